@@ -11,7 +11,7 @@ use std::{
 };
 
 use crow_core::{
-    control::{ControlFlow, OwnerOfTheEnd},
+    control::{CompletionOwner, ControlFlow},
     model::{ModelRef, ModelRefError, Models, ModelsError, ResolvedModel, Thinking},
     tool::{ToolRegistry, TypedTool as _, TypedToolAdapter, is_sourced_pattern},
 };
@@ -54,7 +54,7 @@ pub struct AssembledAgent {
     /// The agent.
     pub agent: AcpAgent,
     /// Control flow and reviewers in effect, and those of the definition.
-    pub standing: ReviewChoice,
+    pub review: ReviewChoice,
     /// Warnings for its author or user.
     pub warnings: Vec<String>,
 }
@@ -153,7 +153,7 @@ impl Assembly {
         name: &str,
         choice: &AgentChoice,
     ) -> Result<AssembledAgent, AssemblyError> {
-        let (definition, standing) = choice.over(self.registry.composition(name)?);
+        let (definition, standing) = choice.apply_to(self.registry.composition(name)?);
         let mut builder = AssemblyBuilder::new(self, choice);
         if builder.may_delegate(&definition) {
             builder.subagents = Some(builder.all_subagents(&standing).await?);
@@ -165,7 +165,7 @@ impl Assembly {
             agent.change_system_prompt(prompt);
         }
         let agent = agent.with_subagents(builder.subagents.unwrap_or_default());
-        Ok(AssembledAgent { agent, standing, warnings: builder.warnings })
+        Ok(AssembledAgent { agent, review: standing, warnings: builder.warnings })
     }
 }
 
@@ -211,7 +211,7 @@ impl<'a> AssemblyBuilder<'a> {
             };
             match attempt.await {
                 Ok(agent) => {
-                    subagents.push(Subagent { agent, reach: AgentAccess::Policy });
+                    subagents.push(Subagent { agent, access: AgentAccess::Policy });
                     self.warnings.append(&mut builder.warnings);
                 }
                 Err(error) => {
@@ -234,9 +234,9 @@ impl<'a> AssemblyBuilder<'a> {
         let mut builder = AssemblyBuilder::new(self.assembly, self.choice);
         let definition = self.assembly.registry.composition(name).ok()?;
         let mut agent = builder.composition(definition, AgentDuty::Reviewer).await.ok()?;
-        agent.only_read();
+        agent.restrict_to_reading();
         builder.write_prompts(&mut agent).ok()?;
-        Some(Subagent { agent, reach: AgentAccess::ReadOnly })
+        Some(Subagent { agent, access: AgentAccess::ReadOnly })
     }
 
     fn composition(
@@ -315,7 +315,7 @@ impl<'a> AssemblyBuilder<'a> {
     fn warn_of_mute(&mut self, agent: &AcpAgent) {
         let flow = agent.control_flow();
         let primary = (*flow != ControlFlow::Hitl
-            && flow.owner_of_the_end() == OwnerOfTheEnd::Primary)
+            && flow.completion_owner() == CompletionOwner::Primary)
             .then(|| (agent.primary().name(), agent.primary().model()));
         let coagents = agent.coagents().iter().filter_map(|coagent| match coagent {
             Coagent::Base(base) if flow.end_tool_of_coagent().is_some() => {
@@ -425,9 +425,11 @@ impl<'a> AssemblyBuilder<'a> {
             (Some(provider), Some(model)) => {
                 Ok(ModelRef { provider: provider.clone(), model: model.clone() })
             }
-            (Some(provider), None) => self.assembly.models.default_of(provider).ok_or_else(|| {
-                AssemblyError::NoDefaultModel { agent: agent(), provider: provider.clone() }
-            }),
+            (Some(provider), None) => {
+                self.assembly.models.provider_default_model(provider).ok_or_else(|| {
+                    AssemblyError::NoDefaultModel { agent: agent(), provider: provider.clone() }
+                })
+            }
             (None, Some(model)) if model.contains('/') => {
                 model.parse().map_err(|error| AssemblyError::ModelName { agent: agent(), error })
             }
@@ -468,7 +470,7 @@ impl<'a> AssemblyBuilder<'a> {
     /// Writes the system prompts, once the tools of each agent are known.
     fn write_prompts(&self, agent: &mut AcpAgent) -> Result<(), AssemblyError> {
         let mut result = Ok(());
-        agent.each_base(&mut |base| {
+        agent.for_each_base_agent(&mut |base| {
             let Some(definition) = self.bases.get(base.name()) else { return };
             let tools = base.tools().names().map(str::to_owned).collect();
             let context = PromptContext::new(definition, tools);

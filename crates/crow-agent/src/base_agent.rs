@@ -196,7 +196,7 @@ impl BaseAgent {
                         turn.on_steering();
                     }
                     if let Some(text) = reminder {
-                        agent.remind(text).await?;
+                        agent.add_notice(text).await?;
                     }
                     tools.refresh(agent, cancel).await?;
                     if cancel.is_cancelled() {
@@ -253,7 +253,7 @@ impl BaseAgent {
                 tool_choice,
             };
             match agent.call_model(call, cancel).await {
-                Err(AgentError::Provider(error)) if error.kind.may_work_elsewhere() => {
+                Err(AgentError::Provider(error)) if error.kind.allows_fallback() => {
                     if !model.fall_back(agent, &error).await? {
                         return Err(AgentError::Provider(error));
                     }
@@ -276,7 +276,8 @@ impl BaseAgent {
         let Some(reply_id) = reply_id else { return Ok(Vec::new()) };
         let executed = agent.call(tools.registry(), reply_id, calls, cancel).await?;
         let completion = executed.iter().rfind(|call| call.name == task_complete::NAME);
-        let report = completion.and_then(|call| CheckReport::of(&call.result.metadata.extra));
+        let report =
+            completion.and_then(|call| CheckReport::from_extra(&call.result.metadata.extra));
         if let Some(mut report) = report {
             let context = Arc::clone(agent.context());
             confirm(&context, &mut report, cancel).await;
@@ -292,7 +293,7 @@ impl BaseAgent {
             result.evidence = report;
         }
         let is_captured = agent.context().snapshots.is_some();
-        let captures = if is_captured { Captures::Kept } else { Captures::Missing };
+        let captures = if is_captured { Captures::Available } else { Captures::Missing };
         Ok(result.take_calls(executed, captures))
     }
 }
@@ -314,7 +315,7 @@ async fn confirm(context: &AgentContext, report: &mut CheckReport, cancel: &Canc
     let current = async { snapshots?.files().await.ok() };
     match cancel.run_until_cancelled(current).await.flatten() {
         Some(current) if current == *files => {}
-        Some(_) => report.doubt("files changed after the checks ran"),
-        None => report.doubt("nobody knows whether files changed after the checks ran"),
+        Some(_) => report.mark_unverified("files changed after the checks ran"),
+        None => report.mark_unverified("nobody knows whether files changed after the checks ran"),
     }
 }

@@ -55,7 +55,7 @@ impl AgentChoice {
     }
 
     /// Applies mode and reviewers to a definition. Returns also the control flow and reviewers in effect.
-    pub(crate) fn over(
+    pub(crate) fn apply_to(
         &self,
         mut definition: CompositionDefinition,
     ) -> (CompositionDefinition, ReviewChoice) {
@@ -94,7 +94,7 @@ impl AgentChoice {
 
 fn mode_of(definition: &CompositionDefinition) -> Option<Preset> {
     let is_verbatim = definition.handoff == Some(HandoffDefinition::Verbatim);
-    Preset::of(&definition.control_flow, is_verbatim)
+    Preset::for_flow(&definition.control_flow, is_verbatim)
 }
 
 #[cfg(test)]
@@ -132,7 +132,7 @@ mod tests {
             for mode in Preset::ALL {
                 let mut files = definition(own.flow(), own_reviewers);
                 files.handoff = (own == Preset::Chat).then_some(HandoffDefinition::Verbatim);
-                let (overridden, review) = chosen(mode, None).over(files);
+                let (overridden, review) = chosen(mode, None).apply_to(files);
                 assert_eq!((review.mode, review.own_mode), (Some(mode), Some(own)));
                 let named = overridden.coagents.first().map(String::as_str);
                 let expected = match (mode.needs_coagent(), own.needs_coagent()) {
@@ -150,18 +150,18 @@ mod tests {
     #[test]
     fn a_file_keeps_its_settings_of_the_chosen_mode() {
         let flow = ControlFlow::Static { message: "On!".to_owned(), max_rounds: Some(3) };
-        let (overridden, _) = chosen(Preset::Static, None).over(definition(flow.clone(), &[]));
+        let (overridden, _) = chosen(Preset::Static, None).apply_to(definition(flow.clone(), &[]));
         assert_eq!(overridden.control_flow, flow);
     }
 
     #[test]
     fn a_chosen_reviewer_is_used_only_if_the_mode_takes_one() {
         let files = || definition(ControlFlow::Hitl, &[]);
-        let (overridden, review) = chosen(Preset::Hitl, Some(&["a"])).over(files());
+        let (overridden, review) = chosen(Preset::Hitl, Some(&["a"])).apply_to(files());
         assert!(overridden.coagents.is_empty() && review.reviewers.is_empty());
-        let (overridden, _) = chosen(Preset::Judge, Some(&["a"])).over(files());
+        let (overridden, _) = chosen(Preset::Judge, Some(&["a"])).apply_to(files());
         assert_eq!(overridden.coagents, ["a"]);
-        let (overridden, _) = chosen(Preset::Judge, Some(&[])).over(files());
+        let (overridden, _) = chosen(Preset::Judge, Some(&[])).apply_to(files());
         assert_eq!(overridden.coagents, [DEFAULT_REVIEWER]);
     }
 }

@@ -40,7 +40,7 @@ impl TypedTool for SubmitForReview {
     }
 
     async fn plan(&self, _input: &Self::Input, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
-        Ok(CallPlan::inert("submit the work for review"))
+        Ok(CallPlan::without_effects("submit the work for review"))
     }
 
     async fn execute(

@@ -73,7 +73,7 @@ impl TypedTool for TaskComplete {
     }
 
     async fn plan(&self, _input: &Self::Input, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
-        let plan = CallPlan::inert("complete the task");
+        let plan = CallPlan::without_effects("complete the task");
         Ok(if self.checks.is_empty() {
             plan
         } else {

@@ -27,21 +27,21 @@ impl SourcedFilter {
     }
 
     /// Returns a filter that accepts only what both filters accept.
-    pub(crate) fn within(&self, other: &Self) -> Self {
-        if self.takes_nothing() || other.takes_nothing() {
+    pub(crate) fn intersect(&self, other: &Self) -> Self {
+        if self.is_empty() || other.is_empty() {
             return Self::default();
         }
         Self { lists: self.lists.iter().chain(&other.lists).cloned().collect() }
     }
 
-    fn takes_nothing(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.lists.is_empty() || self.lists.iter().any(Vec::is_empty)
     }
 
-    fn takes(&self, name: &str) -> bool {
+    fn accepts(&self, name: &str) -> bool {
         let matches_one =
             |list: &Vec<String>| list.iter().any(|pattern| matches_sourced(pattern, name));
-        !self.takes_nothing() && self.lists.iter().all(matches_one)
+        !self.is_empty() && self.lists.iter().all(matches_one)
     }
 }
 
@@ -82,12 +82,12 @@ impl<'a> Toolset<'a> {
         agent: &mut AgentInternals,
         cancel: &CancellationToken,
     ) -> Result<(), AgentError> {
-        if self.filter.takes_nothing() {
+        if self.filter.is_empty() {
             return Ok(());
         }
         let Some(source) = agent.tool_source() else { return Ok(()) };
         ready(agent, source.as_ref(), cancel).await?;
-        for news in source.take_news() {
+        for news in source.take_notices() {
             let (level, audience, text) = (news.level, NoticeAudience::User, news.text);
             agent.emit(AgentEvent::Notice { level, audience, text }).await?;
         }
@@ -96,7 +96,7 @@ impl<'a> Toolset<'a> {
             return Ok(());
         }
         let mut registry = self.own.clone();
-        for tool in current.tools.iter().filter(|tool| self.filter.takes(tool.name())) {
+        for tool in current.tools.iter().filter(|tool| self.filter.accepts(tool.name())) {
             // A tool of a server never replaces one of the agent's own.
             if registry.get(tool.name()).is_none() {
                 registry.register_shared(Arc::clone(tool));
@@ -117,7 +117,7 @@ async fn ready(
 ) -> Result<(), AgentError> {
     let mut ready = source.ready(cancel);
     if timeout(TELL_AFTER, &mut ready).await.is_err() {
-        let servers = source.waits_for();
+        let servers = source.pending_names();
         agent.emit(AgentEvent::ToolsWait { servers }).await?;
         ready.await;
     }
@@ -136,13 +136,13 @@ mod tests {
     fn a_combined_filter_accepts_only_what_both_accept() {
         let all = filter(&["mcp__*"]);
         let time = filter(&["mcp__time__*", "mcp__git__log"]);
-        let both = time.within(&all).within(&filter(&["mcp__git__*"]));
+        let both = time.intersect(&all).intersect(&filter(&["mcp__git__*"]));
         for (name, taken) in
             [("mcp__git__log", true), ("mcp__git__push", false), ("mcp__time__now", false)]
         {
-            assert_eq!(both.takes(name), taken, "{name}");
+            assert_eq!(both.accepts(name), taken, "{name}");
         }
-        assert!(!all.within(&SourcedFilter::default()).takes("mcp__git__log"));
-        assert!(!filter(&[]).takes("mcp__git__log"));
+        assert!(!all.intersect(&SourcedFilter::default()).accepts("mcp__git__log"));
+        assert!(!filter(&[]).accepts("mcp__git__log"));
     }
 }

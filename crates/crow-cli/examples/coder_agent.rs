@@ -40,7 +40,7 @@ async fn coder(
             continue;
         };
         let run = agent.start_run(run_id).await?;
-        agent.say(InputSource::Prompt, None, content).await?;
+        agent.add_input(InputSource::Prompt, None, content).await?;
         let outcome = match work(&mut agent, &model, &tools, &run).await {
             Ok(outcome) => outcome,
             Err(AgentError::Cancelled) => RunOutcome::Cancelled,
@@ -132,7 +132,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         store: Arc::new(FileStore::new(".coder_agent/sessions")),
         policy: PermissionPolicy::new(PermissionMode::Ask).with_rules(rules),
         answerer: Arc::new(HandleAnswerer), // whoever holds the handle answers: `show`
-        child_env: environment.for_children(&models.key_variables()),
+        child_env: environment.child_environment(&models.key_variables()),
         ..RuntimeConfig::default()
     };
     let spec = SessionSpec {

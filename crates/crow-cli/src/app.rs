@@ -22,7 +22,7 @@ use crate::{
     doctor::doctor,
     environment::Environment,
     error::CliError,
-    hardening::keep_keys_from_children,
+    hardening::restrict_process_inspection,
     known_secrets::redactor,
     mcp,
     output::{ErrorReport, ExitCode, JsonWriter, RunReport},
@@ -36,10 +36,10 @@ pub fn main(
 ) -> process::ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     // A request of the shell for completions is answered first.
-    if let Some(offered) = command::offer(&args, environment) {
+    if let Some(offered) = command::print_completions(&args, environment) {
         return offered.unwrap_or(ExitCode::Failed).into();
     }
-    keep_keys_from_children();
+    restrict_process_inspection();
     reset_ignored_signals();
     // Not supported everywhere: without it only the process group of a command is ended.
     drop(adopt_orphans());
@@ -252,7 +252,7 @@ fn log_to_stderr(environment: &Environment) {
     let Some(filter) = environment.var("CROW_LOG") else { return };
     let filter = tracing_subscriber::EnvFilter::builder().parse_lossy(filter);
     let redactor = redactor(environment, None);
-    let added_secrets = environment.given_later.clone();
+    let added_secrets = environment.late_secrets.clone();
     let writer = move || RedactedLog([redactor.clone(), added_secrets.clone()]);
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).init();
 }

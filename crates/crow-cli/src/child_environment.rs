@@ -72,7 +72,7 @@ const NO_SECRETS: [&str; 3] = ["PWD", "OLDPWD", "JOBSERVER-AUTH"];
 
 /// Filter of variables: the built-in lists with the user's additions and the providers' keys.
 #[derive(Debug, Clone)]
-struct Sieve {
+struct ChildVariableFilter {
     /// Names that the user added; they pass whatever they contain.
     names: Vec<String>,
     /// Prefixes that the user added, without `*`.
@@ -85,8 +85,8 @@ impl Environment {
     /// Returns the environment of the processes that the agent starts: the variables that development needs, without
     /// those that contain a secret by their name or value, or are among `keys`. If the agent was not started from a
     /// shell (`SHLVL` is not set), the user's login shell supplies further variables before the first process starts.
-    pub fn for_children(&self, keys: &[String]) -> ChildEnvironment {
-        let sieve = Sieve::new(&self.var(ADDED).unwrap_or_default(), keys);
+    pub fn child_environment(&self, keys: &[String]) -> ChildEnvironment {
+        let sieve = ChildVariableFilter::new(&self.var(ADDED).unwrap_or_default(), keys);
         let environment = ChildEnvironment::from(self.filtered(&sieve));
         let is_from_shell = self.is_set("SHLVL");
         match self.var("SHELL").filter(|shell| !is_from_shell && Path::new(shell).is_absolute()) {
@@ -96,13 +96,14 @@ impl Environment {
         }
     }
 
-    fn filtered(&self, sieve: &Sieve) -> BTreeMap<String, String> {
-        let variables = self.texts().filter(|(name, value)| sieve.lets_through(name, value));
+    fn filtered(&self, sieve: &ChildVariableFilter) -> BTreeMap<String, String> {
+        let variables =
+            self.utf8_variables().filter(|(name, value)| sieve.lets_through(name, value));
         variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
 }
 
-impl Sieve {
+impl ChildVariableFilter {
     fn new(added: &str, keys: &[String]) -> Self {
         let added = added.split(',').map(str::trim).filter(|name| !name.is_empty());
         let (prefixes, names): (Vec<_>, Vec<_>) = added.partition(|name| name.ends_with('*'));
@@ -123,7 +124,7 @@ impl Sieve {
         let is_listed = NAMES.contains(&upper.as_str())
             || PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
             || self.prefixes.iter().any(|prefix| name.starts_with(prefix));
-        is_listed && !is_secret(&upper) && !holds_secret(&upper, value)
+        is_listed && !is_secret(&upper) && !contains_secret(&upper, value)
     }
 }
 
@@ -157,7 +158,7 @@ const TOKENS: [&str; 14] = [
 ];
 
 /// Returns true if a value contains a secret: in a URL, among options, or as a whole.
-pub(crate) fn holds_secret(upper: &str, value: &str) -> bool {
+pub(crate) fn contains_secret(upper: &str, value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     // A proxy's address may have no scheme.
     (upper.ends_with("_PROXY") && value.contains('@'))
@@ -188,14 +189,14 @@ fn names_a_secret(value: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn passes(sieve: &Sieve, variable: &str) -> bool {
+    fn passes(sieve: &ChildVariableFilter, variable: &str) -> bool {
         let (name, value) = variable.split_once('=').unwrap();
         sieve.lets_through(name, value)
     }
 
     #[test]
     fn variables_of_development_pass() {
-        let sieve = Sieve::new("", &[]);
+        let sieve = ChildVariableFilter::new("", &[]);
         for variable in [
             "PATH=/bin",
             "HOME=/h",
@@ -254,7 +255,7 @@ mod tests {
 
     #[test]
     fn unlisted_and_secret_variables_do_not_pass() {
-        let sieve = Sieve::new("", &["JAVA_MODEL".to_owned()]);
+        let sieve = ChildVariableFilter::new("", &["JAVA_MODEL".to_owned()]);
         for variable in [
             // Not listed.
             "ACME_LOGIN=x",
@@ -311,7 +312,8 @@ mod tests {
     #[test]
     fn the_user_adds_names_and_prefixes_but_never_a_providers_key() {
         let keys = ["ACME_MODEL_KEY".to_owned()];
-        let sieve = Sieve::new(" SSH_AUTH_SOCK, ACME_*,GITHUB_TOKEN,,ACME_MODEL_KEY", &keys);
+        let sieve =
+            ChildVariableFilter::new(" SSH_AUTH_SOCK, ACME_*,GITHUB_TOKEN,,ACME_MODEL_KEY", &keys);
         for (variable, expected) in [
             ("SSH_AUTH_SOCK=/s", true),
             ("ACME_HOME=/a", true),
@@ -328,7 +330,7 @@ mod tests {
 
     #[test]
     fn documented_secrets_of_tools_do_not_pass() {
-        let sieve = Sieve::new("", &[]);
+        let sieve = ChildVariableFilter::new("", &[]);
         let leaked: Vec<_> = [
             // Tokens under any name.
             "CARGO_G=sk-ant-api03-x",
@@ -360,7 +362,7 @@ mod tests {
 
     #[test]
     fn build_settings_in_variables_pass() {
-        let sieve = Sieve::new("", &[]);
+        let sieve = ChildVariableFilter::new("", &[]);
         let missing: Vec<_> = [
             "PROTOC=/opt/protoc",
             "OPENSSL_DIR=/opt/ssl",

@@ -3,11 +3,11 @@
 use crow_core::ids::SessionId;
 use crow_runtime::{Damage, SessionError, SessionStore};
 
-use crate::run::say;
+use crate::run::print_message;
 
 /// Returns a session and all its descendants. An unreadable descendant is left out; an unreadable root is an error.
 /// Blocks.
-pub(crate) fn family(
+pub(crate) fn session_subtree(
     store: &dyn SessionStore,
     root: &SessionId,
 ) -> Result<Vec<SessionId>, SessionError> {
@@ -28,9 +28,9 @@ pub(crate) fn family(
 }
 
 /// Prints the damage of a session, if any, and the command that repairs it.
-pub(crate) fn say_damage(id: &SessionId, damage: &Damage) {
+pub(crate) fn print_damage(id: &SessionId, damage: &Damage) {
     if !damage.is_none() {
-        say(&format!(
+        print_message(&format!(
             "session {id} is damaged: {damage}. What is whole is used; `crow-agent sessions repair {id}` writes it anew and keeps the damaged files"
         ));
     }

@@ -24,7 +24,7 @@ pub struct Environment {
     vars: Arc<BTreeMap<OsString, OsString>>,
     current_dir: Option<PathBuf>,
     /// Secrets that the process received after its start, to be redacted in its log.
-    pub(crate) given_later: Redactor,
+    pub(crate) late_secrets: Redactor,
     /// True if standard input is a terminal.
     pub stdin_is_terminal: bool,
     /// True if standard output is a terminal.
@@ -43,7 +43,7 @@ impl Environment {
         Self {
             vars: Arc::new(env::vars_os().collect()),
             current_dir: env::current_dir().ok(),
-            given_later: Redactor::default(),
+            late_secrets: Redactor::default(),
             stdin_is_terminal: io::stdin().is_terminal(),
             stdout_is_terminal: io::stdout().is_terminal(),
             stderr_is_terminal: io::stderr().is_terminal(),
@@ -110,7 +110,7 @@ impl Environment {
     }
 
     /// Returns the variables whose name and value are UTF-8.
-    pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn utf8_variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.vars.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
     }
 }
@@ -123,7 +123,7 @@ impl Environment {
         Self {
             vars: Arc::new(vars.collect()),
             current_dir: None,
-            given_later: Redactor::default(),
+            late_secrets: Redactor::default(),
             stdin_is_terminal: false,
             stdout_is_terminal: false,
             stderr_is_terminal: false,

@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 ///
 /// Processes that it starts are not restricted: they can be traced and dumped like any program. Only the core limit is
 /// inherited; they may raise it again.
-pub(crate) fn keep_keys_from_children() {
+pub(crate) fn restrict_process_inspection() {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};

@@ -13,10 +13,10 @@ use crow_core::{
 use crow_providers::ProviderModels;
 
 use crate::{
-    child_environment::{holds_secret, is_secret},
+    child_environment::{contains_secret, is_secret},
     credentials::CredentialFile,
     environment::Environment,
-    mcp::configured,
+    mcp::configured_servers,
     trust::Project,
 };
 
@@ -50,7 +50,7 @@ pub(crate) fn redactor(environment: &Environment, providers: Option<&ProviderMod
 /// Returns the secrets in the user's MCP servers. Unreadable configuration has none: it is reported elsewhere, and
 /// starts no server.
 fn of_servers(environment: &Environment) -> Vec<String> {
-    let Ok(found) = configured(environment, &Project::default()) else { return Vec::new() };
+    let Ok(found) = configured_servers(environment, &Project::default()) else { return Vec::new() };
     found.servers.iter().flat_map(|(settings, _)| secrets_of_server(&settings.server)).collect()
 }
 
@@ -77,14 +77,14 @@ fn secrets_of_header(name: &str, value: &str) -> Vec<String> {
 
 /// Returns the secrets in a header that a client sends with each model request. Words that look like a token count too,
 /// since the header names of all gateways cannot be known.
-pub(crate) fn of_client_header(name: &str, value: &str) -> Vec<String> {
+pub(crate) fn secrets_of_client_header(name: &str, value: &str) -> Vec<String> {
     let mut secrets = secrets_of_header(name, value);
     secrets.extend(value.split_whitespace().filter(|word| is_token(word)).map(str::to_owned));
     secrets
 }
 
 /// Returns the secrets in a URL: a password, and parts of its path or query that look like a token.
-pub(crate) fn of_address(url: &str) -> Vec<String> {
+pub(crate) fn secrets_of_url(url: &str) -> Vec<String> {
     let mut secrets = passwords(url);
     secrets.retain(|secret| looks_random(secret));
     let after_host = url.split_once("://").and_then(|(_, rest)| rest.split_once(['/', '?']));
@@ -101,7 +101,8 @@ fn is_token(word: &str) -> bool {
 
 fn of_environment(environment: &Environment) -> Vec<String> {
     let public: Vec<String> = PUBLIC.iter().filter_map(|name| environment.var(name)).collect();
-    let variables = environment.texts().filter(|(_, value)| !public.iter().any(|one| one == value));
+    let variables =
+        environment.utf8_variables().filter(|(_, value)| !public.iter().any(|one| one == value));
     variables.flat_map(|(name, value)| secrets_of(name, value)).collect()
 }
 
@@ -116,7 +117,7 @@ fn secrets_of(name: &str, value: &str) -> Vec<String> {
     {
         return vec![value.to_owned()];
     }
-    if !holds_secret(&upper, value) {
+    if !contains_secret(&upper, value) {
         return Vec::new();
     }
     let mut secrets = passwords(value);
@@ -205,7 +206,7 @@ mod tests {
             ("X-Team", "engineering", &[]),
             ("User-Agent", "crow-agent/1.0", &[]),
         ] {
-            let mut secrets = of_client_header(name, value);
+            let mut secrets = secrets_of_client_header(name, value);
             secrets.dedup();
             assert_eq!(secrets, expected, "{name}: {value}");
         }
@@ -215,7 +216,7 @@ mod tests {
             ("https://gateway-number-0123456789.example/v1", None),
             ("http://127.0.0.1:8080/v1", None),
         ] {
-            assert_eq!(of_address(url).first().map(String::as_str), expected, "{url}");
+            assert_eq!(secrets_of_url(url).first().map(String::as_str), expected, "{url}");
         }
     }
 

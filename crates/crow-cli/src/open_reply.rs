@@ -29,15 +29,15 @@ impl ReceivedText {
 
 /// Received bytes of the texts of the reply that is being streamed.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ConsoleOpenReply {
+pub(crate) struct StreamedReplyProgress {
     id: Option<ReplyId>,
     pub(crate) text: ReceivedText,
     pub(crate) thinking: ReceivedText,
 }
 
-impl ConsoleOpenReply {
+impl StreamedReplyProgress {
     /// Switches to the reply `id`. Returns true if it is not the current one, whose progress is then dropped.
-    pub(crate) fn turn_to(&mut self, id: &ReplyId) -> bool {
+    pub(crate) fn switch_to(&mut self, id: &ReplyId) -> bool {
         if self.id.as_ref() == Some(id) {
             return false;
         }

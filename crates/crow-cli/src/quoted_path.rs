@@ -56,7 +56,7 @@ pub(crate) fn unquoted(name: &OsStr) -> Cow<'_, OsStr> {
 }
 
 /// Splits a text into words at blanks. A quoted word is a name as git writes it, which may contain blanks.
-pub(crate) fn words(text: &str) -> Vec<OsString> {
+pub(crate) fn split_words(text: &str) -> Vec<OsString> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
     while !rest.is_empty() {
@@ -181,7 +181,7 @@ mod tests {
             ("\"a b", &[b"\"a", b"b"]),
         ];
         for (text, expected) in table {
-            let words = words(text);
+            let words = split_words(text);
             let words: Vec<_> = words.iter().map(|word| word.as_bytes()).collect();
             assert_eq!(words, expected, "{text}");
         }

@@ -19,7 +19,7 @@ pub struct ContentHash(String);
 
 impl ContentHash {
     /// Hashes `content`: the first 128 bits of its BLAKE3 hash.
-    pub fn of(content: &[u8]) -> Self {
+    pub fn of_content(content: &[u8]) -> Self {
         let hex = blake3::hash(content).to_hex();
         Self(hex.chars().take(32).collect())
     }
@@ -72,7 +72,7 @@ impl FileViews {
     }
 
     /// Replaces all views by those of another session, or of an earlier state of this one.
-    pub fn become_like(&self, other: &Self) {
+    pub fn replace_with(&self, other: &Self) {
         let views = other.lock().clone();
         *self.lock() = views;
     }
@@ -99,7 +99,7 @@ mod tests {
     fn a_view_is_restored_from_a_result() {
         let view = FileView {
             path: "/p/a.rs".into(),
-            hash: ContentHash::of(b"x"),
+            hash: ContentHash::of_content(b"x"),
             lines: Some((1, 3)),
             call_id: CallId::new("c1"),
         };

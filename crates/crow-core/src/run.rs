@@ -74,7 +74,7 @@ impl Failure {
 
     /// Prefixes the error text with `action`, the action that failed.
     #[must_use]
-    pub fn after(self, action: &str) -> Self {
+    pub fn with_context(self, action: &str) -> Self {
         Self { error: format!("{action}: {}", self.error), ..self }
     }
 }

@@ -69,7 +69,7 @@ impl OpenedWith {
 
     /// Describes what differs in `after`, which the session continues with: one `name: before -> after` text per
     /// setting. The model is not compared: it is recorded with the requests to it.
-    pub fn switches(&self, after: &Self) -> Vec<String> {
+    pub fn describe_changes(&self, after: &Self) -> Vec<String> {
         let reviewers = |with: &Self| with.reviewers.as_ref().map(|names| words(names));
         let mode = |with: &Self| with.mode.map(|mode| mode.to_string());
         let thinking = |with: &Self| with.thinking.map(thinking_word);
@@ -135,7 +135,7 @@ mod tests {
             ..before.clone()
         };
         assert_eq!(
-            before.switches(&after),
+            before.describe_changes(&after),
             [
                 "agent: builder -> planner",
                 "mode: the agent's own -> judge",
@@ -146,8 +146,8 @@ mod tests {
         );
         let other = SystemPrompt::Append("y".to_owned());
         let other = OpenedWith { system_prompt: Some(other), ..after.clone() };
-        assert_eq!(after.switches(&other), ["system prompt: another text"]);
-        assert_eq!(after.switches(&after), Vec::<String>::new());
+        assert_eq!(after.describe_changes(&other), ["system prompt: another text"]);
+        assert_eq!(after.describe_changes(&after), Vec::<String>::new());
     }
 
     #[test]

@@ -177,7 +177,7 @@ fn splice(
     }
     let found = locate(document, &edit)?;
     refuse_line_numbers(document, &edit, &found)?;
-    let places = found.places.iter();
+    let places = found.ranges.iter();
     places.map(|place| replace(document, &found, place, number)).collect()
 }
 
@@ -187,7 +187,7 @@ fn refuse_line_numbers(
     edit: &TextEdit,
     found: &LocatedEdit,
 ) -> Result<(), EditError> {
-    let first = found.places.first().map(|place| document.line_at(place.start) + 1);
+    let first = found.ranges.first().map(|place| document.line_at(place.start) + 1);
     // Numbers that count from the line of the match were copied from `read_file`.
     let copied = found.fit == MatchFit::Exact
         && lines(&found.new).len() > 1

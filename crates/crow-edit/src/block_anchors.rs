@@ -58,7 +58,7 @@ pub(crate) fn locate_by_anchors(document: &FileText<'_>, old: &str) -> Option<Ma
     }
     let places =
         scored.iter().map(|(start, _)| line_range(document, *start, wanted.len(), old)).collect();
-    Some(MatchCandidates { level, places })
+    Some(MatchCandidates { level, ranges: places })
 }
 
 fn key(line: &str) -> Cow<'_, str> {

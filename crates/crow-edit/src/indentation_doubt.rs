@@ -18,7 +18,7 @@ use super::{
 pub(crate) enum IndentationDoubt {
     None,
     /// Whole lines are meant, so the match must be made line by line.
-    Lines,
+    WholeLines,
     /// The indentation of the new lines cannot be determined.
     Refused,
 }
@@ -54,11 +54,15 @@ impl<'a> IndentationCheck<'a> {
         // Deleting whole lines removes their indentation, too; otherwise the first lines are compared.
         match (self.old.split_first(), self.new.split_first()) {
             (Some(_), None) if self.old.last().is_some_and(|row| row.terminated) => {
-                IndentationDoubt::Lines
+                IndentationDoubt::WholeLines
             }
             (None, _) | (_, None) => IndentationDoubt::None,
             (Some((first_old, _)), Some((first_new, _))) if first_old.is_blank() => {
-                if first_new.is_blank() { IndentationDoubt::None } else { IndentationDoubt::Lines }
+                if first_new.is_blank() {
+                    IndentationDoubt::None
+                } else {
+                    IndentationDoubt::WholeLines
+                }
             }
             (Some((first_old, old_rest)), Some((first_new, new_rest))) => {
                 let old = HalfIndentedText { first: first_old, rest: filled(old_rest) };
@@ -98,14 +102,14 @@ fn doubt_lines(
         !equal(old.first, new.first) && new.rest.iter().any(|row| equal(row, old.first));
     if moves_up || moves_down {
         // The indentation before the match belongs to another line than the new first one.
-        return IndentationDoubt::Lines;
+        return IndentationDoubt::WholeLines;
     }
     // 2) A part of the indentation is quoted.
     if !old.first.indent.is_empty() {
         // The old text has less indentation than the file: clear only if just the first line changes.
         let is_old = |row: &&LineParts<'_>| old.rest.iter().any(|other| equal(other, row));
         let is_same = old.first.indent == new.first.indent && new.rest.iter().all(is_old);
-        return if is_same { IndentationDoubt::None } else { IndentationDoubt::Lines };
+        return if is_same { IndentationDoubt::None } else { IndentationDoubt::WholeLines };
     }
     // 3) None of it is quoted: the new text may repeat it, or be flattened.
     let is_doubled = new.first.indent == before && new.first.body != old.first.body;
@@ -143,7 +147,7 @@ fn filled<'a>(rows: &'a [LineParts<'a>]) -> Vec<&'a LineParts<'a>> {
 
 /// Returns the error for such matches.
 pub(crate) fn half_indented(document: &FileText<'_>, candidates: &MatchCandidates) -> EditError {
-    let place = candidates.places.first().cloned().unwrap_or_default();
+    let place = candidates.ranges.first().cloned().unwrap_or_default();
     let index = document.line_at(place.start);
     let (line, actual) = (index + 1, document.line_text(index).to_owned());
     if indentation_before(document, &place).is_some() {

@@ -23,7 +23,7 @@ use super::{
     lines::{LineParts, TextEdge, Tolerance, has_word, lines, rows},
     merge::MatchFit,
     missing_text::report_missing_text,
-    search::{MANY, find_folded, find_line_windows, find_overlapping, find_successive},
+    search::{MAX_RANGES, find_folded, find_line_windows, find_overlapping, find_successive},
 };
 
 /// The level on which an old text was found, from strict to loose.
@@ -71,7 +71,7 @@ pub(crate) struct LocatedEdit {
     pub(crate) level: MatchLevel,
     pub(crate) fit: MatchFit,
     /// Ranges of the view, ascending and disjoint; exactly one unless all are to be replaced.
-    pub(crate) places: Vec<Range<usize>>,
+    pub(crate) ranges: Vec<Range<usize>>,
     pub old: String,
     pub new: String,
 }
@@ -106,7 +106,7 @@ pub(crate) fn locate(document: &FileText<'_>, edit: &TextEdit) -> Result<Located
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MatchCandidates {
     pub(crate) level: MatchLevel,
-    pub(crate) places: Vec<Range<usize>>,
+    pub(crate) ranges: Vec<Range<usize>>,
 }
 
 /// Returns the candidates of the strictest level that has any.
@@ -124,15 +124,15 @@ fn search(
         inline.retain(|place| check.doubt(place) == IndentationDoubt::None);
         return Ok(search_lines(document, old, inline));
     };
-    if candidates.places.len() > 1 && !edit.replace_all {
+    if candidates.ranges.len() > 1 && !edit.replace_all {
         return Ok(Some(candidates));
     }
     let Ok(new) = &reading.new else { return Ok(Some(candidates)) };
     let check = IndentationCheck::new(document, old, new);
     // Even exact characters may begin at the wrong place: the strongest doubt of all places counts.
-    match candidates.places.iter().map(|place| check.doubt(place)).max() {
+    match candidates.ranges.iter().map(|place| check.doubt(place)).max() {
         None | Some(IndentationDoubt::None) => Ok(Some(candidates)),
-        Some(IndentationDoubt::Lines) => search_lines(document, old, Vec::new())
+        Some(IndentationDoubt::WholeLines) => search_lines(document, old, Vec::new())
             .map(Some)
             .ok_or_else(|| half_indented(document, &candidates)),
         Some(IndentationDoubt::Refused) => Err(half_indented(document, &candidates)),
@@ -145,13 +145,13 @@ fn search_text(document: &FileText<'_>, old: &str, edit: &TextEdit) -> Option<Ma
     let exact =
         if edit.replace_all { find_successive(view, old) } else { find_overlapping(view, old) };
     if !exact.is_empty() {
-        return Some(MatchCandidates { level: MatchLevel::Exact, places: exact });
+        return Some(MatchCandidates { level: MatchLevel::Exact, ranges: exact });
     }
     let bare = old.strip_suffix('\n').filter(|bare| !bare.is_empty() && view.ends_with(bare))?;
     let place = view.len() - bare.len()..view.len();
     Some(MatchCandidates {
         level: MatchLevel::FinalNewline,
-        places: std::iter::once(place).collect(),
+        ranges: std::iter::once(place).collect(),
     })
 }
 
@@ -167,7 +167,7 @@ fn search_lines(
     }
     let at = |tolerance| line_places(document, old, &wanted, tolerance);
     let candidates = |level, places: Vec<Range<usize>>| {
-        (!places.is_empty()).then_some(MatchCandidates { level, places })
+        (!places.is_empty()).then_some(MatchCandidates { level, ranges: places })
     };
     candidates(MatchLevel::TrailingBlanks, at(Tolerance::TrailingBlanks))
         .or_else(|| {
@@ -254,12 +254,12 @@ fn accept_candidates(
     let level = candidates.level.max(reading.level);
     let is_exact = candidates.level.is_exact();
     let takes_all =
-        edit.replace_all && level < MatchLevel::BlockAnchor && are_apart(&candidates.places);
+        edit.replace_all && level < MatchLevel::BlockAnchor && are_apart(&candidates.ranges);
     // 1) Several places, or rivals, are ambiguous.
-    if candidates.places.len() > 1 && !takes_all {
+    if candidates.ranges.len() > 1 && !takes_all {
         let likeness =
             if level == MatchLevel::Exact { AmbiguityKind::Exact } else { AmbiguityKind::Inexact };
-        return Err(ambiguous(document, &candidates.places, likeness));
+        return Err(ambiguous(document, &candidates.ranges, likeness));
     }
     refuse_rivals(document, &candidates, level, &reading.old, edit)?;
     // 2) The new text must be readable in the same way, and end like the old one.
@@ -274,7 +274,7 @@ fn accept_candidates(
         (reading.old, new)
     };
     let fit = if is_exact { MatchFit::Exact } else { MatchFit::Loose(file_unit(document)) };
-    Ok(LocatedEdit { level, fit, places: candidates.places, old, new })
+    Ok(LocatedEdit { level, fit, ranges: candidates.ranges, old, new })
 }
 
 fn without_newline(text: &str) -> String {
@@ -296,19 +296,19 @@ fn refuse_rivals(
     let is_exact = level == MatchLevel::Exact;
     let wanted = lines(old);
     let is_settled = |place| edit.replace_all || is_whole(document, place);
-    if old.trim().is_empty() || (is_exact && candidates.places.iter().all(is_settled)) {
+    if old.trim().is_empty() || (is_exact && candidates.ranges.iter().all(is_settled)) {
         return Ok(());
     }
     let mut rivals = line_places(document, old, &wanted, Tolerance::InnerBlanks);
     // A window that contains a candidate is no rival: it consists of that candidate's lines.
     rivals.retain(|rival| {
-        let next = candidates.places.partition_point(|place| place.start < rival.start);
-        candidates.places.get(next).is_none_or(|place| rival.end < place.end)
+        let next = candidates.ranges.partition_point(|place| place.start < rival.start);
+        candidates.ranges.get(next).is_none_or(|place| rival.end < place.end)
     });
     if rivals.is_empty() {
         return Ok(());
     }
-    rivals.extend(candidates.places.iter().cloned());
+    rivals.extend(candidates.ranges.iter().cloned());
     rivals.sort_unstable_by_key(|place| place.start);
     Err(ambiguous(
         document,
@@ -330,7 +330,9 @@ fn ambiguous(
     likeness: AmbiguityKind,
 ) -> EditError {
     let lines = places.iter().map(|place| document.line_at(place.start) + 1).collect();
-    let places =
-        MatchingLines { lines, more: likeness == AmbiguityKind::Exact && places.len() >= MANY };
+    let places = MatchingLines {
+        lines,
+        more: likeness == AmbiguityKind::Exact && places.len() >= MAX_RANGES,
+    };
     EditError::Ambiguous { places, likeness }
 }

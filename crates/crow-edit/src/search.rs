@@ -8,7 +8,7 @@ use super::{
 };
 
 /// The most places that are collected where one is wanted: enough to list in an error.
-pub(crate) const MANY: usize = 50;
+pub(crate) const MAX_RANGES: usize = 50;
 
 /// The id of a line that is not in the pattern.
 const FOREIGN: u32 = u32::MAX;
@@ -18,7 +18,7 @@ pub(crate) fn find_overlapping(haystack: &str, needle: &str) -> Vec<Range<usize>
     let Some(step) = needle.chars().next().map(char::len_utf8) else { return Vec::new() };
     let mut found = Vec::new();
     let mut from = 0;
-    while found.len() < MANY {
+    while found.len() < MAX_RANGES {
         let Some(at) = haystack.get(from..).and_then(|rest| rest.find(needle)) else { break };
         found.push(from + at..from + at + needle.len());
         // Continue one character later, so that overlapping places are found.

@@ -127,7 +127,7 @@ impl Drop for NewFile<'_> {
 /// # Errors
 ///
 /// The errors of [`Directory::open`] and [`Directory::names`].
-pub fn remove_left_files(directory: &Path) -> io::Result<usize> {
+pub fn remove_leftover_files(directory: &Path) -> io::Result<usize> {
     let directory = Directory::open(directory)?;
     let mut removed = 0;
     for name in directory.names()?.into_iter().filter(is_own) {

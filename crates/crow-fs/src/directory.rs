@@ -21,7 +21,7 @@ use rustix::{
 
 use crate::{
     metadata::{EntryKind, EntryMetadata, FileIdentity, number},
-    resolve::{HELD_DIRECTORY, invalid, open_absolute, open_beneath},
+    resolve::{DIRECTORY_FLAGS, invalid, open_absolute, open_beneath},
 };
 
 /// Flags of every opened file: it neither follows a link nor waits for the other end of a pipe.
@@ -82,7 +82,7 @@ impl Directory {
     ///
     /// `ELOOP` if any name in it, the last included, is a link ([`is_link_error`](crate::is_link_error)).
     pub fn open(path: &Path) -> io::Result<Self> {
-        open_absolute(path, HELD_DIRECTORY, Mode::empty()).map(Self)
+        open_absolute(path, DIRECTORY_FLAGS, Mode::empty()).map(Self)
     }
 
     /// Opens the directory of an absolute path, and returns the last name in it.
@@ -143,7 +143,7 @@ impl Directory {
     ///
     /// The errors of [`open`](Self::open), and [`io::ErrorKind::InvalidInput`] if the path is absolute or goes up.
     pub fn open_beneath(&self, path: &Path) -> io::Result<Self> {
-        open_beneath(self.0.as_fd(), path, HELD_DIRECTORY, Mode::empty()).map(Self)
+        open_beneath(self.0.as_fd(), path, DIRECTORY_FLAGS, Mode::empty()).map(Self)
     }
 
     /// Opens the directory of a path beneath this one, and returns the last name in it.

@@ -15,7 +15,7 @@ pub struct DirectoryStamp {
 
 impl DirectoryStamp {
     /// Returns the stamp of a directory, or `None` if it is none; links are followed.
-    pub fn of(path: &Path) -> Option<Self> {
+    pub fn of_path(path: &Path) -> Option<Self> {
         let found = fs::metadata(path).ok().filter(fs::Metadata::is_dir)?;
         let changed = (found.ctime(), found.ctime_nsec());
         Some(Self { device: found.dev(), inode: found.ino(), changed })

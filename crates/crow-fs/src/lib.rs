@@ -27,16 +27,16 @@ mod resolve;
 mod tree;
 
 pub use self::{
-    atomic::{NewFile, remove_left_files},
+    atomic::{NewFile, remove_leftover_files},
     directory::{Directory, EntryName, RenameMode},
     directory_stamp::DirectoryStamp,
     file_lock::FileLock,
     metadata::{EntryKind, EntryMetadata, FileIdentity},
     paths::{
         canonicalize, create_directories, create_directory, create_file, create_symlink, exchange,
-        hard_link, hold, metadata, metadata_through_links, open_file, open_for_writing,
-        read_bounded, read_directory, read_file, read_link, remove_directory, remove_file, rename,
-        rename_without_replacing, set_mode,
+        hard_link, metadata, metadata_through_links, open_file, open_for_writing,
+        open_without_reading, read_bounded, read_directory, read_file, read_link, remove_directory,
+        remove_file, rename, rename_without_replacing, set_mode,
     },
     resolve::is_link_error,
     tree::remove_tree,

@@ -13,7 +13,7 @@ use rustix::fs::{Mode, lstat};
 use crate::{
     directory::{Directory, EntryName, RenameMode},
     metadata::EntryMetadata,
-    resolve::{HELD, open_absolute},
+    resolve::{PATH_FLAGS, open_absolute},
 };
 
 /// Returns the metadata of the entry at a path.
@@ -49,7 +49,7 @@ pub fn canonicalize(path: &Path) -> io::Result<PathBuf> {
     if !path.is_absolute() || !path.components().all(is_plain) {
         return path.canonicalize();
     }
-    match hold(path) {
+    match open_without_reading(path) {
         Ok(_) => Ok(path.components().collect()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
         Err(_) => path.canonicalize(),
@@ -71,8 +71,8 @@ pub fn read_link(path: &Path) -> io::Result<PathBuf> {
 /// # Errors
 ///
 /// `ELOOP` if any name in the path, the last included, is a link.
-pub fn hold(path: &Path) -> io::Result<File> {
-    open_absolute(path, HELD, Mode::empty()).map(File::from)
+pub fn open_without_reading(path: &Path) -> io::Result<File> {
+    open_absolute(path, PATH_FLAGS, Mode::empty()).map(File::from)
 }
 
 /// Opens a file for reading.

@@ -16,19 +16,19 @@ use rustix::{
 
 /// The flags of a descriptor that is not read from.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) const HELD: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+pub(crate) const PATH_FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 /// The flags of a descriptor that is not read from.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(crate) const HELD: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+pub(crate) const PATH_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 /// The flags of a descriptor for resolving names: needs no read permission for the directory where the system
 /// supports that.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) const HELD_DIRECTORY: OFlags =
+pub(crate) const DIRECTORY_FLAGS: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// The flags of a descriptor for resolving names: needs no read permission for the directory where the system
 /// supports that.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(crate) const HELD_DIRECTORY: OFlags =
+pub(crate) const DIRECTORY_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Returns whether an error means that a symbolic link is where none was expected.
@@ -152,7 +152,7 @@ fn by_walking(
     });
     // The directory reached so far; `None` at the start of a relative path.
     let mut parent: Option<OwnedFd> = if path.is_absolute() {
-        Some(openat(CWD, c"/", HELD_DIRECTORY, Mode::empty())?)
+        Some(openat(CWD, c"/", DIRECTORY_FLAGS, Mode::empty())?)
     } else {
         None
     };
@@ -162,7 +162,7 @@ fn by_walking(
     };
     for next in names {
         let start = parent.as_ref().map_or(directory, |parent| parent.as_fd());
-        let opened = openat(start, name, HELD_DIRECTORY | OFlags::NOFOLLOW, Mode::empty());
+        let opened = openat(start, name, DIRECTORY_FLAGS | OFlags::NOFOLLOW, Mode::empty());
         parent = Some(opened.map_err(|error| link_or(error, start, name))?);
         name = next;
     }
@@ -209,15 +209,15 @@ mod tests {
         symlink("a", base.join("link")).unwrap();
         symlink("file", base.join("a/b/other")).unwrap();
         symlink("nowhere", base.join("dangling")).unwrap();
-        let directory = openat(CWD, &base, HELD_DIRECTORY, Mode::empty()).unwrap();
+        let directory = openat(CWD, &base, DIRECTORY_FLAGS, Mode::empty()).unwrap();
         let cases = [
             ("a/b/file", OFlags::RDONLY, Ok(())),
             ("a/b", OFlags::RDONLY, Ok(())),
-            ("a/b", HELD_DIRECTORY, Ok(())),
-            (".", HELD_DIRECTORY, Ok(())),
+            ("a/b", DIRECTORY_FLAGS, Ok(())),
+            (".", DIRECTORY_FLAGS, Ok(())),
             ("a//b/./file", OFlags::RDONLY, Ok(())),
             ("link/b/file", OFlags::RDONLY, Err(Some(Errno::LOOP))),
-            ("link", HELD_DIRECTORY, Err(Some(Errno::LOOP))),
+            ("link", DIRECTORY_FLAGS, Err(Some(Errno::LOOP))),
             ("link", OFlags::PATH, Err(Some(Errno::LOOP))),
             ("a/b/other", OFlags::RDONLY, Err(Some(Errno::LOOP))),
             ("a/b/other", OFlags::PATH, Err(Some(Errno::LOOP))),

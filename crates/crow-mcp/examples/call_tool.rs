@@ -8,14 +8,14 @@ use std::{collections::BTreeMap, error::Error, io, io::Write as _, path::PathBuf
 use async_trait::async_trait;
 use crow_core::{
     capability::{
-        Http, HttpAnswer, HttpError, HttpRequest, PipedProcess, PipedProcesses, PipedSpec,
+        Http, HttpError, HttpRequest, HttpResponse, PipedProcess, PipedProcesses, PipedSpec,
         ProcessEnd, ProcessError,
     },
     mcp::{McpServerConfig, McpTransport},
     tool::ToolSource as _,
     workspace::Workspace,
 };
-use crow_mcp::{McpSettings, McpTools, Outside};
+use crow_mcp::{ConnectionContext, McpSettings, McpTools};
 use crow_testkit::tools::{agent_context, call, tool_context};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
@@ -88,7 +88,7 @@ struct NoHttp;
 
 #[async_trait]
 impl Http for NoHttp {
-    async fn send(&self, _request: HttpRequest) -> Result<HttpAnswer, HttpError> {
+    async fn send(&self, _request: HttpRequest) -> Result<HttpResponse, HttpError> {
         Err(HttpError::Connect("there is no network here".to_owned()))
     }
 }
@@ -104,7 +104,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             cwd: None,
         },
     };
-    let outside = Outside {
+    let outside = ConnectionContext {
         processes: Arc::new(InMemory),
         http: Arc::new(NoHttp),
         roots: vec![PathBuf::from("/example")],

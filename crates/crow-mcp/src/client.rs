@@ -26,7 +26,7 @@ pub(crate) struct Client {
 
 impl Client {
     /// Creates the client for stateless servers: it declares no capabilities, since those servers send no requests.
-    pub(crate) fn asked_for_nothing() -> Self {
+    pub(crate) fn stateless() -> Self {
         Self { roots: None }
     }
 

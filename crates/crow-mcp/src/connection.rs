@@ -40,13 +40,13 @@ use tokio_util::{
 
 use crate::{
     client::Client,
-    failure::{CallError, ConnectError, last_words},
+    failure::{CallError, ConnectError, stderr_excerpt},
     listed::ToolListing,
     page::ToolPage,
-    settings::{McpSettings, Outside},
+    settings::{ConnectionContext, McpSettings},
     text,
     transport::{
-        self, BROKEN, BoundedTransport, CallSlot, LineTransport, LinkTransport, TransportState,
+        self, BoundedTransport, CallSlot, LINK_FAILED, LineTransport, LinkTransport, TransportState,
     },
 };
 
@@ -75,7 +75,7 @@ const LONGEST: usize = 1000;
 pub(crate) struct ServerConnection {
     peer: Peer<RoleClient>,
     service: Mutex<Option<RunningService<RoleClient, Client>>>,
-    link: ConnectionState,
+    state: ConnectionState,
     tasks: TaskTracker,
     _ends: DropGuard,
 }
@@ -83,7 +83,7 @@ pub(crate) struct ServerConnection {
 /// The part of a connection that exists before the handshake is complete.
 #[derive(Debug, Clone)]
 struct ConnectionState {
-    wire: Arc<TransportState>,
+    transport_state: Arc<TransportState>,
     errors: OutputTail,
     /// Description of the exit, set when the process has ended; always none for other transports.
     ended: Arc<std::sync::Mutex<Option<String>>>,
@@ -102,14 +102,14 @@ impl ServerConnection {
     /// Connects and lists the tools. Fails with [`ConnectError::Late`] after `limit`.
     pub(crate) async fn open(
         settings: &McpSettings,
-        outside: &Outside,
+        outside: &ConnectionContext,
         lifetime: &Lifetime,
         limit: Duration,
     ) -> Result<(Self, ToolListing), ConnectError> {
         let stop = lifetime.token.child_token();
         let ends = stop.clone().drop_guard();
         let mut link = ConnectionState {
-            wire: Arc::default(),
+            transport_state: Arc::default(),
             errors: OutputTail::new(ERRORS),
             ended: Arc::default(),
             gone: None,
@@ -119,14 +119,14 @@ impl ServerConnection {
             let connection = Self {
                 peer: service.peer().clone(),
                 service: Mutex::new(Some(service)),
-                link: link.clone(),
+                state: link.clone(),
                 tasks: lifetime.tasks.clone(),
                 _ends: ends,
             };
             let listed = connection.list(settings.tools.as_deref()).await;
             match listed {
                 Ok(listed) => Ok((connection, listed)),
-                Err(why) => Err(connection.link.refused(&why).await),
+                Err(why) => Err(connection.state.refused_error(&why).await),
             }
         };
         // An attempt that is dropped here drops `ends`, which stops the process.
@@ -135,23 +135,25 @@ impl ServerConnection {
             () = lifetime.token.cancelled() => return Err(ConnectError::Closed),
             opened = timeout(limit, connect) => opened,
         };
-        opened.unwrap_or_else(|_| Err(ConnectError::Late { limit, errors: link.errors.to_text() }))
+        opened.unwrap_or_else(|_| {
+            Err(ConnectError::TimedOut { limit, errors: link.errors.to_text() })
+        })
     }
 
     /// Returns true if calls can be sent.
     pub(crate) fn is_open(&self) -> bool {
-        !self.link.wire.closed.is_cancelled() && !self.peer.is_transport_closed()
+        !self.state.transport_state.closed.is_cancelled() && !self.peer.is_transport_closed()
     }
 
     /// Waits until the connection is closed and returns the reason.
     pub(crate) async fn closed(&self) -> String {
-        self.link.wire.closed.cancelled().await;
-        self.link.why().await
+        self.state.transport_state.closed.cancelled().await;
+        self.state.close_message().await
     }
 
     /// Waits until the server reports that its tools changed.
     pub(crate) async fn changed(&self) {
-        self.link.wire.changed.notified().await;
+        self.state.transport_state.changed.notified().await;
     }
 
     /// Subscribes to tool changes of a stateless server, if it supports that; other servers report them unasked. Never
@@ -175,7 +177,7 @@ impl ServerConnection {
             }
             sleep(BETWEEN_LISTENING).await;
             // The tools may have changed while there was no subscription.
-            self.link.wire.changed.notify_one();
+            self.state.transport_state.changed.notify_one();
         }
         std::future::pending::<()>().await;
     }
@@ -213,7 +215,7 @@ impl ServerConnection {
             listed = timeout(LIST, pages) => {
                 listed.unwrap_or_else(|_| Err("it does not list its tools".to_owned()))
             }
-            () = self.link.wire.closed.cancelled() => Err(self.link.why().await),
+            () = self.state.transport_state.closed.cancelled() => Err(self.state.close_message().await),
         }
     }
 
@@ -238,13 +240,13 @@ impl ServerConnection {
             () = cancel.cancelled() => return Err(CallError::Cancelled),
             handle = timeout(settings.tool_timeout, send) => match handle {
                 Ok(Ok(handle)) => handle,
-                Ok(Err(_)) => return Err(CallError::Unsent(self.link.why().await)),
+                Ok(Err(_)) => return Err(CallError::Unsent(self.state.close_message().await)),
                 Err(_) => return Err(CallError::Unsent("it does not read what it is sent".to_owned())),
             },
         };
         let token = handle.progress_token.clone();
         let answered = self.answer(handle, &slot, settings, cancel).await;
-        self.link.wire.forget(&token);
+        self.state.transport_state.forget(&token);
         answered
     }
 
@@ -259,7 +261,7 @@ impl ServerConnection {
     ) -> Result<CallToolResult, CallError> {
         let deadline = Instant::now() + settings.call_limit();
         let mut silent_until = Instant::now() + settings.tool_timeout;
-        let late = |text: String| Err(CallError::Late(text));
+        let late = |text: String| Err(CallError::TimedOut(text));
         let outcome = loop {
             tokio::select! {
                 biased;
@@ -270,7 +272,7 @@ impl ServerConnection {
                     };
                 }
                 () = cancel.cancelled() => break Err(CallError::Cancelled),
-                () = slot.beat() => silent_until = Instant::now() + settings.tool_timeout,
+                () = slot.wait_for_progress() => silent_until = Instant::now() + settings.tool_timeout,
                 () = sleep_until(silent_until.min(deadline)) => {
                     break late(if silent_until < deadline {
                         let limit = settings.tool_timeout.as_secs_f64();
@@ -281,11 +283,11 @@ impl ServerConnection {
                     });
                 }
                 // Polled last: messages that arrived before the close were handled first.
-                () = self.link.wire.closed.cancelled() => return Err(self.lost(slot).await),
+                () = self.state.transport_state.closed.cancelled() => return Err(self.lost(slot).await),
             }
         };
         let reason = match &outcome {
-            Err(CallError::Late(_)) => "timeout",
+            Err(CallError::TimedOut(_)) => "timeout",
             Ok(_) | Err(_) => "the user cancelled it",
         };
         // Sent in the background: the server may not be reading.
@@ -302,10 +304,10 @@ impl ServerConnection {
     ) -> Result<CallToolResult, CallError> {
         match answer {
             Ok(ServerResult::CallToolResult(result)) => Ok(result),
-            Ok(ServerResult::InputRequiredResult(_)) => Err(CallError::AsksBack),
-            Ok(_) | Err(ServiceError::UnexpectedResponse) => Err(CallError::NoResult),
-            Err(ServiceError::McpError(error)) if error.code == BROKEN => {
-                Err(CallError::Broken(text::one_line(&error.message, LONGEST)))
+            Ok(ServerResult::InputRequiredResult(_)) => Err(CallError::InputRequired),
+            Ok(_) | Err(ServiceError::UnexpectedResponse) => Err(CallError::UnexpectedAnswer),
+            Err(ServiceError::McpError(error)) if error.code == LINK_FAILED => {
+                Err(CallError::LinkFailed(text::one_line(&error.message, LONGEST)))
             }
             Err(ServiceError::McpError(error)) => {
                 Err(CallError::Refused(text::one_line(&error.message, LONGEST)))
@@ -320,8 +322,8 @@ impl ServerConnection {
                     ))
                 );
                 if nothing_sent {
-                    self.link.wire.fail(why.clone());
-                    self.link.wire.closed.cancel();
+                    self.state.transport_state.fail(why.clone());
+                    self.state.transport_state.closed.cancel();
                     return Err(CallError::Unsent(why));
                 }
                 Err(CallError::Lost(why))
@@ -333,14 +335,14 @@ impl ServerConnection {
     /// Returns the error of a call whose connection closed: `Lost` if the server may have seen the call, otherwise
     /// `Unsent`.
     async fn lost(&self, slot: &CallSlot) -> CallError {
-        let why = self.link.why().await;
-        let why = format!("{why}{}", last_words(&self.link.errors.to_text()));
+        let why = self.state.close_message().await;
+        let why = format!("{why}{}", stderr_excerpt(&self.state.errors.to_text()));
         if slot.was_sent() { CallError::Lost(why) } else { CallError::Unsent(why) }
     }
 
     /// Records the reason for the end of the connection.
     pub(crate) fn fail(&self, why: String) {
-        self.link.wire.fail(why);
+        self.state.transport_state.fail(why);
     }
 
     /// Ends the session in an orderly way within `GOODBYE`. The process ends when the connection is dropped.
@@ -354,14 +356,14 @@ impl ServerConnection {
 
 impl ConnectionState {
     /// Returns the reason for the close, at most `LONGEST` bytes.
-    async fn why(&self) -> String {
-        let why = self.reason().await.unwrap_or_else(|| "it hung up".to_owned());
+    async fn close_message(&self) -> String {
+        let why = self.close_reason().await.unwrap_or_else(|| "it hung up".to_owned());
         crow_text::shorten(&why, LONGEST)
     }
 
     /// Returns the failure that this side recorded, otherwise how the process ended; waits up to `ENDING` for that.
-    async fn reason(&self) -> Option<String> {
-        let failure = self.wire.why();
+    async fn close_reason(&self) -> Option<String> {
+        let failure = self.transport_state.close_reason();
         if failure.is_some() {
             return failure;
         }
@@ -369,15 +371,15 @@ impl ConnectionState {
         self.ended.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    async fn refused(&self, why: &str) -> ConnectError {
-        let why = self.reason().await.unwrap_or_else(|| why.to_owned());
+    async fn refused_error(&self, why: &str) -> ConnectError {
+        let why = self.close_reason().await.unwrap_or_else(|| why.to_owned());
         ConnectError::Refused { why, errors: self.errors.to_text() }
     }
 }
 
 async fn connect(
     settings: &McpSettings,
-    outside: &Outside,
+    outside: &ConnectionContext,
     lifetime: &Lifetime,
     stop: &CancellationToken,
     link: &mut ConnectionState,
@@ -388,7 +390,7 @@ async fn connect(
             let root = outside.roots.first().cloned().unwrap_or_else(|| "/".into());
             let cwd = cwd.as_ref().map_or_else(|| root.clone(), |cwd| root.join(cwd));
             let argv = std::iter::once(command).chain(args).cloned().collect();
-            let spec = PipedSpec { argv, cwd, env: env.clone(), errors: link.errors.clone() };
+            let spec = PipedSpec { argv, cwd, env: env.clone(), stderr_tail: link.errors.clone() };
             let process = outside.processes.start(spec, stop.clone()).await?;
             let (end, ended, gone) =
                 (process.end, Arc::clone(&link.ended), CancellationToken::new());
@@ -404,7 +406,11 @@ async fn connect(
                 };
                 *ended.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(text);
             });
-            let streams = LineTransport::new(process.output, process.input, Arc::clone(&link.wire));
+            let streams = LineTransport::new(
+                process.output,
+                process.input,
+                Arc::clone(&link.transport_state),
+            );
             serve(client, streams, stop, link).await
         }
         McpTransport::Http { url, headers } => {
@@ -413,7 +419,8 @@ async fn connect(
             serve(client, http, stop, link).await
         }
         McpTransport::Client(server) => {
-            let messages = LinkTransport::new(Arc::clone(server.link()), Arc::clone(&link.wire));
+            let messages =
+                LinkTransport::new(Arc::clone(server.link()), Arc::clone(&link.transport_state));
             serve_without_memory(messages, stop, link).await
         }
     }
@@ -425,10 +432,10 @@ async fn serve<T: Transport<RoleClient> + 'static>(
     stop: &CancellationToken,
     link: &ConnectionState,
 ) -> Result<RunningService<RoleClient, Client>, ConnectError> {
-    let guarded = BoundedTransport::new(transport, Arc::clone(&link.wire));
+    let guarded = BoundedTransport::new(transport, Arc::clone(&link.transport_state));
     match serve_client_with_ct(client, guarded, stop.clone()).await {
         Ok(service) => Ok(service),
-        Err(error) => Err(refused(&error, link).await),
+        Err(error) => Err(initialize_error(&error, link).await),
     }
 }
 
@@ -438,16 +445,16 @@ async fn serve_without_memory(
     stop: &CancellationToken,
     link: &ConnectionState,
 ) -> Result<RunningService<RoleClient, Client>, ConnectError> {
-    let guarded = BoundedTransport::new(messages, Arc::clone(&link.wire));
+    let guarded = BoundedTransport::new(messages, Arc::clone(&link.transport_state));
     let lifecycle = ClientLifecycleMode::Discover { preferred_versions: vec![WITHOUT_MEMORY] };
-    let client = Client::asked_for_nothing();
+    let client = Client::stateless();
     match serve_client_with_lifecycle_and_ct(client, guarded, lifecycle, stop.clone()).await {
         Ok(service) => Ok(service),
-        Err(error) => Err(refused(&error, link).await),
+        Err(error) => Err(initialize_error(&error, link).await),
     }
 }
 
-async fn refused(error: &ClientInitializeError, link: &ConnectionState) -> ConnectError {
+async fn initialize_error(error: &ClientInitializeError, link: &ConnectionState) -> ConnectError {
     // Only the inner text, without the type names of the library's error.
     let why = if let ClientInitializeError::TransportError { error, .. } = error {
         error.error.to_string()
@@ -456,7 +463,7 @@ async fn refused(error: &ClientInitializeError, link: &ConnectionState) -> Conne
     } else {
         error.to_string()
     };
-    link.refused(&text::one_line(&why, LONGEST)).await
+    link.refused_error(&text::one_line(&why, LONGEST)).await
 }
 
 fn header_map(

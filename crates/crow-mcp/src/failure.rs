@@ -21,15 +21,15 @@ pub(crate) enum ConnectError {
     #[error("{0}")]
     Config(String),
     /// It took too long.
-    #[error("it did not answer within {} s{}", .limit.as_secs_f64(), last_words(.errors))]
-    Late {
+    #[error("it did not answer within {} s{}", .limit.as_secs_f64(), stderr_excerpt(.errors))]
+    TimedOut {
         /// The time limit that passed.
         limit: Duration,
         /// The end of its standard error.
         errors: String,
     },
     /// It ended, or does not speak the protocol.
-    #[error("{why}{}", last_words(.errors))]
+    #[error("{why}{}", stderr_excerpt(.errors))]
     Refused {
         /// The error.
         why: String,
@@ -47,7 +47,7 @@ pub(crate) enum ConnectError {
     Retired,
     /// It failed recently, and the next attempt is not due yet.
     #[error("{why} (the next attempt is made in {} s)", .wait.as_secs().max(1))]
-    Resting {
+    BackingOff {
         /// The last error.
         why: String,
         /// The time until the next attempt.
@@ -72,7 +72,7 @@ pub(crate) enum CallError {
     Cancelled,
     /// It took too long. The server was told to stop.
     #[error("{0}")]
-    Late(String),
+    TimedOut(String),
     /// The connection broke off before the call was sent.
     #[error("the connection to the server broke off before the call was sent: {0}")]
     Unsent(String),
@@ -88,18 +88,18 @@ pub(crate) enum CallError {
     #[error(
         "no answer came back from the client that serves it; it is not known whether the call had effects: {0}"
     )]
-    Broken(String),
+    LinkFailed(String),
     /// The server asked for further input, which is not supported.
     #[error("the server asks back in the middle of the call, which this client does not support")]
-    AsksBack,
+    InputRequired,
     /// The answer is not the result of a call.
     #[error("the server answered with what is no result of a call")]
-    NoResult,
+    UnexpectedAnswer,
 }
 
 /// Returns the last lines of standard error as the end of a sentence; empty if there are none.
-pub(crate) fn last_words(errors: &str) -> String {
-    let plain = text::plain(errors);
+pub(crate) fn stderr_excerpt(errors: &str) -> String {
+    let plain = text::sanitise(errors);
     let lines: Vec<&str> =
         plain.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let shown = lines.get(lines.len().saturating_sub(SHOWN)..).unwrap_or_default().join("\n");

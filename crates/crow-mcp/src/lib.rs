@@ -28,5 +28,5 @@ mod transport;
 
 pub use cache::SchemaCache;
 pub use probe::{ProbeFailure, ProbedServer, ProbedTool, probe};
-pub use settings::{McpSettings, Outside};
+pub use settings::{ConnectionContext, McpSettings};
 pub use tools::{McpTools, ServerState, ServerSummary};

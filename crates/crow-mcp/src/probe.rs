@@ -11,7 +11,7 @@ use crate::{
     connection::{Lifetime, ServerConnection},
     listed::ToolListing,
     name::{server_names, tool_names},
-    settings::{McpSettings, Outside},
+    settings::{ConnectionContext, McpSettings},
 };
 
 /// Timeout of ending the server after the probe.
@@ -52,7 +52,7 @@ pub struct ProbeFailure {
 /// Connects to a server, lists its tools and ends it again. Stores the list in `cache`, if given.
 pub async fn probe(
     settings: &McpSettings,
-    outside: &Outside,
+    outside: &ConnectionContext,
     cache: Option<&SchemaCache>,
     cancel: &CancellationToken,
 ) -> Result<ProbedServer, ProbeFailure> {
@@ -82,7 +82,7 @@ pub async fn probe(
 
 impl SchemaCache {
     /// Returns the tools that the cache has for a server, if any. Blocks.
-    pub fn known(&self, server: &McpServerConfig) -> Option<Vec<ProbedTool>> {
+    pub fn cached_tools(&self, server: &McpServerConfig) -> Option<Vec<ProbedTool>> {
         let listed = self.load(server)?;
         Some(to_probed_server(server, &listed, Duration::ZERO).tools)
     }

@@ -22,7 +22,7 @@ pub(crate) fn to_result(answer: CallToolResult) -> ToolResult {
     }
     if parts.is_empty() && images.is_empty() {
         // Structured content repeats the text, so it is used only without other content.
-        parts.extend(answer.structured_content.map(|content| text::plain(&content.to_string())));
+        parts.extend(answer.structured_content.map(|content| text::sanitise(&content.to_string())));
     }
     let output = parts.join("\n");
     let output = if output.trim().is_empty() && images.is_empty() {
@@ -42,7 +42,7 @@ pub(crate) fn to_result(answer: CallToolResult) -> ToolResult {
 fn block_text(block: ContentBlock, images: &mut Vec<Image>) -> Option<String> {
     let inline = |text: &str| text::one_line(text, LONGEST_WORD);
     Some(match block {
-        ContentBlock::Text(content) => text::plain(&content.text),
+        ContentBlock::Text(content) => text::sanitise(&content.text),
         ContentBlock::Image(image) => return take_image(&image.mime_type, image.data, images),
         ContentBlock::Audio(audio) => {
             format!(
@@ -53,7 +53,7 @@ fn block_text(block: ContentBlock, images: &mut Vec<Image>) -> Option<String> {
         }
         ContentBlock::Resource(resource) => match resource.resource {
             ResourceContents::TextResourceContents { uri, text, .. } => {
-                format!("[resource {}]\n{}", inline(&uri), text::plain(&text))
+                format!("[resource {}]\n{}", inline(&uri), text::sanitise(&text))
             }
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
                 let kind = mime_type.unwrap_or_default();

@@ -11,7 +11,7 @@ const NOT_AT_THE_TOP: [&str; 6] = ["oneOf", "anyOf", "allOf", "not", "enum", "$s
 
 /// Returns the schema in a form that providers accept: an object within the limits. One that is too large or too deep
 /// is replaced by a schema of any object.
-pub(crate) fn fit(schema: &Map<String, Value>) -> Value {
+pub(crate) fn provider_schema(schema: &Map<String, Value>) -> Value {
     let any = || json!({"type": "object", "properties": {}});
     let full = Value::Object(schema.clone());
     if !is_shallow(&full, DEEPEST) || full.to_string().len() > LARGEST {
@@ -50,7 +50,7 @@ fn is_shallow(value: &Value, depth: usize) -> bool {
 fn clean(value: &mut Value) {
     match value {
         Value::String(text) => {
-            let plain = crate::text::plain(text);
+            let plain = crate::text::sanitise(text);
             if plain != *text {
                 *text = plain;
             }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     fn fitted(schema: &Value) -> Value {
-        fit(schema.as_object().unwrap())
+        provider_schema(schema.as_object().unwrap())
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::{
 use crow_core::{
     event::NoticeLevel,
     mcp::McpTransport,
-    tool::{SourceNews, ToolContext},
+    tool::{SourceNotice, ToolContext},
 };
 use futures_util::FutureExt as _;
 use rmcp::model::{CallToolResult, JsonObject};
@@ -31,14 +31,14 @@ use crate::{
     connection::{Lifetime, ServerConnection},
     failure::{CallError, ConnectError},
     listed::{ListedTool, ToolListing},
-    settings::{McpSettings, Outside},
+    settings::{ConnectionContext, McpSettings},
     text,
 };
 
 /// Delay before the next attempt after a first failure; it doubles with each further one.
-const FIRST_REST: Duration = Duration::from_secs(1);
+const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 /// Maximum delay between attempts.
-const LONGEST_REST: Duration = Duration::from_mins(1);
+const MAX_BACKOFF: Duration = Duration::from_mins(1);
 /// Minimum time between two requests for the tool list.
 const BETWEEN_LISTS: Duration = Duration::from_secs(1);
 /// Capacity of the queue of notices; further ones are dropped.
@@ -47,19 +47,19 @@ const MOST_NEWS: usize = 64;
 /// State that the servers of a session share.
 #[derive(Debug)]
 pub(crate) struct ServersShared {
-    pub(crate) outside: Outside,
+    pub(crate) context: ConnectionContext,
     pub(crate) cache: Option<SchemaCache>,
     pub(crate) lifetime: Lifetime,
     /// Incremented when the tools of any server change.
     pub(crate) revision: watch::Sender<u64>,
-    pub(crate) news: Mutex<VecDeque<SourceNews>>,
+    pub(crate) notices: Mutex<VecDeque<SourceNotice>>,
 }
 
 impl ServersShared {
-    pub(crate) fn tell(&self, level: NoticeLevel, text: String) {
-        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn push_notice(&self, level: NoticeLevel, text: String) {
+        let mut news = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         if news.len() < MOST_NEWS {
-            news.push_back(SourceNews { level, text });
+            news.push_back(SourceNotice { level, text });
         }
     }
 }
@@ -70,7 +70,7 @@ pub(crate) struct McpServer {
     /// Display name.
     pub(crate) label: String,
     /// Its part of the names of its tools, unique in the session.
-    pub(crate) part: String,
+    pub(crate) name_part: String,
     shared: Arc<ServersShared>,
     /// Child of the session's lifetime; `retire` cancels it earlier.
     lifetime: Lifetime,
@@ -89,8 +89,8 @@ struct McpServerState {
     connection: Option<Arc<ServerConnection>>,
     /// The number of failures since the last success.
     failures: u32,
-    rests_until: Option<Instant>,
-    why: Option<String>,
+    backoff_until: Option<Instant>,
+    last_error: Option<String>,
     /// True from a startup timeout until the tools are listed.
     is_late: bool,
 }
@@ -116,7 +116,7 @@ impl McpServer {
             lifetime: Lifetime { token: token.child_token(), tasks },
             started: OnceCell::new(),
             label: text::one_line(&settings.server.name, 60),
-            part,
+            name_part: part,
             settings,
             shared,
             state: Mutex::default(),
@@ -158,7 +158,7 @@ impl McpServer {
             let is_news = !std::mem::replace(&mut self.state().is_late, true);
             if is_news {
                 let waited = self.settings.startup_timeout.as_secs_f64();
-                self.tell(NoticeLevel::Warning, &format!(
+                self.push_notice(NoticeLevel::Warning, &format!(
                     "is not there after {waited} s; the agent begins without its tools, and gets them when it is"
                 ));
             }
@@ -171,7 +171,7 @@ impl McpServer {
 
     pub(crate) fn health(&self) -> Health {
         let state = self.state();
-        match (&state.connection, &state.why) {
+        match (&state.connection, &state.last_error) {
             (Some(connection), _) if connection.is_open() => Health::Connected,
             (_, Some(why)) => Health::Failed(why.clone()),
             (_, None) => Health::Unused,
@@ -195,7 +195,7 @@ impl McpServer {
                 }
                 Some(Ok(connection)) => connection,
             };
-            self.still_offers(tool)?;
+            self.check_unchanged(tool)?;
             let progress = ctx.progress.clone();
             let called = connection
                 .call(&tool.name, arguments.clone(), progress, &self.settings, &ctx.cancellation)
@@ -203,7 +203,7 @@ impl McpServer {
             match called {
                 Err(CallError::Unsent(_)) if !is_second => {
                     is_second = true;
-                    self.forget(&connection);
+                    self.drop_connection(&connection);
                 }
                 Err(error) => return Err(format!("MCP server {}: {error}", self.label)),
                 Ok(result) => {
@@ -214,7 +214,7 @@ impl McpServer {
         }
     }
 
-    fn still_offers(&self, tool: &ListedTool) -> Result<(), String> {
+    fn check_unchanged(&self, tool: &ListedTool) -> Result<(), String> {
         let listed = self.listed();
         match listed.as_ref().and_then(|listed| listed.find(&tool.name)) {
             Some(now) if now == tool => Ok(()),
@@ -251,7 +251,7 @@ impl McpServer {
         }
         self.check_pause()?;
         let limit = self.settings.connect_limit();
-        match ServerConnection::open(&self.settings, &self.shared.outside, &self.lifetime, limit)
+        match ServerConnection::open(&self.settings, &self.shared.context, &self.lifetime, limit)
             .await
         {
             Ok((connection, listed)) => {
@@ -280,11 +280,11 @@ impl McpServer {
     /// Fails during the pause after a failure.
     fn check_pause(&self) -> Result<(), ConnectError> {
         let state = self.state();
-        let wait = state.rests_until.map(|until| until.saturating_duration_since(Instant::now()));
+        let wait = state.backoff_until.map(|until| until.saturating_duration_since(Instant::now()));
         match wait.filter(|wait| !wait.is_zero()) {
             Some(wait) => {
-                let why = state.why.clone().unwrap_or_default();
-                Err(ConnectError::Resting { why, wait })
+                let why = state.last_error.clone().unwrap_or_default();
+                Err(ConnectError::BackingOff { why, wait })
             }
             None => Ok(()),
         }
@@ -298,7 +298,7 @@ impl McpServer {
         {
             let mut state = self.state();
             state.connection = Some(Arc::clone(connection));
-            (state.why, state.rests_until) = (None, None);
+            (state.last_error, state.backoff_until) = (None, None);
         }
         self.take(listed).await;
         let (server, connection) = (Arc::clone(self), Arc::clone(connection));
@@ -306,23 +306,23 @@ impl McpServer {
     }
 
     fn on_failed(&self, error: &ConnectError) {
-        let is_news = self.rest(&error.to_string());
+        let is_news = self.start_backoff(&error.to_string());
         if is_news {
-            self.tell(NoticeLevel::Warning, &format!("is not there: {error}"));
+            self.push_notice(NoticeLevel::Warning, &format!("is not there: {error}"));
         }
     }
 
     /// Starts the pause after a failure. Returns true if the reason differs from the last one.
-    fn rest(&self, why: &str) -> bool {
+    fn start_backoff(&self, why: &str) -> bool {
         let mut state = self.state();
         let factor = 1_u32 << state.failures.min(10);
         state.failures = state.failures.saturating_add(1);
-        state.rests_until =
-            Some(Instant::now() + FIRST_REST.saturating_mul(factor).min(LONGEST_REST));
-        state.why.replace(why.to_owned()).as_deref() != Some(why)
+        state.backoff_until =
+            Some(Instant::now() + FIRST_BACKOFF.saturating_mul(factor).min(MAX_BACKOFF));
+        state.last_error.replace(why.to_owned()).as_deref() != Some(why)
     }
 
-    fn forget(&self, connection: &Arc<ServerConnection>) {
+    fn drop_connection(&self, connection: &Arc<ServerConnection>) {
         let mut state = self.state();
         if state.connection.as_ref().is_some_and(|own| Arc::ptr_eq(own, connection)) {
             state.connection = None;
@@ -345,19 +345,19 @@ impl McpServer {
         let count = listed.tools.len();
         match before.map(|before| listed.difference(&before)) {
             Some(Some(difference)) => {
-                self.tell(
+                self.push_notice(
                     NoticeLevel::Info,
                     &format!("changed its tools: {difference}{omissions}"),
                 );
             }
             None if was_late => {
-                self.tell(
+                self.push_notice(
                     NoticeLevel::Info,
                     &format!("is there now, with {count} tools{omissions}"),
                 );
             }
             None if !omissions.is_empty() => {
-                self.tell(NoticeLevel::Warning, &format!("has {count} tools{omissions}"));
+                self.push_notice(NoticeLevel::Warning, &format!("has {count} tools{omissions}"));
             }
             Some(None) | None => {}
         }
@@ -376,7 +376,7 @@ impl McpServer {
                 () = &mut listening => None,
             };
             if let Some(why) = why {
-                return self.on_lost(&connection, why);
+                return self.on_disconnected(&connection, why);
             }
             if let Ok(listed) = connection.list(self.settings.tools.as_deref()).await {
                 self.take(listed).await;
@@ -389,11 +389,11 @@ impl McpServer {
         }
     }
 
-    fn on_lost(&self, connection: &Arc<ServerConnection>, why: String) {
+    fn on_disconnected(&self, connection: &Arc<ServerConnection>, why: String) {
         if self.lifetime.token.is_cancelled() {
             return;
         }
-        self.forget(connection);
+        self.drop_connection(connection);
         let text = match &self.settings.server.transport {
             McpTransport::Client(_) => format!("has ended: {why}"),
             McpTransport::Stdio { .. } | McpTransport::Http { .. } => {
@@ -402,16 +402,16 @@ impl McpServer {
         };
         // After the first loss the server may start again at once.
         let mut state = self.state();
-        state.why = Some(why);
+        state.last_error = Some(why);
         let failures = state.failures;
         state.failures = failures.saturating_add(1);
         if failures > 0 {
             let factor = 1_u32 << failures.min(10);
-            let rest = FIRST_REST.saturating_mul(factor).min(LONGEST_REST);
-            state.rests_until = Some(Instant::now() + rest);
+            let rest = FIRST_BACKOFF.saturating_mul(factor).min(MAX_BACKOFF);
+            state.backoff_until = Some(Instant::now() + rest);
         }
         drop(state);
-        self.tell(NoticeLevel::Warning, &text);
+        self.push_notice(NoticeLevel::Warning, &text);
     }
 
     /// Closes the connection in an orderly way.
@@ -456,8 +456,8 @@ impl McpServer {
         self.shared.revision.send_modify(|revision| *revision += 1);
     }
 
-    fn tell(&self, level: NoticeLevel, text: &str) {
-        self.shared.tell(level, format!("the MCP server {} {text}", self.label));
+    fn push_notice(&self, level: NoticeLevel, text: &str) {
+        self.shared.push_notice(level, format!("the MCP server {} {text}", self.label));
     }
 
     fn state(&self) -> MutexGuard<'_, McpServerState> {

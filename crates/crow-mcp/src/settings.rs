@@ -64,7 +64,7 @@ impl From<McpServerConfig> for McpSettings {
 
 /// The capabilities through which servers are reached from a session.
 #[derive(Debug, Clone)]
-pub struct Outside {
+pub struct ConnectionContext {
     /// Starts the servers that are programs.
     pub processes: Arc<dyn PipedProcesses>,
     /// Sends requests to the servers that speak HTTP.

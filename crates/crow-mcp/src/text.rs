@@ -4,7 +4,7 @@ use crow_text::{is_unseen, shorten};
 
 /// Removes what terminals interpret and what is invisible: escape sequences, control characters, marks of writing
 /// direction, and letters that only a model can read.
-pub(crate) fn plain(text: &str) -> String {
+pub(crate) fn sanitise(text: &str) -> String {
     let mut visible = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     while let Some(char) = rest.next() {
@@ -25,7 +25,7 @@ pub(crate) fn plain(text: &str) -> String {
 pub(crate) fn one_line(text: &str, most: usize) -> String {
     // Cut first, so that a huge text is not sanitised as a whole.
     let start = text.floor_char_boundary(most.saturating_mul(8));
-    let text = plain(text.get(..start).unwrap_or_default());
+    let text = sanitise(text.get(..start).unwrap_or_default());
     let words: Vec<&str> = text.split_whitespace().collect();
     shorten(&words.join(" "), most)
 }
@@ -90,7 +90,7 @@ mod tests {
             ("a\u{ad}b\u{61c}c\u{2800}d\u{3164}e\u{34f}f", "abcdef"),
             ("👩\u{200d}💻 ok", "👩\u{200d}💻 ok"),
         ] {
-            assert_eq!(plain(text), shown, "{text:?}");
+            assert_eq!(sanitise(text), shown, "{text:?}");
         }
     }
 
@@ -103,8 +103,8 @@ mod tests {
     proptest! {
         #[test]
         fn sanitising_is_idempotent(text in any::<String>()) {
-            let once = plain(&text);
-            prop_assert_eq!(plain(&once), once.clone());
+            let once = sanitise(&text);
+            prop_assert_eq!(sanitise(&once), once.clone());
             prop_assert!(!once.chars().any(|char| char.is_control() && !"\n\t".contains(char)));
         }
     }

@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use crow_core::{
     event::NoticeLevel,
-    tool::{SourceNews, SourcedTools, Tool, ToolSource},
+    tool::{SourceNotice, SourcedTools, Tool, ToolSource},
 };
 use futures_util::future::join_all;
 use tokio::{sync::watch, time::timeout};
@@ -23,7 +23,7 @@ use crate::{
     connection::Lifetime,
     name::{server_names, tool_names},
     server::{Health, McpServer, ServersShared},
-    settings::{McpSettings, Outside},
+    settings::{ConnectionContext, McpSettings},
     tool::McpTool,
 };
 
@@ -71,15 +71,19 @@ pub enum ServerState {
 
 impl McpTools {
     /// Creates the source. `cache` stores the tools that servers list, if given.
-    pub fn new(settings: Vec<McpSettings>, cache: Option<SchemaCache>, outside: Outside) -> Self {
+    pub fn new(
+        settings: Vec<McpSettings>,
+        cache: Option<SchemaCache>,
+        outside: ConnectionContext,
+    ) -> Self {
         let token = CancellationToken::new();
         let lifetime = Lifetime { token: token.clone(), tasks: TaskTracker::new() };
         let shared = Arc::new(ServersShared {
-            outside,
+            context: outside,
             cache,
             lifetime,
             revision: watch::Sender::new(0),
-            news: Mutex::default(),
+            notices: Mutex::default(),
         });
         let servers = servers(settings, &[], &shared);
         Self {
@@ -92,7 +96,7 @@ impl McpTools {
 
     /// Replaces the servers. Those with unchanged settings keep their connections and running calls; the others are
     /// ended. Returns when they have ended, in bounded time.
-    pub async fn replace(&self, settings: Vec<McpSettings>) {
+    pub async fn replace_servers(&self, settings: Vec<McpSettings>) {
         let (before, now) = {
             let mut own = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
             let now = servers(settings, &own, &self.shared);
@@ -111,14 +115,14 @@ impl McpTools {
             .collect();
         if !changes.is_empty() {
             let text = format!("the client hands over other MCP servers: {}", changes.join(" "));
-            self.shared.tell(NoticeLevel::Info, text);
+            self.shared.push_notice(NoticeLevel::Info, text);
         }
         join_all(gone.iter().map(|server| server.retire())).await;
     }
 
     /// Adds a notice for the user to the queue of the servers' notices.
-    pub fn tell(&self, news: SourceNews) {
-        self.shared.tell(news.level, news.text);
+    pub fn push_notice(&self, news: SourceNotice) {
+        self.shared.push_notice(news.level, news.text);
     }
 
     /// Returns a watch on the revision of the tools: it changes when they do.
@@ -156,7 +160,7 @@ impl ToolSource for McpTools {
         cancel.run_until_cancelled(all).await;
     }
 
-    fn waits_for(&self) -> Vec<String> {
+    fn pending_names(&self) -> Vec<String> {
         let own = self.own();
         let waiting = own.iter().filter(|server| !server.is_settled());
         waiting.map(|server| server.label.clone()).collect()
@@ -172,8 +176,8 @@ impl ToolSource for McpTools {
         merged.clone()
     }
 
-    fn take_news(&self) -> Vec<SourceNews> {
-        self.shared.news.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
+    fn take_notices(&self) -> Vec<SourceNotice> {
+        self.shared.notices.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
     }
 
     async fn close(&self) {
@@ -201,11 +205,11 @@ fn servers(
             "of {} MCP servers the first {MOST_SERVERS} are used; there may be no more",
             settings.len()
         );
-        shared.tell(NoticeLevel::Warning, text);
+        shared.push_notice(NoticeLevel::Warning, text);
     }
     let parts = server_names(settings.iter().map(|one| one.server.name.as_str()));
     let all = settings.into_iter().zip(parts).take(MOST_SERVERS).map(|(one, part)| {
-        let known = known.iter().find(|known| known.settings == one && known.part == part);
+        let known = known.iter().find(|known| known.settings == one && known.name_part == part);
         let new = || Arc::new(McpServer::new(one.clone(), part.clone(), Arc::clone(shared)));
         known.map_or_else(new, Arc::clone)
     });
@@ -228,7 +232,7 @@ fn names<'a>(servers: &'a [Arc<McpServer>], others: &[Arc<McpServer>]) -> Vec<&'
 fn server_tools(server: &Arc<McpServer>) -> Vec<Arc<dyn Tool>> {
     let Some(listed) = server.listed() else { return Vec::new() };
     let own: Vec<&str> = listed.tools.iter().map(|tool| tool.name.as_str()).collect();
-    let names = tool_names(&server.part, &own);
+    let names = tool_names(&server.name_part, &own);
     let tools = names.into_iter().zip(&listed.tools).map(|(name, tool)| {
         Arc::new(McpTool::new(name, tool.clone(), Arc::clone(server))) as Arc<dyn Tool>
     });

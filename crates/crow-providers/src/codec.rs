@@ -31,7 +31,7 @@ pub(crate) struct EncodedMessage {
     /// message has no content in this format.
     pub json: Bytes,
     /// Offset at which a cache mark can be inserted, if any (Anthropic).
-    pub mark_at: Option<usize>,
+    pub cache_mark_offset: Option<usize>,
 }
 
 /// Request data other than the messages.

@@ -13,7 +13,7 @@ use crate::{
     limit::RateLimiter,
     replay::ReplayProvider,
     route::{RouteChange, RouteError, RouteSummary},
-    stored::{KeyHome, KeyStore, NoKeys, Sources},
+    stored::{KeyDestination, KeyStore, NoKeys, Sources},
     summary::ProviderSummary,
 };
 
@@ -122,7 +122,7 @@ impl ProviderModels {
     /// new route from the next request on. Only the headers of the change are sent: no key, and no header of the
     /// provider's file.
     pub fn set_route(&self, change: RouteChange) -> Result<(), RouteError> {
-        self.find(&change.provider)?.choose(change, &self.client)
+        self.find(&change.provider)?.apply_route(change, &self.client)
     }
 
     /// Disables all models of a provider, resolved ones included, until [`set_route`](Self::set_route) sets a route.
@@ -139,7 +139,7 @@ impl ProviderModels {
     }
 
     /// Returns the name under which the key of a provider is stored, and the origin that it is sent to.
-    pub fn key_home(&self, provider: &str) -> Result<KeyHome, ModelsError> {
+    pub fn key_home(&self, provider: &str) -> Result<KeyDestination, ModelsError> {
         self.find(provider)?.key_home(&self.sources)
     }
 
@@ -187,7 +187,7 @@ impl Models for ProviderModels {
         Ok(ResolvedModel { provider, info, warning })
     }
 
-    fn default_of(&self, provider: &str) -> Option<ModelRef> {
+    fn provider_default_model(&self, provider: &str) -> Option<ModelRef> {
         self.find(provider).ok()?.default_model()
     }
 

@@ -6,7 +6,7 @@ use crate::{
     codec::ConversationRoute,
     conversation::HttpConversation,
     endpoint::{Endpoint, EndpointError, EndpointLink, Secrecy, headers, parse_base},
-    http::{HttpClient, Timeouts, shown},
+    http::{HttpClient, Timeouts, redact_url},
     retry::RetryPolicy,
     secret::Secrets,
 };
@@ -22,7 +22,7 @@ pub struct HttpProvider(Arc<EndpointLink>);
 
 impl fmt::Debug for HttpProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let url = shown(&self.0.base_url);
+        let url = redact_url(&self.0.base_url);
         write!(f, "HttpProvider({} at {url}, {})", self.0.provider, self.0.dialect.name())
     }
 }
@@ -31,11 +31,11 @@ impl HttpProvider {
     /// Creates a provider with the default retries and the timeouts for its address.
     pub fn new(endpoint: Endpoint, client: HttpClient) -> Result<Self, EndpointError> {
         let timeouts = Timeouts::at(&endpoint.base_url);
-        Self::with_patience(endpoint, client, RetryPolicy::default(), timeouts)
+        Self::with_timeouts(endpoint, client, RetryPolicy::default(), timeouts)
     }
 
     /// Creates a provider. Sends no request.
-    pub fn with_patience(
+    pub fn with_timeouts(
         endpoint: Endpoint,
         client: HttpClient,
         retry: RetryPolicy,
@@ -83,7 +83,7 @@ impl Provider for HttpProvider {
         let origin = Origin {
             dialect: self.0.dialect.name().to_owned(),
             provider: self.0.provider.clone(),
-            base_url: shown(&self.0.base_url).trim_end_matches('/').to_owned(),
+            base_url: redact_url(&self.0.base_url).trim_end_matches('/').to_owned(),
             model: model.reference.model.clone(),
         };
         let route = ConversationRoute {
@@ -146,7 +146,7 @@ mod tests {
     fn secrets_are_not_shown() {
         let endpoint = endpoint("https://user:pass-word@a.test/v1?key=query-secret");
         let provider = HttpProvider::new(endpoint.clone(), HttpClient::default()).unwrap();
-        let address = shown(&provider.0.url("/v1/messages"));
+        let address = redact_url(&provider.0.url("/v1/messages"));
         let header = &endpoint.headers[0];
         for text in [
             format!("{endpoint:?} {header:?} {provider:?} {:?}", provider.0.headers),

@@ -57,18 +57,18 @@ impl RetryPolicy {
 #[derive(Debug)]
 pub(crate) struct AttemptFailure {
     pub(crate) error: ProviderError,
-    pub(crate) reach: AttemptReach,
+    pub(crate) progress: AttemptProgress,
 }
 
 /// Progress of a failed attempt, which determines if a retry may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AttemptReach {
+pub(crate) enum AttemptProgress {
     /// A server answered.
     Answered,
     /// Nothing answered: the server may be starting.
-    Nobody,
+    Unreachable,
     /// Something answered in a way that will not change, such as with a wrong certificate.
-    Wrong,
+    Permanent,
 }
 
 /// State of the retries of a request.
@@ -103,7 +103,7 @@ impl Schedule {
 
     /// Returns the retry after this failure, or none if the request is not sent again.
     pub(crate) fn next_retry(&mut self, failure: &AttemptFailure) -> Option<Retry> {
-        let AttemptFailure { error, reach } = failure;
+        let AttemptFailure { error, progress: reach } = failure;
         // An unreadable reply may have been damaged on its way and is retried once; a second one was sent like that.
         let is_unreadable = error.kind == ProviderErrorKind::Decode;
         let may_pass = error.kind.is_transient() || (is_unreadable && self.unreadable == 0);
@@ -115,15 +115,15 @@ impl Schedule {
             return None;
         }
         let remaining = match reach {
-            AttemptReach::Answered => self.policy.total_wait.checked_sub(self.waited)?,
-            AttemptReach::Nobody => {
+            AttemptProgress::Answered => self.policy.total_wait.checked_sub(self.waited)?,
+            AttemptProgress::Unreachable => {
                 self.policy.unreachable_within.checked_sub(self.began.elapsed())?
             }
-            AttemptReach::Wrong => return None,
+            AttemptProgress::Permanent => return None,
         };
         // A pooled connection that the server had closed meanwhile: a new one is tried at once.
         let is_stale = self.retries == 0
-            && *reach == AttemptReach::Answered
+            && *reach == AttemptProgress::Answered
             && error.kind == ProviderErrorKind::Network
             && !error.mid_stream;
         let wait = if is_stale {
@@ -145,12 +145,12 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    fn failure(kind: ProviderErrorKind, reach: AttemptReach) -> AttemptFailure {
-        AttemptFailure { error: ProviderError::new(kind, "x"), reach }
+    fn failure(kind: ProviderErrorKind, reach: AttemptProgress) -> AttemptFailure {
+        AttemptFailure { error: ProviderError::new(kind, "x"), progress: reach }
     }
 
     fn asking_for(seconds: u64) -> AttemptFailure {
-        let mut failure = failure(ProviderErrorKind::RateLimited, AttemptReach::Answered);
+        let mut failure = failure(ProviderErrorKind::RateLimited, AttemptProgress::Answered);
         failure.error.retry_after = Some(Duration::from_secs(seconds));
         failure
     }
@@ -158,7 +158,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_overloaded_provider_gets_five_attempts_with_growing_waits() {
         let mut schedule = Schedule::new(RetryPolicy::default());
-        let failure = failure(ProviderErrorKind::Overloaded, AttemptReach::Answered);
+        let failure = failure(ProviderErrorKind::Overloaded, AttemptProgress::Answered);
         let waits: Vec<_> =
             std::iter::from_fn(|| schedule.next_retry(&failure)).map(|retry| retry.wait).collect();
         assert_eq!(waits.len(), 4);
@@ -172,7 +172,7 @@ mod tests {
         for _ in 0..100 {
             let mut schedule = Schedule::new(RetryPolicy::default());
             let began = Instant::now();
-            let failure = failure(ProviderErrorKind::Network, AttemptReach::Nobody);
+            let failure = failure(ProviderErrorKind::Network, AttemptProgress::Unreachable);
             while let Some(retry) = schedule.next_retry(&failure) {
                 tokio::time::advance(retry.wait).await;
             }
@@ -193,17 +193,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn permanent_errors_are_not_retried() {
         for (kind, reach) in [
-            (ProviderErrorKind::Auth, AttemptReach::Answered),
-            (ProviderErrorKind::ContextLength, AttemptReach::Answered),
-            (ProviderErrorKind::Quota, AttemptReach::Answered),
-            (ProviderErrorKind::Network, AttemptReach::Wrong),
-            (ProviderErrorKind::Decode, AttemptReach::Wrong),
+            (ProviderErrorKind::Auth, AttemptProgress::Answered),
+            (ProviderErrorKind::ContextLength, AttemptProgress::Answered),
+            (ProviderErrorKind::Quota, AttemptProgress::Answered),
+            (ProviderErrorKind::Network, AttemptProgress::Permanent),
+            (ProviderErrorKind::Decode, AttemptProgress::Permanent),
         ] {
             let mut schedule = Schedule::new(RetryPolicy::default());
             assert_eq!(schedule.next_retry(&failure(kind, reach)), None, "{kind:?}");
         }
         let mut schedule = Schedule::new(RetryPolicy::never());
-        let failure = failure(ProviderErrorKind::Overloaded, AttemptReach::Answered);
+        let failure = failure(ProviderErrorKind::Overloaded, AttemptProgress::Answered);
         assert_eq!(schedule.next_retry(&failure), None);
     }
 
@@ -211,7 +211,7 @@ mod tests {
     async fn a_timeout_is_retried_once_if_the_reply_had_begun() {
         for (mid_stream, retries) in [(false, 0), (true, 1)] {
             let mut schedule = Schedule::new(RetryPolicy::without_waits(10));
-            let mut failure = failure(ProviderErrorKind::Timeout, AttemptReach::Answered);
+            let mut failure = failure(ProviderErrorKind::Timeout, AttemptProgress::Answered);
             failure.error.mid_stream = mid_stream;
             assert_eq!(std::iter::from_fn(|| schedule.next_retry(&failure)).count(), retries);
         }
@@ -220,9 +220,9 @@ mod tests {
     #[tokio::test]
     async fn an_unreadable_reply_is_retried_once() {
         let mut schedule = Schedule::new(RetryPolicy::without_waits(10));
-        let unreadable = failure(ProviderErrorKind::Decode, AttemptReach::Answered);
+        let unreadable = failure(ProviderErrorKind::Decode, AttemptProgress::Answered);
         assert!(schedule.next_retry(&unreadable).is_some());
-        let overloaded = failure(ProviderErrorKind::Overloaded, AttemptReach::Answered);
+        let overloaded = failure(ProviderErrorKind::Overloaded, AttemptProgress::Answered);
         assert!(schedule.next_retry(&overloaded).is_some());
         assert_eq!(schedule.next_retry(&unreadable), None);
     }
@@ -230,7 +230,7 @@ mod tests {
     #[tokio::test]
     async fn a_policy_without_waits_does_not_wait() {
         let mut schedule = Schedule::new(RetryPolicy::without_waits(3));
-        let failure = failure(ProviderErrorKind::Server, AttemptReach::Answered);
+        let failure = failure(ProviderErrorKind::Server, AttemptProgress::Answered);
         for _ in 0..2 {
             assert_eq!(schedule.next_retry(&failure).unwrap().wait, Duration::ZERO);
         }

@@ -24,13 +24,13 @@ pub trait KeyStore: Send + Sync + fmt::Debug {
 
 /// Name and destination of a provider's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyHome {
+pub struct KeyDestination {
     /// Name under which it is stored. Providers that share a key share the name.
     pub name: String,
     /// Scheme, host and port that requests go to.
     pub origin: String,
     /// Environment variable that sets this destination, if it is not the provider's own one.
-    pub redirected_by: Option<String>,
+    pub redirect_variable: Option<String>,
     /// Environment variable that takes precedence over the stored key.
     pub variable: Option<String>,
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, atomic::AtomicBool};
 
 use crow_core::{
-    capability::{PermissionRequest, PutAside, QuestionRequest},
+    capability::{PermissionRequest, QuarantinedFile, QuestionRequest},
     ids::{SessionId, SnapshotId},
     model::ModelRef,
     permission::PermissionPolicy,
@@ -15,7 +15,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use crate::{
     Sandbox,
     events::Outlet,
-    pending_questions::Answers,
+    pending_questions::QuestionRegistry,
     session::{ModelUsage, RootSession, RootSessionState, TreeSnapshots, UsageByModel},
 };
 
@@ -24,21 +24,21 @@ use crate::{
 pub(crate) struct AgentTree {
     pub(crate) root: RootSession,
     pub(crate) outlet: Outlet,
-    pub(crate) answers: Answers<PermissionRequest>,
+    pub(crate) answers: QuestionRegistry<PermissionRequest>,
     /// Questions of agents to the user.
-    pub(crate) questions: Answers<QuestionRequest>,
+    pub(crate) questions: QuestionRegistry<QuestionRequest>,
     /// Notified when an undo was recorded that the root's agent has not seen.
-    pub(crate) undone: Notify,
+    pub(crate) undo_recorded: Notify,
     /// The sandbox of its processes.
     pub(crate) sandbox: Option<Arc<Sandbox>>,
     /// True once the user was notified of missing sandbox layers.
-    pub(crate) told_of_sandbox: AtomicBool,
+    pub(crate) sandbox_reported: AtomicBool,
     /// True once leftovers of killed sessions were recovered.
     pub(crate) has_recovered: AtomicBool,
     /// The source of dynamic tools for all agents.
     pub(crate) tool_source: OnceLock<Arc<dyn ToolSource>>,
     /// Files moved aside that the user has not been asked about.
-    unasked: Mutex<Vec<PutAside>>,
+    unasked: Mutex<Vec<QuarantinedFile>>,
     policy: RwLock<PermissionPolicy>,
     spent: Mutex<UsageByModel>,
     snapshots: Mutex<TreeSnapshots>,
@@ -71,11 +71,11 @@ impl AgentTree {
         Self {
             root,
             outlet: Outlet::new(),
-            answers: Answers::default(),
-            questions: Answers::default(),
-            undone: Notify::new(),
+            answers: QuestionRegistry::default(),
+            questions: QuestionRegistry::default(),
+            undo_recorded: Notify::new(),
             sandbox,
-            told_of_sandbox: AtomicBool::new(false),
+            sandbox_reported: AtomicBool::new(false),
             has_recovered: AtomicBool::new(false),
             tool_source: OnceLock::new(),
             unasked: Mutex::default(),
@@ -88,7 +88,7 @@ impl AgentTree {
     }
 
     /// Queues a file moved aside until the user can be asked about it.
-    pub(crate) fn ask_later(&self, moved: PutAside) {
+    pub(crate) fn queue_moved_file(&self, moved: QuarantinedFile) {
         let mut unasked = self.unasked.lock().unwrap_or_else(PoisonError::into_inner);
         // Of several files moved from one path, the last is the one the user would want back.
         unasked.retain(|known| known.path != moved.path);
@@ -96,7 +96,7 @@ impl AgentTree {
     }
 
     /// Takes up to `most` files that the user has not been asked about.
-    pub(crate) fn take_unasked(&self, most: usize) -> Vec<PutAside> {
+    pub(crate) fn take_moved_files(&self, most: usize) -> Vec<QuarantinedFile> {
         let mut unasked = self.unasked.lock().unwrap_or_else(PoisonError::into_inner);
         let count = unasked.len().min(most);
         unasked.drain(..count).collect()
@@ -125,13 +125,13 @@ impl AgentTree {
 
     /// Adds a session of an earlier process.
     pub(crate) fn add_ended_session(&self, id: &SessionId) {
-        let ended_at = Some(self.root.between(|now| now));
+        let ended_at = Some(self.root.with_last_seq(|now| now));
         self.lock_sessions().push(KnownSession { id: id.clone(), ended_at });
     }
 
     /// Marks a session as complete: it gets no more events.
     pub(crate) fn end_session(&self, id: &SessionId) {
-        let now = self.root.between(|now| now);
+        let now = self.root.with_last_seq(|now| now);
         if let Some(session) = self.lock_sessions().iter_mut().find(|session| session.id == *id) {
             session.ended_at = Some(now);
         }
@@ -170,12 +170,12 @@ impl AgentTree {
     }
 
     /// Acquires a slot for a spawned agent if one is free.
-    pub(crate) fn begin_child(&self) -> Option<AgentSlot> {
+    pub(crate) fn try_acquire_slot(&self) -> Option<AgentSlot> {
         Arc::clone(&self.seats).try_acquire_owned().ok().map(AgentSlot)
     }
 
     /// Waits for a slot for a spawned agent.
-    pub(crate) async fn child_in_turn(&self) -> Option<AgentSlot> {
+    pub(crate) async fn acquire_slot(&self) -> Option<AgentSlot> {
         // The semaphore is never closed.
         Arc::clone(&self.seats).acquire_owned().await.ok().map(AgentSlot)
     }

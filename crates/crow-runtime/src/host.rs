@@ -52,7 +52,7 @@ pub struct SessionSetup {
 
 impl SessionSetup {
     /// Fails if the session does not work in the directory that the caller expects.
-    pub fn refuse_elsewhere(&self, session: &SessionId, cwd: &Path) -> Result<(), HostError> {
+    pub fn check_cwd(&self, session: &SessionId, cwd: &Path) -> Result<(), HostError> {
         match &self.cwd {
             Some(expected) if expected != cwd => Err(HostError::Refused {
                 message: format!(

@@ -47,10 +47,10 @@ mod agent_tree;
 mod changes;
 mod clock;
 mod config;
+mod delegated_calls;
 mod events;
 mod host;
 mod ids;
-mod outside_calls;
 mod pending_questions;
 mod provider_route;
 mod rule_links;
@@ -74,8 +74,8 @@ pub use crow_sandbox::{
 };
 pub use crow_snapshot::{
     Activity, Capture, CollectionReport, ContentRef, FileStamp, JobActivity, NotCovered,
-    NotScanned, ObjectHash, PathChange, PutBack, RestoreOutcome, Scan, SnapshotEntry,
-    SnapshotLimits, SnapshotStore, SnapshotStoreError, StoreCheckReport, WhyNotCovered,
+    NotCoveredReason, NotScanned, ObjectHash, PathChange, RestoreOutcome, RestoreResult, Scan,
+    SnapshotEntry, SnapshotLimits, SnapshotStore, SnapshotStoreError, StoreCheckReport,
 };
 pub use events::{EventStream, OpenReply};
 pub use host::{
@@ -85,13 +85,13 @@ pub use host::{
 pub use ids::UuidSource;
 pub use pending_questions::{AnswerError, HandleAnswerer};
 pub use provider_route::{
-    ProviderAddress, ProviderChange, ProviderHeader, ProviderProtocol, ProviderRoute,
-    ProviderStanding, SecretText,
+    ProviderAddress, ProviderChange, ProviderHeader, ProviderNecessity, ProviderProtocol,
+    ProviderRoute, SecretText,
 };
 pub use rule_links::{resolve_path, resolve_rules};
 pub use rule_store::{RuleStore, RuleStoreError, StoredRules};
 pub use session::{
-    CallKey, CrowMetadata, Damage, FileStore, ListPlace, LostLine, MemoryStore, ModelUsage,
+    CallKey, CrowMetadata, Damage, FileStore, ListCursor, LostLine, MemoryStore, ModelUsage,
     OpenedSession, PathException, ReservedKey, RootSession, SessionError, SessionFilter,
     SessionLog, SessionMetadata, SessionRepair, SessionStore, StoredSession, UndoAction,
     UndoRecord, UnusedSessions,

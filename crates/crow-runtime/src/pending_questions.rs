@@ -72,7 +72,7 @@ pub(crate) trait AnswerableRequest: Clone {
     fn id(&self) -> &RequestId;
 
     /// Returns true if the request offers the answer.
-    fn takes(&self, answer: &Self::Answer) -> bool;
+    fn accepts(&self, answer: &Self::Answer) -> bool;
 }
 
 impl AnswerableRequest for PermissionRequest {
@@ -82,7 +82,7 @@ impl AnswerableRequest for PermissionRequest {
         &self.id
     }
 
-    fn takes(&self, answer: &PermissionAnswer) -> bool {
+    fn accepts(&self, answer: &PermissionAnswer) -> bool {
         is_offered(&self.offers, answer)
     }
 }
@@ -94,14 +94,14 @@ impl AnswerableRequest for QuestionRequest {
         &self.id
     }
 
-    fn takes(&self, answer: &QuestionAnswer) -> bool {
-        self.question.takes(answer)
+    fn accepts(&self, answer: &QuestionAnswer) -> bool {
+        self.question.accepts(answer)
     }
 }
 
 /// The open questions of a tree of agents, and the most recently closed ones.
 #[derive(Debug)]
-pub(crate) struct Answers<Q: AnswerableRequest>(Mutex<PendingQuestions<Q>>);
+pub(crate) struct QuestionRegistry<Q: AnswerableRequest>(Mutex<PendingQuestions<Q>>);
 
 #[derive(Debug)]
 struct PendingQuestions<Q: AnswerableRequest> {
@@ -125,18 +125,18 @@ enum QuestionEnd {
 /// An open question. Dropping it withdraws the question.
 #[derive(Debug)]
 pub(crate) struct OpenQuestion<'a, Q: AnswerableRequest> {
-    answers: &'a Answers<Q>,
+    answers: &'a QuestionRegistry<Q>,
     id: RequestId,
     answer: oneshot::Receiver<Q::Answer>,
 }
 
-impl<Q: AnswerableRequest> Default for Answers<Q> {
+impl<Q: AnswerableRequest> Default for QuestionRegistry<Q> {
     fn default() -> Self {
         Self(Mutex::new(PendingQuestions { open: Vec::new(), closed: VecDeque::new() }))
     }
 }
 
-impl<Q: AnswerableRequest> Answers<Q> {
+impl<Q: AnswerableRequest> QuestionRegistry<Q> {
     /// Opens a question.
     pub(crate) fn open(&self, request: Q) -> OpenQuestion<'_, Q> {
         let (answer, receiver) = oneshot::channel();
@@ -149,7 +149,7 @@ impl<Q: AnswerableRequest> Answers<Q> {
     pub(crate) fn answer(&self, id: &RequestId, answer: Q::Answer) -> Result<(), AnswerError> {
         let mut questions = self.lock();
         let pending = questions.open.iter().find(|question| question.request.id() == id);
-        if pending.is_some_and(|question| !question.request.takes(&answer)) {
+        if pending.is_some_and(|question| !question.request.accepts(&answer)) {
             return Err(AnswerError::NotOffered { id: id.clone() });
         }
         if let Some(question) = questions.take(id) {

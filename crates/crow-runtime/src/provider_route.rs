@@ -10,14 +10,14 @@ pub struct ProviderRoute {
     /// The supported protocols, the provider's own one first.
     pub supported: Vec<ProviderProtocol>,
     /// Optional providers can be disabled, required ones cannot.
-    pub standing: ProviderStanding,
+    pub necessity: ProviderNecessity,
     /// The current address; `None` while the provider is disabled, or if the configured address is invalid.
     pub current: Option<ProviderAddress>,
 }
 
 /// Tells if a provider can be disabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ProviderStanding {
+pub enum ProviderNecessity {
     /// It can be disabled.
     Optional,
     /// It cannot: the product needs it.

@@ -15,7 +15,7 @@ use crow_core::{
 /// created the link itself. The sandbox paths are resolved as well.
 #[must_use]
 pub fn resolve_rules(policy: PermissionPolicy, workspace: &Workspace) -> PermissionPolicy {
-    let places = policy.places().clone().resolved(resolve_path);
+    let places = policy.sandbox_paths().clone().resolved(resolve_path);
     let policy = policy.with_places(places);
     let further: Vec<RuleSet> =
         policy.rules().flat_map(|rule| resolved_forms(rule, workspace)).collect();

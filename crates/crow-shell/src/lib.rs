@@ -7,5 +7,5 @@
 mod effects;
 mod parse;
 
-pub use effects::{is_widened, plan_command_line};
+pub use effects::{exceeds_allowed, plan_command_line};
 pub use parse::needs_bash;

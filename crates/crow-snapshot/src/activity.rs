@@ -15,7 +15,7 @@ use std::{
 
 use crow_core::ids::SessionId;
 
-use super::{SnapshotStoreError, counter::Counter, error::at, objects::private_folder};
+use super::{SnapshotStoreError, counter::Counter, error::io_error_at, objects::private_folder};
 use crow_fs::DirectoryStamp;
 use crow_fs::FileLock;
 
@@ -79,7 +79,7 @@ struct ActivityLocks(Vec<FileLock>);
 impl CountedStore {
     fn open(store: &Path) -> Result<Self, SnapshotStoreError> {
         let folder = store.join(ACTIVITIES);
-        private_folder(&folder).map_err(at(&folder))?;
+        private_folder(&folder).map_err(io_error_at(&folder))?;
         Ok(Self { store: store.to_path_buf(), begun: Arc::new(Counter::open(store.join(BEGUN))?) })
     }
 }
@@ -94,20 +94,20 @@ impl Activities {
     }
 
     /// Adds stores of projects around this one, which are notified of each activity.
-    pub(super) fn tell(&mut self, outer: Vec<PathBuf>) {
+    pub(super) fn add_outer(&mut self, outer: Vec<PathBuf>) {
         self.outer.extend(outer);
         self.known_outer = Mutex::default();
     }
 
     /// Adds another root, whose store is created if missing, and notifies the stores around it.
-    pub(super) fn join(
+    pub(super) fn add_root(
         &mut self,
         store: &Path,
         outer: Vec<PathBuf>,
     ) -> Result<(), SnapshotStoreError> {
-        private_folder(store).map_err(at(store))?;
-        self.counted.push(CountedStore::open(&store.canonicalize().map_err(at(store))?)?);
-        self.tell(outer);
+        private_folder(store).map_err(io_error_at(store))?;
+        self.counted.push(CountedStore::open(&store.canonicalize().map_err(io_error_at(store))?)?);
+        self.add_outer(outer);
         for outer in &mut self.outer {
             // A store that does not exist is none of the joined ones.
             *outer = outer.canonicalize().unwrap_or_else(|_| outer.clone());
@@ -138,7 +138,7 @@ impl Activities {
         // Register in the stores of the projects around this one.
         for outer in self.outer() {
             let folder = outer.join(INNER);
-            private_folder(&folder).map_err(at(&folder))?;
+            private_folder(&folder).map_err(io_error_at(&folder))?;
             let begun = Counter::open(outer.join(INNER_BEGUN))?;
             let (_, (lock, _)) = begun.next(|| take(&folder))?;
             locks.0.push(lock);
@@ -147,7 +147,7 @@ impl Activities {
         let mut nested = Vec::new();
         for (counter, folder) in self.nested() {
             let begun = count(&counter)?;
-            overlaps |= is_any_held(&folder, |_| true).map_err(at(folder))?;
+            overlaps |= is_any_held(&folder, |_| true).map_err(io_error_at(folder))?;
             nested.push((counter, begun));
         }
         Ok(Activity { _locks: locks, begun: numbers, nested, overlaps })
@@ -155,7 +155,7 @@ impl Activities {
 
     /// Returns how many activities have begun in this project, in those around it and in those inside it. An activity
     /// of this store counts once for each root.
-    pub(super) fn begun(&self) -> Result<u64, SnapshotStoreError> {
+    pub(super) fn activity_count(&self) -> Result<u64, SnapshotStoreError> {
         let own = self.counted.iter().map(|root| root.begun.read());
         let nested = self.nested().map(|(counter, _)| count(&counter));
         own.chain(nested).sum()
@@ -171,7 +171,7 @@ impl Activities {
                 file.file().write_all_at(session.as_str().as_bytes(), 0)?;
                 Ok(file)
             });
-            locks.0.push(named.map_err(at(folder))?);
+            locks.0.push(named.map_err(io_error_at(folder))?);
         }
         Ok(JobActivity { _locks: locks })
     }
@@ -182,7 +182,7 @@ impl Activities {
         let outer = self.outer().into_iter().map(|store| store.join(JOBS));
         let is_own = |path: &Path| fs::read_to_string(path).is_ok_and(|id| id == session.as_str());
         for folder in own.chain(outer) {
-            if is_any_held(&folder, |path| !is_own(path)).map_err(at(folder))? {
+            if is_any_held(&folder, |path| !is_own(path)).map_err(io_error_at(folder))? {
                 return Ok(true);
             }
         }
@@ -193,7 +193,7 @@ impl Activities {
     fn outer(&self) -> Vec<PathBuf> {
         let mut known = self.known_outer.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same = |(folder, stamp): (&PathBuf, &DirectoryStamp)| {
-            DirectoryStamp::of(folder) == Some(*stamp)
+            DirectoryStamp::of_path(folder) == Some(*stamp)
         };
         if let Some(known) = known.as_ref().filter(|known| known.folders.iter().all(is_same)) {
             return known.stores.clone();
@@ -202,7 +202,7 @@ impl Activities {
             self.outer.iter().filter_map(|store| store.parent()).collect();
         let folders: Option<BTreeMap<PathBuf, DirectoryStamp>> = folders
             .into_iter()
-            .map(|folder| Some((folder.to_owned(), DirectoryStamp::of(folder)?)))
+            .map(|folder| Some((folder.to_owned(), DirectoryStamp::of_path(folder)?)))
             .collect();
         let stores: Vec<_> = self.outer.iter().filter(|store| store.is_dir()).cloned().collect();
         // Cache only stamps old enough to prove that nothing changed since.
@@ -241,7 +241,7 @@ fn count(path: &Path) -> Result<u64, SnapshotStoreError> {
     match path.symlink_metadata() {
         Ok(_) => Counter::open(path.to_path_buf())?.read(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-        Err(error) => Err(at(path)(error)),
+        Err(error) => Err(io_error_at(path)(error)),
     }
 }
 

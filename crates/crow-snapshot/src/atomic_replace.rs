@@ -8,7 +8,7 @@ use std::{io, path::Path};
 
 use crow_fs::{Directory, EntryName, FileIdentity, RenameMode};
 
-use super::{SnapshotEntry, SnapshotStoreError, backup_copy::put_aside, error::at};
+use super::{SnapshotEntry, SnapshotStoreError, backup_copy::put_aside, error::io_error_at};
 
 /// A path of the project with its open directory. The directory stays open from the first step to the last, so all
 /// steps happen in the same one, whatever is put at the path meanwhile.
@@ -23,12 +23,13 @@ impl<'p> RestoreTarget<'p> {
     /// Wraps a path with its directory, which is already open.
     pub(crate) fn new(path: &'p Path, directory: Directory) -> Result<Self, SnapshotStoreError> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput);
-        let name = name.map_err(io::Error::from).and_then(EntryName::new).map_err(at(path))?;
+        let name =
+            name.map_err(io::Error::from).and_then(EntryName::new).map_err(io_error_at(path))?;
         Ok(Self { path, directory, name })
     }
 
     /// Returns the identity of the file at the target, if one is there.
-    pub(super) fn known(&self) -> Option<KnownFile> {
+    pub(super) fn fingerprint(&self) -> Option<FileFingerprint> {
         known(&self.directory, &self.name)
     }
 }
@@ -37,9 +38,9 @@ impl<'p> RestoreTarget<'p> {
 #[derive(Debug)]
 pub(super) enum StagedReplacement {
     /// The new entry is written under this temporary name in the same folder.
-    Beside(EntryName),
+    Temporary(EntryName),
     /// The entry is to be removed; it is moved to this free name first.
-    Away(EntryName),
+    Removal(EntryName),
     /// Nothing is prepared: the entry is changed in place.
     InPlace,
 }
@@ -57,33 +58,33 @@ pub(super) enum ReplaceOutcome {
 
 /// Identity, size and time of a file: recognises it under another name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct KnownFile {
+pub(super) struct FileFingerprint {
     identity: FileIdentity,
     size: u64,
     modified: (i64, i64),
 }
 
-fn known(directory: &Directory, name: &EntryName) -> Option<KnownFile> {
+fn known(directory: &Directory, name: &EntryName) -> Option<FileFingerprint> {
     let found = directory.metadata(name).ok()?;
-    Some(KnownFile { identity: found.identity, size: found.size, modified: found.modified })
+    Some(FileFingerprint { identity: found.identity, size: found.size, modified: found.modified })
 }
 
 impl StagedReplacement {
     pub(super) fn discard(self, target: &RestoreTarget<'_>) -> Result<(), SnapshotStoreError> {
         match self {
-            Self::Beside(own) => remove(target, &own),
-            Self::Away(_) | Self::InPlace => Ok(()),
+            Self::Temporary(own) => remove(target, &own),
+            Self::Removal(_) | Self::InPlace => Ok(()),
         }
     }
 
     /// Installs the replacement. `expected` is the entry checked just now, `seen` the file identity from right before
     /// that check.
-    pub(super) fn put(
+    pub(super) fn install(
         self,
         target: &RestoreTarget<'_>,
         expected: &SnapshotEntry,
         wanted: &SnapshotEntry,
-        seen: Option<KnownFile>,
+        seen: Option<FileFingerprint>,
     ) -> Result<ReplaceOutcome, SnapshotStoreError> {
         // A folder must be removed first; the file system refuses if it is not empty.
         let leaves = matches!(expected, SnapshotEntry::Folder { .. })
@@ -97,17 +98,17 @@ impl StagedReplacement {
                     return if is_full {
                         Ok(ReplaceOutcome::NotEmpty)
                     } else {
-                        Err(at(target.path)(error))
+                        Err(io_error_at(target.path)(error))
                     };
                 }
             }
         }
         match self {
-            Self::Beside(own) if leaves || *expected == SnapshotEntry::Absent => {
+            Self::Temporary(own) if leaves || *expected == SnapshotEntry::Absent => {
                 enter(&own, target)
             }
-            Self::Beside(own) => exchange(&own, target, seen),
-            Self::Away(own) => leave(target, &own, seen),
+            Self::Temporary(own) => exchange(&own, target, seen),
+            Self::Removal(own) => leave(target, &own, seen),
             Self::InPlace => Ok(ReplaceOutcome::Done),
         }
     }
@@ -127,7 +128,7 @@ fn enter(
         Err(error) if error.kind() == io::ErrorKind::Unsupported => replace(own, target),
         Err(error) => {
             remove(target, own)?;
-            Err(at(target.path)(error))
+            Err(io_error_at(target.path)(error))
         }
     }
 }
@@ -136,7 +137,7 @@ fn enter(
 fn exchange(
     own: &EntryName,
     target: &RestoreTarget<'_>,
-    seen: Option<KnownFile>,
+    seen: Option<FileFingerprint>,
 ) -> Result<ReplaceOutcome, SnapshotStoreError> {
     match rename(own, target, &target.name, RenameMode::Exchange) {
         Ok(()) => {}
@@ -145,7 +146,11 @@ fn exchange(
         Err(error) => {
             remove(target, own)?;
             let is_gone = error.kind() == io::ErrorKind::NotFound;
-            return if is_gone { Ok(ReplaceOutcome::Changed) } else { Err(at(target.path)(error)) };
+            return if is_gone {
+                Ok(ReplaceOutcome::Changed)
+            } else {
+                Err(io_error_at(target.path)(error))
+            };
         }
     }
     // The old entry has the temporary name now.
@@ -154,7 +159,7 @@ fn exchange(
         return Ok(ReplaceOutcome::Done);
     }
     // It is not the expected one: swap back.
-    rename(own, target, &target.name, RenameMode::Exchange).map_err(at(target.path))?;
+    rename(own, target, &target.name, RenameMode::Exchange).map_err(io_error_at(target.path))?;
     remove(target, own)?;
     Ok(ReplaceOutcome::Changed)
 }
@@ -163,14 +168,14 @@ fn exchange(
 fn leave(
     target: &RestoreTarget<'_>,
     own: &EntryName,
-    seen: Option<KnownFile>,
+    seen: Option<FileFingerprint>,
 ) -> Result<ReplaceOutcome, SnapshotStoreError> {
     match rename(&target.name, target, own, RenameMode::Replace) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Ok(ReplaceOutcome::Changed);
         }
-        Err(error) => return Err(at(target.path)(error)),
+        Err(error) => return Err(io_error_at(target.path)(error)),
     }
     if known(&target.directory, own) == seen {
         remove(target, own)?;
@@ -183,7 +188,9 @@ fn leave(
             replace(own, target).map(|_| ReplaceOutcome::Changed)
         }
         // Another file was saved at the path meanwhile: keep both.
-        Err(_) => put_aside(target, own).map(|()| ReplaceOutcome::Changed).map_err(at(target.path)),
+        Err(_) => put_aside(target, own)
+            .map(|()| ReplaceOutcome::Changed)
+            .map_err(io_error_at(target.path)),
     }
 }
 
@@ -193,7 +200,7 @@ fn replace(
 ) -> Result<ReplaceOutcome, SnapshotStoreError> {
     if let Err(error) = rename(own, target, &target.name, RenameMode::Replace) {
         remove(target, own)?;
-        return Err(at(target.path)(error));
+        return Err(io_error_at(target.path)(error));
     }
     Ok(ReplaceOutcome::Done)
 }
@@ -211,7 +218,7 @@ fn remove(target: &RestoreTarget<'_>, own: &EntryName) -> Result<(), SnapshotSto
     match target.directory.remove_file(own) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(at(target.path)(error)),
+        Err(error) => Err(io_error_at(target.path)(error)),
     }
 }
 
@@ -242,15 +249,16 @@ mod tests {
     fn a_file_saved_after_the_last_look_is_kept() {
         let (_folder, own, path) = scene();
         fs::write(&path, "old").unwrap();
-        let seen = target(&path).known();
+        let seen = target(&path).fingerprint();
         fs::write(path.with_extension("new"), "saved").unwrap();
         fs::rename(path.with_extension("new"), &path).unwrap();
         fs::write(&own, "ours").unwrap();
-        let placed =
-            StagedReplacement::Beside(own_name()).put(&target(&path), &FILE, &FILE, seen).unwrap();
+        let placed = StagedReplacement::Temporary(own_name())
+            .install(&target(&path), &FILE, &FILE, seen)
+            .unwrap();
         assert_eq!(placed, ReplaceOutcome::Changed);
-        let placed = StagedReplacement::Away(own_name())
-            .put(&target(&path), &FILE, &SnapshotEntry::Absent, seen)
+        let placed = StagedReplacement::Removal(own_name())
+            .install(&target(&path), &FILE, &SnapshotEntry::Absent, seen)
             .unwrap();
         assert_eq!(placed, ReplaceOutcome::Changed);
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), own.exists()), ("saved", false));
@@ -261,8 +269,8 @@ mod tests {
         let (_folder, own, path) = scene();
         fs::write(&own, "ours").unwrap();
         fs::write(&path, "saved").unwrap();
-        let placed = StagedReplacement::Beside(own_name())
-            .put(&target(&path), &SnapshotEntry::Absent, &FILE, None)
+        let placed = StagedReplacement::Temporary(own_name())
+            .install(&target(&path), &SnapshotEntry::Absent, &FILE, None)
             .unwrap();
         assert_eq!(placed, ReplaceOutcome::Changed);
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), own.exists()), ("saved", false));
@@ -273,14 +281,15 @@ mod tests {
         let (_folder, own, path) = scene();
         fs::write(&path, "old").unwrap();
         fs::write(&own, "ours").unwrap();
-        let seen = target(&path).known();
-        let placed =
-            StagedReplacement::Beside(own_name()).put(&target(&path), &FILE, &FILE, seen).unwrap();
+        let seen = target(&path).fingerprint();
+        let placed = StagedReplacement::Temporary(own_name())
+            .install(&target(&path), &FILE, &FILE, seen)
+            .unwrap();
         assert_eq!(placed, ReplaceOutcome::Done);
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), own.exists()), ("ours", false));
-        let seen = target(&path).known();
-        let placed = StagedReplacement::Away(own_name())
-            .put(&target(&path), &FILE, &SnapshotEntry::Absent, seen)
+        let seen = target(&path).fingerprint();
+        let placed = StagedReplacement::Removal(own_name())
+            .install(&target(&path), &FILE, &SnapshotEntry::Absent, seen)
             .unwrap();
         assert_eq!((placed, path.exists(), own.exists()), (ReplaceOutcome::Done, false, false));
     }

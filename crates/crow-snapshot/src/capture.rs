@@ -10,9 +10,9 @@ use crow_core::ids::SnapshotId;
 use crow_fs::EntryKind;
 
 use super::{
-    ContentRef, FileStamp, NotCovered, SnapshotEntry, SnapshotLimits, SnapshotStoreError,
-    WhyNotCovered,
-    error::at,
+    ContentRef, FileStamp, NotCovered, NotCoveredReason, SnapshotEntry, SnapshotLimits,
+    SnapshotStoreError,
+    error::io_error_at,
     objects::Objects,
     path_stat::is_absence,
     read_file::{FileReadOutcome, read_file},
@@ -55,9 +55,9 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf, SnapshotStoreError> {
         Ok(resolved) => Ok(resolved),
         Err(error) if is_absence(&error) => match (path.parent(), path.file_name()) {
             (Some(folder), Some(name)) => Ok(resolve(folder)?.join(name)),
-            _ => Err(at(path)(error)),
+            _ => Err(io_error_at(path)(error)),
         },
-        Err(error) => Err(at(path)(error)),
+        Err(error) => Err(io_error_at(path)(error)),
     }
 }
 
@@ -72,7 +72,7 @@ pub(super) fn is_reached_directly(path: &Path) -> Result<bool, SnapshotStoreErro
         Ok(metadata) => Ok(metadata.kind != EntryKind::Symlink),
         Err(error) if is_absence(&error) => Ok(true),
         Err(error) if crow_fs::is_link_error(&error) => Ok(false),
-        Err(error) => Err(at(folder)(error)),
+        Err(error) => Err(io_error_at(folder)(error)),
     }
 }
 
@@ -83,24 +83,24 @@ pub(super) fn capture(
     limits: &SnapshotLimits,
     budget: &mut StorageBudget,
 ) -> Result<SnapshotEntry, SnapshotStoreError> {
-    look(path, limits, |bytes| objects.put_content(bytes, budget))
+    read_entry(path, limits, |bytes| objects.put_content(bytes, budget))
 }
 
 /// Reads the entry at a path; `keep` stores or hashes a file's content and returns its hash or the reason why it is
 /// not stored.
-pub(super) fn look(
+pub(super) fn read_entry(
     path: &Path,
     limits: &SnapshotLimits,
-    keep: impl FnOnce(&[u8]) -> Result<Result<super::ObjectHash, WhyNotCovered>, SnapshotStoreError>,
+    keep: impl FnOnce(&[u8]) -> Result<Result<super::ObjectHash, NotCoveredReason>, SnapshotStoreError>,
 ) -> Result<SnapshotEntry, SnapshotStoreError> {
     let metadata = match crow_fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if is_absence(&error) => return Ok(SnapshotEntry::Absent),
-        Err(error) => return Err(at(path)(error)),
+        Err(error) => return Err(io_error_at(path)(error)),
     };
     match metadata.kind {
         EntryKind::Symlink => {
-            let target = crow_fs::read_link(path).map_err(at(path))?.into_os_string();
+            let target = crow_fs::read_link(path).map_err(io_error_at(path))?.into_os_string();
             return Ok(SnapshotEntry::Link { target });
         }
         EntryKind::Directory => return Ok(SnapshotEntry::Folder { mode: metadata.mode }),
@@ -122,9 +122,9 @@ pub(super) fn look(
             },
             Err(why) => not_stored(why),
         }),
-        Ok(FileReadOutcome::TooLarge) => Ok(not_stored(WhyNotCovered::TooLarge)),
-        Ok(FileReadOutcome::Special) => Ok(not_stored(WhyNotCovered::Special)),
+        Ok(FileReadOutcome::TooLarge) => Ok(not_stored(NotCoveredReason::TooLarge)),
+        Ok(FileReadOutcome::Special) => Ok(not_stored(NotCoveredReason::Special)),
         Err(error) if is_absence(&error) => Ok(SnapshotEntry::Absent),
-        Err(_) => Ok(not_stored(WhyNotCovered::Unreadable)),
+        Err(_) => Ok(not_stored(NotCoveredReason::Unreadable)),
     }
 }

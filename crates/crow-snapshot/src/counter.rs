@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use super::{SnapshotStoreError, error::at};
+use super::{SnapshotStoreError, error::io_error_at};
 
 /// The fixed number of digits, written in one call: a reader never sees half of a number.
 const DIGITS: usize = 20;
@@ -38,13 +38,13 @@ pub(super) struct Counter {
 impl Counter {
     /// Opens the file, and creates it if missing.
     pub(super) fn open(path: PathBuf) -> Result<Self, SnapshotStoreError> {
-        let file = open_common(&path).map_err(at(&path))?;
+        let file = open_common(&path).map_err(io_error_at(&path))?;
         Ok(Self { path, file, changing: Mutex::default() })
     }
 
     /// Returns the number.
     pub(super) fn read(&self) -> Result<u64, SnapshotStoreError> {
-        self.value().map_err(at(&self.path))
+        self.value().map_err(io_error_at(&self.path))
     }
 
     /// Adds to the number.
@@ -73,13 +73,13 @@ impl Counter {
         next: impl FnOnce(u64) -> io::Result<(u64, T)>,
     ) -> Result<T, SnapshotStoreError> {
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.file.lock().map_err(at(&self.path))?;
+        self.file.lock().map_err(io_error_at(&self.path))?;
         let changed = self.value().and_then(next).and_then(|(number, result)| {
             self.file.write_all_at(format!("{number:0DIGITS$}\n").as_bytes(), 0)?;
             Ok(result)
         });
-        self.file.unlock().map_err(at(&self.path))?;
-        changed.map_err(at(&self.path))
+        self.file.unlock().map_err(io_error_at(&self.path))?;
+        changed.map_err(io_error_at(&self.path))
     }
 
     /// Reads the number. One that was never written completely is zero; a garbage collection corrects it.

@@ -74,8 +74,8 @@ fn child(
     let entry = |child: Option<&TreeEntry>| child.map_or(SnapshotEntry::Absent, TreeEntry::entry);
     let (before, after) = (entry(before_entry), entry(after_entry));
     // Entries of a folder that was not scanned are neither removed nor added.
-    let known = !matches!(&before, SnapshotEntry::LeftOut { .. })
-        && !matches!(&after, SnapshotEntry::LeftOut { .. });
+    let known = !matches!(&before, SnapshotEntry::Unscanned { .. })
+        && !matches!(&after, SnapshotEntry::Unscanned { .. });
     if before != after {
         changes.push(PathChange { path: path.to_path_buf(), before, after });
     }
@@ -115,7 +115,7 @@ pub(super) fn children(
 }
 
 /// Reads a list of paths.
-pub(super) fn listed(
+pub(super) fn read_path_list(
     objects: &Objects,
     list: &ObjectHash,
 ) -> Result<Vec<(PathBuf, SnapshotEntry)>, SnapshotStoreError> {
@@ -123,7 +123,7 @@ pub(super) fn listed(
 }
 
 /// Reads the roots of a workspace.
-pub(super) fn listed_roots(
+pub(super) fn read_root_list(
     objects: &Objects,
     list: &ObjectHash,
 ) -> Result<Vec<(PathBuf, ObjectHash)>, SnapshotStoreError> {
@@ -137,8 +137,8 @@ pub(super) fn paths(
     after: &ObjectHash,
 ) -> Result<Vec<PathChange>, SnapshotStoreError> {
     let mut changes = Vec::new();
-    let new = listed(objects, after)?;
-    for (path, before) in listed(objects, before)? {
+    let new = read_path_list(objects, after)?;
+    for (path, before) in read_path_list(objects, before)? {
         // Lists are stored sorted by path.
         let Ok(at) = new.binary_search_by(|(other, _)| other.cmp(&path)) else { continue };
         if let Some((_, after)) = new.get(at).filter(|(_, after)| *after != before) {

@@ -66,9 +66,9 @@ pub enum SnapshotEntry {
         mode: u32,
     },
     /// A folder whose contents were not scanned.
-    LeftOut {
+    Unscanned {
         /// The reason.
-        why: WhyNotCovered,
+        why: NotCoveredReason,
     },
 }
 
@@ -80,7 +80,7 @@ pub enum ContentRef {
     /// Not in the store: a change is detected, but cannot be put back.
     NotStored {
         /// The reason.
-        why: WhyNotCovered,
+        why: NotCoveredReason,
         /// The stamp by which a change is detected.
         stamp: FileStamp,
     },
@@ -136,12 +136,12 @@ pub struct NotCovered {
     /// The file or folder.
     pub path: PathBuf,
     /// The reason.
-    pub why: WhyNotCovered,
+    pub why: NotCoveredReason,
 }
 
 /// The reason why a snapshot does not hold an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum WhyNotCovered {
+pub enum NotCoveredReason {
     /// The file is larger than the limit.
     #[error("the file is too large")]
     TooLarge,
@@ -180,7 +180,7 @@ pub enum WhyNotCovered {
     OwnOutput,
 }
 
-impl WhyNotCovered {
+impl NotCoveredReason {
     const ALL: [Self; 12] = [
         Self::TooLarge,
         Self::TooMuchNew,

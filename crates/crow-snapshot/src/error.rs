@@ -115,7 +115,9 @@ pub enum SnapshotStoreError {
 }
 
 /// Converts an I/O error at a path into the error for its kind: full disk, link or other.
-pub(super) fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> SnapshotStoreError {
+pub(super) fn io_error_at(
+    path: impl Into<PathBuf>,
+) -> impl FnOnce(io::Error) -> SnapshotStoreError {
     let path = path.into();
     move |source| {
         if is_disk_full(&source) {

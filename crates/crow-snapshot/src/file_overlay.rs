@@ -9,8 +9,8 @@ use std::{
 use rustix::fs::{Access, access};
 
 use super::{
-    ContentRef, ObjectHash, SnapshotEntry, SnapshotLimits, SnapshotStoreError, capture::look,
-    error::at,
+    ContentRef, ObjectHash, SnapshotEntry, SnapshotLimits, SnapshotStoreError, capture::read_entry,
+    error::io_error_at,
 };
 
 /// The files on disk, overlaid with the planned entries.
@@ -35,13 +35,13 @@ impl<'a> FileOverlay<'a> {
     }
 
     /// Plans an entry at a path.
-    pub(super) fn foresee(&mut self, path: &Path, entry: SnapshotEntry) {
+    pub(super) fn plan(&mut self, path: &Path, entry: SnapshotEntry) {
         self.foreseen.insert(path.to_path_buf(), entry);
     }
 
     /// Returns the entry at a path without storing it. `like` is the entry it will be compared with: a file whose
     /// content was not stored is compared by its stamp alone.
-    pub(super) fn found(
+    pub(super) fn current_entry(
         &self,
         path: &Path,
         like: &SnapshotEntry,
@@ -49,14 +49,14 @@ impl<'a> FileOverlay<'a> {
         if let Some(entry) = self.known(path) {
             return Ok(entry);
         }
-        let found = look(path, self.limits, |bytes| {
+        let found = read_entry(path, self.limits, |bytes| {
             Ok(match like {
                 SnapshotEntry::File { content: ContentRef::NotStored { why, .. }, .. } => Err(*why),
                 SnapshotEntry::File { .. }
                 | SnapshotEntry::Absent
                 | SnapshotEntry::Link { .. }
                 | SnapshotEntry::Folder { .. }
-                | SnapshotEntry::LeftOut { .. } => Ok(ObjectHash::of(bytes)),
+                | SnapshotEntry::Unscanned { .. } => Ok(ObjectHash::of(bytes)),
             })
         });
         match found {
@@ -67,7 +67,10 @@ impl<'a> FileOverlay<'a> {
     }
 
     /// Returns whether a folder is reached through real folders alone: a link on the way leads somewhere else.
-    pub(super) fn way(&self, folder: &Path) -> Result<PathReachability, SnapshotStoreError> {
+    pub(super) fn reachability(
+        &self,
+        folder: &Path,
+    ) -> Result<PathReachability, SnapshotStoreError> {
         let mut way = PathBuf::new();
         for component in folder.components() {
             way.push(component);
@@ -87,7 +90,7 @@ impl<'a> FileOverlay<'a> {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {
                         return Ok(PathReachability::Clear);
                     }
-                    Err(error) => return Err(at(way)(error)),
+                    Err(error) => return Err(io_error_at(way)(error)),
                 },
             };
             if !is_folder {
@@ -99,7 +102,7 @@ impl<'a> FileOverlay<'a> {
 
     /// Returns whether a folder will be empty.
     pub(super) fn is_empty(&self, folder: &Path) -> Result<bool, SnapshotStoreError> {
-        for name in crow_fs::read_directory(folder).map_err(at(folder))? {
+        for name in crow_fs::read_directory(folder).map_err(io_error_at(folder))? {
             if self.known(&folder.join(name.as_os_str())) != Some(SnapshotEntry::Absent) {
                 return Ok(false);
             }
@@ -117,7 +120,7 @@ impl<'a> FileOverlay<'a> {
                 Ok(()) => return Ok(()),
                 // The folder will be created in the one above.
                 Err(rustix::io::Errno::NOENT) => {}
-                Err(error) => return Err(at(path)(error.into())),
+                Err(error) => return Err(io_error_at(path)(error.into())),
             }
         }
         Ok(())

@@ -169,7 +169,7 @@ fn find_ignored(rules: &IgnoreRules<'_>, paths: &[&Path], found: &mut BTreeSet<P
 }
 
 /// Returns whether a folder holds more than `limit` files, or as many folders.
-pub(super) fn holds_more_than(folder: &Path, limit: usize) -> bool {
+pub(super) fn exceeds_entry_limit(folder: &Path, limit: usize) -> bool {
     let (mut files, mut folders) = (0, 0);
     let mut pending = vec![folder.to_path_buf()];
     while let Some(folder) = pending.pop() {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    ContentRef, FileStamp, ObjectHash, SnapshotEntry, WhyNotCovered,
+    ContentRef, FileStamp, NotCoveredReason, ObjectHash, SnapshotEntry,
     codec::{ByteReader, ByteWriter},
     node::{TreeEntry, read_stamp, write_stamp},
     objects::{Objects, private_folder, replace},
@@ -38,7 +38,7 @@ pub(super) struct ScanIndex {
 #[derive(Debug, Default)]
 pub(super) struct IndexFolder {
     /// The stamp of the folder; `None` if its list of names must be read again.
-    pub(super) seen: Option<IndexStamp>,
+    pub(super) stamp: Option<IndexStamp>,
     /// Sorted by name.
     pub(super) items: Vec<IndexItem>,
     /// The hash of its tree object, if that is in the store.
@@ -54,8 +54,8 @@ pub(super) struct IndexFolder {
 pub(super) struct IndexItem {
     pub(super) name: OsString,
     pub(super) ignored: bool,
-    pub(super) what: IndexItemKind,
-    pub(super) proof: UnchangedMark,
+    pub(super) kind: IndexItemKind,
+    pub(super) unchanged: UnchangedMark,
 }
 
 /// The kind of an entry, with the result of its last scan.
@@ -64,13 +64,13 @@ pub(super) enum IndexItemKind {
     /// Not scanned yet.
     New,
     /// A file and its content.
-    File { seen: IndexStamp, content: ContentRef },
+    File { stamp: IndexStamp, content: ContentRef },
     /// A symbolic link and its target.
     Link { target: OsString },
     /// A folder.
     Folder { mode: u32, folder: Box<IndexFolder> },
     /// A folder that is not scanned.
-    LeftOut { seen: IndexStamp, why: WhyNotCovered },
+    Unscanned { stamp: IndexStamp, why: NotCoveredReason },
 }
 
 /// A stamp, and whether it is old enough to prove anything: a file may change twice within one tick of the file
@@ -83,7 +83,7 @@ pub(super) struct IndexStamp {
 
 impl IndexStamp {
     /// Returns whether the file is provably unchanged.
-    pub(super) fn still(&self, now: &FileStamp) -> bool {
+    pub(super) fn proves_unchanged(&self, now: &FileStamp) -> bool {
         self.settled && self.stamp == *now
     }
 }
@@ -91,9 +91,9 @@ impl IndexStamp {
 impl IndexItem {
     /// Returns its snapshot entry; `None` if it was not scanned yet.
     pub(super) fn child(&self) -> Option<TreeEntry> {
-        Some(match &self.what {
+        Some(match &self.kind {
             IndexItemKind::New => return None,
-            IndexItemKind::File { seen, content } => TreeEntry::Leaf(SnapshotEntry::File {
+            IndexItemKind::File { stamp: seen, content } => TreeEntry::Leaf(SnapshotEntry::File {
                 mode: seen.stamp.mode,
                 size: seen.stamp.size,
                 content: *content,
@@ -104,8 +104,8 @@ impl IndexItem {
             IndexItemKind::Folder { mode, folder } => {
                 TreeEntry::Folder { mode: *mode, node: folder.node? }
             }
-            IndexItemKind::LeftOut { why, .. } => {
-                TreeEntry::Leaf(SnapshotEntry::LeftOut { why: *why })
+            IndexItemKind::Unscanned { why, .. } => {
+                TreeEntry::Leaf(SnapshotEntry::Unscanned { why: *why })
             }
         })
     }
@@ -115,8 +115,8 @@ impl IndexItem {
     /// Sets the entry to a link. Returns whether it was another kind or had another target before.
     pub(super) fn set_link(&mut self, target: OsString) -> bool {
         let is_new =
-            !matches!(&self.what, IndexItemKind::Link { target: before } if *before == target);
-        self.what = IndexItemKind::Link { target };
+            !matches!(&self.kind, IndexItemKind::Link { target: before } if *before == target);
+        self.kind = IndexItemKind::Link { target };
         is_new
     }
 
@@ -133,24 +133,24 @@ impl IndexItem {
     /// Returns whether it is a file or link that is proven unchanged, so that it needs no scan. The proof is
     /// consumed.
     pub(super) fn is_proven_leaf(&mut self) -> bool {
-        let is_leaf = match &self.what {
+        let is_leaf = match &self.kind {
             IndexItemKind::File { content: ContentRef::Stored(_), .. }
             | IndexItemKind::Link { .. } => true,
             IndexItemKind::New
             | IndexItemKind::File { .. }
             | IndexItemKind::Folder { .. }
-            | IndexItemKind::LeftOut { .. } => false,
+            | IndexItemKind::Unscanned { .. } => false,
         };
-        is_leaf && self.proof.take()
+        is_leaf && self.unchanged.take()
     }
 
     fn folder(&self) -> Option<&IndexFolder> {
-        match &self.what {
+        match &self.kind {
             IndexItemKind::Folder { folder, .. } => Some(folder),
             IndexItemKind::New
             | IndexItemKind::File { .. }
             | IndexItemKind::Link { .. }
-            | IndexItemKind::LeftOut { .. } => None,
+            | IndexItemKind::Unscanned { .. } => None,
         }
     }
 }
@@ -171,8 +171,8 @@ impl IndexFolder {
                 IndexItem {
                     name,
                     ignored: false,
-                    what: IndexItemKind::New,
-                    proof: UnchangedMark::default(),
+                    kind: IndexItemKind::New,
+                    unchanged: UnchangedMark::default(),
                 }
             }));
         }
@@ -183,8 +183,8 @@ impl IndexFolder {
     /// again.
     fn forget_missing(&mut self, objects: &Objects) {
         for item in &mut self.items {
-            match &mut item.what {
-                IndexItemKind::File { seen, content: ContentRef::Stored(hash) } => {
+            match &mut item.kind {
+                IndexItemKind::File { stamp: seen, content: ContentRef::Stored(hash) } => {
                     // An unsettled stamp makes the next scan read the file again.
                     seen.settled &= objects.has(hash);
                 }
@@ -196,11 +196,12 @@ impl IndexFolder {
                     }
                 }
                 // There may be space again.
-                IndexItemKind::File { seen, content: ContentRef::NotStored { why, .. } } => {
+                IndexItemKind::File { stamp: seen, content: ContentRef::NotStored { why, .. } } => {
                     seen.settled &= !why.is_for_lack_of_space();
                 }
-                IndexItemKind::New | IndexItemKind::Link { .. } | IndexItemKind::LeftOut { .. } => {
-                }
+                IndexItemKind::New
+                | IndexItemKind::Link { .. }
+                | IndexItemKind::Unscanned { .. } => {}
             }
         }
         self.node = self.node.filter(|node| objects.has(node));
@@ -281,7 +282,7 @@ const LEFT_OUT: u8 = 5;
 
 fn write_folder(writer: &mut ByteWriter, folder: &IndexFolder) {
     // 1) The folder itself: stamp, hashes and rules.
-    match &folder.seen {
+    match &folder.stamp {
         Some(seen) => {
             writer.byte(1);
             write_seen(writer, seen);
@@ -296,13 +297,13 @@ fn write_folder(writer: &mut ByteWriter, folder: &IndexFolder) {
     for item in &folder.items {
         writer.bytes(item.name.as_bytes());
         writer.byte(item.ignored.into());
-        match &item.what {
-            IndexItemKind::File { seen, content: ContentRef::Stored(hash) } => {
+        match &item.kind {
+            IndexItemKind::File { stamp: seen, content: ContentRef::Stored(hash) } => {
                 writer.byte(STORED);
                 write_seen(writer, seen);
                 writer.hash(hash);
             }
-            IndexItemKind::File { seen, content: ContentRef::NotStored { why, .. } }
+            IndexItemKind::File { stamp: seen, content: ContentRef::NotStored { why, .. } }
                 if !why.is_for_lack_of_space() =>
             {
                 writer.byte(NOT_STORED);
@@ -320,7 +321,7 @@ fn write_folder(writer: &mut ByteWriter, folder: &IndexFolder) {
                 writer.number((*mode).into());
                 write_folder(writer, folder);
             }
-            IndexItemKind::LeftOut { seen, why } => {
+            IndexItemKind::Unscanned { stamp: seen, why } => {
                 writer.byte(LEFT_OUT);
                 write_seen(writer, seen);
                 writer.byte(why.code());
@@ -346,13 +347,13 @@ fn read_folder(reader: &mut ByteReader<'_>) -> Option<IndexFolder> {
             NEW => IndexItemKind::New,
             STORED => {
                 let seen = read_seen(reader)?;
-                IndexItemKind::File { seen, content: ContentRef::Stored(reader.hash()?) }
+                IndexItemKind::File { stamp: seen, content: ContentRef::Stored(reader.hash()?) }
             }
             NOT_STORED => {
                 let seen = read_seen(reader)?;
-                let why = WhyNotCovered::from_code(reader.byte()?)?;
+                let why = NotCoveredReason::from_code(reader.byte()?)?;
                 IndexItemKind::File {
-                    seen,
+                    stamp: seen,
                     content: ContentRef::NotStored { why, stamp: seen.stamp },
                 }
             }
@@ -363,13 +364,16 @@ fn read_folder(reader: &mut ByteReader<'_>) -> Option<IndexFolder> {
             }
             LEFT_OUT => {
                 let seen = read_seen(reader)?;
-                IndexItemKind::LeftOut { seen, why: WhyNotCovered::from_code(reader.byte()?)? }
+                IndexItemKind::Unscanned {
+                    stamp: seen,
+                    why: NotCoveredReason::from_code(reader.byte()?)?,
+                }
             }
             _ => return None,
         };
-        items.push(IndexItem { name, ignored, what, proof: UnchangedMark::default() });
+        items.push(IndexItem { name, ignored, kind: what, unchanged: UnchangedMark::default() });
     }
-    Some(IndexFolder { seen, items, node, unignored, rules })
+    Some(IndexFolder { stamp: seen, items, node, unignored, rules })
 }
 
 /// Returns the hash of stored rules; rules that are not in the store are read again.

@@ -13,7 +13,7 @@ use crow_core::ids::{CallId, SessionId};
 
 use super::{
     SnapshotStoreError,
-    error::at,
+    error::io_error_at,
     objects::{entries, private_folder},
 };
 use crow_fs::FileLock;
@@ -42,22 +42,22 @@ pub(super) fn mark(
     call_id: &CallId,
 ) -> Result<JobMark, SnapshotStoreError> {
     let folder = store.join(OPEN_JOBS);
-    private_folder(&folder).map_err(at(&folder))?;
+    private_folder(&folder).map_err(io_error_at(&folder))?;
     for number in 0_u64.. {
         let path = folder.join(format!("{session}.{number}"));
         let mut options = OpenOptions::new();
         match options.write(true).create_new(true).mode(0o600).open(&path) {
             Ok(file) => {
-                let lock = FileLock::exclusive(file).map_err(at(&path))?;
+                let lock = FileLock::exclusive(file).map_err(io_error_at(&path))?;
                 let written = lock.file().write_all_at(call_id.as_str().as_bytes(), 0);
-                written.map_err(at(&path))?;
+                written.map_err(io_error_at(&path))?;
                 return Ok(JobMark { path, _lock: lock });
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(at(path)(error)),
+            Err(error) => return Err(io_error_at(path)(error)),
         }
     }
-    Err(at(folder)(io::ErrorKind::StorageFull.into()))
+    Err(io_error_at(folder)(io::ErrorKind::StorageFull.into()))
 }
 
 /// Returns the jobs of a root session that were killed with their process and not forgotten yet.
@@ -81,15 +81,15 @@ pub(crate) fn killed_jobs(
             Ok(file) => file,
             // The job has just ended.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(at(mark)(error)),
+            Err(error) => return Err(io_error_at(mark)(error)),
         };
-        if FileLock::is_held_by_other(file).map_err(at(&mark))? {
+        if FileLock::is_held_by_other(file).map_err(io_error_at(&mark))? {
             continue;
         }
         match fs::read_to_string(&mark) {
             Ok(call_id) => killed.push(KilledJob { call_id: CallId::new(call_id), mark }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(at(mark)(error)),
+            Err(error) => return Err(io_error_at(mark)(error)),
         }
     }
     killed.sort_by(|a, b| a.mark.cmp(&b.mark));
@@ -102,7 +102,7 @@ impl KilledJob {
         match fs::remove_file(&self.mark) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(at(&self.mark)(error)),
+            Err(error) => Err(io_error_at(&self.mark)(error)),
         }
     }
 }

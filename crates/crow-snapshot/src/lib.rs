@@ -41,14 +41,14 @@ pub use activity::{Activity, JobActivity};
 pub use capture::Capture;
 pub use diff::PathChange;
 pub use entry::{
-    ContentRef, FileStamp, NotCovered, NotScanned, ObjectHash, SnapshotEntry, WhyNotCovered,
+    ContentRef, FileStamp, NotCovered, NotCoveredReason, NotScanned, ObjectHash, SnapshotEntry,
 };
 pub use error::SnapshotStoreError;
 pub use job_marks::{JobMark, KilledJob};
 pub use maintenance::{CollectionReport, StoreCheckReport};
 pub use policy::SnapshotLimits;
 pub use refs::is_of_project;
-pub use restore::{PutBack, RestoreOutcome};
+pub use restore::{RestoreOutcome, RestoreResult};
 pub use scan::Scan;
 pub use store::SnapshotStore;
 pub use write_in_progress::WriteInProgress;

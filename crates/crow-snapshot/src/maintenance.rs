@@ -42,26 +42,26 @@ pub struct StoreCheckReport {
 impl SnapshotStore {
     /// Removes temporary files that killed processes left in the project while they wrote files. The store in
     /// `folder` need not exist.
-    pub fn remove_left(folder: &Path, limits: &SnapshotLimits) {
-        write_in_progress::remove_left(folder);
-        match UndoInProgress::new(folder).left() {
+    pub fn remove_leftovers(folder: &Path, limits: &SnapshotLimits) {
+        write_in_progress::remove_leftovers(folder);
+        match UndoInProgress::new(folder).leftovers() {
             Ok(left) => left.into_iter().for_each(|left| left.remove(limits)),
             Err(error) => tracing::debug!(%error, "what undos left beside files stays"),
         }
     }
 
     /// Records that files at these paths are about to be written, until the returned guard is dropped.
-    pub fn writing(&self, paths: &[PathBuf]) -> Result<WriteInProgress, SnapshotStoreError> {
+    pub fn begin_write(&self, paths: &[PathBuf]) -> Result<WriteInProgress, SnapshotStoreError> {
         WriteInProgress::begin(&self.folder, paths)
     }
 
     /// Adds references to snapshots from a session, for one that continues another.
-    pub fn keep(
+    pub fn add_references(
         &self,
         session: &SessionId,
         snapshots: &[SnapshotId],
     ) -> Result<(), SnapshotStoreError> {
-        let _shared = self.shared()?;
+        let _shared = self.lock_shared()?;
         let mut roots = Vec::with_capacity(snapshots.len());
         for id in snapshots {
             let root = parse(id)?;
@@ -75,8 +75,8 @@ impl SnapshotStore {
 
     /// Removes the references of a session; the next collection removes the objects that no other session refers to.
     pub fn release(&self, session: &SessionId) -> Result<(), SnapshotStoreError> {
-        let _shared = self.shared()?;
-        unpoisoned(&self.last).remove(session);
+        let _shared = self.lock_shared()?;
+        unpoisoned(&self.last_snapshots).remove(session);
         for job in self.killed_jobs(session)? {
             job.forget()?;
         }
@@ -91,7 +91,7 @@ impl SnapshotStore {
 
     /// Removes all objects that no session refers to. Needs exclusive access to the store.
     pub fn collect_garbage(&self) -> Result<CollectionReport, SnapshotStoreError> {
-        let _alone = self.alone()?;
+        let _alone = self.lock_exclusive()?;
         self.collect()
     }
 
@@ -106,7 +106,7 @@ impl SnapshotStore {
     }
 
     fn collect(&self) -> Result<CollectionReport, SnapshotStoreError> {
-        let ReachableObjects { found, roots, .. } =
+        let ReachableObjects { objects: found, roots, .. } =
             ReachableObjects::from_sessions(&self.references, &self.objects)?;
         // Must come first: a process that continues after this checks again what it believes to be stored.
         self.next_generation()?;
@@ -131,7 +131,7 @@ impl SnapshotStore {
 
     /// Reads every object and compares it with its hash. Needs exclusive access to the store.
     pub fn check(&self) -> Result<StoreCheckReport, SnapshotStoreError> {
-        let _alone = self.alone()?;
+        let _alone = self.lock_exclusive()?;
         let mut checked =
             StoreCheckReport { objects: 0, bytes: 0, damaged: Vec::new(), missing: Vec::new() };
         self.next_generation()?;
@@ -149,7 +149,7 @@ impl SnapshotStore {
             Err(error) => Err(error),
         })?;
         // 2) Find the objects that sessions refer to and that are missing.
-        let ReachableObjects { found, mut missing, .. } =
+        let ReachableObjects { objects: found, mut missing, .. } =
             ReachableObjects::from_sessions(&self.references, &self.objects)?;
         missing.extend(found.into_iter().filter(|hash| !self.objects.has(hash)));
         missing.sort_unstable();
@@ -160,7 +160,7 @@ impl SnapshotStore {
     }
 
     fn next_generation(&self) -> Result<(), SnapshotStoreError> {
-        unpoisoned(&self.last).clear();
+        unpoisoned(&self.last_snapshots).clear();
         self.generation.add(1)
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    ContentRef, FileStamp, ObjectHash, SnapshotEntry, WhyNotCovered,
+    ContentRef, FileStamp, NotCoveredReason, ObjectHash, SnapshotEntry,
     codec::{ByteReader, ByteWriter},
 };
 
@@ -132,7 +132,7 @@ fn write_entry(writer: &mut ByteWriter, entry: &SnapshotEntry) {
             writer.byte(FOLDER);
             writer.number((*mode).into());
         }
-        SnapshotEntry::LeftOut { why } => {
+        SnapshotEntry::Unscanned { why } => {
             writer.byte(LEFT_OUT);
             writer.byte(why.code());
         }
@@ -148,7 +148,7 @@ fn read_entry(reader: &mut ByteReader<'_>, tag: u8) -> Option<SnapshotEntry> {
             content: ContentRef::Stored(reader.hash()?),
         }),
         NOT_STORED => {
-            let why = WhyNotCovered::from_code(reader.byte()?)?;
+            let why = NotCoveredReason::from_code(reader.byte()?)?;
             let stamp = read_stamp(reader)?;
             Some(SnapshotEntry::File {
                 mode: stamp.mode,
@@ -158,7 +158,9 @@ fn read_entry(reader: &mut ByteReader<'_>, tag: u8) -> Option<SnapshotEntry> {
         }
         LINK => Some(SnapshotEntry::Link { target: OsString::from_vec(reader.bytes()?.to_vec()) }),
         FOLDER => Some(SnapshotEntry::Folder { mode: reader.small()? }),
-        LEFT_OUT => Some(SnapshotEntry::LeftOut { why: WhyNotCovered::from_code(reader.byte()?)? }),
+        LEFT_OUT => {
+            Some(SnapshotEntry::Unscanned { why: NotCoveredReason::from_code(reader.byte()?)? })
+        }
         _ => None,
     }
 }

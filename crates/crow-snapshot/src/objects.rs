@@ -16,8 +16,8 @@ use uuid::Uuid;
 use zstd::bulk::Compressor;
 
 use super::{
-    ObjectHash, SnapshotStoreError, WhyNotCovered,
-    error::at,
+    NotCoveredReason, ObjectHash, SnapshotStoreError,
+    error::io_error_at,
     packs::{NewPack, Packs, SMALL},
     storage_budget::StorageBudget,
     version,
@@ -65,9 +65,9 @@ impl Objects {
     pub(super) fn open(store: &Path) -> Result<Self, SnapshotStoreError> {
         let (folder, unfinished) = (store.join(OBJECTS), store.join(UNFINISHED));
         for needed in [&folder, &unfinished] {
-            private_folder(needed).map_err(at(needed))?;
+            private_folder(needed).map_err(io_error_at(needed))?;
         }
-        let compressor = Mutex::new(Compressor::new(LEVEL).map_err(at(&folder))?);
+        let compressor = Mutex::new(Compressor::new(LEVEL).map_err(io_error_at(&folder))?);
         let (store, packs) = (store.to_path_buf(), Packs::new(store));
         Ok(Self { store, folder, packs, unfinished, compressor })
     }
@@ -77,7 +77,7 @@ impl Objects {
         &self,
         bytes: &[u8],
         budget: &mut StorageBudget,
-    ) -> Result<Result<ObjectHash, WhyNotCovered>, SnapshotStoreError> {
+    ) -> Result<Result<ObjectHash, NotCoveredReason>, SnapshotStoreError> {
         let hash = ObjectHash::of(bytes);
         if self.holds(&hash, bytes) {
             return Ok(Ok(hash));
@@ -91,7 +91,7 @@ impl Objects {
             Ok(()) => Ok(Ok(hash)),
             Err(error) => match budget.disk_is_full(&error) {
                 Some(why) => Ok(Err(why)),
-                None => Err(at(self.path(&hash))(error)),
+                None => Err(io_error_at(self.path(&hash))(error)),
             },
         }
     }
@@ -103,7 +103,7 @@ impl Objects {
         pack: &mut NewPack,
         bytes: &[u8],
         budget: &mut StorageBudget,
-    ) -> Result<Result<ObjectHash, WhyNotCovered>, SnapshotStoreError> {
+    ) -> Result<Result<ObjectHash, NotCoveredReason>, SnapshotStoreError> {
         if bytes.len() > SMALL {
             return self.put_content(bytes, budget);
         }
@@ -126,7 +126,7 @@ impl Objects {
     pub(super) fn end_pack(&self, pack: NewPack) -> Result<(), SnapshotStoreError> {
         if let Some(few) = pack.too_few() {
             for (hash, packed) in few {
-                self.write(hash, packed).map_err(at(self.path(hash)))?;
+                self.write(hash, packed).map_err(io_error_at(self.path(hash)))?;
             }
             return Ok(());
         }
@@ -144,7 +144,7 @@ impl Objects {
         if !self.holds(&hash, bytes) {
             let packed = self.pack(bytes);
             budget.take_folder(packed.len() as u64)?;
-            self.write(&hash, &packed).map_err(at(self.path(&hash)))?;
+            self.write(&hash, &packed).map_err(io_error_at(self.path(&hash)))?;
         }
         Ok(hash)
     }
@@ -155,10 +155,10 @@ impl Objects {
         let packed = match fs::read(&path) {
             Ok(packed) => packed,
             Err(error) if error.kind() == io::ErrorKind::NotFound => match self.packs.read(hash) {
-                Some(packed) => packed.map_err(at(path))?,
+                Some(packed) => packed.map_err(io_error_at(path))?,
                 None => return Err(SnapshotStoreError::Missing { hash: *hash }),
             },
-            Err(error) => return Err(at(path)(error)),
+            Err(error) => return Err(io_error_at(path)(error)),
         };
         let bytes = unpack(packed).filter(|bytes| ObjectHash::of(bytes) == *hash);
         bytes.ok_or(SnapshotStoreError::Damaged { hash: *hash })
@@ -177,7 +177,7 @@ impl Objects {
     ) -> Result<(), SnapshotStoreError> {
         for StoredObject { hash, path, bytes } in self.all()? {
             if !is_wanted(&hash, bytes)? {
-                fs::remove_file(&path).map_err(at(&path))?;
+                fs::remove_file(&path).map_err(io_error_at(&path))?;
             }
         }
         self.packs.retain(&self.unfinished, is_wanted)
@@ -196,7 +196,7 @@ impl Objects {
                 let hash = name.to_str().map(|rest| format!("{prefix}{rest}"));
                 let Some(hash) = hash.and_then(|hex| ObjectHash::parse(&hex)) else { continue };
                 let path = file.path();
-                let bytes = file.metadata().map_err(at(&path))?.len();
+                let bytes = file.metadata().map_err(io_error_at(&path))?.len();
                 all.push(StoredObject { hash, path, bytes });
             }
         }
@@ -208,7 +208,7 @@ impl Objects {
         let files = entries(&self.unfinished)?;
         for file in &files {
             let path = file.path();
-            fs::remove_file(&path).map_err(at(&path))?;
+            fs::remove_file(&path).map_err(io_error_at(&path))?;
         }
         Ok(files.len())
     }
@@ -278,7 +278,7 @@ pub(super) fn private_folder(path: &Path) -> io::Result<()> {
 
 /// Returns the entries of a folder.
 pub(super) fn entries(folder: &Path) -> Result<Vec<fs::DirEntry>, SnapshotStoreError> {
-    fs::read_dir(folder).and_then(Iterator::collect).map_err(at(folder))
+    fs::read_dir(folder).and_then(Iterator::collect).map_err(io_error_at(folder))
 }
 
 fn unpack(mut packed: Vec<u8>) -> Option<Vec<u8>> {

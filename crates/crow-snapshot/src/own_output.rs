@@ -5,7 +5,7 @@ use std::{fs::File, io, os::fd::AsFd as _, sync::OnceLock};
 use crow_fs::EntryMetadata;
 
 use super::{
-    ContentRef, FileStamp, WhyNotCovered,
+    ContentRef, FileStamp, NotCoveredReason,
     index::{IndexItem, IndexItemKind, IndexStamp},
 };
 
@@ -25,10 +25,10 @@ pub(super) fn is_own_output(device: u64, inode: u64) -> bool {
 
 /// Records a file that this process prints to with a constant stamp, so that its output is no change. Returns whether
 /// its entry was different before.
-pub(super) fn see_own_output(item: &mut IndexItem, stamp: FileStamp) -> bool {
+pub(super) fn record_own_output(item: &mut IndexItem, stamp: FileStamp) -> bool {
     let before = item.child();
     let stamp = FileStamp { size: 0, modified: 0, changed: 0, ..stamp };
-    let content = ContentRef::NotStored { why: WhyNotCovered::OwnOutput, stamp };
-    item.what = IndexItemKind::File { seen: IndexStamp { stamp, settled: false }, content };
+    let content = ContentRef::NotStored { why: NotCoveredReason::OwnOutput, stamp };
+    item.kind = IndexItemKind::File { stamp: IndexStamp { stamp, settled: false }, content };
     before != item.child()
 }

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use super::{
     ObjectHash, SnapshotStoreError,
-    error::at,
+    error::io_error_at,
     objects::{entries, private_folder, replace},
 };
 
@@ -138,9 +138,9 @@ impl Packs {
         if new.is_empty() {
             return Ok(());
         }
-        private_folder(&self.folder).map_err(at(&self.folder))?;
+        private_folder(&self.folder).map_err(io_error_at(&self.folder))?;
         let path = self.folder.join(Uuid::now_v7().to_string());
-        replace(unfinished, &path, &new.file()).map_err(at(path))?;
+        replace(unfinished, &path, &new.file()).map_err(io_error_at(path))?;
         self.lock().changed = None;
         Ok(())
     }
@@ -156,11 +156,11 @@ impl Packs {
             let path = file.path();
             if !known.contains_key(&file.file_name()) {
                 // An unreadable pack: its contents are lost.
-                fs::remove_file(&path).map_err(at(path))?;
+                fs::remove_file(&path).map_err(io_error_at(path))?;
             }
         }
         for pack in known.into_values() {
-            let file = fs::read(&pack).map_err(at(&*pack))?;
+            let file = fs::read(&pack).map_err(io_error_at(&*pack))?;
             // A pack is rewritten only if it loses a content.
             let (mut kept, mut all) = (NewPack::default(), true);
             for (hash, offset, length) in lines_of(&file) {
@@ -175,7 +175,7 @@ impl Packs {
             }
             if !all {
                 self.write(unfinished, kept)?;
-                fs::remove_file(&pack).map_err(at(&*pack))?;
+                fs::remove_file(&pack).map_err(io_error_at(&*pack))?;
             }
         }
         self.lock().changed = None;

@@ -31,7 +31,7 @@ impl UnchangedMark {
 }
 
 /// Marks the unchanged entries on the file system `device` in a folder and below.
-pub(super) fn prove(path: &Path, folder: &IndexFolder, device: u64) {
+pub(super) fn mark_unchanged(path: &Path, folder: &IndexFolder, device: u64) {
     let mut folders = Vec::new();
     let items = collect(path, folder, &mut folders);
     let next = AtomicUsize::new(0);
@@ -64,7 +64,7 @@ fn collect<'a>(
     folders.push((path.to_path_buf(), folder));
     let mut items = folder.items.len();
     for item in &folder.items {
-        if let IndexItemKind::Folder { folder, .. } = &item.what {
+        if let IndexItemKind::Folder { folder, .. } = &item.kind {
             items += collect(&path.join(&item.name), folder, folders);
         }
     }
@@ -75,24 +75,26 @@ fn look_into(path: &Path, folder: &IndexFolder, device: u64) {
     let Ok(opened) = Directory::open(path) else { return };
     for item in &folder.items {
         let proven = is_same(&opened, item, device).unwrap_or(false);
-        item.proof.0.store(proven, Ordering::Relaxed);
+        item.unchanged.0.store(proven, Ordering::Relaxed);
     }
 }
 
 fn is_same(folder: &Directory, item: &IndexItem, device: u64) -> io::Result<bool> {
     let now = folder.metadata_of(&item.name)?;
     let stamp = FileStamp::of_entry(&now);
-    Ok(match &item.what {
-        IndexItemKind::File { seen, .. } => now.kind == EntryKind::File && seen.still(&stamp),
+    Ok(match &item.kind {
+        IndexItemKind::File { stamp: seen, .. } => {
+            now.kind == EntryKind::File && seen.proves_unchanged(&stamp)
+        }
         IndexItemKind::Folder { folder, .. } => {
             now.kind == EntryKind::Directory
                 && now.identity.device == device
-                && folder.seen.is_some_and(|seen| seen.still(&stamp))
+                && folder.stamp.is_some_and(|seen| seen.proves_unchanged(&stamp))
         }
         IndexItemKind::Link { target } => {
             now.kind == EntryKind::Symlink
                 && folder.read_link(&EntryName::new(&item.name)?)?.as_os_str() == target
         }
-        IndexItemKind::New | IndexItemKind::LeftOut { .. } => false,
+        IndexItemKind::New | IndexItemKind::Unscanned { .. } => false,
     })
 }

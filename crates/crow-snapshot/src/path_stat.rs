@@ -15,7 +15,7 @@ use super::{
 /// The current metadata of an entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PathStat {
-    pub(super) is: PathKind,
+    pub(super) kind: PathKind,
     pub(super) stamp: FileStamp,
     pub(super) device: u64,
 }
@@ -38,14 +38,14 @@ impl PathStat {
 
     /// Returns the recorded metadata of an unchanged item; `None` for kinds that have none.
     pub(super) fn as_before(item: &IndexItem, device: u64) -> Option<Self> {
-        let (is, seen) = match &item.what {
-            IndexItemKind::File { seen, .. } => (PathKind::File, *seen),
-            IndexItemKind::Folder { folder, .. } => (PathKind::Folder, folder.seen?),
-            IndexItemKind::New | IndexItemKind::Link { .. } | IndexItemKind::LeftOut { .. } => {
+        let (is, seen) = match &item.kind {
+            IndexItemKind::File { stamp: seen, .. } => (PathKind::File, *seen),
+            IndexItemKind::Folder { folder, .. } => (PathKind::Folder, folder.stamp?),
+            IndexItemKind::New | IndexItemKind::Link { .. } | IndexItemKind::Unscanned { .. } => {
                 return None;
             }
         };
-        Some(Self { is, stamp: seen.stamp, device })
+        Some(Self { kind: is, stamp: seen.stamp, device })
     }
 
     fn of(metadata: &Metadata) -> Self {
@@ -58,7 +58,7 @@ impl PathStat {
         } else {
             PathKind::Special
         };
-        Self { is, stamp: FileStamp::of(metadata), device: metadata.dev() }
+        Self { kind: is, stamp: FileStamp::of(metadata), device: metadata.dev() }
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{SnapshotStoreError, error::at};
+use super::{SnapshotStoreError, error::io_error_at};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -68,7 +68,7 @@ fn device(path: &Path) -> Result<Option<u64>, SnapshotStoreError> {
     match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(Some(metadata.dev())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(at(path)(error)),
+        Err(error) => Err(io_error_at(path)(error)),
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     ContentRef, ObjectHash, SnapshotEntry, SnapshotStoreError,
-    diff::{children, listed, listed_roots},
+    diff::{children, read_path_list, read_root_list},
     node::TreeEntry,
     objects::Objects,
     refs::{References, SnapshotRoot},
@@ -17,7 +17,7 @@ use super::{
 #[derive(Debug, Default)]
 pub(super) struct ReachableObjects {
     /// All objects that must stay.
-    pub(super) found: HashSet<ObjectHash>,
+    pub(super) objects: HashSet<ObjectHash>,
     /// Folders and lists that are missing or damaged; objects that only they refer to are lost.
     pub(super) missing: Vec<ObjectHash>,
     /// The roots of workspaces with several roots.
@@ -34,7 +34,7 @@ impl ReachableObjects {
     ) -> Result<Self, SnapshotStoreError> {
         let mut reached = Self::default();
         for session in references.sessions()? {
-            let mut pending = references.of(&session)?;
+            let mut pending = references.of_session(&session)?;
             while let Some(root) = pending.pop() {
                 if reached.entered.insert(root) {
                     reached.enter(root, objects, &mut pending)?;
@@ -52,7 +52,7 @@ impl ReachableObjects {
     ) -> Result<(), SnapshotStoreError> {
         match root {
             SnapshotRoot::Tree(node) => {
-                self.found.insert(node);
+                self.objects.insert(node);
                 for (_, child) in self.unless_lost(children(objects, &node))?.unwrap_or_default() {
                     match child {
                         TreeEntry::Folder { node, .. } => pending.push(SnapshotRoot::Tree(node)),
@@ -61,14 +61,16 @@ impl ReachableObjects {
                 }
             }
             SnapshotRoot::Roots(list) => {
-                self.found.insert(list);
-                let roots = self.unless_lost(listed_roots(objects, &list))?.unwrap_or_default();
+                self.objects.insert(list);
+                let roots = self.unless_lost(read_root_list(objects, &list))?.unwrap_or_default();
                 pending.extend(roots.iter().map(|(_, node)| SnapshotRoot::Tree(*node)));
                 self.roots.extend(roots.into_iter().map(|(root, _)| root));
             }
             SnapshotRoot::Paths(list) => {
-                self.found.insert(list);
-                for (_, entry) in self.unless_lost(listed(objects, &list))?.unwrap_or_default() {
+                self.objects.insert(list);
+                for (_, entry) in
+                    self.unless_lost(read_path_list(objects, &list))?.unwrap_or_default()
+                {
                     self.content(&entry);
                 }
             }
@@ -78,7 +80,7 @@ impl ReachableObjects {
 
     fn content(&mut self, entry: &SnapshotEntry) {
         if let SnapshotEntry::File { content: ContentRef::Stored(hash), .. } = entry {
-            self.found.insert(*hash);
+            self.objects.insert(*hash);
         }
     }
 

@@ -11,7 +11,7 @@ use crow_core::ids::{SessionId, SnapshotId};
 
 use super::{
     ObjectHash, SnapshotStoreError,
-    error::at,
+    error::io_error_at,
     objects::{entries, private_folder},
 };
 
@@ -70,7 +70,7 @@ pub(super) struct References {
 impl References {
     pub(super) fn open(store: &Path) -> Result<Self, SnapshotStoreError> {
         let folder = store.join(REFS);
-        private_folder(&folder).map_err(at(&folder))?;
+        private_folder(&folder).map_err(io_error_at(&folder))?;
         Ok(Self { folder })
     }
 
@@ -85,16 +85,20 @@ impl References {
         let lines: Vec<String> = roots.iter().map(|root| format!("\n{}", root.id())).collect();
         let mut options = OpenOptions::new();
         let file = options.append(true).create(true).mode(0o600).open(&path);
-        file.and_then(|mut file| file.write_all(lines.concat().as_bytes())).map_err(at(path))
+        file.and_then(|mut file| file.write_all(lines.concat().as_bytes()))
+            .map_err(io_error_at(path))
     }
 
     /// Returns the snapshots that a session refers to.
-    pub(super) fn of(&self, session: &SessionId) -> Result<Vec<SnapshotRoot>, SnapshotStoreError> {
+    pub(super) fn of_session(
+        &self,
+        session: &SessionId,
+    ) -> Result<Vec<SnapshotRoot>, SnapshotStoreError> {
         let path = self.path(session)?;
         match fs::read_to_string(&path) {
             Ok(text) => Ok(text.lines().filter_map(SnapshotRoot::parse).collect()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(at(path)(error)),
+            Err(error) => Err(io_error_at(path)(error)),
         }
     }
 
@@ -103,7 +107,7 @@ impl References {
         match fs::remove_file(&path) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(at(path)(error)),
+            Err(error) => Err(io_error_at(path)(error)),
         }
     }
 

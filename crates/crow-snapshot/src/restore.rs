@@ -21,9 +21,9 @@ use std::{
 use crow_fs::{Directory, EntryMetadata, EntryName};
 
 use super::{
-    ContentRef, PathChange, SnapshotEntry, SnapshotStoreError, WhyNotCovered,
+    ContentRef, NotCoveredReason, PathChange, SnapshotEntry, SnapshotStoreError,
     atomic_replace::{ReplaceOutcome, RestoreTarget, StagedReplacement},
-    error::at,
+    error::io_error_at,
     file_overlay::{FileOverlay, PathReachability},
     objects::Objects,
     undo_in_progress::UndoInProgress,
@@ -31,7 +31,7 @@ use super::{
 
 /// The result of restoring one path.
 #[derive(Debug)]
-pub enum PutBack {
+pub enum RestoreResult {
     /// It was changed to the wanted state.
     Done,
     /// It was in the wanted state already.
@@ -46,7 +46,7 @@ pub enum PutBack {
     /// The wanted content was never stored.
     NotCovered {
         /// The reason.
-        why: WhyNotCovered,
+        why: NotCoveredReason,
     },
 }
 
@@ -56,7 +56,7 @@ pub struct RestoreOutcome {
     /// The path.
     pub path: PathBuf,
     /// The result, or the error.
-    pub result: Result<PutBack, SnapshotStoreError>,
+    pub result: Result<RestoreResult, SnapshotStoreError>,
 }
 
 /// Restores paths.
@@ -64,7 +64,7 @@ pub struct RestoreOutcome {
 pub(super) struct Restorer<'a> {
     pub(super) objects: &'a Objects,
     pub(super) view: FileOverlay<'a>,
-    pub(super) undoing: UndoInProgress,
+    pub(super) in_progress: UndoInProgress,
 }
 
 const USER_MAY_ALL: u32 = 0o700;
@@ -98,9 +98,9 @@ impl Restorer<'_> {
             let path = change.path.as_path();
             let result = match expected(change, opened.contains_key(path)) {
                 Some(expected) => self.put_open(path, &expected, &change.before),
-                None => Ok(PutBack::Done),
+                None => Ok(RestoreResult::Done),
             };
-            if matches!(result, Ok(PutBack::Done)) {
+            if matches!(result, Ok(RestoreResult::Done)) {
                 opened.remove(path);
                 if let SnapshotEntry::Folder { mode } = &change.before {
                     closed.push((path, *mode));
@@ -126,9 +126,9 @@ impl Restorer<'_> {
         path: &Path,
         expected: &SnapshotEntry,
         wanted: &SnapshotEntry,
-    ) -> Result<PutBack, SnapshotStoreError> {
+    ) -> Result<RestoreResult, SnapshotStoreError> {
         let put = self.put_open(path, expected, wanted)?;
-        if let (PutBack::Done, SnapshotEntry::Folder { mode }) = (&put, wanted) {
+        if let (RestoreResult::Done, SnapshotEntry::Folder { mode }) = (&put, wanted) {
             set_mode(path, *mode)?;
         }
         Ok(put)
@@ -140,7 +140,7 @@ impl Restorer<'_> {
         path: &Path,
         expected: &SnapshotEntry,
         wanted: &SnapshotEntry,
-    ) -> Result<PutBack, SnapshotStoreError> {
+    ) -> Result<RestoreResult, SnapshotStoreError> {
         let folder = match self.precheck(path, expected, wanted)? {
             Ok(folder) => folder,
             Err(early) => return Ok(early),
@@ -155,57 +155,59 @@ impl Restorer<'_> {
             | SnapshotEntry::Absent
             | SnapshotEntry::Link { .. }
             | SnapshotEntry::Folder { .. }
-            | SnapshotEntry::LeftOut { .. } => None,
+            | SnapshotEntry::Unscanned { .. } => None,
         };
         let target = RestoreTarget::new(path, open_folder(folder, wanted)?)?;
         let staged = self.prepare(&target, folder, expected, wanted, content)?;
-        let seen = target.known();
+        let seen = target.fingerprint();
         // As late as possible, so that what is written in between is not lost.
         if let Some(late) = self.early_outcome(path, expected, wanted)? {
             staged.discard(&target)?;
             return Ok(late);
         }
         let is_in_place = matches!(staged, StagedReplacement::InPlace);
-        match staged.put(&target, expected, wanted, seen)? {
+        match staged.install(&target, expected, wanted, seen)? {
             ReplaceOutcome::Done => {}
-            ReplaceOutcome::NotEmpty => return Ok(PutBack::NotEmpty),
+            ReplaceOutcome::NotEmpty => return Ok(RestoreResult::NotEmpty),
             ReplaceOutcome::Changed => {
-                return Ok(PutBack::Conflict { found: self.view.found(path, expected)? });
+                return Ok(RestoreResult::Conflict {
+                    found: self.view.current_entry(path, expected)?,
+                });
             }
         }
         match wanted {
             SnapshotEntry::File { mode, .. } if is_in_place => {
-                target.directory.set_mode(&target.name, *mode).map_err(at(path))?;
+                target.directory.set_mode(&target.name, *mode).map_err(io_error_at(path))?;
             }
             SnapshotEntry::Folder { mode } => {
                 let (directory, name) = (&target.directory, &target.name);
                 if !stays_folder(expected, wanted) {
-                    directory.create_directory(name, NEW_FOLDER_MODE).map_err(at(path))?;
+                    directory.create_directory(name, NEW_FOLDER_MODE).map_err(io_error_at(path))?;
                 }
-                directory.set_mode(name, mode | USER_MAY_ALL).map_err(at(path))?;
+                directory.set_mode(name, mode | USER_MAY_ALL).map_err(io_error_at(path))?;
             }
             SnapshotEntry::File { .. }
             | SnapshotEntry::Absent
             | SnapshotEntry::Link { .. }
-            | SnapshotEntry::LeftOut { .. } => {}
+            | SnapshotEntry::Unscanned { .. } => {}
         }
-        Ok(PutBack::Done)
+        Ok(RestoreResult::Done)
     }
 
     /// Returns the outcome that undoing changes would have, without changing files.
-    pub(super) fn foresee(&mut self, changes: &[PathChange]) -> Vec<RestoreOutcome> {
+    pub(super) fn preview(&mut self, changes: &[PathChange]) -> Vec<RestoreOutcome> {
         let mut opened = BTreeSet::new();
         for (path, mode) in closed_folders(changes) {
             if self.is_unchanged_folder(path, mode) {
-                self.view.foresee(path, SnapshotEntry::Folder { mode: mode | USER_MAY_ALL });
+                self.view.plan(path, SnapshotEntry::Folder { mode: mode | USER_MAY_ALL });
                 opened.insert(path);
             }
         }
         let mut undone = Vec::with_capacity(changes.len());
         for change in in_undo_order(changes) {
             let result = match expected(change, opened.contains(change.path.as_path())) {
-                Some(expected) => self.foresee_one(&change.path, &expected, &change.before),
-                None => Ok(PutBack::Done),
+                Some(expected) => self.preview_one(&change.path, &expected, &change.before),
+                None => Ok(RestoreResult::Done),
             };
             undone.push(RestoreOutcome { path: change.path.clone(), result });
         }
@@ -215,17 +217,17 @@ impl Restorer<'_> {
     /// Returns whether a folder exists with this mode, reached without a link.
     fn is_unchanged_folder(&self, path: &Path, mode: u32) -> bool {
         let folder = SnapshotEntry::Folder { mode };
-        let is_clear = |above| matches!(self.view.way(above), Ok(PathReachability::Clear));
+        let is_clear = |above| matches!(self.view.reachability(above), Ok(PathReachability::Clear));
         path.parent().is_some_and(is_clear)
-            && self.view.found(path, &folder).is_ok_and(|found| found == folder)
+            && self.view.current_entry(path, &folder).is_ok_and(|found| found == folder)
     }
 
-    fn foresee_one(
+    fn preview_one(
         &mut self,
         path: &Path,
         expected: &SnapshotEntry,
         wanted: &SnapshotEntry,
-    ) -> Result<PutBack, SnapshotStoreError> {
+    ) -> Result<RestoreResult, SnapshotStoreError> {
         if let Err(early) = self.precheck(path, expected, wanted)? {
             return Ok(early);
         }
@@ -241,10 +243,10 @@ impl Restorer<'_> {
             && !stays_folder(expected, wanted)
             && !self.view.is_empty(path)?
         {
-            return Ok(PutBack::NotEmpty);
+            return Ok(RestoreResult::NotEmpty);
         }
-        self.view.foresee(path, wanted.clone());
-        Ok(PutBack::Done)
+        self.view.plan(path, wanted.clone());
+        Ok(RestoreResult::Done)
     }
 
     /// Returns the parent folder of a path, or the outcome if there is nothing to do or nothing may be done.
@@ -253,20 +255,22 @@ impl Restorer<'_> {
         path: &'p Path,
         expected: &SnapshotEntry,
         wanted: &SnapshotEntry,
-    ) -> Result<Result<&'p Path, PutBack>, SnapshotStoreError> {
+    ) -> Result<Result<&'p Path, RestoreResult>, SnapshotStoreError> {
         for entry in [wanted, expected] {
-            if let SnapshotEntry::LeftOut { why } = entry {
-                return Ok(Err(PutBack::NotCovered { why: *why }));
+            if let SnapshotEntry::Unscanned { why } = entry {
+                return Ok(Err(RestoreResult::NotCovered { why: *why }));
             }
         }
         if let SnapshotEntry::File { content: ContentRef::NotStored { why, .. }, .. } = wanted {
-            return Ok(Err(PutBack::NotCovered { why: *why }));
+            return Ok(Err(RestoreResult::NotCovered { why: *why }));
         }
         let Some(folder) = path.parent() else {
-            return Ok(Err(PutBack::NotCovered { why: WhyNotCovered::Special }));
+            return Ok(Err(RestoreResult::NotCovered { why: NotCoveredReason::Special }));
         };
-        if self.view.way(folder)? == PathReachability::Blocked {
-            return Ok(Err(PutBack::Conflict { found: self.view.found(folder, expected)? }));
+        if self.view.reachability(folder)? == PathReachability::Blocked {
+            return Ok(Err(RestoreResult::Conflict {
+                found: self.view.current_entry(folder, expected)?,
+            }));
         }
         Ok(self.early_outcome(path, expected, wanted)?.map_or(Ok(folder), Err))
     }
@@ -277,12 +281,12 @@ impl Restorer<'_> {
         path: &Path,
         expected: &SnapshotEntry,
         wanted: &SnapshotEntry,
-    ) -> Result<Option<PutBack>, SnapshotStoreError> {
-        let found = self.view.found(path, expected)?;
+    ) -> Result<Option<RestoreResult>, SnapshotStoreError> {
+        let found = self.view.current_entry(path, expected)?;
         Ok(if is_same_entry(&found, wanted) {
-            Some(PutBack::Unchanged)
+            Some(RestoreResult::Unchanged)
         } else {
-            (!is_same_entry(&found, expected)).then_some(PutBack::Conflict { found })
+            (!is_same_entry(&found, expected)).then_some(RestoreResult::Conflict { found })
         })
     }
 
@@ -299,26 +303,26 @@ impl Restorer<'_> {
         match wanted {
             SnapshotEntry::File { mode, .. } => {
                 let Some(bytes) = content else { return Ok(StagedReplacement::InPlace) };
-                let own = self.undoing.beside(folder)?;
+                let own = self.in_progress.temporary_name(folder)?;
                 if let Err(error) = write(target, &own, *mode, &bytes) {
-                    StagedReplacement::Beside(own).discard(target)?;
-                    return Err(at(path)(error));
+                    StagedReplacement::Temporary(own).discard(target)?;
+                    return Err(io_error_at(path)(error));
                 }
-                Ok(StagedReplacement::Beside(own))
+                Ok(StagedReplacement::Temporary(own))
             }
             SnapshotEntry::Link { target: to } => {
-                let own = self.undoing.beside(folder)?;
-                target.directory.create_symlink(to, &own).map_err(at(path))?;
-                Ok(StagedReplacement::Beside(own))
+                let own = self.in_progress.temporary_name(folder)?;
+                target.directory.create_symlink(to, &own).map_err(io_error_at(path))?;
+                Ok(StagedReplacement::Temporary(own))
             }
             SnapshotEntry::Folder { .. } | SnapshotEntry::Absent
                 if matches!(expected, SnapshotEntry::File { .. } | SnapshotEntry::Link { .. }) =>
             {
-                Ok(StagedReplacement::Away(self.undoing.beside(folder)?))
+                Ok(StagedReplacement::Removal(self.in_progress.temporary_name(folder)?))
             }
             SnapshotEntry::Folder { .. }
             | SnapshotEntry::Absent
-            | SnapshotEntry::LeftOut { .. } => Ok(StagedReplacement::InPlace),
+            | SnapshotEntry::Unscanned { .. } => Ok(StagedReplacement::InPlace),
         }
     }
 }
@@ -334,7 +338,7 @@ fn closed_folders(changes: &[PathChange]) -> BTreeMap<&Path, u32> {
         | SnapshotEntry::Absent
         | SnapshotEntry::File { .. }
         | SnapshotEntry::Link { .. }
-        | SnapshotEntry::LeftOut { .. } => None,
+        | SnapshotEntry::Unscanned { .. } => None,
     });
     closed.collect()
 }
@@ -383,9 +387,9 @@ fn open_folder(folder: &Path, wanted: &SnapshotEntry) -> Result<Directory, Snaps
         SnapshotEntry::File { .. } | SnapshotEntry::Link { .. } | SnapshotEntry::Folder { .. } => {
             crow_fs::create_directories(folder, NEW_FOLDER_MODE)
         }
-        SnapshotEntry::Absent | SnapshotEntry::LeftOut { .. } => Directory::open(folder),
+        SnapshotEntry::Absent | SnapshotEntry::Unscanned { .. } => Directory::open(folder),
     };
-    opened.map_err(at(folder))
+    opened.map_err(io_error_at(folder))
 }
 
 /// Writes the new content of a file under a temporary name, with the owner of the current file.
@@ -407,5 +411,5 @@ fn write(target: &RestoreTarget<'_>, own: &EntryName, mode: u32, bytes: &[u8]) -
 }
 
 fn set_mode(path: &Path, mode: u32) -> Result<(), SnapshotStoreError> {
-    crow_fs::set_mode(path, mode).map_err(at(path))
+    crow_fs::set_mode(path, mode).map_err(io_error_at(path))
 }

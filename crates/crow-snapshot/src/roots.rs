@@ -12,7 +12,7 @@ use crow_core::ids::{SessionId, SnapshotId};
 use super::{
     NotScanned, ObjectHash, PathChange, Scan, SnapshotStore, SnapshotStoreError,
     capture::resolve,
-    diff::{self, listed_roots},
+    diff::{self, read_root_list},
     index::ScanIndex,
     node::write_roots,
     policy::refuse,
@@ -45,7 +45,7 @@ struct RootScan {
 
 /// Resolves further roots and leaves out those inside the project or another root. A folder around the project stays
 /// a root of its own: it covers everything except the project.
-pub(super) fn resolved(project: &Path, further: &[PathBuf]) -> Vec<PathBuf> {
+pub(super) fn resolve_roots(project: &Path, further: &[PathBuf]) -> Vec<PathBuf> {
     // A folder that cannot be resolved is kept: its scan reports the error.
     let found = further.iter().map(|root| resolve(root).unwrap_or_else(|_| root.clone()));
     let found: BTreeSet<PathBuf> = found.filter(|root| !root.starts_with(project)).collect();
@@ -68,13 +68,13 @@ impl SnapshotStore {
         session: &SessionId,
         roots: &[PathBuf],
     ) -> Result<Scan, SnapshotStoreError> {
-        let _shared = self.shared()?;
+        let _shared = self.lock_shared()?;
         // The project alone needs no list of roots.
         if let [root] = roots
             && *root == self.root
         {
             let RootScan { node, scan } = self.scan_root(root, roots)?;
-            self.refer(session, SnapshotRoot::Tree(node))?;
+            self.add_reference(session, SnapshotRoot::Tree(node))?;
             return Ok(scan);
         }
         let (mut nodes, mut unignored) = (Vec::new(), Vec::new());
@@ -100,7 +100,7 @@ impl SnapshotStore {
             let mut budget = self.budget()?;
             self.objects.put_folder(&list, &mut budget)?;
             self.bytes.add(budget.written)?;
-            self.refer(session, snapshot)?;
+            self.add_reference(session, snapshot)?;
         }
         let unignored = ObjectHash::of(&write_roots(&unignored));
         let not_scanned = failed
@@ -179,7 +179,7 @@ impl SnapshotStore {
         if let SnapshotRoot::Tree(_) = snapshot {
             return Ok(Some(vec![self.root.clone()]));
         }
-        let _shared = self.shared()?;
+        let _shared = self.lock_shared()?;
         let trees = self.trees(snapshot)?;
         Ok(trees.map(|trees| trees.into_iter().map(|(root, _)| root).collect()))
     }
@@ -198,7 +198,7 @@ impl SnapshotStore {
     ) -> Result<Option<Vec<(PathBuf, ObjectHash)>>, SnapshotStoreError> {
         Ok(match snapshot {
             SnapshotRoot::Tree(node) => Some(vec![(self.root.clone(), node)]),
-            SnapshotRoot::Roots(list) => Some(listed_roots(&self.objects, &list)?),
+            SnapshotRoot::Roots(list) => Some(read_root_list(&self.objects, &list)?),
             SnapshotRoot::Paths(_) => None,
         })
     }

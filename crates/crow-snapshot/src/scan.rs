@@ -18,16 +18,16 @@ use std::{
 use crow_core::ids::SnapshotId;
 
 use super::{
-    ContentRef, FileStamp, NotCovered, NotScanned, ObjectHash, SnapshotLimits, SnapshotStoreError,
-    WhyNotCovered,
-    error::at,
+    ContentRef, FileStamp, NotCovered, NotCoveredReason, NotScanned, ObjectHash, SnapshotLimits,
+    SnapshotStoreError,
+    error::io_error_at,
     ignore_rules::{self, IgnoreRules, IgnoredPathKind, OuterRules},
     index::{IndexFolder, IndexItem, IndexItemKind, IndexStamp, ScanIndex},
     node::{TreeEntry, write_folder},
     objects::Objects,
-    own_output::{is_own_output, see_own_output},
+    own_output::{is_own_output, record_own_output},
     packs::NewPack,
-    parallel_stat::prove,
+    parallel_stat::mark_unchanged,
     path_stat::{PathKind, PathStat, is_absence},
     read_file::{FileReadOutcome, read_file},
     storage_budget::StorageBudget,
@@ -60,7 +60,7 @@ pub(super) struct ScanWalk<'a> {
     pub(super) limits: &'a SnapshotLimits,
     pub(super) budget: StorageBudget,
     /// Folders that are skipped even inside the root: the store itself, and other roots.
-    pub(super) without: Vec<&'a Path>,
+    pub(super) excluded: Vec<&'a Path>,
     device: u64,
     started: i64,
     pub(super) not_covered: Vec<NotCovered>,
@@ -88,7 +88,7 @@ enum FolderVisit {
     Into,
     /// It no longer exists.
     Gone,
-    LeftOut(WhyNotCovered),
+    Unscanned(NotCoveredReason),
 }
 
 /// The result of comparing an entry with the index.
@@ -97,7 +97,7 @@ enum ItemChange {
     Changed,
     Gone,
     /// Its folder cannot be covered.
-    NoFolder(WhyNotCovered),
+    NoFolder(NotCoveredReason),
 }
 
 impl ItemChange {
@@ -119,7 +119,7 @@ impl<'a> ScanWalk<'a> {
             objects,
             limits,
             budget,
-            without,
+            excluded: without,
             device: 0,
             started: now,
             not_covered: Vec::new(),
@@ -145,14 +145,14 @@ impl<'a> ScanWalk<'a> {
                 let empty = self.objects.put_folder(&[], &mut self.budget)?;
                 return Ok((empty, empty));
             }
-            Err(error) => return Err(at(root)(error)),
+            Err(error) => return Err(io_error_at(root)(error)),
         };
-        if now.is != PathKind::Folder {
-            return Err(at(root)(io::ErrorKind::NotADirectory.into()));
+        if now.kind != PathKind::Folder {
+            return Err(io_error_at(root)(io::ErrorKind::NotADirectory.into()));
         }
         self.device = now.device;
         self.pack = index.root.node.is_none().then(NewPack::default);
-        prove(root, &index.root, now.device);
+        mark_unchanged(root, &index.root, now.device);
         let outer = OuterRules::read(root);
         let position = WalkPosition {
             path: root,
@@ -166,12 +166,12 @@ impl<'a> ScanWalk<'a> {
         // The root itself must be covered; a folder below may be left out.
         match (self.folder(&position, folder, now.stamp)?, folder.node, folder.unignored) {
             (FolderVisit::Into, Some(node), Some(unignored)) => Ok((node, unignored)),
-            (FolderVisit::LeftOut(WhyNotCovered::TooManyFiles), ..) => {
+            (FolderVisit::Unscanned(NotCoveredReason::TooManyFiles), ..) => {
                 let (path, limit) = (root.to_path_buf(), self.limits.entries);
                 Err(SnapshotStoreError::TooManyFiles { path, limit })
             }
-            (FolderVisit::Gone, ..) => Err(at(root)(io::ErrorKind::NotFound.into())),
-            _ => Err(at(root)(io::ErrorKind::PermissionDenied.into())),
+            (FolderVisit::Gone, ..) => Err(io_error_at(root)(io::ErrorKind::NotFound.into())),
+            _ => Err(io_error_at(root)(io::ErrorKind::PermissionDenied.into())),
         }
     }
 
@@ -183,17 +183,17 @@ impl<'a> ScanWalk<'a> {
     ) -> Result<FolderVisit, SnapshotStoreError> {
         let mut changed = folder.node.is_none() || folder.unignored.is_none();
         // Names are reread only if the folder's stamp changed or the rules did.
-        if position.judge_anew || !folder.seen.is_some_and(|seen| seen.still(&stamp)) {
+        if position.judge_anew || !folder.stamp.is_some_and(|seen| seen.proves_unchanged(&stamp)) {
             self.read += 1;
             match self.names(position.path) {
                 Ok(names) => changed |= folder.merge(names),
                 Err(outcome) => return Ok(outcome),
             }
-            folder.seen = Some(self.seen(stamp));
+            folder.stamp = Some(self.seen(stamp));
         }
         self.entries += folder.items.len();
         if self.entries > self.limits.entries {
-            return Ok(FolderVisit::LeftOut(WhyNotCovered::TooManyFiles));
+            return Ok(FolderVisit::Unscanned(NotCoveredReason::TooManyFiles));
         }
         let judge_anew = self.rules_changed(position, folder, &mut changed)? || position.judge_anew;
         let mut path = position.path.to_path_buf();
@@ -208,15 +208,15 @@ impl<'a> ScanWalk<'a> {
                 ItemChange::Same => {}
                 ItemChange::Changed => changed = true,
                 ItemChange::Gone => {
-                    item.what = IndexItemKind::New;
+                    item.kind = IndexItemKind::New;
                     gone = true;
                 }
-                ItemChange::NoFolder(why) => return Ok(FolderVisit::LeftOut(why)),
+                ItemChange::NoFolder(why) => return Ok(FolderVisit::Unscanned(why)),
             }
             path.pop();
         }
         if gone {
-            folder.items.retain(|item| !matches!(item.what, IndexItemKind::New));
+            folder.items.retain(|item| !matches!(item.kind, IndexItemKind::New));
         }
         if changed || gone {
             self.store_folder(folder)?;
@@ -241,7 +241,7 @@ impl<'a> ScanWalk<'a> {
                 self.item(position, position.judge_anew, &position.path.join(name), item)?;
             self.not_covered.truncate(covered);
             self.ignored_left = left;
-            now = match (&found, &item.what) {
+            now = match (&found, &item.kind) {
                 (ItemChange::Same | ItemChange::Changed, IndexItemKind::File { content, .. }) => {
                     Some(*content)
                 }
@@ -260,24 +260,24 @@ impl<'a> ScanWalk<'a> {
         item: &mut IndexItem,
     ) -> Result<ItemChange, SnapshotStoreError> {
         // An item that the parallel pass proved unchanged is not asked for again.
-        let as_before = item.proof.take() && !judge_anew;
+        let as_before = item.unchanged.take() && !judge_anew;
         let known = if as_before { PathStat::as_before(item, self.device) } else { None };
         let now = match known.map_or_else(|| PathStat::at(path), Ok) {
             Ok(now) => now,
             Err(error) if is_absence(&error) => return Ok(ItemChange::Gone),
-            Err(_) => return Ok(ItemChange::NoFolder(WhyNotCovered::Unreadable)),
+            Err(_) => return Ok(ItemChange::NoFolder(NotCoveredReason::Unreadable)),
         };
-        let kind = if now.is == PathKind::Folder {
+        let kind = if now.kind == PathKind::Folder {
             IgnoredPathKind::Folder
         } else {
             IgnoredPathKind::File
         };
-        let known = match &item.what {
+        let known = match &item.kind {
             IndexItemKind::New => false,
             IndexItemKind::File { .. } | IndexItemKind::Link { .. } => {
                 kind == IgnoredPathKind::File
             }
-            IndexItemKind::Folder { .. } | IndexItemKind::LeftOut { .. } => {
+            IndexItemKind::Folder { .. } | IndexItemKind::Unscanned { .. } => {
                 kind == IgnoredPathKind::Folder
             }
         };
@@ -289,16 +289,16 @@ impl<'a> ScanWalk<'a> {
         // Files in an ignored folder count against its limit.
         if position.ignored && kind == IgnoredPathKind::File {
             let Some(left) = self.ignored_left.checked_sub(1) else {
-                return Ok(ItemChange::NoFolder(WhyNotCovered::IgnoredFolder));
+                return Ok(ItemChange::NoFolder(NotCoveredReason::IgnoredFolder));
             };
             self.ignored_left = left;
         }
         let judged_otherwise = item.ignored != was_ignored;
-        let found = match now.is {
+        let found = match now.kind {
             PathKind::Folder => self.subfolder(position, judge_anew, path, item, now)?,
             PathKind::Link => link(path, item),
             PathKind::File if is_own_output(now.device, now.stamp.inode) => {
-                ItemChange::changed_if(see_own_output(item, now.stamp))
+                ItemChange::changed_if(record_own_output(item, now.stamp))
             }
             PathKind::File => self.file(path, item, now.stamp, judged_otherwise)?,
             PathKind::Special => ItemChange::Gone,
@@ -315,7 +315,7 @@ impl<'a> ScanWalk<'a> {
         judged_otherwise: bool,
     ) -> Result<ItemChange, SnapshotStoreError> {
         let before = item.child();
-        let still = matches!(&item.what, IndexItemKind::File { seen, .. } if !judged_otherwise && seen.still(&stamp));
+        let still = matches!(&item.kind, IndexItemKind::File { stamp, .. } if !judged_otherwise && seen.still(&stamp));
         if !still {
             let limit = if item.ignored {
                 self.limits.ignored_file_bytes.min(self.limits.file_bytes)
@@ -325,9 +325,9 @@ impl<'a> ScanWalk<'a> {
             let Some((content, stamp)) = self.content(path, stamp, limit)? else {
                 return Ok(ItemChange::Gone);
             };
-            item.what = IndexItemKind::File { seen: self.seen(stamp), content };
+            item.kind = IndexItemKind::File { stamp: self.seen(stamp), content };
         }
-        if let IndexItemKind::File { content: ContentRef::NotStored { why, .. }, .. } = &item.what {
+        if let IndexItemKind::File { content: ContentRef::NotStored { why, .. }, .. } = &item.kind {
             self.not_covered.push(NotCovered { path: path.to_path_buf(), why: *why });
         }
         Ok(ItemChange::changed_if(!still && before != item.child()))
@@ -343,7 +343,7 @@ impl<'a> ScanWalk<'a> {
         self.read += 1;
         let not_stored = |why| Ok(Some((ContentRef::NotStored { why, stamp }, stamp)));
         if stamp.size > limit {
-            return not_stored(WhyNotCovered::TooLarge);
+            return not_stored(NotCoveredReason::TooLarge);
         }
         match read_file(path, limit) {
             Ok(FileReadOutcome::Whole { bytes, stamp }) => {
@@ -356,10 +356,10 @@ impl<'a> ScanWalk<'a> {
                     Err(why) => not_stored(why),
                 }
             }
-            Ok(FileReadOutcome::TooLarge) => not_stored(WhyNotCovered::TooLarge),
+            Ok(FileReadOutcome::TooLarge) => not_stored(NotCoveredReason::TooLarge),
             Ok(FileReadOutcome::Special) => Ok(None),
             Err(error) if is_absence(&error) => Ok(None),
-            Err(_) => not_stored(WhyNotCovered::Unreadable),
+            Err(_) => not_stored(NotCoveredReason::Unreadable),
         }
     }
 
@@ -371,12 +371,12 @@ impl<'a> ScanWalk<'a> {
         item: &mut IndexItem,
         now: PathStat,
     ) -> Result<ItemChange, SnapshotStoreError> {
-        if self.without.contains(&path) {
+        if self.excluded.contains(&path) {
             return Ok(ItemChange::Gone);
         }
         if item.name == ignore_rules::GIT {
-            let (before, why) = (item.child(), WhyNotCovered::Repository);
-            item.what = IndexItemKind::LeftOut { seen: self.seen(now.stamp), why };
+            let (before, why) = (item.child(), NotCoveredReason::Repository);
+            item.kind = IndexItemKind::Unscanned { stamp: self.seen(now.stamp), why };
             return Ok(ItemChange::changed_if(before != item.child()));
         }
         let (stamp, before) = (now.stamp, (item.child(), item.unignored()));
@@ -384,9 +384,9 @@ impl<'a> ScanWalk<'a> {
         let first_ignored = item.ignored && !position.ignored;
         // Reasons to leave the folder out before it is entered.
         let why = if now.device != self.device {
-            Some(WhyNotCovered::OtherFileSystem)
+            Some(NotCoveredReason::OtherFileSystem)
         } else if position.depth >= DEEPEST {
-            Some(WhyNotCovered::TooDeep)
+            Some(NotCoveredReason::TooDeep)
         } else if first_ignored {
             self.too_many_ignored(path, item, &stamp)
         } else {
@@ -396,7 +396,7 @@ impl<'a> ScanWalk<'a> {
             self.ignored_left = self.limits.ignored_folder_files;
         }
         let visit = match why {
-            Some(why) => FolderVisit::LeftOut(why),
+            Some(why) => FolderVisit::Unscanned(why),
             None => self.enter(position, judge_anew, path, item, stamp)?,
         };
         match visit {
@@ -409,14 +409,14 @@ impl<'a> ScanWalk<'a> {
                 Ok(ItemChange::Gone)
             }
             // The whole ignored folder is left out, not only the part beyond the limit.
-            FolderVisit::LeftOut(why @ WhyNotCovered::IgnoredFolder) if !first_ignored => {
+            FolderVisit::Unscanned(why @ NotCoveredReason::IgnoredFolder) if !first_ignored => {
                 Ok(ItemChange::NoFolder(why))
             }
-            FolderVisit::LeftOut(why) => {
+            FolderVisit::Unscanned(why) => {
                 self.not_covered.truncate(covered);
                 self.entries = entries;
                 self.not_covered.push(NotCovered { path: path.to_path_buf(), why });
-                item.what = IndexItemKind::LeftOut { seen: self.seen(stamp), why };
+                item.kind = IndexItemKind::Unscanned { stamp: self.seen(stamp), why };
                 Ok(ItemChange::changed_if(before != (item.child(), None)))
             }
         }
@@ -431,12 +431,12 @@ impl<'a> ScanWalk<'a> {
         item: &mut IndexItem,
         stamp: FileStamp,
     ) -> Result<FolderVisit, SnapshotStoreError> {
-        let mut folder = match std::mem::replace(&mut item.what, IndexItemKind::New) {
+        let mut folder = match std::mem::replace(&mut item.kind, IndexItemKind::New) {
             IndexItemKind::Folder { folder, .. } => folder,
             IndexItemKind::New
             | IndexItemKind::File { .. }
             | IndexItemKind::Link { .. }
-            | IndexItemKind::LeftOut { .. } => Box::default(),
+            | IndexItemKind::Unscanned { .. } => Box::default(),
         };
         let inner = WalkPosition {
             path,
@@ -446,7 +446,7 @@ impl<'a> ScanWalk<'a> {
             depth: position.depth + 1,
         };
         let visit = self.folder(&inner, &mut folder, stamp)?;
-        item.what = IndexItemKind::Folder { mode: stamp.mode, folder };
+        item.kind = IndexItemKind::Folder { mode: stamp.mode, folder };
         Ok(visit)
     }
 
@@ -456,10 +456,10 @@ impl<'a> ScanWalk<'a> {
         path: &Path,
         item: &IndexItem,
         stamp: &FileStamp,
-    ) -> Option<WhyNotCovered> {
-        let too_many = match &item.what {
-            IndexItemKind::LeftOut { seen, why: WhyNotCovered::IgnoredFolder }
-                if seen.still(stamp) =>
+    ) -> Option<NotCoveredReason> {
+        let too_many = match &item.kind {
+            IndexItemKind::Unscanned { stamp: seen, why: NotCoveredReason::IgnoredFolder }
+                if seen.proves_unchanged(stamp) =>
             {
                 true
             }
@@ -468,11 +468,11 @@ impl<'a> ScanWalk<'a> {
             IndexItemKind::New
             | IndexItemKind::File { .. }
             | IndexItemKind::Link { .. }
-            | IndexItemKind::LeftOut { .. } => {
-                ignore_rules::holds_more_than(path, self.limits.ignored_folder_files)
+            | IndexItemKind::Unscanned { .. } => {
+                ignore_rules::exceeds_entry_limit(path, self.limits.ignored_folder_files)
             }
         };
-        too_many.then_some(WhyNotCovered::IgnoredFolder)
+        too_many.then_some(NotCoveredReason::IgnoredFolder)
     }
 
     fn store_folder(&mut self, folder: &mut IndexFolder) -> Result<(), SnapshotStoreError> {
@@ -512,7 +512,7 @@ impl<'a> ScanWalk<'a> {
             if is_gone {
                 FolderVisit::Gone
             } else {
-                FolderVisit::LeftOut(WhyNotCovered::Unreadable)
+                FolderVisit::Unscanned(NotCoveredReason::Unreadable)
             }
         };
         let mut names = Vec::new();
@@ -527,7 +527,7 @@ impl<'a> ScanWalk<'a> {
                 names.push(name);
             }
             if self.entries.saturating_add(names.len()) > self.limits.entries {
-                return Err(FolderVisit::LeftOut(WhyNotCovered::TooManyFiles));
+                return Err(FolderVisit::Unscanned(NotCoveredReason::TooManyFiles));
             }
         }
         names.sort_unstable();

@@ -3,8 +3,8 @@
 use std::{io, path::Path};
 
 use super::{
-    SnapshotLimits, SnapshotStoreError, WhyNotCovered,
-    error::{at, is_disk_full},
+    NotCoveredReason, SnapshotLimits, SnapshotStoreError,
+    error::{io_error_at, is_disk_full},
     policy::free_space,
 };
 
@@ -18,7 +18,7 @@ pub(super) struct StorageBudget {
     /// Bytes left for contents.
     contents: u64,
     /// The reason reported when the contents do not fit.
-    why: WhyNotCovered,
+    why: NotCoveredReason,
     /// Bytes left for contents and folders.
     all: u64,
     limit: u64,
@@ -32,23 +32,24 @@ impl StorageBudget {
         used: u64,
         limits: &SnapshotLimits,
     ) -> Result<Self, SnapshotStoreError> {
-        let free = free_space(folder).map_err(at(folder))?.saturating_sub(limits.free_bytes);
+        let free =
+            free_space(folder).map_err(io_error_at(folder))?.saturating_sub(limits.free_bytes);
         let for_contents = limits.store_bytes.saturating_sub(limits.store_bytes / FOR_FOLDERS);
         let room = for_contents.saturating_sub(used);
         let (contents, why) = [
-            (room, WhyNotCovered::StoreFull),
-            (free, WhyNotCovered::DiskFull),
-            (limits.new_bytes, WhyNotCovered::TooMuchNew),
+            (room, NotCoveredReason::StoreFull),
+            (free, NotCoveredReason::DiskFull),
+            (limits.new_bytes, NotCoveredReason::TooMuchNew),
         ]
         .into_iter()
         .min_by_key(|(bytes, _)| *bytes)
-        .unwrap_or((0, WhyNotCovered::StoreFull));
+        .unwrap_or((0, NotCoveredReason::StoreFull));
         let all = limits.store_bytes.saturating_sub(used);
         Ok(Self { contents, why, all, limit: limits.store_bytes, written: 0 })
     }
 
     /// Reserves space for a content.
-    pub(super) fn take_content(&mut self, bytes: u64) -> Result<(), WhyNotCovered> {
+    pub(super) fn take_content(&mut self, bytes: u64) -> Result<(), NotCoveredReason> {
         self.contents = self.contents.checked_sub(bytes).ok_or(self.why)?;
         self.all = self.all.saturating_sub(bytes);
         self.written = self.written.saturating_add(bytes);
@@ -64,9 +65,9 @@ impl StorageBudget {
     }
 
     /// Turns a failed write of a content into the reason why it is not covered, if the disk is full.
-    pub(super) fn disk_is_full(&mut self, error: &io::Error) -> Option<WhyNotCovered> {
+    pub(super) fn disk_is_full(&mut self, error: &io::Error) -> Option<NotCoveredReason> {
         is_disk_full(error).then(|| {
-            (self.contents, self.why) = (0, WhyNotCovered::DiskFull);
+            (self.contents, self.why) = (0, NotCoveredReason::DiskFull);
             self.why
         })
     }

@@ -11,14 +11,14 @@ use std::{
 use crow_core::ids::{CallId, SessionId, SnapshotId};
 
 use super::{
-    Activity, Capture, ContentRef, JobActivity, NotCovered, PathChange, PutBack, RestoreOutcome,
-    SnapshotEntry, SnapshotLimits, SnapshotStoreError,
+    Activity, Capture, ContentRef, JobActivity, NotCovered, PathChange, RestoreOutcome,
+    RestoreResult, SnapshotEntry, SnapshotLimits, SnapshotStoreError,
     activity::Activities,
     backup_copy::{keep_copy, move_aside},
     capture::{capture, is_reached_directly, resolve, with_missing_folders},
     counter::{Counter, open_common},
-    diff::{self, children, listed},
-    error::at,
+    diff::{self, children, read_path_list},
+    error::io_error_at,
     file_overlay::FileOverlay,
     ignore_rules,
     job_marks::{self, JobMark, KilledJob},
@@ -27,7 +27,7 @@ use super::{
     policy::refuse,
     refs::{References, SnapshotRoot},
     restore::Restorer,
-    roots::{RootIndexes, resolved},
+    roots::{RootIndexes, resolve_roots},
     storage_budget::StorageBudget,
     undo_in_progress::UndoInProgress,
     version,
@@ -62,7 +62,7 @@ pub struct SnapshotStore {
     pub(super) bytes: Counter,
     pub(super) indexes: Arc<RootIndexes>,
     /// The last snapshot of each session: an unchanged project writes no new reference.
-    pub(super) last: Mutex<BTreeMap<SessionId, SnapshotRoot>>,
+    pub(super) last_snapshots: Mutex<BTreeMap<SessionId, SnapshotRoot>>,
 }
 
 impl SnapshotStore {
@@ -76,8 +76,8 @@ impl SnapshotStore {
         limits: SnapshotLimits,
         home: Option<&Path>,
     ) -> Result<Self, SnapshotStoreError> {
-        private_folder(folder).map_err(at(folder))?;
-        let folder = folder.canonicalize().map_err(at(folder))?;
+        private_folder(folder).map_err(io_error_at(folder))?;
+        let folder = folder.canonicalize().map_err(io_error_at(folder))?;
         version::check(&folder)?;
         // A removed project still has its store.
         let root = resolve(root)?;
@@ -90,7 +90,7 @@ impl SnapshotStore {
             bytes: Counter::open(folder.join(BYTES))?,
             released: Counter::open(folder.join(RELEASED))?,
             indexes: Arc::default(),
-            last: Mutex::default(),
+            last_snapshots: Mutex::default(),
             folder,
             roots: vec![root.clone()],
             root,
@@ -98,7 +98,7 @@ impl SnapshotStore {
             limits,
         };
         // Tidy up if no other process uses the store.
-        match store.alone() {
+        match store.lock_exclusive() {
             Ok(_lock) => {
                 let tidied = store.objects.remove_unfinished();
                 if let Err(error) = tidied.and_then(|_| store.make_room()) {
@@ -118,7 +118,7 @@ impl SnapshotStore {
         session: &SessionId,
         paths: &[PathBuf],
     ) -> Result<Capture, SnapshotStoreError> {
-        let _shared = self.shared()?;
+        let _shared = self.lock_shared()?;
         let mut budget = self.budget()?;
         let mut entries = Vec::new();
         let mut not_covered = Vec::new();
@@ -132,7 +132,7 @@ impl SnapshotStore {
         let root =
             SnapshotRoot::Paths(self.objects.put_folder(&write_paths(&entries), &mut budget)?);
         self.bytes.add(budget.written)?;
-        self.refer(session, root)?;
+        self.add_reference(session, root)?;
         let paths = entries.into_iter().map(|(path, _)| path).collect();
         Ok(Capture { snapshot: root.id(), paths, not_covered })
     }
@@ -144,7 +144,7 @@ impl SnapshotStore {
         session: &SessionId,
         paths: &[PathBuf],
     ) -> Result<SnapshotId, SnapshotStoreError> {
-        let _shared = self.shared()?;
+        let _shared = self.lock_shared()?;
         let mut budget = self.budget()?;
         let mut entries = BTreeMap::new();
         for path in paths {
@@ -159,7 +159,7 @@ impl SnapshotStore {
         let root =
             SnapshotRoot::Paths(self.objects.put_folder(&write_paths(&entries), &mut budget)?);
         self.bytes.add(budget.written)?;
-        self.refer(session, root)?;
+        self.add_reference(session, root)?;
         Ok(root.id())
     }
 
@@ -170,7 +170,7 @@ impl SnapshotStore {
         before: &SnapshotId,
         after: &SnapshotId,
     ) -> Result<Vec<PathChange>, SnapshotStoreError> {
-        let _shared = self.shared()?;
+        let _shared = self.lock_shared()?;
         let pair = (parse(before)?, parse(after)?);
         if let (SnapshotRoot::Paths(before), SnapshotRoot::Paths(after)) = pair {
             return diff::paths(&self.objects, &before, &after);
@@ -184,10 +184,10 @@ impl SnapshotStore {
         snapshot: &SnapshotId,
         path: &Path,
     ) -> Result<Option<SnapshotEntry>, SnapshotStoreError> {
-        let _shared = self.shared()?;
+        let _shared = self.lock_shared()?;
         let snapshot = parse(snapshot)?;
         if let SnapshotRoot::Paths(list) = snapshot {
-            let mut listed = listed(&self.objects, &list)?.into_iter();
+            let mut listed = read_path_list(&self.objects, &list)?.into_iter();
             return Ok(listed.find(|(other, _)| other == path).map(|(_, entry)| entry));
         }
         let trees = self.trees(snapshot)?.unwrap_or_default();
@@ -200,7 +200,7 @@ impl SnapshotStore {
             match found.map(|(_, child)| child) {
                 Some(child) if names.peek().is_none() => return Ok(Some(child.entry())),
                 Some(TreeEntry::Folder { node: inner, .. }) => node = inner,
-                Some(TreeEntry::Leaf(SnapshotEntry::LeftOut { .. })) => return Ok(None),
+                Some(TreeEntry::Leaf(SnapshotEntry::Unscanned { .. })) => return Ok(None),
                 Some(TreeEntry::Leaf(_)) | None => return Ok(Some(SnapshotEntry::Absent)),
             }
         }
@@ -211,92 +211,94 @@ impl SnapshotStore {
     pub fn read(&self, entry: &SnapshotEntry) -> Result<Vec<u8>, SnapshotStoreError> {
         match entry {
             SnapshotEntry::File { content: ContentRef::Stored(hash), .. } => {
-                let _shared = self.shared()?;
+                let _shared = self.lock_shared()?;
                 self.objects.read(hash)
             }
             SnapshotEntry::Link { target } => Ok(OsStr::as_bytes(target).to_vec()),
             SnapshotEntry::File { content: ContentRef::NotStored { .. }, .. }
             | SnapshotEntry::Absent
             | SnapshotEntry::Folder { .. }
-            | SnapshotEntry::LeftOut { .. } => Err(SnapshotStoreError::NotStored),
+            | SnapshotEntry::Unscanned { .. } => Err(SnapshotStoreError::NotStored),
         }
     }
 
     /// Changes a path to the wanted entry if it is in the expected state, and otherwise leaves it alone.
-    pub fn put_back(
+    pub fn restore_path(
         &self,
         path: &Path,
         expected: &SnapshotEntry,
         wanted: &SnapshotEntry,
-    ) -> Result<PutBack, SnapshotStoreError> {
-        let _shared = self.shared()?;
+    ) -> Result<RestoreResult, SnapshotStoreError> {
+        let _shared = self.lock_shared()?;
         self.restorer().put_back(path, expected, wanted)
     }
 
     /// Undoes changes in a suitable order, and returns the outcome for each path.
     pub fn undo(&self, changes: &[PathChange]) -> Result<Vec<RestoreOutcome>, SnapshotStoreError> {
-        let _shared = self.shared()?;
+        let _shared = self.lock_shared()?;
         let restorer = self.restorer();
         // Leftovers of killed undos would keep folders from being removed.
-        for interrupted in restorer.undoing.left()? {
+        for interrupted in restorer.in_progress.leftovers()? {
             interrupted.remove(&self.limits);
         }
         Ok(restorer.undo(changes))
     }
 
     /// Returns what [`undo`](Self::undo) would report now, without changing files.
-    pub fn foresee(
+    pub fn preview(
         &self,
         changes: &[PathChange],
     ) -> Result<Vec<RestoreOutcome>, SnapshotStoreError> {
-        let _shared = self.shared()?;
+        let _shared = self.lock_shared()?;
         let mut restorer = self.restorer();
-        for name in restorer.undoing.left()?.into_iter().flat_map(|interrupted| interrupted.names) {
-            restorer.view.foresee(&name, SnapshotEntry::Absent);
+        for name in
+            restorer.in_progress.leftovers()?.into_iter().flat_map(|interrupted| interrupted.names)
+        {
+            restorer.view.plan(&name, SnapshotEntry::Absent);
         }
-        Ok(restorer.foresee(changes))
+        Ok(restorer.preview(changes))
     }
 
     /// Returns the current entry of a path, without storing it. A file whose content was not stored in `like` is
     /// compared by its stamp.
-    pub fn look_at(
+    pub fn current_entry(
         &self,
         path: &Path,
         like: &SnapshotEntry,
     ) -> Result<SnapshotEntry, SnapshotStoreError> {
-        FileOverlay::new(&self.limits).found(&self.root.join(path), like)
+        FileOverlay::new(&self.limits).current_entry(&self.root.join(path), like)
     }
 
     /// Copies the file or link at a path beside it, as `NAME.crow-kept` or, if that is taken, `NAME.crow-kept-2` and
     /// so on. Returns the path of the copy, or `None` if there is neither.
     pub fn keep_copy(&self, path: &Path) -> Result<Option<PathBuf>, SnapshotStoreError> {
         let path = self.root.join(path);
-        keep_copy(&path).map_err(at(path))
+        keep_copy(&path).map_err(io_error_at(path))
     }
 
     /// Renames the folder at a path, with its content, to a name as [`keep_copy`](Self::keep_copy) makes it. Returns
     /// the new path, or `None` if there is no folder.
     pub fn move_aside(&self, path: &Path) -> Result<Option<PathBuf>, SnapshotStoreError> {
         let path = self.root.join(path);
-        move_aside(&path).map_err(at(path))
+        move_aside(&path).map_err(io_error_at(path))
     }
 
     /// Waits until no other undo is running, in any process, and keeps others from beginning until the returned locks
     /// are dropped.
-    pub fn undo_alone(&self) -> Result<Vec<FileLock>, SnapshotStoreError> {
+    pub fn lock_undo(&self) -> Result<Vec<FileLock>, SnapshotStoreError> {
         // All processes lock in the same order, so that there is no deadlock.
         let stores: BTreeSet<&Path> = self.activities.stores().collect();
         let lock = |store: &Path| {
             let path = store.join(UNDO_LOCK);
-            let lock = open_common(&path).map_err(at(&path))?;
-            FileLock::exclusive(lock).map_err(at(path))
+            let lock = open_common(&path).map_err(io_error_at(&path))?;
+            FileLock::exclusive(lock).map_err(io_error_at(path))
         };
         stores.into_iter().map(lock).collect()
     }
 
     /// Returns whether the parent folder of an absolute path is reached through real folders, or missing: behind a
     /// link lies another path.
-    pub fn is_reached(&self, path: &Path) -> Result<bool, SnapshotStoreError> {
+    pub fn is_reached_directly(&self, path: &Path) -> Result<bool, SnapshotStoreError> {
         is_reached_directly(path)
     }
 
@@ -305,11 +307,11 @@ impl SnapshotStore {
         &self,
         snapshot: &SnapshotId,
     ) -> Result<Option<Vec<PathBuf>>, SnapshotStoreError> {
-        let _shared = self.shared()?;
+        let _shared = self.lock_shared()?;
         match parse(snapshot)? {
             SnapshotRoot::Tree(_) | SnapshotRoot::Roots(_) => Ok(None),
             SnapshotRoot::Paths(list) => {
-                let paths = listed(&self.objects, &list)?.into_iter().map(|(path, _)| path);
+                let paths = read_path_list(&self.objects, &list)?.into_iter().map(|(path, _)| path);
                 Ok(Some(paths.collect()))
             }
         }
@@ -318,8 +320,8 @@ impl SnapshotStore {
     /// Registers this store's activities in the stores of projects around it, and watches theirs. `outer` are the
     /// paths of those stores, whether they exist or not.
     #[must_use]
-    pub fn inside(mut self, outer: Vec<PathBuf>) -> Self {
-        self.activities.tell(outer);
+    pub fn with_outer_stores(mut self, outer: Vec<PathBuf>) -> Self {
+        self.activities.add_outer(outer);
         self
     }
 
@@ -333,10 +335,10 @@ impl SnapshotStore {
         further: &[PathBuf],
         store_of: impl Fn(&Path) -> PathBuf,
     ) -> Result<Self, SnapshotStoreError> {
-        for root in resolved(&self.root, further) {
+        for root in resolve_roots(&self.root, further) {
             // Every folder above the root may have a store of its own.
             let outer = root.ancestors().skip(1).map(&store_of).collect();
-            self.activities.join(&store_of(&root), outer)?;
+            self.activities.add_root(&store_of(&root), outer)?;
             self.roots.push(root);
         }
         if self.roots.len() > 1 {
@@ -347,7 +349,7 @@ impl SnapshotStore {
 
     /// Shares the in-memory indexes of another store object with the same folder.
     #[must_use]
-    pub fn sharing(mut self, other: &Self) -> Self {
+    pub fn with_shared_indexes(mut self, other: &Self) -> Self {
         self.indexes = Arc::clone(&other.indexes);
         self
     }
@@ -364,8 +366,8 @@ impl SnapshotStore {
     }
 
     /// Returns how many activities have begun, in all processes. An activity of this store counts once for each root.
-    pub fn begun(&self) -> Result<u64, SnapshotStoreError> {
-        self.activities.begun()
+    pub fn activity_count(&self) -> Result<u64, SnapshotStoreError> {
+        self.activities.activity_count()
     }
 
     /// Records that a background job of this session may change files from now on, for the calls of other sessions.
@@ -400,7 +402,7 @@ impl SnapshotStore {
         session: &SessionId,
         changes: &[PathChange],
     ) -> Result<(SnapshotId, SnapshotId), SnapshotStoreError> {
-        let _shared = self.shared()?;
+        let _shared = self.lock_shared()?;
         let mut budget = self.budget()?;
         let mut put =
             |entry: fn(&PathChange) -> &SnapshotEntry| -> Result<SnapshotRoot, SnapshotStoreError> {
@@ -415,13 +417,13 @@ impl SnapshotStore {
             };
         let (before, after) = (put(|change| &change.before)?, put(|change| &change.after)?);
         self.bytes.add(budget.written)?;
-        self.refer(session, before)?;
-        self.refer(session, after)?;
+        self.add_reference(session, before)?;
+        self.add_reference(session, after)?;
         Ok((before.id(), after.id()))
     }
 
     /// Returns the error with which a scan of this project would be refused, if any.
-    pub fn may_scan(&self) -> Result<(), SnapshotStoreError> {
+    pub fn check_scannable(&self) -> Result<(), SnapshotStoreError> {
         refuse(&self.root, self.home.as_ref())
     }
 
@@ -448,22 +450,22 @@ impl SnapshotStore {
         Restorer {
             objects: &self.objects,
             view: FileOverlay::new(&self.limits),
-            undoing: UndoInProgress::new(&self.folder),
+            in_progress: UndoInProgress::new(&self.folder),
         }
     }
 
     /// Returns whether this is the last snapshot of the session, and still stored.
     pub(super) fn is_last(&self, session: &SessionId, root: SnapshotRoot) -> bool {
-        let is_last = unpoisoned(&self.last).get(session) == Some(&root);
+        let is_last = unpoisoned(&self.last_snapshots).get(session) == Some(&root);
         is_last && self.objects.has(&root.object())
     }
 
-    pub(super) fn refer(
+    pub(super) fn add_reference(
         &self,
         session: &SessionId,
         root: SnapshotRoot,
     ) -> Result<(), SnapshotStoreError> {
-        let mut last = unpoisoned(&self.last);
+        let mut last = unpoisoned(&self.last_snapshots);
         // An unchanged project needs no new line in the references.
         if last.get(session) != Some(&root) {
             self.references.add(session, &[root])?;
@@ -473,17 +475,19 @@ impl SnapshotStore {
     }
 
     /// Takes a shared lock; waits while the store is collected or checked.
-    pub(super) fn shared(&self) -> Result<FileLock, SnapshotStoreError> {
+    pub(super) fn lock_shared(&self) -> Result<FileLock, SnapshotStoreError> {
         let path = self.folder.join(LOCK);
-        let lock = open_common(&path).map_err(at(&path))?;
-        FileLock::shared(lock).map_err(at(path))
+        let lock = open_common(&path).map_err(io_error_at(&path))?;
+        FileLock::shared(lock).map_err(io_error_at(path))
     }
 
     /// Takes the exclusive lock, or fails with `Busy`.
-    pub(super) fn alone(&self) -> Result<FileLock, SnapshotStoreError> {
+    pub(super) fn lock_exclusive(&self) -> Result<FileLock, SnapshotStoreError> {
         let path = self.folder.join(LOCK);
-        let lock = open_common(&path).map_err(at(&path))?;
-        FileLock::try_exclusive(lock).map_err(at(path))?.map_err(|_| SnapshotStoreError::Busy)
+        let lock = open_common(&path).map_err(io_error_at(&path))?;
+        FileLock::try_exclusive(lock)
+            .map_err(io_error_at(path))?
+            .map_err(|_| SnapshotStoreError::Busy)
     }
 
     pub(super) fn budget(&self) -> Result<StorageBudget, SnapshotStoreError> {

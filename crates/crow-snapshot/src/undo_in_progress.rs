@@ -20,7 +20,7 @@ use crow_fs::FileLock;
 
 use super::{
     SnapshotLimits, SnapshotStoreError,
-    error::at,
+    error::io_error_at,
     file_overlay::{FileOverlay, PathReachability},
 };
 
@@ -47,8 +47,9 @@ impl UndoInProgress {
     }
 
     /// Returns an unused name in a folder, once it is recorded.
-    pub(super) fn beside(&self, folder: &Path) -> Result<EntryName, SnapshotStoreError> {
-        let name = EntryName::new(format!("{BEGINNING}{}", Uuid::now_v7())).map_err(at(folder))?;
+    pub(super) fn temporary_name(&self, folder: &Path) -> Result<EntryName, SnapshotStoreError> {
+        let name = EntryName::new(format!("{BEGINNING}{}", Uuid::now_v7()))
+            .map_err(io_error_at(folder))?;
         let own = folder.join(name.as_os_str());
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         let (path, lock) = match &mut *record {
@@ -56,18 +57,20 @@ impl UndoInProgress {
             none => none.insert(self.start()?),
         };
         // The terminator is written with the name: a name that was cut by a crash was never used.
-        lock.file().write_all(&[own.as_os_str().as_bytes(), b"\0"].concat()).map_err(at(&*path))?;
+        lock.file()
+            .write_all(&[own.as_os_str().as_bytes(), b"\0"].concat())
+            .map_err(io_error_at(&*path))?;
         Ok(name)
     }
 
     fn start(&self) -> Result<(PathBuf, FileLock), SnapshotStoreError> {
-        super::objects::private_folder(&self.folder).map_err(at(&self.folder))?;
+        super::objects::private_folder(&self.folder).map_err(io_error_at(&self.folder))?;
         loop {
             let path = self.folder.join(Uuid::now_v7().to_string());
             let mut options = OpenOptions::new();
             let file = options.append(true).create_new(true).mode(0o600).open(&path);
-            let file = file.map_err(at(&path))?;
-            let lock = FileLock::exclusive(file).map_err(at(&path))?;
+            let file = file.map_err(io_error_at(&path))?;
+            let lock = FileLock::exclusive(file).map_err(io_error_at(&path))?;
             // Another undo may have removed it as a leftover.
             if path.exists() {
                 return Ok((path, lock));
@@ -76,11 +79,11 @@ impl UndoInProgress {
     }
 
     /// Returns the leftovers of undos whose process was killed.
-    pub(super) fn left(&self) -> Result<Vec<InterruptedUndo>, SnapshotStoreError> {
+    pub(super) fn leftovers(&self) -> Result<Vec<InterruptedUndo>, SnapshotStoreError> {
         let records = match fs::read_dir(&self.folder) {
             Ok(records) => records,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(at(&self.folder)(error)),
+            Err(error) => return Err(io_error_at(&self.folder)(error)),
         };
         let mut interrupted = Vec::new();
         for record in records.flatten() {
@@ -89,7 +92,7 @@ impl UndoInProgress {
             let Ok(Ok(lock)) = lock else { continue };
             // The undo may have ended meanwhile; the files that its record names are then gone, too.
             let mut bytes = Vec::new();
-            lock.file().read_to_end(&mut bytes).map_err(at(&path))?;
+            lock.file().read_to_end(&mut bytes).map_err(io_error_at(&path))?;
             let names = bytes.split_inclusive(|byte| *byte == 0).filter_map(|name| {
                 let name = OsString::from_vec(name.strip_suffix(b"\0")?.to_vec());
                 Some(PathBuf::from(name)).filter(|path| path.file_name().is_some_and(is_own))
@@ -125,7 +128,8 @@ impl InterruptedUndo {
         let view = FileOverlay::new(limits);
         let mut all = true;
         for name in &self.names {
-            let is_there = |folder| matches!(view.way(folder), Ok(PathReachability::Clear));
+            let is_there =
+                |folder| matches!(view.reachability(folder), Ok(PathReachability::Clear));
             if name.parent().is_some_and(is_there)
                 && let Err(error) = crow_fs::remove_file(name)
                 && error.kind() != io::ErrorKind::NotFound

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use super::{SnapshotStoreError, error::at};
+use super::{SnapshotStoreError, error::io_error_at};
 
 const FILE: &str = "version";
 /// The first version: all snapshots are of one root, and all objects have files of their own.
@@ -25,11 +25,11 @@ pub(super) fn check(store: &Path) -> Result<(), SnapshotStoreError> {
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(at(path)(error)),
+        Err(error) => return Err(io_error_at(path)(error)),
     };
     match text.trim() {
         // Missing, or cut by a crash.
-        "" => write(&path, FIRST).map_err(at(path)),
+        "" => write(&path, FIRST).map_err(io_error_at(path)),
         known if known.parse().is_ok_and(|version: u32| version <= VERSION) => Ok(()),
         newer => Err(SnapshotStoreError::Newer {
             path: store.to_path_buf(),
@@ -45,7 +45,7 @@ pub(super) fn raise(store: &Path, version: u32) -> Result<(), SnapshotStoreError
     let known = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
     match known {
         Some(known) if version <= known => Ok(()),
-        _ => write(&path, version).map_err(at(path)),
+        _ => write(&path, version).map_err(io_error_at(path)),
     }
 }
 

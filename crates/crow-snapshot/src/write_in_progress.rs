@@ -15,7 +15,7 @@ use std::{
 
 use uuid::Uuid;
 
-use super::{SnapshotStoreError, error::at, objects::private_folder};
+use super::{SnapshotStoreError, error::io_error_at, objects::private_folder};
 
 const WRITING: &str = "writing";
 
@@ -30,7 +30,7 @@ impl WriteInProgress {
     /// Records the folders of paths that are about to be written.
     pub(super) fn begin(store: &Path, paths: &[PathBuf]) -> Result<Self, SnapshotStoreError> {
         let folder = store.join(WRITING);
-        private_folder(&folder).map_err(at(&folder))?;
+        private_folder(&folder).map_err(io_error_at(&folder))?;
         let folders: BTreeSet<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
         let ended = |folder: &&Path| [folder.as_os_str().as_bytes(), b"\0"].concat();
         let text: Vec<u8> = folders.iter().flat_map(ended).collect();
@@ -38,11 +38,11 @@ impl WriteInProgress {
             let record = folder.join(Uuid::now_v7().to_string());
             let mut options = OpenOptions::new();
             let file = options.append(true).create_new(true).mode(0o600).open(&record);
-            let mut file = file.map_err(at(&record))?;
-            file.lock().map_err(at(&record))?;
+            let mut file = file.map_err(io_error_at(&record))?;
+            file.lock().map_err(io_error_at(&record))?;
             // Another process may have removed it as a leftover.
             if record.exists() {
-                file.write_all(&text).map_err(at(&record))?;
+                file.write_all(&text).map_err(io_error_at(&record))?;
                 return Ok(Self { record, _lock: file });
             }
         }
@@ -58,7 +58,7 @@ impl Drop for WriteInProgress {
 }
 
 /// Removes the temporary files of calls whose process was killed.
-pub(crate) fn remove_left(store: &Path) {
+pub(crate) fn remove_leftovers(store: &Path) {
     let Ok(records) = fs::read_dir(store.join(WRITING)) else { return };
     for record in records.flatten() {
         if let Err(error) = remove_left_by(&record.path()) {
@@ -76,7 +76,7 @@ fn remove_left_by(record: &Path) -> io::Result<()> {
     file.read_to_end(&mut bytes)?;
     for folder in bytes.split(|byte| *byte == 0).filter(|folder| !folder.is_empty()) {
         let folder = PathBuf::from(OsString::from_vec(folder.to_vec()));
-        match crow_fs::remove_left_files(&folder) {
+        match crow_fs::remove_leftover_files(&folder) {
             Ok(removed) => tracing::debug!(folder = %folder.display(), removed, "temporary files"),
             // A folder that is gone, or is a link by now, holds no temporary file of ours.
             Err(error) => tracing::debug!(folder = %folder.display(), %error, "not looked into"),
@@ -102,13 +102,13 @@ mod tests {
         fs::write(&other, "not of this call").unwrap();
         let paths = [project.join("src/a.rs"), project.join("gone/b.rs")];
         let writing = WriteInProgress::begin(&store, &paths).unwrap();
-        remove_left(&store);
+        remove_leftovers(&store);
         assert!(left.exists());
         // A process that is killed leaves the record and holds no lock on it.
         let copy = writing.record.with_file_name("killed");
         fs::copy(&writing.record, &copy).unwrap();
         drop(writing);
-        remove_left(&store);
+        remove_leftovers(&store);
         assert!(!left.exists() && other.exists());
         assert_eq!(fs::read_dir(store.join(WRITING)).unwrap().count(), 0);
     }

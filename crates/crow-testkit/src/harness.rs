@@ -67,7 +67,7 @@ impl AgentHarness {
 
     /// Starts a second agent in the folder and on the runtime of this one.
     #[must_use]
-    pub fn beside(&self, model: ScriptedModel, options: HarnessOptions) -> Self {
+    pub fn start_another(&self, model: ScriptedModel, options: HarnessOptions) -> Self {
         let (folder, runtime) = (Arc::clone(&self.folder), self.runtime.clone());
         Self::in_folder(folder, runtime, model, options, AcpAgent::solo)
     }

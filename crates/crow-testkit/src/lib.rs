@@ -53,6 +53,6 @@ pub use server::{
 };
 pub use wait::wait_until;
 pub use wire::{
-    ChatFlavour, Pieces, ReplyUsage, ScriptedBlock, ScriptedReply, ScriptedStop, VendorError,
+    ChatFlavour, DeltaSize, ReplyUsage, ScriptedBlock, ScriptedReply, ScriptedStop, VendorError,
     WireDialect,
 };

@@ -32,7 +32,7 @@ impl NamedPipe {
     }
 
     /// Signals one waiting reader.
-    pub async fn tell(&self) {
+    pub async fn signal(&self) {
         loop {
             self.sender.writable().await.expect("a named pipe can be waited for");
             match self.sender.try_write(b"\n") {
@@ -44,7 +44,7 @@ impl NamedPipe {
     }
 
     /// Waits for a signal.
-    pub async fn told(&self) {
+    pub async fn wait_for_signal(&self) {
         loop {
             self.receiver.readable().await.expect("a named pipe can be waited for");
             match self.receiver.try_read(&mut [0]) {

@@ -18,7 +18,7 @@ pub fn is_running(pid: &str) -> bool {
 }
 
 /// Waits until a process has ended, at most five seconds. Returns true if it has.
-pub async fn is_gone_soon(pid: &str) -> bool {
+pub async fn has_ended_within_5s(pid: &str) -> bool {
     let deadline = Instant::now() + Duration::from_secs(5);
     while is_running(pid) && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -27,7 +27,7 @@ pub async fn is_gone_soon(pid: &str) -> bool {
 }
 
 /// Returns the children of this process that have not ended.
-pub fn living_children() -> Vec<Pid> {
+pub fn running_children() -> Vec<Pid> {
     let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let lists = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")));
     let pids: Vec<i32> = lists.flat_map(|list| parse_pids(&list.unwrap_or_default())).collect();
@@ -50,7 +50,7 @@ pub fn kill_children(children: &[Pid]) {
         rustix::process::kill_process(*child, Signal::KILL).unwrap();
     }
     let deadline = Instant::now() + Duration::from_secs(10);
-    while living_children().iter().any(|child| children.contains(child)) {
+    while running_children().iter().any(|child| children.contains(child)) {
         assert!(Instant::now() < deadline, "killed children are still there");
         std::thread::yield_now();
     }

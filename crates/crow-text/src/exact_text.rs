@@ -4,7 +4,7 @@ use crate::{lookalike, neutralise};
 
 /// Returns the harmless form of text to approve. Unusual spaces and look-alike letters are escaped, because programs
 /// treat them differently from the usual ones and the user must see that.
-pub fn exact(text: &str) -> String {
+pub fn approval_text(text: &str) -> String {
     let harmless = neutralise(text);
     if harmless.is_ascii() {
         return harmless;
@@ -23,13 +23,13 @@ pub fn exact(text: &str) -> String {
         }
         last = Some(character);
     }
-    lookalike::mark(&shown)
+    lookalike::escape_lookalikes(&shown)
 }
 
 /// Returns the same as one line: ASCII white space becomes single spaces.
-pub fn exact_line(text: &str) -> String {
+pub fn approval_line(text: &str) -> String {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
-    exact(&words.join(" "))
+    approval_text(&words.join(" "))
 }
 
 #[cfg(test)]
@@ -65,13 +65,13 @@ mod tests {
             ("grün 漢字 👩\u{200d}💻", "grün 漢字 👩\u{200d}💻"),
         ];
         for (given, expected) in table {
-            assert_eq!(exact_line(given), expected, "{given:?}");
+            assert_eq!(approval_line(given), expected, "{given:?}");
         }
     }
 
     #[test]
     fn a_variation_selector_is_shown_where_it_varies_nothing() {
-        assert_eq!(exact("a\u{fe0f}b"), "a\\u{fe0f}b");
-        assert_eq!(exact("⚠\u{fe0f} x"), "⚠\u{fe0f} x");
+        assert_eq!(approval_text("a\u{fe0f}b"), "a\\u{fe0f}b");
+        assert_eq!(approval_text("⚠\u{fe0f} x"), "⚠\u{fe0f} x");
     }
 }

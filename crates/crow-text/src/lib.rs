@@ -11,7 +11,7 @@ mod neutralise;
 mod shorten;
 mod unseen_characters;
 
-pub use exact_text::{exact, exact_line};
+pub use exact_text::{approval_line, approval_text};
 pub use neutralise::{Neutraliser, neutralise, one_line};
 pub use shorten::shorten;
 pub use unseen_characters::is_unseen;

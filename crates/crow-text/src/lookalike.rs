@@ -12,7 +12,7 @@ const EVERYDAY: [char; 6] = ['¡', 'Æ', 'æ', 'Œ', 'œ', 'þ'];
 /// with ASCII in it. A sign is marked in any word with ASCII in it. Words end at white space. A sign that looks like
 /// a quotation mark, a comment sign or a backslash is marked in every line with ASCII in it: the text that it seems
 /// to quote would be run.
-pub(crate) fn mark(text: &str) -> String {
+pub(crate) fn escape_lookalikes(text: &str) -> String {
     if text.is_ascii() {
         return text.to_owned();
     }
@@ -145,7 +145,7 @@ mod tests {
             ("/usr/\u{455}\u{4bb}", "/usr/\\u{455}\\u{4bb}"),
             ("/bin/\u{13df}\u{13aa}\u{13a2}", "/bin/\\u{13df}\\u{13aa}\\u{13a2}"),
         ] {
-            assert_eq!(mark(text), shown);
+            assert_eq!(escape_lookalikes(text), shown);
         }
     }
 
@@ -211,7 +211,7 @@ mod tests {
             '\u{1fbf3}',
         ] {
             let expected = format!("a{}b", char.escape_unicode());
-            assert_eq!(mark(&format!("a{char}b")), expected);
+            assert_eq!(escape_lookalikes(&format!("a{char}b")), expected);
         }
     }
 
@@ -224,7 +224,7 @@ mod tests {
             ("ls \u{ff03} ; rm x", "ls \\u{ff03} ; rm x"),
             ("echo a \u{ff3c}; rm x", "echo a \\u{ff3c}; rm x"),
         ] {
-            assert_eq!(mark(text), shown);
+            assert_eq!(escape_lookalikes(text), shown);
         }
     }
 
@@ -241,7 +241,7 @@ mod tests {
             "naïve é",
             "“привет”",
         ] {
-            assert_eq!(mark(text), text);
+            assert_eq!(escape_lookalikes(text), text);
         }
     }
 
@@ -258,7 +258,7 @@ mod tests {
             "¡Mañana! ¿Qué año? El pingüino comió 2 piñas.",
             "Blåbærgrød på øen; Þór æfir íslensku.",
         ] {
-            assert_eq!(mark(text), text);
+            assert_eq!(escape_lookalikes(text), text);
         }
     }
 

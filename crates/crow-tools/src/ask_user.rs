@@ -72,14 +72,14 @@ impl TypedTool for AskUser {
         false
     }
 
-    fn offers(&self, argument: &str) -> bool {
+    fn exposes_argument(&self, argument: &str) -> bool {
         argument != "header"
     }
 
     async fn plan(&self, input: &AskUserInput, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         question(input).map_err(ToolError::Model)?;
         let first = input.question.trim().lines().next().unwrap_or_default();
-        Ok(CallPlan::inert(format!("ask: {first}")))
+        Ok(CallPlan::without_effects(format!("ask: {first}")))
     }
 
     async fn execute(

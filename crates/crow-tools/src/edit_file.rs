@@ -12,8 +12,11 @@ use serde_json::{Map, json};
 
 use crate::{
     blocking::{blocking, blocking_until_cancelled},
-    file::{CurrentFile, SavedChange, ViewFreshness, file_diff, lock, missing, save, unloadable},
-    paths::{self, AllowedPath, shown},
+    file::{
+        CurrentFile, SavedChange, ViewFreshness, file_diff, load_error, lock, missing_file_message,
+        save,
+    },
+    paths::{self, AllowedPath, display_path},
 };
 use crow_edit::{EditedFile, MatchType, NoteCause, TextEdit, apply_edits};
 
@@ -129,7 +132,7 @@ impl TypedTool for EditFile {
         ctx: &ToolContext,
     ) -> Result<Option<Preview>, ToolError> {
         let edits = input.edits().map_err(ToolError::Model)?;
-        let path = paths::planned(&input.path, plan, ctx).await?;
+        let path = paths::resolve_planned(&input.path, plan, ctx).await?;
         let session = ctx.clone();
         let draft = blocking_until_cancelled(ctx, move || draft(&path, &edits, &session)).await??;
         let (current, content) = (&draft.current, &draft.applied.content);
@@ -156,7 +159,7 @@ async fn edit_planned(
     ctx: &ToolContext,
 ) -> Result<ToolResult, ToolError> {
     let edits = input.edits().map_err(ToolError::Model)?;
-    let path = paths::planned(&input.path, plan, ctx).await?;
+    let path = paths::resolve_planned(&input.path, plan, ctx).await?;
     let locked = ctx.cancellation.run_until_cancelled(lock(&path)).await;
     let guard = locked.ok_or(ToolError::Cancelled)?;
     let session = ctx.clone();
@@ -187,7 +190,7 @@ fn edit(
     if !draft.current.was_previewed(ctx.preview.as_ref()) {
         return Err(ToolError::Model(format!(
             "{} was changed after this edit was allowed, so nothing was written; read it again and repeat the call",
-            shown(path, ctx)
+            display_path(path, ctx)
         )));
     }
     // The content of a file that this call creates is known entirely.
@@ -205,12 +208,12 @@ fn draft(
     ctx: &ToolContext,
 ) -> Result<EditDraft, ToolError> {
     let current =
-        CurrentFile::load(path, &ctx.file_views).map_err(|error| unloadable(path, &error, ctx))?;
+        CurrentFile::load(path, &ctx.file_views).map_err(|error| load_error(path, &error, ctx))?;
     if !current.is_present() && edits.iter().any(|edit| !edit.old.is_empty()) {
-        return Err(ToolError::Model(missing(path, ctx)));
+        return Err(ToolError::Model(missing_file_message(path, ctx)));
     }
-    let name = shown(path, ctx);
-    let seen = current.seen(&ctx.file_views);
+    let name = display_path(path, ctx);
+    let seen = current.freshness(&ctx.file_views);
     // The reason for which the content is not known to the session, if it is not.
     let unknown = match seen {
         ViewFreshness::Current => None,
@@ -253,7 +256,7 @@ fn draft(
 }
 
 fn report(draft: &EditDraft, change: &SavedChange, ctx: &ToolContext) -> String {
-    let name = shown(draft.current.path(), ctx);
+    let name = display_path(draft.current.path(), ctx);
     let applied = &draft.applied;
     let (additions, deletions) = (change.diff.additions, change.diff.deletions);
     if !draft.current.is_present() {

@@ -71,25 +71,25 @@ impl AllowedPath {
 
     /// Fails if an opened file is not the one that was planned.
     pub(crate) fn check(&self, found: FileIdentity) -> io::Result<()> {
-        if self.is_planned(found) { Ok(()) } else { Err(Self::moved()) }
+        if self.is_planned(found) { Ok(()) } else { Err(Self::moved_error()) }
     }
 
     /// Fails if the path is now missing but was not when it was planned, or was missing in another folder.
     pub(crate) fn check_missing(&self) -> io::Result<()> {
         match &self.planned {
             PlannedFile::Any => Ok(()),
-            PlannedFile::Existing { .. } => Err(Self::moved()),
+            PlannedFile::Existing { .. } => Err(Self::moved_error()),
             PlannedFile::Missing { folder, device, inode } => {
                 let expected = FileIdentity { device: *device, inode: *inode };
                 let found = Directory::open(folder)?.identity()?;
-                if found == expected { Ok(()) } else { Err(Self::moved()) }
+                if found == expected { Ok(()) } else { Err(Self::moved_error()) }
             }
         }
     }
 
     /// Returns the error of a path that leads elsewhere, the same as for a link on the way. [`explain`] gives its
     /// meaning.
-    pub(crate) fn moved() -> io::Error {
+    pub(crate) fn moved_error() -> io::Error {
         Errno::LOOP.into()
     }
 }
@@ -168,7 +168,7 @@ fn identify(path: &Path) -> PlannedFile {
 /// call sees
 /// both.
 fn path_and_target(given: &str, path: &Path, ctx: &ToolContext) -> String {
-    let target = shown(path, ctx);
+    let target = display_path(path, ctx);
     let goes_up = Path::new(given).components().any(|part| part == Component::ParentDir);
     if ctx.workspace.resolve(given) == path && !goes_up {
         return target;
@@ -177,7 +177,7 @@ fn path_and_target(given: &str, path: &Path, ctx: &ToolContext) -> String {
 }
 
 /// Resolves the path again and makes sure that it is the planned one, for which permission was given.
-pub(crate) async fn planned(
+pub(crate) async fn resolve_planned(
     given: &str,
     plan: &CallPlan,
     ctx: &ToolContext,
@@ -189,7 +189,7 @@ pub(crate) async fn planned(
     };
     match effects.iter().find(|effect| effect.path == path) {
         Some(effect) => Ok(AllowedPath { path, planned: effect.planned.clone() }),
-        None => Err(ToolError::Model(explain(given, &AllowedPath::moved()))),
+        None => Err(ToolError::Model(explain(given, &AllowedPath::moved_error()))),
     }
 }
 
@@ -306,7 +306,7 @@ pub(crate) fn explain(given: &str, error: &io::Error) -> String {
 }
 
 /// Writes a path for the model: relative inside the working directory, with control characters escaped.
-pub(crate) fn shown(path: &Path, ctx: &ToolContext) -> String {
+pub(crate) fn display_path(path: &Path, ctx: &ToolContext) -> String {
     escape(&ctx.workspace.display(path))
 }
 

@@ -14,8 +14,10 @@ use serde_json::{Map, json};
 
 use crate::{
     blocking::{blocking, blocking_until_cancelled},
-    file::{CurrentFile, DecodedText, ViewFreshness, file_diff, lock, save, unloadable, written},
-    paths::{self, AllowedPath, shown},
+    file::{
+        CurrentFile, DecodedText, ViewFreshness, file_diff, load_error, lock, record_written, save,
+    },
+    paths::{self, AllowedPath, display_path},
 };
 
 /// Writes entire files.
@@ -54,7 +56,7 @@ impl TypedTool for WriteFile {
         plan: &CallPlan,
         ctx: &ToolContext,
     ) -> Result<Option<Preview>, ToolError> {
-        let path = paths::planned(&input.path, plan, ctx).await?;
+        let path = paths::resolve_planned(&input.path, plan, ctx).await?;
         let (content, session) = (input.content.clone(), ctx.clone());
         let draft =
             blocking_until_cancelled(ctx, move || draft(&path, content, &session)).await??;
@@ -80,7 +82,7 @@ async fn write_planned(
     plan: &CallPlan,
     ctx: &ToolContext,
 ) -> Result<ToolResult, ToolError> {
-    let path = paths::planned(&input.path, plan, ctx).await?;
+    let path = paths::resolve_planned(&input.path, plan, ctx).await?;
     let locked = ctx.cancellation.run_until_cancelled(lock(&path)).await;
     let guard = locked.ok_or(ToolError::Cancelled)?;
     let session = ctx.clone();
@@ -104,7 +106,7 @@ fn write(path: &AllowedPath, content: String, ctx: &ToolContext) -> Result<ToolR
         return Err(ToolError::Cancelled);
     }
     let mut draft = draft(path, content, ctx)?;
-    let name = shown(path, ctx);
+    let name = display_path(path, ctx);
     if !draft.current.was_previewed(ctx.preview.as_ref()) {
         return Err(ToolError::Model(format!(
             "{name} was changed after this call was allowed, so nothing was written; read it again and repeat the call"
@@ -114,7 +116,8 @@ fn write(path: &AllowedPath, content: String, ctx: &ToolContext) -> Result<ToolR
         let mut result = ToolResult::success(format!(
             "{name} already has exactly this content; nothing was written."
         ));
-        result.metadata.extra = json!({ FileViews::EXTRA_KEY: written(path, &draft.content, ctx) });
+        result.metadata.extra =
+            json!({ FileViews::EXTRA_KEY: record_written(path, &draft.content, ctx) });
         return Ok(result);
     }
     let change = save(&draft.current, &draft.content, ViewFreshness::Current, ctx)?;
@@ -131,14 +134,14 @@ fn write(path: &AllowedPath, content: String, ctx: &ToolContext) -> Result<ToolR
 /// Determines the content to write. Fails if the file may not be overwritten.
 fn draft(path: &AllowedPath, content: String, ctx: &ToolContext) -> Result<WriteDraft, ToolError> {
     let current =
-        CurrentFile::load(path, &ctx.file_views).map_err(|error| unloadable(path, &error, ctx))?;
+        CurrentFile::load(path, &ctx.file_views).map_err(|error| load_error(path, &error, ctx))?;
     let mut remarks = Vec::new();
     let content = in_form_of(&current, content, &mut remarks);
-    let name = shown(path, ctx);
+    let name = display_path(path, ctx);
     if current.bytes().is_empty() || current.bytes() == content {
         return Ok(WriteDraft { current, content, remarks });
     }
-    match current.seen(&ctx.file_views) {
+    match current.freshness(&ctx.file_views) {
         ViewFreshness::Current => Ok(WriteDraft { current, content, remarks }),
         ViewFreshness::Never => Err(ToolError::Model(format!(
             "{name} exists and was not read in this session, so it was not overwritten; read it with read_file first, or change parts of it with edit_file"

@@ -9,7 +9,7 @@ use crow_core::{
 
 use super::{
     peer::Peer,
-    published::PublishedState,
+    published_state::PublishedState,
     pump::{Begin, Pump},
 };
 use crate::view::{SessionView, StoredContents};
@@ -25,23 +25,23 @@ impl Pump {
         self.peer = peer;
         self.published = published;
         // Open questions are task again by `greet`.
-        for (_, task) in self.asked.drain() {
+        for (_, task) in self.question_tasks.drain() {
             task.abort();
         }
         match begin {
-            Begin::When(known) => self.when = Some(known),
+            Begin::AfterResponse(known) => self.start_signal = Some(known),
             Begin::Replay(replay) => {
                 self.observer = self.handle.subscribe_after(0);
                 let cwd = self.handle.metadata().crow().cwd;
                 let contents = Arc::new(StoredContents::of(&self.handle));
                 let id = self.handle.session_id().clone();
                 self.view = SessionView::new(self.abilities.clone(), id, cwd, contents);
-                self.out.clear();
-                self.past.clear();
+                self.updates.clear();
+                self.replay_events.clear();
                 self.errors.clear();
-                self.past_ends.clear();
+                self.replay_run_ends.clear();
                 self.replay_until = replay.until;
-                self.replayed = Some(replay.done);
+                self.replay_done = Some(replay.done);
                 // The replay sets both again.
                 self.run_id = None;
                 for prompt in &mut self.prompts {
@@ -52,7 +52,7 @@ impl Pump {
     }
 
     /// Updates open prompts by an event of the replayed history.
-    pub(super) fn recall(&mut self, envelope: &Envelope) {
+    pub(super) fn on_replayed_event(&mut self, envelope: &Envelope) {
         let run = self.run_id.as_ref();
         if let AgentEvent::Usage { usage, .. } = &envelope.event
             && let Some(prompt) = self.prompts.iter_mut().find(|prompt| Some(&prompt.run_id) == run)
@@ -68,12 +68,12 @@ impl Pump {
         if let AgentEvent::UserInput { message_id, source: InputSource::Prompt, .. } =
             &envelope.event
         {
-            self.inserted(message_id.as_str());
+            self.on_inserted(message_id.as_str());
         }
         if let AgentEvent::RunEnd { run_id, result } = &envelope.event
             && self.prompts.iter().any(|prompt| prompt.run_id == *run_id)
         {
-            self.past_ends.push((run_id.clone(), result.clone()));
+            self.replay_run_ends.push((run_id.clone(), result.clone()));
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::view::{self, PermissionReply};
 
 impl Pump {
     /// Sends the client the question that an event asks, or withdraws the one that it settles.
-    pub(super) async fn question(&mut self, event: &AgentEvent) {
+    pub(super) async fn on_question_event(&mut self, event: &AgentEvent) {
         // 1) Permission requests.
         if let AgentEvent::PermissionRequest { request_id, .. } = event {
             self.flush().await;
@@ -21,11 +21,11 @@ impl Pump {
         }
         if let AgentEvent::PermissionWithdrawn { request_id, .. }
         | AgentEvent::PermissionDecision { request_id, .. } = event
-            && let Some(task) = self.asked.remove(request_id)
+            && let Some(task) = self.question_tasks.remove(request_id)
         {
             task.abort();
-            if self.asked.is_empty() {
-                self.peer.progress(&self.root, SessionProgress::GoesOn);
+            if self.question_tasks.is_empty() {
+                self.peer.report_progress(&self.root, SessionProgress::Running);
             }
         }
         // 2) Questions to the user.
@@ -38,20 +38,20 @@ impl Pump {
         }
         if let AgentEvent::QuestionWithdrawn { request_id, .. }
         | AgentEvent::QuestionAnswered { request_id, .. } = event
-            && let Some(task) = self.asked.remove(request_id)
+            && let Some(task) = self.question_tasks.remove(request_id)
         {
             task.abort();
-            if self.asked.is_empty() {
-                self.peer.progress(&self.root, SessionProgress::GoesOn);
+            if self.question_tasks.is_empty() {
+                self.peer.report_progress(&self.root, SessionProgress::Running);
             }
         }
     }
 
     /// Asks the user about a call. The question is withdrawn when it is settled elsewhere.
     pub(super) fn ask(&mut self, question: PermissionRequest) {
-        let request = self.view.permission_request(&question, &mut self.out);
+        let request = self.view.permission_request(&question, &mut self.updates);
         self.send();
-        let pending_response = self.peer.ask(request);
+        let pending_response = self.peer.request_permission(request);
         let (handle, id) = (self.handle.clone(), question.id.clone());
         let task = self.tasks.spawn(async move {
             let answer = match pending_response.await {
@@ -66,8 +66,8 @@ impl Pump {
             // Fails if the question was pending_response elsewhere first.
             drop(handle.answer(&question.id, answer));
         });
-        self.asked.insert(id, task);
-        self.peer.progress(&self.root, SessionProgress::Waits);
+        self.question_tasks.insert(id, task);
+        self.peer.report_progress(&self.root, SessionProgress::Asking);
     }
 
     /// Asks the user an agent's question: with a form, else with a choice, else answers that nobody can be asked.
@@ -76,7 +76,7 @@ impl Pump {
         let id = request.id.clone();
         let handle = self.handle.clone();
         let task = if self.abilities.forms.is_yes() {
-            let pending_form = self.peer.elicit(question::form(root, &request));
+            let pending_form = self.peer.create_elicitation(question::form(root, &request));
             self.tasks.spawn(async move {
                 let answer = match pending_form.await {
                     Ok(response) => question::form_answer(response, &request.question),
@@ -86,7 +86,7 @@ impl Pump {
                 drop(handle.answer_question(&request.id, answer));
             })
         } else if let Some(permission_request) = question::choice(root, &request) {
-            let pending_choice = self.peer.ask(permission_request);
+            let pending_choice = self.peer.request_permission(permission_request);
             self.tasks.spawn(async move {
                 let answer = match pending_choice.await {
                     Ok(response) => question::choice_answer(response.outcome, &request.question),
@@ -102,7 +102,7 @@ impl Pump {
             drop(self.handle.answer_question(&id, question::nobody()));
             return;
         };
-        self.asked.insert(id, task);
-        self.peer.progress(&self.root, SessionProgress::Waits);
+        self.question_tasks.insert(id, task);
+        self.peer.report_progress(&self.root, SessionProgress::Asking);
     }
 }

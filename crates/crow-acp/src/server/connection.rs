@@ -21,15 +21,15 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     attached::{AttachedSession, PumpTask, WAITING_REQUESTS},
+    client_wires::ClientWires,
     fault::{host_error, invalid, not_open},
     links::Links,
     peer::{Peer, PromptReply},
-    published::PublishedState,
+    published_state::PublishedState,
     pump::{Begin, Pump, PumpParts, Replay},
     requests::AttachedRequest,
     serve::ServerShared,
     setup::{Setup, absolute},
-    ways::Ways,
 };
 use crate::view::ClientAbilities;
 
@@ -40,7 +40,7 @@ const REQUESTS: usize = 128;
 #[derive(Debug)]
 pub(super) struct AcpConnection {
     pub shared: Arc<ServerShared>,
-    pub ways: Arc<Ways>,
+    pub wires: Arc<ClientWires>,
     attached: Mutex<HashMap<SessionId, AttachedSession>>,
     /// Serialises attaching: one session after the other.
     attaching: tokio::sync::Mutex<()>,
@@ -51,17 +51,17 @@ pub(super) struct AcpConnection {
     pub tasks: TaskTracker,
     pub ended: CancellationToken,
     /// Set when all sessions have been left.
-    left: OnceCell<()>,
+    sessions_left: OnceCell<()>,
 }
 
 /// A session that the next response discloses to the client.
 #[derive(Debug)]
-pub(super) struct DisclosedSession {
+pub(super) struct ConnectedSession {
     pub id: SessionId,
     pub options: Vec<SessionConfigOption>,
     pub modes: Option<SessionModeState>,
     /// To be signalled after that response: it starts the session's task. `None` after a replay.
-    pub known: Option<oneshot::Sender<()>>,
+    pub start_signal: Option<oneshot::Sender<()>>,
 }
 
 /// Extent of the history that is sent when a session is opened.
@@ -70,27 +70,27 @@ pub(super) enum ReplayExtent {
     /// The whole history.
     Everything,
     /// Only events from now on.
-    FromHereOn,
+    Nothing,
 }
 
 impl AcpConnection {
-    pub(super) fn new(shared: Arc<ServerShared>, ways: Arc<Ways>) -> Arc<Self> {
+    pub(super) fn new(shared: Arc<ServerShared>, ways: Arc<ClientWires>) -> Arc<Self> {
         let ended = CancellationToken::new();
         Arc::new(Self {
             shared,
-            ways,
+            wires: ways,
             links: Links::new(&ended),
             attached: Mutex::default(),
             attaching: tokio::sync::Mutex::default(),
             abilities: OnceLock::new(),
             tasks: TaskTracker::new(),
             ended,
-            left: OnceCell::new(),
+            sessions_left: OnceCell::new(),
         })
     }
 
     /// Stores the capabilities of the client. Only the first call counts.
-    pub(super) fn knows(&self, abilities: ClientAbilities) {
+    pub(super) fn set_abilities(&self, abilities: ClientAbilities) {
         // A second `initialize` changes nothing for the sessions.
         drop(self.abilities.set(abilities));
     }
@@ -122,13 +122,13 @@ impl AcpConnection {
         peer: Arc<dyn Peer>,
         cwd: PathBuf,
         setup: Setup,
-    ) -> Result<DisclosedSession, Error> {
+    ) -> Result<ConnectedSession, Error> {
         absolute(&cwd, "cwd")?;
-        let setup = setup.over(&self.shared.identity.setup, &self.links, &peer)?;
+        let setup = setup.into_session_setup(&self.shared.identity.setup, &self.links, &peer)?;
         let new = NewSession { cwd, setup, ..NewSession::default() };
         let created = self.shared.host()?.create(new).await;
         let handle = created.map_err(|error| host_error(&error))?;
-        self.attach(peer, handle, ReplayExtent::FromHereOn).await
+        self.attach(peer, handle, ReplayExtent::Nothing).await
     }
 
     pub(super) async fn open(
@@ -137,8 +137,8 @@ impl AcpConnection {
         id: SessionId,
         setup: Setup,
         showing: ReplayExtent,
-    ) -> Result<DisclosedSession, Error> {
-        let setup = setup.over(&SessionSetup::default(), &self.links, &peer)?;
+    ) -> Result<ConnectedSession, Error> {
+        let setup = setup.into_session_setup(&SessionSetup::default(), &self.links, &peer)?;
         let opened = self.shared.host()?.open(&id, setup).await;
         let handle = opened.map_err(|error| host_error(&error))?;
         self.attach(peer, handle, showing).await
@@ -149,11 +149,11 @@ impl AcpConnection {
         peer: Arc<dyn Peer>,
         id: SessionId,
         setup: Setup,
-    ) -> Result<DisclosedSession, Error> {
-        let setup = setup.over(&SessionSetup::default(), &self.links, &peer)?;
+    ) -> Result<ConnectedSession, Error> {
+        let setup = setup.into_session_setup(&SessionSetup::default(), &self.links, &peer)?;
         let forked = self.shared.host()?.fork(&id, setup).await;
         let handle = forked.map_err(|error| host_error(&error))?;
-        self.attach(peer, handle, ReplayExtent::FromHereOn).await
+        self.attach(peer, handle, ReplayExtent::Nothing).await
     }
 
     /// Closes a session: ends its agent, and its task if it is attached.
@@ -162,11 +162,11 @@ impl AcpConnection {
         let closed = self.shared.host()?.close(id).await;
         if let Some(attached) = attached {
             attached.leave().await;
-            self.shared.detached(id);
+            self.shared.count_detached(id);
         }
         closed.map_err(|error| host_error(&error))?;
         // The session's stream ends only if this succeeded.
-        self.ways.forget(id.as_str());
+        self.wires.remove(id.as_str());
         Ok(())
     }
 
@@ -176,11 +176,11 @@ impl AcpConnection {
         let deleted = self.shared.host()?.delete(id).await;
         if let Some(attached) = attached {
             attached.leave().await;
-            self.shared.detached(id);
+            self.shared.count_detached(id);
         }
         deleted.map_err(|error| host_error(&error))?;
         // The session's stream ends only if this succeeded.
-        self.ways.forget(id.as_str());
+        self.wires.remove(id.as_str());
         Ok(())
     }
 
@@ -227,7 +227,15 @@ impl AcpConnection {
         let received = self.attached().get(id).map(|attached| attached.cancels.mark());
         match received {
             Some(received) => {
-                self.request(id, AttachedRequest::Prompt { content, withdrawn, received, reply });
+                self.request(
+                    id,
+                    AttachedRequest::Prompt {
+                        content,
+                        cancellation: withdrawn,
+                        cancel_mark: received,
+                        reply,
+                    },
+                );
             }
             None => reply.refuse(not_open(id)),
         }
@@ -250,7 +258,7 @@ impl AcpConnection {
         peer: Arc<dyn Peer>,
         handle: AgentHandle,
         showing: ReplayExtent,
-    ) -> Result<DisclosedSession, Error> {
+    ) -> Result<ConnectedSession, Error> {
         let id = handle.session_id().clone();
         let attaching = self.attaching.lock().await;
         let abilities = self.abilities.get().cloned().unwrap_or_default();
@@ -261,9 +269,9 @@ impl AcpConnection {
         let paused = self.pause(&handle).await;
         // 2) Choose the start: after the response, or with a replay that ends before it.
         let (known, begin, replayed) = match showing {
-            ReplayExtent::FromHereOn => {
+            ReplayExtent::Nothing => {
                 let (known, when) = oneshot::channel();
-                (Some(known), Begin::When(when), None)
+                (Some(known), Begin::AfterResponse(when), None)
             }
             ReplayExtent::Everything => {
                 let (done, replayed) = oneshot::channel();
@@ -292,14 +300,14 @@ impl AcpConnection {
             });
             let task = PumpTask::start(Box::new(pump));
             self.attached().insert(id.clone(), AttachedSession::new(handle, sender, leave, task));
-            self.shared.attached(&id);
+            self.shared.count_attached(&id);
         }
         drop(attaching);
         if let Some(replayed) = replayed {
             // An error means that the session's task has ended: there is nothing more to show.
             let _ = replayed.await;
         }
-        Ok(DisclosedSession { id, options, modes, known })
+        Ok(ConnectedSession { id, options, modes, start_signal: known })
     }
 
     /// Pauses the task of a session that is attached already, and returns it with its open prompts and queued requests.
@@ -318,7 +326,7 @@ impl AcpConnection {
             let before = self.attached().remove(id);
             if let Some(before) = before {
                 before.leave().await;
-                self.shared.detached(id);
+                self.shared.count_detached(id);
             }
         }
         paused
@@ -338,14 +346,14 @@ impl AcpConnection {
     /// done.
     pub(super) async fn end(&self) {
         self.ended.cancel();
-        self.left.get_or_init(|| self.leave_all()).await;
+        self.sessions_left.get_or_init(|| self.leave_all()).await;
     }
 
     async fn leave_all(&self) {
         self.tasks.close();
         let all: Vec<_> = self.attached().drain().collect();
         join_all(all.into_iter().map(|(id, attached)| async move {
-            if self.shared.detached(&id)
+            if self.shared.count_detached(&id)
                 && let Ok(host) = self.shared.host()
             {
                 // Fails if the agent has ended by itself.

@@ -19,7 +19,7 @@ use axum::{
 };
 use futures_util::StreamExt as _;
 
-use super::ways::Ways;
+use super::client_wires::ClientWires;
 
 /// Header with the id of a connection.
 pub(super) const CONNECTION: &str = "acp-connection-id";
@@ -28,19 +28,19 @@ const SESSION: &str = "acp-session-id";
 
 tokio::task_local! {
     /// Wires of the connection that the current request creates.
-    static MADE: Arc<OnceLock<Arc<Ways>>>;
+    static MADE: Arc<OnceLock<Arc<ClientWires>>>;
 }
 
 /// Wires of the connections whose clients open event streams, by connection id.
 #[derive(Debug, Clone, Default)]
 pub(super) struct EventStreams {
-    connections: Arc<Mutex<HashMap<String, Weak<Ways>>>>,
+    connections: Arc<Mutex<HashMap<String, Weak<ClientWires>>>>,
 }
 
 impl EventStreams {
     /// Creates the wires of a connection. Must be called while the request that opens the connection is answered.
-    pub(super) fn begin() -> Arc<Ways> {
-        let ways = Arc::new(Ways::of_sessions());
+    pub(super) fn begin() -> Arc<ClientWires> {
+        let ways = Arc::new(ClientWires::of_sessions());
         // Connections are only created within the scope of `MADE`.
         drop(MADE.try_with(|made| made.set(Arc::clone(&ways))));
         ways
@@ -69,18 +69,18 @@ impl EventStreams {
         };
         let ways = self.connections().get(connection).and_then(Weak::upgrade);
         let Some(ways) = ways.filter(|_| response.status().is_success()) else { return response };
-        let wire = ways.of(session);
+        let wire = ways.wire_of(session);
         response.map(|body| {
             // Each event is one chunk of the body, and is polled when the socket has room for it.
             Body::from_stream(body.into_data_stream().inspect(move |chunk| {
                 if let Ok(chunk) = chunk {
-                    wire.written(chunk);
+                    wire.count_written(chunk);
                 }
             }))
         })
     }
 
-    fn connections(&self) -> MutexGuard<'_, HashMap<String, Weak<Ways>>> {
+    fn connections(&self) -> MutexGuard<'_, HashMap<String, Weak<ClientWires>>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -138,19 +138,21 @@ mod tests {
         let router = Router::new().route("/", get(events).post(begin)).layer(layer);
         router.clone().oneshot(request("POST", None)).await.unwrap();
         let ways = made.lock().unwrap().clone().unwrap();
-        let wire = ways.of("s");
+        let wire = ways.wire_of("s");
         for _ in 0..1000 {
-            wire.sent();
+            wire.count_sent();
         }
-        assert!(futures_util::poll!(std::pin::pin!(wire.room())).is_pending());
+        assert!(futures_util::poll!(std::pin::pin!(wire.wait_for_room())).is_pending());
         let response = router.oneshot(request("GET", Some("s"))).await.unwrap();
         let mut taken = response.into_body().into_data_stream();
         for _ in 0..744 {
             taken.next().await.unwrap().unwrap();
         }
-        assert!(futures_util::poll!(std::pin::pin!(wire.room())).is_pending(), "256 wait");
+        assert!(futures_util::poll!(std::pin::pin!(wire.wait_for_room())).is_pending(), "256 wait");
         taken.next().await.unwrap().unwrap();
-        assert!(futures_util::poll!(std::pin::pin!(wire.room())).is_ready());
-        assert!(futures_util::poll!(std::pin::pin!(ways.of("other").room())).is_ready());
+        assert!(futures_util::poll!(std::pin::pin!(wire.wait_for_room())).is_ready());
+        assert!(
+            futures_util::poll!(std::pin::pin!(ways.wire_of("other").wait_for_room())).is_ready()
+        );
     }
 }

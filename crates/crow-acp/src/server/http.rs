@@ -27,7 +27,7 @@ use super::{
     events::{CONNECTION, EventStreams},
     serve::{AcpError, AcpServer, ServerShared, agent},
     socket::messages,
-    wire::{ClientWire, LONGEST_LINE},
+    wire::{ClientWire, MAX_LINE_BYTES},
 };
 
 /// Token that a client must send to be served over HTTP: `Authorization: Bearer TOKEN`.
@@ -69,14 +69,14 @@ const ENDPOINT: &str = "/acp";
 
 /// Access check of requests.
 #[derive(Debug, Clone)]
-struct Door {
+struct AccessPolicy {
     token: Option<AccessToken>,
 }
 
 /// State of the middleware that admits requests and serves WebSocket connections.
 #[derive(Debug, Clone)]
-struct Hall {
-    door: Door,
+struct EndpointState {
+    door: AccessPolicy,
     server: AcpServer,
     streams: EventStreams,
     /// Number of WebSocket connections that were opened so far.
@@ -109,8 +109,8 @@ impl AcpServer {
             )));
         }
         let (ending, ended) = (TaskTracker::new(), CancellationToken::new());
-        let router = self.router(Hall {
-            door: Door { token },
+        let router = self.router(EndpointState {
+            door: AccessPolicy { token },
             server: self.clone(),
             streams: EventStreams::default(),
             sockets: Arc::default(),
@@ -130,7 +130,7 @@ impl AcpServer {
         result
     }
 
-    fn router(&self, hall: Hall) -> Router {
+    fn router(&self, hall: EndpointState) -> Router {
         let (shared, ending) = (Arc::clone(self.shared()), hall.ending.clone());
         let server = AcpHttpServer::new(move || {
             let ways = EventStreams::begin();
@@ -177,7 +177,7 @@ impl Drop for ConnectionCloseGuard {
 }
 
 /// Middleware that refuses requests without access, and serves WebSocket connections itself.
-async fn admit(State(hall): State<Hall>, request: Request, next: Next) -> Response {
+async fn admit(State(hall): State<EndpointState>, request: Request, next: Next) -> Response {
     if let Some((status, reason)) = refusal(&hall.door, request.headers()) {
         return (status, reason).into_response();
     }
@@ -189,14 +189,14 @@ async fn admit(State(hall): State<Hall>, request: Request, next: Next) -> Respon
     hall.streams.answer(request, next).await
 }
 
-impl Hall {
+impl EndpointState {
     /// Serves a client over a WebSocket. The library could do so, but its queue has no bound.
     async fn socket(self, request: Request) -> Response {
         let upgrade = match request.extract::<WebSocketUpgrade, _>().await {
             Ok(upgrade) => upgrade,
             Err(rejection) => return rejection.into_response(),
         };
-        let upgrade = upgrade.max_message_size(LONGEST_LINE).max_frame_size(LONGEST_LINE);
+        let upgrade = upgrade.max_message_size(MAX_LINE_BYTES).max_frame_size(MAX_LINE_BYTES);
         let Self { server, sockets, ending, ended, .. } = self;
         let number = sockets.fetch_add(1, Ordering::Relaxed);
         let mut response = upgrade.on_upgrade(move |socket| {
@@ -216,7 +216,7 @@ impl Hall {
 }
 
 /// Returns the status and the reason with which a request is refused, if it is.
-fn refusal(door: &Door, headers: &HeaderMap) -> Option<(StatusCode, &'static str)> {
+fn refusal(door: &AccessPolicy, headers: &HeaderMap) -> Option<(StatusCode, &'static str)> {
     if let Some(token) = &door.token {
         let presented = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let presented =
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn without_a_token_only_programs_of_this_machine_are_admitted() {
-        let door = Door { token: None };
+        let door = AccessPolicy { token: None };
         let status = |list: &[(header::HeaderName, &str)]| {
             refusal(&door, &headers(list)).map(|(status, _)| status.as_u16())
         };
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn with_a_token_only_requests_that_carry_it_are_admitted() {
         let token = "0123456789abcdef";
-        let door = Door { token: AccessToken::new(token) };
+        let door = AccessPolicy { token: AccessToken::new(token) };
         let status = |shown: &str| {
             refusal(&door, &headers(&[(header::AUTHORIZATION, shown)]))
                 .map(|(status, _)| status.as_u16())

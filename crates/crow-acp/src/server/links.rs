@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use super::peer::{Peer, WaitedFuture};
 
 /// Number of unread notifications per request. Further ones are dropped.
-const WAITING_NEWS: usize = 64;
+const MAX_UNREAD_NOTIFICATIONS: usize = 64;
 /// Limit of concurrent requests of a connection.
 const REQUESTS: usize = 1024;
 
@@ -49,7 +49,7 @@ pub(super) struct Links {
 #[derive(Debug)]
 struct OpenLinkRequest {
     server: Arc<str>,
-    news: mpsc::Sender<MessageMcpNotification>,
+    notifications: mpsc::Sender<MessageMcpNotification>,
 }
 
 /// Future of the response to a request.
@@ -78,9 +78,9 @@ impl Links {
     }
 
     /// Delivers a notification to the request that it names, and ignores it if that is not under way. Never waits.
-    pub(super) fn told(&self, news: MessageMcpNotification) {
+    pub(super) fn deliver(&self, news: MessageMcpNotification) {
         let sender = match self.open().get(news.request_id.0.as_ref()) {
-            Some(open) if open.server == news.server_id.0 => open.news.clone(),
+            Some(open) if open.server == news.server_id.0 => open.notifications.clone(),
             Some(_) | None => return,
         };
         if sender.try_send(news).is_err() {
@@ -92,16 +92,16 @@ impl Links {
     fn begin(
         self: &Arc<Self>,
         server: Arc<str>,
-    ) -> Option<(Under, mpsc::Receiver<MessageMcpNotification>)> {
+    ) -> Option<(OpenRequestGuard, mpsc::Receiver<MessageMcpNotification>)> {
         let id = self.next.fetch_add(1, Ordering::Relaxed).to_string();
-        let (news, receiver) = mpsc::channel(WAITING_NEWS);
+        let (news, receiver) = mpsc::channel(MAX_UNREAD_NOTIFICATIONS);
         let mut open = self.open();
         if open.len() >= REQUESTS {
             return None;
         }
-        open.insert(id.clone(), OpenLinkRequest { server, news });
+        open.insert(id.clone(), OpenLinkRequest { server, notifications: news });
         drop(open);
-        Some((Under { id, links: Arc::clone(self) }, receiver))
+        Some((OpenRequestGuard { id, links: Arc::clone(self) }, receiver))
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<String, OpenLinkRequest>> {
@@ -111,12 +111,12 @@ impl Links {
 
 /// Guard that keeps a request in the list of those under way.
 #[derive(Debug)]
-struct Under {
+struct OpenRequestGuard {
     id: String,
     links: Arc<Links>,
 }
 
-impl Drop for Under {
+impl Drop for OpenRequestGuard {
     fn drop(&mut self) {
         self.links.open().remove(&self.id);
     }
@@ -153,8 +153,11 @@ impl McpLink for ClientServerLink {
         let McpLinkRequest { method, params } = request;
         let request = MessageMcpRequest::new(Arc::clone(&self.id), under.id.clone(), method);
         // Queued before returning, so that it follows the messages sent before.
-        let answer = self.peer.mcp(request.params(params));
-        Box::pin(stream::unfold(LinkStage::Waits(WaitingRequest { under, news, answer }), next))
+        let answer = self.peer.send_mcp_request(request.params(params));
+        Box::pin(stream::unfold(
+            LinkRequestState::Pending(WaitingRequest { guard, notifications, answer }),
+            next,
+        ))
     }
 
     async fn closed(&self) {
@@ -163,48 +166,50 @@ impl McpLink for ClientServerLink {
 }
 
 /// State of the message stream of a request.
-enum LinkStage {
-    Waits(WaitingRequest),
+enum LinkRequestState {
+    Pending(WaitingRequest),
     /// The request has its outcome. Notifications that arrived before go first.
     Answered(mpsc::Receiver<MessageMcpNotification>, Result<Value, McpLinkError>),
-    Over,
+    Ended,
 }
 
 struct WaitingRequest {
-    under: Under,
-    news: mpsc::Receiver<MessageMcpNotification>,
+    guard: OpenRequestGuard,
+    notifications: mpsc::Receiver<MessageMcpNotification>,
     answer: LinkResponse,
 }
 
 /// Returns the next message of a request: its notifications, then its outcome.
-async fn next(stage: LinkStage) -> Option<(McpLinkMessage, LinkStage)> {
+async fn next(stage: LinkRequestState) -> Option<(McpLinkMessage, LinkRequestState)> {
     let (mut news, outcome) = match stage {
-        LinkStage::Waits(mut waiting) => {
+        LinkRequestState::Pending(mut waiting) => {
             tokio::select! {
                 biased;
-                Some(news) = waiting.news.recv() => {
-                    return Some((to_message(news), LinkStage::Waits(waiting)));
+                Some(news) = waiting.notifications.recv() => {
+                    return Some((to_message(news), LinkRequestState::Pending(waiting)));
                 }
                 answer = &mut waiting.answer => {
-                    let outcome = outcome(answer, &waiting.under.links);
-                    (waiting.news, outcome)
+                    let outcome = outcome(answer, &waiting.guard.links);
+                    (waiting.notifications, outcome)
                 }
-                () = waiting.under.links.ended.cancelled() => {
-                    (waiting.news, Err(McpLinkError::Closed))
+                () = waiting.guard.links.ended.cancelled() => {
+                    (waiting.notifications, Err(McpLinkError::Closed))
                 }
             }
         }
-        LinkStage::Answered(news, outcome) => (news, outcome),
-        LinkStage::Over => return None,
+        LinkRequestState::Answered(news, outcome) => (news, outcome),
+        LinkRequestState::Ended => return None,
     };
     match news.try_recv() {
-        Ok(notification) => Some((to_message(notification), LinkStage::Answered(news, outcome))),
-        Err(_) => Some((McpLinkMessage::Ended(outcome), LinkStage::Over)),
+        Ok(notification) => {
+            Some((to_message(notification), LinkRequestState::Answered(news, outcome)))
+        }
+        Err(_) => Some((McpLinkMessage::Ended(outcome), LinkRequestState::Ended)),
     }
 }
 
 fn to_message(news: MessageMcpNotification) -> McpLinkMessage {
-    McpLinkMessage::Told { method: news.method, params: news.params }
+    McpLinkMessage::Notification { method: news.method, params: news.params }
 }
 
 fn outcome(
@@ -260,7 +265,7 @@ mod tests {
     }
 
     impl Peer for Asked {
-        fn room<'a>(&'a self, _session: &'a SessionId) -> WaitedFuture<'a, ()> {
+        fn wait_for_room<'a>(&'a self, _session: &'a SessionId) -> WaitedFuture<'a, ()> {
             unreachable!()
         }
 
@@ -268,27 +273,27 @@ mod tests {
             unreachable!()
         }
 
-        fn ask(
+        fn request_permission(
             &self,
             _request: RequestPermissionRequest,
         ) -> WaitedFuture<'static, Result<RequestPermissionResponse, Error>> {
             unreachable!()
         }
 
-        fn elicit(
+        fn create_elicitation(
             &self,
             _request: CreateElicitationRequest,
         ) -> WaitedFuture<'static, Result<CreateElicitationResponse, Error>> {
             unreachable!()
         }
 
-        fn mcp(&self, request: MessageMcpRequest) -> LinkResponse {
+        fn send_mcp_request(&self, request: MessageMcpRequest) -> LinkResponse {
             let (answers, answer) = oneshot::channel();
             self.0.lock().unwrap().push_back((request, answers));
             Box::pin(async move { answer.await.unwrap_or_else(|_| Err(Error::internal_error())) })
         }
 
-        fn progress(&self, _session: &SessionId, _progress: SessionProgress<'_>) {
+        fn report_progress(&self, _session: &SessionId, _progress: SessionProgress<'_>) {
             unreachable!()
         }
     }
@@ -316,7 +321,7 @@ mod tests {
 
         fn notify(&self, request: &MessageMcpRequest, number: usize) {
             let (server, id) = (request.server_id.clone(), request.request_id.clone());
-            self.links.told(MessageMcpNotification::new(server, id, format!("news/{number}")));
+            self.links.deliver(MessageMcpNotification::new(server, id, format!("news/{number}")));
         }
 
         fn under_way(&self) -> usize {
@@ -326,7 +331,7 @@ mod tests {
 
     fn methods(messages: &[McpLinkMessage]) -> Vec<&str> {
         let notifications = messages.iter().filter_map(|message| match message {
-            McpLinkMessage::Told { method, .. } => Some(method.as_str()),
+            McpLinkMessage::Notification { method, .. } => Some(method.as_str()),
             McpLinkMessage::Ended(_) => None,
         });
         notifications.collect()
@@ -342,7 +347,7 @@ mod tests {
         }
         answers.send(Ok(MessageMcpResponse::success(json!(1)))).unwrap();
         let all: Vec<_> = messages.collect().await;
-        assert_eq!(all.len(), WAITING_NEWS + 1);
+        assert_eq!(all.len(), MAX_UNREAD_NOTIFICATIONS + 1);
         assert_eq!(methods(&all).first(), Some(&"news/0"));
         assert_eq!(all.last(), Some(&McpLinkMessage::Ended(Ok(json!(1)))));
         assert_eq!(scene.under_way(), 0);

@@ -5,7 +5,7 @@ use agent_client_protocol::{
     v1::schema::{ListSessionsRequest, ListSessionsResponse},
 };
 use crow_core::ids::SessionId;
-use crow_runtime::{AgentHost, ListPlace, SessionFilter, SessionMetadata, UnusedSessions};
+use crow_runtime::{AgentHost, ListCursor, SessionFilter, SessionMetadata, UnusedSessions};
 
 use super::{
     fault::{host_error, invalid},
@@ -44,9 +44,9 @@ fn cursor(last: &SessionMetadata) -> String {
     format!("{} {}", last.updated_at, last.session_id)
 }
 
-fn parse(cursor: &str) -> Result<ListPlace, Error> {
+fn parse(cursor: &str) -> Result<ListCursor, Error> {
     let parsed = cursor.split_once(' ').and_then(|(time, id)| {
-        Some(ListPlace { updated_at: time.parse().ok()?, id: SessionId::new(id) })
+        Some(ListCursor { updated_at: time.parse().ok()?, id: SessionId::new(id) })
     });
     parsed.ok_or_else(|| invalid("cursor: it is not one that session/list gave"))
 }

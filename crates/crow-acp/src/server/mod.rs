@@ -7,6 +7,7 @@
 mod again;
 mod asking;
 mod attached;
+mod client_wires;
 mod connection;
 mod convert;
 mod events;
@@ -19,9 +20,9 @@ mod list;
 mod merge;
 mod parsed;
 mod peer;
-mod prompting;
+mod prompts;
 mod providers;
-mod published;
+mod published_state;
 mod pump;
 mod question;
 mod requests;
@@ -30,7 +31,6 @@ mod setup;
 mod socket;
 mod v1;
 mod v2;
-mod ways;
 mod wire;
 
 pub use http::AccessToken;

@@ -19,46 +19,46 @@ pub(super) type WaitedFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a
 /// A client, as the task of a session uses it.
 pub(super) trait Peer: Send + Sync + fmt::Debug {
     /// Waits until one more update of a session may be sent.
-    fn room<'a>(&'a self, session: &'a SessionId) -> WaitedFuture<'a, ()>;
+    fn wait_for_room<'a>(&'a self, session: &'a SessionId) -> WaitedFuture<'a, ()>;
 
     /// Sends an update. It is lost if the client is gone or does not read; the log has the event.
     fn update(&self, update: SessionUpdateOut);
 
     /// Asks the user about a call. Dropping the future withdraws the question.
-    fn ask(
+    fn request_permission(
         &self,
         request: RequestPermissionRequest,
     ) -> WaitedFuture<'static, Result<RequestPermissionResponse, Error>>;
 
     /// Asks the user to fill in a form. Dropping the future withdraws it.
-    fn elicit(
+    fn create_elicitation(
         &self,
         request: CreateElicitationRequest,
     ) -> WaitedFuture<'static, Result<CreateElicitationResponse, Error>>;
 
     /// Sends a request to an MCP server that the client serves. Dropping the future withdraws it.
-    fn mcp(
+    fn send_mcp_request(
         &self,
         request: MessageMcpRequest,
     ) -> WaitedFuture<'static, Result<MessageMcpResponse, Error>>;
 
     /// Reports the state of a session, if the protocol version has messages for it.
-    fn progress(&self, session: &SessionId, progress: SessionProgress<'_>);
+    fn report_progress(&self, session: &SessionId, progress: SessionProgress<'_>);
 }
 
 /// State of a session, as reported to the client.
 #[derive(Debug)]
 pub(super) enum SessionProgress<'a> {
     /// The agent has read a prompt and works on it.
-    Began { message_id: &'a str, prompt: &'a [ContentBlock] },
+    Started { message_id: &'a str, prompt: &'a [ContentBlock] },
     /// The session waits for the user's answer to a question.
-    Waits,
+    Asking,
     /// The session works: it continues after a question, or was busy when it was attached.
-    GoesOn,
+    Running,
     /// The session has finished a prompt.
     Ended(&'a Result<PromptResponse, Error>),
     /// The session is idle.
-    Ready,
+    Idle,
 }
 
 /// Reply to a prompt, by the time at which the protocol version answers it.
@@ -74,8 +74,8 @@ impl PromptReply {
     /// Answers the prompt with an error.
     pub(super) fn refuse(self, error: Error) {
         match self {
-            Self::Ended(reply) => reply.give(Err(error)),
-            Self::Inserted(reply) => reply.give(Err(error)),
+            Self::Ended(reply) => reply.send(Err(error)),
+            Self::Inserted(reply) => reply.send(Err(error)),
         }
     }
 }
@@ -88,7 +88,7 @@ impl<T> RequestReply<T> {
         Self(Box::new(answer))
     }
 
-    pub(super) fn give(self, result: Result<T, Error>) {
+    pub(super) fn send(self, result: Result<T, Error>) {
         (self.0)(result);
     }
 }

@@ -9,8 +9,8 @@ use agent_client_protocol::{
     },
 };
 use crow_runtime::{
-    ProviderAddress, ProviderChange, ProviderHeader, ProviderProtocol, ProviderRoute,
-    ProviderStanding, SecretText,
+    ProviderAddress, ProviderChange, ProviderHeader, ProviderNecessity, ProviderProtocol,
+    ProviderRoute, SecretText,
 };
 
 use super::{
@@ -20,7 +20,7 @@ use super::{
 };
 
 /// Adds the `providers` capability to the response to `initialize` if the host lets clients choose routes.
-pub(super) fn announced(
+pub(super) fn with_provider_capability(
     shared: &ServerShared,
     mut answer: InitializeResponse,
 ) -> InitializeResponse {
@@ -73,12 +73,12 @@ pub(super) async fn disable(
 }
 
 fn info(route: ProviderRoute) -> ProviderInfo {
-    let ProviderRoute { id, supported, standing, current } = route;
+    let ProviderRoute { id, supported, necessity: standing, current } = route;
     let supported = supported.iter().map(llm_protocol).collect();
     let current = current.map(|ProviderAddress { protocol, base_url }| {
         ProviderCurrentConfig::new(llm_protocol(&protocol), base_url)
     });
-    ProviderInfo::new(id, supported, standing == ProviderStanding::Required, current)
+    ProviderInfo::new(id, supported, standing == ProviderNecessity::Required, current)
 }
 
 fn llm_protocol(protocol: &ProviderProtocol) -> LlmProtocol {

@@ -41,8 +41,8 @@ use super::{
     fault::{host_error, invalid},
     merge::merged,
     peer::{Peer, SessionProgress},
-    prompting::OpenPrompt,
-    published::PublishedState,
+    prompts::OpenPrompt,
+    published_state::PublishedState,
     requests::{AttachedRequest, OptionName, OptionValue},
 };
 use crate::view::{
@@ -71,7 +71,7 @@ pub(super) struct PumpParts {
 /// Start of a pump.
 pub(super) enum Begin {
     /// After the client has the response that names the session.
-    When(oneshot::Receiver<()>),
+    AfterResponse(oneshot::Receiver<()>),
     /// With a replay of the history.
     Replay(Replay),
 }
@@ -88,7 +88,7 @@ impl Begin {
     /// Subscribes to the events of an agent: from now on, or for a replay from the beginning of the log.
     pub(super) fn observer(&self, handle: &AgentHandle) -> Observer {
         match self {
-            Self::When(_) => handle.subscribe(),
+            Self::AfterResponse(_) => handle.subscribe(),
             Self::Replay(_) => handle.subscribe_after(0),
         }
     }
@@ -114,20 +114,20 @@ pub(super) struct Pump {
     pub(super) abilities: ClientAbilities,
     pub(super) view: SessionView,
     /// Updates that were not sent yet.
-    pub(super) out: Vec<SessionUpdateOut>,
+    pub(super) updates: Vec<SessionUpdateOut>,
     pub(super) published: PublishedState,
     /// Sequence number of the last event to replay; 0 without a replay.
     pub(super) replay_until: u64,
     /// Signals the end of the replay; `None` when it is over or there is none.
-    pub(super) replayed: Option<oneshot::Sender<()>>,
+    pub(super) replay_done: Option<oneshot::Sender<()>>,
     /// Events of the replay, collected until all of them are there.
-    pub(super) past: Vec<Envelope>,
+    pub(super) replay_events: Vec<Envelope>,
     /// Ends of the runs of open prompts within the replayed events.
-    pub(super) past_ends: Vec<(RunId, RunOutcome)>,
+    pub(super) replay_run_ends: Vec<(RunId, RunOutcome)>,
     /// Time from which running output may be shown again.
     pub(super) catch_up: Instant,
     /// Resolves when the client knows the session; `None` after that and with a replay.
-    pub(super) when: Option<oneshot::Receiver<()>>,
+    pub(super) start_signal: Option<oneshot::Receiver<()>>,
     /// Prompts whose runs have not ended, the oldest first.
     pub(super) prompts: VecDeque<OpenPrompt>,
     /// The current run.
@@ -135,9 +135,9 @@ pub(super) struct Pump {
     /// Held back errors of the current run: the one that the response to its prompt reports is not shown as well.
     pub(super) errors: Vec<Envelope>,
     /// Number of commands that were run, for message ids.
-    pub(super) commands: u64,
+    pub(super) command_count: u64,
     /// Tasks that wait for the client's answers to open questions.
-    pub(super) asked: HashMap<RequestId, AbortHandle>,
+    pub(super) question_tasks: HashMap<RequestId, AbortHandle>,
     pub(super) tasks: JoinSet<()>,
 }
 
@@ -158,7 +158,7 @@ impl Pump {
         let contents = Arc::new(StoredContents::of(&handle));
         let view = SessionView::new(abilities.clone(), handle.session_id().clone(), cwd, contents);
         let (replay_until, replayed, when) = match begin {
-            Begin::When(known) => (0, None, Some(known)),
+            Begin::AfterResponse(known) => (0, None, Some(known)),
             Begin::Replay(replay) => (replay.until, Some(replay.done), None),
         };
         Self {
@@ -171,19 +171,19 @@ impl Pump {
             leave,
             abilities,
             view,
-            out: Vec::new(),
+            updates: Vec::new(),
             published,
             replay_until,
-            replayed,
-            past: Vec::new(),
-            past_ends: Vec::new(),
+            replay_done: replayed,
+            replay_events: Vec::new(),
+            replay_run_ends: Vec::new(),
             catch_up: Instant::now(),
-            when,
+            start_signal: when,
             prompts: VecDeque::new(),
             run_id: None,
             errors: Vec::new(),
-            commands: 0,
-            asked: HashMap::new(),
+            command_count: 0,
+            question_tasks: HashMap::new(),
             tasks: JoinSet::new(),
         }
     }
@@ -191,7 +191,7 @@ impl Pump {
     /// Runs until the connection leaves the session or its agent ends. Returns the pump if it was paused.
     pub(super) async fn run(mut self: Box<Self>, pause: CancellationToken) -> Option<Box<Self>> {
         let leave = self.leave.clone();
-        if let Some(known) = self.when.take() {
+        if let Some(known) = self.start_signal.take() {
             // Fails if the response was dropped with the connection: then `leave` ends the loop below.
             let _ = leave.run_until_cancelled(known).await;
             let _ = leave.run_until_cancelled(self.greet()).await;
@@ -217,14 +217,14 @@ impl Pump {
             () = pause.cancelled() => Next::Pause,
             Some(_) = self.tasks.join_next() => Next::Step,
             () = sleep_until(self.catch_up), if is_behind => {
-                self.view.flush(&mut self.out);
+                self.view.flush(&mut self.updates);
                 self.flush().await;
                 self.catch_up = Instant::now() + CATCH_UP;
                 Next::Step
             }
             observed = self.observer.next() => match observed {
                 Some(observed) => {
-                    self.observed(observed).await;
+                    self.on_observer_item(observed).await;
                     Next::Step
                 }
                 None => Next::End,
@@ -238,13 +238,13 @@ impl Pump {
 
     /// Sends the state that no event carries and asks the open questions, once the client knows the session.
     async fn greet(&mut self) {
-        self.published.tell_commands(&mut self.out).await;
-        self.published.tell_usage(&mut self.out).await;
+        self.published.push_commands(&mut self.updates).await;
+        self.published.push_usage(&mut self.updates).await;
         self.flush().await;
         let is_idle = self.handle.state() == AgentState::Idle;
-        self.peer.progress(
+        self.peer.report_progress(
             &self.root,
-            if is_idle { SessionProgress::Ready } else { SessionProgress::GoesOn },
+            if is_idle { SessionProgress::Idle } else { SessionProgress::Running },
         );
         // Questions that were asked before the client attached.
         for question in self.handle.open_questions() {
@@ -256,16 +256,16 @@ impl Pump {
     }
 
     /// Handles an item of the observer and those that are queued behind it, up to a batch, then sends the updates.
-    async fn observed(&mut self, first: ObserverItem) {
+    async fn on_observer_item(&mut self, first: ObserverItem) {
         let mut item = first;
         for handled in 1..=BATCH {
             match item {
-                ObserverItem::Event(envelope) => self.event(&envelope).await,
+                ObserverItem::Event(envelope) => self.on_event(&envelope).await,
                 observed => {
                     if let ObserverItem::Lost(_) = &observed {
-                        self.replay_ends().await;
+                        self.end_replay().await;
                     }
-                    self.view.observed(&observed, &mut self.out);
+                    self.view.on_observer_item(&observed, &mut self.updates);
                 }
             }
             // An item is taken from the observer only if it is handled before the updates are sent.
@@ -279,37 +279,37 @@ impl Pump {
     }
 
     /// Handles an event: collects it for the replay, or shows it and follows its effects on questions and prompts.
-    async fn event(&mut self, envelope: &Envelope) {
+    async fn on_event(&mut self, envelope: &Envelope) {
         // 1) Events of the history wait for the end of the replay.
         let is_replayed = envelope.seq.is_some_and(|seq| seq <= self.replay_until);
-        if is_replayed && self.replayed.is_some() {
-            self.recall(envelope);
-            self.past.push(envelope.clone());
+        if is_replayed && self.replay_done.is_some() {
+            self.on_replayed_event(envelope);
+            self.replay_events.push(envelope.clone());
             if envelope.seq == Some(self.replay_until) {
-                self.replay_ends().await;
+                self.end_replay().await;
             }
             return;
         }
         // 2) Live events of all agents of the session.
-        if self.holds_back(envelope) {
+        if self.hold_back_error(envelope) {
             return;
         }
-        self.view.event(envelope, EventSource::Live, &mut self.out);
-        self.question(&envelope.event).await;
+        self.view.on_event(envelope, EventSource::Live, &mut self.updates);
+        self.on_question_event(&envelope.event).await;
         if let AgentEvent::Usage { usage, .. } = &envelope.event
             && let Some(prompt) = self.prompts.front_mut()
         {
             prompt.usage += *usage;
         }
         if let AgentEvent::Switch { .. } = &envelope.event {
-            self.published.tell_options(&mut self.out).await;
+            self.published.push_options(&mut self.updates).await;
         }
         // 3) Events of the root session alone drive title, usage and prompts.
         if envelope.session_id != envelope.root_id {
             return;
         }
         if let AgentEvent::Usage { .. } = &envelope.event {
-            self.published.tell_usage(&mut self.out).await;
+            self.published.push_usage(&mut self.updates).await;
         }
         if let AgentEvent::RunStart { run_id, .. } = &envelope.event {
             self.run_id = Some(run_id.clone());
@@ -317,8 +317,8 @@ impl Pump {
         if let AgentEvent::UserInput { message_id, source: InputSource::Prompt, .. } =
             &envelope.event
         {
-            self.published.tell_title(&self.handle, &mut self.out);
-            self.inserted(message_id.as_str());
+            self.published.push_title(&self.handle, &mut self.updates);
+            self.on_inserted(message_id.as_str());
         }
         if let AgentEvent::RunEnd { run_id, result } = &envelope.event {
             self.run_ended(run_id, result).await;
@@ -327,9 +327,9 @@ impl Pump {
 
     /// Answers the prompt that started a run.
     async fn run_ended(&mut self, run_id: &RunId, result: &RunOutcome) {
-        self.published.tell_title(&self.handle, &mut self.out);
-        self.published.tell_usage(&mut self.out).await;
-        self.published.tell_commands(&mut self.out).await;
+        self.published.push_title(&self.handle, &mut self.updates);
+        self.published.push_usage(&mut self.updates).await;
+        self.published.push_commands(&mut self.updates).await;
         self.flush().await;
         let index = self.prompts.iter().position(|prompt| prompt.run_id == *run_id);
         if let Some(prompt) = index.and_then(|index| self.prompts.remove(index)) {
@@ -338,22 +338,22 @@ impl Pump {
     }
 
     /// Shows the collected history, greets the client and answers prompts that ended in it, if a replay is under way.
-    async fn replay_ends(&mut self) {
-        if let Some(done) = self.replayed.take() {
-            for envelope in view::replayable(std::mem::take(&mut self.past)) {
-                self.view.event(&envelope, EventSource::Replayed, &mut self.out);
-                if self.out.len() >= BATCH {
+    async fn end_replay(&mut self) {
+        if let Some(done) = self.replay_done.take() {
+            for envelope in view::replayable(std::mem::take(&mut self.replay_events)) {
+                self.view.on_event(&envelope, EventSource::Replayed, &mut self.updates);
+                if self.updates.len() >= BATCH {
                     self.flush().await;
                 }
             }
             if self.handle.state() == AgentState::Idle {
-                self.view.settle(&mut self.out, "it was interrupted");
+                self.view.settle(&mut self.updates, "it was interrupted");
             }
             self.flush().await;
             // Fails if the connection has ended.
             let _ = done.send(());
             self.greet().await;
-            for (run_id, result) in std::mem::take(&mut self.past_ends) {
+            for (run_id, result) in std::mem::take(&mut self.replay_run_ends) {
                 self.run_ended(&run_id, &result).await;
             }
         }
@@ -361,21 +361,26 @@ impl Pump {
 
     async fn request(&mut self, request: AttachedRequest) {
         match request {
-            AttachedRequest::Prompt { content, withdrawn, received, reply } => {
+            AttachedRequest::Prompt {
+                content,
+                cancellation: withdrawn,
+                cancel_mark: received,
+                reply,
+            } => {
                 self.prompt(content, withdrawn, received, reply).await;
             }
             AttachedRequest::Set { option, value, reply } => {
                 let set = self.set(option, value).await;
                 // The response goes before the updates that it causes.
-                reply.give(set);
+                reply.send(set);
                 self.flush().await;
-                self.published.tell_options(&mut self.out).await;
-                self.published.tell_commands(&mut self.out).await;
+                self.published.push_options(&mut self.updates).await;
+                self.published.push_commands(&mut self.updates).await;
                 self.flush().await;
             }
             AttachedRequest::Refresh => {
-                self.published.tell_title(&self.handle, &mut self.out);
-                self.published.tell_options(&mut self.out).await;
+                self.published.push_title(&self.handle, &mut self.updates);
+                self.published.push_options(&mut self.updates).await;
                 self.flush().await;
             }
         }
@@ -396,7 +401,7 @@ impl Pump {
         let target = target.ok_or_else(|| invalid("there is no such option"))?;
         let value = match value {
             OptionValue::Named(value) => value,
-            OptionValue::Switched(is_on) => view::switched(target, is_on)
+            OptionValue::Switched(is_on) => view::switch_value(target, is_on)
                 .ok_or_else(|| invalid("the option is neither on nor off"))?
                 .to_owned(),
         };
@@ -404,7 +409,7 @@ impl Pump {
         set.map_err(|error| host_error(&error))?;
         match option {
             // The response carries the options.
-            OptionName::Named(_) => self.published.answered(&mut self.out).await,
+            OptionName::Named(_) => self.published.options_for_response(&mut self.updates).await,
             // The response carries nothing: changes are sent after it.
             OptionName::OfKind(_) => Ok(Vec::new()),
         }
@@ -413,15 +418,15 @@ impl Pump {
 
     /// Sends the collected updates, each as soon as the client has room for it.
     pub(super) async fn flush(&mut self) {
-        for update in merged(std::mem::take(&mut self.out)) {
-            self.peer.room(&self.root).await;
+        for update in merged(std::mem::take(&mut self.updates)) {
+            self.peer.wait_for_room(&self.root).await;
             self.peer.update(update);
         }
     }
 
     /// Sends the collected updates at once, whether the client has room or not.
     pub(super) fn send(&mut self) {
-        for update in merged(std::mem::take(&mut self.out)) {
+        for update in merged(std::mem::take(&mut self.updates)) {
             self.peer.update(update);
         }
     }
@@ -430,9 +435,9 @@ impl Pump {
     pub(super) fn end(mut self) {
         // Errors that no response will report.
         for error in std::mem::take(&mut self.errors) {
-            self.view.event(&error, EventSource::Live, &mut self.out);
+            self.view.on_event(&error, EventSource::Live, &mut self.updates);
         }
-        self.view.settle(&mut self.out, "the session was closed");
+        self.view.settle(&mut self.updates, "the session was closed");
         self.send();
         let ended = if self.leave.is_cancelled() {
             RunOutcome::Cancelled

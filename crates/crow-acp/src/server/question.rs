@@ -76,7 +76,7 @@ pub(super) fn form_answer(
 
 /// Returns the answer, or `Declined` if the question does not accept it.
 fn fitting(answer: QuestionAnswer, question: &UserQuestion) -> QuestionAnswer {
-    if question.takes(&answer) { answer } else { QuestionAnswer::Declined }
+    if question.accepts(&answer) { answer } else { QuestionAnswer::Declined }
 }
 
 /// Builds a choice of options for a question; `None` if it has no choices or allows several.

@@ -50,9 +50,9 @@ pub(super) enum AttachedRequest {
     Prompt {
         content: Vec<ContentBlock>,
         /// Resolves when the client cancels this one prompt.
-        withdrawn: Option<RequestCancellation>,
+        cancellation: Option<RequestCancellation>,
         /// Cancels of the session that came before the prompt; later ones cover it.
-        received: CancelMark,
+        cancel_mark: CancelMark,
         reply: PromptReply,
     },
     /// Sets an option.
@@ -80,7 +80,7 @@ impl AttachedRequest {
     pub(super) fn refuse(self, error: Error) {
         match self {
             Self::Prompt { reply, .. } => reply.refuse(error),
-            Self::Set { reply, .. } => reply.give(Err(error)),
+            Self::Set { reply, .. } => reply.send(Err(error)),
             Self::Refresh => {}
         }
     }

@@ -18,18 +18,18 @@ use tokio::{
 };
 
 use super::{
+    client_wires::ClientWires,
     connection::AcpConnection,
     identity::AcpIdentity,
     v1, v2,
-    ways::Ways,
     wire::{ClientWire, lines},
 };
 
 /// Time for the remaining messages to be written after the client has closed its side.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const CLOSE_GRACE: Duration = Duration::from_secs(2);
 
 /// Time for sent messages to be written if the client is still there.
-const FLUSH: Duration = Duration::from_millis(100);
+const STOP_GRACE: Duration = Duration::from_millis(100);
 
 /// Error that ended a connection or the server.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +56,7 @@ pub(super) struct ServerShared {
     host: Result<Arc<dyn AgentHost>, String>,
     pub identity: AcpIdentity,
     /// Number of connections that have a session attached.
-    shown: Mutex<HashMap<SessionId, usize>>,
+    attach_counts: Mutex<HashMap<SessionId, usize>>,
     /// Connections that may still be open.
     connections: Mutex<Vec<Weak<AcpConnection>>>,
 }
@@ -80,7 +80,12 @@ impl AcpServer {
     fn of(host: Result<Arc<dyn AgentHost>, String>, identity: AcpIdentity) -> Self {
         let shown = Mutex::default();
         Self {
-            shared: Arc::new(ServerShared { host, identity, shown, connections: Mutex::default() }),
+            shared: Arc::new(ServerShared {
+                host,
+                identity,
+                attach_counts: shown,
+                connections: Mutex::default(),
+            }),
         }
     }
 
@@ -105,7 +110,7 @@ impl AcpServer {
         wire: Arc<ClientWire>,
         stop: impl Future<Output = ()>,
     ) -> Result<(), AcpError> {
-        let ways = Arc::new(Ways::One(Arc::clone(&wire)));
+        let ways = Arc::new(ClientWires::Shared(Arc::clone(&wire)));
         let connection = AcpConnection::new(Arc::clone(&self.shared), ways);
         self.shared.connected(&connection);
         let agent = agent(&connection);
@@ -113,7 +118,7 @@ impl AcpServer {
         // 1) Serve until the protocol handler ends, the client is gone, or the server stops.
         let early = tokio::select! {
             result = &mut served => Some(result),
-            () = wire.ended() => None,
+            () = wire.wait_for_end() => None,
             () = stop => None,
         };
         // 2) Close the sessions, in a task of its own: the handler may end meanwhile, and closing must still complete.
@@ -151,7 +156,7 @@ pub(super) fn agent(connection: &Arc<AcpConnection>) -> impl ConnectTo<Client> {
 async fn last_words(closing: &mut JoinSet<()>, wire: &ClientWire) {
     // An error is a panic of the task: there is no result to lose.
     drop(closing.join_next().await);
-    sleep(if wire.has_ended() { LAST_WORDS } else { FLUSH }).await;
+    sleep(if wire.has_ended() { CLOSE_GRACE } else { STOP_GRACE }).await;
 }
 
 impl ServerShared {
@@ -191,13 +196,13 @@ impl ServerShared {
     }
 
     /// Counts a connection that attaches a session.
-    pub(super) fn attached(&self, id: &SessionId) {
-        *self.shown().entry(id.clone()).or_default() += 1;
+    pub(super) fn count_attached(&self, id: &SessionId) {
+        *self.attach_counts().entry(id.clone()).or_default() += 1;
     }
 
     /// Counts a connection that leaves a session. Returns true if it was the last one.
-    pub(super) fn detached(&self, id: &SessionId) -> bool {
-        let mut shown = self.shown();
+    pub(super) fn count_detached(&self, id: &SessionId) -> bool {
+        let mut shown = self.attach_counts();
         let Some(count) = shown.get_mut(id) else { return true };
         *count = count.saturating_sub(1);
         let is_last = *count == 0;
@@ -207,7 +212,7 @@ impl ServerShared {
         is_last
     }
 
-    fn shown(&self) -> MutexGuard<'_, HashMap<SessionId, usize>> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    fn attach_counts(&self) -> MutexGuard<'_, HashMap<SessionId, usize>> {
+        self.attach_counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -41,7 +41,7 @@ impl Setup {
 
     /// Converts the settings, which extend or override `defaults`. Servers that the client serves itself are reached
     /// through `links`. Fails on relative paths, duplicate server ids, and servers or prompts of an unsupported kind.
-    pub(super) fn over(
+    pub(super) fn into_session_setup(
         self,
         defaults: &SessionSetup,
         links: &Arc<Links>,

@@ -6,7 +6,7 @@ use agent_client_protocol::Lines;
 use axum::extract::ws::{Message, WebSocket};
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _, future::ready, stream};
 
-use super::wire::{ClientWire, JUNK};
+use super::wire::{ClientWire, UNPARSABLE_LINE};
 
 /// Creates a transport from a WebSocket. Binary messages become [`JUNK`].
 pub(super) fn messages(
@@ -20,7 +20,7 @@ pub(super) fn messages(
     let (counter, closer) = (Arc::clone(&wire), Arc::clone(&wire));
     let outgoing = outgoing
         .with(move |message: String| {
-            counter.written(message.as_bytes());
+            counter.count_written(message.as_bytes());
             ready(Ok::<_, axum::Error>(Message::Text(message.into())))
         })
         .sink_map_err(move |error| {
@@ -32,7 +32,7 @@ pub(super) fn messages(
         loop {
             let message = match incoming.next().await {
                 Some(Ok(Message::Text(text))) => text.to_string(),
-                Some(Ok(Message::Binary(_))) => JUNK.to_owned(),
+                Some(Ok(Message::Binary(_))) => UNPARSABLE_LINE.to_owned(),
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
                 Some(Ok(Message::Close(_)) | Err(_)) | None => {
                     wire.end();

@@ -24,6 +24,7 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::to_raw_value};
 
 use super::{
+    client_wires::ClientWires,
     connection::{AcpConnection, ReplayExtent},
     fault::{handle_error, host_error, invalid, prompt_fault},
     initialize,
@@ -33,7 +34,6 @@ use super::{
     providers,
     requests::{AttachedRequest, OptionName, OptionValue},
     setup::Setup,
-    ways::Ways,
 };
 use crate::view::{ClientAbilities, SessionUpdateOut, prompt_blocks};
 
@@ -41,26 +41,26 @@ use crate::view::{ClientAbilities, SessionUpdateOut, prompt_blocks};
 #[derive(Debug)]
 struct PeerV1 {
     to: ConnectionTo<Client>,
-    ways: Arc<Ways>,
+    wires: Arc<ClientWires>,
 }
 
 impl Peer for PeerV1 {
-    fn room<'a>(&'a self, session: &'a schema::SessionId) -> WaitedFuture<'a, ()> {
-        Box::pin(async move { self.ways.of(&session.0).room().await })
+    fn wait_for_room<'a>(&'a self, session: &'a schema::SessionId) -> WaitedFuture<'a, ()> {
+        Box::pin(async move { self.wires.wire_of(&session.0).wait_for_room().await })
     }
 
     fn update(&self, update: SessionUpdateOut) {
         let SessionUpdateOut { session_id, update } = update;
-        let wire = self.ways.of(&session_id.0);
+        let wire = self.wires.wire_of(&session_id.0);
         if wire.is_full() {
             return;
         }
         if self.to.send_notification(SessionNotification::new(session_id, update)).is_ok() {
-            wire.sent();
+            wire.count_sent();
         }
     }
 
-    fn ask(
+    fn request_permission(
         &self,
         request: RequestPermissionRequest,
     ) -> WaitedFuture<'static, Result<RequestPermissionResponse, Error>> {
@@ -69,7 +69,7 @@ impl Peer for PeerV1 {
         Box::pin(sent.block_task())
     }
 
-    fn elicit(
+    fn create_elicitation(
         &self,
         request: CreateElicitationRequest,
     ) -> WaitedFuture<'static, Result<CreateElicitationResponse, Error>> {
@@ -77,7 +77,7 @@ impl Peer for PeerV1 {
         Box::pin(sent.block_task())
     }
 
-    fn mcp(
+    fn send_mcp_request(
         &self,
         request: MessageMcpRequest,
     ) -> WaitedFuture<'static, Result<MessageMcpResponse, Error>> {
@@ -86,7 +86,7 @@ impl Peer for PeerV1 {
     }
 
     /// Does nothing: version 1 reports only the end of a prompt, by its response.
-    fn progress(&self, _session: &schema::SessionId, _progress: SessionProgress<'_>) {}
+    fn report_progress(&self, _session: &schema::SessionId, _progress: SessionProgress<'_>) {}
 }
 
 /// Creates the protocol handler of a connection that speaks version 1.
@@ -100,7 +100,7 @@ pub(super) fn agent(connection: Arc<AcpConnection>) -> impl ConnectTo<Client> {
             async move |ParsedRequest(request): ParsedRequest,
                         responder,
                         to: ConnectionTo<Client>| {
-                let peer = Arc::new(PeerV1 { to, ways: Arc::clone(&connection.ways) });
+                let peer = Arc::new(PeerV1 { to, wires: Arc::clone(&connection.wires) });
                 request_of(&connection, peer, request, responder.cast())
             },
             agent_client_protocol::on_receive_request!(),
@@ -121,7 +121,7 @@ pub(super) fn notification_of(connection: &AcpConnection, notification: ClientNo
         ClientNotification::CancelNotification(cancel) => {
             connection.cancel(&id_of(&cancel.session_id));
         }
-        ClientNotification::MessageMcpNotification(news) => connection.links.told(news),
+        ClientNotification::MessageMcpNotification(news) => connection.links.deliver(news),
         _ => {}
     }
 }
@@ -137,9 +137,9 @@ fn request_of(
 ) -> Result<(), Error> {
     match request {
         ClientRequest::InitializeRequest(request) => {
-            connection.knows(ClientAbilities::from(&request));
+            connection.set_abilities(ClientAbilities::from(&request));
             let answer = initialize::initialize(&connection.shared.identity, &request);
-            let answer = providers::announced(&connection.shared, answer);
+            let answer = providers::with_provider_capability(&connection.shared, answer);
             responder.respond(AgentResponse::InitializeResponse(answer))
         }
         _ if !connection.is_introduced() => {
@@ -224,8 +224,8 @@ pub(super) async fn session(
     request: ClientRequest,
     disclosed: &mut Option<tokio::sync::oneshot::Sender<()>>,
 ) -> Result<AgentResponse, Error> {
-    let mut disclose = |opened: super::connection::DisclosedSession| {
-        *disclosed = opened.known;
+    let mut disclose = |opened: super::connection::ConnectedSession| {
+        *disclosed = opened.start_signal;
         (opened.id.as_str().to_owned(), opened.options, opened.modes)
     };
     Ok(match request {
@@ -260,7 +260,7 @@ pub(super) async fn session(
             )
             .working_in(request.cwd);
             let id = id_of(&request.session_id);
-            let opened = connection.open(peer, id, setup, ReplayExtent::FromHereOn).await?;
+            let opened = connection.open(peer, id, setup, ReplayExtent::Nothing).await?;
             let (_, options, modes) = disclose(opened);
             let answer = ResumeSessionResponse::new().modes(modes).config_options(options);
             AgentResponse::ResumeSessionResponse(answer)

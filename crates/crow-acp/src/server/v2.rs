@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use super::{
+    client_wires::ClientWires,
     connection::AcpConnection,
     convert,
     fault::{host_error, invalid},
@@ -26,7 +27,6 @@ use super::{
     providers,
     requests::{AttachedRequest, OptionName, OptionValue},
     v1 as version_1,
-    ways::Ways,
 };
 use crate::view::{self, ClientAbilities, SessionUpdateOut};
 
@@ -34,12 +34,12 @@ use crate::view::{self, ClientAbilities, SessionUpdateOut};
 #[derive(Debug)]
 struct PeerV2 {
     to: ConnectionTo<Client>,
-    ways: Arc<Ways>,
+    wires: Arc<ClientWires>,
 }
 
 impl PeerV2 {
     fn send_update(&self, session: &v1::SessionId, update: Map<String, Value>) {
-        let wire = self.ways.of(&session.0);
+        let wire = self.wires.wire_of(&session.0);
         if wire.is_full() {
             return;
         }
@@ -47,7 +47,7 @@ impl PeerV2 {
         let message = UntypedMessage { method: "session/update".to_owned(), params };
         let sent = self.to.send_notification(message);
         if sent.is_ok() {
-            wire.sent();
+            wire.count_sent();
         }
     }
 
@@ -65,8 +65,8 @@ impl PeerV2 {
 }
 
 impl Peer for PeerV2 {
-    fn room<'a>(&'a self, session: &'a v1::SessionId) -> WaitedFuture<'a, ()> {
-        Box::pin(async move { self.ways.of(&session.0).room().await })
+    fn wait_for_room<'a>(&'a self, session: &'a v1::SessionId) -> WaitedFuture<'a, ()> {
+        Box::pin(async move { self.wires.wire_of(&session.0).wait_for_room().await })
     }
 
     fn update(&self, update: SessionUpdateOut) {
@@ -76,39 +76,39 @@ impl Peer for PeerV2 {
         }
     }
 
-    fn ask(
+    fn request_permission(
         &self,
         request: v1::RequestPermissionRequest,
     ) -> WaitedFuture<'static, Result<v1::RequestPermissionResponse, Error>> {
         self.request("session/request_permission", convert::permission(&request))
     }
 
-    fn elicit(
+    fn create_elicitation(
         &self,
         request: v1::CreateElicitationRequest,
     ) -> WaitedFuture<'static, Result<v1::CreateElicitationResponse, Error>> {
         self.request("elicitation/create", json_of(request))
     }
 
-    fn mcp(
+    fn send_mcp_request(
         &self,
         request: v1::MessageMcpRequest,
     ) -> WaitedFuture<'static, Result<v1::MessageMcpResponse, Error>> {
         self.request("mcp/message", json_of(request))
     }
 
-    fn progress(&self, session: &v1::SessionId, progress: SessionProgress<'_>) {
+    fn report_progress(&self, session: &v1::SessionId, progress: SessionProgress<'_>) {
         let state = match progress {
-            SessionProgress::Began { message_id, prompt } => {
+            SessionProgress::Started { message_id, prompt } => {
                 let prompt_update = json!({
                     "sessionUpdate": "user_message", "messageId": message_id, "content": prompt,
                 });
                 self.send_update(session, convert::object(prompt_update));
                 json!({ "state": "running" })
             }
-            SessionProgress::GoesOn => json!({ "state": "running" }),
-            SessionProgress::Waits => json!({ "state": "requires_action" }),
-            SessionProgress::Ready => json!({ "state": "idle" }),
+            SessionProgress::Running => json!({ "state": "running" }),
+            SessionProgress::Asking => json!({ "state": "requires_action" }),
+            SessionProgress::Idle => json!({ "state": "idle" }),
             SessionProgress::Ended(response) => convert::ended(response),
         };
         let mut update = convert::object(state);
@@ -128,7 +128,7 @@ pub(super) fn agent(connection: Arc<AcpConnection>) -> impl ConnectTo<Client> {
             async move |request: UntypedMessage,
                         responder: Responder<Value>,
                         to: ConnectionTo<Client>| {
-                let peer = Arc::new(PeerV2 { to, ways: Arc::clone(&connection.ways) });
+                let peer = Arc::new(PeerV2 { to, wires: Arc::clone(&connection.wires) });
                 request_of(&connection, peer, request, responder)
             },
             agent_client_protocol::on_receive_request!(),
@@ -157,7 +157,7 @@ fn request_of(
     match method.as_str() {
         "initialize" => {
             let answer = convert::introduction(&params).map(|request| {
-                connection.knows(ClientAbilities::from(&request));
+                connection.set_abilities(ClientAbilities::from(&request));
                 introduction(connection, &request)
             });
             responder.respond_with_result(answer)
@@ -176,8 +176,10 @@ fn request_of(
 
 fn introduction(connection: &AcpConnection, request: &v1::InitializeRequest) -> Value {
     let identity = &connection.shared.identity;
-    let response =
-        providers::announced(&connection.shared, initialize::initialize(identity, request));
+    let response = providers::with_provider_capability(
+        &connection.shared,
+        initialize::initialize(identity, request),
+    );
     let sessions = &response.agent_capabilities.session_capabilities;
     let session = json!({
         "prompt": { "image": {}, "embeddedContext": {} },
@@ -251,7 +253,7 @@ fn set_option(connection: &AcpConnection, params: Value, responder: Responder<Va
             };
             connection.request(&id_of(&session_id), AttachedRequest::Set { option, value, reply });
         }
-        Err(error) => reply.give(Err(error)),
+        Err(error) => reply.send(Err(error)),
     }
 }
 
@@ -286,7 +288,7 @@ async fn answer(
         && connection.handle(id).is_err()
     {
         // Closing a session that is not attached succeeds.
-        connection.ways.forget(id.as_str());
+        connection.wires.remove(id.as_str());
         return Ok(json!({}));
     }
     // Handle it as the request of version 1.

@@ -23,18 +23,18 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 /// Largest message that is read, in bytes: it may contain images as base64.
-pub(super) const LONGEST_LINE: usize = 64 << 20;
+pub(super) const MAX_LINE_BYTES: usize = 64 << 20;
 
 /// Replacement for a line that cannot be a message: the library answers it with a parse error.
-pub(super) const JUNK: &str = "{";
+pub(super) const UNPARSABLE_LINE: &str = "{";
 
 /// Number of unwritten updates at which [`ClientWire::room`] waits.
-const WAITING_UPDATES: u64 = 256;
+const WAIT_LIMIT: u64 = 256;
 
 /// Number of unwritten updates at which further ones are dropped. It bounds wires on which no task waits for room:
 /// those of child sessions, which have streams of their own over HTTP. The log has what a client that does not read
 /// loses.
-const MOST_UPDATES: u64 = 4096;
+const DROP_LIMIT: u64 = 4096;
 
 /// Text that identifies an update near the beginning of its line.
 const UPDATE: &[u8] = b"\"method\":\"session/update\"";
@@ -55,10 +55,10 @@ pub(super) struct ClientWire {
 
 impl ClientWire {
     /// Waits until one more update may be sent. Returns at once if fewer than [`WAITING_UPDATES`] are unwritten.
-    pub(super) async fn room(&self) {
+    pub(super) async fn wait_for_room(&self) {
         loop {
             let moved = self.moved.notified();
-            if self.waiting() < WAITING_UPDATES {
+            if self.waiting() < WAIT_LIMIT {
                 return;
             }
             moved.await;
@@ -66,7 +66,7 @@ impl ClientWire {
     }
 
     /// Waits until the client has closed its side, or writing to it has failed.
-    pub(super) async fn ended(&self) {
+    pub(super) async fn wait_for_end(&self) {
         self.ended.cancelled().await;
     }
 
@@ -82,11 +82,11 @@ impl ClientWire {
 
     /// Returns true if so many updates are unwritten that further ones must be dropped.
     pub(super) fn is_full(&self) -> bool {
-        self.waiting() >= MOST_UPDATES
+        self.waiting() >= DROP_LIMIT
     }
 
     /// Counts an update that was handed to the library.
-    pub(super) fn sent(&self) {
+    pub(super) fn count_sent(&self) {
         self.sent.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -95,7 +95,7 @@ impl ClientWire {
     }
 
     /// Counts a message that the transport writes, if it is an update.
-    pub(super) fn written(&self, message: &[u8]) {
+    pub(super) fn count_written(&self, message: &[u8]) {
         let head = message.get(..UPDATE_WITHIN).unwrap_or(message);
         if head.windows(UPDATE.len()).any(|part| part == UPDATE) {
             self.written.fetch_add(1, Ordering::AcqRel);
@@ -146,7 +146,7 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Optio
             }
             let end = buffer.iter().position(|byte| *byte == b'\n');
             let length = end.unwrap_or(buffer.len());
-            if line.len() + length > LONGEST_LINE {
+            if line.len() + length > MAX_LINE_BYTES {
                 (is_too_long, line) = (true, Vec::new());
             } else if !is_too_long {
                 line.extend(buffer.iter().take(length));
@@ -157,13 +157,15 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Optio
             }
         }
         if is_too_long {
-            return Ok(Some(JUNK.to_owned()));
+            return Ok(Some(UNPARSABLE_LINE.to_owned()));
         }
         if line.last() == Some(&b'\r') {
             line.pop();
         }
         if !line.iter().all(u8::is_ascii_whitespace) {
-            return Ok(Some(String::from_utf8(line).unwrap_or_else(|_| JUNK.to_owned())));
+            return Ok(Some(
+                String::from_utf8(line).unwrap_or_else(|_| UNPARSABLE_LINE.to_owned()),
+            ));
         }
     }
 }
@@ -202,7 +204,7 @@ impl<W: AsyncWrite + Unpin> Sink<String> for LineSink<W> {
     }
 
     fn start_send(mut self: Pin<&mut Self>, line: String) -> io::Result<()> {
-        self.wire.written(line.as_bytes());
+        self.wire.count_written(line.as_bytes());
         self.line = line.into_bytes();
         self.line.push(b'\n');
         self.written = 0;
@@ -241,33 +243,34 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_that_is_too_long_or_not_utf8_is_replaced_and_the_next_one_is_read() {
-        assert_eq!(read(b"\xff\xfe\nok\n").await, [JUNK, "ok"]);
-        let mut long = vec![b'x'; LONGEST_LINE + 1];
+        assert_eq!(read(b"\xff\xfe\nok\n").await, [UNPARSABLE_LINE, "ok"]);
+        let mut long = vec![b'x'; MAX_LINE_BYTES + 1];
         long.extend(b"\nok\n");
         let mut reader = BufReader::new(long.as_slice());
-        assert_eq!(next_line(&mut reader).await.unwrap().as_deref(), Some(JUNK));
+        assert_eq!(next_line(&mut reader).await.unwrap().as_deref(), Some(UNPARSABLE_LINE));
         assert_eq!(next_line(&mut reader).await.unwrap().as_deref(), Some("ok"));
     }
 
     #[test]
     fn a_wire_is_full_at_the_limit_even_if_no_task_waits_for_room() {
         let wire = ClientWire::default();
-        let sent = (0..2 * MOST_UPDATES).filter(|_| !wire.is_full()).map(|_| wire.sent()).count();
-        assert_eq!(sent as u64, MOST_UPDATES);
+        let sent =
+            (0..2 * DROP_LIMIT).filter(|_| !wire.is_full()).map(|_| wire.count_sent()).count();
+        assert_eq!(sent as u64, DROP_LIMIT);
     }
 
     #[tokio::test]
     async fn a_sender_waits_for_room_until_an_update_is_written() {
         let wire = ClientWire::default();
-        for _ in 0..WAITING_UPDATES {
-            wire.room().await;
-            wire.sent();
+        for _ in 0..WAIT_LIMIT {
+            wire.wait_for_room().await;
+            wire.count_sent();
         }
-        let mut room = std::pin::pin!(wire.room());
+        let mut room = std::pin::pin!(wire.wait_for_room());
         assert!(futures_util::poll!(room.as_mut()).is_pending());
-        wire.written(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}");
+        wire.count_written(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}");
         assert!(futures_util::poll!(room.as_mut()).is_pending(), "an answer is no update");
-        wire.written(b"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{}}");
+        wire.count_written(b"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{}}");
         assert!(futures_util::poll!(room.as_mut()).is_ready());
     }
 }

@@ -18,17 +18,17 @@ use crow_core::{
 use serde_json::Value;
 
 use super::{
+    attribution::single_key,
     child::{ChildDisplay, acp_id},
-    content::{fenced_command, prose, raw},
-    diff::of_preview,
-    event::{EventPosition, SessionView},
-    kind::{Rank, ResultDisplay, ToolDisplay, showing},
+    content::{bounded_arguments, fenced_command, prose},
+    diff::display_of_preview,
+    event::{EventContext, SessionView},
+    kind::{Rank, ResultDisplay, ToolDisplay, display_of},
     location,
     open_call::{CallKeyInView, OpenCallView},
     outgoing::SessionUpdateOut,
     terminal,
     text::title,
-    who::only,
 };
 
 /// Calls of all agents of a session.
@@ -45,7 +45,7 @@ pub(super) struct CallViews {
 
 /// Tool, title and arguments of a call.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Facts<'a> {
+pub(super) struct CallInput<'a> {
     pub(super) tool: &'a str,
     pub(super) title: &'a str,
     pub(super) arguments: &'a Value,
@@ -120,21 +120,21 @@ impl CallViews {
         *count += 1;
         match stage {
             ChildDisplay::Session(_) => name(&key.1, *count),
-            ChildDisplay::Below(_) => {
+            ChildDisplay::InCall(_) => {
                 ToolCallId::new(format!("{}/{}", key.0, name(&key.1, *count)))
             }
         }
     }
 
-    pub(super) fn says(&mut self, anchor: &ToolCallId, message: &MessageId, text: &str) {
+    pub(super) fn add_text(&mut self, anchor: &ToolCallId, message: &MessageId, text: &str) {
         if let Some(call) = self.open.iter_mut().find(|call| call.id == *anchor) {
-            call.hear(message, text);
+            call.add_text(message, text);
         }
     }
 
-    pub(super) fn step(&mut self, anchor: &ToolCallId, step: String) {
+    pub(super) fn add_step(&mut self, anchor: &ToolCallId, step: String) {
         if let Some(call) = self.open.iter_mut().find(|call| call.id == *anchor) {
-            call.step(step);
+            call.add_step(step);
         }
     }
 
@@ -178,7 +178,7 @@ fn settle(
     let mut content = call.content.clone();
     content.push(prose(why));
     let mut fields = ToolCallUpdateFields::new().status(ToolCallStatus::Failed);
-    let mut meta = call.who.meta_with(only("cancelled", true));
+    let mut meta = call.who.meta_with(single_key("cancelled", true));
     if call.in_terminal {
         meta = terminal::output(&call.id, &format!("\n[{why}]\n"), meta);
         meta = terminal::exit(&call.id, None, meta);
@@ -208,34 +208,34 @@ impl SessionView {
     }
 
     /// Ends the open calls of one agent.
-    pub(super) fn settle_session(&mut self, at: &mut EventPosition<'_>, why: &str) {
+    pub(super) fn settle_session(&mut self, at: &mut EventContext<'_>, why: &str) {
         let session = &at.who.session;
         self.calls.settle(|call| call.key.0 == *session, why, at.out);
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names every event")]
-    pub(super) fn show_call(&mut self, at: &mut EventPosition<'_>, event: &AgentEvent) {
+    pub(super) fn show_call(&mut self, at: &mut EventContext<'_>, event: &AgentEvent) {
         match event {
             AgentEvent::CallPending { call_id, tool, title, arguments, preview } => {
-                let facts = Facts { tool, title, arguments };
+                let facts = CallInput { tool, title, arguments };
                 self.on_pending(at, call_id, facts, preview.as_ref());
             }
             AgentEvent::CallStart { call_id, tool, title, arguments, .. } => {
-                self.on_start(at, call_id, Facts { tool, title, arguments });
+                self.on_start(at, call_id, CallInput { tool, title, arguments });
             }
             AgentEvent::CallWait { call_id, reason } => {
                 let key = (at.who.session.clone(), call_id.clone());
                 if let Some(call) = self.calls.get_mut(&key) {
                     let wait = prose(&format!("Waiting: {reason}"));
-                    let content = call.wait(|shown| [shown, vec![wait]].concat());
+                    let content = call.set_waiting_content(|shown| [shown, vec![wait]].concat());
                     let fields = ToolCallUpdateFields::new().content(content);
-                    at.out.push(call.update(fields, only("waitsFor", reason.as_str())));
+                    at.out.push(call.update(fields, single_key("waitsFor", reason.as_str())));
                 }
             }
             AgentEvent::CallProgress { call_id, output } => {
                 let key = (at.who.session.clone(), call_id.clone());
                 if let Some(call) = self.calls.get_mut(&key) {
-                    at.out.extend(call.print(output));
+                    at.out.extend(call.add_output(output));
                 }
             }
             AgentEvent::CallEnd { call_id, tool, result, denial, .. } => {
@@ -243,12 +243,12 @@ impl SessionView {
             }
             AgentEvent::PermissionRequest { call_id, tool, title, .. } => {
                 self.on_question(at, call_id, (tool, title));
-                self.child_asks(at);
+                self.set_child_asking(at);
             }
-            AgentEvent::PermissionWithdrawn { .. } => self.child_works(at),
+            AgentEvent::PermissionWithdrawn { .. } => self.set_child_running(at),
             AgentEvent::PermissionDecision { call_id, .. } => {
                 self.calls.ask_about((at.who.session.clone(), call_id.clone()));
-                self.child_works(at);
+                self.set_child_running(at);
             }
             // `FilesChanged`: the end of the call shows its files.
             _ => {}
@@ -257,9 +257,9 @@ impl SessionView {
 
     fn on_pending(
         &mut self,
-        at: &mut EventPosition<'_>,
+        at: &mut EventContext<'_>,
         call_id: &CallId,
-        facts: Facts<'_>,
+        facts: CallInput<'_>,
         preview: Option<&Patch>,
     ) {
         let key = (at.who.session.clone(), call_id.clone());
@@ -269,7 +269,7 @@ impl SessionView {
         self.open_call(at, key, facts, (ToolCallStatus::Pending, preview));
     }
 
-    fn on_start(&mut self, at: &mut EventPosition<'_>, call_id: &CallId, facts: Facts<'_>) {
+    fn on_start(&mut self, at: &mut EventContext<'_>, call_id: &CallId, facts: CallInput<'_>) {
         let key = (at.who.session.clone(), call_id.clone());
         self.note_step(at, facts.title);
         if !self.is_to_show(at, &key, facts.tool) {
@@ -284,7 +284,7 @@ impl SessionView {
     /// Shows the call that a question is about, whichever tool it uses.
     fn on_question(
         &mut self,
-        at: &mut EventPosition<'_>,
+        at: &mut EventContext<'_>,
         call_id: &CallId,
         (tool, title): (&str, &str),
     ) {
@@ -292,7 +292,7 @@ impl SessionView {
         self.calls.ask_about(key.clone());
         if self.is_to_show(at, &key, tool) && !self.calls.is_open(&key) {
             let arguments = self.arguments(&key);
-            let facts = Facts { tool, title, arguments: &arguments };
+            let facts = CallInput { tool, title, arguments: &arguments };
             self.open_call(at, key, facts, (ToolCallStatus::Pending, None));
         }
     }
@@ -304,7 +304,7 @@ impl SessionView {
     /// Returns true if a call is shown by itself, and was not settled.
     pub(super) fn is_to_show(
         &self,
-        at: &EventPosition<'_>,
+        at: &EventContext<'_>,
         key: &CallKeyInView,
         tool: &str,
     ) -> bool {
@@ -314,8 +314,8 @@ impl SessionView {
         if self.calls.is_asked_about(key) {
             return true;
         }
-        match (showing(tool).rank, at.stage) {
-            (Rank::Hidden, _) | (Rank::Minor, ChildDisplay::Below(_)) => false,
+        match (display_of(tool).rank, at.display) {
+            (Rank::Hidden, _) | (Rank::Minor, ChildDisplay::InCall(_)) => false,
             (Rank::Minor, ChildDisplay::Session(_)) | (Rank::Major, _) => true,
         }
     }
@@ -323,20 +323,20 @@ impl SessionView {
     /// Shows a call for the first time.
     pub(super) fn open_call(
         &mut self,
-        at: &mut EventPosition<'_>,
+        at: &mut EventContext<'_>,
         key: CallKeyInView,
-        facts: Facts<'_>,
+        facts: CallInput<'_>,
         (status, preview): (ToolCallStatus, Option<&Patch>),
     ) {
         // 1) Title: a command is its own title, and its content if the title cannot show all of it.
-        let showing = showing(facts.tool);
+        let showing = display_of(facts.tool);
         let command = facts.arguments.get("command").and_then(Value::as_str);
         let command = command.filter(|_| showing.body == ResultDisplay::Command);
         let label = title(command.unwrap_or(facts.title));
         let head = command.filter(|command| label != command.trim());
-        let prefix = match at.stage {
+        let prefix = match at.display {
             ChildDisplay::Session(_) => String::new(),
-            ChildDisplay::Below(_) => at.who.prefix(),
+            ChildDisplay::InCall(_) => at.who.prefix(),
         };
         let mut call = self.new_call(at, key, (format!("{prefix}{label}"), showing));
         call.status = status;
@@ -347,7 +347,7 @@ impl SessionView {
         if let Some(patch) = preview {
             let shown = {
                 let call = (facts.tool, facts.arguments);
-                of_preview(self.contents.as_ref(), &self.cwd, patch, call)
+                display_of_preview(self.contents.as_ref(), &self.cwd, patch, call)
             };
             call.content.extend(shown.content);
             if !shown.locations.is_empty() {
@@ -367,7 +367,7 @@ impl SessionView {
             .status(status)
             .content(call.content.clone())
             .locations(locations)
-            .raw_input((!facts.arguments.is_null()).then(|| raw(facts.arguments)))
+            .raw_input((!facts.arguments.is_null()).then(|| bounded_arguments(facts.arguments)))
             .meta(meta);
         at.send(call.session.clone(), SessionUpdate::ToolCall(shown));
         self.calls.push(call);
@@ -376,12 +376,12 @@ impl SessionView {
     /// Creates the view of a call with a new id.
     pub(super) fn new_call(
         &mut self,
-        at: &EventPosition<'_>,
+        at: &EventContext<'_>,
         key: CallKeyInView,
         (title, showing): (String, ToolDisplay),
     ) -> OpenCallView {
-        let id = self.calls.new_id(&key, at.stage);
-        OpenCallView::new(key, id, self.session_of(at.stage), at.who.clone(), (title, showing))
+        let id = self.calls.new_id(&key, at.display);
+        OpenCallView::new(key, id, self.session_of(at.display), at.who.clone(), (title, showing))
     }
 
     /// Returns true if a command is shown in a terminal. A background command prints nothing into its call.
@@ -394,15 +394,15 @@ impl SessionView {
     /// Shows a call that has already ended.
     pub(super) fn done_call(
         &mut self,
-        at: &mut EventPosition<'_>,
+        at: &mut EventContext<'_>,
         id: &str,
         (title, name): (String, &str),
         (showing, status): (ToolDisplay, ToolCallStatus),
         content: Vec<ToolCallContent>,
     ) {
-        let session = match at.stage {
+        let session = match at.display {
             ChildDisplay::Session(session) => session.clone(),
-            ChildDisplay::Below(_) => acp_id(&self.root),
+            ChildDisplay::InCall(_) => acp_id(&self.root),
         };
         let call = ToolCall::new(ToolCallId::new(id), title)
             .name(name)

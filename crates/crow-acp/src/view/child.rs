@@ -12,10 +12,10 @@ use crow_core::{
 };
 
 use super::{
-    event::{EventPosition, SessionView},
+    attribution::Attribution,
+    event::{EventContext, SessionView},
     outgoing::SessionUpdateOut,
     text::title,
-    who::Who,
 };
 
 /// Place where the text of an agent is shown.
@@ -24,7 +24,7 @@ pub(super) enum ChildDisplay {
     /// In a session that the client knows.
     Session(AcpSessionId),
     /// In this call of the parent; `None` if it is not open.
-    Below(Option<ToolCallId>),
+    InCall(Option<ToolCallId>),
 }
 
 /// A coagent or a subagent.
@@ -60,7 +60,7 @@ pub(super) fn acp_id(session: &SessionId) -> AcpSessionId {
 
 impl SessionView {
     /// Returns where an event is shown. The first event of an agent announces the agent to the client.
-    pub(super) fn stage(
+    pub(super) fn display_of_event(
         &mut self,
         envelope: &Envelope,
         out: &mut Vec<SessionUpdateOut>,
@@ -71,19 +71,19 @@ impl SessionView {
         if !self.children.contains_key(&envelope.session_id) {
             self.announce(envelope, out);
         }
-        self.stage_at(&envelope.session_id, &envelope.agent, envelope.role)
+        self.display_at(&envelope.session_id, &envelope.agent, envelope.role)
     }
 
-    pub(super) fn stage_of(&self, who: &Who) -> ChildDisplay {
-        self.stage_at(&who.session, &who.agent, who.role)
+    pub(super) fn display_of_agent(&self, who: &Attribution) -> ChildDisplay {
+        self.display_at(&who.session, &who.agent, who.role)
     }
 
-    fn stage_at(&self, session: &SessionId, agent: &str, role: AgentRole) -> ChildDisplay {
+    fn display_at(&self, session: &SessionId, agent: &str, role: AgentRole) -> ChildDisplay {
         if *session == self.root || self.abilities.subagents.is_yes() {
             return ChildDisplay::Session(acp_id(session));
         }
-        let Some(child) = self.children.get(session) else { return ChildDisplay::Below(None) };
-        ChildDisplay::Below(match role {
+        let Some(child) = self.children.get(session) else { return ChildDisplay::InCall(None) };
+        ChildDisplay::InCall(match role {
             AgentRole::Coagent => self.calls.open_review(&child.parent, agent),
             AgentRole::Primary | AgentRole::Subagent => {
                 child.call.as_ref().and_then(|call| self.calls.open_id(&child.parent, call))
@@ -97,7 +97,7 @@ impl SessionView {
         envelope: &Envelope,
         stage: &ChildDisplay,
     ) -> Option<ToolCallId> {
-        if let ChildDisplay::Below(Some(anchor)) = stage {
+        if let ChildDisplay::InCall(Some(anchor)) = stage {
             return Some(anchor.clone());
         }
         let child = self.children.get(&envelope.session_id)?;
@@ -111,7 +111,7 @@ impl SessionView {
     pub(super) fn session_of(&self, stage: &ChildDisplay) -> AcpSessionId {
         match stage {
             ChildDisplay::Session(session) => session.clone(),
-            ChildDisplay::Below(_) => acp_id(&self.root),
+            ChildDisplay::InCall(_) => acp_id(&self.root),
         }
     }
 
@@ -129,7 +129,7 @@ impl SessionView {
             let task = child.call.as_ref().and_then(|call| self.calls.title(&child.parent, call));
             let mut update = SubagentUpdate::new(acp_id(&envelope.session_id))
                 .title(envelope.agent.as_str())
-                .meta(Who::new(envelope, None).meta());
+                .meta(Attribution::new(envelope, None).meta());
             if let Some(task) = task {
                 update = update.description(task);
             }
@@ -142,7 +142,7 @@ impl SessionView {
 
     /// Shows events of an agent that are about other agents: reviews, and the end of subagents.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names every event")]
-    pub(super) fn show_others(&mut self, at: &mut EventPosition<'_>, event: &AgentEvent) {
+    pub(super) fn show_others(&mut self, at: &mut EventContext<'_>, event: &AgentEvent) {
         match event {
             AgentEvent::Handoff { to, prompt, .. } => self.begin_review(at, to, Some(prompt)),
             AgentEvent::CoagentStart { coagent, .. } => self.begin_review(at, coagent, None),
@@ -159,21 +159,21 @@ impl SessionView {
         }
     }
 
-    pub(super) fn child_works(&mut self, at: &mut EventPosition<'_>) {
+    pub(super) fn set_child_running(&mut self, at: &mut EventContext<'_>) {
         self.set_child_state(at, &at.who.session.clone(), ChildState::Running, None);
     }
 
-    pub(super) fn child_asks(&mut self, at: &mut EventPosition<'_>) {
+    pub(super) fn set_child_asking(&mut self, at: &mut EventContext<'_>) {
         self.set_child_state(at, &at.who.session.clone(), ChildState::Asking, None);
     }
 
-    pub(super) fn child_rests(&mut self, at: &mut EventPosition<'_>, end: Option<&TurnEnd>) {
+    pub(super) fn set_child_idle(&mut self, at: &mut EventContext<'_>, end: Option<&TurnEnd>) {
         self.set_child_state(at, &at.who.session.clone(), ChildState::Idle, end);
     }
 
     fn set_child_state(
         &mut self,
-        at: &mut EventPosition<'_>,
+        at: &mut EventContext<'_>,
         session: &SessionId,
         state: ChildState,
         end: Option<&TurnEnd>,
@@ -201,7 +201,7 @@ impl SessionView {
     /// Shows a message between a child and its parent in the transcripts of both.
     pub(super) fn message(
         &mut self,
-        at: &mut EventPosition<'_>,
+        at: &mut EventContext<'_>,
         session: &SessionId,
         direction: Direction,
         content: &[ContentBlock],
@@ -248,9 +248,9 @@ impl SessionView {
     }
 
     /// Adds a step to the progress of the call in which an agent works.
-    pub(super) fn note_step(&mut self, at: &EventPosition<'_>, step: &str) {
-        if let ChildDisplay::Below(Some(anchor)) = at.stage {
-            self.calls.step(anchor, title(step));
+    pub(super) fn note_step(&mut self, at: &EventContext<'_>, step: &str) {
+        if let ChildDisplay::InCall(Some(anchor)) = at.display {
+            self.calls.add_step(anchor, title(step));
         }
     }
 }

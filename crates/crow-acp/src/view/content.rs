@@ -2,10 +2,10 @@
 
 use agent_client_protocol::v1::schema::{ContentBlock, ImageContent, ToolCallContent};
 use crow_core::message::Image;
-use crow_text::exact;
+use crow_text::approval_text;
 use serde_json::{Map, Value};
 
-use super::text::{bounded, plain};
+use super::text::{bounded, sanitise};
 
 /// Limit of the shown output, in bytes.
 pub(super) const MOST_OUTPUT: usize = 64 * 1024;
@@ -16,18 +16,18 @@ const MOST_RAW_DEPTH: usize = 32;
 
 /// Returns text that clients render as Markdown.
 pub(super) fn prose(text: &str) -> ToolCallContent {
-    ToolCallContent::from(bounded(&plain(text), MOST_OUTPUT))
+    ToolCallContent::from(bounded(&sanitise(text), MOST_OUTPUT))
 }
 
 /// Returns output in a code fence that nothing in it can close.
 pub(super) fn fenced(output: &str, language: &str) -> ToolCallContent {
-    ToolCallContent::from(fenced_text(&bounded(&plain(output), MOST_OUTPUT), language))
+    ToolCallContent::from(fenced_text(&bounded(&sanitise(output), MOST_OUTPUT), language))
 }
 
 /// Returns a command in such a fence. Invisible characters become visible signs: nothing that the user decides on is
 /// hidden.
 pub(super) fn fenced_command(command: &str) -> ToolCallContent {
-    ToolCallContent::from(fenced_text(&bounded(&exact(command), MOST_OUTPUT), "sh"))
+    ToolCallContent::from(fenced_text(&bounded(&approval_text(command), MOST_OUTPUT), "sh"))
 }
 
 /// Puts text into a fence that is longer than any run of backticks in it.
@@ -47,7 +47,7 @@ pub(super) fn image(image: &Image) -> ContentBlock {
 }
 
 /// Returns the arguments of a call with long strings cut. The content shows them in full.
-pub(super) fn raw(value: &Value) -> Value {
+pub(super) fn bounded_arguments(value: &Value) -> Value {
     raw_at(value, MOST_RAW_DEPTH)
 }
 

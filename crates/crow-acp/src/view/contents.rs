@@ -99,7 +99,7 @@ impl FileReader for StoredContents {
         match &entry {
             SnapshotEntry::Absent => DiffContent::Absent,
             SnapshotEntry::Folder { .. } | SnapshotEntry::Link { .. } => DiffContent::Binary,
-            SnapshotEntry::LeftOut { .. }
+            SnapshotEntry::Unscanned { .. }
             | SnapshotEntry::File { content: ContentRef::NotStored { .. }, .. } => {
                 DiffContent::Unknown
             }

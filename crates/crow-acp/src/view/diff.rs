@@ -14,11 +14,11 @@ use crow_core::{
 use serde_json::Value;
 
 use super::{
+    attribution::single_key,
     contents::{DiffContent, FileReader, LARGEST},
     location::at_line,
     proposal::proposed,
     text::title,
-    who::only,
 };
 
 /// Limit of shown files per change.
@@ -49,7 +49,7 @@ pub(super) struct DiffDisplay {
 }
 
 /// Shows a change with the texts of its snapshots or, where these are not available, with its hunks.
-pub(super) fn of_change(
+pub(super) fn display_of_change(
     contents: &dyn FileReader,
     cwd: &Path,
     known: KnownChange<'_>,
@@ -71,7 +71,7 @@ pub(super) fn of_change(
 
 /// Shows the change that a call would make: its hunks, applied to the text on the disk. Where hunks are cut, the new
 /// text is computed from the arguments of the call.
-pub(super) fn of_preview(
+pub(super) fn display_of_preview(
     contents: &dyn FileReader,
     cwd: &Path,
     patch: &Patch,
@@ -100,11 +100,11 @@ pub(super) fn of_preview(
     shown
 }
 
-type Of<'a> = (PathBuf, Option<&'a FileDiff>);
+type ChangedFile<'a> = (PathBuf, Option<&'a FileDiff>);
 
-fn files<'a>(patch: Option<&'a Patch>, files: &'a [PathBuf], cwd: &Path) -> Vec<Of<'a>> {
+fn files<'a>(patch: Option<&'a Patch>, files: &'a [PathBuf], cwd: &Path) -> Vec<ChangedFile<'a>> {
     let in_patch = patch.map(|patch| patch.files.as_slice()).unwrap_or_default();
-    let mut all: Vec<Of<'a>> =
+    let mut all: Vec<ChangedFile<'a>> =
         in_patch.iter().map(|diff| (cwd.join(&diff.path), Some(diff))).collect();
     for file in files {
         let file = cwd.join(file);
@@ -154,7 +154,7 @@ fn compare(path: &Path, texts: &(DiffContent, DiffContent)) -> WholeFileChange {
             WholeFileChange::Differs(Diff::new(path, new.clone()))
         }
         (DiffContent::Known(old), DiffContent::Absent) => {
-            let meta = only("crow", only("deleted", true));
+            let meta = single_key("crow", single_key("deleted", true));
             WholeFileChange::Differs(Diff::new(path, "").old_text(old.clone()).meta(meta))
         }
         (DiffContent::Known(old), DiffContent::Known(new)) if old == new => WholeFileChange::Same,
@@ -277,7 +277,7 @@ fn of_hunks(path: &Path, diff: &FileDiff) -> Option<Diff> {
         }
     }
     let is_whole = !diff.truncated && (is_new || diff.change == FileChange::Deleted);
-    let meta = (!is_whole).then(|| only("crow", only("partial", true)));
+    let meta = (!is_whole).then(|| single_key("crow", single_key("partial", true)));
     Some(Diff::new(path, new).old_text((!is_new).then_some(old)).meta(meta))
 }
 

@@ -9,7 +9,7 @@ use crow_core::{
 use crow_runtime::{HandleError, HostError, SessionError};
 use serde_json::json;
 
-use super::text::{bounded, plain};
+use super::text::{bounded, sanitise};
 
 /// Largest message, in bytes.
 const MOST_MESSAGE: usize = 4096;
@@ -109,7 +109,7 @@ fn models_error(error: &ModelsError) -> Error {
 }
 
 fn unknown_session(text: &str, id: &str) -> Error {
-    with_text(&Error::resource_not_found(None), text).data(json!({ "sessionId": plain(id) }))
+    with_text(&Error::resource_not_found(None), text).data(json!({ "sessionId": sanitise(id) }))
 }
 
 fn hinted(error: &Error, text: &str, hint: &str) -> Error {
@@ -117,10 +117,10 @@ fn hinted(error: &Error, text: &str, hint: &str) -> Error {
     if hint.is_empty() {
         error
     } else {
-        error.data(json!({ "hint": bounded(&plain(hint), MOST_MESSAGE) }))
+        error.data(json!({ "hint": bounded(&sanitise(hint), MOST_MESSAGE) }))
     }
 }
 
 fn with_text(error: &Error, text: &str) -> Error {
-    Error::new(error.code.into(), bounded(&plain(text), MOST_MESSAGE))
+    Error::new(error.code.into(), bounded(&sanitise(text), MOST_MESSAGE))
 }

@@ -12,12 +12,12 @@ use serde_json::Value;
 
 use super::{
     abilities::ClientAbilities,
+    attribution::Attribution,
     call::CallViews,
     child::{ChildDisplay, ChildView},
     contents::FileReader,
     outgoing::SessionUpdateOut,
     reply::{ReplyPart, ShownReply},
-    who::Who,
 };
 
 /// Source of an event.
@@ -39,7 +39,7 @@ pub(crate) struct SessionView {
     pub(super) cwd: PathBuf,
     pub(super) contents: Arc<dyn FileReader>,
     /// Agent of the last event of each session.
-    pub(super) known: HashMap<SessionId, Who>,
+    pub(super) known: HashMap<SessionId, Attribution>,
     pub(super) replies: HashMap<SessionId, ShownReply>,
     pub(super) calls: CallViews,
     /// Tool and arguments of the calls that models asked for and that have no result yet.
@@ -53,15 +53,15 @@ pub(crate) struct SessionView {
 }
 
 /// Context of one event: its agent, and where it is shown.
-pub(super) struct EventPosition<'a> {
-    pub(super) who: &'a Who,
-    pub(super) stage: &'a ChildDisplay,
+pub(super) struct EventContext<'a> {
+    pub(super) who: &'a Attribution,
+    pub(super) display: &'a ChildDisplay,
     pub(super) source: EventSource,
     pub(super) seq: Option<u64>,
     pub(super) out: &'a mut Vec<SessionUpdateOut>,
 }
 
-impl EventPosition<'_> {
+impl EventContext<'_> {
     /// Adds an update of a session.
     pub(super) fn send(&mut self, session_id: acp::SessionId, update: acp::SessionUpdate) {
         self.out.push(SessionUpdateOut { session_id, update });
@@ -93,29 +93,33 @@ impl SessionView {
     }
 
     /// Shows an item of an observer. [`ObserverItem::Lagged`] shows nothing: the items after it complete open replies.
-    pub(crate) fn observed(&mut self, observed: &ObserverItem, out: &mut Vec<SessionUpdateOut>) {
+    pub(crate) fn on_observer_item(
+        &mut self,
+        observed: &ObserverItem,
+        out: &mut Vec<SessionUpdateOut>,
+    ) {
         match observed {
-            ObserverItem::Event(envelope) => self.event(envelope, EventSource::Live, out),
+            ObserverItem::Event(envelope) => self.on_event(envelope, EventSource::Live, out),
             ObserverItem::Lagged { .. } => {}
             ObserverItem::OpenReply(reply) => self.open_reply(reply, out),
             ObserverItem::Lost(error) => {
                 let text = format!("some of what happened cannot be shown: {error}");
-                self.warn(&text, out);
+                self.report_warning(&text, out);
             }
         }
     }
 
     /// Shows an event. May read files, for up to some milliseconds.
-    pub(crate) fn event(
+    pub(crate) fn on_event(
         &mut self,
         envelope: &Envelope,
         source: EventSource,
         out: &mut Vec<SessionUpdateOut>,
     ) {
-        let stage = self.stage(envelope, out);
-        let who = Who::new(envelope, self.parent_call(envelope, &stage));
+        let stage = self.display_of_event(envelope, out);
+        let who = Attribution::new(envelope, self.parent_call(envelope, &stage));
         self.known.insert(envelope.session_id.clone(), who.clone());
-        let at = EventPosition { who: &who, stage: &stage, source, seq: envelope.seq, out };
+        let at = EventContext { who: &who, display: &stage, source, seq: envelope.seq, out };
         self.show(at, &envelope.event);
     }
 
@@ -123,18 +127,18 @@ impl SessionView {
     pub(crate) fn open_reply(&mut self, reply: &OpenReply, out: &mut Vec<SessionUpdateOut>) {
         let OpenReply { session_id, reply_id, text, thinking } = reply;
         let who = self.who(session_id);
-        let stage = self.stage_of(&who);
+        let stage = self.display_of_agent(&who);
         let mut at =
-            EventPosition { who: &who, stage: &stage, source: EventSource::Live, seq: None, out };
-        self.on_whole(&mut at, ReplyPart::Thought, reply_id, thinking);
-        self.on_whole(&mut at, ReplyPart::Text, reply_id, text);
+            EventContext { who: &who, display: &stage, source: EventSource::Live, seq: None, out };
+        self.on_text_so_far(&mut at, ReplyPart::Thought, reply_id, thinking);
+        self.on_text_so_far(&mut at, ReplyPart::Text, reply_id, text);
     }
 
-    pub(super) fn who(&self, session: &SessionId) -> Who {
-        self.known.get(session).cloned().unwrap_or_else(|| Who::unseen(session))
+    pub(super) fn who(&self, session: &SessionId) -> Attribution {
+        self.known.get(session).cloned().unwrap_or_else(|| Attribution::unseen(session))
     }
 
-    fn show(&mut self, mut at: EventPosition<'_>, event: &AgentEvent) {
+    fn show(&mut self, mut at: EventContext<'_>, event: &AgentEvent) {
         let at = &mut at;
         match event {
             AgentEvent::TextDelta { reply_id, offset, delta } => {
@@ -160,9 +164,9 @@ impl SessionView {
             | AgentEvent::PermissionWithdrawn { .. }
             | AgentEvent::PermissionDecision { .. } => self.show_call(at, event),
             // The call that asks is shown, and its result has the answer.
-            AgentEvent::QuestionAsked { .. } => self.child_asks(at),
+            AgentEvent::QuestionAsked { .. } => self.set_child_asking(at),
             AgentEvent::QuestionAnswered { .. } | AgentEvent::QuestionWithdrawn { .. } => {
-                self.child_works(at);
+                self.set_child_running(at);
             }
             AgentEvent::Plan { items } => self.on_plan(at, items),
             AgentEvent::UserInput { message_id, source, content, .. } => {

@@ -35,7 +35,7 @@ pub(super) enum Rank {
 }
 
 /// Returns the display of the calls of a tool.
-pub(super) fn showing(tool: &str) -> ToolDisplay {
+pub(super) fn display_of(tool: &str) -> ToolDisplay {
     let of = |kind, body, rank| ToolDisplay { kind, body, rank };
     match tool {
         "read_file" | "list_directory" => of(ToolKind::Read, ResultDisplay::Output, Rank::Minor),

@@ -4,6 +4,7 @@
 //! from a [`FileReader`](contents::FileReader), which alone may read the disk.
 
 mod abilities;
+mod attribution;
 mod call;
 mod child;
 mod commands;
@@ -30,7 +31,6 @@ mod terminal;
 mod text;
 mod uri;
 mod usage;
-mod who;
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +40,7 @@ pub(crate) use commands::{as_command, commands};
 pub(crate) use contents::StoredContents;
 pub(crate) use errors::{handle_error, host_error, run_end};
 pub(crate) use event::{EventSource, SessionView};
-pub(crate) use options::{config_options, modes, switched};
+pub(crate) use options::{config_options, modes, switch_value};
 pub(crate) use outgoing::SessionUpdateOut;
 pub(crate) use permission::{PermissionReply, answer};
 pub(crate) use prompt::{PromptFault, prompt_blocks, prompt_error};

@@ -17,11 +17,11 @@ use crow_core::{
 use super::{
     child::{ChildDisplay, Direction, acp_id},
     content::{fenced, fenced_text, image},
-    diff::{KnownChange, of_change},
-    event::{EventPosition, EventSource, SessionView},
+    diff::{KnownChange, display_of_change},
+    event::{EventContext, EventSource, SessionView},
     kind::{Rank, ResultDisplay, ToolDisplay},
     outgoing::SessionUpdateOut,
-    text::{plain, title},
+    text::{sanitise, title},
 };
 
 /// Text about a completed task that the checks confirm.
@@ -42,35 +42,35 @@ enum Weight {
 
 impl SessionView {
     /// Reports a transient condition, as a thought to clients that take no notices.
-    pub(super) fn remark(&mut self, at: &mut EventPosition<'_>, text: &str) {
+    pub(super) fn report_condition(&mut self, at: &mut EventContext<'_>, text: &str) {
         self.report(at, Weight::Info, text);
     }
 
     /// Shows the output of a command as a message of the agent. Several lines go into a code fence, to keep their
     /// layout.
-    pub(crate) fn say_aside(&mut self, text: &str, out: &mut Vec<SessionUpdateOut>) {
+    pub(crate) fn show_command_output(&mut self, text: &str, out: &mut Vec<SessionUpdateOut>) {
         let who = self.who(&self.root.clone());
         let stage = ChildDisplay::Session(acp_id(&self.root));
         let session = self.session_of(&stage);
-        let at = &mut EventPosition {
+        let at = &mut EventContext {
             who: &who,
-            stage: &stage,
+            display: &stage,
             source: EventSource::Live,
             seq: None,
             out,
         };
-        let text = plain(text);
+        let text = sanitise(text);
         let text = if text.contains('\n') { fenced_text(&text, "text") } else { text };
         self.chunk(at, session, SessionUpdate::AgentMessageChunk, &text);
     }
 
     /// Shows a warning that comes from no event.
-    pub(super) fn warn(&mut self, text: &str, out: &mut Vec<SessionUpdateOut>) {
+    pub(super) fn report_warning(&mut self, text: &str, out: &mut Vec<SessionUpdateOut>) {
         let who = self.who(&self.root.clone());
         let stage = ChildDisplay::Session(acp_id(&self.root));
-        let at = &mut EventPosition {
+        let at = &mut EventContext {
             who: &who,
-            stage: &stage,
+            display: &stage,
             source: EventSource::Live,
             seq: None,
             out,
@@ -78,15 +78,15 @@ impl SessionView {
         self.report(at, Weight::Warning, text);
     }
 
-    fn report(&mut self, at: &mut EventPosition<'_>, weight: Weight, text: &str) {
-        let text = plain(text.trim());
+    fn report(&mut self, at: &mut EventContext<'_>, weight: Weight, text: &str) {
+        let text = sanitise(text.trim());
         if text.is_empty() {
             return;
         }
-        let session = self.session_of(at.stage);
-        let text = match at.stage {
+        let session = self.session_of(at.display);
+        let text = match at.display {
             ChildDisplay::Session(_) => text,
-            ChildDisplay::Below(_) => format!("{}{text}", at.who.prefix()),
+            ChildDisplay::InCall(_) => format!("{}{text}", at.who.prefix()),
         };
         if self.abilities.notices.is_yes() {
             let severity = match weight {
@@ -112,7 +112,7 @@ impl SessionView {
     /// Sends a text as a message of its own.
     fn chunk(
         &mut self,
-        at: &mut EventPosition<'_>,
+        at: &mut EventContext<'_>,
         session: AcpSessionId,
         form: fn(ContentChunk) -> SessionUpdate,
         text: &str,
@@ -123,7 +123,7 @@ impl SessionView {
     }
 
     /// Returns an id for a message that is not a reply: derived from its event, so that a replay gives the same one.
-    fn message_id(&mut self, at: &EventPosition<'_>) -> MessageId {
+    fn message_id(&mut self, at: &EventContext<'_>) -> MessageId {
         self.messages += 1;
         match at.seq {
             Some(seq) => MessageId::new(format!("event-{seq}")),
@@ -132,7 +132,7 @@ impl SessionView {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names every event")]
-    pub(super) fn show_notice(&mut self, at: &mut EventPosition<'_>, event: &AgentEvent) {
+    pub(super) fn show_notice(&mut self, at: &mut EventContext<'_>, event: &AgentEvent) {
         match event {
             AgentEvent::Checks { checks, passed, unverified } => {
                 self.on_checks(at, checks, *passed, unverified.as_deref());
@@ -167,7 +167,7 @@ impl SessionView {
     /// input from the control flow or a reviewer is never shown as the user's.
     pub(super) fn on_input(
         &mut self,
-        at: &mut EventPosition<'_>,
+        at: &mut EventContext<'_>,
         id: &InputId,
         source: InputSource,
         content: &[Block],
@@ -204,38 +204,38 @@ impl SessionView {
     }
 
     /// Shows the summary of a completed task. The summary of a reviewer of the root is shown in the root session.
-    fn on_complete(&mut self, at: &mut EventPosition<'_>, summary: &str, verified: bool) {
-        let (session, prefix) = match at.stage {
+    fn on_complete(&mut self, at: &mut EventContext<'_>, summary: &str, verified: bool) {
+        let (session, prefix) = match at.display {
             _ if self.is_coagent_of_root(&at.who.session) => (acp_id(&self.root), at.who.prefix()),
             ChildDisplay::Session(session) => (session.clone(), String::new()),
-            ChildDisplay::Below(_) => return,
+            ChildDisplay::InCall(_) => return,
         };
         let summary = summary.trim();
         let is_repeated = prefix.is_empty() && self.last_words.trim() == summary;
         let text = match (is_repeated || summary.is_empty(), verified) {
             (true, false) => return,
             (true, true) => BORNE_OUT.to_owned(),
-            (false, true) => format!("{prefix}{}\n\n{BORNE_OUT}", plain(summary)),
-            (false, false) => format!("{prefix}{}", plain(summary)),
+            (false, true) => format!("{prefix}{}\n\n{BORNE_OUT}", sanitise(summary)),
+            (false, false) => format!("{prefix}{}", sanitise(summary)),
         };
         self.chunk(at, session, SessionUpdate::AgentMessageChunk, &text);
     }
 
-    fn on_compaction(&mut self, at: &mut EventPosition<'_>, summary: &str) {
-        let ChildDisplay::Session(session) = at.stage else { return };
+    fn on_compaction(&mut self, at: &mut EventContext<'_>, summary: &str) {
+        let ChildDisplay::Session(session) = at.display else { return };
         if !self.abilities.compaction.is_yes() {
             return self.report(at, Weight::Aside, "The history was made shorter.");
         }
         let id = self.message_id(at);
         let update = CompactionUpdate::new(id.0, CompactionStatus::Completed)
-            .summary(vec![ContentBlock::from(plain(summary))])
+            .summary(vec![ContentBlock::from(sanitise(summary))])
             .meta(at.who.meta());
         at.send(session.clone(), SessionUpdate::CompactionUpdate(update));
     }
 
     fn on_checks(
         &mut self,
-        at: &mut EventPosition<'_>,
+        at: &mut EventContext<'_>,
         checks: &[CheckRun],
         passed: bool,
         unverified: Option<&str>,
@@ -263,7 +263,7 @@ impl SessionView {
         self.done_call(at, &id, (title, "checks"), (showing, status), vec![fenced(&text, "")]);
     }
 
-    fn on_job_changes(&mut self, at: &mut EventPosition<'_>, event: &AgentEvent) {
+    fn on_job_changes(&mut self, at: &mut EventContext<'_>, event: &AgentEvent) {
         let AgentEvent::JobChanges { files, before, after, changes, .. } = event else { return };
         let known = KnownChange {
             patch: None,
@@ -272,7 +272,7 @@ impl SessionView {
             before: Some(before),
             after: Some(after),
         };
-        let shown = of_change(self.contents.as_ref(), &self.cwd, known);
+        let shown = display_of_change(self.contents.as_ref(), &self.cwd, known);
         let showing =
             ToolDisplay { kind: ToolKind::Edit, body: ResultDisplay::Change, rank: Rank::Major };
         let title = match changes.paths() {
@@ -286,12 +286,12 @@ impl SessionView {
 
     /// Shows the course of runs, rounds and turns.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names every event")]
-    pub(super) fn show_course(&mut self, at: &mut EventPosition<'_>, event: &AgentEvent) {
+    pub(super) fn show_course(&mut self, at: &mut EventContext<'_>, event: &AgentEvent) {
         match event {
-            AgentEvent::TurnStart { .. } => self.child_works(at),
+            AgentEvent::TurnStart { .. } => self.set_child_running(at),
             AgentEvent::TurnComplete { end, .. } => {
                 self.forget_reply(at);
-                self.child_rests(at, Some(end));
+                self.set_child_idle(at, Some(end));
             }
             AgentEvent::RoundEnd => self.end_reviews(at),
             AgentEvent::RunEnd { result, .. } => self.on_run_end(at, result),
@@ -302,7 +302,7 @@ impl SessionView {
 
     /// Ends the calls of a run that are open at its end. Those of background agents stay open: they belong to other
     /// runs.
-    fn on_run_end(&mut self, at: &mut EventPosition<'_>, result: &RunOutcome) {
+    fn on_run_end(&mut self, at: &mut EventContext<'_>, result: &RunOutcome) {
         self.forget_reply(at);
         self.settle_session(at, "This ended with the run.");
         let end = match result {
@@ -311,7 +311,7 @@ impl SessionView {
             RunOutcome::Failed { error, .. } => Some(TurnEnd::Error { error: error.clone() }),
             RunOutcome::Completed { .. } | RunOutcome::NeedsInput => None,
         };
-        self.child_rests(at, end.as_ref());
+        self.set_child_idle(at, end.as_ref());
         if let RunOutcome::Stopped { reason } = result
             && at.who.role == AgentRole::Primary
         {

@@ -8,12 +8,12 @@ use crow_core::ids::{CallId, SessionId};
 use serde_json::{Map, Value};
 
 use super::{
+    attribution::Attribution,
     content::{fenced, prose},
     kind::{ResultDisplay, ToolDisplay},
     outgoing::SessionUpdateOut,
     terminal,
-    text::{Harmless, keep_tail, tail},
-    who::Who,
+    text::{EscapeFilter, keep_tail, tail},
 };
 
 /// Limit of the output that is shown while a command runs, in bytes.
@@ -34,7 +34,7 @@ pub(super) struct OpenCallView {
     pub(super) key: CallKeyInView,
     pub(super) id: ToolCallId,
     pub(super) session: AcpSessionId,
-    pub(super) who: Who,
+    pub(super) who: Attribution,
     pub(super) title: String,
     pub(super) showing: ToolDisplay,
     pub(super) status: ToolCallStatus,
@@ -48,11 +48,11 @@ pub(super) struct OpenCallView {
     without_wait: Option<Vec<ToolCallContent>>,
     /// End of its output so far.
     pub(super) output: String,
-    harmless: Harmless,
+    harmless: EscapeFilter,
     /// End of the text of the agent that works in it.
-    says: String,
+    text: String,
     /// Message to which the end of that text belongs.
-    said_in: Option<MessageId>,
+    text_message: Option<MessageId>,
     steps: Vec<String>,
     /// True if its progress was not sent yet.
     is_behind: bool,
@@ -63,7 +63,7 @@ impl OpenCallView {
         key: CallKeyInView,
         id: ToolCallId,
         session: AcpSessionId,
-        who: Who,
+        who: Attribution,
         (title, showing): (String, ToolDisplay),
     ) -> Self {
         Self {
@@ -79,9 +79,9 @@ impl OpenCallView {
             content: Vec::new(),
             without_wait: None,
             output: String::new(),
-            harmless: Harmless::default(),
-            says: String::new(),
-            said_in: None,
+            harmless: EscapeFilter::default(),
+            text: String::new(),
+            text_message: None,
             steps: Vec::new(),
             is_behind: false,
         }
@@ -110,7 +110,7 @@ impl OpenCallView {
 
     /// Replaces the content while it waits by what `shown` makes of the content without waiting items. Returns the
     /// content.
-    pub(super) fn wait(
+    pub(super) fn set_waiting_content(
         &mut self,
         shown: impl FnOnce(Vec<ToolCallContent>) -> Vec<ToolCallContent>,
     ) -> Vec<ToolCallContent> {
@@ -134,7 +134,7 @@ impl OpenCallView {
     }
 
     /// Adds output. Returns the update for a terminal; without one, the output waits for [`catch_up`](Self::catch_up).
-    pub(super) fn print(&mut self, output: &str) -> Option<SessionUpdateOut> {
+    pub(super) fn add_output(&mut self, output: &str) -> Option<SessionUpdateOut> {
         let output = self.harmless.push(output);
         if output.is_empty() {
             return None;
@@ -150,20 +150,20 @@ impl OpenCallView {
     }
 
     /// Adds text of the agent that works in it.
-    pub(super) fn hear(&mut self, message: &MessageId, text: &str) {
-        if self.said_in.as_ref() != Some(message) {
-            if !self.says.is_empty() {
-                self.says.push_str("\n\n");
+    pub(super) fn add_text(&mut self, message: &MessageId, text: &str) {
+        if self.text_message.as_ref() != Some(message) {
+            if !self.text.is_empty() {
+                self.text.push_str("\n\n");
             }
-            self.said_in = Some(message.clone());
+            self.text_message = Some(message.clone());
         }
-        self.says.push_str(text);
-        keep_tail(&mut self.says, 2 * LIVE_PROSE);
+        self.text.push_str(text);
+        keep_tail(&mut self.text, 2 * LIVE_PROSE);
         self.is_behind = true;
     }
 
     /// Adds a step of the agent that works in it.
-    pub(super) fn step(&mut self, step: String) {
+    pub(super) fn add_step(&mut self, step: String) {
         if self.steps.len() == LIVE_STEPS {
             self.steps.remove(0);
         }
@@ -172,8 +172,8 @@ impl OpenCallView {
     }
 
     /// Returns the text of the agent that works in it.
-    pub(super) fn said(&self) -> &str {
-        &self.says
+    pub(super) fn text(&self) -> &str {
+        &self.text
     }
 
     /// Returns true if an update is due.
@@ -193,8 +193,8 @@ impl OpenCallView {
                     let steps: Vec<_> = self.steps.iter().map(|step| format!("- {step}")).collect();
                     content.push(prose(&steps.join("\n")));
                 }
-                if !self.says.is_empty() {
-                    content.push(prose(tail(&self.says, LIVE_PROSE)));
+                if !self.text.is_empty() {
+                    content.push(prose(tail(&self.text, LIVE_PROSE)));
                 }
             }
             ResultDisplay::Command | ResultDisplay::Change | ResultDisplay::Output => {

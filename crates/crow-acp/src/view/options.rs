@@ -33,7 +33,7 @@ pub(crate) fn modes(options: &[SessionOption]) -> Option<SessionModeState> {
 }
 
 fn config_option(option: &SessionOption, abilities: &ClientAbilities) -> SessionConfigOption {
-    let kind = match switch(option) {
+    let kind = match switch_state(option) {
         Some(is_on) if abilities.booleans.is_yes() => {
             SessionConfigKind::Boolean(SessionConfigBoolean::new(is_on))
         }
@@ -73,7 +73,7 @@ fn description(choice: &OptionChoice) -> Option<String> {
 }
 
 /// Returns true if an option is on; `None` if it is not a switch.
-fn switch(option: &SessionOption) -> Option<bool> {
+fn switch_state(option: &SessionOption) -> Option<bool> {
     let mut values: Vec<&str> = option.choices.iter().map(|choice| choice.value.as_str()).collect();
     values.sort_unstable();
     match (values.as_slice(), option.value.as_str()) {
@@ -84,8 +84,8 @@ fn switch(option: &SessionOption) -> Option<bool> {
 }
 
 /// Returns the value that switches an option on or off; `None` if it is not a switch.
-pub(crate) fn switched(option: &SessionOption, is_on: bool) -> Option<&'static str> {
-    switch(option)?;
+pub(crate) fn switch_value(option: &SessionOption, is_on: bool) -> Option<&'static str> {
+    switch_state(option)?;
     let says_on = option.choices.iter().any(|choice| choice.value == "on");
     Some(match (says_on, is_on) {
         (true, true) => "on",

@@ -10,18 +10,18 @@ use crow_core::{
     permission::{Grant, GrantOffer},
     tool::{Access, Subject},
 };
-use crow_text::exact;
+use crow_text::approval_text;
 use serde_json::{Map, Value};
 
 use super::{
-    call::Facts,
+    attribution::single_key,
+    call::CallInput,
     content::{fenced_command, prose},
-    diff::of_preview,
-    event::{EventPosition, EventSource, SessionView},
-    kind::showing,
+    diff::display_of_preview,
+    event::{EventContext, EventSource, SessionView},
+    kind::display_of,
     outgoing::SessionUpdateOut,
     text::title,
-    who::only,
 };
 
 const ALLOW_ONCE: &str = "allow_once";
@@ -52,17 +52,17 @@ impl SessionView {
         if who.agent.is_empty() {
             who.agent.clone_from(&request.agent);
         }
-        let stage = self.stage_of(&who);
+        let stage = self.display_of_agent(&who);
         let arguments = self.arguments(&key);
         let (tool, label) = (request.tool.as_str(), request.title.as_str());
         let patch = request.preview.as_ref().map(|preview| &preview.patch);
         // 1) Show the call if it is not open.
         self.calls.ask_about(key.clone());
         if !self.calls.is_open(&key) {
-            let facts = Facts { tool, title: label, arguments: &arguments };
-            let at = &mut EventPosition {
+            let facts = CallInput { tool, title: label, arguments: &arguments };
+            let at = &mut EventContext {
                 who: &who,
-                stage: &stage,
+                display: &stage,
                 source: EventSource::Live,
                 seq: None,
                 out,
@@ -71,13 +71,15 @@ impl SessionView {
         }
         // 2) Content: what the client has of the call, the change and the reason.
         let diffs = match patch {
-            Some(patch) => of_preview(self.contents.as_ref(), &self.cwd, patch, (tool, &arguments)),
+            Some(patch) => {
+                display_of_preview(self.contents.as_ref(), &self.cwd, patch, (tool, &arguments))
+            }
             None => super::diff::DiffDisplay::default(),
         };
         let session = self.session_of(&stage);
         let name = format!("{}{}", who.prefix(), title(label));
         let (id, shown, content) = if let Some(call) = self.calls.get_mut(&key) {
-            let content = call.wait(|shown| question(shown, diffs.content, request));
+            let content = call.set_waiting_content(|shown| question(shown, diffs.content, request));
             (call.id.clone(), call.title.clone(), content)
         } else {
             let id = request.call_id.as_str().to_owned().into();
@@ -87,17 +89,17 @@ impl SessionView {
         let mut fields = ToolCallUpdateFields::new()
             .title(if shown.starts_with(&who.prefix()) { shown } else { who.prefix() + &shown })
             .name(tool)
-            .kind(showing(tool).kind)
+            .kind(display_of(tool).kind)
             .status(ToolCallStatus::Pending)
             .content(content);
         if !diffs.locations.is_empty() {
             fields = fields.locations(diffs.locations);
         }
         if !arguments.is_null() {
-            fields = fields.raw_input(super::content::raw(&arguments));
+            fields = fields.raw_input(super::content::bounded_arguments(&arguments));
         }
-        let reason = exact(&request.reason);
-        let meta = who.meta_with(only("reason", reason.as_str()));
+        let reason = approval_text(&request.reason);
+        let meta = who.meta_with(single_key("reason", reason.as_str()));
         let call = ToolCallUpdate::new(id, fields).meta(meta.clone());
         RequestPermissionRequest::new(session, call, options(request)).meta(meta)
     }
@@ -121,7 +123,7 @@ fn question(
         }
     }
     if !request.reason.trim().is_empty() {
-        content.push(prose(&exact(&request.reason)));
+        content.push(prose(&approval_text(&request.reason)));
     }
     content
 }
@@ -133,7 +135,8 @@ fn options(request: &PermissionRequest) -> Vec<PermissionOption> {
     let always = request.offers.iter().map(|offer| {
         let name = format!("Allow in this session: {}", title(&offer.label));
         let grants = serde_json::to_value(&offer.grants).unwrap_or_default();
-        let meta = Map::from_iter([("crow".to_owned(), Value::Object(only("grants", grants)))]);
+        let meta =
+            Map::from_iter([("crow".to_owned(), Value::Object(single_key("grants", grants)))]);
         PermissionOption::new(offer_id(offer), name, PermissionOptionKind::AllowAlways).meta(meta)
     });
     let no = PermissionOption::new(REJECT_ONCE, "Reject", PermissionOptionKind::RejectOnce);

@@ -7,15 +7,15 @@ use crow_core::todo::{TodoItem, TodoStatus};
 
 use super::{
     child::ChildDisplay,
-    event::{EventPosition, SessionView},
-    text::plain,
+    event::{EventContext, SessionView},
+    text::sanitise,
 };
 
 impl SessionView {
     /// Shows the todo list if it changed. Lists of agents that the client does not know as sessions are not shown: they
     /// would replace the primary's.
-    pub(super) fn on_plan(&mut self, at: &mut EventPosition<'_>, items: &[TodoItem]) {
-        let ChildDisplay::Session(session) = at.stage else { return };
+    pub(super) fn on_plan(&mut self, at: &mut EventContext<'_>, items: &[TodoItem]) {
+        let ChildDisplay::Session(session) = at.display else { return };
         let plan = Plan::new(items.iter().map(entry).collect());
         let shown = self.plans.get(&at.who.session);
         let is_known = shown.map_or(items.is_empty(), |shown| *shown == plan);
@@ -33,5 +33,5 @@ fn entry(item: &TodoItem) -> PlanEntry {
         TodoStatus::InProgress => (PlanEntryPriority::High, PlanEntryStatus::InProgress),
         TodoStatus::Completed => (PlanEntryPriority::Medium, PlanEntryStatus::Completed),
     };
-    PlanEntry::new(plain(&item.content), priority, status)
+    PlanEntry::new(sanitise(&item.content), priority, status)
 }

@@ -10,7 +10,7 @@ use crow_core::message::{Block, Image};
 
 use super::{
     content::fenced_text,
-    text::{bounded, plain, title},
+    text::{bounded, sanitise, title},
     uri::{file_path, lines},
 };
 
@@ -239,7 +239,7 @@ fn embedded_text(uri: &str, text: &str, cwd: &Path) -> String {
 /// Names a file by its path and its lines, or another resource by its URI.
 fn reference(uri: &str, cwd: &Path) -> String {
     let Some(path) = file_path(uri) else {
-        return format!("`{}`", plain(uri).replace('\n', " "));
+        return format!("`{}`", sanitise(uri).replace('\n', " "));
     };
     let shown = path.strip_prefix(cwd).unwrap_or(&path);
     let shown = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };

@@ -14,7 +14,7 @@ use crow_core::{
 
 use super::{
     child::ChildDisplay,
-    event::{EventPosition, SessionView},
+    event::{EventContext, SessionView},
 };
 
 /// Kind of a text in a reply.
@@ -100,7 +100,7 @@ fn meaning<'a>(shown: &str, offset: u64, delta: &'a str) -> DeltaMeaning<'a> {
 impl SessionView {
     pub(super) fn on_delta(
         &mut self,
-        at: &mut EventPosition<'_>,
+        at: &mut EventContext<'_>,
         part: ReplyPart,
         reply: &ReplyId,
         (offset, delta): (u64, &str),
@@ -120,9 +120,9 @@ impl SessionView {
     }
 
     /// Shows the part that was not shown yet of a text; `whole` is all of it so far.
-    pub(super) fn on_whole(
+    pub(super) fn on_text_so_far(
         &mut self,
-        at: &mut EventPosition<'_>,
+        at: &mut EventContext<'_>,
         part: ReplyPart,
         reply: &ReplyId,
         whole: &str,
@@ -139,7 +139,7 @@ impl SessionView {
 
     pub(super) fn on_reply(
         &mut self,
-        at: &mut EventPosition<'_>,
+        at: &mut EventContext<'_>,
         reply: &ReplyId,
         blocks: &[ReplyBlock],
     ) {
@@ -196,7 +196,7 @@ impl SessionView {
 
     pub(super) fn on_reset(
         &mut self,
-        at: &mut EventPosition<'_>,
+        at: &mut EventContext<'_>,
         reply: &ReplyId,
         error: &str,
         (attempt, wait_ms): (u32, u64),
@@ -206,29 +206,32 @@ impl SessionView {
         shown.reset();
         let wait = seconds(wait_ms);
         let text = format!("The model failed: {error}.{void} Retry {attempt} in {wait}.");
-        self.remark(at, &text);
+        self.report_condition(at, &text);
     }
 
     pub(super) fn on_wait(
         &mut self,
-        at: &mut EventPosition<'_>,
+        at: &mut EventContext<'_>,
         reason: &str,
         wait_ms: Option<u64>,
     ) {
         let wait = wait_ms.map(|wait| format!(" ({})", seconds(wait))).unwrap_or_default();
-        self.remark(at, &format!("Waiting for the model: {reason}{wait}"));
+        self.report_condition(at, &format!("Waiting for the model: {reason}{wait}"));
     }
 
-    pub(super) fn on_tools_wait(&mut self, at: &mut EventPosition<'_>, servers: &[String]) {
-        self.remark(at, &format!("Waiting for the tools of MCP servers: {}", servers.join(", ")));
+    pub(super) fn on_tools_wait(&mut self, at: &mut EventContext<'_>, servers: &[String]) {
+        self.report_condition(
+            at,
+            &format!("Waiting for the tools of MCP servers: {}", servers.join(", ")),
+        );
     }
 
     /// Forgets a reply that will not be completed.
-    pub(super) fn forget_reply(&mut self, at: &EventPosition<'_>) {
+    pub(super) fn forget_reply(&mut self, at: &EventContext<'_>) {
         self.replies.remove(&at.who.session);
     }
 
-    fn reply_of(&mut self, at: &EventPosition<'_>, reply: &ReplyId) -> &mut ShownReply {
+    fn reply_of(&mut self, at: &EventContext<'_>, reply: &ReplyId) -> &mut ShownReply {
         let shown =
             self.replies.entry(at.who.session.clone()).or_insert_with(|| ShownReply::new(reply));
         if shown.id != *reply {
@@ -237,11 +240,11 @@ impl SessionView {
         shown
     }
 
-    fn say(&mut self, at: &mut EventPosition<'_>, part: ReplyPart, id: MessageId, text: &str) {
+    fn say(&mut self, at: &mut EventContext<'_>, part: ReplyPart, id: MessageId, text: &str) {
         if text.is_empty() {
             return;
         }
-        match at.stage {
+        match at.display {
             ChildDisplay::Session(session) => {
                 let content = ContentBlock::Text(TextContent::new(text));
                 let chunk = ContentChunk::new(content).message_id(id).meta(at.who.meta());
@@ -251,10 +254,10 @@ impl SessionView {
                 };
                 at.send(session.clone(), update);
             }
-            ChildDisplay::Below(Some(anchor)) if part == ReplyPart::Text => {
-                self.calls.says(anchor, &id, text);
+            ChildDisplay::InCall(Some(anchor)) if part == ReplyPart::Text => {
+                self.calls.add_text(anchor, &id, text);
             }
-            ChildDisplay::Below(_) => {}
+            ChildDisplay::InCall(_) => {}
         }
     }
 }

@@ -11,14 +11,14 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use super::{
-    call::Facts,
+    call::CallInput,
     content::{fenced, image, prose},
-    diff::{DiffDisplay, KnownChange, of_change},
-    event::{EventPosition, SessionView},
+    diff::{DiffDisplay, KnownChange, display_of_change},
+    event::{EventContext, SessionView},
     kind::ResultDisplay,
     open_call::OpenCallView,
     terminal,
-    text::{bounded, plain},
+    text::{bounded, sanitise},
 };
 
 /// Limit of the output in the raw output, in bytes.
@@ -29,7 +29,7 @@ const MOST_LOCATIONS: usize = 8;
 impl SessionView {
     pub(super) fn on_end(
         &mut self,
-        at: &mut EventPosition<'_>,
+        at: &mut EventContext<'_>,
         (call_id, tool): (&CallId, &str),
         result: &ToolResult,
         denial: Option<&Denial>,
@@ -38,7 +38,7 @@ impl SessionView {
         self.plan_of_result(at, result);
         if self.is_to_show(at, &key, tool) && !self.calls.is_open(&key) {
             let arguments = self.arguments(&key);
-            let facts = Facts { tool, title: tool, arguments: &arguments };
+            let facts = CallInput { tool, title: tool, arguments: &arguments };
             self.open_call(at, key.clone(), facts, (ToolCallStatus::Pending, None));
         }
         self.asked.remove(&key);
@@ -50,7 +50,7 @@ impl SessionView {
 
     fn end_call(
         &mut self,
-        at: &mut EventPosition<'_>,
+        at: &mut EventContext<'_>,
         mut call: OpenCallView,
         result: &ToolResult,
         denial: Option<&Denial>,
@@ -112,11 +112,11 @@ impl SessionView {
             before: metadata.snapshot_before.as_ref(),
             after: metadata.snapshot_after.as_ref(),
         };
-        of_change(self.contents.as_ref(), &self.cwd, known)
+        display_of_change(self.contents.as_ref(), &self.cwd, known)
     }
 
     /// Shows the plan in the result of a call, because the plan's own event is not in the log.
-    fn plan_of_result(&mut self, at: &mut EventPosition<'_>, result: &ToolResult) {
+    fn plan_of_result(&mut self, at: &mut EventContext<'_>, result: &ToolResult) {
         let todos = result.metadata.extra.get("todos");
         if let Some(Ok(items)) = todos.map(Vec::<TodoItem>::deserialize) {
             self.on_plan(at, &items);
@@ -146,7 +146,7 @@ fn body(
 }
 
 fn refusal(denial: &Denial) -> String {
-    let reason = plain(&denial.reason);
+    let reason = sanitise(&denial.reason);
     match (denial.source, reason.is_empty()) {
         (DenialSource::User, true) => "Rejected.".to_owned(),
         (DenialSource::User, false) => format!("Rejected: {reason}"),
@@ -172,10 +172,10 @@ fn raw_output(result: &ToolResult) -> Value {
     let metadata = &result.metadata;
     let mut raw = Map::from_iter([
         ("status".to_owned(), json!(result.status)),
-        ("output".to_owned(), Value::from(bounded(&plain(&result.output), RAW_OUTPUT))),
+        ("output".to_owned(), Value::from(bounded(&sanitise(&result.output), RAW_OUTPUT))),
     ]);
     if let Some(error) = &result.error {
-        raw.insert("error".to_owned(), plain(error).into());
+        raw.insert("error".to_owned(), sanitise(error).into());
     }
     if metadata.duration_ms > 0 {
         raw.insert("durationMs".to_owned(), metadata.duration_ms.into());

@@ -10,12 +10,12 @@ use crow_core::{
 use serde_json::{Map, Value, json};
 
 use super::{
+    attribution::single_key,
     call::CallViews,
-    content::{prose, raw},
-    event::{EventPosition, SessionView},
+    content::{bounded_arguments, prose},
+    event::{EventContext, SessionView},
     kind::{Rank, ResultDisplay, ToolDisplay},
     open_call::{CallKeyInView, OpenCallView},
-    who::only,
 };
 
 const SHOWING: ToolDisplay =
@@ -46,7 +46,7 @@ impl SessionView {
     /// Begins a review: at the handoff, which is in the log, or at the coagent's start for a client that missed it.
     pub(super) fn begin_review(
         &mut self,
-        at: &mut EventPosition<'_>,
+        at: &mut EventContext<'_>,
         coagent: &str,
         handoff: Option<&str>,
     ) {
@@ -61,24 +61,25 @@ impl SessionView {
             self.messages += 1;
             format!("review-{}-{}", at.who.round, self.messages)
         };
-        let session = self.session_of(at.stage);
+        let session = self.session_of(at.display);
         let who = at.who.clone();
         let id = ToolCallId::new(id);
         let mut call = OpenCallView::new(key, id, session, who, (title, SHOWING));
         call.status = ToolCallStatus::InProgress;
-        let input = handoff.map(|handoff| raw(&json!({ "reviewer": coagent, "handoff": handoff })));
+        let input = handoff
+            .map(|handoff| bounded_arguments(&json!({ "reviewer": coagent, "handoff": handoff })));
         let shown = ToolCall::new(call.id.clone(), call.title.clone())
             .name("review")
             .kind(SHOWING.kind)
             .status(call.status)
             .raw_input(input)
-            .meta(call.who.meta_with(only("reviewer", coagent)));
+            .meta(call.who.meta_with(single_key("reviewer", coagent)));
         at.send(call.session.clone(), SessionUpdate::ToolCall(shown));
         self.calls.push(call);
     }
 
     /// Ends the reviews of a round. One without a verdict has no other end in the log.
-    pub(super) fn end_reviews(&mut self, at: &mut EventPosition<'_>) {
+    pub(super) fn end_reviews(&mut self, at: &mut EventContext<'_>) {
         for coagent in self.calls.open_reviewers(&at.who.session) {
             self.end_review(at, &coagent, None);
         }
@@ -86,7 +87,7 @@ impl SessionView {
 
     pub(super) fn end_review(
         &mut self,
-        at: &mut EventPosition<'_>,
+        at: &mut EventContext<'_>,
         coagent: &str,
         verdict: Option<Verdict>,
     ) {
@@ -112,12 +113,12 @@ impl SessionView {
             content.push(prose(text));
             fields = fields.content(content);
         }
-        let review_text = call.said();
+        let review_text = call.text();
         if !review_text.is_empty() {
             output.insert("text".to_owned(), review_text.into());
         }
         if !output.is_empty() {
-            fields = fields.raw_output(raw(&Value::Object(output)));
+            fields = fields.raw_output(bounded_arguments(&Value::Object(output)));
         }
         at.out.push(call.update(fields, Map::new()));
     }

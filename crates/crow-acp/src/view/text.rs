@@ -2,19 +2,19 @@
 //!
 //! Editors show text as it is. So invisible characters become visible signs, by the functions that the terminal uses.
 
-use crow_text::{exact, neutralise};
+use crow_text::{approval_text, neutralise};
 
 /// Largest title, in characters.
 const TITLE_CHARS: usize = 300;
 
 /// Removes control characters except line feeds and tabs, and whole escape sequences. Other invisible characters become
 /// visible signs.
-pub(super) fn plain(text: &str) -> String {
+pub(super) fn sanitise(text: &str) -> String {
     let is_control = |char: char| char.is_control() && !matches!(char, '\n' | '\t');
     if !text.contains(is_control) {
         return neutralise(text);
     }
-    let mut shown = Harmless::default().push(text);
+    let mut shown = EscapeFilter::default().push(text);
     shown.retain(|char| !is_control(char));
     neutralise(&shown)
 }
@@ -22,11 +22,11 @@ pub(super) fn plain(text: &str) -> String {
 /// Removes escape sequences and control characters from a text that arrives in pieces. Line feeds, tabs, carriage
 /// returns and backspaces stay.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Harmless(Within);
+pub(super) struct EscapeFilter(EscapeState);
 
 /// State of the parser: what the next character belongs to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Within {
+enum EscapeState {
     #[default]
     Text,
     /// After an escape character.
@@ -39,16 +39,16 @@ enum Within {
     StringEscape,
 }
 
-impl Harmless {
+impl EscapeFilter {
     pub(super) fn push(&mut self, text: &str) -> String {
         let mut shown = String::with_capacity(text.len());
         for char in text.chars() {
-            let is_shown = self.0 == Within::Text;
+            let is_shown = self.0 == EscapeState::Text;
             self.0 = self.next(char);
             let is_line = matches!(char, '\n' | '\t' | '\r' | '\u{8}');
             // A line feed ends an unfinished sequence, and is shown as well.
-            if (is_shown && self.0 == Within::Text && !char.is_control())
-                || (is_line && self.0 == Within::Text)
+            if (is_shown && self.0 == EscapeState::Text && !char.is_control())
+                || (is_line && self.0 == EscapeState::Text)
             {
                 shown.push(char);
             }
@@ -56,32 +56,32 @@ impl Harmless {
         shown
     }
 
-    fn next(self, char: char) -> Within {
+    fn next(self, char: char) -> EscapeState {
         match self.0 {
-            _ if char == '\n' => Within::Text,
-            Within::Text => match char {
-                '\u{1b}' => Within::Escape,
-                '\u{9b}' => Within::Control,
-                '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => Within::String,
-                _ => Within::Text,
+            _ if char == '\n' => EscapeState::Text,
+            EscapeState::Text => match char {
+                '\u{1b}' => EscapeState::Escape,
+                '\u{9b}' => EscapeState::Control,
+                '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => EscapeState::String,
+                _ => EscapeState::Text,
             },
-            Within::Escape => match char {
-                '[' => Within::Control,
-                ']' | 'P' | 'X' | '^' | '_' => Within::String,
-                ' '..='/' | '\u{1b}' => Within::Escape,
-                _ => Within::Text,
+            EscapeState::Escape => match char {
+                '[' => EscapeState::Control,
+                ']' | 'P' | 'X' | '^' | '_' => EscapeState::String,
+                ' '..='/' | '\u{1b}' => EscapeState::Escape,
+                _ => EscapeState::Text,
             },
-            Within::Control => match char {
-                '@'..='~' | '\r' | '\u{8}' => Within::Text,
-                '\u{1b}' => Within::Escape,
-                _ => Within::Control,
+            EscapeState::Control => match char {
+                '@'..='~' | '\r' | '\u{8}' => EscapeState::Text,
+                '\u{1b}' => EscapeState::Escape,
+                _ => EscapeState::Control,
             },
-            Within::String => match char {
-                '\u{7}' | '\u{9c}' => Within::Text,
-                '\u{1b}' => Within::StringEscape,
-                _ => Within::String,
+            EscapeState::String => match char {
+                '\u{7}' | '\u{9c}' => EscapeState::Text,
+                '\u{1b}' => EscapeState::StringEscape,
+                _ => EscapeState::String,
             },
-            Within::StringEscape => Within::Text,
+            EscapeState::StringEscape => EscapeState::Text,
         }
     }
 }
@@ -89,7 +89,7 @@ impl Harmless {
 /// Returns the first line that is not blank, with `…` if it was cut or more lines follow. Invisible characters become
 /// visible signs instead of being removed, because the line may be a command that the user is asked about.
 pub(super) fn title(text: &str) -> String {
-    let text = exact(text);
+    let text = approval_text(text);
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default().replace('\t', " ");
     let mut shown: String = first.chars().take(TITLE_CHARS).collect();
@@ -136,9 +136,9 @@ mod tests {
 
     #[test]
     fn escape_sequences_and_control_characters_are_removed() {
-        assert_eq!(plain(OUTPUT), "red éx\ty\nend!");
-        assert_eq!(Harmless::default().push(OUTPUT), "red é\rx\ty\nend!");
-        assert_eq!(plain("a\u{1b}[31"), "a");
+        assert_eq!(sanitise(OUTPUT), "red éx\ty\nend!");
+        assert_eq!(EscapeFilter::default().push(OUTPUT), "red é\rx\ty\nend!");
+        assert_eq!(sanitise("a\u{1b}[31"), "a");
     }
 
     #[test]
@@ -147,15 +147,15 @@ mod tests {
             title("rm\u{202e}x \u{2066}\u{200b}y\u{1b}[8m\u{7}"),
             "rm\\u{202e}x \\u{2066}\\u{200b}y␛[8m␇"
         );
-        assert_eq!(plain("\u{1b}[1ma\u{202e}b"), "a\\u{202e}b");
+        assert_eq!(sanitise("\u{1b}[1ma\u{202e}b"), "a\\u{202e}b");
     }
 
     #[test]
     fn the_result_does_not_depend_on_where_output_is_split() {
-        let whole = Harmless::default().push(OUTPUT);
+        let whole = EscapeFilter::default().push(OUTPUT);
         for (at, _) in OUTPUT.char_indices() {
             let (first, last) = OUTPUT.split_at(at);
-            let mut harmless = Harmless::default();
+            let mut harmless = EscapeFilter::default();
             assert_eq!(harmless.push(first) + &harmless.push(last), whole, "{at}");
         }
     }

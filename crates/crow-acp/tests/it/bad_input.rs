@@ -50,7 +50,7 @@ async fn requests_before_initialize_are_refused() {
     let params = json!({ "cwd": product.cwd(), "mcpServers": [] });
     let refused = client.request("session/new", params).await;
     assert!(refused["error"]["code"].is_i64(), "{refused}");
-    assert!(product.host.asked().is_empty());
+    assert!(product.host.requests().is_empty());
     client.initialize(json!({})).await;
     client.session().await;
 }
@@ -72,5 +72,5 @@ async fn a_disconnected_client_leaves_no_session_open() {
     let session = client.session().await;
     client.prompt(&session, "1").await;
     client.disconnect().await;
-    assert!(product.host.asked().contains(&format!("close {session}")));
+    assert!(product.host.requests().contains(&format!("close {session}")));
 }

@@ -6,13 +6,13 @@ use async_trait::async_trait;
 use crow_acp::{AcpIdentity, AcpServer};
 use crow_core::{
     capability::{
-        Http, HttpAnswer, HttpError, HttpRequest, PipedProcess, PipedProcesses, PipedSpec,
+        Http, HttpError, HttpRequest, HttpResponse, PipedProcess, PipedProcesses, PipedSpec,
         ProcessError,
     },
     mcp::McpServerConfig,
     tool::{ToolRegistry, ToolSource},
 };
-use crow_mcp::{McpSettings, McpTools, Outside};
+use crow_mcp::{ConnectionContext, McpSettings, McpTools};
 use crow_runtime::{FileStore, HandleAnswerer, RuntimeConfig, SandboxConfig};
 use crow_testkit::{
     host::ScriptedHost,
@@ -110,7 +110,7 @@ impl Product {
 /// Returns the tools of the MCP servers that the client of a session serves. Other servers cannot be reached.
 fn client_servers(servers: Vec<McpServerConfig>) -> Arc<dyn ToolSource> {
     let (processes, http) = (Arc::new(Unreachable), Arc::new(Unreachable));
-    let outside = Outside { processes, http, roots: vec!["/p".into()] };
+    let outside = ConnectionContext { processes, http, roots: vec!["/p".into()] };
     let settings = servers.into_iter().map(McpSettings::from).collect();
     Arc::new(McpTools::new(settings, None, outside))
 }
@@ -131,7 +131,7 @@ impl PipedProcesses for Unreachable {
 
 #[async_trait]
 impl Http for Unreachable {
-    async fn send(&self, _request: HttpRequest) -> Result<HttpAnswer, HttpError> {
+    async fn send(&self, _request: HttpRequest) -> Result<HttpResponse, HttpError> {
         Err(HttpError::Connect("nobody is there".to_owned()))
     }
 }

@@ -214,7 +214,10 @@ async fn a_turn_over_http_sends_its_events_in_a_stream() {
     let end = until(&mut events, |message| message["id"] == 3).await;
     assert_eq!(end["result"]["stopReason"], "end_turn");
     server.stop().await;
-    assert!(product.host.asked().contains(&format!("close {session}")), "its sessions are closed");
+    assert!(
+        product.host.requests().contains(&format!("close {session}")),
+        "its sessions are closed"
+    );
 }
 
 #[tokio::test]
@@ -225,7 +228,7 @@ async fn requests_without_the_token_are_refused_and_do_not_reach_the_host() {
     assert_eq!(server.post("Authorization: Bearer wrong\r\n", &initialize_request()).await.0, 401);
     let authorization = format!("Authorization: Bearer {TOKEN}\r\n");
     assert_eq!(server.post(&authorization, &initialize_request()).await.0, 200);
-    assert_eq!(product.host.asked(), [""; 0]);
+    assert_eq!(product.host.requests(), [""; 0]);
     server.stop().await;
 }
 

@@ -221,7 +221,7 @@ async fn two_servers_with_one_id_are_refused() {
     let refused = client.request("session/new", params).await;
     assert_eq!(refused["error"]["code"], -32602, "{refused}");
     assert_eq!(refused["error"]["message"], "mcpServers: two servers have the id id of one");
-    assert_eq!(product.host.asked(), [""; 0]);
+    assert_eq!(product.host.requests(), [""; 0]);
 }
 
 #[tokio::test]

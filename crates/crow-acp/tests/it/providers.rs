@@ -62,7 +62,7 @@ async fn a_provider_that_was_set_is_listed_with_its_new_address() {
     let mut client = product.connect().await;
     let answer = client.request("providers/set", gateway("main")).await;
     assert_eq!(answer["result"], json!({}), "{answer}");
-    let host_calls = product.host.asked();
+    let host_calls = product.host.requests();
     // The headers are sorted, whatever the order of the map.
     assert_eq!(host_calls, ["provider main openai https://gateway.test/v1 authorization,x-team"]);
     let current = json!({ "apiType": "openai", "baseUrl": "https://gateway.test/v1" });
@@ -131,7 +131,7 @@ async fn provider_requests_before_initialize_are_refused() {
         let answer = client.request(method, params).await;
         assert_eq!(answer["error"]["code"], -32600, "{method}: {answer}");
     }
-    assert!(product.host.asked().is_empty());
+    assert!(product.host.requests().is_empty());
 }
 
 #[tokio::test]

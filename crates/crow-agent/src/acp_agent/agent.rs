@@ -102,8 +102,10 @@ impl AcpAgent {
         let coagent_end = control_flow.end_tool_of_coagent().map(|end| end_tools.get(end));
         let rights =
             PermittedCoagentTools { tools, primary: primary.tools(), sourced: primary.sourced() };
-        let coagents =
-            coagents.into_iter().map(|coagent| coagent.confined(&rights, coagent_end)).collect();
+        let coagents = coagents
+            .into_iter()
+            .map(|coagent| coagent.restricted_to(&rights, coagent_end))
+            .collect();
         Ok(Self {
             name,
             description: parts.description,
@@ -175,7 +177,7 @@ impl AcpAgent {
     }
 
     /// Returns the access of the coagents: only a single coagent with full tools may write.
-    pub(super) fn reach_of_coagents(&self) -> AgentAccess {
+    pub(super) fn coagent_access(&self) -> AgentAccess {
         match self.control_flow.coagent_tools() {
             Some(CoagentTools::Full) if self.coagents.len() == 1 => AgentAccess::Policy,
             Some(CoagentTools::None | CoagentTools::ReadOnly | CoagentTools::Full) | None => {
@@ -185,14 +187,14 @@ impl AcpAgent {
     }
 
     /// Removes from all its agents the tools that `allowed` does not permit, except the tools that end a turn.
-    fn confined(mut self, allowed: &PermittedCoagentTools<'_>) -> Self {
+    fn restricted_to(mut self, allowed: &PermittedCoagentTools<'_>) -> Self {
         self.retain_tools(&|tool| is_end(tool) || allowed.permits(tool));
-        self.each_base(&mut |agent| agent.set_sourced(allowed.sourced(agent.sourced())));
+        self.for_each_base_agent(&mut |agent| agent.set_sourced(allowed.sourced(agent.sourced())));
         self
     }
 
     /// Removes the tools that change anything, except the tools that end a turn.
-    pub(crate) fn only_read(&mut self) {
+    pub(crate) fn restrict_to_reading(&mut self) {
         let rights = PermittedCoagentTools {
             tools: CoagentTools::ReadOnly,
             primary: &ToolRegistry::new(),
@@ -213,19 +215,19 @@ impl AcpAgent {
     }
 
     /// Calls `work` with each of its base agents, those of nested compositions included.
-    pub(crate) fn each_base(&mut self, work: &mut dyn FnMut(&mut BaseAgent)) {
+    pub(crate) fn for_each_base_agent(&mut self, work: &mut dyn FnMut(&mut BaseAgent)) {
         work(&mut self.primary);
         for coagent in &mut self.coagents {
             match coagent {
                 Coagent::Base(agent) => work(agent),
-                Coagent::Composition(inner) => inner.each_base(work),
+                Coagent::Composition(inner) => inner.for_each_base_agent(work),
             }
         }
     }
 
     /// Removes from all its agents the tools for which `keeps` returns false.
     pub(super) fn retain_tools(&mut self, keeps: &dyn Fn(&dyn Tool) -> bool) {
-        self.each_base(&mut |agent| agent.retain_tools(keeps));
+        self.for_each_base_agent(&mut |agent| agent.retain_tools(keeps));
     }
 }
 
@@ -246,7 +248,11 @@ impl Coagent {
         }
     }
 
-    fn confined(self, allowed: &PermittedCoagentTools<'_>, end: Option<&Arc<dyn Tool>>) -> Self {
+    fn restricted_to(
+        self,
+        allowed: &PermittedCoagentTools<'_>,
+        end: Option<&Arc<dyn Tool>>,
+    ) -> Self {
         match self {
             Self::Base(mut agent) => {
                 agent.retain_tools(|tool| allowed.permits(tool));
@@ -255,7 +261,7 @@ impl Coagent {
                 Self::Base(agent)
             }
             // A composition votes by completing its run, so its own control flow decides how that run ends.
-            Self::Composition(inner) => Self::Composition(Box::new(inner.confined(allowed))),
+            Self::Composition(inner) => Self::Composition(Box::new(inner.restricted_to(allowed))),
         }
     }
 }
@@ -265,7 +271,7 @@ impl PermittedCoagentTools<'_> {
     fn sourced(&self, own: &SourcedFilter) -> SourcedFilter {
         match self.tools {
             CoagentTools::None | CoagentTools::ReadOnly => SourcedFilter::default(),
-            CoagentTools::Full => own.within(self.sourced),
+            CoagentTools::Full => own.intersect(self.sourced),
         }
     }
 

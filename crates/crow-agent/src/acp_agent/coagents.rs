@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Coagent, RunInput, RunResult,
     failure::failure_of,
-    session::{CoagentSession, SeatSession, preface},
+    session::{CoagentSession, CoagentSessionKind, preface},
 };
 use crate::handoff::TurnResult;
 
@@ -98,7 +98,7 @@ impl CoagentOutcome {
 
     /// Returns a note for the primary on the files that the coagent changed, if the text of the review does not reach
     /// the primary: only a rejection does.
-    pub(super) fn untold_changes(&self) -> Option<String> {
+    pub(super) fn changes_note(&self) -> Option<String> {
         let is_told = self.review.verdict == Verdict::Rejected;
         if is_told || self.files_changed.is_empty() {
             return None;
@@ -129,7 +129,7 @@ impl CoagentOutcome {
 }
 
 /// Runs a coagent on its handoff. Fails only if its session cannot continue; other errors are part of the outcome.
-pub(super) async fn look(
+pub(super) async fn run_review(
     coagent: &Coagent,
     seat: &mut CoagentSession,
     surroundings: &str,
@@ -138,7 +138,7 @@ pub(super) async fn look(
 ) -> Result<CoagentOutcome, AgentError> {
     let may_run = seat.may_run_commands;
     let outcome = match (coagent, &mut seat.session) {
-        (Coagent::Base(agent), SeatSession::Base(internals)) => {
+        (Coagent::Base(agent), CoagentSessionKind::Base(internals)) => {
             let mut agent = agent.as_ref().clone();
             if !may_run {
                 agent.retain_tools(|tool| tool.category() != ToolCategory::Execute);
@@ -147,12 +147,12 @@ pub(super) async fn look(
                 internals.switch_model(&agent.model().info).await?;
                 let preface = preface(surroundings, internals);
                 let content = vec![Block::text(handoff)];
-                internals.say(InputSource::ControlFlow, preface, content).await?;
+                internals.add_input(InputSource::ControlFlow, preface, content).await?;
                 agent.execute_turn(internals, cancel).await
             };
             turn.await.map(|turn| CoagentOutcome::after_turn(agent.name(), turn))
         }
-        (Coagent::Composition(agent), SeatSession::Composition(session)) => {
+        (Coagent::Composition(agent), CoagentSessionKind::Composition(session)) => {
             session.internals.switch_model(&agent.model().info).await?;
             let mut agent = agent.as_ref().clone();
             if !may_run {
@@ -163,8 +163,8 @@ pub(super) async fn look(
             let result = Box::pin(agent.run(session, input, cancel)).await;
             result.map(|result| CoagentOutcome::after_run(agent.name(), result))
         }
-        (Coagent::Base(_), SeatSession::Composition(_))
-        | (Coagent::Composition(_), SeatSession::Base(_)) => {
+        (Coagent::Base(_), CoagentSessionKind::Composition(_))
+        | (Coagent::Composition(_), CoagentSessionKind::Base(_)) => {
             let mut outcome = CoagentOutcome::new(coagent.name());
             outcome.failure = Some(Failure::other("its session is that of another kind of agent"));
             Ok(outcome)

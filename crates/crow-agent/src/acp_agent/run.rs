@@ -8,7 +8,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use crow_core::{
-    control::{ControlMachine, NextAction, OwnerOfTheEnd, RunFinish, TurnFacts},
+    control::{CompletionOwner, ControlMachine, NextAction, RunFinish, TurnFacts},
     event::{AgentEvent, AgentRole, Failure, FailureKind, InputSource, Verdict},
     ids::SnapshotId,
     message::Block,
@@ -22,8 +22,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     AcpAgent, AcpSession, RunResult,
-    coagents::{CoagentOutcome, look},
-    deadline::{DeadlineOutcome, enforce},
+    coagents::{CoagentOutcome, run_review},
+    deadline::{DeadlineOutcome, run_with_deadline},
     failure::failure_of,
 };
 use crate::{
@@ -71,7 +71,7 @@ impl AcpAgent {
             !self.coagents.is_empty(),
             self.consensus,
         );
-        session.written = None;
+        session.generated_handoff = None;
         session.generator = None;
         session.internals.context().description.set(self.description());
         session.internals.set_budget(self.limits.into());
@@ -95,8 +95,8 @@ impl AcpAgent {
             run.before = run.track().await?;
             run.drive(input).await
         });
-        let (outcome, timing) = enforce(left, &token, work).await;
-        if timing == DeadlineOutcome::InTime || cancel.is_cancelled() {
+        let (outcome, timing) = run_with_deadline(left, &token, work).await;
+        if timing == DeadlineOutcome::Finished || cancel.is_cancelled() {
             return outcome;
         }
         overdue(outcome)
@@ -203,12 +203,12 @@ impl Run<'_> {
     async fn say(&mut self, input: RunInput) -> Result<(), AgentError> {
         let internals = &mut self.session.internals;
         let preface = super::session::preface(&self.session.surroundings, internals);
-        internals.say(input.source, preface, input.content).await
+        internals.add_input(input.source, preface, input.content).await
     }
 
     /// Runs all coagents at the same time.
     async fn review(&mut self) -> Result<(), AgentError> {
-        self.session.seat(self.agent).await?;
+        self.session.open_coagent_sessions(self.agent).await?;
         // 1) Write the handoffs; a failure ends the run.
         let handoffs = match self.handoffs().await? {
             Ok(handoffs) => handoffs,
@@ -230,10 +230,10 @@ impl Run<'_> {
         }
         // 3) Run the reviews concurrently, each in its own session.
         let surroundings = Arc::clone(&self.session.surroundings);
-        let seats = self.session.seats.iter_mut().zip(&self.agent.coagents).zip(handoffs);
+        let seats = self.session.coagents.iter_mut().zip(&self.agent.coagents).zip(handoffs);
         let reviews = seats.map(|((seat, coagent), handoff)| {
             seat.internals_mut().set_round(round);
-            look(coagent, seat, &surroundings, handoff, self.cancel)
+            run_review(coagent, seat, &surroundings, handoff, self.cancel)
         });
         let outcomes = join_all(reviews).await;
         let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -253,8 +253,8 @@ impl Run<'_> {
             if outcome.failure.is_some() || outcome.finish.is_some() {
                 outcome.review.verdict = Verdict::Unfinished;
             }
-            if let Some(text) = outcome.untold_changes() {
-                self.session.internals.remind(text).await?;
+            if let Some(text) = outcome.changes_note() {
+                self.session.internals.add_notice(text).await?;
             }
             finish = finish.or(outcome.finish);
             if let Some(failure) = outcome.failure {
@@ -262,7 +262,7 @@ impl Run<'_> {
                 // The run fails only if no coagent could review.
                 if all_failed {
                     let context = format!("{} could not look at the work", outcome.review.reviewer);
-                    finish = finish.or(Some(RunFinish::Failed(failure.after(&context))));
+                    finish = finish.or(Some(RunFinish::Failed(failure.with_context(&context))));
                 }
             }
             if outcome.review.verdict == Verdict::Approved {
@@ -289,7 +289,7 @@ impl Run<'_> {
         // With a verbatim handoff a coagent's turn is part of a conversation; only an approval is a verdict.
         let is_talk = matches!(self.agent.handoff, Handoff::Verbatim);
         let is_verdict = !is_talk || verdict == Verdict::Approved;
-        if is_verdict && self.agent.control_flow.owner_of_the_end() == OwnerOfTheEnd::Coagent {
+        if is_verdict && self.agent.control_flow.completion_owner() == CompletionOwner::Coagent {
             let reviewer = coagent.clone();
             internals.emit(AgentEvent::ReviewVerdict { reviewer, verdict }).await?;
         }
@@ -299,15 +299,15 @@ impl Run<'_> {
     /// Writes the handoff text of each coagent. The inner error ends the run.
     async fn handoffs(&mut self) -> Result<Result<Vec<String>, RunFinish>, AgentError> {
         if let (Handoff::Generated { generator_prompt }, None) =
-            (&self.agent.handoff, &self.session.written)
+            (&self.agent.handoff, &self.session.generated_handoff)
         {
-            let task = crow_core::message::marked("task", "the user", &self.task);
+            let task = crow_core::message::wrap_in_tag("task", "the user", &self.task);
             match self.generate(format!("{generator_prompt}\n\n{task}")).await? {
                 Ok(text) if text.trim().is_empty() => {
                     let failure = Failure::other("the generator wrote nothing");
                     return Ok(Err(RunFinish::Failed(failure)));
                 }
-                Ok(text) => self.session.written = Some(text),
+                Ok(text) => self.session.generated_handoff = Some(text),
                 Err(finish) => return Ok(Err(finish)),
             }
         }
@@ -324,7 +324,7 @@ impl Run<'_> {
                 reviewer: coagent.name(),
             };
             let bundle = Bundle::new(scene, &self.turn, changes.as_ref());
-            match self.agent.handoff.write(bundle, self.session.written.as_deref()) {
+            match self.agent.handoff.write(bundle, self.session.generated_handoff.as_deref()) {
                 Ok(text) => texts.push(text),
                 Err(error) => return Ok(Err(RunFinish::Failed(Failure::other(error.to_string())))),
             }
@@ -358,14 +358,14 @@ impl Run<'_> {
         let config =
             AgentConfig { system_prompt: GENERATOR_PROMPT.to_owned(), ..AgentConfig::default() };
         let agent = BaseAgent::new(GENERATOR, config, model, ToolRegistry::new());
-        child.say(InputSource::ControlFlow, None, vec![Block::text(request)]).await?;
+        child.add_input(InputSource::ControlFlow, None, vec![Block::text(request)]).await?;
         let outcome = agent.execute_turn(&mut child, self.cancel).await;
         child.save_metadata()?;
         self.session.generator = Some(child);
         let turn = match outcome {
             Ok(turn) => turn,
             Err(error @ AgentError::Provider(_)) => {
-                let failure = failure_of(&error).after("the generator failed");
+                let failure = failure_of(&error).with_context("the generator failed");
                 return Ok(Err(RunFinish::Failed(failure)));
             }
             Err(error) => return Err(error),
@@ -380,7 +380,7 @@ impl Run<'_> {
         let Some(snapshots) = snapshots.filter(|_| !self.agent.coagents.is_empty()) else {
             return Ok(None);
         };
-        let tracked = internals.look_at_files(snapshots.track()).await?;
+        let tracked = internals.wait_for_scan(snapshots.track()).await?;
         Ok(tracked.ok())
     }
 
@@ -423,7 +423,7 @@ impl Run<'_> {
         };
         RunResult {
             verified: self.verified && by.is_some(),
-            completed_by: self.completed_by.filter(|_| by == Some(OwnerOfTheEnd::Coagent)),
+            completed_by: self.completed_by.filter(|_| by == Some(CompletionOwner::Coagent)),
             finish,
             text: self.turn.text,
             files_changed: self.files_changed,
@@ -441,7 +441,7 @@ fn generator(model: &ResolvedModel) -> ChildSpec {
         model: model.clone(),
         task: "write a message".to_owned(),
         call_id: None,
-        reach: AgentAccess::ReadOnly,
+        access: AgentAccess::ReadOnly,
     }
 }
 
@@ -462,7 +462,7 @@ fn generated_text(turn: TurnResult) -> Result<String, RunFinish> {
             let is_refused = end == TurnEnd::Refusal;
             let kind = if is_refused { FailureKind::Refusal } else { FailureKind::Other };
             let failure = Failure { error: end.to_string(), kind };
-            Err(RunFinish::Failed(failure.after("the generator came to nothing")))
+            Err(RunFinish::Failed(failure.with_context("the generator came to nothing")))
         }
     }
 }

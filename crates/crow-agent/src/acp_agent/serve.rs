@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crow_core::{
-    control::{OwnerOfTheEnd, RunFinish},
+    control::{CompletionOwner, RunFinish},
     event::{AgentEvent, AgentState, NoticeAudience, NoticeLevel, RunOutcome},
     message::Block,
 };
@@ -61,12 +61,13 @@ pub async fn serve_latest(
         let agent = agents.borrow_and_update().clone();
         let latest = internals.metadata().crow().opened_with;
         let switches = opened_with.as_ref().zip(latest.as_ref());
-        let switches = switches.map(|(before, after)| before.switches(after)).unwrap_or_default();
+        let switches =
+            switches.map(|(before, after)| before.describe_changes(after)).unwrap_or_default();
         internals.switch_agent(agent.primary().name(), switches).await?;
         opened_with = latest;
         internals.switch_model(&agent.model().info).await?;
         if !agent.subagents().is_empty() {
-            let subagents = agent.subagents().clone().in_place(surroundings.as_str());
+            let subagents = agent.subagents().clone().with_surroundings(surroundings.as_str());
             internals.offer_children(Arc::new(subagents));
         }
         let run = internals.start_run(run_id).await?;
@@ -92,7 +93,7 @@ pub(crate) async fn serve_run(
     }
     let result = agent.run(session, RunInput::prompt(content), &run.cancel).await;
     let outcome = match result {
-        Ok(result) => conclude(session, result).await?,
+        Ok(result) => emit_end(session, result).await?,
         // A session cannot continue without its log; the runtime reports the error to the listeners.
         Err(error @ AgentError::Session(_)) => return Err(error),
         Err(error) => {
@@ -104,14 +105,14 @@ pub(crate) async fn serve_run(
 }
 
 /// Emits the events of the end of a run. The agent that completed the task emits `TaskComplete`.
-async fn conclude(session: &mut AcpSession, result: RunResult) -> Result<RunOutcome, AgentError> {
+async fn emit_end(session: &mut AcpSession, result: RunResult) -> Result<RunOutcome, AgentError> {
     let verified = result.verified;
     Ok(match result.finish {
         RunFinish::Completed { summary, by } => {
             let event = AgentEvent::TaskComplete { summary: summary.clone(), verified };
             let owner = match (by, result.completed_by) {
-                (OwnerOfTheEnd::Coagent, Some(index)) => session.coagent_mut(index),
-                (OwnerOfTheEnd::Coagent, None) | (OwnerOfTheEnd::Primary, _) => None,
+                (CompletionOwner::Coagent, Some(index)) => session.coagent_mut(index),
+                (CompletionOwner::Coagent, None) | (CompletionOwner::Primary, _) => None,
             };
             match owner {
                 Some(coagent) => coagent.emit(event).await?,

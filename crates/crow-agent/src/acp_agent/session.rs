@@ -15,11 +15,11 @@ pub struct AcpSession {
     /// Text with the facts about the environment that opens each session.
     pub(super) surroundings: Arc<str>,
     /// Sessions of the coagents, in the order of the coagents.
-    pub(super) seats: Vec<CoagentSession>,
+    pub(super) coagents: Vec<CoagentSession>,
     /// Sessions below the primary's that earlier processes created and that are not reopened yet.
-    earlier: Vec<SessionId>,
+    reopenable: Vec<SessionId>,
     /// Handoff text generated for the current run.
-    pub(super) written: Option<String>,
+    pub(super) generated_handoff: Option<String>,
     /// Session of the message generator for the current run.
     pub(super) generator: Option<Box<AgentInternals>>,
 }
@@ -29,14 +29,14 @@ pub struct AcpSession {
 pub(super) struct CoagentSession {
     pub(super) name: String,
     /// Access of the coagent. It never changes during a session.
-    reach: AgentAccess,
-    pub(super) session: SeatSession,
+    access: AgentAccess,
+    pub(super) session: CoagentSessionKind,
     /// True if commands may run: the coagent may write, or the kernel keeps commands read-only.
     pub(super) may_run_commands: bool,
 }
 
 #[derive(Debug)]
-pub(super) enum SeatSession {
+pub(super) enum CoagentSessionKind {
     Base(Box<AgentInternals>),
     Composition(Box<AcpSession>),
 }
@@ -47,7 +47,14 @@ impl AcpSession {
     pub fn new(internals: AgentInternals, surroundings: impl Into<Arc<str>>) -> Self {
         let surroundings = surroundings.into();
         let earlier = internals.metadata().child_session_ids;
-        Self { internals, surroundings, seats: Vec::new(), earlier, written: None, generator: None }
+        Self {
+            internals,
+            surroundings,
+            coagents: Vec::new(),
+            reopenable: earlier,
+            generated_handoff: None,
+            generator: None,
+        }
     }
 
     /// Returns the internals of the primary.
@@ -62,37 +69,40 @@ impl AcpSession {
 
     /// Returns the internals of the coagent at this index, once it has been asked.
     pub fn coagent(&self, index: usize) -> Option<&AgentInternals> {
-        self.seats.get(index).map(CoagentSession::internals)
+        self.coagents.get(index).map(CoagentSession::internals)
     }
 
     /// Returns the internals of the coagent at this index, mutably.
     pub fn coagent_mut(&mut self, index: usize) -> Option<&mut AgentInternals> {
-        self.seats.get_mut(index).map(CoagentSession::internals_mut)
+        self.coagents.get_mut(index).map(CoagentSession::internals_mut)
     }
 
     /// Opens the missing sessions of the coagents: those that an earlier process left are reopened, others are
     /// created. Another agent at an index, or one with another access, gets a new session.
-    pub(super) async fn seat(&mut self, agent: &AcpAgent) -> Result<(), AgentError> {
-        let reach = agent.reach_of_coagents();
+    pub(super) async fn open_coagent_sessions(
+        &mut self,
+        agent: &AcpAgent,
+    ) -> Result<(), AgentError> {
+        let reach = agent.coagent_access();
         for (index, coagent) in agent.coagents.iter().enumerate() {
-            if self.seats.get(index).is_some_and(|seat| seat.serves(coagent, reach)) {
+            if self.coagents.get(index).is_some_and(|seat| seat.serves(coagent, reach)) {
                 continue;
             }
-            self.seats.truncate(index);
+            self.coagents.truncate(index);
             let internals = self.child(coagent, reach).await?;
             let may_run_commands =
-                reach == AgentAccess::Policy || internals.holds_read_only_commands().await;
+                reach == AgentAccess::Policy || internals.can_enforce_read_only().await;
             let session = match coagent {
-                Coagent::Base(_) => SeatSession::Base(Box::new(internals)),
+                Coagent::Base(_) => CoagentSessionKind::Base(Box::new(internals)),
                 Coagent::Composition(_) => {
                     let session = Self::new(internals, Arc::clone(&self.surroundings));
-                    SeatSession::Composition(Box::new(session))
+                    CoagentSessionKind::Composition(Box::new(session))
                 }
             };
             let name = coagent.name().to_owned();
-            self.seats.push(CoagentSession { name, reach, session, may_run_commands });
+            self.coagents.push(CoagentSession { name, access: reach, session, may_run_commands });
         }
-        self.seats.truncate(agent.coagents.len());
+        self.coagents.truncate(agent.coagents.len());
         Ok(())
     }
 
@@ -107,10 +117,10 @@ impl AcpSession {
             model: coagent.model().clone(),
             task: "review".to_owned(),
             call_id: None,
-            reach,
+            access: reach,
         };
-        if let Some(child) = self.internals.reopen_child(&spec, &self.earlier).await? {
-            self.earlier.retain(|id| id != child.session_id());
+        if let Some(child) = self.internals.reopen_child(&spec, &self.reopenable).await? {
+            self.reopenable.retain(|id| id != child.session_id());
             return Ok(child);
         }
         self.internals.child(spec).await
@@ -121,23 +131,23 @@ impl CoagentSession {
     fn serves(&self, coagent: &Coagent, reach: AgentAccess) -> bool {
         let is_kind = matches!(
             (&self.session, coagent),
-            (SeatSession::Base(_), Coagent::Base(_))
-                | (SeatSession::Composition(_), Coagent::Composition(_))
+            (CoagentSessionKind::Base(_), Coagent::Base(_))
+                | (CoagentSessionKind::Composition(_), Coagent::Composition(_))
         );
-        is_kind && self.name == coagent.name() && self.reach == reach
+        is_kind && self.name == coagent.name() && self.access == reach
     }
 
     pub(super) fn internals(&self) -> &AgentInternals {
         match &self.session {
-            SeatSession::Base(internals) => internals,
-            SeatSession::Composition(session) => &session.internals,
+            CoagentSessionKind::Base(internals) => internals,
+            CoagentSessionKind::Composition(session) => &session.internals,
         }
     }
 
     pub(super) fn internals_mut(&mut self) -> &mut AgentInternals {
         match &mut self.session {
-            SeatSession::Base(internals) => internals,
-            SeatSession::Composition(session) => &mut session.internals,
+            CoagentSessionKind::Base(internals) => internals,
+            CoagentSessionKind::Composition(session) => &mut session.internals,
         }
     }
 }

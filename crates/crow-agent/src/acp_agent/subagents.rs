@@ -18,7 +18,7 @@ pub struct Subagent {
     /// Agent to run. It is started by its name; the model is shown its description.
     pub agent: AcpAgent,
     /// Access of the agent: read-only, or what the policy permits.
-    pub reach: AgentAccess,
+    pub access: AgentAccess,
 }
 
 /// The agents that can be started by name. Cheap to clone.
@@ -53,7 +53,7 @@ impl Subagents {
 
     /// Replaces the surroundings with which the session of each agent is opened.
     #[must_use]
-    pub fn in_place(self, surroundings: impl Into<Arc<str>>) -> Self {
+    pub fn with_surroundings(self, surroundings: impl Into<Arc<str>>) -> Self {
         Self { surroundings: surroundings.into(), ..self }
     }
 
@@ -85,11 +85,11 @@ impl Subagents {
 #[async_trait]
 impl ChildFactory for Subagents {
     async fn make(&self, task: &ChildTask) -> Result<ChildRun, ChildError> {
-        let Subagent { agent, reach } = self.find(&task.agent)?.clone();
+        let Subagent { agent, access } = self.find(&task.agent)?.clone();
         let (prompt, surroundings) = (task.prompt.clone(), Arc::clone(&self.surroundings));
         Ok(ChildRun {
             model: agent.model().clone(),
-            reach,
+            access,
             agent: Box::new(|internals| Box::pin(work(agent, surroundings, prompt, internals))),
         })
     }

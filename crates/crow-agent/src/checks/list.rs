@@ -17,7 +17,7 @@ use crow_core::{
 
 use super::{
     Check,
-    run::{CheckExecution, NotRun},
+    run::{CheckExecution, CheckSkipReason},
 };
 
 /// Number of passes over the checks: a second one if some of them changed files.
@@ -98,8 +98,8 @@ impl Checks {
         for _ in 0..ROUNDS {
             match pass.round().await {
                 Ok(()) => {}
-                Err(NotRun::Cancelled) => return CheckOutcome::Cancelled,
-                Err(NotRun::ReadOnly) => {
+                Err(CheckSkipReason::Cancelled) => return CheckOutcome::Cancelled,
+                Err(CheckSkipReason::ReadOnly) => {
                     let reason = "checks are not run in read-only mode";
                     return CheckOutcome::Passed(CheckReport::unverified(pass.runs(), reason));
                 }
@@ -135,7 +135,7 @@ impl ChecksState {
 
 impl Pass<'_> {
     /// Runs the stale checks once.
-    async fn round(&mut self) -> Result<(), NotRun> {
+    async fn round(&mut self) -> Result<(), CheckSkipReason> {
         self.changers.clear();
         for (index, check) in self.shared.checks.iter().enumerate() {
             if self.is_fresh(index) {

@@ -39,7 +39,7 @@ pub(super) struct CheckExecution {
 
 /// A reason for which a check has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NotRun {
+pub(super) enum CheckSkipReason {
     /// The call was cancelled.
     Cancelled,
     /// The run is read-only, and the check might change files.
@@ -48,12 +48,12 @@ pub(super) enum NotRun {
 
 impl Check {
     /// Runs the check to its end.
-    pub(super) async fn run(&self, ctx: &ToolContext) -> Result<CheckExecution, NotRun> {
+    pub(super) async fn run(&self, ctx: &ToolContext) -> Result<CheckExecution, CheckSkipReason> {
         ctx.progress.report(format!("$ {}\n", self.command));
         match self.in_shell(ctx).await {
             Ok(ProcessOutcome { end: ProcessEnd::Cancelled, .. })
-            | Err(ProcessError::Cancelled) => Err(NotRun::Cancelled),
-            Err(ProcessError::ReadOnly) => Err(NotRun::ReadOnly),
+            | Err(ProcessError::Cancelled) => Err(CheckSkipReason::Cancelled),
+            Err(ProcessError::ReadOnly) => Err(CheckSkipReason::ReadOnly),
             Ok(outcome) => Ok(self.execution(&outcome)),
             Err(error) => Ok(self.failed(Duration::ZERO, None, format!("it was not run: {error}"))),
         }
@@ -93,8 +93,9 @@ impl Check {
 
     fn execution(&self, outcome: &ProcessOutcome) -> CheckExecution {
         let (exit_code, error) = match outcome.end {
-            ProcessEnd::Exited(0) if !outcome.put_aside.is_empty() => {
-                let paths = outcome.put_aside.iter().map(|aside| aside.path.display().to_string());
+            ProcessEnd::Exited(0) if !outcome.quarantined.is_empty() => {
+                let paths =
+                    outcome.quarantined.iter().map(|aside| aside.path.display().to_string());
                 let paths = paths.collect::<Vec<_>>().join(", ");
                 (Some(0), Some(format!("it made protected files, which were moved away: {paths}")))
             }

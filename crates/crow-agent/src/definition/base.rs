@@ -62,7 +62,7 @@ pub(super) fn check_name(name: &str, agent: &RawAgent, node: &Node) -> Result<()
 }
 
 /// Rejects zero, which is no limit and therefore a mistake.
-pub(super) fn positive<T: Copy + PartialEq + Default>(
+pub(super) fn reject_zero<T: Copy + PartialEq + Default>(
     number: Option<T>,
     node: &Node,
     path: &[&str],
@@ -148,7 +148,7 @@ fn model(raw: RawModelChoice, node: &Node) -> Result<ModelChoice, ConfigError> {
         fallbacks: raw.fallbacks,
         config: ModelConfig {
             temperature: raw.temperature,
-            max_tokens: positive(raw.max_tokens, node, &["model", "max_tokens"])?,
+            max_tokens: reject_zero(raw.max_tokens, node, &["model", "max_tokens"])?,
             thinking: raw.thinking.map(Into::into),
         },
     })
@@ -171,8 +171,8 @@ fn limits(raw: &RawReact, role: DefinedRole, node: &Node) -> Result<TurnLimits, 
         DefinedRole::Primary => TurnLimits::default(),
         DefinedRole::Subagent => TurnLimits { max_steps: SUBAGENT_STEPS, ..TurnLimits::default() },
     };
-    let steps = positive(raw.max_iterations, node, &["react", "max_iterations"])?;
-    let threshold = positive(raw.doom_loop_threshold, node, &["react", "doom_loop_threshold"])?;
+    let steps = reject_zero(raw.max_iterations, node, &["react", "max_iterations"])?;
+    let threshold = reject_zero(raw.doom_loop_threshold, node, &["react", "doom_loop_threshold"])?;
     if threshold == Some(1) {
         let origin = node.origin_of(&["react", "doom_loop_threshold"]);
         return Err(origin.error("a threshold of 1 would end every turn at its first call"));

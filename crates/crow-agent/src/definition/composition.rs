@@ -8,7 +8,7 @@ use crow_core::{
 
 use super::{
     CompositionDefinition, HandoffDefinition,
-    base::{check_name, positive},
+    base::{check_name, reject_zero},
     raw::{
         FlowWord, HandoffWord, RawAgentLimits, RawComposition, RawControlFlow, RawHandoff,
         RawMembers,
@@ -210,7 +210,7 @@ impl ControlFlowFields<'_> {
                 "max_turns" => self.raw.max_turns,
                 _ => self.raw.max_rounds,
             };
-            let Some(rounds) = positive(given, self.node, &path)? else { continue };
+            let Some(rounds) = reject_zero(given, self.node, &path)? else { continue };
             let origin = self.node.origin_of(&path);
             match last {
                 Some((before, _, name)) if before.layer() == origin.layer() => {
@@ -346,10 +346,10 @@ fn limits(raw: &RawAgentLimits, node: &Node) -> Result<RunLimits, ConfigError> {
         return Err(origin.error("an amount of US dollars is more than 0"));
     }
     let defaults = RunLimits::default();
-    let rounds = positive(raw.max_rounds, node, &["limits", "max_rounds"])?;
+    let rounds = reject_zero(raw.max_rounds, node, &["limits", "max_rounds"])?;
     Ok(RunLimits {
         max_rounds: rounds.unwrap_or(defaults.max_rounds),
-        max_tokens: positive(raw.max_tokens, node, &["limits", "max_tokens"])?,
+        max_tokens: reject_zero(raw.max_tokens, node, &["limits", "max_tokens"])?,
         max_money: raw.max_money,
         max_time: raw.max_time.map(Into::into),
     })

@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use crow_core::config::{ConfigError, unknown};
+use crow_core::config::{ConfigError, unknown_word_message};
 
 use super::{ToolNames, tools::ToolName};
 use crate::layers::{Node, SourceFile, TableEntry, Value, ValueOrigin};
@@ -174,7 +174,7 @@ impl Builder<'_> {
         }
         let Some((_, path)) = KEYS.iter().find(|(key, _)| *key == line.key) else {
             let known: Vec<&str> = KEYS.iter().map(|(key, _)| *key).collect();
-            return Err(line.origin.error(unknown("key", line.key, &known)));
+            return Err(line.origin.error(unknown_word_message("key", line.key, &known)));
         };
         if self.entries.iter().any(|(other, _, _)| other == path) {
             return Err(line.origin.error(format!("the key {} stands here twice", line.key)));
@@ -252,10 +252,10 @@ impl Builder<'_> {
             names = all.map(|name| (line.value_at.clone(), name)).collect();
         }
         let off: Vec<_> =
-            switched_off.iter().map(|(_, name)| self.tools.find_foreign(name)).collect();
+            switched_off.iter().map(|(_, name)| self.tools.find_alias(name)).collect();
         let mut items = Vec::new();
         for (origin, name) in names {
-            let tool = self.tools.find_foreign(&name);
+            let tool = self.tools.find_alias(&name);
             if off.contains(&tool) {
                 continue;
             }

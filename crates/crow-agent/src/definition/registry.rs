@@ -50,7 +50,7 @@ pub struct ListedAgent {
     /// True if a lower layer has a file of it, too.
     pub is_overlaid: bool,
     /// Role and description, or the error that makes it unusable.
-    pub found: Result<(DefinedRole, String), DefinitionError>,
+    pub definition: Result<(DefinedRole, String), DefinitionError>,
 }
 
 impl AgentRegistry {
@@ -151,7 +151,7 @@ impl AgentRegistry {
     /// and a warning for each valid one. If an agent cannot be read there are no warnings, because it may be the one
     /// that uses the file.
     pub fn check_unread_prompts(&self) -> (Vec<ConfigError>, Vec<String>) {
-        let all_valid = self.list().iter().all(|agent| agent.found.is_ok());
+        let all_valid = self.list().iter().all(|agent| agent.definition.is_ok());
         let (mut errors, mut warnings) = (Vec::new(), Vec::new());
         let locations = PROMPT_FOLDERS
             .into_iter()
@@ -221,7 +221,7 @@ impl AgentRegistry {
 
     fn list_of(&self, role: DefinedRole) -> Vec<ListedAgent> {
         let all = self.list().into_iter();
-        all.filter(|agent| agent.found.as_ref().is_ok_and(|(its_role, _)| *its_role == role))
+        all.filter(|agent| agent.definition.as_ref().is_ok_and(|(its_role, _)| *its_role == role))
             .collect()
     }
 
@@ -237,7 +237,7 @@ impl AgentRegistry {
         let mut layers = self.layers.iter().rev().filter(has_file).map(ConfigLayer::kind);
         let layer = layers.next().unwrap_or(LayerKind::BuiltIn);
         let is_overlaid = layers.next().is_some();
-        ListedAgent { name, kind, layer, is_overlaid, found }
+        ListedAgent { name, kind, layer, is_overlaid, definition: found }
     }
 
     fn has(&self, kind: AgentKind, name: &str) -> bool {
@@ -252,7 +252,7 @@ impl AgentRegistry {
             merged = Some(match merged {
                 Some((lower, mut lower_warnings)) => {
                     lower_warnings.append(&mut warnings);
-                    (lower.under(node), lower_warnings)
+                    (lower.overlaid_by(node), lower_warnings)
                 }
                 None => (node, warnings),
             });

@@ -50,7 +50,7 @@ impl DefinitionTexts<'_> {
             RawText::Here(text) => {
                 let path = origin.file().path.clone();
                 let is_body = path.extension().is_some_and(|ending| ending == "md");
-                let at = match origin.place() {
+                let at = match origin.position() {
                     place if is_body => TextOrigin::Line(place.line),
                     place => TextOrigin::Value(place),
                 };
@@ -67,7 +67,7 @@ impl DefinitionTexts<'_> {
         }
         match self.layers.topmost(name)? {
             Some((layer, text)) => {
-                self.prompts.note_read(name);
+                self.prompts.mark_used(name);
                 Ok(DefinitionText {
                     content: text,
                     path: layer.path(name),
@@ -93,14 +93,14 @@ impl DefinitionText {
                 let TextPosition { line, column } =
                     place.unwrap_or(TextPosition { line: 1, column: 1 });
                 let place = Some(TextPosition { line: line + first - 1, column });
-                ConfigError { path, place, message: message.to_owned() }
+                ConfigError { path, position: place, message: message.to_owned() }
             }
             (TextOrigin::Value(start), Some(place)) => {
                 let message = format!("line {} of the text: {message}", place.line);
-                ConfigError { path, place: Some(*start), message }
+                ConfigError { path, position: Some(*start), message }
             }
             (TextOrigin::Value(start), None) => {
-                ConfigError { path, place: Some(*start), message: message.to_owned() }
+                ConfigError { path, position: Some(*start), message: message.to_owned() }
             }
         }
     }
@@ -108,7 +108,7 @@ impl DefinitionText {
     /// Makes the error of a template. The position of an error in a partial does not refer to this text.
     pub(super) fn template_error(&self, error: &TemplateError) -> ConfigError {
         match &error.partial {
-            None => self.error(error.place, &error.message),
+            None => self.error(error.position, &error.message),
             Some(_) => self.error(None, &error.to_string()),
         }
     }

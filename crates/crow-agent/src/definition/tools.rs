@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crow_core::{
     call,
-    config::unknown,
+    config::unknown_word_message,
     tool::{SOURCED_NAME, is_sourced_pattern},
 };
 
@@ -17,7 +17,7 @@ const PLANNED: [&str; 2] = ["web_fetch", "web_search"];
 /// The names of the available tools.
 #[derive(Debug, Clone, Default)]
 pub struct ToolNames {
-    built: BTreeSet<String>,
+    names: BTreeSet<String>,
 }
 
 /// Result of looking up a name from a list of tools.
@@ -34,18 +34,18 @@ impl ToolNames {
     /// Makes the names from the tools of a product and those of the agent loops.
     pub fn new<'a>(built: impl IntoIterator<Item = &'a str>) -> Self {
         let built = built.into_iter().chain(OF_LOOPS).map(str::to_owned);
-        Self { built: built.collect() }
+        Self { names: built.collect() }
     }
 
     /// Returns all names, and a pattern that matches all tools of servers.
     pub fn all(&self) -> Vec<String> {
         let sourced = format!("{SOURCED_NAME}*");
-        self.built.iter().cloned().chain([sourced]).collect()
+        self.names.iter().cloned().chain([sourced]).collect()
     }
 
     /// Finds a tool by its name, or checks the pattern for tools of servers.
     pub(super) fn find(&self, name: &str) -> ToolName {
-        if self.built.contains(name) {
+        if self.names.contains(name) {
             return ToolName::Tool(name.to_owned());
         }
         if PLANNED.contains(&name) {
@@ -60,21 +60,21 @@ impl ToolNames {
                 "\"{name}\" names no tool of a server; it is written as mcp__SERVER__TOOL, mcp__SERVER__* or mcp__*"
             ));
         }
-        let known: Vec<&str> = self.built.iter().map(String::as_str).collect();
-        ToolName::Unknown(match call::alias(name) {
+        let known: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        ToolName::Unknown(match call::resolve_alias(name) {
             Some(meant) => format!("unknown tool \"{name}\", did you mean \"{meant}\"?"),
-            None => unknown("tool", name, &known),
+            None => unknown_word_message("tool", name, &known),
         })
     }
 
     /// Finds a tool by its own name or one that other programs have for it.
-    pub(super) fn find_foreign(&self, name: &str) -> ToolName {
+    pub(super) fn find_alias(&self, name: &str) -> ToolName {
         // `Bash(git log:*)` is a tool with a permission rule.
         let bare = name.split('(').next().unwrap_or_default().trim();
         let wanted = normalized(bare);
-        let mut known = self.built.iter().map(String::as_str).chain(PLANNED);
+        let mut known = self.names.iter().map(String::as_str).chain(PLANNED);
         let same = known.find(|name| normalized(name) == wanted);
-        self.find(same.or_else(|| call::alias(bare)).unwrap_or(bare))
+        self.find(same.or_else(|| call::resolve_alias(bare)).unwrap_or(bare))
     }
 }
 

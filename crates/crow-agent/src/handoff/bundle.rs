@@ -2,7 +2,7 @@
 
 use crow_core::{
     context::TokenEstimator,
-    message::without_marks,
+    message::escape_tags,
     todo::{TodoItem, TodoStatus},
     tool::Patch,
     turn::TurnEnd,
@@ -64,8 +64,8 @@ impl Bundle {
     /// Summarises a turn. `changes` are those since the last review; without them, the changes that the calls of the
     /// turn report are used.
     pub fn new(scene: HandoffScene<'_>, turn: &TurnResult, changes: Option<&Patch>) -> Self {
-        let task = shortened(scene.task.trim(), TASK);
-        let last_text = turn.last_words();
+        let task = truncate_middle(scene.task.trim(), TASK);
+        let last_text = turn.final_text();
         let mut turn_digest = digest::digest(&turn.tool_calls, &last_text);
         if let end @ TurnEnd::MaxSteps { .. } = &turn.end {
             let note = format!("\n[the turn was ended by {end}: it may not be done]");
@@ -74,7 +74,7 @@ impl Bundle {
         Self {
             task_description: task.clone(),
             task,
-            todo_state: shortened(&todo(scene.todo), TODO),
+            todo_state: truncate_middle(&todo(scene.todo), TODO),
             turn_digest,
             changes: match changes {
                 Some(patch) => changes::of_patch(patch),
@@ -90,7 +90,7 @@ impl Bundle {
     }
 
     /// Makes a bundle of texts that `text` returns, to find out which of them a template shows.
-    pub(super) fn filled(mut text: impl FnMut(&'static str) -> String) -> Self {
+    pub(super) fn from_texts(mut text: impl FnMut(&'static str) -> String) -> Self {
         Self {
             task: text("task"),
             task_description: text("task"),
@@ -109,13 +109,13 @@ impl Bundle {
     /// Writes the request to the model that generates a message from the bundle.
     pub(crate) fn for_generator(mut self, prompt: &str) -> String {
         let prompt = prompt.trim();
-        self.fit(TokenEstimator::new("", &[]).text(prompt));
+        self.truncate_to_limit(TokenEstimator::new("", &[]).text(prompt));
         format!("{prompt}\n\n{}", self.to_text(&[]))
     }
 
     /// Cuts the longest texts until the bundle, with `instruction_tokens`, is within [`HANDOFF_TOKENS`] or all texts
     /// are short.
-    pub(super) fn fit(&mut self, instruction_tokens: u64) {
+    pub(super) fn truncate_to_limit(&mut self, instruction_tokens: u64) {
         let estimator = TokenEstimator::new("", &[]);
         loop {
             let cost: u64 = self.sections().iter().map(|(_, text)| estimator.text(text)).sum();
@@ -131,7 +131,7 @@ impl Bundle {
             ];
             let longest = texts.into_iter().max_by_key(|text| text.len());
             let Some(text) = longest.filter(|text| text.len() > SHORTEST) else { return };
-            *text = shortened(text, text.len() / 4 * 3);
+            *text = truncate_middle(text, text.len() / 4 * 3);
             self.task_description.clone_from(&self.task);
         }
     }
@@ -141,7 +141,7 @@ impl Bundle {
         let sections = self.sections();
         let wanted = sections.iter().filter(|(tag, text)| !text.is_empty() && !shown.contains(tag));
         let texts = wanted.map(|(tag, text)| {
-            format!("<{tag}>\n{}\n</{tag}>", without_marks(text.trim_end(), &TAGS))
+            format!("<{tag}>\n{}\n</{tag}>", escape_tags(text.trim_end(), &TAGS))
         });
         texts.collect::<Vec<_>>().join("\n\n")
     }
@@ -171,7 +171,7 @@ fn todo(items: &[TodoItem]) -> String {
 }
 
 /// Cuts a text in the middle, because its beginning and its end say most.
-pub(super) fn shortened(text: &str, max_bytes: usize) -> String {
+pub(super) fn truncate_middle(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();
     }
@@ -187,8 +187,8 @@ mod tests {
 
     #[test]
     fn a_text_is_cut_in_the_middle_and_says_so() {
-        assert_eq!(shortened("short", 10), "short");
-        let cut = shortened(&"é".repeat(1000), 300);
+        assert_eq!(truncate_middle("short", 10), "short");
+        let cut = truncate_middle(&"é".repeat(1000), 300);
         assert!(cut.starts_with("éé") && cut.ends_with("éé") && cut.contains("bytes left out"));
         assert!(cut.len() < 400, "{}", cut.len());
     }
@@ -212,7 +212,7 @@ mod tests {
             commands: long("commands"),
             ..Bundle::default()
         };
-        bundle.fit(200);
+        bundle.truncate_to_limit(200);
         let estimator = TokenEstimator::new("", &[]);
         let cost = estimator.text(&bundle.to_text(&[]));
         assert!((2000..=HANDOFF_TOKENS).contains(&cost), "{cost}");

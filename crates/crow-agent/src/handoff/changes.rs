@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 
 use crow_core::tool::{FileChange, FileDiff, Patch};
 
-use super::{bundle::shortened, digest::TurnCall};
+use super::{bundle::truncate_middle, digest::TurnCall};
 
 /// Most bytes of one file's diff.
 const FILE: usize = 3000;
@@ -50,7 +50,7 @@ fn write<'a>(diffs: impl Iterator<Item = &'a FileDiff>) -> String {
         text.push('\n');
         let space = ALL.saturating_sub(text.len()).min(FILE);
         if space > 0 && !diff.hunks.is_empty() {
-            text.push_str(shortened(diff.hunks.trim_end(), space).trim_end());
+            text.push_str(truncate_middle(diff.hunks.trim_end(), space).trim_end());
             text.push('\n');
         }
         if diff.truncated {

@@ -6,7 +6,7 @@ use crow_core::tool::{Patch, ToolMetadata, ToolStatus};
 use crow_runtime::ExecutedCall;
 use serde_json::Value;
 
-use super::bundle::shortened;
+use super::bundle::truncate_middle;
 
 /// Most bytes of the last text.
 const WORDS: usize = 3000;
@@ -33,7 +33,7 @@ pub struct TurnCall {
 
 impl TurnCall {
     /// Summarises a call.
-    pub(crate) fn of(call: ExecutedCall) -> Self {
+    pub(crate) fn from_call(call: ExecutedCall) -> Self {
         let (line, command) = (line(&call), command(&call));
         Self { line, command, diff: call.result.metadata.diff }
     }
@@ -54,7 +54,7 @@ pub(super) fn digest(calls: &[TurnCall], last_text: &str) -> String {
         let _ = writeln!(text, "{}", call.line);
     }
     if !last_text.is_empty() {
-        let _ = write!(text, "Last words:\n{}", shortened(last_text, WORDS));
+        let _ = write!(text, "Last words:\n{}", truncate_middle(last_text, WORDS));
     }
     text
 }
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     fn call(name: &str, arguments: Value, result: ToolResult) -> TurnCall {
-        TurnCall::of(ExecutedCall {
+        TurnCall::from_call(ExecutedCall {
             id: CallId::new("c"),
             name: name.to_owned(),
             arguments,

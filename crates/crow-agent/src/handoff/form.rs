@@ -3,7 +3,7 @@
 use crow_core::{
     context::TokenEstimator,
     control::{CoagentTools, ControlFlow},
-    message::marked,
+    message::wrap_in_tag,
 };
 
 use super::Bundle;
@@ -40,7 +40,7 @@ pub enum Handoff {
 #[derive(Debug, Clone)]
 pub struct HandoffTemplate {
     template: Template,
-    shown: Vec<&'static str>,
+    visible_sections: Vec<&'static str>,
 }
 
 impl Handoff {
@@ -52,11 +52,11 @@ impl Handoff {
 
     /// Makes a handoff of a checked template. Renders it with markers to find the sections that it shows.
     pub fn of_template(template: Template) -> Result<Self, TemplateError> {
-        let rendered = template.render(&Bundle::filled(|name| format!("\u{1}{name}\u{1}")))?;
+        let rendered = template.render(&Bundle::from_texts(|name| format!("\u{1}{name}\u{1}")))?;
         let sections = ["task", "todo", "turn", "changes", "commands", "open_questions"];
         let is_shown = |name: &&str| rendered.contains(&format!("\u{1}{name}\u{1}"));
         let shown = sections.into_iter().filter(is_shown).collect();
-        Ok(Self::Template(HandoffTemplate { template, shown }))
+        Ok(Self::Template(HandoffTemplate { template, visible_sections: shown }))
     }
 
     /// Returns the default handoff of a control flow.
@@ -79,15 +79,15 @@ impl Handoff {
     ) -> Result<String, TemplateError> {
         let estimator = TokenEstimator::new("", &[]);
         let joined = |text: &str, bundle: &mut Bundle, shown: &[&str]| {
-            bundle.fit(estimator.text(text) + estimator.text(DATA));
+            bundle.truncate_to_limit(estimator.text(text) + estimator.text(DATA));
             format!("{}\n\n{DATA}\n\n{}", text.trim(), bundle.to_text(shown))
         };
         match self {
             Self::Verbatim => Ok(talk(bundle)),
             Self::Static(text) => Ok(joined(text, &mut bundle, &[])),
             Self::Generated { .. } => Ok(joined(generated.unwrap_or(REVIEW), &mut bundle, &[])),
-            Self::Template(HandoffTemplate { template, shown }) => {
-                bundle.fit(estimator.text(&template.render(&Bundle::default())?));
+            Self::Template(HandoffTemplate { template, visible_sections: shown }) => {
+                bundle.truncate_to_limit(estimator.text(&template.render(&Bundle::default())?));
                 let text = template.render(&bundle)?;
                 let rest = bundle.to_text(shown);
                 if rest.is_empty() {
@@ -104,7 +104,11 @@ fn talk(bundle: Bundle) -> String {
     let Bundle { task, turn_text, primary, round, .. } = bundle;
     // No provider accepts an empty message.
     let reply = if turn_text.is_empty() { format!("({primary} said nothing.)") } else { turn_text };
-    if round == "1" { format!("{}\n\n{reply}", marked("task", "the user", &task)) } else { reply }
+    if round == "1" {
+        format!("{}\n\n{reply}", wrap_in_tag("task", "the user", &task))
+    } else {
+        reply
+    }
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub struct TurnResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Captures {
     /// Files are captured before and after each call.
-    Kept,
+    Available,
     /// Files are not captured: any call may have changed some.
     Missing,
 }
@@ -77,7 +77,7 @@ impl TurnResult {
     }
 
     /// Returns the last text, including the summary of a submission.
-    pub(crate) fn last_words(&self) -> String {
+    pub(crate) fn final_text(&self) -> String {
         let text = self.text.as_deref().unwrap_or_default().trim();
         if let TurnEnd::SubmitForReview { summary } = &self.end
             && summary.trim() != text
@@ -129,7 +129,7 @@ impl TurnResult {
         {
             self.task_complete = Some(summary.clone());
         }
-        self.tool_calls.extend(executed.into_iter().map(TurnCall::of));
+        self.tool_calls.extend(executed.into_iter().map(TurnCall::from_call));
         outcomes
     }
 

@@ -245,7 +245,7 @@ mod tests {
             ("link", "cannot be read: No such file or directory (os error 2)"),
         ] {
             let error = layer.read(&format!("agents/{name}.md")).unwrap_err();
-            assert_eq!((error.message.as_str(), error.place), (reason, None));
+            assert_eq!((error.message.as_str(), error.position), (reason, None));
         }
         assert_eq!(layer.read("agents/absent.md"), Ok(None));
         assert_eq!(layer.names("agents", ".md"), ["binary", "folder", "large", "link"]);

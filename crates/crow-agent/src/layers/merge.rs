@@ -9,7 +9,7 @@ impl Node {
     /// Merges a node over this one, key by key. Lists and single values are replaced as a whole. So is a table that
     /// gives its kind and is of another kind than this one, because its other keys would mean something else.
     #[must_use]
-    pub fn under(mut self, over: Self) -> Self {
+    pub fn overlaid_by(mut self, over: Self) -> Self {
         if !self.is_same_kind(&over) {
             return over;
         }
@@ -18,7 +18,7 @@ impl Node {
                 for (key, entry) in others {
                     match entries.remove(&key) {
                         Some(lower) => {
-                            let node = lower.node.under(entry.node);
+                            let node = lower.node.overlaid_by(entry.node);
                             entries.insert(key, super::TableEntry { key: entry.key, node });
                         }
                         None => {

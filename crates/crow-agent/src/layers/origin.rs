@@ -40,15 +40,15 @@ impl ValueOrigin {
     }
 
     /// Returns line and column in the file.
-    pub fn place(&self) -> TextPosition {
-        TextPosition::of(&self.file.text, self.byte)
+    pub fn position(&self) -> TextPosition {
+        TextPosition::of_byte(&self.file.text, self.byte)
     }
 
     /// Makes an error about the value at this origin.
     pub fn error(&self, message: impl Into<String>) -> ConfigError {
         ConfigError {
             path: self.file.path.clone(),
-            place: Some(self.place()),
+            position: Some(self.position()),
             message: message.into(),
         }
     }
@@ -56,7 +56,7 @@ impl ValueOrigin {
 
 impl fmt::Display for ValueOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file.path.display(), self.place().line)
+        write!(f, "{}:{}", self.file.path.display(), self.position().line)
     }
 }
 

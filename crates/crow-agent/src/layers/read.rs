@@ -5,7 +5,7 @@
 
 use std::{collections::btree_map, fmt, slice};
 
-use crow_core::config::{ConfigError, plain};
+use crow_core::config::{ConfigError, reword_serde_error};
 use serde::{
     Deserialize, Deserializer,
     de::{
@@ -29,7 +29,7 @@ impl Node {
     pub fn read<T: for<'de> Deserialize<'de>>(&self) -> Result<T, ConfigError> {
         T::deserialize(NodeDeserializer(self)).map_err(|error| {
             let origin = error.origin.as_ref().unwrap_or(&self.origin);
-            origin.error(plain(&error.message))
+            origin.error(reword_serde_error(&error.message))
         })
     }
 }

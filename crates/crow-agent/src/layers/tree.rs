@@ -69,7 +69,7 @@ impl Layers {
             let Some(text) = layer.read(name)? else { continue };
             let node = parse(SourceFile { layer: layer.kind(), path: layer.path(name), text })?;
             merged = Some(match merged {
-                Some(lower) => lower.under(node),
+                Some(lower) => lower.overlaid_by(node),
                 None => node,
             });
         }
@@ -150,7 +150,7 @@ mod tests {
         let below = "[model]\nprovider = \"a\"\nmodel = \"b\"\n[tools]\nenabled = [\"x\", \"y\"]\n";
         let over = "model.model = \"c\"\ntools.enabled = [\"z\"]\n";
         let below = parse(file(LayerKind::BuiltIn, below)).unwrap();
-        let merged = below.under(parse(file(LayerKind::User, over)).unwrap());
+        let merged = below.overlaid_by(parse(file(LayerKind::User, over)).unwrap());
         let lines: Vec<_> = merged
             .leaves()
             .into_iter()
@@ -176,7 +176,7 @@ mod tests {
             ("flow.max_turns = 3", "flow.max_turns = 3; flow.type = \"chat\""),
         ] {
             let below = parse(file(LayerKind::BuiltIn, below)).unwrap();
-            let merged = below.under(parse(file(LayerKind::User, over)).unwrap());
+            let merged = below.overlaid_by(parse(file(LayerKind::User, over)).unwrap());
             let lines = merged.leaves().into_iter().map(|(key, node)| format!("{key} = {node}"));
             assert_eq!(lines.collect::<Vec<_>>().join("; "), expected);
         }

@@ -225,5 +225,5 @@ impl<'a> TemplateCheck<'a> {
 }
 
 fn unknown_helper(name: &str, known: &[&str]) -> String {
-    crow_core::config::unknown("helper", name, known)
+    crow_core::config::unknown_word_message("helper", name, known)
 }

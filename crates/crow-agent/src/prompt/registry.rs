@@ -37,7 +37,7 @@ impl PromptRegistry {
     }
 
     /// Notes that a file was read, by its path relative to the folder of the configuration.
-    pub(crate) fn note_read(&self, file: &str) {
+    pub(crate) fn mark_used(&self, file: &str) {
         self.read_files().insert(file.to_owned());
     }
 
@@ -114,7 +114,7 @@ impl PromptRegistry {
                 let file = format!("{folder}/{name}{ending}");
                 let found = self.layers.topmost(&file).map_err(|error| error.to_string())?;
                 if let Some((_, text)) = found {
-                    self.note_read(&file);
+                    self.mark_used(&file);
                     return Ok(Some(text));
                 }
             }

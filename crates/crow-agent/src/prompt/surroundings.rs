@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crow_core::message::without_marks;
+use crow_core::message::escape_tags;
 use crow_fs::{EntryKind, EntryMetadata};
 
 /// Tag of the marks around instructions of the project.
@@ -108,7 +108,7 @@ impl Surroundings {
                 text,
                 "\n<{TAG} file=\"{}\" author=\"the repository, not the user\">\n{}\n</{TAG}>\n",
                 in_a_line(&path.display().to_string()),
-                without_marks(content.trim(), &[TAG, ENVIRONMENT])
+                escape_tags(content.trim(), &[TAG, ENVIRONMENT])
             );
         }
         for path in &self.omitted {

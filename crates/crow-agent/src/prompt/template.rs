@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, fmt, io, sync::Arc};
 
-use crow_core::config::{TextPosition, unknown};
+use crow_core::config::{TextPosition, unknown_word_message};
 use handlebars::{Handlebars, Template as Parsed, no_escape};
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ pub struct TemplateError {
     /// Name of the partial with the error, if it is in one.
     pub partial: Option<String>,
     /// Position in the template or partial.
-    pub place: Option<TextPosition>,
+    pub position: Option<TextPosition>,
     /// Description of the error.
     pub message: String,
 }
@@ -66,7 +66,7 @@ impl Template {
         let mut text = BoundedOutput(Vec::new());
         registry.render_to_write(MAIN, values, &mut text).map_err(|error| TemplateError {
             partial: None,
-            place: error
+            position: error
                 .line_no
                 .zip(error.column_no)
                 .map(|(line, column)| TextPosition { line, column }),
@@ -87,7 +87,7 @@ impl TemplateError {
         message: impl Into<String>,
     ) -> Self {
         let partial = partial.filter(|name| *name != MAIN).map(str::to_owned);
-        Self { partial, place, message: message.into() }
+        Self { partial, position: place, message: message.into() }
     }
 }
 
@@ -95,7 +95,7 @@ impl std::error::Error for TemplateError {}
 
 impl fmt::Display for TemplateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.partial, self.place) {
+        match (&self.partial, self.position) {
             (Some(partial), Some(place)) => write!(f, "in {{{{> {partial}}}}}, {place}: ")?,
             (Some(partial), None) => write!(f, "in {{{{> {partial}}}}}: ")?,
             (None, Some(place)) => write!(f, "in the template, {place}: ")?,
@@ -112,7 +112,7 @@ pub(super) fn parse(text: &str, partial: Option<&str>) -> Result<Parsed, Templat
     for (start, _) in text.match_indices("{{") {
         let rest = text.get(start + 2..).unwrap_or_default();
         let end = rest.find("}}").unwrap_or(rest.len());
-        let place = || Some(TextPosition::of(text, start));
+        let place = || Some(TextPosition::of_byte(text, start));
         let is_comment = rest.trim_start_matches('~').starts_with('!');
         if end > LONGEST_TAG && !is_comment && !rest.starts_with('{') {
             return Err(error_at(place(), format!("a tag of more than {LONGEST_TAG} bytes")));
@@ -142,7 +142,7 @@ fn syntax(reason: &str) -> String {
 }
 
 pub(super) fn unknown_variable(name: &str, known: &[&str]) -> String {
-    unknown("variable", name, known)
+    unknown_word_message("variable", name, known)
 }
 
 /// Output that fails when the limit is reached.

@@ -63,7 +63,7 @@ impl TypedTool for TaskOutput {
     }
 
     async fn plan(&self, input: &Self::Input, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
-        Ok(CallPlan::inert(format!("wait for {}", input.id)))
+        Ok(CallPlan::without_effects(format!("wait for {}", input.id)))
     }
 
     async fn execute(&self, input: Self::Input, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
@@ -95,7 +95,7 @@ impl TypedTool for TaskCancel {
     }
 
     async fn plan(&self, input: &Self::Input, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
-        Ok(CallPlan::inert(format!("end {}", input.id)))
+        Ok(CallPlan::without_effects(format!("end {}", input.id)))
     }
 
     async fn execute(&self, input: Self::Input, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {

@@ -82,7 +82,7 @@ impl TypedTool for Task {
         false
     }
 
-    fn offers(&self, argument: &str) -> bool {
+    fn exposes_argument(&self, argument: &str) -> bool {
         !(self.is_foreground_only && argument == "background")
     }
 
@@ -94,7 +94,7 @@ impl TypedTool for Task {
         }
         let found = self.subagents.find(&input.agent);
         let subagent = found.map_err(|error| ToolError::Model(error.to_string()))?;
-        Ok(CallPlan::inert(format!("{}: {}", subagent.agent.name(), words(input))))
+        Ok(CallPlan::without_effects(format!("{}: {}", subagent.agent.name(), words(input))))
     }
 
     async fn execute(&self, input: Self::Input, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {

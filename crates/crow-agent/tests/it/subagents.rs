@@ -46,7 +46,7 @@ fn sub(name: &str, plays: impl IntoIterator<Item = Play>, tools: ToolRegistry) -
 }
 
 fn solo(sub: &Sub) -> Subagent {
-    Subagent { agent: AcpAgent::solo(sub.agent.clone()), reach: AgentAccess::Policy }
+    Subagent { agent: AcpAgent::solo(sub.agent.clone()), access: AgentAccess::Policy }
 }
 
 fn task(id: &str, agent: &str) -> crow_core::message::ReplyBlock {
@@ -464,7 +464,7 @@ async fn a_read_only_subagent_cannot_write_in_any_permission_mode() {
     let plays =
         [reply([call("w", "bash", json!({"command": "echo x > made"}))]), reply([text("no")])];
     let reader = sub("reader", plays, own);
-    let subagent = Subagent { reach: AgentAccess::ReadOnly, ..solo(&reader) };
+    let subagent = Subagent { access: AgentAccess::ReadOnly, ..solo(&reader) };
     let mut harness =
         SubagentFixture::new([subagent]).start([reply([task("t", "reader")]), reply([text("ok")])]);
     run(&mut harness).await;
@@ -551,7 +551,7 @@ async fn a_background_task_ends_with_the_session() {
     run(&mut harness).await;
     stalled.model.wait_for_request(1).await;
     harness.handle.shutdown();
-    harness.handle.ended().await;
+    harness.handle.wait_for_end().await;
     assert_eq!(harness.runtime.list_active(), []);
 }
 
@@ -584,7 +584,7 @@ async fn a_subagent_can_have_its_own_coagent_and_checks() {
             ..EndTools::default()
         },
     });
-    let smart = Subagent { agent: agent.unwrap(), reach: AgentAccess::Policy };
+    let smart = Subagent { agent: agent.unwrap(), access: AgentAccess::Policy };
     let mut fixture = SubagentFixture::new([smart]);
     fixture.runtime.snapshots = Some(Arc::new(stores));
     let mut harness = fixture.start([reply([task("t", "TASK-SMART")]), reply([text("ok")])]);

@@ -14,7 +14,7 @@ use crow_core::{
     event::{AgentEvent, NoticeLevel},
     message::Block,
     permission::{PermissionMode, PermissionPolicy},
-    tool::{SourceNews, SourcedTools, Tool, ToolCategory, ToolRegistry, ToolSource},
+    tool::{SourceNotice, SourcedTools, Tool, ToolCategory, ToolRegistry, ToolSource},
 };
 use crow_runtime::{AgentRuntime, AgentSession, RuntimeConfig, SessionSpec};
 use crow_testkit::scripted::{ScriptedModel, ScriptedModels, call, reply, text};
@@ -30,7 +30,7 @@ struct Steps {
     upcoming: Mutex<VecDeque<Vec<&'static str>>>,
     current: Mutex<Vec<&'static str>>,
     revision: AtomicU32,
-    news: Mutex<Vec<SourceNews>>,
+    news: Mutex<Vec<SourceNotice>>,
     closed: AtomicBool,
 }
 
@@ -48,7 +48,7 @@ impl ToolSource for Steps {
             let text = format!("now there are {}", next.join(" "));
             *self.current.lock().unwrap() = next;
             self.revision.fetch_add(1, Ordering::SeqCst);
-            self.news.lock().unwrap().push(SourceNews { level: NoticeLevel::Info, text });
+            self.news.lock().unwrap().push(SourceNotice { level: NoticeLevel::Info, text });
         }
     }
 
@@ -62,7 +62,7 @@ impl ToolSource for Steps {
         SourcedTools { revision, tools: tools.into() }
     }
 
-    fn take_news(&self) -> Vec<SourceNews> {
+    fn take_notices(&self) -> Vec<SourceNotice> {
         std::mem::take(&mut self.news.lock().unwrap())
     }
 

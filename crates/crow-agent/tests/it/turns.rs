@@ -295,7 +295,9 @@ async fn an_unread_stream_stalls_neither_interrupt_nor_shutdown() {
     harness.model.wait_for_request(1).await;
     harness.handle.interrupt();
     harness.handle.shutdown();
-    tokio::time::timeout(std::time::Duration::from_secs(5), harness.handle.ended()).await.unwrap();
+    tokio::time::timeout(std::time::Duration::from_secs(5), harness.handle.wait_for_end())
+        .await
+        .unwrap();
     assert_eq!(harness.handle.state(), AgentState::Done);
 }
 

@@ -14,7 +14,7 @@ use crate::{
     error::CliError,
     output::ExitCode,
     render::one_line,
-    run::say,
+    run::print_message,
     trust,
 };
 
@@ -36,14 +36,14 @@ pub(crate) fn list(output: OutputForm, environment: &Environment) -> Result<Exit
 /// for each misplaced file.
 pub(super) fn registry(environment: &Environment) -> Result<AgentRegistry, CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
-    project.notice.iter().for_each(|notice| say(notice));
+    project.notice.iter().for_each(|notice| print_message(notice));
     let agents = AgentRegistry::new(layers(environment, &project)?, tool_names());
-    agents.misplaced().iter().for_each(|note| say(note));
+    agents.misplaced().iter().for_each(|note| print_message(note));
     Ok(agents)
 }
 
 /// Returns the label of a kind and role for the user.
-pub(super) fn what(kind: AgentKind, role: DefinedRole) -> &'static str {
+pub(super) fn kind_label(kind: AgentKind, role: DefinedRole) -> &'static str {
     match (kind, role) {
         (AgentKind::Base, DefinedRole::Primary) => "base agent",
         (AgentKind::Base, DefinedRole::Subagent) => "base agent, subagent",
@@ -63,7 +63,7 @@ fn to_json(agent: &ListedAgent) -> serde_json::Value {
         "overlaid": agent.is_overlaid,
     });
     if let Some(line) = line.as_object_mut() {
-        match &agent.found {
+        match &agent.definition {
             Ok((role, description)) => {
                 line.insert("role".to_owned(), role.as_str().into());
                 line.insert("description".to_owned(), description.clone().into());
@@ -79,8 +79,8 @@ fn to_json(agent: &ListedAgent) -> serde_json::Value {
 fn to_text(listed: &[ListedAgent]) -> String {
     let mut rows = vec![["NAME", "WHAT", "FROM", "DESCRIPTION"].map(str::to_owned)];
     for agent in listed {
-        let Ok((role, description)) = &agent.found else { continue };
-        let what = what(agent.kind, *role).to_owned();
+        let Ok((role, description)) = &agent.definition else { continue };
+        let what = kind_label(agent.kind, *role).to_owned();
         let from = if agent.is_overlaid {
             format!("{} (changed)", agent.layer)
         } else {
@@ -104,7 +104,7 @@ fn to_text(listed: &[ListedAgent]) -> String {
         });
         let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
     }
-    let broken = listed.iter().filter_map(|agent| Some((agent, agent.found.as_ref().err()?)));
+    let broken = listed.iter().filter_map(|agent| Some((agent, agent.definition.as_ref().err()?)));
     for (agent, error) in broken {
         let line = format!("{} cannot be used: {error}", agent.name);
         let _ = writeln!(text, "{}", one_line(&line));

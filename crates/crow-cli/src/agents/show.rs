@@ -10,11 +10,13 @@ use crow_agent::{
 use crow_core::config::ConfigError;
 use serde_json::{Map, Value, json};
 
-use super::list::{registry, what};
+use super::list::{kind_label, registry};
 use crate::{
     args::OutputForm,
     command::write_out,
-    config::{UnsetEffect, UnsetKey, of_base, of_composition, shown},
+    config::{
+        UnsetEffect, UnsetKey, one_line_value, unset_keyunset_keys_of_compositioncomposition,
+    },
     environment::Environment,
     error::CliError,
     output::ExitCode,
@@ -56,7 +58,7 @@ fn describe(name: &str, agents: &AgentRegistry) -> Result<AgentDescription, CliE
         let agent = agents.composition(name).map_err(|error| wrong(error.to_string()))?;
         return Ok(AgentDescription {
             kind: AgentKind::Composition,
-            unset: of_composition(&agent, &node),
+            unset: unset_keys_of_composition(&agent, &node),
             node,
             role: agent.role,
             description: agent.description,
@@ -75,7 +77,7 @@ fn describe(name: &str, agents: &AgentRegistry) -> Result<AgentDescription, CliE
         agents.prompts().system(&base.prompt, &PromptContext::new(base, base.tools.clone()));
     Ok(AgentDescription {
         kind: AgentKind::Base,
-        unset: of_base(base, &node),
+        unset: unset_keys_of_base(base, &node),
         node,
         role: base.role,
         description: base.description.clone(),
@@ -86,14 +88,14 @@ fn describe(name: &str, agents: &AgentRegistry) -> Result<AgentDescription, CliE
 
 fn to_text(name: &str, agent: &AgentDescription) -> String {
     let mut text = String::new();
-    let _ = writeln!(text, "{name}: {}", what(agent.kind, agent.role));
+    let _ = writeln!(text, "{name}: {}", kind_label(agent.kind, agent.role));
     if !agent.description.is_empty() {
         let _ = writeln!(text, "{}", one_line(&agent.description));
     }
     text.push('\n');
     let leaves = agent.node.leaves();
     for (key, leaf) in &leaves {
-        let _ = writeln!(text, "{} = {}", one_line(key), shown(leaf));
+        let _ = writeln!(text, "{} = {}", one_line(key), one_line_value(leaf));
         let _ = writeln!(text, "    {}", one_line(&leaf.origin.to_string()));
     }
     for unset in &agent.unset {
@@ -115,7 +117,7 @@ fn to_json(name: &str, agent: &AgentDescription) -> Value {
         .leaves()
         .into_iter()
         .map(|(key, leaf)| {
-            let position = leaf.origin.place();
+            let position = leaf.origin.position();
             let value = json!({
                 "value": leaf.to_json(),
                 "from": leaf.origin.layer().as_str(),

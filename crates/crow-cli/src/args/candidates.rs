@@ -11,7 +11,7 @@ use crate::{
     config::{Configuration, layers, tool_names},
     environment::Environment,
     error::CliError,
-    mcp::configured,
+    mcp::configured_servers,
     product,
     render::one_line,
     trust::{self, Project},
@@ -100,7 +100,7 @@ pub(super) fn providers_with_stored_key() -> ArgValueCandidates {
 /// MCP servers that are not switched off.
 pub(super) fn mcp_servers() -> ArgValueCandidates {
     candidates(|environment, project| {
-        let found = configured(environment, project)?;
+        let found = configured_servers(environment, project)?;
         Ok(found.servers.iter().map(|(one, _)| candidate(&one.server.name, "")).collect())
     })
 }
@@ -156,7 +156,7 @@ fn registry(environment: &Environment, project: &Project) -> Result<AgentRegistr
 }
 
 fn agent(agent: &ListedAgent) -> CompletionCandidate {
-    let help = match &agent.found {
+    let help = match &agent.definition {
         Ok((DefinedRole::Primary | DefinedRole::Subagent, description)) => description.as_str(),
         Err(_) => "cannot be used",
     };

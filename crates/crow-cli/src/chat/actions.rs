@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::{
-    command::{ALIASES, OWN, help, nearest},
+    command::{ALIASES, CHAT_COMMANDS, help, nearest},
     conversation::{ChatEnd, ChatLoop, SessionRetention},
     interrupts::ChatPhase,
 };
@@ -38,7 +38,7 @@ impl ChatLoop {
         let host_commands = self.host.commands(self.handle.session_id()).await?;
         // Aliases are resolved; what remains is a chat command, a switch of the session, or a host command.
         match name {
-            "quit" => return Ok(Some(ChatEnd::Asked)),
+            "quit" => return Ok(Some(ChatEnd::UserLeft)),
             "help" => {
                 let columns = console_style(&self.environment).width;
                 self.screen.push_say(help(&all(host_commands), columns));
@@ -56,7 +56,7 @@ impl ChatLoop {
                     }
                     Ok(CommandOutcome::Prompt(content)) => {
                         // Boxed, because a run can lead to a command again (recursion).
-                        return Box::pin(self.tell(content)).await;
+                        return Box::pin(self.send_prompt(content)).await;
                     }
                     Ok(CommandOutcome::Shown(text)) => {
                         self.screen.push_say(text);
@@ -64,7 +64,7 @@ impl ChatLoop {
                             self.show_undo_event().await;
                         }
                     }
-                    Err(error) => self.complain(&error.into()),
+                    Err(error) => self.show_error(&error.into()),
                 }
             }
             name => self.screen.push_say(unknown(name, &all(host_commands))),
@@ -86,7 +86,7 @@ impl ChatLoop {
     }
 
     /// Shows an error with its hint.
-    pub(super) fn complain(&mut self, error: &CliError) {
+    pub(super) fn show_error(&mut self, error: &CliError) {
         let hint = error.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
         self.screen.push_say(format!("error: {}{hint}", error.message));
     }
@@ -103,9 +103,9 @@ impl ChatLoop {
                 self.screen.push_say("this session is open already".to_owned());
                 Ok(())
             }
-            Ok(handle) => self.turn_to(handle, retention).await,
+            Ok(handle) => self.switch_to(handle, retention).await,
             Err(error) => {
-                self.complain(&error);
+                self.show_error(&error);
                 Ok(())
             }
         }
@@ -132,7 +132,7 @@ impl ChatLoop {
 /// Returns all commands in the order of the help.
 fn all(host_commands: Vec<HostCommand>) -> Vec<HostCommand> {
     // A command of the chat replaces a host command of the same name.
-    let is_own = |command: &HostCommand| OWN.iter().any(|own| own.name == command.name);
+    let is_own = |command: &HostCommand| CHAT_COMMANDS.iter().any(|own| own.name == command.name);
     let host_commands = host_commands.into_iter().filter(|command| !is_own(command));
     let host_commands = host_commands.map(|command| match command.name.as_ref() {
         SESSIONS => HostCommand::new(
@@ -142,7 +142,7 @@ fn all(host_commands: Vec<HostCommand>) -> Vec<HostCommand> {
         ),
         _ => command,
     });
-    host_commands.chain(OWN.iter().cloned()).collect()
+    host_commands.chain(CHAT_COMMANDS.iter().cloned()).collect()
 }
 
 fn unknown(name: &str, commands: &[HostCommand]) -> String {

@@ -46,7 +46,7 @@ impl ChatLine {
 /// The command that lists the others.
 pub(super) const HELP: &str = "help";
 /// Commands of the chat, in addition to those of the host.
-pub(super) static OWN: [HostCommand; 3] = [
+pub(super) static CHAT_COMMANDS: [HostCommand; 3] = [
     HostCommand::new("new", "", "start a new session"),
     HostCommand::new(HELP, "", "show this"),
     HostCommand::new("quit", "", "leave; so does ctrl-d"),
@@ -130,17 +130,19 @@ mod tests {
 
     #[test]
     fn the_nearest_command_is_suggested_for_an_unknown_one() {
-        assert_eq!(nearest("hepl", &OWN), Some("help"));
-        assert_eq!(nearest("qiut", &OWN), Some("quit"));
-        assert_eq!(nearest("etc", &OWN), None);
+        assert_eq!(nearest("hepl", &CHAT_COMMANDS), Some("help"));
+        assert_eq!(nearest("qiut", &CHAT_COMMANDS), Some("quit"));
+        assert_eq!(nearest("etc", &CHAT_COMMANDS), None);
     }
 
     #[test]
     fn the_help_lists_all_commands_for_any_width() {
         for columns in [40, 80] {
-            let text = help(&OWN, columns);
-            assert!(OWN.iter().all(|command| text.contains(&format!("/{}", command.name))));
+            let text = help(&CHAT_COMMANDS, columns);
+            assert!(
+                CHAT_COMMANDS.iter().all(|command| text.contains(&format!("/{}", command.name)))
+            );
         }
-        assert!(help(&OWN, 80).contains("/new   start a new session\n"));
+        assert!(help(&CHAT_COMMANDS, 80).contains("/new   start a new session\n"));
     }
 }

@@ -19,7 +19,8 @@ use futures_util::StreamExt as _;
 use tokio::{sync::Notify, task::spawn_blocking, time::timeout};
 
 use super::{
-    command::{ALIASES, ChatLine, OWN},
+    agent_work::AgentWork,
+    command::{ALIASES, CHAT_COMMANDS, ChatLine},
     editor::{EditorOutcome, LineEditor, PROMPT},
     feed::InputFeed,
     greeting::{ChatGreeting, farewell},
@@ -27,15 +28,14 @@ use super::{
     modes::Modes,
     pastes::Pastes,
     recap::recap,
-    work::AgentWork,
 };
 use crate::{
     environment::Environment,
     error::CliError,
     host::ProductHost,
     run::{
-        Keyboard, LineInputBuffer, QuestionQueue, RunSink, ScreenThread, Signals, StartedAgent,
-        Wish,
+        Keyboard, LineInputBuffer, QuestionQueue, RunSink, ScreenThread, SignalAction, Signals,
+        StartedAgent,
     },
 };
 
@@ -61,7 +61,7 @@ pub(super) struct ChatLoop {
     pub(super) handle: AgentHandle,
     pub(super) events: EventStream,
     /// Retention of the current session when the chat leaves it.
-    pub(super) kept: SessionRetention,
+    pub(super) retention: SessionRetention,
     pub(super) screen: ScreenThread,
     pub(super) signals: Signals,
     pub(super) keyboard: Keyboard,
@@ -90,7 +90,7 @@ pub(super) enum SessionRetention {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChatEnd {
     /// The user left.
-    Asked,
+    UserLeft,
     /// The user did not wait for the agent to stop, or a signal ended the program.
     Interrupted,
 }
@@ -107,7 +107,7 @@ impl ChatLoop {
         let StartedAgent { host, handle, warnings, .. } = launched;
         let commands = host.commands(handle.session_id()).await?;
         // Names for the completion: host commands, own commands and aliases.
-        let names = commands.iter().chain(&OWN).map(|command| command.name.as_ref());
+        let names = commands.iter().chain(&CHAT_COMMANDS).map(|command| command.name.as_ref());
         let names = names.chain(ALIASES.map(|(alias, _)| alias));
         let mut names: Vec<String> = names.map(|name| format!("/{name}")).collect();
         names.sort();
@@ -124,7 +124,7 @@ impl ChatLoop {
             .map_err(|error| CliError::failed(format!("the terminal cannot be used: {error}")))?;
         let mut conversation = Self {
             events: stream(&handle)?,
-            kept: SessionRetention::NotYet,
+            retention: SessionRetention::NotYet,
             screen: ScreenThread::start(sink),
             signals: Signals::new()?.with_continue()?,
             keyboard,
@@ -149,8 +149,8 @@ impl ChatLoop {
     }
 
     /// Runs the chat until the user leaves.
-    pub(super) async fn hold(&mut self, retention: SessionRetention) -> Result<ChatEnd, CliError> {
-        self.kept = retention;
+    pub(super) async fn run(&mut self, retention: SessionRetention) -> Result<ChatEnd, CliError> {
+        self.retention = retention;
         self.greet().await?;
         loop {
             let line = match self.prompt().await? {
@@ -162,7 +162,7 @@ impl ChatLoop {
                 ChatLine::Command { name, argument } => {
                     self.command(&name, &argument, ChatPhase::Prompt).await?
                 }
-                ChatLine::Prompt(text) => self.tell(vec![Block::text(text)]).await?,
+                ChatLine::Prompt(text) => self.send_prompt(vec![Block::text(text)]).await?,
             };
             if let Some(end) = end {
                 return Ok(end);
@@ -171,8 +171,11 @@ impl ChatLoop {
     }
 
     /// Sends input to the agent and shows its work until it is idle.
-    pub(super) async fn tell(&mut self, content: Vec<Block>) -> Result<Option<ChatEnd>, CliError> {
-        self.kept = SessionRetention::Yes;
+    pub(super) async fn send_prompt(
+        &mut self,
+        content: Vec<Block>,
+    ) -> Result<Option<ChatEnd>, CliError> {
+        self.retention = SessionRetention::Yes;
         let sent = self.handle.send_input(content);
         sent.map_err(|error| CliError::failed(error.to_string()))?;
         self.follow().await
@@ -180,7 +183,7 @@ impl ChatLoop {
 
     /// Shows how to resume the session; deletes a session without a prompt.
     pub(super) async fn close(&mut self) {
-        match self.kept {
+        match self.retention {
             SessionRetention::Yes if self.is_stored().await => {
                 self.screen.push_say(farewell(self.handle.session_id().as_str()));
             }
@@ -191,7 +194,7 @@ impl ChatLoop {
             }
         }
         // A terminal that accepts no output must not delay the end.
-        drop(timeout(LAST_WORDS, self.screen.shown()).await);
+        drop(timeout(LAST_WORDS, self.screen.wait_until_shown()).await);
     }
 
     /// Returns true if the stored log contains user input. It can be missing, for example after a full disk.
@@ -207,20 +210,20 @@ impl ChatLoop {
     }
 
     /// Switches to another session; closes the previous one, or deletes it if it has no prompt.
-    pub(super) async fn turn_to(
+    pub(super) async fn switch_to(
         &mut self,
         handle: AgentHandle,
         retention: SessionRetention,
     ) -> Result<(), CliError> {
         let events = stream(&handle)?;
         let before: SessionId = self.handle.session_id().clone();
-        let result = match self.kept {
+        let result = match self.retention {
             SessionRetention::Yes => self.host.close(&before).await.map(drop),
             SessionRetention::NotYet => self.host.delete(&before).await,
         };
-        (self.handle, self.events, self.kept) = (handle, events, retention);
+        (self.handle, self.events, self.retention) = (handle, events, retention);
         if let Err(error) = result {
-            self.complain(&CliError::from(error));
+            self.show_error(&CliError::from(error));
         }
         self.greet().await
     }
@@ -239,16 +242,16 @@ impl ChatLoop {
             agent: value("agent"),
             mode: value("mode"),
             permissions: value("permissions"),
-            resumed: (self.kept == SessionRetention::Yes).then_some(crow.title.as_str()),
+            resumed: (self.retention == SessionRetention::Yes).then_some(crow.title.as_str()),
         };
         self.screen.push_say(greeting.text(&self.environment));
-        if self.kept == SessionRetention::Yes {
+        if self.retention == SessionRetention::Yes {
             let (store, id) = (Arc::clone(&self.store), self.handle.session_id().clone());
             // The recap is optional: a log that cannot be read is ignored.
             if let Ok(Ok(stored)) = spawn_blocking(move || store.read(&id)).await {
                 let recap = recap(&stored.events);
                 if !recap.is_empty() {
-                    self.screen.push_aside(recap);
+                    self.screen.push_dim_message(recap);
                 }
             }
         }
@@ -260,7 +263,7 @@ impl ChatLoop {
         tokio::select! {
             biased;
             _ = self.signals.next() => return Ok(PromptOutcome::Left(ChatEnd::Interrupted)),
-            shown = self.screen.shown() => shown.map_err(|_| unwritable())?,
+            shown = self.screen.wait_until_shown() => shown.map_err(|_| unwritable())?,
         }
         // Text typed while the agent worked becomes the draft; unfinished escape sequences and pastes go to the
         // editor as bytes.
@@ -283,15 +286,15 @@ impl ChatLoop {
             tokio::select! {
                 biased;
                 wish = self.signals.next() => match wish {
-                    Wish::Interrupt => match self.interrupts.press(ChatPhase::Prompt) {
-                        InterruptAction::Leave => return Ok(PromptOutcome::Left(ChatEnd::Asked)),
+                    SignalAction::Interrupt => match self.interrupts.press(ChatPhase::Prompt) {
+                        InterruptAction::Leave => return Ok(PromptOutcome::Left(ChatEnd::UserLeft)),
                         InterruptAction::Warn | InterruptAction::Stop => {
                             self.screen.push_prompt(format!("\n{LEAVES}\n{PROMPT}"));
-                            let _ = self.screen.shown().await;
+                            let _ = self.screen.wait_until_shown().await;
                         }
                     },
-                    Wish::End => return Ok(PromptOutcome::Left(ChatEnd::Interrupted)),
-                    Wish::Continue => self.modes.prompt(),
+                    SignalAction::End => return Ok(PromptOutcome::Left(ChatEnd::Interrupted)),
+                    SignalAction::Continue => self.modes.prompt(),
                 },
                 read = &mut reading => {
                     let (editor, entered) = read.map_err(|error| CliError::failed(error.to_string()))?;
@@ -304,8 +307,8 @@ impl ChatLoop {
                     }
                     Ok(_) | Err(_) => return Ok(PromptOutcome::Left(ChatEnd::Interrupted)),
                 },
-                Some(event) = self.events.next(), if has_room => self.take(event),
-                end = self.handle.ended() => return Err(failure(&end)),
+                Some(event) = self.events.next(), if has_room => self.on_events(event),
+                end = self.handle.wait_for_end() => return Err(failure(&end)),
             }
         }
     }
@@ -320,7 +323,7 @@ impl ChatLoop {
                 Ok(PromptOutcome::Line(line))
             }
             EditorOutcome::Interrupt => match self.interrupts.press(ChatPhase::Prompt) {
-                InterruptAction::Leave => Ok(PromptOutcome::Left(ChatEnd::Asked)),
+                InterruptAction::Leave => Ok(PromptOutcome::Left(ChatEnd::UserLeft)),
                 InterruptAction::Warn | InterruptAction::Stop => {
                     self.screen.push_say(LEAVES.to_owned());
                     Ok(PromptOutcome::Line(String::new()))
@@ -331,7 +334,7 @@ impl ChatLoop {
                 let end = self.stop().await;
                 Ok(end.map_or(PromptOutcome::Line(String::new()), PromptOutcome::Left))
             }
-            EditorOutcome::End => Ok(PromptOutcome::Left(ChatEnd::Asked)),
+            EditorOutcome::End => Ok(PromptOutcome::Left(ChatEnd::UserLeft)),
             EditorOutcome::Failed(error) => {
                 Err(CliError::failed(format!("the terminal cannot be read: {error}")))
             }

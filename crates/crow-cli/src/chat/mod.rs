@@ -5,7 +5,7 @@
 //! screen thread that also shows single runs, see [`crate::run`].
 
 mod actions;
-mod asked;
+mod agent_work;
 mod command;
 mod conversation;
 mod editor;
@@ -14,8 +14,8 @@ mod greeting;
 mod interrupts;
 mod modes;
 mod pastes;
+mod question;
 mod recap;
 mod start;
-mod work;
 
 pub(crate) use start::chat;

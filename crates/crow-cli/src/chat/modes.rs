@@ -41,8 +41,8 @@ struct TerminalModes {
 impl Modes {
     /// Reads the current mode and derives the others. A terminal without escape sequences is left as it is: it
     /// delivers whole lines.
-    pub(super) fn read(capable: Capable) -> io::Result<Self> {
-        if capable == Capable::No {
+    pub(super) fn read(capable: EscapeSupport) -> io::Result<Self> {
+        if capable == EscapeSupport::No {
             return Ok(Self(None));
         }
         let terminal = io::stdin().as_fd().try_clone_to_owned()?;
@@ -104,7 +104,7 @@ impl Modes {
 
 /// Support of escape sequences by the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Capable {
+pub(super) enum EscapeSupport {
     Yes,
     No,
 }

@@ -20,7 +20,7 @@ struct LongPaste {
 impl Pastes {
     /// Returns the text, or a placeholder for it if it is long.
     pub(super) fn shown(&self, text: String) -> String {
-        let Some(size) = size_above(MOST_LINES, MOST_BYTES, &text) else { return text };
+        let Some(size) = size_if_longer(MOST_LINES, MOST_BYTES, &text) else { return text };
         let mut pastes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_taken = |shown: &str| pastes.iter().any(|paste| paste.shown == shown);
         let names = std::iter::once(format!("[{size} pasted]"))
@@ -56,7 +56,7 @@ impl Pastes {
 }
 
 /// Describes the size of a text that exceeds one of the bounds; `None` for others.
-pub(super) fn size_above(most_lines: usize, most_bytes: usize, text: &str) -> Option<String> {
+pub(super) fn size_if_longer(most_lines: usize, most_bytes: usize, text: &str) -> Option<String> {
     let lines = text.lines().count();
     if lines <= most_lines && text.len() <= most_bytes {
         return None;

@@ -6,7 +6,7 @@ use crow_core::model::Models;
 
 use super::{
     conversation::{ChatEnd, ChatLoop, ChatLoopParts, SessionRetention},
-    modes::{Capable, Modes, TerminalModeGuard},
+    modes::{EscapeSupport, Modes, TerminalModeGuard},
 };
 use crate::{
     args::{ChatArgs, OutputForm},
@@ -41,7 +41,8 @@ pub(crate) async fn chat(args: ChatArgs, environment: &Environment) -> Result<Ex
         fallback: None,
     })
     .await?;
-    let capable = if console_style(environment).live { Capable::Yes } else { Capable::No };
+    let capable =
+        if console_style(environment).live { EscapeSupport::Yes } else { EscapeSupport::No };
     let terminal = Modes::read(capable)
         .map_err(|error| CliError::failed(format!("the terminal cannot be used: {error}")))?;
     // The guard restores the terminal however the chat ends; it is dropped explicitly before the exit code is
@@ -58,12 +59,12 @@ pub(crate) async fn chat(args: ChatArgs, environment: &Environment) -> Result<Ex
     .await?;
     let retention =
         if request.resume.is_some() { SessionRetention::Yes } else { SessionRetention::NotYet };
-    let end = conversation.hold(retention).await;
+    let end = conversation.run(retention).await;
     conversation.close().await;
     conversation.runtime().shutdown_all(SHUTDOWN).await;
     drop(restore);
     match end {
-        Ok(ChatEnd::Asked) => Ok(ExitCode::Done),
+        Ok(ChatEnd::UserLeft) => Ok(ExitCode::Done),
         Ok(ChatEnd::Interrupted) => Ok(ExitCode::Interrupted),
         // The error is on the screen already, so only the exit code is returned.
         Err(error) if error.message == conversation.work.error => Ok(error.exit),

@@ -14,7 +14,7 @@ use crate::{
     host::{ProductHost, working_directory},
     output::ExitCode,
     product,
-    run::{AgentRequest, Audience, HostLaunch, Signals, Wish, host, say},
+    run::{AgentRequest, Audience, HostLaunch, SignalAction, Signals, host, print_message},
     trust,
 };
 
@@ -42,7 +42,7 @@ pub(crate) async fn acp(args: AcpArgs, environment: &Environment) -> Result<Exit
         Ok(host) => AcpServer::new(Arc::new(host), identity),
         Err(error) => {
             let hint = error.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
-            say(&format!("{}{hint}", error.message));
+            print_message(&format!("{}{hint}", error.message));
             AcpServer::unusable(format!("{}{hint}", error.message), identity)
         }
     };
@@ -63,7 +63,7 @@ pub(crate) async fn acp(args: AcpArgs, environment: &Environment) -> Result<Exit
                 CliError::failed(format!("cannot listen at {address}: {error}"))
             })?;
             let address = listener.local_addr().unwrap_or(address);
-            say(&format!("serving editors at http://{address}/acp; ctrl-c ends it"));
+            print_message(&format!("serving editors at http://{address}/acp; ctrl-c ends it"));
             server.serve_http(listener, token, stop).await
         }
     };
@@ -75,8 +75,8 @@ pub(crate) async fn acp(args: AcpArgs, environment: &Environment) -> Result<Exit
 async fn stop(mut signals: Signals) {
     loop {
         match signals.next().await {
-            Wish::Interrupt | Wish::End => return,
-            Wish::Continue => {}
+            SignalAction::Interrupt | SignalAction::End => return,
+            SignalAction::Continue => {}
         }
     }
 }
@@ -105,14 +105,14 @@ fn product_host(
     environment: &Environment,
 ) -> Result<ProductHost, CliError> {
     let cwd = working_directory(None, environment)?;
-    let project = trust::admit(&cwd, environment, Audience::Nobody)?;
+    let project = trust::admit(&cwd, environment, Audience::Unattended)?;
     let providers = Arc::new(product::models(environment, &project.providers)?);
     host(HostLaunch {
         request,
         cwd,
         project,
         answerer: Arc::new(HandleAnswerer),
-        audience: Audience::Nobody,
+        audience: Audience::Unattended,
         environment,
         store: product::session_store(environment)?,
         models: Arc::clone(&providers) as Arc<dyn Models>,

@@ -51,7 +51,7 @@ pub(crate) fn completions(
 
 /// Prints the candidates for the word being typed. Returns `None` if the program was not called by a completion
 /// script.
-pub(crate) fn offer(
+pub(crate) fn print_completions(
     args: &[OsString],
     environment: &Environment,
 ) -> Option<Result<ExitCode, CliError>> {

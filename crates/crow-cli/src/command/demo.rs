@@ -23,10 +23,10 @@ use crate::{
     args::{DemoArgs, OutputForm, Permissions},
     environment::Environment,
     error::CliError,
-    host::{AgentLimits, Remembers},
+    host::{AgentLimits, ChoiceMemory},
     output::ExitCode,
     product,
-    run::{AgentRequest, Audience, ProductLaunch, Show, drive, launch, say},
+    run::{AgentRequest, Audience, ProductLaunch, RunDisplay, drive, launch, print_message},
     trust::Project,
 };
 
@@ -45,17 +45,17 @@ const CHECK_TIME: Duration = Duration::from_secs(20);
 pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let folder = copy_project()?;
     let project = folder.join("project");
-    say(
+    print_message(
         "this is a demonstration: the model's words are a recording, everything else really happens",
     );
-    say(&format!("the project is in {}; the task: {PROMPT}", project.display()));
+    print_message(&format!("the project is in {}; the task: {PROMPT}", project.display()));
     let models: Arc<dyn Models> = Arc::new(DemoModel::new(args)?);
     let request = AgentRequest {
         agent: None,
         model: None,
         reviewer_model: None,
         permissions: Some(Permissions::FullAuto),
-        remembers: Remembers::Nothing,
+        choice_memory: ChoiceMemory::Disabled,
         sandbox: crate::sandbox::SandboxOptions::default(),
         limits: AgentLimits::default(),
         resume: None,
@@ -68,7 +68,7 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
         request: &request,
         cwd: project.canonicalize().unwrap_or_else(|_| project.clone()),
         project: Project::default(),
-        audience: Audience::of(args.output, environment),
+        audience: Audience::detect(args.output, environment),
         environment,
         store,
         models: Arc::clone(&models),
@@ -81,17 +81,21 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
     .await?;
     // The recorded model drives a real session; the outcome is then checked independently of it.
     let exit =
-        drive(launched, PROMPT.to_owned(), Show::new(args.output, environment), models).await?;
+        drive(launched, PROMPT.to_owned(), RunDisplay::new(args.output, environment), models)
+            .await?;
     if exit != ExitCode::Done {
         return Ok(exit);
     }
     if !check_passes(&project, environment).await? {
-        say(&format!("`sh check.sh` still fails; look at {}", project.display()));
+        print_message(&format!("`sh check.sh` still fails; look at {}", project.display()));
         return Ok(ExitCode::Failed);
     }
-    say(&format!("`sh check.sh` passes now; look at what was changed in {}", project.display()));
+    print_message(&format!(
+        "`sh check.sh` passes now; look at what was changed in {}",
+        project.display()
+    ));
     if args.output == OutputForm::Text {
-        say(
+        print_message(
             "with a model of your own: export ANTHROPIC_API_KEY=… (or another), then crow-agent run \"your task\"",
         );
     }
@@ -131,7 +135,7 @@ async fn check_passes(project: &Path, environment: &Environment) -> Result<bool,
         progress: Progress::default(),
         only_reads: false,
     };
-    let runner = ProcessRunner::new(environment.for_children(&[]));
+    let runner = ProcessRunner::new(environment.child_environment(&[]));
     let outcome = runner
         .run(spec, CancellationToken::new())
         .await

@@ -3,7 +3,7 @@
 mod acp;
 mod completions;
 mod demo;
-mod describe;
+mod man;
 mod models;
 mod permissions;
 mod run;
@@ -12,9 +12,9 @@ mod trust;
 mod undo;
 
 pub(crate) use acp::acp;
-pub(crate) use completions::{completions, offer, quoted};
+pub(crate) use completions::{completions, print_completions, quoted};
 pub(crate) use demo::demo;
-pub(crate) use describe::{man, write_out};
+pub(crate) use man::{man, write_out};
 pub(crate) use models::models;
 pub(crate) use permissions::{explain, list_rules};
 pub(crate) use run::{resume, run};

@@ -13,7 +13,7 @@ use crate::{
     output::ExitCode,
     product,
     render::one_line,
-    run::say,
+    run::print_message,
     trust,
 };
 
@@ -23,7 +23,7 @@ pub(crate) async fn models(
     environment: &Environment,
 ) -> Result<ExitCode, CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
-    project.notice.iter().for_each(|notice| say(notice));
+    project.notice.iter().for_each(|notice| print_message(notice));
     let models = product::models(environment, &project.providers)?;
     if let Some(name) = &args.provider {
         models.default_model_of(name)?;

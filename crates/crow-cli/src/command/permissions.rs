@@ -28,8 +28,8 @@ use crate::{
     output::ExitCode,
     product,
     render::{one_line, rule_subject, rule_verb as verb},
-    run::say,
-    sandbox::{SandboxOptions, sandbox_config, try_out},
+    run::print_message,
+    sandbox::{SandboxOptions, probe_containment, sandbox_config},
     trust,
 };
 
@@ -71,7 +71,7 @@ pub(crate) fn list_rules(
 
 /// Prints the notice of a project whose configuration is not in effect.
 fn print_notice(project: &trust::Project) {
-    project.notice.iter().for_each(|notice| say(notice));
+    project.notice.iter().for_each(|notice| print_message(notice));
 }
 
 fn scope_order(scope: &RuleScope) -> u8 {
@@ -134,8 +134,8 @@ pub(crate) async fn explain(
     if let Some(trusted) = &project.trusted {
         sandbox.protected_files.clone_from(&trusted.protected);
     }
-    let places = sandbox.places();
-    let containment = try_out(sandbox, &cwd).await.0;
+    let places = sandbox.sandbox_paths();
+    let containment = probe_containment(sandbox, &cwd).await.0;
     let is_full = containment == Containment::Full;
     // The same policy as in a session.
     let mut policy = PermissionPolicy::new(mode)
@@ -143,7 +143,7 @@ pub(crate) async fn explain(
         .with_rules(user)
         .with_rules(project.rules)
         .with_places(places)
-        .with_uncontained(!containment.holds())
+        .with_uncontained(!containment.has_any_layer())
         .with_read_sandbox(is_full);
     policy.set_read_only_sandbox(is_full);
     let workspace = Workspace::new(cwd);
@@ -161,7 +161,9 @@ pub(crate) async fn explain(
     };
     let explanation = policy.explain(facts, &workspace);
     match args.output {
-        OutputForm::Text => write_out(tell(&call, &explanation, &containment).as_bytes()),
+        OutputForm::Text => {
+            write_out(explanation_text(&call, &explanation, &containment).as_bytes())
+        }
         OutputForm::Json => {
             write_out(format!("{}\n", to_json(&call, &explanation, &containment)).as_bytes())
         }
@@ -232,7 +234,7 @@ fn plan(
     let access = match category {
         ToolCategory::Read => Access::Read,
         ToolCategory::Write => Access::Write,
-        ToolCategory::Session | ToolCategory::Agent => return Ok(CallPlan::inert(tool)),
+        ToolCategory::Session | ToolCategory::Agent => return Ok(CallPlan::without_effects(tool)),
         ToolCategory::Execute | ToolCategory::Network | ToolCategory::External => {
             let (title, effects) = (tool.to_owned(), Effects::Unknown);
             return Ok(CallPlan { title, effects, subject: Subject::Nothing });
@@ -247,7 +249,7 @@ fn plan(
     })
 }
 
-fn tell(call: &Call, explanation: &Explanation, containment: &Containment) -> String {
+fn explanation_text(call: &Call, explanation: &Explanation, containment: &Containment) -> String {
     let verdict = match explanation.decision {
         RuleDecision::Allow => "may run",
         RuleDecision::AskUser => "is asked about",

@@ -10,7 +10,7 @@ use crate::{
     error::CliError,
     output::ExitCode,
     product,
-    run::{Audience, ProductLaunch, RunRequest, Show, drive, launch, say},
+    run::{Audience, ProductLaunch, RunDisplay, RunRequest, drive, launch, print_message},
     trust,
 };
 
@@ -31,14 +31,14 @@ pub(crate) async fn resume(
 
 async fn start(request: RunRequest, environment: &Environment) -> Result<ExitCode, CliError> {
     let store = product::session_store(environment)?;
-    let audience = Audience::of(request.output, environment);
+    let audience = Audience::detect(request.output, environment);
     let cwd = request.agent.directory(store.as_ref(), environment)?;
     let project = trust::admit(&cwd, environment, audience)?;
     let providers = Arc::new(product::models(environment, &project.providers)?);
     let models: Arc<dyn Models> = Arc::clone(&providers) as _;
     if let (Some(notice), OutputForm::Json) = (&project.notice, request.output) {
         // In text output the notice is one of the events.
-        say(notice);
+        print_message(notice);
     }
     let launched = launch(ProductLaunch {
         request: &request.agent,
@@ -54,6 +54,6 @@ async fn start(request: RunRequest, environment: &Environment) -> Result<ExitCod
         fallback: None,
     })
     .await?;
-    let show = Show::new(request.output, environment).with_deltas(request.deltas);
+    let show = RunDisplay::new(request.output, environment).with_deltas(request.deltas);
     drive(launched, request.prompt, show, models).await
 }

@@ -20,14 +20,14 @@ use serde::Serialize;
 use super::{show_changes, write_out};
 use crate::{
     args::{ListArgs, OutputForm, ShowArgs},
-    damage::{family, say_damage},
+    damage::{print_damage, session_subtree},
     environment::Environment,
     error::CliError,
     export::to_markdown,
     known_secrets::redactor,
     output::{ExitCode, UsageReport, usage_of},
     product,
-    render::{SessionRow, neutralise, session_table, show_session, used, used_in_short},
+    render::{SessionRow, neutralise, session_table, short_usage_text, show_session, usage_text},
     run::console_style,
     session_record::SessionRecord,
 };
@@ -58,7 +58,7 @@ pub(crate) async fn list(args: &ListArgs, environment: &Environment) -> Result<E
             let home = environment.var("HOME");
             let mut rows = Vec::with_capacity(sessions.len());
             for session in &sessions {
-                let used = used_in_short(&used_by(session, models.as_ref()).await);
+                let used = short_usage_text(&used_by(session, models.as_ref()).await);
                 rows.push(row(session, used, home.as_deref()));
             }
             write_out(
@@ -93,7 +93,7 @@ pub(crate) async fn show(args: &ShowArgs, environment: &Environment) -> Result<E
             let (style, prices) = (console_style(environment), prices(&record, environment).await);
             let shown = show_session(&style, &record.events, &prices, &mut text);
             shown.map_err(|error| CliError::failed(error.to_string()))?;
-            let used = used(&style, &usage_of(&record.events, &prices));
+            let used = usage_text(&style, &usage_of(&record.events, &prices));
             if !used.is_empty() {
                 text.extend_from_slice(format!("in all: {used}\n").as_bytes());
             }
@@ -113,7 +113,7 @@ fn record(prefix: &str, environment: &Environment) -> Result<SessionRecord, CliE
     let store = product::session_store(environment)?;
     let id = store.find(prefix)?;
     let record = SessionRecord::read(store.as_ref(), &id, &redactor(environment, None))?;
-    say_damage(&id, &record.damage);
+    print_damage(&id, &record.damage);
     Ok(record)
 }
 
@@ -130,8 +130,8 @@ pub(crate) fn repair(prefix: &str, environment: &Environment) -> Result<ExitCode
     let store = product::session_store(environment)?;
     let root = store.find(prefix)?;
     let mut report = String::new();
-    for id in family(store.as_ref(), &root)? {
-        let SessionRepair { damage, kept } = store.repair(&id)?;
+    for id in session_subtree(store.as_ref(), &root)? {
+        let SessionRepair { damage, copies: kept } = store.repair(&id)?;
         if damage.is_none() {
             continue;
         }
@@ -211,7 +211,7 @@ fn row(metadata: &SessionMetadata, used: String, home: Option<&str>) -> SessionR
         id: metadata.session_id.to_string(),
         updated: metadata.updated_at,
         title: if crow.rebuilt { format!("(damaged) {}", crow.title) } else { crow.title },
-        used,
+        usage: used,
         model: metadata.model_ref().to_string(),
         cwd,
     }

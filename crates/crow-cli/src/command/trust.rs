@@ -11,7 +11,7 @@ use crate::{
     host::working_directory,
     output::ExitCode,
     render::one_line,
-    trust::{ProjectConfig, TrustStatus, UntrustedConfig, project_root, standing, trust_store},
+    trust::{ProjectConfig, TrustStatus, UntrustedConfig, project_root, trust_status, trust_store},
 };
 
 /// Shows the untrusted configuration of a project and asks whether to trust it; or lists or revokes.
@@ -23,7 +23,7 @@ pub(crate) fn trust(args: &TrustArgs, environment: &Environment) -> Result<ExitC
         return revoke(args.cwd.as_deref(), environment);
     }
     let cwd = working_directory(args.cwd.as_deref(), environment)?;
-    let untrusted = match standing(&cwd, environment)? {
+    let untrusted = match trust_status(&cwd, environment)? {
         TrustStatus::Untrusted(untrusted) => untrusted,
         TrustStatus::Nothing => {
             let root = project_root(&cwd);
@@ -83,7 +83,7 @@ fn list(environment: &Environment) -> Result<ExitCode, CliError> {
         return say("no project is trusted");
     }
     for (root, trusted) in projects {
-        let state = match standing(Path::new(&root), environment)? {
+        let state = match trust_status(Path::new(&root), environment)? {
             TrustStatus::Trusted(_) => "trusted",
             TrustStatus::Untrusted(_) => "changed since",
             TrustStatus::Nothing => "has no configuration any more",

@@ -12,11 +12,14 @@ use crate::{
     output::{CallLine, DiffLine, ExitCode, RecordLine, UndoLine, json_line},
     product,
     render::{
-        ChangeLine, CommandStyle, ConsoleStyle, Destination, UndoReporter, change_table, in_order,
-        unified_without,
+        ChangeLine, CommandStyle, ConsoleStyle, Destination, UndoReporter, change_table,
+        format_patch_without, merge_by_time,
     },
     run::console_style,
-    undo::{DiffRefusal, DiffRequest, HowWords, Journal, absolute, diff_of, journal_of, lost},
+    undo::{
+        DiffRefusal, DiffRequest, HowWords, Journal, absolute, diff_of, irreversible_counts,
+        journal_of,
+    },
 };
 
 /// Undoes changes of a session.
@@ -46,7 +49,7 @@ pub(crate) fn restore(args: &RestoreArgs, environment: &Environment) -> Result<E
 /// apply` accepts it.
 pub(crate) fn diff(args: &DiffArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let opened = journal_of(args.of.session.as_deref(), environment)?;
-    let request = DiffRequest { what: args.what.clone(), paths: args.paths.clone() };
+    let request = DiffRequest { selector: args.what.clone(), paths: args.paths.clone() };
     let patch = diff_of(&opened.journal, &request, environment.current_dir()?)?;
     let ignored = opened.journal.ignored(patch.files.iter().map(|file| file.path.as_path()));
     match args.of.output {
@@ -64,7 +67,7 @@ pub(crate) fn diff(args: &DiffArgs, environment: &Environment) -> Result<ExitCod
                 Destination::Reader => root,
             };
             let ignored = if args.ignored { BTreeSet::new() } else { ignored };
-            let text = unified_without(&ignored, &style, seen_from, patch, destination);
+            let text = format_patch_without(&ignored, &style, seen_from, patch, destination);
             write_out(text.as_bytes())
         }
     }
@@ -98,9 +101,9 @@ pub(crate) fn show_changes(
     environment: &Environment,
 ) -> Result<ExitCode, CliError> {
     let Journal { journal, .. } = journal_of(Some(&args.id), environment)?;
-    let all = in_order(journal.calls(), journal.records());
+    let all = merge_by_time(journal.calls(), journal.records());
     let store = product::session_store(environment)?;
-    let lost = lost(store.as_ref(), journal.calls())?;
+    let lost = irreversible_counts(store.as_ref(), journal.calls())?;
     match args.output {
         OutputForm::Json => {
             let lost = |call: &ChangedCall| lost.get(&call.seq).copied().unwrap_or(0);
@@ -134,7 +137,7 @@ fn print_report(
             let reporter = UndoReporter {
                 style: &out_style(environment),
                 root: opened.journal.root(),
-                prompting: CommandStyle::Program(of.session.clone()),
+                command_style: CommandStyle::Program(of.session.clone()),
                 forced: how.force,
                 ignored: &ignored,
             };

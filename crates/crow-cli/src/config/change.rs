@@ -10,7 +10,7 @@ use toml_edit::Value;
 use super::{
     Settings,
     commands::user_layer,
-    document::{put, write},
+    document::{set_value, write},
     key::{ConfigKey, KeyTarget},
     load::tool_names,
 };
@@ -39,7 +39,7 @@ pub(crate) fn set(key: &str, value: &str, environment: &Environment) -> Result<E
     let mut refusal = None;
     for value in readings(value) {
         let source = SourceText { path: &path, text: &before };
-        let text = put(source, &key.path(), value)?;
+        let text = set_value(source, &key.path(), value)?;
         match check(&key, &user, &file, &text) {
             Ok(()) => {
                 write(&path, &text)?;

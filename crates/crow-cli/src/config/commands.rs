@@ -15,8 +15,8 @@ use crate::{
     error::CliError,
     output::ExitCode,
     render::one_line,
-    run::say,
-    trust::{self, TrustStatus, project_root, standing},
+    run::print_message,
+    trust::{self, TrustStatus, project_root, trust_status},
 };
 
 /// Prints the effective value: a text unquoted, anything else as TOML.
@@ -27,7 +27,7 @@ pub(crate) fn get(key: &str, environment: &Environment) -> Result<ExitCode, CliE
     let Some(setting) = node.as_ref().and_then(|node| node.find(&key.path())) else {
         let why = match unset::find(&configuration.agents, &key, node.as_ref()) {
             Some(UnsetEffect::BuiltIn(value)) => {
-                say(&format!("{key_text}: {BUILT_IN}"));
+                print_message(&format!("{key_text}: {BUILT_IN}"));
                 let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 return write_out(format!("{text}\n").as_bytes());
             }
@@ -77,16 +77,16 @@ pub(crate) fn explain(key: &str, environment: &Environment) -> Result<ExitCode, 
             path.iter().copied().chain(below.split('.').filter(|part| !part.is_empty())).collect();
         let name =
             if below.is_empty() { key_text.to_owned() } else { format!("{key_text}.{below}") };
-        let _ = writeln!(text, "{name} = {}", shown(leaf));
+        let _ = writeln!(text, "{name} = {}", one_line_value(leaf));
         for layer in configuration.agents.layers().iter().rev() {
-            let entry = key.target.of(&configuration.agents, layer)?;
+            let entry = key.target.content_in(&configuration.agents, layer)?;
             let Some(entry) = entry.as_ref().and_then(|node| node.find(&keys)) else { continue };
             let counts = if entry.origin == leaf.origin { "counts" } else { "covered" };
             let _ = writeln!(
                 text,
                 "  {counts:<8} {:<13} {}  {}",
                 layer.kind(),
-                shown(entry),
+                one_line_value(entry),
                 one_line(&entry.origin.to_string())
             );
         }
@@ -99,7 +99,7 @@ pub(crate) fn paths(environment: &Environment) -> Result<ExitCode, CliError> {
     let config = environment.config_dir()?;
     let cwd = environment.current_dir()?;
     let project = project_root(cwd).join(".crow-agent");
-    let state = match standing(cwd, environment)? {
+    let state = match trust_status(cwd, environment)? {
         TrustStatus::Nothing => "there is none",
         TrustStatus::Trusted(_) => "trusted",
         TrustStatus::Untrusted(_) => "not trusted, not used",
@@ -133,7 +133,7 @@ pub(crate) fn paths(environment: &Environment) -> Result<ExitCode, CliError> {
 /// Loads the configuration of the current directory, and prints the notice of a project that is not used.
 pub(super) fn load(environment: &Environment) -> Result<Configuration, CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
-    project.notice.iter().for_each(|notice| say(notice));
+    project.notice.iter().for_each(|notice| print_message(notice));
     Configuration::load(environment, &project)
 }
 
@@ -156,7 +156,7 @@ fn merged(configuration: &Configuration, key: &ConfigKey) -> Result<Option<Node>
 }
 
 /// Formats a value in one line of at most 100 characters.
-pub(crate) fn shown(node: &Node) -> String {
+pub(crate) fn one_line_value(node: &Node) -> String {
     const LONGEST: usize = 100;
     let text = one_line(&node.to_string());
     if text.chars().count() <= LONGEST {

@@ -13,7 +13,7 @@ use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 use crate::{error::CliError, private_file::create_folder};
 
 /// Sets the value at a path of keys. Comments, order and layout of everything else stay unchanged.
-pub(super) fn put(
+pub(super) fn set_value(
     source: SourceText<'_>,
     path: &[&str],
     value: Value,
@@ -91,7 +91,7 @@ mod tests {
 
     fn put(text: &str, path: &[&str], value: Value) -> Result<String, String> {
         let source = SourceText { path: Path::new("a.toml"), text };
-        super::put(source, path, value).map_err(|error| error.to_string())
+        super::set_value(source, path, value).map_err(|error| error.to_string())
     }
 
     const COMMENTED: &str = "\

@@ -4,7 +4,7 @@ use crow_agent::{
     definition::{AgentKind, AgentRegistry, is_name},
     layers::{ConfigLayer, Node, SourceFile, parse},
 };
-use crow_core::config::{ConfigError, unknown};
+use crow_core::config::{ConfigError, unknown_word_message};
 use serde_json::Value;
 
 use super::{SETTINGS, schema};
@@ -37,7 +37,7 @@ impl ConfigKey {
                     "base" => AgentKind::Base,
                     "acp" => AgentKind::Composition,
                     other => {
-                        return Err(CliError::usage(unknown(
+                        return Err(CliError::usage(unknown_word_message(
                             "kind of agent",
                             other,
                             &["base", "acp"],
@@ -74,15 +74,15 @@ impl ConfigKey {
     /// Fails if the schema of the file has no such key; below a value of any shape all keys are accepted.
     fn check(&self) -> Result<(), CliError> {
         let schema = match &self.target {
-            KeyTarget::Settings => schema::of_settings(),
-            KeyTarget::Agent { kind, .. } => schema::of_agent(*kind),
+            KeyTarget::Settings => schema::settings_schema(),
+            KeyTarget::Agent { kind, .. } => schema::agent_schema(*kind),
         };
         let mut node = &schema;
         for part in &self.path {
             let Some(properties) = properties(node, &schema) else { return Ok(()) };
             let Some(next) = properties.get(part) else {
                 let known: Vec<&str> = properties.keys().map(String::as_str).collect();
-                return Err(CliError::usage(unknown("key", part, &known)));
+                return Err(CliError::usage(unknown_word_message("key", part, &known)));
             };
             node = next;
         }
@@ -108,7 +108,7 @@ impl KeyTarget {
     }
 
     /// Returns the content of one layer.
-    pub(super) fn of(
+    pub(super) fn content_in(
         &self,
         agents: &AgentRegistry,
         layer: &ConfigLayer,

@@ -12,11 +12,11 @@ mod unset;
 mod validate;
 
 pub(crate) use change::set;
-pub(crate) use commands::{explain, get, paths, shown};
+pub(crate) use commands::{explain, get, one_line_value, paths};
 pub(crate) use document::write;
 pub(crate) use load::{Configuration, DEFAULT_AGENT, layers, tool_names};
-pub(crate) use project::{check_project, powers, servers};
+pub(crate) use project::{capabilities, check_project, servers};
 pub(crate) use schema::print as print_schema;
 pub(crate) use settings::{SETTINGS, Settings};
-pub(crate) use unset::{UnsetEffect, UnsetKey, of_base, of_composition};
+pub(crate) use unset::{UnsetEffect, UnsetKey, unset_keyunset_keys_of_compositioncomposition};
 pub(crate) use validate::{check, validate};

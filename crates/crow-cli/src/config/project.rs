@@ -10,7 +10,7 @@ use crow_agent::{
 use super::{SETTINGS, Settings, load::tool_names};
 use crate::{
     error::CliError,
-    mcp::{ServerTable, power},
+    mcp::{ServerTable, describe_access},
 };
 
 /// Fails if the settings of a project are invalid.
@@ -26,7 +26,10 @@ pub(crate) fn servers(layer: &ConfigLayer) -> BTreeMap<String, ServerTable> {
 }
 
 /// Describes what a file of settings, agents, prompts or commands could do. Returns `None` for other files.
-pub(crate) fn powers(layer: &ConfigLayer, name: &str) -> Option<Result<Vec<String>, CliError>> {
+pub(crate) fn capabilities(
+    layer: &ConfigLayer,
+    name: &str,
+) -> Option<Result<Vec<String>, CliError>> {
     if name == SETTINGS {
         let settings = Settings::read(&Layers::new(vec![layer.clone()]));
         return Some(settings.map(|settings| of_settings(&settings)).map_err(Into::into));
@@ -83,7 +86,7 @@ fn of_settings(settings: &Settings) -> Vec<String> {
     let agent = settings.agent.iter().map(|agent| format!("works as {agent} by default"));
     let model = settings.model.iter().map(|model| format!("asks {model} by default"));
     let review = settings.review_model.iter().map(|model| format!("asks {model} for reviews"));
-    let servers = settings.mcp.servers.iter().map(|(name, server)| power(name, server));
+    let servers = settings.mcp.servers.iter().map(|(name, server)| describe_access(name, server));
     checks.chain(agent).chain(model).chain(review).chain(servers).collect()
 }
 
@@ -120,7 +123,7 @@ mod tests {
             ConfigLayer::memory(LayerKind::Project, "project", bytes.collect::<BTreeMap<_, _>>());
         let told: Vec<_> = files
             .iter()
-            .map(|(name, _)| format!("{name}\n    {:?}", powers(&layer, name)))
+            .map(|(name, _)| format!("{name}\n    {:?}", capabilities(&layer, name)))
             .collect();
         insta::assert_snapshot!(told.join("\n"));
     }

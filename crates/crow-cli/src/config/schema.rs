@@ -33,19 +33,19 @@ fn no_kind() -> CliError {
 
 fn of_kind(kind: SchemaOf) -> Value {
     match kind {
-        SchemaOf::Base => of_agent(AgentKind::Base),
-        SchemaOf::Composition => of_agent(AgentKind::Composition),
-        SchemaOf::Config => of_settings(),
+        SchemaOf::Base => agent_schema(AgentKind::Base),
+        SchemaOf::Composition => agent_schema(AgentKind::Composition),
+        SchemaOf::Config => settings_schema(),
         SchemaOf::Permissions => RuleSet::schema().to_value(),
         SchemaOf::Providers => provider_schema().to_value(),
     }
 }
 
-pub(super) fn of_agent(kind: AgentKind) -> Value {
+pub(super) fn agent_schema(kind: AgentKind) -> Value {
     schema(kind).to_value()
 }
 
-pub(super) fn of_settings() -> Value {
+pub(super) fn settings_schema() -> Value {
     schema_for!(RawSettings).to_value()
 }
 

@@ -60,7 +60,7 @@ fn role(role: DefinedRole) -> UnsetKey {
 }
 
 /// Returns the keys of a base agent that no file sets.
-pub(crate) fn of_base(agent: &BaseDefinition, node: &Node) -> Vec<UnsetKey> {
+pub(crate) fn unset_keys_of_base(agent: &BaseDefinition, node: &Node) -> Vec<UnsetKey> {
     let all = vec![
         role(agent.role),
         nothing("model.model", "that of --model, of the session, or of config.toml"),
@@ -75,7 +75,10 @@ pub(crate) fn of_base(agent: &BaseDefinition, node: &Node) -> Vec<UnsetKey> {
 }
 
 /// Returns the keys of a composition that no file sets.
-pub(crate) fn of_composition(agent: &CompositionDefinition, node: &Node) -> Vec<UnsetKey> {
+pub(crate) fn unset_keys_of_composition(
+    agent: &CompositionDefinition,
+    node: &Node,
+) -> Vec<UnsetKey> {
     let mut all = vec![role(agent.role)];
     if agent.coagents.is_empty() {
         all.push(nothing("composition.coagent", "nobody looks at the work"));
@@ -102,7 +105,7 @@ pub(crate) fn of_composition(agent: &CompositionDefinition, node: &Node) -> Vec<
 }
 
 /// Returns the keys of `config.toml` that no file sets.
-fn of_settings(node: Option<&Node>) -> Vec<UnsetKey> {
+fn unset_keys_of_settings(node: Option<&Node>) -> Vec<UnsetKey> {
     let limits = ProcessLimits::default();
     let mut all = vec![
         built_in("agent", DEFAULT_AGENT),
@@ -133,10 +136,10 @@ pub(super) fn find(
     node: Option<&Node>,
 ) -> Option<UnsetEffect> {
     let all = match (&key.target, node) {
-        (KeyTarget::Settings, node) => of_settings(node),
+        (KeyTarget::Settings, node) => unset_keys_of_settings(node),
         (KeyTarget::Agent { name, .. }, Some(node)) => match agents.composition(name) {
-            Ok(agent) if key.is_of_composition() => of_composition(&agent, node),
-            Ok(_) | Err(_) => of_base(&agents.base(name).ok()?, node),
+            Ok(agent) if key.is_of_composition() => unset_keys_of_composition(&agent, node),
+            Ok(_) | Err(_) => unset_keys_of_base(&agents.base(name).ok()?, node),
         },
         (KeyTarget::Agent { .. }, None) => return None,
     };

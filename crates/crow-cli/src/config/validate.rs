@@ -14,14 +14,14 @@ use crate::{
     output::ExitCode,
     product,
     render::one_line,
-    run::say,
+    run::print_message,
     trust::{self, Project},
 };
 
 /// Checks every file and prints errors and warnings.
 pub(crate) fn validate(environment: &Environment) -> Result<ExitCode, CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
-    project.notice.iter().for_each(|notice| say(notice));
+    project.notice.iter().for_each(|notice| print_message(notice));
     let ConfigurationCheck { errors, warnings, count } = check(environment, &project)?;
     let mut text = String::new();
     let warnings = warnings.iter().map(|warning| format!("warning: {warning}"));
@@ -64,7 +64,7 @@ pub(crate) fn check(
     let listed = agents.list();
     let count = listed.len();
     for agent in listed {
-        match agent.found {
+        match agent.definition {
             Err(error) => errors.push(error.to_string()),
             Ok(_) => warnings.extend(match agent.kind {
                 AgentKind::Base => agents.base(&agent.name).map(|base| base.warnings),
@@ -79,7 +79,7 @@ pub(crate) fn check(
     if let Err(error) = product::rule_store(environment).and_then(|store| Ok(store.load()?)) {
         errors.push(error.message);
     }
-    match mcp::configured(environment, project) {
+    match mcp::configured_servers(environment, project) {
         Ok(servers) => warnings.push(servers.faults),
         // The error of config.toml is already in the list.
         Err(error) if errors.contains(&error.message) => {}

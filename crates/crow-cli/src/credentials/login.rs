@@ -5,7 +5,7 @@ use std::{
     io::{self, Read as _},
 };
 
-use crow_providers::{ApiKey, CredentialStatus, KeyHome, ProviderModels};
+use crow_providers::{ApiKey, CredentialStatus, KeyDestination, ProviderModels};
 
 use super::{
     file::{Credential, CredentialError, CredentialFile},
@@ -20,7 +20,7 @@ use crate::{
     output::ExitCode,
     product,
     render::one_line,
-    run::say,
+    run::print_message,
     trust,
 };
 
@@ -112,19 +112,19 @@ impl fmt::Display for KeyLocation<'_> {
 }
 
 /// Prints where the key will be stored and which origin it will be sent to.
-fn announce(provider: &str, home: &KeyHome, location: KeyLocation<'_>) {
-    if let Some(variable) = &home.redirected_by {
-        say(&format!(
+fn announce(provider: &str, home: &KeyDestination, location: KeyLocation<'_>) {
+    if let Some(variable) = &home.redirect_variable {
+        print_message(&format!(
             "{variable} names another place than {provider}'s own: the key will be good for {} alone",
             one_line(&home.origin)
         ));
     }
-    say(&format!(
+    print_message(&format!(
         "the key of {provider} will be stored in {location}, and sent to {} and nowhere else",
         one_line(&home.origin)
     ));
     if let Some(variable) = &home.variable {
-        say(&format!("where {variable} is set, it goes before the stored key"));
+        print_message(&format!("where {variable} is set, it goes before the stored key"));
     }
 }
 
@@ -165,13 +165,13 @@ pub(crate) fn logout(args: &LogoutArgs, environment: &Environment) -> Result<Exi
     let variable = models(environment)?.key_home(&name).ok().and_then(|home| home.variable);
     // The user may expect to be logged out, but the variable still supplies a key.
     if let Some(variable) = variable.filter(|variable| environment.is_set(variable)) {
-        say(&format!("{variable} is still set, and its key is used"));
+        print_message(&format!("{variable} is still set, and its key is used"));
     }
     Ok(ExitCode::Done)
 }
 
 /// Removes the stored key if there is exactly one, and returns its name. Fails otherwise. Blocks.
-pub(crate) fn forget_the_only(file: &CredentialFile) -> Result<String, CliError> {
+pub(crate) fn remove_only_key(file: &CredentialFile) -> Result<String, CliError> {
     let stored = file.load()?;
     let names: Vec<_> = stored.keys().map(String::as_str).collect();
     let [name] = names.as_slice() else {

@@ -11,4 +11,4 @@ mod login;
 pub(crate) use file::Credential;
 pub(crate) use file::CredentialFile;
 pub(crate) use keys::StoredKeys;
-pub(crate) use login::{forget_the_only, login, logout};
+pub(crate) use login::{login, logout, remove_only_key};

@@ -50,7 +50,7 @@ pub(super) fn trust(cwd: &Path, status: &TrustStatus) -> DoctorFinding {
 }
 
 /// Returns the names of the project's configuration files; empty unless they are trusted.
-pub(super) fn of_project(status: &TrustStatus) -> Vec<String> {
+pub(super) fn project_file_names(status: &TrustStatus) -> Vec<String> {
     match status {
         TrustStatus::Trusted(contents) => contents.file_names(),
         TrustStatus::Nothing | TrustStatus::Untrusted(_) | TrustStatus::Refused { .. } => {
@@ -86,7 +86,7 @@ pub(super) fn files(
 
 /// Reports the configured MCP servers. Their errors are reported by [`files`].
 pub(super) fn servers(environment: &Environment, project: &Project) -> Vec<DoctorFinding> {
-    let Ok(found) = mcp::configured(environment, project) else { return Vec::new() };
+    let Ok(found) = mcp::configured_servers(environment, project) else { return Vec::new() };
     let mut names: Vec<String> = found
         .servers
         .iter()
@@ -95,7 +95,7 @@ pub(super) fn servers(environment: &Environment, project: &Project) -> Vec<Docto
             ServerOrigin::Project => format!("{} (of the project)", settings.server.name),
         })
         .collect();
-    names.extend(found.off.iter().map(|name| format!("{name} (switched off)")));
+    names.extend(found.disabled.iter().map(|name| format!("{name} (switched off)")));
     vec![DoctorFinding::fine(match named(&names) {
         Some(names) => format!("MCP servers: {names}"),
         None => "MCP servers: none".to_owned(),

@@ -11,7 +11,7 @@ use crate::{
     config::{Configuration, DEFAULT_AGENT},
     environment::Environment,
     error::CliError,
-    host::agreed_servers,
+    host::consented_servers,
     product,
     trust::Project,
 };
@@ -24,7 +24,7 @@ pub(super) async fn models(
 ) -> Vec<(&'static str, Vec<DoctorFinding>)> {
     let Ok(models) = product::models(environment, &project.providers) else { return Vec::new() };
     let servers = discover(&models).await;
-    let (agreed, local) = match agreed_servers(environment) {
+    let (agreed, local) = match consented_servers(environment) {
         Ok(agreed) => {
             let local = servers.iter().map(|server| local_server(server, &agreed)).collect();
             (agreed, local)

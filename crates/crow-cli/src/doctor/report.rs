@@ -59,9 +59,9 @@ pub(crate) async fn doctor(
     let cwd = environment.current_dir()?;
     let mut sections = vec![("sandbox", sandbox::sandbox(environment).await?)];
     sections.push(("folders", sandbox::folders(environment)?));
-    let status = trust::standing(cwd, environment)?;
+    let status = trust::trust_status(cwd, environment)?;
     sections.push(("trust", vec![configuration::trust(cwd, &status)]));
-    let names = configuration::of_project(&status);
+    let names = configuration::project_file_names(&status);
     let (project, fault) = match Project::of(cwd, status) {
         Ok(project) => (project, None),
         Err(error) => (Project::default(), Some(error.into())),

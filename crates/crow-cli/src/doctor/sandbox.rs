@@ -13,7 +13,7 @@ use super::report::DoctorFinding;
 use crate::{
     environment::Environment,
     error::CliError,
-    sandbox::{SandboxOptions, sandbox_config, try_out},
+    sandbox::{SandboxOptions, probe_containment, sandbox_config},
 };
 
 /// Sets up a sandbox and reports its containment.
@@ -47,7 +47,7 @@ async fn trial(
         Network::All => "the whole network".to_owned(),
     };
     let hidden = config.hidden.iter().filter(|path| path.exists()).count();
-    let (containment, reason) = try_out(config, environment.current_dir()?).await;
+    let (containment, reason) = probe_containment(config, environment.current_dir()?).await;
     Ok(match containment {
         Containment::Full => vec![
             DoctorFinding::fine("sandbox: namespaces, Landlock and seccomp hold every command"),

@@ -16,7 +16,7 @@ use crow_runtime::SessionMetadata;
 
 use crate::{
     output::usage_of,
-    render::{ConsoleStyle, neutralise, used},
+    render::{ConsoleStyle, neutralise, usage_text},
     session_record::SessionRecord,
 };
 
@@ -30,7 +30,7 @@ const OUTPUT_BYTES: usize = 8 * 1024;
 pub(crate) fn to_markdown(record: &SessionRecord, prices: &[(ModelRef, Price)]) -> String {
     let cwd = record.metadata.crow().cwd;
     let mut document = MarkdownDocument { text: String::new(), cwd, review: ReviewSection::Unseen };
-    let used = used(&ConsoleStyle::plain(80), &usage_of(&record.events, prices));
+    let used = usage_text(&ConsoleStyle::plain(80), &usage_of(&record.events, prices));
     document.head(&record.metadata, &used);
     for envelope in &record.events {
         document.event(envelope);

@@ -62,7 +62,7 @@ impl Agents {
 
     /// Returns name and description of the agents that users start directly, compositions first. Blocks.
     pub(super) fn primary(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.listed().iter().filter_map(|agent| match &agent.found {
+        self.listed().iter().filter_map(|agent| match &agent.definition {
             Ok((DefinedRole::Primary, description)) => {
                 Some((agent.name.as_str(), description.as_str()))
             }
@@ -80,7 +80,7 @@ impl Agents {
         let is_named = |name: &str| name == DEFAULT_REVIEWER || named.iter().any(|one| one == name);
         let all = || {
             self.listed().iter().filter_map(|agent| {
-                let (role, description) = agent.found.as_ref().ok()?;
+                let (role, description) = agent.definition.as_ref().ok()?;
                 Some((agent, *role, agent.name.as_str(), description.as_str()))
             })
         };

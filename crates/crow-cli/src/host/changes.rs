@@ -10,10 +10,12 @@ use tokio::time::timeout;
 
 use crate::{
     render::{
-        CommandStyle, ConsoleStyle, Destination, UndoReporter, change_table, in_order,
-        unified_without,
+        CommandStyle, ConsoleStyle, Destination, UndoReporter, change_table, format_patch_without,
+        merge_by_time,
     },
-    undo::{DiffRefusal, HowWords, diff_of, lost, slash_diff, slash_redo, slash_undo},
+    undo::{
+        DiffRefusal, HowWords, diff_of, irreversible_counts, slash_diff, slash_redo, slash_undo,
+    },
 };
 
 pub(super) const UNDO: HostCommand = HostCommand::new(
@@ -155,7 +157,7 @@ impl OpenSessionView {
         let files = patch.files.iter().filter(|_| !shows_ignored);
         let ignored = journal.ignored(files.map(|file| file.path.as_path()));
         let text =
-            unified_without(&ignored, &self.style, journal.root(), patch, Destination::Reader);
+            format_patch_without(&ignored, &self.style, journal.root(), patch, Destination::Reader);
         let mut lines: Vec<_> = text.lines().collect();
         let more = lines.len().saturating_sub(DIFF_LINES);
         lines.truncate(DIFF_LINES);
@@ -167,11 +169,12 @@ impl OpenSessionView {
 
     fn changes(&self) -> Result<String, NoChangesReason> {
         let journal = self.handle.undo_journal()?;
-        let all = in_order(journal.calls(), journal.records());
+        let all = merge_by_time(journal.calls(), journal.records());
         if all.is_empty() {
             return Ok("no call of this session changed files".to_owned());
         }
-        let lost = lost(self.store.as_ref(), journal.calls()).map_err(UndoError::from)?;
+        let lost =
+            irreversible_counts(self.store.as_ref(), journal.calls()).map_err(UndoError::from)?;
         Ok(change_table(&self.style, &all, &lost))
     }
 
@@ -179,7 +182,7 @@ impl OpenSessionView {
         let reporter = UndoReporter {
             style: &self.style,
             root: journal.root(),
-            prompting: CommandStyle::Chat,
+            command_style: CommandStyle::Chat,
             forced: how.force,
             ignored: &journal.ignored(report.paths.iter().map(|path| path.path.as_path())),
         };

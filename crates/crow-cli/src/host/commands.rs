@@ -56,7 +56,7 @@ pub(super) fn list(current: &SessionState) -> Vec<HostCommand> {
     let rest = [REVIEWER_COMMAND, PERMISSIONS_COMMAND, STATUS, EXPORT, SESSIONS, HELP];
     let mut commands: Vec<HostCommand> = own.chain(rest).collect();
     let free = |command: &HostCommand| commands.iter().all(|own| own.name != command.name);
-    let prompts: Vec<HostCommand> = current.place.prompts.commands().filter(free).collect();
+    let prompts: Vec<HostCommand> = current.config.prompts.commands().filter(free).collect();
     commands.extend(prompts);
     commands
 }
@@ -108,7 +108,7 @@ impl ProductHost {
                 self.show_or_set(&current, name, argument).await
             }
             (name, argument) => {
-                match (ChangesRequest::named(name), current.place.prompts.find(name)) {
+                match (ChangesRequest::named(name), current.config.prompts.find(name)) {
                     (Some(request), _) => self.changes(handle, request, argument.to_owned()).await,
                     (None, Some(file)) => {
                         let prompt = file.prompt(argument);

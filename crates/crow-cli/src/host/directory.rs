@@ -65,7 +65,7 @@ pub(super) fn additional(cwd: &Path, given: &[PathBuf]) -> Result<Vec<PathBuf>, 
 }
 
 /// Fails if the directory of a stored session is gone: its paths and history refer to it.
-pub(super) fn still_there(cwd: &Path) -> Result<(), HostError> {
+pub(super) fn check_directory_exists(cwd: &Path) -> Result<(), HostError> {
     if cwd.is_dir() {
         return Ok(());
     }

@@ -23,8 +23,8 @@ use crate::{
     environment::Environment,
     error::CliError,
     private_file::{self, Privacy, PrivateFileError},
-    render::exact_line,
-    run::{Audience, say},
+    render::approval_line,
+    run::{Audience, print_message},
 };
 
 /// Version of the file format.
@@ -62,7 +62,7 @@ impl LocalServerConsent {
     }
 
     /// Stops asking: the terminal belongs to a conversation from now on.
-    pub(super) fn ask_no_more(&self) {
+    pub(super) fn disable_questions(&self) {
         self.may_ask.store(false, Ordering::Relaxed);
     }
 
@@ -81,7 +81,7 @@ impl LocalServerConsent {
             Ok(Ok(Some(candidate))) => {
                 if !self.is_named.swap(true, Ordering::Relaxed) {
                     let ModelCandidate { model, address } = &candidate;
-                    say(&format!("no model is named: using {model}, found at {address}"));
+                    print_message(&format!("no model is named: using {model}, found at {address}"));
                 }
                 Ok(candidate.model)
             }
@@ -111,8 +111,8 @@ impl LocalServerConsent {
             let ModelCandidate { model, address } = &candidate;
             let question = format!(
                 "No model is named, and no provider has a key. A model server answers on this machine: {} at {}.\nShall it get your prompts, and what the agent reads of your files?",
-                exact_line(&model.to_string()),
-                exact_line(address)
+                approval_line(&model.to_string()),
+                approval_line(address)
             );
             if confirm(&question)? {
                 self.add(address)?;
@@ -140,8 +140,8 @@ impl LocalServerConsent {
 }
 
 /// Returns the addresses of model servers that the user agreed to. Blocks.
-pub(crate) fn agreed_servers(environment: &Environment) -> Result<BTreeSet<String>, CliError> {
-    LocalServerConsent::new(environment, Audience::Nobody).load()
+pub(crate) fn consented_servers(environment: &Environment) -> Result<BTreeSet<String>, CliError> {
+    LocalServerConsent::new(environment, Audience::Unattended).load()
 }
 
 /// Reads the addresses. An invalid file is an error, because the consent is then unknown.
@@ -213,7 +213,7 @@ mod tests {
     async fn a_found_server_is_used_only_when_its_address_was_agreed_to() {
         let folder = tempfile::tempdir().unwrap();
         let environment = Environment::with([("HOME", folder.path().to_str().unwrap())]);
-        let consent = LocalServerConsent::new(&environment, Audience::Nobody);
+        let consent = LocalServerConsent::new(&environment, Audience::Unattended);
         let found = || {
             vec![server("ollama", "http://127.0.0.1:1/v1"), server("vllm", "http://127.0.0.1:2/v1")]
         };

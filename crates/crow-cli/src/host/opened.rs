@@ -14,7 +14,7 @@ use crow_mcp::{McpTools, ServerSummary};
 use crow_runtime::{AgentHandle, HostError, OpenedWith};
 use tokio::sync::watch;
 
-use super::places::DirectoryConfig;
+use super::directory_configs::DirectoryConfig;
 
 /// The open sessions by id.
 #[derive(Debug, Default)]
@@ -27,11 +27,11 @@ pub(super) struct OpenSession {
     /// Agent of the session; each run uses the latest value.
     pub(super) agent: watch::Sender<AcpAgent>,
     /// Parameters that the agent was assembled from.
-    pub(super) with: OpenedWith,
+    pub(super) opened_with: OpenedWith,
     /// Control flow and reviewers of the agent.
-    pub(super) standing: ReviewChoice,
+    pub(super) review: ReviewChoice,
     /// Configuration of its directory.
-    pub(super) place: Arc<DirectoryConfig>,
+    pub(super) config: Arc<DirectoryConfig>,
     /// MCP tools; they are dropped when the agent ends.
     pub(super) mcp: Weak<McpTools>,
     /// Warnings for the user.
@@ -42,9 +42,9 @@ pub(super) struct OpenSession {
 #[derive(Debug, Clone)]
 pub(super) struct SessionState {
     pub(super) handle: AgentHandle,
-    pub(super) with: OpenedWith,
-    pub(super) standing: ReviewChoice,
-    pub(super) place: Arc<DirectoryConfig>,
+    pub(super) opened_with: OpenedWith,
+    pub(super) review: ReviewChoice,
+    pub(super) config: Arc<DirectoryConfig>,
     pub(super) model: ModelInfo,
     /// MCP tools; they are dropped when the agent ends.
     pub(super) mcp: Weak<McpTools>,
@@ -74,9 +74,9 @@ impl OpenSessions {
         let reviewer = agent.subagents().unlisted().filter(|_| starts_others);
         Ok(SessionState {
             handle: open.handle.clone(),
-            with: open.with.clone(),
-            standing: open.standing.clone(),
-            place: Arc::clone(&open.place),
+            opened_with: open.opened_with.clone(),
+            review: open.review.clone(),
+            config: Arc::clone(&open.config),
             model: agent.model().info.clone(),
             mcp: Weak::clone(&open.mcp),
             reviewer: reviewer.map(|subagent| subagent.agent.name().to_owned()),
@@ -93,7 +93,7 @@ impl OpenSessions {
         let mut open = self.lock();
         let open = open.get_mut(id).ok_or_else(|| HostError::NotOpen { id: id.clone() })?;
         open.agent.send_replace(made.agent);
-        (open.with, open.standing, open.warnings) = (with, made.standing, made.warnings);
+        (open.opened_with, open.review, open.warnings) = (with, made.review, made.warnings);
         Ok(())
     }
 

@@ -59,16 +59,16 @@ fn option(
 }
 
 fn mode_option(current: &SessionState) -> SessionOption {
-    let own = (current.standing.own_mode.is_none())
+    let own = (current.review.own_mode.is_none())
         .then(|| choice(CUSTOM, "goes on as the files of the agent say"));
     let presets = Preset::ALL.map(|preset| {
         let level = preset.level().map(|level| format!(" (level {level})")).unwrap_or_default();
         OptionChoice {
             title: title_of(preset).to_owned(),
-            ..choice(preset.as_str(), format!("{}{level}", preset.meaning()))
+            ..choice(preset.as_str(), format!("{}{level}", preset.description()))
         }
     });
-    let value = current.standing.mode.map_or(CUSTOM, Preset::as_str);
+    let value = current.review.mode.map_or(CUSTOM, Preset::as_str);
     let about = "what comes after a turn of the agent";
     option(MODE, OptionKind::ControlFlow, about, value, presets.into_iter().chain(own).collect())
 }
@@ -123,7 +123,7 @@ fn meaning(mode: PermissionMode) -> &'static str {
 }
 
 fn thinking_option(current: &SessionState) -> SessionOption {
-    let value = current.with.thinking.and_then(|thinking| {
+    let value = current.opened_with.thinking.and_then(|thinking| {
         AMOUNTS.iter().find(|(_, amount)| *amount == thinking).map(|(name, _)| *name)
     });
     let amounts = AMOUNTS.map(|(name, _)| choice(name, ""));
@@ -134,19 +134,21 @@ fn thinking_option(current: &SessionState) -> SessionOption {
 }
 
 fn agent_option(current: &SessionState) -> SessionOption {
-    let listed = current.place.agents.primary();
-    let choices =
-        with_value(listed.map(|(name, about)| choice(name, about)).collect(), &current.with.agent);
-    option(AGENT, OptionKind::Agent, "the agent that works", &current.with.agent, choices)
+    let listed = current.config.agents.primary();
+    let choices = with_value(
+        listed.map(|(name, about)| choice(name, about)).collect(),
+        &current.opened_with.agent,
+    );
+    option(AGENT, OptionKind::Agent, "the agent that works", &current.opened_with.agent, choices)
 }
 
 fn reviewer_option(current: &SessionState) -> SessionOption {
-    let reviewers = &current.standing.reviewers;
-    let chosen = current.with.reviewers.as_ref().filter(|_| reviewers.is_empty());
+    let reviewers = &current.review.reviewers;
+    let chosen = current.opened_with.reviewers.as_ref().filter(|_| reviewers.is_empty());
     let names = chosen.unwrap_or(reviewers);
     let value = if names.is_empty() { NO_REVIEWER.to_owned() } else { names.join(", ") };
     let no_reviewer = choice(NO_REVIEWER, "nobody; a mode that needs somebody becomes hitl");
-    let listed = current.place.agents.reviewers().into_iter();
+    let listed = current.config.agents.reviewers().into_iter();
     let choices =
         std::iter::once(no_reviewer).chain(listed.map(|(name, about)| choice(name, about)));
     let about = "who looks at the work, in the modes loop, advise, judge, smart and chat";
@@ -195,14 +197,14 @@ fn usable_models(models: &ProviderModels, current: &str) -> Vec<OptionChoice> {
 }
 
 /// Returns the parameters of the session with an option set to `value`. Fails for invalid values.
-pub(super) fn chosen(
+pub(super) fn with_option(
     current: &SessionState,
     name: &str,
     value: &str,
 ) -> Result<OpenedWith, HostError> {
-    let mut with = current.with.clone();
+    let mut with = current.opened_with.clone();
     match name {
-        MODE if value == CUSTOM && current.standing.own_mode.is_none() => with.mode = None,
+        MODE if value == CUSTOM && current.review.own_mode.is_none() => with.mode = None,
         MODE => {
             let mode: Preset = value
                 .parse()
@@ -215,22 +217,22 @@ pub(super) fn chosen(
         MODEL => with.model = Some(super::product_host::parse_model(value)?),
         THINKING => with.thinking = thinking(current, value)?,
         AGENT => {
-            current.place.agents.check(value)?;
+            current.config.agents.check(value)?;
             value.clone_into(&mut with.agent);
             // A new agent brings its own mode and reviewers.
             (with.mode, with.reviewers) = (None, None);
         }
         REVIEWER if value == NO_REVIEWER => {
             with.reviewers = Some(Vec::new());
-            let needs = current.standing.mode.is_none_or(Preset::needs_coagent);
-            if needs && !current.standing.reviewers.is_empty() {
+            let needs = current.review.mode.is_none_or(Preset::needs_coagent);
+            if needs && !current.review.reviewers.is_empty() {
                 // Of the modes that need no reviewer, the one that continues least by itself.
                 with.mode = Some(Preset::Hitl);
             }
         }
         REVIEWER => {
             let names: Vec<String> = value.split(", ").map(str::to_owned).collect();
-            names.iter().try_for_each(|name| current.place.agents.check(name))?;
+            names.iter().try_for_each(|name| current.config.agents.check(name))?;
             with.reviewers = Some(names);
         }
         name => return Err(unknown("option", name)),

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use crow_core::{
     capability::Answerer,
     model::{ModelRef, Models},
-    permission::{PermissionMode, SandboxPlaces},
+    permission::{PermissionMode, SandboxPaths},
 };
 use crow_providers::ProviderModels;
 use crow_runtime::{SandboxConfig, SessionStore, SnapshotStores, StoredRules};
@@ -35,20 +35,20 @@ pub(crate) struct HostParts {
     /// Sandbox of commands; `None` if commands run with all rights of the user.
     pub sandbox: Option<SandboxConfig>,
     /// Path restrictions of file tools; they apply also without a sandbox.
-    pub places: SandboxPlaces,
+    pub sandbox_paths: SandboxPaths,
     pub rules: StoredRules,
     /// Configuration already read for the directory in which the program was started. Providers of a project exist
     /// only there.
     pub start: Option<StartPlace>,
     /// Source of the configuration of other directories.
-    pub configured: ConfigurationSource,
+    pub configuration_source: ConfigurationSource,
     pub snapshots: Arc<SnapshotStores>,
     /// Bounds of agents from the command line.
     pub limits: AgentLimits,
     /// Model of reviewers from the command line.
     pub reviewer_model: Option<ModelRef>,
     /// Source of the initial options of new sessions.
-    pub remembers: Remembers,
+    pub choice_memory: ChoiceMemory,
 }
 
 /// Configuration of the directory in which the program was started.
@@ -71,10 +71,10 @@ pub(crate) enum ConfigurationSource {
 
 /// Source of the initial options of new sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Remembers {
+pub(crate) enum ChoiceMemory {
     /// Choices are remembered: the chat in a terminal.
-    Choices,
+    Persistent,
     /// Nothing is remembered: a script must do the same every time, and an editor has several sessions and its own
     /// defaults.
-    Nothing,
+    Disabled,
 }

@@ -25,11 +25,11 @@ use super::{
     choices::{ChoiceStore, OptionChoiceRecord},
     commands,
     default_model::DefaultModel,
+    directory_configs::DirectoryConfigs,
     local_servers::LocalServerConsent,
     opened::{OpenSessions, SessionState},
     options::{self, AGENT, MODE, MODEL, PERMISSIONS},
-    parts::{HostParts, Remembers},
-    places::DirectoryConfigs,
+    parts::{ChoiceMemory, HostParts},
     providers,
 };
 use crate::{
@@ -47,7 +47,7 @@ const TITLE: usize = 200;
 pub(crate) struct ProductHost {
     pub(super) store: Arc<dyn SessionStore>,
     environment: Environment,
-    pub(super) places: Arc<DirectoryConfigs>,
+    pub(super) directory_configs: Arc<DirectoryConfigs>,
     snapshots: Arc<SnapshotStores>,
     models: Arc<dyn Models>,
     providers: Option<Arc<ProviderModels>>,
@@ -79,11 +79,11 @@ impl ProductHost {
             policy: PermissionPolicy::new(parts.permissions.unwrap_or_default())
                 .with_rules(parts.rules.managed)
                 .with_rules(parts.rules.user)
-                .with_places(parts.places),
+                .with_places(parts.sandbox_paths),
             answerer: parts.answerer,
             redactor: redactor(&parts.environment, parts.providers.as_deref()),
             // Commands must not see keys.
-            child_env: parts.environment.for_children(&keys.unwrap_or_default()),
+            child_env: parts.environment.child_environment(&keys.unwrap_or_default()),
             snapshots: Some(Arc::clone(&parts.snapshots)),
             sandbox: parts.sandbox,
             ..RuntimeConfig::default()
@@ -93,7 +93,7 @@ impl ProductHost {
         // servers.
         let places = DirectoryConfigs::new(
             environment.clone(),
-            parts.configured,
+            parts.configuration_source,
             parts.limits,
             Arc::clone(&models),
         );
@@ -109,16 +109,16 @@ impl ProductHost {
             Some(start) => places.with_start(start),
             None => places,
         };
-        let choices = match parts.remembers {
-            Remembers::Choices => ChoiceStore::of(&environment),
-            Remembers::Nothing => None,
+        let choices = match parts.choice_memory {
+            ChoiceMemory::Persistent => ChoiceStore::open(&environment),
+            ChoiceMemory::Disabled => None,
         };
         let local_servers = LocalServerConsent::new(&environment, parts.audience);
         Self {
             mcp,
             store: parts.store,
             environment,
-            places: Arc::new(places),
+            directory_configs: Arc::new(places),
             snapshots: parts.snapshots,
             models,
             default_model: DefaultModel {
@@ -139,8 +139,8 @@ impl ProductHost {
     }
 
     /// Stops asking at the terminal about discovered model servers.
-    pub(crate) fn ask_no_more(&self) {
-        self.default_model.local_servers.ask_no_more();
+    pub(crate) fn disable_questions(&self) {
+        self.default_model.local_servers.disable_questions();
     }
 
     /// Returns the runtime that all agents run on.
@@ -156,7 +156,7 @@ impl ProductHost {
 
     /// Creates a session with the directory, agent, options and permissions of another session, which must be open.
     pub(crate) async fn create_like(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
-        let SessionState { handle, with, .. } = self.open.current(id)?;
+        let SessionState { handle, opened_with: with, .. } = self.open.current(id)?;
         let crow = handle.metadata().crow();
         let setup = SessionSetup {
             agent: Some(with.agent.clone()),
@@ -168,7 +168,7 @@ impl ProductHost {
         let new = NewSession { cwd: crow.cwd, setup, ..NewSession::default() };
         let created = self.make(new).await?;
         let current = self.open.current(created.session_id())?;
-        if current.with != with {
+        if current.opened_with != with {
             self.switch(&current, with).await?;
         }
         Ok(created)
@@ -176,7 +176,7 @@ impl ProductHost {
 
     /// Registers secrets that a client passed, so that they are redacted in output and logs.
     pub(super) fn keep_secret(&self, secrets: Vec<String>) {
-        self.environment.given_later.learn(secrets.clone());
+        self.environment.late_secrets.learn(secrets.clone());
         self.runtime.config().redactor.learn(secrets);
     }
 
@@ -249,15 +249,17 @@ impl ProductHost {
             let cwd = now.handle.metadata().crow().cwd;
             store.change(&project_root(&cwd), |choices| match name.as_str() {
                 AGENT => {
-                    let default = now.place.agents.default_name().to_owned();
+                    let default = now.config.agents.default_name().to_owned();
                     choices.agent = Some(OptionChoiceRecord::new(value, Some(default)));
                     choices.mode = None;
                 }
-                MODE => choices.mode = now.with.mode,
+                MODE => choices.mode = now.opened_with.mode,
                 MODEL => {
-                    let instead_of = now.place.model.clone();
-                    choices.model =
-                        now.with.model.map(|model| OptionChoiceRecord::new(model, instead_of));
+                    let instead_of = now.config.model.clone();
+                    choices.model = now
+                        .opened_with
+                        .model
+                        .map(|model| OptionChoiceRecord::new(model, instead_of));
                 }
                 PERMISSIONS => {
                     let mode = options::parse_mode(&value).ok();
@@ -281,10 +283,10 @@ impl AgentHost for ProductHost {
         let _opening = self.opening.lock().await;
         match self.runtime.get(id) {
             Some(handle) => {
-                self.set_up(id, &setup).await?;
+                self.apply_setup(id, &setup).await?;
                 Ok(handle)
             }
-            None => self.go_on(id, setup).await,
+            None => self.open_stored(id, setup).await,
         }
     }
 
@@ -347,7 +349,7 @@ impl AgentHost for ProductHost {
             let (handle, mode) = (current.handle.clone(), options::parse_mode(value)?);
             blocking(move || handle.set_permission_mode(mode)).await??;
         } else {
-            let with = options::chosen(&current, name, value)?;
+            let with = options::with_option(&current, name, value)?;
             if name == MODEL {
                 providers::enabled(self.providers.as_deref(), with.model.as_ref())?;
             }
@@ -381,7 +383,7 @@ impl AgentHost for ProductHost {
     /// request reads the stored key anew.
     async fn logout(&self) -> Result<(), HostError> {
         let file = product::credential_file(&self.environment).map_err(refused)?;
-        blocking(move || credentials::forget_the_only(&file)).await?.map(drop).map_err(refused)
+        blocking(move || credentials::remove_only_key(&file)).await?.map(drop).map_err(refused)
     }
 
     fn routes_providers(&self) -> bool {

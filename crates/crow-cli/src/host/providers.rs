@@ -3,8 +3,8 @@
 use crow_core::model::ModelRef;
 use crow_providers::{ExtraHeader, Protocol, ProviderModels, RouteChange, RouteError};
 use crow_runtime::{
-    HostError, ProviderAddress, ProviderChange, ProviderHeader, ProviderProtocol, ProviderRoute,
-    ProviderStanding, SecretText,
+    HostError, ProviderAddress, ProviderChange, ProviderHeader, ProviderNecessity,
+    ProviderProtocol, ProviderRoute, SecretText,
 };
 
 use crate::known_secrets;
@@ -20,7 +20,7 @@ pub(super) fn routes(providers: &ProviderModels) -> Vec<ProviderRoute> {
         .map(|route| ProviderRoute {
             id: route.provider,
             supported: route.supported.into_iter().map(name_of).collect(),
-            standing: ProviderStanding::Optional,
+            necessity: ProviderNecessity::Optional,
             current: route.current.map(|address| ProviderAddress {
                 protocol: name_of(address.protocol),
                 base_url: address.base_url,
@@ -31,11 +31,10 @@ pub(super) fn routes(providers: &ProviderModels) -> Vec<ProviderRoute> {
 
 /// Returns the values of a change that must be redacted: from the address and the headers.
 pub(super) fn secrets(change: &ProviderChange) -> Vec<String> {
-    let of_headers = change
-        .headers
-        .iter()
-        .flat_map(|header| known_secrets::of_client_header(&header.name, header.value.reveal()));
-    known_secrets::of_address(change.base_url.reveal()).into_iter().chain(of_headers).collect()
+    let of_headers = change.headers.iter().flat_map(|header| {
+        known_secrets::secrets_of_client_header(&header.name, header.value.reveal())
+    });
+    known_secrets::secrets_of_url(change.base_url.reveal()).into_iter().chain(of_headers).collect()
 }
 
 /// Sets the address, protocol and headers of a provider.

@@ -25,9 +25,9 @@ use tokio::sync::watch;
 use super::{
     choices::Choices,
     default_model::no_model,
-    directory::{additional, resolved, still_there},
+    directory::{additional, check_directory_exists, resolved},
+    directory_configs::DirectoryConfig,
     opened::OpenSession,
-    places::DirectoryConfig,
     product_host::{ProductHost, blocking, parse_model, refused},
 };
 use crate::{known_secrets::secrets_of_server, trust::project_root};
@@ -36,15 +36,15 @@ use crate::{known_secrets::secrets_of_server, trust::project_root};
 struct StartContext {
     cwd: PathBuf,
     additional_directories: Vec<PathBuf>,
-    place: Arc<DirectoryConfig>,
+    config: Arc<DirectoryConfig>,
     choices: Choices,
 }
 
 /// An assembled agent, with the parameters and the configuration it was assembled from.
 struct PreparedAgent {
-    with: OpenedWith,
-    made: AssembledAgent,
-    place: Arc<DirectoryConfig>,
+    opened_with: OpenedWith,
+    agent: AssembledAgent,
+    config: Arc<DirectoryConfig>,
 }
 
 impl ProductHost {
@@ -52,13 +52,13 @@ impl ProductHost {
     pub(super) async fn make(&self, new: NewSession) -> Result<AgentHandle, HostError> {
         let NewSession { cwd, id, setup } = new;
         let directories = setup.additional_directories.clone().unwrap_or_default();
-        let (places, store) = (Arc::clone(&self.places), self.choices.clone());
+        let (places, store) = (Arc::clone(&self.directory_configs), self.choices.clone());
         let context = blocking(move || {
             let cwd = resolved(&cwd)?;
             let choices = store.map(|store| store.load(&project_root(&cwd)));
             Ok::<_, HostError>(StartContext {
                 additional_directories: additional(&cwd, &directories)?,
-                place: places.of(&cwd)?,
+                config: places.for_directory(&cwd)?,
                 choices: choices.unwrap_or_default(),
                 cwd,
             })
@@ -66,14 +66,14 @@ impl ProductHost {
         .await??;
         let permissions = setup.permissions.or(self.permissions).or(context.choices.permissions);
         let ready = self.first_agent(&context, &setup).await?;
-        let (reference, abilities) = model_of(&ready.made);
+        let (reference, abilities) = model_of(&ready.agent);
         let spec = SessionSpec {
             id,
             abilities,
             additional_directories: context.additional_directories,
             permissions: Some(permissions.unwrap_or(PermissionMode::Ask)),
-            opened_with: Some(ready.with.clone()),
-            ..SessionSpec::new(ready.made.agent.primary().name(), reference, &context.cwd)
+            opened_with: Some(ready.opened_with.clone()),
+            ..SessionSpec::new(ready.agent.agent.primary().name(), reference, &context.cwd)
         };
         let config = Arc::clone(self.runtime().config());
         let session = blocking(move || AgentSession::create(&config, spec)).await??;
@@ -86,7 +86,7 @@ impl ProductHost {
         context: &StartContext,
         setup: &SessionSetup,
     ) -> Result<PreparedAgent, HostError> {
-        let place = &context.place;
+        let place = &context.config;
         let default = place.agents.default_name();
         let named = setup.agent.as_ref().or(self.agent.as_ref());
         let model = setup.model.as_deref().map(parse_model).transpose()?;
@@ -127,11 +127,11 @@ impl ProductHost {
                 made => made?,
             },
         };
-        Ok(PreparedAgent { with, made, place: Arc::clone(place) })
+        Ok(PreparedAgent { opened_with: with, agent: made, config: Arc::clone(place) })
     }
 
     /// Opens a stored session and starts its agent.
-    pub(super) async fn go_on(
+    pub(super) async fn open_stored(
         &self,
         id: &SessionId,
         setup: SessionSetup,
@@ -167,22 +167,22 @@ impl ProductHost {
         + 'static,
     ) -> Result<AgentHandle, HostError> {
         let (store, places, session_id) =
-            (Arc::clone(&self.store), Arc::clone(&self.places), id.clone());
+            (Arc::clone(&self.store), Arc::clone(&self.directory_configs), id.clone());
         let (given, requested) = (setup.additional_directories.clone(), setup.clone());
         // 1) Read the header and check that the session can be opened here.
         let (metadata, place, directories) = blocking(move || {
             let metadata = store.header(&session_id)?;
             let crow = metadata.crow();
-            requested.refuse_elsewhere(&session_id, &crow.cwd)?;
+            requested.check_cwd(&session_id, &crow.cwd)?;
             if crow.agent_lost && requested.agent.is_none() {
                 return Err(agent_lost(&session_id));
             }
-            still_there(&crow.cwd)?;
+            check_directory_exists(&crow.cwd)?;
             let directories = given.map(|given| additional(&crow.cwd, &given)).transpose()?;
             // Stored directories that no longer exist are dropped.
             let existing = || crow.additional_directories.into_iter().filter(|path| path.is_dir());
             let directories = directories.unwrap_or_else(|| existing().collect());
-            Ok::<_, HostError>((metadata, places.of(&crow.cwd)?, directories))
+            Ok::<_, HostError>((metadata, places.for_directory(&crow.cwd)?, directories))
         })
         .await??;
         // 2) Assemble the agent with the requested changes.
@@ -208,19 +208,24 @@ impl ProductHost {
             Ok::<_, HostError>(session)
         })
         .await??;
-        self.start(session, PreparedAgent { with, made, place }, setup.mcp_servers).await
+        self.start(
+            session,
+            PreparedAgent { opened_with: with, agent: made, config: place },
+            setup.mcp_servers,
+        )
+        .await
     }
 
     /// Applies `setup` to a session that is open already. Fails if it names another working directory, or other
     /// additional directories.
-    pub(super) async fn set_up(
+    pub(super) async fn apply_setup(
         &self,
         id: &SessionId,
         setup: &SessionSetup,
     ) -> Result<(), HostError> {
         let current = self.open.current(id)?;
         let crow = current.handle.metadata().crow();
-        setup.refuse_elsewhere(id, &crow.cwd)?;
+        setup.check_cwd(id, &crow.cwd)?;
         if let Some(given) = setup.additional_directories.clone() {
             let directories = blocking(move || additional(&crow.cwd, &given)).await??;
             if directories != crow.additional_directories {
@@ -231,21 +236,21 @@ impl ProductHost {
                 });
             }
         }
-        let mut with = current.with.clone();
+        let mut with = current.opened_with.clone();
         change(&mut with, setup)?;
-        if with != current.with {
+        if with != current.opened_with {
             self.switch(&current, with).await?;
         }
         if let Some(mode) = setup.permissions {
             let handle = current.handle.clone();
             blocking(move || handle.set_permission_mode(mode)).await??;
         }
-        self.hand_over(&current, setup.mcp_servers.clone()).await
+        self.replace_client_servers(&current, setup.mcp_servers.clone()).await
     }
 
     /// Replaces the MCP servers that the client of an open session provides by those of the client that opened it
     /// last.
-    async fn hand_over(
+    async fn replace_client_servers(
         &self,
         current: &super::opened::SessionState,
         servers: Vec<McpServerConfig>,
@@ -253,10 +258,10 @@ impl ProductHost {
         self.keep_secret(servers.iter().flat_map(secrets_of_server).collect());
         // The tools are dropped when the agent ends.
         let Some(tools) = current.mcp.upgrade() else { return Ok(()) };
-        let (mcp, place) = (self.mcp.clone(), Arc::clone(&current.place));
+        let (mcp, place) = (self.mcp.clone(), Arc::clone(&current.config));
         let servers = blocking(move || mcp.servers(&place.project, servers)).await?;
         let (servers, _) = servers.map_err(refused)?;
-        tools.replace(servers).await;
+        tools.replace_servers(servers).await;
         Ok(())
     }
 
@@ -267,9 +272,9 @@ impl ProductHost {
         with: OpenedWith,
     ) -> Result<(), HostError> {
         let model = with.model.clone();
-        let default = model.or_else(|| self.default_model.known(current.place.model.as_ref()));
+        let default = model.or_else(|| self.default_model.known(current.config.model.as_ref()));
         let default = default.unwrap_or_else(|| current.model.reference.clone());
-        let assembled = current.place.agents.assemble(&with, Ok(default)).await?;
+        let assembled = current.config.agents.assemble(&with, Ok(default)).await?;
         let (handle, stored_with) = (current.handle.clone(), with.clone());
         blocking(move || handle.set_opened_with(stored_with)).await??;
         self.open.switch(current.handle.session_id(), with, assembled)
@@ -284,7 +289,7 @@ impl ProductHost {
         servers: Vec<McpServerConfig>,
     ) -> Result<AgentHandle, HostError> {
         self.keep_secret(servers.iter().flat_map(secrets_of_server).collect());
-        let PreparedAgent { with, made, place } = ready;
+        let PreparedAgent { opened_with: with, agent: made, config: place } = ready;
         let (id, crow) = (session.id().clone(), session.metadata().crow());
         let (mcp, config) = (self.mcp.clone(), Arc::clone(&place));
         let directories = crow.additional_directories.clone();
@@ -320,9 +325,16 @@ impl ProductHost {
         // 3) Register the open session.
         let file_warnings = place.prompts.warnings.iter().chain(&place.misplaced).cloned();
         let warnings = made.warnings.into_iter().chain(file_warnings).collect();
-        let standing = made.standing;
-        let session =
-            OpenSession { handle: handle.clone(), agent, with, standing, place, mcp, warnings };
+        let standing = made.review;
+        let session = OpenSession {
+            handle: handle.clone(),
+            agent,
+            opened_with: with,
+            review: standing,
+            config: place,
+            mcp,
+            warnings,
+        };
         self.open.add(id, session);
         Ok(handle)
     }

@@ -13,7 +13,7 @@ use crate::render::one_line;
 pub(super) fn text(current: &SessionState, usage: SessionUsage, is_sandboxed: bool) -> String {
     let metadata = current.handle.metadata();
     let crow = metadata.crow();
-    let review = &current.standing;
+    let review = &current.review;
     let mode = review.mode.map_or("custom", Preset::as_str);
     let reviewers = review.reviewers.join(", ");
     let mode =
@@ -31,7 +31,7 @@ pub(super) fn text(current: &SessionState, usage: SessionUsage, is_sandboxed: bo
     for path in &crow.additional_directories {
         line("", &path.display());
     }
-    line("agent", &current.with.agent);
+    line("agent", &current.opened_with.agent);
     line("mode", &mode);
     line("model", &current.model.reference);
     line("permissions", &current.handle.policy().mode());

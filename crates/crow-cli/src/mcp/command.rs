@@ -17,7 +17,7 @@ use crate::{
     output::ExitCode,
     product,
     render::{neutralise, one_line},
-    run::say,
+    run::print_message,
     trust::{self, Project},
 };
 
@@ -32,7 +32,7 @@ pub(crate) fn list(output: OutputForm, environment: &Environment) -> Result<Exit
     let cache = launch.cache();
     let mut text = String::new();
     for (settings, origin) in &found.servers {
-        let cached = cache.as_ref().and_then(|cache| cache.known(&settings.server));
+        let cached = cache.as_ref().and_then(|cache| cache.cached_tools(&settings.server));
         match output {
             OutputForm::Text => describe(settings, *origin, cached.as_deref(), &mut text),
             OutputForm::Json => {
@@ -42,7 +42,7 @@ pub(crate) fn list(output: OutputForm, environment: &Environment) -> Result<Exit
             }
         }
     }
-    for name in &found.off {
+    for name in &found.disabled {
         let _ = match output {
             OutputForm::Text => writeln!(text, "{}  switched off", one_line(name)),
             OutputForm::Json => writeln!(text, "{}", json!({"name": name, "enabled": false})),
@@ -71,7 +71,7 @@ pub(crate) async fn test(
     let cwd = environment.current_dir()?.to_path_buf();
     let cancel = CancellationToken::new();
     let cache = launch.cache();
-    let outside = launch.outside(vec![cwd], &project);
+    let outside = launch.connection_context(vec![cwd], &project);
     let probing = probe(settings, &outside, cache.as_ref(), &cancel);
     tokio::pin!(probing);
     let silence = tokio::time::sleep(SILENCE);
@@ -83,7 +83,7 @@ pub(crate) async fn test(
             () = &mut silence, if !is_announced => {
                 is_announced = true;
                 let limit = settings.connect_limit().as_secs();
-                say(&format!("waiting for the MCP server {name}, {limit} s at most"));
+                print_message(&format!("waiting for the MCP server {name}, {limit} s at most"));
             }
             _ = tokio::signal::ctrl_c() => {
                 cancel.cancel();
@@ -112,23 +112,23 @@ fn load_servers(
     environment: &Environment,
 ) -> Result<(ConfiguredServers, McpLaunch, Project), CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
-    project.notice.iter().for_each(|notice| say(notice));
-    let found = configured(environment, &project)?;
-    found.faults.iter().for_each(|fault| say(fault));
+    project.notice.iter().for_each(|notice| print_message(notice));
+    let found = configured_servers(environment, &project)?;
+    found.faults.iter().for_each(|fault| print_message(fault));
     let http = HttpClient::new(Proxies::from_lookup(|name| environment.var(name)));
     let keys = product::models(environment, &project.providers)?.key_variables();
-    let launch = McpLaunch::new(environment.clone(), http, environment.for_children(&keys));
+    let launch = McpLaunch::new(environment.clone(), http, environment.child_environment(&keys));
     Ok((found, launch, project))
 }
 
 /// Returns the error for a server that is switched off or not configured.
 fn unknown(name: &str, found: &ConfiguredServers) -> CliError {
-    if found.off.iter().any(|off| off == name) {
+    if found.disabled.iter().any(|off| off == name) {
         return CliError::usage(format!("the MCP server {name} is switched off"));
     }
     let known: Vec<&str> =
         found.servers.iter().map(|(settings, _)| settings.server.name.as_str()).collect();
-    CliError::usage(crow_core::config::unknown("MCP server", name, &known))
+    CliError::usage(crow_core::config::unknown_word_message("MCP server", name, &known))
         .hint("crow-agent mcp list shows them")
 }
 

@@ -40,13 +40,13 @@ pub(crate) struct ConfiguredServers {
     /// Enabled servers, sorted by name.
     pub(crate) servers: Vec<(McpSettings, ServerOrigin)>,
     /// Names of disabled servers.
-    pub(crate) off: Vec<String>,
+    pub(crate) disabled: Vec<String>,
     /// Messages for the user: which servers are left out, and why.
     pub(crate) faults: Vec<String>,
 }
 
 /// Collects the servers of `config.toml`, of the user's `mcp.json`, and of a trusted project, in this order. Blocks.
-pub(crate) fn configured(
+pub(crate) fn configured_servers(
     environment: &Environment,
     project: &Project,
 ) -> Result<ConfiguredServers, CliError> {
@@ -80,7 +80,7 @@ pub(crate) fn configured(
             }
         }
     }
-    found.withhold(&project.withheld);
+    found.withhold(&project.blocked_commands);
     found.servers.sort_by(|one, other| one.0.server.name.cmp(&other.0.server.name));
     Ok(found)
 }
@@ -90,7 +90,7 @@ pub(crate) fn user_servers(
     cwd: &Path,
     environment: &Environment,
 ) -> Result<Vec<StartedServer>, CliError> {
-    let configured = configured(environment, &Project::default())?;
+    let configured = configured_servers(environment, &Project::default())?;
     let servers = configured.servers.iter();
     Ok(servers
         .filter_map(|(server, _)| StartedServer::of_session(cwd, &server.server.transport))
@@ -129,13 +129,13 @@ impl ConfiguredServers {
         environment: &Environment,
     ) {
         let is_duplicate = self.servers.iter().any(|(known, _)| known.server.name == name)
-            || self.off.iter().any(|known| known == name);
+            || self.disabled.iter().any(|known| known == name);
         if is_duplicate {
             self.faults.push(format!("there are two MCP servers named {name}; the first is used"));
             return;
         }
         if !server.is_enabled() {
-            self.off.push(name.to_owned());
+            self.disabled.push(name.to_owned());
             return;
         }
         let mut settings = match server.to_settings(name) {

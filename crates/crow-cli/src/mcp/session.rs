@@ -11,9 +11,9 @@ use crow_core::{
     capability::{PipedProcess, PipedProcesses, PipedSpec, ProcessError},
     event::NoticeLevel,
     mcp::McpServerConfig,
-    tool::SourceNews,
+    tool::SourceNotice,
 };
-use crow_mcp::{McpSettings, McpTools, Outside, SchemaCache};
+use crow_mcp::{ConnectionContext, McpSettings, McpTools, SchemaCache};
 use crow_providers::HttpClient;
 use crow_runtime::{ChildEnvironment, ProcessRunner};
 use tokio::task::spawn_blocking;
@@ -63,7 +63,11 @@ impl McpLaunch {
 
     /// Returns the access to servers from the directories `roots`. The project's servers start only while its files
     /// are as they were trusted.
-    pub(crate) fn outside(&self, roots: Vec<PathBuf>, project: &Project) -> Outside {
+    pub(crate) fn connection_context(
+        &self,
+        roots: Vec<PathBuf>,
+        project: &Project,
+    ) -> ConnectionContext {
         let runner = self.runner.clone();
         let bytecode = match self.environment.var(BYTECODE_VARIABLE) {
             Some(_) => None,
@@ -71,7 +75,7 @@ impl McpLaunch {
         };
         let trusted = project.trusted.clone().map(Arc::new);
         let processes = Arc::new(ServerProcesses { runner, trusted, bytecode });
-        Outside { processes, http: Arc::new(self.http.clone()), roots }
+        ConnectionContext { processes, http: Arc::new(self.http.clone()), roots }
     }
 
     /// Returns the cache of tool lists; `None` without a data folder.
@@ -87,9 +91,9 @@ impl McpLaunch {
         handed_over: Vec<McpServerConfig>,
     ) -> Result<Arc<McpTools>, CliError> {
         let (servers, faults) = self.servers(project, handed_over)?;
-        let tools = McpTools::new(servers, self.cache(), self.outside(roots, project));
+        let tools = McpTools::new(servers, self.cache(), self.connection_context(roots, project));
         for text in faults {
-            tools.tell(SourceNews { level: NoticeLevel::Warning, text });
+            tools.push_notice(SourceNotice { level: NoticeLevel::Warning, text });
         }
         Ok(Arc::new(tools))
     }
@@ -108,7 +112,7 @@ impl McpLaunch {
         } else {
             Ok(Vec::new())
         };
-        let is_allowed = |server: &StartedServer| !project.withheld.contains(&server.argv);
+        let is_allowed = |server: &StartedServer| !project.blocked_commands.contains(&server.argv);
         let mut servers: Vec<_> = own.unwrap_or_default().into_iter().filter(is_allowed).collect();
         let to_started =
             |server: &McpServerConfig| StartedServer::of_session(cwd, &server.transport);
@@ -124,7 +128,7 @@ impl McpLaunch {
         handed_over: Vec<McpServerConfig>,
     ) -> Result<(Vec<McpSettings>, Vec<String>), CliError> {
         let configured = if self.uses_configuration {
-            configured(&self.environment, project)?
+            configured_servers(&self.environment, project)?
         } else {
             ConfiguredServers::default()
         };
@@ -229,7 +233,7 @@ mod tests {
         .unwrap();
         let environment = Environment::with([("HOME", base.to_str().unwrap())]);
         let trust::TrustStatus::Untrusted(untrusted) =
-            trust::standing(&project, &environment).unwrap()
+            trust::trust_status(&project, &environment).unwrap()
         else {
             panic!("it was never trusted")
         };
@@ -249,7 +253,7 @@ mod tests {
                 argv,
                 cwd: project.clone(),
                 env: std::collections::BTreeMap::default(),
-                errors,
+                stderr_tail,
             };
             processes.start(spec, CancellationToken::new())
         };
@@ -273,7 +277,7 @@ mod tests {
                 argv: argv.iter().map(|word| (*word).to_owned()).collect(),
                 cwd: "/".into(),
                 env: env.into_iter().collect(),
-                errors: OutputTail::new(64),
+                stderr_tail: OutputTail::new(64),
             };
             processes.redirect_bytecode(&mut spec);
             (spec.argv.join(" "), spec.env[BYTECODE_VARIABLE].clone())
@@ -310,11 +314,11 @@ mod tests {
         fs::write(base.join(".config/crow-agent/mcp.json"), servers.to_string()).unwrap();
         let environment = Environment::with([("HOME", base.to_str().unwrap())]);
         let names = |project: &Project| {
-            let found = configured(&environment, project).unwrap();
+            let found = configured_servers(&environment, project).unwrap();
             let names = found.servers.iter().map(|(server, _)| server.server.name.clone());
             (names.collect::<Vec<_>>(), found.faults.join("\n"))
         };
-        let standing = trust::standing(&project, &environment).unwrap();
+        let standing = trust::trust_status(&project, &environment).unwrap();
         let before = trust::project_of(&project, &environment).unwrap();
         let notice = before.notice.clone().unwrap_or_default();
         assert!(notice.contains("tools/server.sh"), "{notice}");

@@ -167,7 +167,7 @@ pub(crate) fn check_servers(servers: &McpTable, node: &Node) -> Result<(), Confi
 }
 
 /// Describes what a server starts or reaches, for the question whether to trust it.
-pub(crate) fn power(name: &str, server: &ServerTable) -> String {
+pub(crate) fn describe_access(name: &str, server: &ServerTable) -> String {
     let name = one_line(name);
     if !server.is_enabled() {
         return format!("the MCP server {name}, which is switched off");

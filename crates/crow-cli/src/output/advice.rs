@@ -5,11 +5,11 @@ use crow_core::{
     turn::{LimitKind, TurnEnd},
 };
 
-use super::{ErrorReport, ExitCode, run_so_far::RefusedCall};
+use super::{ErrorReport, ExitCode, run_state::RefusedCall};
 use crate::permit_hint::permit_hint;
 
 /// Builds the report of a provider error.
-pub(super) fn provider(error: &ProviderError) -> ErrorReport {
+pub(super) fn provider_error(error: &ProviderError) -> ErrorReport {
     ErrorReport {
         code: kind_word(error.kind).to_owned(),
         message: error.to_string(),
@@ -18,7 +18,7 @@ pub(super) fn provider(error: &ProviderError) -> ErrorReport {
 }
 
 /// Builds the report of a turn that a limit ended.
-pub(super) fn limit(end: &TurnEnd) -> ErrorReport {
+pub(super) fn limit_error(end: &TurnEnd) -> ErrorReport {
     let error = ErrorReport::new(ExitCode::Limit, end.to_string());
     match limit_hint(end) {
         Some(hint) => error.with_hint(hint),
@@ -27,7 +27,7 @@ pub(super) fn limit(end: &TurnEnd) -> ErrorReport {
 }
 
 /// Builds the report of a run in whose last step the policy refused a call; the hint says how to permit it.
-pub(super) fn refused(call: &RefusedCall) -> ErrorReport {
+pub(super) fn refusal_error(call: &RefusedCall) -> ErrorReport {
     let message = format!("policy refused a call of the last step: {}", call.title);
     let error = ErrorReport::new(ExitCode::Refused, message);
     match permit_hint(&call.reason) {
@@ -37,7 +37,7 @@ pub(super) fn refused(call: &RefusedCall) -> ErrorReport {
 }
 
 /// Builds the report of an interrupted run; the hint says how to resume its session.
-pub(super) fn interrupted(session_id: Option<&str>) -> ErrorReport {
+pub(super) fn interrupt_error(session_id: Option<&str>) -> ErrorReport {
     let error = ErrorReport::new(ExitCode::Interrupted, "the run was interrupted");
     match session_id {
         Some(id) => error.with_hint(format!("--resume {id} goes on with the session")),

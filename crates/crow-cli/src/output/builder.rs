@@ -11,7 +11,7 @@ use crow_core::{
 
 use super::{
     ErrorReport, ExitCode, ReportOutcome, RunFacts, RunReport, UsageReport, advice,
-    run_so_far::{RunSoFar, model_of},
+    run_state::{RunState, model_of},
 };
 
 /// Builds the report of a run from the events of all its sessions.
@@ -23,7 +23,7 @@ pub struct ReportBuilder {
     session: Option<SessionId>,
     model: Option<String>,
     prices: HashMap<ModelRef, Price>,
-    run: RunSoFar,
+    run: RunState,
     /// Code and error set by the caller; they take precedence over the events.
     verdict: Option<(ExitCode, ErrorReport)>,
 }
@@ -47,7 +47,7 @@ impl ReportBuilder {
 
     /// Records that a signal interrupted the process.
     pub fn on_interrupt(&mut self) {
-        self.verdict = Some((ExitCode::Interrupted, advice::interrupted(self.session_id())));
+        self.verdict = Some((ExitCode::Interrupted, advice::interrupt_error(self.session_id())));
     }
 
     /// Records a failure that no event reports.
@@ -95,7 +95,7 @@ impl ReportBuilder {
     fn on_root_event(&mut self, envelope: &Envelope) {
         match &envelope.event {
             AgentEvent::RunStart { .. } => {
-                self.run = RunSoFar::default();
+                self.run = RunState::default();
                 self.verdict = None;
             }
             AgentEvent::SessionStart { model, .. } => self.model = Some(model.clone()),
@@ -131,7 +131,7 @@ impl ReportBuilder {
             return (*code, Some(error.clone()));
         }
         let run = &self.run;
-        let code = ExitCode::of(&RunFacts {
+        let code = ExitCode::from_facts(&RunFacts {
             outcome: run.outcome.as_ref(),
             last_turn: run.last_turn.as_ref(),
             provider_error: run.provider_error.as_ref().map(|error| error.kind),
@@ -139,13 +139,14 @@ impl ReportBuilder {
         });
         let error = match code {
             ExitCode::Done => None,
-            ExitCode::Interrupted => Some(advice::interrupted(self.session_id())),
-            ExitCode::Limit => {
-                Some(run.end().map_or_else(|| run.failure(ExitCode::Failed), advice::limit))
-            }
-            ExitCode::Refused => run.refused().map(advice::refused),
+            ExitCode::Interrupted => Some(advice::interrupt_error(self.session_id())),
+            ExitCode::Limit => Some(
+                run.deciding_turn_end()
+                    .map_or_else(|| run.failure(ExitCode::Failed), advice::limit_error),
+            ),
+            ExitCode::Refused => run.refused().map(advice::refusal_error),
             ExitCode::Failed | ExitCode::Usage | ExitCode::Credentials | ExitCode::Provider => {
-                let provider = run.provider_error.as_ref().map(advice::provider);
+                let provider = run.provider_error.as_ref().map(advice::provider_error);
                 Some(provider.unwrap_or_else(|| run.failure(code)))
             }
         };
@@ -159,7 +160,7 @@ impl ReportBuilder {
 
 /// Sums the usage of all runs in the events of a session and its descendants.
 pub(crate) fn usage_of(events: &[Envelope], prices: &[(ModelRef, Price)]) -> UsageReport {
-    let mut all = RunSoFar::default();
+    let mut all = RunState::default();
     for envelope in events {
         all.on_event(envelope);
     }
@@ -176,7 +177,7 @@ pub(crate) fn models_of(events: &[Envelope]) -> Vec<ModelRef> {
 }
 
 /// Sums tokens and cost over all models. The cost is `None` if no model was used or the price of one is unknown.
-fn usage(run: &RunSoFar, price_of: impl Fn(&ModelRef) -> Option<Price>) -> UsageReport {
+fn usage(run: &RunState, price_of: impl Fn(&ModelRef) -> Option<Price>) -> UsageReport {
     let mut tokens = TokenUsage::default();
     let mut cost = None;
     for (index, (model, usage)) in run.usage().into_iter().enumerate() {

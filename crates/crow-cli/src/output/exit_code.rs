@@ -53,7 +53,7 @@ enum ExitCause {
 
 impl ExitCode {
     /// Returns the first code that applies of interrupted, usage, credentials, provider, limit, refused, failed, done.
-    pub fn of(facts: &RunFacts<'_>) -> Self {
+    pub fn from_facts(facts: &RunFacts<'_>) -> Self {
         let refused = facts.refused && !matches!(facts.outcome, Some(RunOutcome::Completed { .. }));
         match cause(facts) {
             ExitCause::Interrupted => Self::Interrupted,
@@ -190,7 +190,7 @@ mod tests {
         refused: bool,
     ) -> u8 {
         let facts = RunFacts { outcome: Some(outcome), last_turn: None, provider_error, refused };
-        ExitCode::of(&facts).number()
+        ExitCode::from_facts(&facts).number()
     }
 
     #[test]
@@ -282,12 +282,12 @@ mod tests {
                 last_turn: Some(&end),
                 ..RunFacts::default()
             };
-            assert_eq!(ExitCode::of(&waits).number(), expected, "needs input: {end:?}");
+            assert_eq!(ExitCode::from_facts(&waits).number(), expected, "needs input: {end:?}");
         }
     }
 
     #[test]
     fn a_run_that_never_ended_failed() {
-        assert_eq!(ExitCode::of(&RunFacts::default()), ExitCode::Failed);
+        assert_eq!(ExitCode::from_facts(&RunFacts::default()), ExitCode::Failed);
     }
 }

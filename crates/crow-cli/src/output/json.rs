@@ -65,7 +65,7 @@ impl<W: Write> JsonWriter<W> {
     /// Writes an event. One that cannot be represented in JSON (a path that is not UTF-8) is replaced by a notice that
     /// says so.
     pub fn event(&mut self, envelope: &Envelope) -> io::Result<()> {
-        match DeltaLine::of(&envelope.event) {
+        match DeltaLine::from_event(&envelope.event) {
             Some(_) if self.deltas == Deltas::LeftOut => {}
             Some(line) if self.is_origin_told(line.reply_id) => self.line(&line)?,
             _ => {

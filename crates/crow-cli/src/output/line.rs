@@ -73,7 +73,7 @@ pub(super) enum DeltaType {
 
 impl<'a> DeltaLine<'a> {
     /// Returns the line of a delta event; `None` for other events.
-    pub(super) fn of(event: &'a AgentEvent) -> Option<Self> {
+    pub(super) fn from_event(event: &'a AgentEvent) -> Option<Self> {
         let (kind, (reply_id, offset, delta)) =
             if let AgentEvent::TextDelta { reply_id, offset, delta } = event {
                 (DeltaType::TextDelta, (reply_id, *offset, delta))

@@ -11,7 +11,7 @@ mod json;
 mod line;
 mod model_usage;
 mod report;
-mod run_so_far;
+mod run_state;
 mod schema;
 #[cfg(test)]
 pub(crate) mod tests;

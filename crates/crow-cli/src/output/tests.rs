@@ -109,11 +109,14 @@ fn a_refusal_in_the_last_step_with_calls_decides_the_code() {
     answered.answer("I may not.");
     assert_eq!(report(&answered).exit_code, 6);
     let mut went_on = refused_step();
-    went_on.reply("", "", &[("c2", "bash")]).call("c2", "bash", "ls", sample::ran(1)).next_reply();
+    went_on
+        .reply("", "", &[("c2", "bash")])
+        .call("c2", "bash", "ls", sample::command_result(1))
+        .next_reply();
     went_on.answer("Another way.");
     assert_eq!(report(&went_on).exit_code, 0);
     let mut complete = refused_step();
-    complete.tell(AgentEvent::TaskComplete { summary: "Done.".into(), verified: true });
+    complete.push(AgentEvent::TaskComplete { summary: "Done.".into(), verified: true });
     complete.run_end(completed());
     assert_eq!(report(&complete).exit_code, 0);
     for story in [answered, went_on, complete] {
@@ -128,11 +131,11 @@ fn a_refusal_by_the_user_or_in_a_child_does_not_decide_the_code() {
     by_user.refused("c1", "edit a.rs", DenialSource::User, "").next_reply().answer("Fine.");
     let mut in_child = Story::run();
     in_child.reply("", "", &[("c1", "task")]);
-    in_child.in_child("explorer", |story| {
+    in_child.with_child("explorer", |story| {
         story.reply("", "", &[("c1", "edit_file")]);
         story.refused("c1", "edit a.rs", DenialSource::Policy, "read-only");
     });
-    in_child.call("c1", "task", "explore", sample::ran(1)).next_reply().answer("Fine.");
+    in_child.call("c1", "task", "explore", sample::command_result(1)).next_reply().answer("Fine.");
     for story in [by_user, in_child] {
         let report = report(&story);
         assert_eq!((report.exit_code, report.refusals.len()), (0, 1));
@@ -147,8 +150,8 @@ fn provider_error(kind: ProviderErrorKind) -> AgentEvent {
 #[test]
 fn a_provider_error_followed_by_a_reply_does_not_decide_the_code() {
     let mut story = Story::run();
-    story.in_child("explorer", |story| {
-        story.tell(provider_error(ProviderErrorKind::Auth));
+    story.with_child("explorer", |story| {
+        story.push(provider_error(ProviderErrorKind::Auth));
     });
     story.reply("", "Then without it.", &[]).run_end(failed("the disk is full"));
     let report = report(&story);
@@ -159,8 +162,8 @@ fn a_provider_error_followed_by_a_reply_does_not_decide_the_code() {
 #[test]
 fn a_later_error_without_a_kind_keeps_that_of_the_provider() {
     let mut story = Story::run();
-    story.tell(provider_error(ProviderErrorKind::Auth));
-    story.tell(AgentEvent::Error { error: "the turn failed".into(), provider: None });
+    story.push(provider_error(ProviderErrorKind::Auth));
+    story.push(AgentEvent::Error { error: "the turn failed".into(), provider: None });
     story.run_end(failed("the turn failed"));
     let report = report(&story);
     assert_eq!(report.exit_code, 3);
@@ -175,10 +178,10 @@ fn files_stand_in_the_order_of_their_first_change_without_duplicates() {
         files: files.iter().map(Into::into).collect(),
         snapshot: None,
     };
-    story.tell(changed(&["b.rs", "a.rs"]));
+    story.push(changed(&["b.rs", "a.rs"]));
     let mut result = ToolResult::success("");
     result.metadata.files_modified = vec!["a.rs".into(), "c.rs".into()];
-    story.end("c", "edit_file", result, None).tell(changed(&["b.rs"]));
+    story.end("c", "edit_file", result, None).push(changed(&["b.rs"]));
     assert_eq!(report(&story).files_changed, ["b.rs", "a.rs", "c.rs"]);
 }
 
@@ -323,7 +326,7 @@ fn an_event_that_json_cannot_represent_becomes_a_notice() {
     use std::os::unix::ffi::OsStrExt as _;
     let mut story = Story::run();
     let path = std::ffi::OsStr::from_bytes(b"caf\xe9").into();
-    story.tell(AgentEvent::FilesChanged {
+    story.push(AgentEvent::FilesChanged {
         call_id: CallId::new("c"),
         files: vec![path],
         snapshot: None,
@@ -340,8 +343,8 @@ fn an_event_that_json_cannot_represent_becomes_a_notice() {
 fn every_line_conforms_to_the_schema() {
     let schema = schema();
     let mut hostile = sample::reviewed_run();
-    hostile.in_child("reviewer", |story| {
-        story.tell(AgentEvent::SubagentStart {
+    hostile.with_child("reviewer", |story| {
+        story.push(AgentEvent::SubagentStart {
             parent: "reviewer".into(),
             subagent: "explorer".into(),
             child_id: crow_core::ids::SessionId::new("grandchild"),

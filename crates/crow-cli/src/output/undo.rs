@@ -205,7 +205,7 @@ impl UndoLine {
             calls: report.calls.iter().map(CallChanges::from).collect(),
             paths: report.paths.iter().map(|path| PathReportLine::new(path, ignored)).collect(),
             rewound_to: report.rewound_to,
-            told_later: report.told_later,
+            told_later: report.notified_later,
         }
     }
 }
@@ -349,7 +349,7 @@ mod tests {
             calls: vec![call()],
             paths: outcomes.map(|outcome| RestoredPath { path: "/p/a".into(), outcome }).to_vec(),
             rewound_to: Some(2),
-            told_later: true,
+            notified_later: true,
             dry_run: false,
         }
     }

@@ -8,12 +8,12 @@ use crow_core::{
 };
 
 use super::{
-    ConsoleStyle,
-    changed::is_summed_up,
-    exact, exact_line, one_line,
+    ConsoleStyle, approval_line, approval_text,
+    change_summary::is_summarised,
+    one_line,
     paint::Paint,
     words,
-    wrap::{hanging, shorten_middle, width, wrapped},
+    wrap::{shorten_middle, width, wrap, wrap_hanging},
 };
 use crate::permit_hint::permit_hint;
 
@@ -61,8 +61,8 @@ pub(super) fn call_lines(
 /// Renders the question whether a call may run.
 pub(super) fn question(style: &ConsoleStyle, agent: &str, title: &str, reason: &str) -> String {
     let mark = style.glyphs.pick("?", "?");
-    let text = format!("{agent}{}: {}", exact_line(title), one_line(reason));
-    hanging(style, Paint::Yellow, (&format!("{mark} "), "  "), &text)
+    let text = format!("{agent}{}: {}", approval_line(title), one_line(reason));
+    wrap_hanging(style, Paint::Yellow, (&format!("{mark} "), "  "), &text)
 }
 
 /// Renders the complete command if the title abbreviates it: a user who allows it must have seen all of it.
@@ -74,14 +74,14 @@ pub(super) fn whole_command(style: &ConsoleStyle, title: &str, subject: &Subject
     let lines = command
         .trim_end()
         .lines()
-        .map(|line| hanging(style, Paint::Plain, ("  | ", "    "), &exact(line)));
+        .map(|line| wrap_hanging(style, Paint::Plain, ("  | ", "    "), &approval_text(line)));
     let mut shown: String = lines.collect();
     if command.len() > LONG {
         let size = format!(
             "the command has {} characters; all of them are above",
             command.chars().count()
         );
-        shown.push_str(&wrapped(style, Paint::Yellow, "  ", &size));
+        shown.push_str(&wrap(style, Paint::Yellow, "  ", &size));
     }
     shown
 }
@@ -102,7 +102,7 @@ fn mark(
 
 fn change(tool: &str, result: &ToolResult) -> String {
     match &result.metadata.diff {
-        Some(patch) if !is_summed_up(tool, result) => {
+        Some(patch) if !is_summarised(tool, result) => {
             format!("+{} -{}", patch.additions(), patch.deletions())
         }
         Some(_) | None => String::new(),
@@ -120,13 +120,13 @@ fn refusal(style: &ConsoleStyle, denial: &Denial) -> String {
     let mut lines = String::new();
     let reason = one_line(&denial.reason);
     if !reason.is_empty() {
-        lines.push_str(&wrapped(style, Paint::Plain, "  ", &reason));
+        lines.push_str(&wrap(style, Paint::Plain, "  ", &reason));
     }
     match denial.source {
         DenialSource::User => {}
         DenialSource::Policy => {
             if let Some(hint) = permit_hint(&reason) {
-                lines.push_str(&wrapped(style, Paint::Dim, "  ", hint));
+                lines.push_str(&wrap(style, Paint::Dim, "  ", hint));
             }
         }
     }
@@ -150,11 +150,11 @@ fn failure(style: &ConsoleStyle, result: &ToolResult) -> String {
             let is_complete = |error: &String| !error.ends_with(':');
             let error = result.error.as_deref().and_then(first).filter(is_complete);
             let error = error.or_else(|| first(&result.output)).or_else(|| result.error.clone());
-            error.map_or_else(String::new, |error| wrapped(style, Paint::Red, "  ", &error))
+            error.map_or_else(String::new, |error| wrap(style, Paint::Red, "  ", &error))
         }
         ToolStatus::Cancelled => {
             let first = result.output.lines().map(one_line).find(|line| !line.is_empty());
-            first.map_or_else(String::new, |line| wrapped(style, Paint::Dim, "  ", &line))
+            first.map_or_else(String::new, |line| wrap(style, Paint::Dim, "  ", &line))
         }
     }
 }

@@ -13,10 +13,11 @@ use crow_core::{
 use super::{
     ConsoleRenderer, Visibility,
     call::{call_lines, question, whole_command},
-    changed::{changed, is_summed_up},
+    change_summary::{change_summary, is_summarised},
     diff::diff,
-    one_line, phrase,
-    printed::printed,
+    one_line,
+    output_excerpt::output_excerpt,
+    phrase,
     question::user_question,
     waiting::WaitIndicator,
 };
@@ -60,23 +61,23 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         // A refused call in a log has no title: the arguments in the reply of the model describe it.
         let (title, previewed) = match &call {
             Some(call) if !call.title.is_empty() => (call.title.as_str(), call.previewed),
-            Some(call) if denial.is_some() && !call.asked.is_empty() => {
-                (call.asked.as_str(), call.previewed)
+            Some(call) if denial.is_some() && !call.description.is_empty() => {
+                (call.description.as_str(), call.previewed)
             }
             Some(_) | None => (tool, false),
         };
-        let agent = phrase::who(&self.style, envelope);
+        let agent = phrase::agent_prefix(&self.style, envelope);
         let mut lines = call_lines(&self.style, &agent, (tool, title), result, denial);
         if denial.is_none() {
-            lines.push_str(&printed(&self.style, tool, result));
+            lines.push_str(&output_excerpt(&self.style, tool, result));
         }
         // The diff is omitted if the question showed it, or if a summary replaces it.
-        let is_covered = previewed || is_summed_up(tool, result);
+        let is_covered = previewed || is_summarised(tool, result);
         if let (Some(patch), false) = (&result.metadata.diff, is_covered) {
             lines.push_str(&diff(&self.style, patch));
         }
-        lines.push_str(&changed(&self.style, tool, result));
-        self.wait_anew(envelope);
+        lines.push_str(&change_summary(&self.style, tool, result));
+        self.restart_wait(envelope);
         self.lines(&lines)
     }
 
@@ -115,7 +116,8 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         if self.style.questions == Visibility::Hide {
             return Ok(());
         }
-        let lines = user_question(&self.style, &phrase::who(&self.style, envelope), question);
+        let lines =
+            user_question(&self.style, &phrase::agent_prefix(&self.style, envelope), question);
         self.lines(&lines)
     }
 
@@ -132,7 +134,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         let call = self.calls.open(envelope, call_id);
         let change = call.preview.as_ref().map(|patch| diff(&style, patch));
         call.previewed = change.is_some();
-        let mut lines = question(&style, &phrase::who(&style, envelope), title, reason);
+        let mut lines = question(&style, &phrase::agent_prefix(&style, envelope), title, reason);
         lines.push_str(&whole_command(&style, title, subject));
         lines.push_str(&change.unwrap_or_default());
         self.lines(&lines)

@@ -8,9 +8,9 @@ use crow_runtime::{ChangedCall, UndoAction, UndoRecord};
 use super::{
     ConsoleStyle, one_line,
     paint::Paint,
-    session_table::shortest,
+    session_table::unique_prefix_length,
     words::count,
-    wrap::{hanging, shorten_end, shorten_middle, width},
+    wrap::{shorten_end, shorten_middle, width, wrap_hanging},
 };
 
 const GAP: &str = "  ";
@@ -31,7 +31,7 @@ pub(crate) enum ChangeLine<'a> {
 }
 
 /// Merges calls and undo records by time.
-pub(crate) fn in_order<'a>(
+pub(crate) fn merge_by_time<'a>(
     calls: &'a [ChangedCall],
     records: &'a [UndoRecord],
 ) -> Vec<ChangeLine<'a>> {
@@ -51,7 +51,7 @@ pub(crate) fn change_table(
 ) -> String {
     // 1) Cells: all ids get the same length, at which they differ.
     let ids: Vec<&str> = entries.iter().filter_map(id).collect();
-    let id_width = shortest(&ids).min(LONGEST_ID);
+    let id_width = unique_prefix_length(&ids).min(LONGEST_ID);
     let rows: Vec<_> = entries
         .iter()
         .map(|entry| match entry {
@@ -72,12 +72,12 @@ pub(crate) fn change_table(
                 out.push_str(&line(style, cells, widths));
                 out.push('\n');
                 if !marks.is_empty() {
-                    out.push_str(&hanging(style, Paint::Yellow, ("      ", "      "), marks));
+                    out.push_str(&wrap_hanging(style, Paint::Yellow, ("      ", "      "), marks));
                 }
             }
             ChangeTableRow::Undo(text) => {
                 let mark = style.glyphs.pick("↶ ", "< ");
-                out.push_str(&hanging(style, Paint::Dim, (mark, "  "), text));
+                out.push_str(&wrap_hanging(style, Paint::Dim, (mark, "  "), text));
             }
         }
     }
@@ -268,7 +268,7 @@ mod tests {
             record("u3", 7, UndoAction::Redo, vec![key; 5]),
         ];
         let irreversible = BTreeMap::from([(3, 2)]);
-        change_table(&ConsoleStyle::plain(columns), &in_order(&calls, &records), &irreversible)
+        change_table(&ConsoleStyle::plain(columns), &merge_by_time(&calls, &records), &irreversible)
     }
 
     #[test]

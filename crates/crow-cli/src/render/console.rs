@@ -20,17 +20,17 @@ use crow_core::{
 use jiff::Timestamp;
 
 use super::{
-    AnswerPlace, ConsoleStyle, LiveInput, Neutraliser, Visibility, end, neutralise,
+    AnswerDestination, ConsoleStyle, LiveInput, Neutraliser, Visibility, end, neutralise,
     open_calls::OpenCalls,
     paint::Paint,
     phrase::{self},
     screen::{OutputScreen, ScreenStream},
     todo::checklist,
     waiting::WaitIndicator,
-    wrap::{Wrapper, wrapped},
+    wrap::{Wrapper, wrap},
 };
 use crate::{
-    open_reply::{ConsoleOpenReply, text_of, thinking_of},
+    open_reply::{StreamedReplyProgress, text_of, thinking_of},
     output::RunReport,
 };
 
@@ -52,7 +52,7 @@ const STALL_MS: i64 = 1000;
 pub struct ConsoleRenderer<O, E> {
     pub(super) style: ConsoleStyle,
     pub(super) screen: OutputScreen<O, E>,
-    reply: ConsoleOpenReply,
+    reply: StreamedReplyProgress,
     block: ConsoleOpenBlock,
     /// Text of the open reply that is the answer, unless a call or another reply follows it.
     held: String,
@@ -82,7 +82,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         Self {
             style,
             screen: OutputScreen::new(out, err),
-            reply: ConsoleOpenReply::default(),
+            reply: StreamedReplyProgress::default(),
             block: ConsoleOpenBlock::None,
             held: String::new(),
             calls: OpenCalls::default(),
@@ -193,8 +193,8 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         self.close_block()?;
         self.held.clear();
         let answered = match self.style.answer {
-            AnswerPlace::Streamed => !self.reply.text.is_empty(),
-            AnswerPlace::AtEnd => false,
+            AnswerDestination::Streamed => !self.reply.text.is_empty(),
+            AnswerDestination::AtEnd => false,
         };
         if !answered && !report.text.is_empty() {
             self.screen.end_line()?;
@@ -218,7 +218,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             self.error.clear();
             self.questions = 0;
             self.stopping = false;
-            self.reply = ConsoleOpenReply::default();
+            self.reply = StreamedReplyProgress::default();
             self.waiting = Some(WaitIndicator::new(envelope.time, THINKING));
         }
         Ok(())
@@ -262,9 +262,9 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         if fresh.is_empty() {
             return Ok(());
         }
-        self.wait_anew(envelope);
+        self.restart_wait(envelope);
         // With stdout piped the text waits: only the end of the run decides whether it is the answer.
-        if self.style.answer == AnswerPlace::AtEnd {
+        if self.style.answer == AnswerDestination::AtEnd {
             self.held.push_str(fresh);
             return Ok(());
         }
@@ -317,14 +317,14 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     ) -> io::Result<()> {
         let mut suffix = "";
         if envelope.is_root() {
-            if self.style.answer == AnswerPlace::Streamed && !self.reply.text.is_empty() {
+            if self.style.answer == AnswerDestination::Streamed && !self.reply.text.is_empty() {
                 suffix = "; the text above is void";
             }
             self.held.clear();
             self.reply.reset();
-            self.wait_anew(envelope);
+            self.restart_wait(envelope);
         }
-        let agent = phrase::who(&self.style, envelope);
+        let agent = phrase::agent_prefix(&self.style, envelope);
         self.lines(&phrase::retry(&self.style, &agent, error, attempt_and_wait, suffix))
     }
 
@@ -334,17 +334,17 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         reply_id: &ReplyId,
         blocks: &[ReplyBlock],
     ) -> io::Result<()> {
-        self.calls.ask(envelope, blocks);
+        self.calls.record_calls(envelope, blocks);
         if envelope.is_root() {
             self.switch_to(reply_id)?;
             self.on_thinking(envelope, reply_id, 0, &thinking_of(blocks))?;
             self.on_text(envelope, reply_id, 0, &text_of(blocks))?;
-            self.wait_anew(envelope);
+            self.restart_wait(envelope);
             return self.close_block();
         }
         let text = neutralise(text_of(blocks).trim());
-        let prefix = format!("  {}", phrase::who(&self.style, envelope));
-        self.lines(&wrapped(&self.style, Paint::Plain, &prefix, &text))
+        let prefix = format!("  {}", phrase::agent_prefix(&self.style, envelope));
+        self.lines(&wrap(&self.style, Paint::Plain, &prefix, &text))
     }
 
     fn on_plan(&mut self, envelope: &Envelope, items: &[TodoItem]) -> io::Result<()> {
@@ -366,7 +366,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
 
     /// Switches to another reply, which proves that held text of the previous one was not the answer.
     fn switch_to(&mut self, reply_id: &ReplyId) -> io::Result<()> {
-        if !self.reply.turn_to(reply_id) {
+        if !self.reply.switch_to(reply_id) {
             return Ok(());
         }
         self.close_block()?;
@@ -421,7 +421,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     }
 
     /// Restarts the time of the waiting line.
-    pub(super) fn wait_anew(&mut self, envelope: &Envelope) {
+    pub(super) fn restart_wait(&mut self, envelope: &Envelope) {
         if let Some(waiting) = &mut self.waiting
             && envelope.is_root()
         {
@@ -431,7 +431,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
 
     /// Returns the subject of the waiting line. A running call has priority over the model; while a question is open
     /// there is none.
-    pub(super) fn awaited(&self, now: Timestamp) -> Option<WaitIndicator> {
+    pub(super) fn wait_indicator(&self, now: Timestamp) -> Option<WaitIndicator> {
         if self.stopping {
             return self.waiting.clone();
         }

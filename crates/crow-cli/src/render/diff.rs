@@ -285,7 +285,7 @@ impl<'a> CodeRow<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::{Glyphs, sample::tagged};
+    use crate::render::{Glyphs, sample::with_readable_escapes};
 
     fn patch(hunks: &str) -> Patch {
         let file = FileDiff {
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn changed_words_are_marked_in_colour() {
         let style = ConsoleStyle { colour: true, ..ConsoleStyle::plain(80) };
-        insta::assert_snapshot!(tagged(&diff(&style, &patch(HUNKS))));
+        insta::assert_snapshot!(with_readable_escapes(&diff(&style, &patch(HUNKS))));
     }
 
     #[test]

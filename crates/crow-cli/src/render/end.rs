@@ -6,7 +6,7 @@ use super::{
     ConsoleStyle, neutralise, one_line,
     paint::Paint,
     words,
-    wrap::{hanging, shorten_end, wrapped},
+    wrap::{shorten_end, wrap, wrap_hanging},
 };
 use crate::output::{ErrorReport, ExitCode, ReportOutcome, RunReport, UsageReport};
 
@@ -31,7 +31,7 @@ pub(super) fn end_line(style: &ConsoleStyle, report: &RunReport) -> String {
     parts.push(words::count(u64::from(report.steps), "step"));
     parts.push(words::duration(Duration::from_millis(report.duration_ms)));
     parts.extend(usage(&report.usage));
-    hanging(style, paint, (&format!("{mark} "), "  "), &parts.join(separator))
+    wrap_hanging(style, paint, (&format!("{mark} "), "  "), &parts.join(separator))
 }
 
 /// Activity of a run: executed calls or text only.
@@ -53,7 +53,7 @@ pub(super) fn reply_line(style: &ConsoleStyle, report: &RunReport, calls: RunAct
     if usage.is_empty() {
         return String::new();
     }
-    hanging(style, Paint::Dim, ("  ", "  "), &usage.join(style.glyphs.pick(" · ", ", ")))
+    wrap_hanging(style, Paint::Dim, ("  ", "  "), &usage.join(style.glyphs.pick(" · ", ", ")))
 }
 
 /// Renders the error and the hint. Omits the error if `previous`, the last one on the screen, contains it or is part of
@@ -64,10 +64,10 @@ pub(super) fn error_lines(style: &ConsoleStyle, error: &ErrorReport, previous: &
     let is_shown = !previous.is_empty()
         && (previous.contains(&error.message) || error.message.contains(previous));
     if !is_shown {
-        lines.push_str(&hanging(style, Paint::Red, ("error: ", "  "), message.trim_end()));
+        lines.push_str(&wrap_hanging(style, Paint::Red, ("error: ", "  "), message.trim_end()));
     }
     if let Some(hint) = &error.hint {
-        lines.push_str(&hanging(style, Paint::Plain, ("hint: ", "  "), &one_line(hint)));
+        lines.push_str(&wrap_hanging(style, Paint::Plain, ("hint: ", "  "), &one_line(hint)));
     }
     lines
 }
@@ -78,7 +78,7 @@ pub(super) fn summary(style: &ConsoleStyle, report: &RunReport) -> String {
     if summary.is_empty() || summary == report.text.trim() {
         return String::new();
     }
-    wrapped(style, Paint::Plain, style.glyphs.pick("│ ", "| "), &neutralise(summary))
+    wrap(style, Paint::Plain, style.glyphs.pick("│ ", "| "), &neutralise(summary))
 }
 
 /// Returns the refused and failed calls of a run that ended normally but without verification.
@@ -114,12 +114,12 @@ fn outcome(report: &RunReport) -> &'static str {
 }
 
 /// Returns the usage of a session over all its runs: `700 in · 140 out · $0.0042`. Empty if none is known.
-pub(crate) fn used(style: &ConsoleStyle, used: &UsageReport) -> String {
+pub(crate) fn usage_text(style: &ConsoleStyle, used: &UsageReport) -> String {
     usage(used).join(style.glyphs.pick(" · ", ", "))
 }
 
 /// Returns the usage for a table column: `840 $0.0042`.
-pub(crate) fn used_in_short(used: &UsageReport) -> String {
+pub(crate) fn short_usage_text(used: &UsageReport) -> String {
     let tokens = Some(used.tokens.total()).filter(|tokens| *tokens > 0).map(words::tokens);
     let cost = used.cost_usd.filter(|cost| *cost > 0.0).map(words::dollars);
     tokens.into_iter().chain(cost).collect::<Vec<_>>().join(" ")

@@ -12,7 +12,7 @@ use super::{
     ConsoleRenderer, ConsoleStyle, RunActivity, end, neutralise,
     paint::Paint,
     style,
-    wrap::{hanging, keep_end, shorten_end, width},
+    wrap::{shorten_end, shorten_start, width, wrap_hanging},
 };
 use crate::output::RunReport;
 
@@ -53,7 +53,7 @@ impl LiveInput {
             }
             None => (format!("{waiting}  {WORDS}"), waiting_width + WORDS.len() + 2),
         };
-        before + &keep_end(&text, room.saturating_sub(before_width), style.glyphs)
+        before + &shorten_start(&text, room.saturating_sub(before_width), style.glyphs)
     }
 }
 
@@ -105,7 +105,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     }
 
     /// Shows a message that belongs to no event, in complete lines. The text may be foreign: it is neutralised.
-    pub fn say(&mut self, text: &str) -> io::Result<()> {
+    pub fn show_message(&mut self, text: &str) -> io::Result<()> {
         let lines: String =
             neutralise(text).lines().map(|line| self.wrapped_line(line, Paint::Plain)).collect();
         self.lines(&lines)?;
@@ -113,7 +113,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     }
 
     /// Shows a message like [`say`](Self::say), dimly.
-    pub fn say_aside(&mut self, text: &str) -> io::Result<()> {
+    pub fn show_dim_message(&mut self, text: &str) -> io::Result<()> {
         let lines: String =
             neutralise(text).lines().map(|line| self.wrapped_line(line, Paint::Dim)).collect();
         self.lines(&lines)?;
@@ -128,7 +128,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         }
         let blanks = line.chars().take_while(|character| *character == ' ').count();
         let (first, rest) = (" ".repeat(blanks), " ".repeat(blanks + 2));
-        hanging(&self.style, paint, (&first, &rest), words.trim_end())
+        wrap_hanging(&self.style, paint, (&first, &rest), words.trim_end())
     }
 
     /// Draws the status line: below an open line of text only the input, otherwise the waiting text and the input.
@@ -142,7 +142,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             self.screen.set_below(&words)?;
             return self.screen.flush();
         }
-        let waiting = self.now.and_then(|now| Some((self.awaited(now)?, now)));
+        let waiting = self.now.and_then(|now| Some((self.wait_indicator(now)?, now)));
         let mut line = String::new();
         let mut columns = 0;
         if let Some((waiting, now)) = waiting {

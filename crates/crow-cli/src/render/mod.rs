@@ -6,18 +6,18 @@
 
 mod call;
 mod calls;
+mod change_summary;
 mod change_table;
-mod changed;
 mod console;
 mod diff;
 mod end;
 mod git_binary;
 mod live;
 mod open_calls;
+mod output_excerpt;
 mod paint;
 mod patch_text;
 mod phrase;
-mod printed;
 mod question;
 mod rule;
 mod screen;
@@ -36,11 +36,11 @@ pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use change_table::{ChangeLine, change_table, in_order};
-pub(crate) use changed::SHELL;
-pub(crate) use crow_text::{exact, exact_line};
-pub(crate) use end::{used, used_in_short};
-pub(crate) use patch_text::{Destination, unified_without};
+pub(crate) use change_summary::SHELL;
+pub(crate) use change_table::{ChangeLine, change_table, merge_by_time};
+pub(crate) use crow_text::{approval_line, approval_text};
+pub(crate) use end::{short_usage_text, usage_text};
+pub(crate) use patch_text::{Destination, format_patch_without};
 pub(crate) use rule::{describe_rule, rule_subject, rule_verb};
 pub(crate) use undo_report::{CommandStyle, UndoReporter};
 
@@ -49,6 +49,6 @@ pub use crow_text::{Neutraliser, neutralise, one_line};
 pub use end::RunActivity;
 pub use live::LiveInput;
 pub use session_table::{SessionRow, session_table};
-pub use style::{AnswerPlace, ConsoleStyle, Glyphs, OutputSurroundings, Visibility};
+pub use style::{AnswerDestination, ConsoleStyle, Glyphs, TerminalFacts, Visibility};
 pub use terminal::terminal_width;
 pub use transcript::show_session;

@@ -16,7 +16,7 @@ use super::waiting::WaitIndicator;
 pub(super) struct ConsoleOpenCall {
     pub(super) title: String,
     /// Description of the call from the model's arguments: a log has no title for a refused call.
-    pub(super) asked: String,
+    pub(super) description: String,
     /// Change that the call would make.
     pub(super) preview: Option<Patch>,
     /// True if the change is on the screen already.
@@ -36,9 +36,9 @@ impl OpenCalls {
     }
 
     /// Records the calls in a reply.
-    pub(super) fn ask(&mut self, envelope: &Envelope, blocks: &[ReplyBlock]) {
+    pub(super) fn record_calls(&mut self, envelope: &Envelope, blocks: &[ReplyBlock]) {
         for call in calls_of(blocks) {
-            self.open(envelope, &call.id).asked = describe(call);
+            self.open(envelope, &call.id).description = describe(call);
         }
     }
 
@@ -66,7 +66,7 @@ impl OpenCalls {
         let mut first = running().min_by_key(|running| running.since)?.clone();
         let others = running().count() - 1;
         if others > 0 {
-            first.what = format!("{} (+{others})", first.what);
+            first.subject = format!("{} (+{others})", first.subject);
         }
         Some(first)
     }

@@ -28,7 +28,7 @@ pub(crate) enum Destination {
 /// Notes that the format cannot express are lines that begin with `#`: of modes git stores only the executable bit. For
 /// a program, files that are not text or too long to be compared are written as binary patches; one with unknown
 /// content is left out and named. For a reader such files are only named.
-pub(crate) fn unified(
+pub(crate) fn format_patch(
     style: &ConsoleStyle,
     root: &Path,
     patch: &Patch,
@@ -49,7 +49,7 @@ const NAMED: usize = 3;
 
 /// Formats a patch without the files that git ignores. They are counted, and the first ones named, in a comment line
 /// that `git apply` and `patch` skip.
-pub(crate) fn unified_without(
+pub(crate) fn format_patch_without(
     ignored: &BTreeSet<PathBuf>,
     style: &ConsoleStyle,
     root: &Path,
@@ -72,7 +72,7 @@ pub(crate) fn unified_without(
             text = painted(style, &text);
         }
     }
-    unified(style, root, &patch, destination) + &text
+    format_patch(style, root, &patch, destination) + &text
 }
 
 fn write_file(root: &Path, file: &FileDiff, destination: Destination, out: &mut String) {
@@ -238,17 +238,22 @@ mod tests {
     #[test]
     fn a_program_gets_what_git_writes() {
         let style = ConsoleStyle { colour: true, ..ConsoleStyle::plain(80) };
-        insta::assert_snapshot!(unified(&style, Path::new("/p"), &patch(), Destination::Program));
+        insta::assert_snapshot!(format_patch(
+            &style,
+            Path::new("/p"),
+            &patch(),
+            Destination::Program
+        ));
     }
 
     #[test]
     fn a_reader_gets_colours_and_nothing_that_acts() {
         let style = ConsoleStyle { colour: true, ..ConsoleStyle::plain(80) };
-        let text = unified(&style, Path::new("/p"), &patch(), Destination::Reader);
+        let text = format_patch(&style, Path::new("/p"), &patch(), Destination::Reader);
         let plain = ConsoleStyle::plain(80);
-        let bare = unified(&plain, Path::new("/p"), &patch(), Destination::Reader);
+        let bare = format_patch(&plain, Path::new("/p"), &patch(), Destination::Reader);
         assert!(!bare.chars().any(|c| is_unseen(c) || (c.is_control() && c != '\n' && c != '\t')));
-        insta::assert_snapshot!(crate::render::sample::tagged(&text));
+        insta::assert_snapshot!(crate::render::sample::with_readable_escapes(&text));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::{
     paint::Paint,
     question::user_answer,
     words,
-    wrap::{hanging, shorten_middle, wrapped},
+    wrap::{shorten_middle, wrap, wrap_hanging},
 };
 
 /// Text for a rewind of the conversation.
@@ -22,7 +22,7 @@ const REWOUND: &str = "the conversation goes on from an earlier point";
 const NAME_WIDTH: usize = 16;
 
 /// Returns the prefix that names the agent of an event; empty for the root session.
-pub(super) fn who(style: &ConsoleStyle, envelope: &Envelope) -> String {
+pub(super) fn agent_prefix(style: &ConsoleStyle, envelope: &Envelope) -> String {
     if envelope.is_root() {
         return String::new();
     }
@@ -48,32 +48,32 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         }
         AgentEvent::ReviewVerdict { reviewer, verdict: said } => verdict(style, reviewer, *said),
         AgentEvent::ModelWait { reason, wait_ms, .. } => {
-            model_wait(style, &who(style, envelope), reason, *wait_ms)
+            model_wait(style, &agent_prefix(style, envelope), reason, *wait_ms)
         }
         AgentEvent::ToolsWait { servers } => {
-            let (agent, servers) = (who(style, envelope), servers.join(", "));
+            let (agent, servers) = (agent_prefix(style, envelope), servers.join(", "));
             remark(style, &format!("{agent}waiting for the tools of {servers}"))
         }
         AgentEvent::CallWait { reason, .. } => {
-            remark(style, &format!("{}waiting: {reason}", who(style, envelope)))
+            remark(style, &format!("{}waiting: {reason}", agent_prefix(style, envelope)))
         }
         AgentEvent::FilesRestored { text, .. } => restored(style, text),
         AgentEvent::Rewind { .. } => remark(style, REWOUND),
         AgentEvent::QuestionAnswered { answer, .. } => {
-            user_answer(style, &who(style, envelope), answer)
+            user_answer(style, &agent_prefix(style, envelope), answer)
         }
         AgentEvent::PermissionWithdrawn { .. } | AgentEvent::QuestionWithdrawn { .. }
             if style.questions == Visibility::Show =>
         {
-            remark(style, &format!("{}the question was withdrawn", who(style, envelope)))
+            remark(style, &format!("{}the question was withdrawn", agent_prefix(style, envelope)))
         }
         AgentEvent::Switch { change } => remark(style, change),
         AgentEvent::Compaction { .. } => remark(style, "the history was made shorter"),
         AgentEvent::Notice { level, audience: NoticeAudience::User, text } => {
-            notice(style, *level, &format!("{}{text}", who(style, envelope)))
+            notice(style, *level, &format!("{}{text}", agent_prefix(style, envelope)))
         }
         AgentEvent::Error { error: text, .. } => {
-            error(style, &format!("{}{text}", who(style, envelope)))
+            error(style, &format!("{}{text}", agent_prefix(style, envelope)))
         }
         AgentEvent::SessionStart { .. }
         | AgentEvent::UserInput { .. }
@@ -129,7 +129,7 @@ pub(super) fn retry(
     };
     let (provider, cause) = (one_line(provider), short_cause(error.kind));
     let text = format!("{agent}{provider}: {cause}, trying again in {wait} ({attempt}){suffix}");
-    hanging(style, Paint::Yellow, (style.glyphs.pick("↻ ", "~ "), "  "), &text)
+    wrap_hanging(style, Paint::Yellow, (style.glyphs.pick("↻ ", "~ "), "  "), &text)
 }
 
 /// Renders the wait of a request before it is sent. Waits below one second are not shown.
@@ -179,7 +179,7 @@ fn input(style: &ConsoleStyle, agent: &str, source: InputSource, content: &[Bloc
         Block::Image(image) => format!("[{}]", one_line(&image.media_type)),
     });
     let text = blocks.collect::<Vec<_>>().join("\n");
-    wrapped(style, paint, prefix, text.trim_end())
+    wrap(style, paint, prefix, text.trim_end())
 }
 
 /// Renders the first line of the message about an undo that the agent receives.
@@ -194,18 +194,18 @@ fn notice(style: &ConsoleStyle, level: NoticeLevel, text: &str) -> String {
         NoticeLevel::Info => ("note: ", Paint::Dim),
         NoticeLevel::Warning => ("warning: ", Paint::Yellow),
     };
-    hanging(style, paint, (first, "  "), neutralise(text).trim_end())
+    wrap_hanging(style, paint, (first, "  "), neutralise(text).trim_end())
 }
 
 /// Renders an error.
 fn error(style: &ConsoleStyle, text: &str) -> String {
-    hanging(style, Paint::Red, ("error: ", "  "), neutralise(text).trim_end())
+    wrap_hanging(style, Paint::Red, ("error: ", "  "), neutralise(text).trim_end())
 }
 
 /// Renders the id, model and directory of a session.
 fn session(style: &ConsoleStyle, id: &str, model: &str, cwd: &str) -> String {
     let text = format!("session {}  {}  {}", one_line(id), one_line(model), one_line(cwd));
-    wrapped(style, Paint::Dim, "", &text)
+    wrap(style, Paint::Dim, "", &text)
 }
 
 /// Renders the transfer of work from one agent to another, on one line.
@@ -260,10 +260,10 @@ fn checks(
             None => command,
             Some(error) => format!("{command} ({})", one_line(error)),
         };
-        text.push_str(&wrapped(style, Paint::Dim, "  ", &line));
+        text.push_str(&wrap(style, Paint::Dim, "  ", &line));
     }
     if let Some(reason) = unverified.filter(|_| passed) {
-        text.push_str(&wrapped(
+        text.push_str(&wrap(
             style,
             Paint::Yellow,
             "  ",
@@ -275,5 +275,5 @@ fn checks(
 
 /// Renders a remark about the session itself.
 fn remark(style: &ConsoleStyle, text: &str) -> String {
-    wrapped(style, Paint::Dim, style.glyphs.pick("· ", "- "), &one_line(text))
+    wrap(style, Paint::Dim, style.glyphs.pick("· ", "- "), &one_line(text))
 }

@@ -5,33 +5,33 @@ use std::fmt::Write as _;
 use crow_core::capability::{QuestionAnswer, UserQuestion};
 
 use super::{
-    ConsoleStyle, Visibility, exact, exact_line,
+    ConsoleStyle, Visibility, approval_line, approval_text,
     paint::Paint,
-    wrap::{hanging, width, wrapped},
+    wrap::{width, wrap, wrap_hanging},
 };
 
 /// Renders the question and its choices, numbered from 1. `agent` is the prefix that names the agent; empty for the
 /// primary.
 pub(super) fn user_question(style: &ConsoleStyle, agent: &str, question: &UserQuestion) -> String {
-    let header = question.header.as_ref().map(|header| format!("{}: ", exact_line(header)));
+    let header = question.header.as_ref().map(|header| format!("{}: ", approval_line(header)));
     let mut lines = String::new();
     let mut before = format!("{agent}{}", header.unwrap_or_default());
     let mut prefix = "? ";
     for line in question.text.lines() {
-        let text = format!("{}{}", std::mem::take(&mut before), exact(line));
-        lines.push_str(&hanging(style, Paint::Yellow, (prefix, "  "), &text));
+        let text = format!("{}{}", std::mem::take(&mut before), approval_text(line));
+        lines.push_str(&wrap_hanging(style, Paint::Yellow, (prefix, "  "), &text));
         prefix = "  ";
     }
     let last = question.choices.len().to_string().len();
     for (number, choice) in (1..).zip(&question.choices) {
         let first = format!("  {number:>last$}  ");
         let rest = " ".repeat(width(&first));
-        let mut text = exact_line(&choice.label);
+        let mut text = approval_line(&choice.label);
         if let Some(description) = &choice.description {
             // Writing to a string cannot fail.
-            let _ = write!(text, ": {}", exact_line(description));
+            let _ = write!(text, ": {}", approval_line(description));
         }
-        lines.push_str(&hanging(style, Paint::Plain, (&first, &rest), &text));
+        lines.push_str(&wrap_hanging(style, Paint::Plain, (&first, &rest), &text));
     }
     lines
 }
@@ -42,12 +42,12 @@ pub(super) fn user_answer(style: &ConsoleStyle, agent: &str, answer: &QuestionAn
         return String::new();
     }
     let reply = match answer {
-        QuestionAnswer::Text { text } => format!("you: {}", exact_line(text)),
-        QuestionAnswer::Chosen { labels } => format!("you: {}", exact_line(&labels.join(", "))),
+        QuestionAnswer::Text { text } => format!("you: {}", approval_line(text)),
+        QuestionAnswer::Chosen { labels } => format!("you: {}", approval_line(&labels.join(", "))),
         QuestionAnswer::Declined => "you gave no answer".to_owned(),
         QuestionAnswer::Nobody { .. } => return String::new(),
     };
-    wrapped(style, Paint::Dim, style.glyphs.pick("· ", "- "), &format!("{agent}{reply}"))
+    wrap(style, Paint::Dim, style.glyphs.pick("· ", "- "), &format!("{agent}{reply}"))
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ impl Story {
             replies: 0,
         };
         let model = "anthropic/claude-sonnet-4-5".to_owned();
-        story.tell(AgentEvent::SessionStart {
+        story.push(AgentEvent::SessionStart {
             format_version: 1,
             model,
             cwd: "/p/crow".into(),
@@ -62,17 +62,17 @@ impl Story {
 
     /// Begins a run.
     pub(crate) fn prompt(&mut self, text: &str) -> &mut Self {
-        self.tell(AgentEvent::RunStart { run_id: RunId::new("run"), settings: None });
-        self.tell(AgentEvent::UserInput {
+        self.push(AgentEvent::RunStart { run_id: RunId::new("run"), settings: None });
+        self.push(AgentEvent::UserInput {
             message_id: MessageId::new("message"),
             source: InputSource::Prompt,
             context: Some("facts about the machine".into()),
             content: vec![Block::text(text)],
         });
-        self.tell(AgentEvent::TurnStart { turn: 1 })
+        self.push(AgentEvent::TurnStart { turn: 1 })
     }
 
-    pub(crate) fn tell(&mut self, event: AgentEvent) -> &mut Self {
+    pub(crate) fn push(&mut self, event: AgentEvent) -> &mut Self {
         self.now += 10;
         let seq = event.is_durable().then_some(self.events.len() as u64 + 1);
         let child = self.session != ROOT;
@@ -101,7 +101,7 @@ impl Story {
     }
 
     /// Adds the events of `tell` as those of another agent in the session `child`.
-    pub(crate) fn in_child(
+    pub(crate) fn with_child(
         &mut self,
         agent: &'static str,
         tell: impl FnOnce(&mut Self),
@@ -119,7 +119,7 @@ impl Story {
 
     pub(crate) fn text_delta(&mut self, offset: usize, delta: &str) -> &mut Self {
         let (reply_id, offset) = (self.reply_id(), offset as u64);
-        self.tell(AgentEvent::TextDelta { reply_id, offset, delta: delta.into() })
+        self.push(AgentEvent::TextDelta { reply_id, offset, delta: delta.into() })
     }
 
     /// Adds a complete reply with its deltas, one for each word.
@@ -133,7 +133,7 @@ impl Story {
         let mut offset = 0;
         for piece in thinking.split_inclusive(' ') {
             let (reply_id, delta) = (reply_id.clone(), piece.to_owned());
-            self.tell(AgentEvent::ThinkingDelta { reply_id, offset, delta });
+            self.push(AgentEvent::ThinkingDelta { reply_id, offset, delta });
             offset += piece.len() as u64;
         }
         let mut offset = 0;
@@ -152,14 +152,16 @@ impl Story {
     ) -> &mut Self {
         let mut blocks = Vec::new();
         if !thinking.is_empty() {
-            blocks.push(ReplyBlock::plain(ReplyContent::Thinking { text: thinking.into() }));
+            blocks.push(ReplyBlock::without_native_item(ReplyContent::Thinking {
+                text: thinking.into(),
+            }));
         }
         if !text.is_empty() {
-            blocks.push(ReplyBlock::plain(ReplyContent::Text { text: text.into() }));
+            blocks.push(ReplyBlock::without_native_item(ReplyContent::Text { text: text.into() }));
         }
         blocks.extend(calls.iter().map(|(id, tool)| {
             let arguments = CallArguments::Json(json!({}));
-            ReplyBlock::plain(ReplyContent::Call(ToolCall {
+            ReplyBlock::without_native_item(ReplyContent::Call(ToolCall {
                 id: CallId::new(*id),
                 name: (*tool).into(),
                 arguments,
@@ -173,7 +175,7 @@ impl Story {
             model: "claude-sonnet-4-5".into(),
         };
         let stop = StopReason::EndTurn;
-        self.tell(AgentEvent::Reply {
+        self.push(AgentEvent::Reply {
             reply_id: reply_id.clone(),
             blocks,
             stop,
@@ -186,7 +188,7 @@ impl Story {
             cache_read_tokens: 4000,
             ..TokenUsage::default()
         };
-        self.tell(AgentEvent::Usage { reply_id, usage, estimated: false });
+        self.push(AgentEvent::Usage { reply_id, usage, estimated: false });
         if calls.is_empty() {
             self.replies += 1;
         }
@@ -206,7 +208,7 @@ impl Story {
         title: &str,
         preview: Option<Patch>,
     ) -> &mut Self {
-        self.tell(AgentEvent::CallPending {
+        self.push(AgentEvent::CallPending {
             call_id: CallId::new(id),
             tool: tool.into(),
             title: title.into(),
@@ -217,7 +219,7 @@ impl Story {
 
     pub(crate) fn start(&mut self, id: &str, tool: &str, title: &str) -> &mut Self {
         let reply_id = self.reply_id();
-        self.tell(AgentEvent::CallStart {
+        self.push(AgentEvent::CallStart {
             call_id: CallId::new(id),
             reply_id,
             tool: tool.into(),
@@ -235,7 +237,7 @@ impl Story {
         denial: Option<Denial>,
     ) -> &mut Self {
         let reply_id = self.reply_id();
-        self.tell(AgentEvent::CallEnd {
+        self.push(AgentEvent::CallEnd {
             call_id: CallId::new(id),
             reply_id,
             tool: tool.into(),
@@ -270,7 +272,7 @@ impl Story {
     }
 
     pub(crate) fn question(&mut self, id: &str, title: &str) -> &mut Self {
-        self.tell(AgentEvent::PermissionRequest {
+        self.push(AgentEvent::PermissionRequest {
             request_id: RequestId::new("request"),
             call_id: CallId::new(id),
             tool: "edit_file".into(),
@@ -285,7 +287,7 @@ impl Story {
         let mut error = ProviderError::new(ProviderErrorKind::Overloaded, "try later");
         error.provider = "anthropic".into();
         let reply_id = self.reply_id();
-        self.tell(AgentEvent::ReplyReset { reply_id, error, attempt, wait_ms: 2000 })
+        self.push(AgentEvent::ReplyReset { reply_id, error, attempt, wait_ms: 2000 })
     }
 
     pub(crate) fn notice(
@@ -294,15 +296,15 @@ impl Story {
         audience: NoticeAudience,
         text: &str,
     ) -> &mut Self {
-        self.tell(AgentEvent::Notice { level, audience, text: text.into() })
+        self.push(AgentEvent::Notice { level, audience, text: text.into() })
     }
 
     pub(crate) fn turn_end(&mut self, end: TurnEnd) -> &mut Self {
-        self.tell(AgentEvent::TurnComplete { turn: 1, end })
+        self.push(AgentEvent::TurnComplete { turn: 1, end })
     }
 
     pub(crate) fn run_end(&mut self, result: RunOutcome) -> &mut Self {
-        self.tell(AgentEvent::RunEnd { run_id: RunId::new("run"), result })
+        self.push(AgentEvent::RunEnd { run_id: RunId::new("run"), result })
     }
 
     /// Adds a reply with text that ends the run, which then waits for the user.
@@ -326,7 +328,7 @@ pub(crate) fn patch() -> Patch {
 }
 
 /// Returns the result of an edit with its change.
-pub(crate) fn edited() -> ToolResult {
+pub(crate) fn edit_result() -> ToolResult {
     let mut result = ToolResult::success("edited");
     result.metadata.files_modified = vec!["src/main.rs".into()];
     result.metadata.diff = Some(patch());
@@ -335,7 +337,7 @@ pub(crate) fn edited() -> ToolResult {
 }
 
 /// Returns the result of a command that took this many milliseconds.
-pub(crate) fn ran(millis: u64) -> ToolResult {
+pub(crate) fn command_result(millis: u64) -> ToolResult {
     let mut result = ToolResult::success("ok");
     result.metadata.duration_ms = millis;
     result
@@ -354,9 +356,9 @@ pub(crate) fn good_run() -> Story {
             "I will fix the greeting.",
             &[("c1", "edit_file"), ("c2", "todo_write")],
         )
-        .call("c1", "edit_file", "edit src/main.rs", edited())
-        .call("c2", "todo_write", "2 todos", ran(0))
-        .tell(AgentEvent::Plan {
+        .call("c1", "edit_file", "edit src/main.rs", edit_result())
+        .call("c2", "todo_write", "2 todos", command_result(0))
+        .push(AgentEvent::Plan {
             items: vec![
                 item("Fix the greeting", TodoStatus::Completed),
                 item("Run the tests of the whole workspace, twice", TodoStatus::InProgress),
@@ -369,7 +371,7 @@ pub(crate) fn good_run() -> Story {
             "c3",
             "bash",
             "cargo nextest run --workspace --all-features --no-fail-fast",
-            ran(2345),
+            command_result(2345),
         )
         .next_reply()
         .answer("The greeting is right now.\n\nAll tests pass.");
@@ -402,7 +404,7 @@ pub(crate) fn bad_run() -> Story {
     error.provider = "anthropic".into();
     error.status = Some(529);
     let text = error.to_string();
-    story.tell(AgentEvent::Error { error: text.clone(), provider: Some(error) });
+    story.push(AgentEvent::Error { error: text.clone(), provider: Some(error) });
     story.turn_end(TurnEnd::Error { error: text.clone() });
     story.run_end(Failure::other(text).into());
     story
@@ -414,17 +416,17 @@ pub(crate) fn reviewed_run() -> Story {
     let (from, to) = ("builder".to_owned(), "reviewer".to_owned());
     story
         .reply("", "", &[("c1", "submit_for_review")])
-        .call("c1", "submit_for_review", "submit the work", ran(1))
+        .call("c1", "submit_for_review", "submit the work", command_result(1))
         .next_reply()
-        .tell(AgentEvent::Handoff { from, to, prompt: "judge this".into() })
-        .in_child("reviewer", |story| {
+        .push(AgentEvent::Handoff { from, to, prompt: "judge this".into() })
+        .with_child("reviewer", |story| {
             story
                 .reply("Hm.", "It looks good to me, and the tests agree.", &[("c1", "bash")])
-                .call("c1", "bash", "cargo test", ran(800));
+                .call("c1", "bash", "cargo test", command_result(800));
         })
         .next_reply()
-        .tell(AgentEvent::ReviewVerdict { reviewer: "reviewer".into(), verdict: Verdict::Approved })
-        .tell(AgentEvent::Checks {
+        .push(AgentEvent::ReviewVerdict { reviewer: "reviewer".into(), verdict: Verdict::Approved })
+        .push(AgentEvent::Checks {
             checks: vec![crow_core::event::CheckRun {
                 name: "test".into(),
                 command: "cargo test".into(),
@@ -436,7 +438,7 @@ pub(crate) fn reviewed_run() -> Story {
             passed: true,
             unverified: None,
         })
-        .tell(AgentEvent::TaskComplete { summary: "The greeting is fixed.".into(), verified: true })
+        .push(AgentEvent::TaskComplete { summary: "The greeting is fixed.".into(), verified: true })
         .run_end(RunOutcome::Completed {
             summary: "The greeting is fixed.".into(),
             verified: true,
@@ -458,7 +460,7 @@ pub(crate) fn show(style: ConsoleStyle, story: &Story) -> (String, String) {
 }
 
 /// Replaces escape sequences by readable tags.
-pub(crate) fn tagged(text: &str) -> String {
+pub(crate) fn with_readable_escapes(text: &str) -> String {
     let tags = [
         ("\r\u{1b}[2K", "<clear>"),
         ("\u{1b}[0m", "</>"),

@@ -27,7 +27,7 @@ pub struct SessionRow {
     /// Title of the session.
     pub title: String,
     /// Tokens and cost; empty if unknown.
-    pub used: String,
+    pub usage: String,
     /// The provider and model, as `provider/model`.
     pub model: String,
     /// The working directory in display form, with `~` for the home directory.
@@ -37,11 +37,11 @@ pub struct SessionRow {
 /// Renders the table with a heading, cut to the width. Ids are shortened to the length at which they differ.
 pub fn session_table(style: &ConsoleStyle, rows: &[SessionRow], now: Timestamp) -> String {
     let ids: Vec<_> = rows.iter().map(|row| row.id.as_str()).collect();
-    let id_width = shortest(&ids);
+    let id_width = unique_prefix_length(&ids);
     let heading = ["ID", "UPDATED", "TITLE", "USED", "MODEL", "FOLDER"].map(str::to_owned);
     let cells = rows.iter().map(|row| {
         let id = row.id.chars().take(id_width).collect::<String>();
-        let texts = [&id, &ago(row.updated, now), &row.title, &row.used, &row.model, &row.cwd];
+        let texts = [&id, &ago(row.updated, now), &row.title, &row.usage, &row.model, &row.cwd];
         texts.map(|text| one_line(text))
     });
     let table: Vec<[String; COLUMNS]> = std::iter::once(heading).chain(cells).collect();
@@ -135,7 +135,7 @@ fn total(widths: [usize; COLUMNS]) -> usize {
 }
 
 /// Returns the length to which ids can be shortened without ambiguity, at least [`LEAST_ID`].
-pub(super) fn shortest(ids: &[&str]) -> usize {
+pub(super) fn unique_prefix_length(ids: &[&str]) -> usize {
     let mut ids = ids.to_vec();
     ids.sort_unstable();
     let shared = |(left, right): (&&str, &&str)| {
@@ -166,7 +166,7 @@ mod tests {
             id: id.into(),
             updated: Timestamp::from_second(1_700_000_000 - updated).unwrap(),
             title: title.into(),
-            used: "12.3k $0.0420".into(),
+            usage: "12.3k $0.0420".into(),
             model: "anthropic/claude-sonnet-4-5".into(),
             cwd: "~/projects/somewhere/deep/crow".into(),
         };

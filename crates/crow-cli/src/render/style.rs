@@ -30,7 +30,7 @@ impl Glyphs {
 
 /// Destination of the text of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AnswerPlace {
+pub enum AnswerDestination {
     /// Stdout is a terminal: all text is written to it as it streams.
     Streamed,
     /// Stdout is a pipe or a file: only the text of the run's last reply is written to it, at the end. Text of earlier
@@ -50,7 +50,7 @@ pub struct ConsoleStyle {
     /// Character set of marks.
     pub glyphs: Glyphs,
     /// Destination of the text of the agent.
-    pub answer: AnswerPlace,
+    pub answer: AnswerDestination,
     /// Visibility of the model's reasoning.
     pub thinking: Visibility,
     /// Visibility of the user's prompts: shown in a transcript, hidden where the user has just typed them.
@@ -67,7 +67,7 @@ pub struct ConsoleStyle {
     reason = "each is a fact that is independent of the others"
 )]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OutputSurroundings {
+pub struct TerminalFacts {
     /// True if stdout is a terminal.
     pub stdout_terminal: bool,
     /// True if stderr is a terminal.
@@ -89,10 +89,13 @@ pub(super) const LEAST_WIDTH: usize = 20;
 
 impl ConsoleStyle {
     /// Chooses the style for these surroundings.
-    pub fn new(surroundings: &OutputSurroundings) -> Self {
+    pub fn new(surroundings: &TerminalFacts) -> Self {
         let live = surroundings.stderr_terminal && surroundings.capable;
-        let answer =
-            if surroundings.stdout_terminal { AnswerPlace::Streamed } else { AnswerPlace::AtEnd };
+        let answer = if surroundings.stdout_terminal {
+            AnswerDestination::Streamed
+        } else {
+            AnswerDestination::AtEnd
+        };
         Self {
             colour: live && !surroundings.no_colour,
             live,
@@ -112,7 +115,7 @@ impl ConsoleStyle {
 
     /// Returns the style for a file of `width` columns: no colours, no status line.
     pub fn plain(width: usize) -> Self {
-        Self::new(&OutputSurroundings {
+        Self::new(&TerminalFacts {
             stdout_terminal: false,
             stderr_terminal: false,
             capable: false,
@@ -127,7 +130,7 @@ impl ConsoleStyle {
 mod tests {
     use super::*;
 
-    const TERMINAL: OutputSurroundings = OutputSurroundings {
+    const TERMINAL: TerminalFacts = TerminalFacts {
         stdout_terminal: true,
         stderr_terminal: true,
         capable: true,
@@ -139,26 +142,26 @@ mod tests {
     #[test]
     fn colour_status_line_and_answer_depend_on_the_surroundings() {
         let table = [
-            ("terminal", TERMINAL, (true, true, AnswerPlace::Streamed)),
+            ("terminal", TERMINAL, (true, true, AnswerDestination::Streamed)),
             (
                 "NO_COLOR",
-                OutputSurroundings { no_colour: true, ..TERMINAL },
-                (false, true, AnswerPlace::Streamed),
+                TerminalFacts { no_colour: true, ..TERMINAL },
+                (false, true, AnswerDestination::Streamed),
             ),
             (
                 "dumb",
-                OutputSurroundings { capable: false, ..TERMINAL },
-                (false, false, AnswerPlace::Streamed),
+                TerminalFacts { capable: false, ..TERMINAL },
+                (false, false, AnswerDestination::Streamed),
             ),
             (
                 "stdout piped",
-                OutputSurroundings { stdout_terminal: false, ..TERMINAL },
-                (true, true, AnswerPlace::AtEnd),
+                TerminalFacts { stdout_terminal: false, ..TERMINAL },
+                (true, true, AnswerDestination::AtEnd),
             ),
             (
                 "stderr piped",
-                OutputSurroundings { stderr_terminal: false, ..TERMINAL },
-                (false, false, AnswerPlace::Streamed),
+                TerminalFacts { stderr_terminal: false, ..TERMINAL },
+                (false, false, AnswerDestination::Streamed),
             ),
         ];
         for (name, surroundings, expected) in table {
@@ -169,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_width_has_a_minimum_and_a_default() {
-        assert_eq!(ConsoleStyle::new(&OutputSurroundings { width: Some(3), ..TERMINAL }).width, 20);
-        assert_eq!(ConsoleStyle::new(&OutputSurroundings { width: None, ..TERMINAL }).width, 100);
+        assert_eq!(ConsoleStyle::new(&TerminalFacts { width: Some(3), ..TERMINAL }).width, 20);
+        assert_eq!(ConsoleStyle::new(&TerminalFacts { width: None, ..TERMINAL }).width, 100);
     }
 }

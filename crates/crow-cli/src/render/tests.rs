@@ -12,7 +12,7 @@ use crow_core::{
 use proptest::prelude::*;
 
 use super::{
-    sample::{self, Story, show, tagged},
+    sample::{self, Story, show, with_readable_escapes},
     *,
 };
 use crate::output::{ErrorReport, ExitCode, ReportBuilder, RunReport};
@@ -23,7 +23,7 @@ fn terminal(columns: usize) -> ConsoleStyle {
         colour: true,
         live: true,
         questions: Visibility::Show,
-        answer: AnswerPlace::Streamed,
+        answer: AnswerDestination::Streamed,
         ..ConsoleStyle::plain(columns)
     }
 }
@@ -69,7 +69,7 @@ fn a_good_run_on_a_terminal() {
 
 #[test]
 fn a_good_run_in_colour() {
-    insta::assert_snapshot!(tagged(&screen(terminal(80), &sample::good_run())));
+    insta::assert_snapshot!(with_readable_escapes(&screen(terminal(80), &sample::good_run())));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_bad_run_on_a_terminal() {
 
 #[test]
 fn a_bad_run_in_colour_on_a_narrow_terminal() {
-    insta::assert_snapshot!(tagged(&screen(terminal(40), &sample::bad_run())));
+    insta::assert_snapshot!(with_readable_escapes(&screen(terminal(40), &sample::bad_run())));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn text_beside_the_completing_call_is_the_answer() {
     let mut story = Story::run();
     story
         .reply("", "All done.", &[("c1", "task_complete")])
-        .call("c1", "task_complete", "complete", sample::ran(1))
+        .call("c1", "task_complete", "complete", sample::command_result(1))
         .run_end(RunOutcome::Completed { summary: "Fixed it.".into(), verified: false });
     let (out, err) = show(ConsoleStyle::plain(80), &story);
     assert_eq!(out, "All done.\n");
@@ -144,7 +144,7 @@ fn the_summary_is_the_answer_of_a_run_that_ends_without_text() {
     let mut story = Story::run();
     story
         .reply("", "", &[("c1", "task_complete")])
-        .call("c1", "task_complete", "complete", sample::ran(1))
+        .call("c1", "task_complete", "complete", sample::command_result(1))
         .run_end(RunOutcome::Completed { summary: "Fixed it.".into(), verified: false });
     for style in [ConsoleStyle::plain(80), terminal(80)] {
         let (out, err) = show(style, &story);
@@ -221,19 +221,19 @@ fn the_wait_is_shown_while_it_lasts_and_cleared_before_anything_else() {
     story.wait(3200);
     renderer.tick(story.now()).unwrap();
     let output = "Compiling crow\n   Compiling more\n".to_owned();
-    story.tell(AgentEvent::CallProgress { call_id: crow_core::ids::CallId::new("c1"), output });
+    story.push(AgentEvent::CallProgress { call_id: crow_core::ids::CallId::new("c1"), output });
     renderer.render(story.events.last().unwrap()).unwrap();
     renderer.tick(story.now()).unwrap();
-    story.end("c1", "bash", sample::ran(3200), None);
+    story.end("c1", "bash", sample::command_result(3200), None);
     renderer.render(story.events.last().unwrap()).unwrap();
     renderer.flush().unwrap();
-    insta::assert_snapshot!(tagged(&tube.text()));
+    insta::assert_snapshot!(with_readable_escapes(&tube.text()));
 }
 
 #[test]
 fn a_command_that_changes_files_says_so_and_so_do_undos() {
     let mut story = Story::run();
-    let mut result = sample::ran(12);
+    let mut result = sample::command_result(12);
     result.metadata.diff = Some(sample::patch());
     result.metadata.files_modified = vec!["/p/src/main.rs".into(), "/p/old.rs".into()];
     result.metadata.changes =
@@ -242,7 +242,7 @@ fn a_command_that_changes_files_says_so_and_so_do_undos() {
     result.metadata.not_restorable = vec![NotRestorable { path: "/p/old.rs".into(), reason }];
     story.reply("", "", &[("c1", "bash")]);
     story.pending("c1", "bash", "sed -i s/a/b/ src/main.rs; rm old.rs", None);
-    story.tell(AgentEvent::CallWait {
+    story.push(AgentEvent::CallWait {
         call_id: CallId::new("c1"),
         reason: "another agent changes files here".into(),
     });
@@ -252,8 +252,8 @@ fn a_command_that_changes_files_says_so_and_so_do_undos() {
     let undo_id = UndoId::new("u1");
     let text =
         "The user undid changes of yours. Calls: rm (bash).\nNot as you left them: a.".into();
-    story.tell(AgentEvent::FilesRestored { undo_id: undo_id.clone(), text });
-    story.tell(AgentEvent::Rewind { undo_id, last_kept: 3 });
+    story.push(AgentEvent::FilesRestored { undo_id: undo_id.clone(), text });
+    story.push(AgentEvent::Rewind { undo_id, last_kept: 3 });
     let style = ConsoleStyle { colour: false, ..terminal(80) };
     insta::assert_snapshot!(screen(style, &story));
 }
@@ -269,7 +269,7 @@ fn a_wait_for_the_provider_is_shown_unless_it_is_short() {
         let mut story = Story::run();
         let reason = "30 requests per minute at open\u{1b}ai".to_owned();
         let reply_id = story.reply_id();
-        story.tell(AgentEvent::ModelWait { reply_id, reason, wait_ms }).answer("Hi");
+        story.push(AgentEvent::ModelWait { reply_id, reason, wait_ms }).answer("Hi");
         let (out, err) = show(ConsoleStyle::plain(80), &story);
         assert_eq!(out, "Hi\n");
         assert_eq!(err.contains("waiting"), !expected.is_empty(), "{err}");
@@ -281,7 +281,7 @@ fn a_wait_for_the_provider_is_shown_unless_it_is_short() {
 fn a_wait_for_tools_names_their_servers() {
     let mut story = Story::run();
     let servers = vec!["docs".to_owned(), "slow\u{1b}er".to_owned()];
-    story.tell(AgentEvent::ToolsWait { servers }).answer("Hi");
+    story.push(AgentEvent::ToolsWait { servers }).answer("Hi");
     let (out, err) = show(ConsoleStyle::plain(80), &story);
     assert_eq!(out, "Hi\n");
     assert!(err.contains("waiting for the tools of docs, slow␛er"), "{err}");
@@ -303,7 +303,7 @@ fn a_question_shows_the_change_once_and_no_wait() {
     story.start("c1", "edit_file", "edit src/main.rs").end(
         "c1",
         "edit_file",
-        sample::edited(),
+        sample::edit_result(),
         None,
     );
     for envelope in story.events.iter().rev().take(2).rev() {
@@ -358,7 +358,7 @@ fn without_own_sequences(text: &str) -> String {
 fn hostile_run(text: &str) -> Story {
     let mut story = Story::run();
     let owned = || text.to_owned();
-    let mut result = sample::edited();
+    let mut result = sample::edit_result();
     if let Some(patch) = &mut result.metadata.diff {
         patch.files[0].path = owned().into();
         patch.files[0].hunks = format!("@@ -1 +1 @@\n-{text}\n+x{text}\n");
@@ -373,8 +373,8 @@ fn hostile_run(text: &str) -> Story {
         .refused("c4", text, DenialSource::User, text)
         .question("c5", text)
         .next_reply()
-        .tell(AgentEvent::Handoff { from: owned(), to: owned(), prompt: owned() })
-        .tell(AgentEvent::Checks {
+        .push(AgentEvent::Handoff { from: owned(), to: owned(), prompt: owned() })
+        .push(AgentEvent::Checks {
             checks: vec![crow_core::event::CheckRun {
                 name: owned(),
                 command: owned(),
@@ -386,15 +386,15 @@ fn hostile_run(text: &str) -> Story {
             passed: false,
             unverified: Some(owned()),
         })
-        .tell(AgentEvent::Switch { change: owned() })
-        .tell(AgentEvent::Error { error: owned(), provider: None })
-        .tell(AgentEvent::SubagentStart {
+        .push(AgentEvent::Switch { change: owned() })
+        .push(AgentEvent::Error { error: owned(), provider: None })
+        .push(AgentEvent::SubagentStart {
             parent: owned(),
             subagent: owned(),
             child_id: crow_core::ids::SessionId::new("child"),
             task: owned(),
         })
-        .in_child("child", |story| {
+        .with_child("child", |story| {
             story.reply("", text, &[]);
         })
         .notice(
@@ -433,7 +433,7 @@ proptest! {
         for piece in characters(&thinking).chunks(size) {
             let delta: String = piece.iter().collect();
             let (reply_id, length) = (cut.reply_id(), delta.len() as u64);
-            cut.tell(AgentEvent::ThinkingDelta { reply_id, offset, delta });
+            cut.push(AgentEvent::ThinkingDelta { reply_id, offset, delta });
             offset += length;
         }
         let mut offset = 0;

@@ -2,7 +2,7 @@
 
 use crow_core::todo::{TodoItem, TodoStatus};
 
-use super::{ConsoleStyle, one_line, paint::Paint, wrap::hanging};
+use super::{ConsoleStyle, one_line, paint::Paint, wrap::wrap_hanging};
 
 /// Renders the list, one line for each item; long items wrap.
 pub(super) fn checklist(style: &ConsoleStyle, items: &[TodoItem]) -> String {
@@ -16,5 +16,5 @@ fn entry(style: &ConsoleStyle, item: &TodoItem) -> String {
         TodoStatus::Completed => (style.glyphs.pick("☑", "[x]"), Paint::Dim),
     };
     let rest = style.glyphs.pick("    ", "      ");
-    hanging(style, paint, (&format!("  {mark} "), rest), &one_line(&item.content))
+    wrap_hanging(style, paint, (&format!("  {mark} "), rest), &one_line(&item.content))
 }

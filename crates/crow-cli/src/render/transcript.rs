@@ -10,7 +10,7 @@ use crow_core::{
     model::{ModelRef, Price},
 };
 
-use super::{AnswerPlace, ConsoleRenderer, ConsoleStyle, Visibility};
+use super::{AnswerDestination, ConsoleRenderer, ConsoleStyle, Visibility};
 use crate::output::ReportBuilder;
 
 /// Renders a session as it was shown live, plus the prompts of the user, to one sink.
@@ -26,7 +26,7 @@ pub fn show_session<'a>(
     let sink = RefCell::new(sink);
     let style = ConsoleStyle {
         live: false,
-        answer: AnswerPlace::Streamed,
+        answer: AnswerDestination::Streamed,
         prompts: Visibility::Show,
         ..*style
     };

@@ -17,7 +17,7 @@ use super::{
     ConsoleStyle, one_line,
     paint::Paint,
     words::count,
-    wrap::{hanging, shorten_middle, width, wrapped},
+    wrap::{shorten_middle, width, wrap, wrap_hanging},
 };
 use crate::quoted_path::path_text;
 
@@ -51,7 +51,7 @@ pub(crate) struct UndoReporter<'a> {
     pub(crate) style: &'a ConsoleStyle,
     /// Working directory of the session; paths below it are shown relative to it.
     pub(crate) root: &'a Path,
-    pub(crate) prompting: CommandStyle,
+    pub(crate) command_style: CommandStyle,
     /// True if the undo was forced.
     pub(crate) forced: bool,
     /// The paths that git ignores. Restored ones without a copy are only counted.
@@ -80,12 +80,12 @@ impl UndoReporter<'_> {
             let lines = paths.iter().take(LISTED).map(|path| self.line(path, report)).collect();
             text.push_str(&self.lines(lines));
             if paths.len() > LISTED {
-                let all = match self.prompting {
+                let all = match self.command_style {
                     CommandStyle::Program(_) => "; --output json lists all",
                     CommandStyle::Chat => "",
                 };
                 let more = format!("and {} more{all}", paths.len() - LISTED);
-                text.push_str(&wrapped(self.style, Paint::Dim, "  ", &more));
+                text.push_str(&wrap(self.style, Paint::Dim, "  ", &more));
             }
         }
         text.push_str(&self.counted(&ignored));
@@ -95,17 +95,17 @@ impl UndoReporter<'_> {
         };
         if !self.forced && skipped.iter().any(is_forcible) {
             let hint = "--force puts it back and keeps a copy beside it";
-            text.push_str(&wrapped(self.style, Paint::Dim, "  ", hint));
+            text.push_str(&wrap(self.style, Paint::Dim, "  ", hint));
         }
         if self.forced && report.dry_run && !done.is_empty() {
             let hint = "copies would be kept of what somebody else may have changed";
-            text.push_str(&wrapped(self.style, Paint::Dim, "  ", hint));
+            text.push_str(&wrap(self.style, Paint::Dim, "  ", hint));
         }
         // 3) Summary and remarks.
         let sum = summary(report, done.len(), skipped.len());
-        text.push_str(&wrapped(self.style, Paint::Bold, "", &sum));
-        for remark in remarks(report, done.len(), &self.prompting) {
-            text.push_str(&wrapped(self.style, Paint::Dim, "", &remark));
+        text.push_str(&wrap(self.style, Paint::Bold, "", &sum));
+        for remark in remarks(report, done.len(), &self.command_style) {
+            text.push_str(&wrap(self.style, Paint::Dim, "", &remark));
         }
         text
     }
@@ -118,14 +118,14 @@ impl UndoReporter<'_> {
 
     fn counted(&self, paths: &[&RestoredPath]) -> String {
         let Some(first) = paths.first() else { return String::new() };
-        let name = one_line(&shown(self.root, &first.path));
+        let name = one_line(&display_path(self.root, &first.path));
         let others = match paths.len() {
             1 => String::new(),
             _ => " and others".to_owned(),
         };
         let text =
             format!("{} that git ignores: {name}{others}", count(paths.len() as u64, "path"));
-        wrapped(self.style, Paint::Dim, "  ", &text)
+        wrap(self.style, Paint::Dim, "  ", &text)
     }
 
     /// Renders the first line: the verb and the calls concerned. Empty for a restore and for a report without calls.
@@ -152,7 +152,7 @@ impl UndoReporter<'_> {
             if not.is_empty() { verb.into() } else { verb.replacen("would be", "would not be", 1) };
         let not = if report.dry_run { "" } else { not };
         let text = format!("{not}{verb}{part}: {target} ({})", turns(&report.calls));
-        hanging(self.style, Paint::Plain, ("", "  "), &text)
+        wrap_hanging(self.style, Paint::Plain, ("", "  "), &text)
     }
 
     fn line(&self, restored: &RestoredPath, report: &UndoReport) -> PathLineStyle {
@@ -176,7 +176,7 @@ impl UndoReporter<'_> {
                 (mark, Paint::Red, format!("failed: {}", one_line(error)))
             }
         };
-        let name = one_line(&shown(self.root, &restored.path));
+        let name = one_line(&display_path(self.root, &restored.path));
         PathLineStyle { mark, paint, name, note }
     }
 
@@ -202,14 +202,14 @@ impl UndoReporter<'_> {
                 continue;
             }
             let each = if std::mem::take(&mut shares) { "each " } else { "" };
-            text.push_str(&wrapped(style, Paint::Dim, "      ", &format!("{each}{note}")));
+            text.push_str(&wrap(style, Paint::Dim, "      ", &format!("{each}{note}")));
         }
         text
     }
 
     fn kept_copy(&self, copy: &Path, dry_run: bool) -> String {
         let verb = if dry_run { "would be" } else { "is" };
-        format!("; what was there {verb} kept in {}", one_line(&shown(self.root, copy)))
+        format!("; what was there {verb} kept in {}", one_line(&display_path(self.root, copy)))
     }
 }
 
@@ -265,7 +265,7 @@ fn remarks(report: &UndoReport, done: usize, prompting: &CommandStyle) -> Vec<St
         let verb = if report.dry_run { "would go" } else { "goes" };
         remarks.push(format!("the conversation {verb} on from before turn {turn}"));
     }
-    if report.told_later {
+    if report.notified_later {
         let verb = if report.dry_run { "would be" } else { "is" };
         remarks.push(format!(
             "the agent of this session runs elsewhere: it {verb} told before its next step"
@@ -286,7 +286,7 @@ fn remarks(report: &UndoReport, done: usize, prompting: &CommandStyle) -> Vec<St
 }
 
 /// Returns a path for display: relative to `root` if it is below it.
-pub(super) fn shown(root: &Path, path: &Path) -> String {
+pub(super) fn display_path(root: &Path, path: &Path) -> String {
     let below = path.strip_prefix(root).ok().filter(|below| !below.as_os_str().is_empty());
     path_text(below.unwrap_or(path)).into_owned()
 }
@@ -331,7 +331,7 @@ mod tests {
             calls: vec![call(2, "make a mess"), call(3, "make it worse")],
             paths: paths.into_iter().map(path).collect(),
             rewound_to: None,
-            told_later: false,
+            notified_later: false,
             dry_run: false,
         }
     }
@@ -367,7 +367,7 @@ mod tests {
     fn text(style: &ConsoleStyle, report: &UndoReport) -> String {
         let prompting = CommandStyle::Program(None);
         let (root, ignored) = (Path::new("/p"), &BTreeSet::new());
-        UndoReporter { style, root, prompting, forced: false, ignored }.text(report)
+        UndoReporter { style, root, command_style: prompting, forced: false, ignored }.text(report)
     }
 
     #[test]
@@ -381,8 +381,13 @@ mod tests {
         ));
         let ignored = &["a", "b", "c", "d"].map(|name| format!("/p/c/{name}.pyc").into()).into();
         let (style, prompting) = (&ConsoleStyle::plain(80), CommandStyle::Chat);
-        let reporter =
-            UndoReporter { style, root: Path::new("/p"), prompting, forced: false, ignored };
+        let reporter = UndoReporter {
+            style,
+            root: Path::new("/p"),
+            command_style: prompting,
+            forced: false,
+            ignored,
+        };
         insta::assert_snapshot!(reporter.text(&report(all)));
     }
 
@@ -393,7 +398,8 @@ mod tests {
 
     #[test]
     fn a_dry_run_says_what_would_be() {
-        let report = UndoReport { dry_run: true, told_later: true, rewound_to: Some(2), ..mixed() };
+        let report =
+            UndoReport { dry_run: true, notified_later: true, rewound_to: Some(2), ..mixed() };
         insta::assert_snapshot!(text(&ConsoleStyle::plain(80), &report));
     }
 
@@ -454,7 +460,7 @@ mod tests {
             let reporter = UndoReporter {
                 style: &style,
                 root: Path::new("/p"),
-                prompting,
+                command_style: prompting,
                 forced: false,
                 ignored: &BTreeSet::new(),
             };

@@ -18,14 +18,14 @@ pub(super) struct WaitIndicator {
     /// Start of the wait.
     pub(super) since: Timestamp,
     /// Subject of the wait: harmless text on one line.
-    pub(super) what: String,
+    pub(super) subject: String,
     /// Last line of output of the call.
     pub(super) last_line: String,
 }
 
 impl WaitIndicator {
     pub(super) fn new(since: Timestamp, what: impl Into<String>) -> Self {
-        Self { since, what: what.into(), last_line: String::new() }
+        Self { since, subject: what.into(), last_line: String::new() }
     }
 
     /// Updates the last line from new output of the call; blank lines are skipped.
@@ -47,7 +47,7 @@ impl WaitIndicator {
         };
         let room = style.width.saturating_sub(1);
         let fixed = width(frame) + width(&seconds) + 3;
-        let subject = shorten_middle(&self.what, room.saturating_sub(fixed), style.glyphs);
+        let subject = shorten_middle(&self.subject, room.saturating_sub(fixed), style.glyphs);
         let mut line = format!("{frame} {subject}  {seconds}");
         let rest = room.saturating_sub(width(&line) + 2);
         if !self.last_line.is_empty() && rest >= 10 {

@@ -48,7 +48,7 @@ pub(super) fn shorten_end(text: &str, columns: usize, glyphs: Glyphs) -> String 
 }
 
 /// Shortens `text` to at most `columns` by leaving out its beginning.
-pub(super) fn keep_end(text: &str, columns: usize, glyphs: Glyphs) -> String {
+pub(super) fn shorten_start(text: &str, columns: usize, glyphs: Glyphs) -> String {
     if width(text) <= columns {
         return text.to_owned();
     }
@@ -179,7 +179,7 @@ impl Wrapper {
 }
 
 /// Wraps harmless `text` into lines that begin with `prefix`.
-pub(super) fn wrapped(style: &ConsoleStyle, paint: Paint, prefix: &str, text: &str) -> String {
+pub(super) fn wrap(style: &ConsoleStyle, paint: Paint, prefix: &str, text: &str) -> String {
     let mut out = String::new();
     let mut wrapper = Wrapper::new(style, paint, prefix);
     wrapper.push(text, &mut out);
@@ -188,7 +188,7 @@ pub(super) fn wrapped(style: &ConsoleStyle, paint: Paint, prefix: &str, text: &s
 }
 
 /// Wraps harmless `text` into lines, the first of which begins with `first` and the others with `rest`.
-pub(super) fn hanging(
+pub(super) fn wrap_hanging(
     style: &ConsoleStyle,
     paint: Paint,
     (first, rest): (&str, &str),
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     fn wrap_at(columns: usize, text: &str) -> String {
-        wrapped(&ConsoleStyle::plain(columns), Paint::Plain, "| ", text)
+        wrap(&ConsoleStyle::plain(columns), Paint::Plain, "| ", text)
     }
 
     #[test]
@@ -267,7 +267,7 @@ mod tests {
                 wrapper.push(&chunk.iter().collect::<String>(), &mut out);
             }
             wrapper.finish(&mut out);
-            prop_assert_eq!(out, wrapped(&style, Paint::Plain, "| ", &text));
+            prop_assert_eq!(out, wrap(&style, Paint::Plain, "| ", &text));
         }
     }
 }

@@ -9,7 +9,7 @@ use crow_core::{
     tool::Subject,
 };
 
-use crate::render::exact_line;
+use crate::render::approval_line;
 
 /// Answerer for runs without a terminal: the policy decides, and the hint says how the user can permit the call.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +19,7 @@ pub(super) struct HeadlessAnswerer;
 impl Answerer for HeadlessAnswerer {
     async fn ask(&self, request: PermissionRequest) -> PermissionAnswer {
         // The hint omits the resolved path: it may lie in a place that the model may not read.
-        let remedy = match (request.passes_in, &request.subject) {
+        let remedy = match (request.least_mode, &request.subject) {
             (Some(mode), _) => format!("the user can permit it with --permissions {mode}"),
             (None, Subject::Path(_)) => {
                 "no mode permits it, only a rule of the user that names this path".to_owned()
@@ -60,7 +60,7 @@ pub(super) fn choices(offers: &[GrantOffer]) -> String {
     let mut text = String::new();
     let offers: Vec<_> = OFFER_KEYS.iter().zip(offers).collect();
     for (key, offer) in &offers {
-        let label = exact_line(&offer.label);
+        let label = approval_line(&offer.label);
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {key} = yes, and {label} for the rest of this session");
     }
@@ -73,7 +73,7 @@ pub(super) fn choices(offers: &[GrantOffer]) -> String {
 }
 
 /// Returns the message for an unparsable answer: it lists the possible ones.
-pub(super) fn not_understood(offers: &[GrantOffer]) -> String {
+pub(super) fn invalid_answer_message(offers: &[GrantOffer]) -> String {
     let keys: Vec<_> = OFFER_KEYS.iter().zip(offers).map(|(key, _)| key.to_string()).collect();
     let keys = if keys.is_empty() {
         String::new()
@@ -135,7 +135,7 @@ mod tests {
             ),
         ];
         for (offers, expected) in table {
-            assert_eq!(not_understood(&offers), expected);
+            assert_eq!(invalid_answer_message(&offers), expected);
         }
     }
 

@@ -18,8 +18,8 @@ use rustix::termios::{QueueSelector, tcflush};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{
-    AnswerDelivery, Audience, Effect, Keyboard, LineInputBuffer, PumpEnd, QuestionQueue,
-    ScreenThread, Show, Signals, StartedAgent, TypedLine,
+    AnswerDelivery, Audience, Keyboard, LineInputBuffer, PumpEnd, QuestionEffect, QuestionQueue,
+    RunDisplay, ScreenThread, Signals, StartedAgent, TypedLine,
 };
 use crate::{
     error::CliError,
@@ -38,7 +38,7 @@ pub(crate) const SHUTDOWN: Duration = Duration::from_secs(3);
 pub(crate) async fn drive(
     launched: StartedAgent,
     prompt: String,
-    show: Show,
+    show: RunDisplay,
     models: Arc<dyn Models>,
 ) -> Result<ExitCode, CliError> {
     let StartedAgent { host, handle, audience, warnings } = launched;
@@ -47,7 +47,7 @@ pub(crate) async fn drive(
         .send_input(vec![Block::text(prompt)])
         .map_err(|error| CliError::failed(error.to_string()))?;
     for warning in warnings {
-        say(&warning);
+        print_message(&warning);
     }
     // 1) The run, shown until it ends or a second signal abandons it.
     let mut driver = Driver {
@@ -59,7 +59,7 @@ pub(crate) async fn drive(
         report: ReportBuilder::new(),
         screen: ScreenThread::start(show.sink),
         signals: Signals::new()?,
-        silence: show.waits_silently.then(|| Instant::now() + SILENCE),
+        silence: show.reports_waits.then(|| Instant::now() + SILENCE),
         awaits_tools: false,
         interrupts: 0,
         failed: false,
@@ -69,14 +69,14 @@ pub(crate) async fn drive(
         return Ok(ExitCode::Interrupted);
     }
     // 2) The report, which needs the prices, and the shutdown of the agents.
-    learn_prices(&mut driver.report, &*models).await;
+    set_prices(&mut driver.report, &*models).await;
     let exit = driver.finish().await;
     host.runtime().shutdown_all(SHUTDOWN).await;
     Ok(exit)
 }
 
 /// Looks up the prices of the models that the run used and sets them in the report.
-pub(crate) async fn learn_prices(report: &mut ReportBuilder, models: &dyn Models) {
+pub(crate) async fn set_prices(report: &mut ReportBuilder, models: &dyn Models) {
     for model in report.models() {
         if let Some(price) = models.price(&model).await {
             report.set_price(model, price);
@@ -86,7 +86,7 @@ pub(crate) async fn learn_prices(report: &mut ReportBuilder, models: &dyn Models
 
 fn keyboard(audience: Audience) -> Result<Option<Keyboard>, CliError> {
     match audience {
-        Audience::Nobody => Ok(None),
+        Audience::Unattended => Ok(None),
         Audience::Person => Keyboard::new()
             .map(Some)
             .map_err(|error| CliError::failed(format!("the terminal cannot be read: {error}"))),
@@ -95,7 +95,7 @@ fn keyboard(audience: Audience) -> Result<Option<Keyboard>, CliError> {
 
 /// Prints a message of the program itself to stderr.
 #[expect(clippy::print_stderr, reason = "the binary speaks to people")]
-pub(crate) fn say(text: &str) {
+pub(crate) fn print_message(text: &str) {
     eprintln!("crow-agent: {}", neutralise(text));
 }
 
@@ -164,7 +164,7 @@ impl Driver {
     fn break_silence(&mut self, handle: &AgentHandle) {
         if self.silence.is_some_and(|until| Instant::now() >= until) {
             self.silence = None;
-            say(&format!("waiting for {}", handle.metadata().model_ref()));
+            print_message(&format!("waiting for {}", handle.metadata().model_ref()));
         }
     }
 
@@ -187,7 +187,7 @@ impl Driver {
         while let Some(event) = next {
             self.report.on_event(&event);
             self.on_waiting(&event.event);
-            self.ended |= is_end(&event);
+            self.ended |= is_root_run_end(&event);
             self.on_question(&event.event);
             self.screen.push(event);
             next =
@@ -213,7 +213,7 @@ impl Driver {
                 written = &mut writing => return match written {
                     Ok(()) => exit,
                     Err(error) => {
-                        say(&format!("the output cannot be written: {error}"));
+                        print_message(&format!("the output cannot be written: {error}"));
                         if exit == ExitCode::Done { ExitCode::Failed } else { exit }
                     }
                 },
@@ -229,7 +229,7 @@ impl Driver {
 
     /// Updates the question queue; ends the prompt line if the open question was closed.
     fn on_question(&mut self, event: &AgentEvent) {
-        if self.keyboard.is_some() && self.questions.on_event(event) == Effect::Closed {
+        if self.keyboard.is_some() && self.questions.on_event(event) == QuestionEffect::Closed {
             self.screen.push_prompt("\n".to_owned());
         }
     }
@@ -259,7 +259,9 @@ impl Driver {
             Ok(bytes) => {
                 return self.typing.push(&bytes).into_iter().for_each(|typed| self.answer(typed));
             }
-            Err(error) => self.questions.give_up(format!("the terminal cannot be read: {error}")),
+            Err(error) => {
+                self.questions.close_unanswerable(format!("the terminal cannot be read: {error}"))
+            }
         };
         self.send(delivery);
     }
@@ -283,14 +285,14 @@ impl Driver {
         }
         if let Some(question) = self.questions.open() {
             let prompt = question.choices();
-            say(&question.not_understood());
+            print_message(&question.invalid_answer_message());
             self.ask(prompt);
         }
     }
 }
 
 /// Returns true if the event ends the run of the root session.
-pub(crate) fn is_end(envelope: &Envelope) -> bool {
+pub(crate) fn is_root_run_end(envelope: &Envelope) -> bool {
     matches!(envelope.event, AgentEvent::RunEnd { .. }) && envelope.is_root()
 }
 

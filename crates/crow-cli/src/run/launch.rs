@@ -14,14 +14,14 @@ use crow_runtime::{
     SessionStore, SnapshotStores, StoredRules,
 };
 
-use super::{AgentRequest, answerer::HeadlessAnswerer, say};
+use super::{AgentRequest, answerer::HeadlessAnswerer, print_message};
 use crate::{
     args::OutputForm,
     config::Configuration,
-    damage::say_damage,
+    damage::print_damage,
     environment::Environment,
     error::CliError,
-    host::{ConfigurationSource, HostParts, ProductHost, Remembers, StartPlace},
+    host::{ChoiceMemory, ConfigurationSource, HostParts, ProductHost, StartPlace},
     sandbox::sandbox_config,
     trust::Project,
 };
@@ -61,7 +61,7 @@ pub(crate) enum Audience {
     /// A person at the terminal.
     Person,
     /// No one: the policy decides alone.
-    Nobody,
+    Unattended,
 }
 
 /// Parameters of [`host`].
@@ -109,27 +109,27 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
     let permissions = request.permissions.map(PermissionMode::from);
     let sandbox = sandbox_config(&request.sandbox, environment)?;
     // File tools keep to the places of the sandbox even if commands run without one.
-    let places = sandbox.places();
+    let places = sandbox.sandbox_paths();
     let sandbox = request.sandbox.for_commands(sandbox);
     if sandbox.is_none() {
-        say("--no-sandbox: commands can do whatever you can do");
+        print_message("--no-sandbox: commands can do whatever you can do");
     }
     Ok(ProductHost::new(HostParts {
         environment: (*environment).clone(),
         fallback: fallback.clone(),
-        permissions: match (permissions, request.remembers) {
+        permissions: match (permissions, request.choice_memory) {
             // Without remembered choices a new session starts in the default mode.
-            (None, Remembers::Nothing) => Some(PermissionMode::default()),
+            (None, ChoiceMemory::Disabled) => Some(PermissionMode::default()),
             (permissions, _) => permissions,
         },
         sandbox,
-        places,
+        sandbox_paths: places,
         agent: request.agent.clone(),
         model,
         reviewer_model,
-        configured,
+        configuration_source: configured,
         limits: request.limits,
-        remembers: request.remembers,
+        choice_memory: request.choice_memory,
         store: launch.store,
         models: launch.models,
         providers: launch.providers,
@@ -149,7 +149,7 @@ pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, Cl
     let resumed = request.resumed(store.as_ref(), launch.environment)?;
     let answerer: Arc<dyn Answerer> = match audience {
         Audience::Person => Arc::new(HandleAnswerer),
-        Audience::Nobody => Arc::new(HeadlessAnswerer),
+        Audience::Unattended => Arc::new(HeadlessAnswerer),
     };
     let host = host(HostLaunch {
         request,
@@ -194,13 +194,13 @@ pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, Cl
             .await?
         }
     };
-    host.ask_no_more();
+    host.disable_questions();
     if handle.torn_bytes() > 0 {
-        say(
+        print_message(
             "the last event of the session was not written to its end; it was cut off and kept in history.torn",
         );
     }
-    say_damage(handle.session_id(), handle.damage());
+    print_damage(handle.session_id(), handle.damage());
     let warnings = host.warnings(handle.session_id(), warned_of.as_ref());
     Ok(StartedAgent { host, handle, audience, warnings })
 }
@@ -208,10 +208,10 @@ pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, Cl
 impl Audience {
     /// Returns [`Person`](Self::Person) if stdin and stderr are terminals and the output is text, else
     /// [`Nobody`](Self::Nobody).
-    pub(crate) fn of(output: OutputForm, environment: &Environment) -> Self {
+    pub(crate) fn detect(output: OutputForm, environment: &Environment) -> Self {
         let is_interactive = environment.stdin_is_terminal
             && environment.stderr_is_terminal
             && output == OutputForm::Text;
-        if is_interactive { Self::Person } else { Self::Nobody }
+        if is_interactive { Self::Person } else { Self::Unattended }
     }
 }

@@ -6,14 +6,14 @@ use std::{
     time::Duration,
 };
 
-use crow_core::message::marked;
+use crow_core::message::wrap_in_tag;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{FileType, fstat},
     io::retry_on_intr,
 };
 
-use super::drive::say;
+use super::drive::print_message;
 use crate::error::CliError;
 
 /// Maximum length of the text on standard input, in bytes.
@@ -39,7 +39,7 @@ pub(super) fn read_piped(first_byte: Duration) -> Result<Option<String>, CliErro
             let timeout = Timespec::try_from(first_byte).ok();
             let ready = retry_on_intr(|| poll(&mut polled, timeout.as_ref()));
             if ready.is_ok_and(|ready| ready == 0) {
-                say(
+                print_message(
                     "nothing comes on standard input: it is not waited for (< /dev/null closes it)",
                 );
                 return Ok(None);
@@ -57,7 +57,7 @@ pub(super) fn with_piped(prompt: String, piped: Option<&str>) -> String {
     match piped {
         // An empty prompt stays empty, so that it is refused later.
         Some(piped) if !prompt.trim().is_empty() => {
-            format!("{}\n\n{}", prompt.trim_end(), marked("stdin", "the user", piped))
+            format!("{}\n\n{}", prompt.trim_end(), wrap_in_tag("stdin", "the user", piped))
         }
         Some(_) | None => prompt,
     }

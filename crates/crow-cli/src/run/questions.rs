@@ -42,7 +42,7 @@ enum TerminalAnswer {
 
 impl TerminalQuestion {
     /// Returns the question in an event, if it has one.
-    fn of(event: &AgentEvent) -> Option<Self> {
+    fn from_event(event: &AgentEvent) -> Option<Self> {
         if let AgentEvent::PermissionRequest { request_id, offers, .. } = event {
             return Some(Self { id: request_id.clone(), topic: Topic::Call(offers.clone()) });
         }
@@ -54,7 +54,7 @@ impl TerminalQuestion {
 
     /// Returns true if the event asks this question.
     pub(crate) fn is_asked_by(&self, event: &AgentEvent) -> bool {
-        Self::of(event).is_some_and(|question| question.id == self.id)
+        Self::from_event(event).is_some_and(|question| question.id == self.id)
     }
 
     /// Returns the possible answers; the last line is the prompt before the answer.
@@ -66,10 +66,10 @@ impl TerminalQuestion {
     }
 
     /// Returns the message for an unparsable answer: it lists the possible ones.
-    pub(crate) fn not_understood(&self) -> String {
+    pub(crate) fn invalid_answer_message(&self) -> String {
         match &self.topic {
-            Topic::Call(offers) => answerer::not_understood(offers),
-            Topic::User(question) => user_question::not_understood(question),
+            Topic::Call(offers) => answerer::invalid_answer_message(offers),
+            Topic::User(question) => user_question::invalid_answer_message(question),
         }
     }
 
@@ -94,7 +94,7 @@ impl TerminalQuestion {
     pub(crate) fn refusal(&self) -> &'static str {
         match &self.topic {
             Topic::Call(_) => "n",
-            Topic::User(_) => user_question::NONE,
+            Topic::User(_) => user_question::DECLINE,
         }
     }
 
@@ -125,17 +125,17 @@ pub(crate) struct QuestionQueue {
 
 /// Effect of an event on the open question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub(crate) enum QuestionEffect {
     /// The question is unchanged.
-    None,
+    Unchanged,
     /// The question was answered or withdrawn elsewhere.
     Closed,
 }
 
 impl QuestionQueue {
     /// Adds the question of an event to the queue, or removes the one that the event closes.
-    pub(crate) fn on_event(&mut self, event: &AgentEvent) -> Effect {
-        self.waiting.extend(TerminalQuestion::of(event));
+    pub(crate) fn on_event(&mut self, event: &AgentEvent) -> QuestionEffect {
+        self.waiting.extend(TerminalQuestion::from_event(event));
         if let AgentEvent::PermissionDecision { request_id, .. }
         | AgentEvent::PermissionWithdrawn { request_id, .. }
         | AgentEvent::QuestionAnswered { request_id, .. }
@@ -143,10 +143,10 @@ impl QuestionQueue {
         {
             self.waiting.retain(|question| question.id != *request_id);
             if self.open.take_if(|question| question.id == *request_id).is_some() {
-                return Effect::Closed;
+                return QuestionEffect::Closed;
             }
         }
-        Effect::None
+        QuestionEffect::Unchanged
     }
 
     /// Returns true if a question is open.
@@ -181,7 +181,7 @@ impl QuestionQueue {
     }
 
     /// Closes the open question because no one can answer it any more; `hint` says why.
-    pub(crate) fn give_up(&mut self, hint: String) -> Option<AnswerDelivery> {
+    pub(crate) fn close_unanswerable(&mut self, hint: String) -> Option<AnswerDelivery> {
         let question = self.open.take()?;
         Some(AnswerDelivery { answer: question.unanswered(hint), id: question.id })
     }
@@ -216,17 +216,17 @@ mod tests {
     fn questions_are_asked_one_at_a_time_and_withdrawn_ones_are_skipped() {
         let mut questions = QuestionQueue::default();
         for id in ["1", "2", "3"] {
-            assert_eq!(questions.on_event(&request(id)), Effect::None);
+            assert_eq!(questions.on_event(&request(id)), QuestionEffect::Unchanged);
         }
         assert_eq!(questions.open_next().unwrap().id, RequestId::new("1"));
         assert_eq!(questions.open_next(), None);
-        assert_eq!(questions.on_event(&withdrawn("2")), Effect::None);
+        assert_eq!(questions.on_event(&withdrawn("2")), QuestionEffect::Unchanged);
         assert_eq!(questions.answer("what?"), None);
         let delivery = questions.answer("y").unwrap();
         assert_eq!(delivery.id, RequestId::new("1"));
         assert_eq!(delivery.answer, TerminalAnswer::Call(PermissionAnswer::AllowOnce));
         assert_eq!(questions.open_next().unwrap().id, RequestId::new("3"));
-        assert_eq!(questions.on_event(&withdrawn("3")), Effect::Closed);
+        assert_eq!(questions.on_event(&withdrawn("3")), QuestionEffect::Closed);
         assert!(!questions.is_open());
     }
 }

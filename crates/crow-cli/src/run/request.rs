@@ -10,10 +10,10 @@ use crate::{
     args::{AcpArgs, AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions},
     environment::Environment,
     error::CliError,
-    host::{AgentLimits, Remembers, working_directory},
+    host::{AgentLimits, ChoiceMemory, working_directory},
     output::Deltas,
     sandbox::SandboxOptions,
-    undo::last_here,
+    undo::last_session_of_current_dir,
 };
 
 /// Time to wait for the first byte of a pipe on standard input if there is a prompt argument: many parent processes
@@ -37,7 +37,7 @@ pub(crate) struct AgentRequest {
     pub reviewer_model: Option<String>,
     pub permissions: Option<Permissions>,
     /// Initial settings of a new session: the user's last choices in its project, or none.
-    pub remembers: Remembers,
+    pub choice_memory: ChoiceMemory,
     pub sandbox: SandboxOptions,
     pub limits: AgentLimits,
     pub resume: Option<Resume>,
@@ -69,7 +69,7 @@ impl AgentRequest {
             model,
             reviewer_model,
             permissions,
-            remembers: Remembers::Nothing,
+            choice_memory: ChoiceMemory::Disabled,
             sandbox,
             limits: AgentLimits::default(),
             resume: None,
@@ -109,7 +109,7 @@ impl AgentRequest {
                 let with_hint = |error: CliError| {
                     error.hint("name one with --resume ID; `crow-agent sessions list` shows them")
                 };
-                last_here(store, environment).map(Some).map_err(with_hint)
+                last_session_of_current_dir(store, environment).map(Some).map_err(with_hint)
             }
         }
     }
@@ -130,7 +130,7 @@ impl From<ChatArgs> for AgentRequest {
         Self {
             resume: resume.map(Resume::from),
             cwd,
-            remembers: Remembers::Choices,
+            choice_memory: ChoiceMemory::Persistent,
             ..Self::new(agent)
         }
     }
@@ -207,11 +207,11 @@ mod tests {
     #[test]
     fn editors_and_scripts_start_without_the_last_choices() {
         let remembers = |args: &[&str]| match Cli::try_parse_from(args).unwrap().command {
-            Some(Command::Acp(args)) => AgentRequest::from(args).remembers,
-            Some(Command::Run(args)) => AgentRequest::new(args.options.agent).remembers,
+            Some(Command::Acp(args)) => AgentRequest::from(args).choice_memory,
+            Some(Command::Run(args)) => AgentRequest::new(args.options.agent).choice_memory,
             _ => panic!("{args:?}"),
         };
-        assert_eq!(remembers(&["crow-agent", "acp"]), Remembers::Nothing);
-        assert_eq!(remembers(&["crow-agent", "run", "x"]), Remembers::Nothing);
+        assert_eq!(remembers(&["crow-agent", "acp"]), ChoiceMemory::Disabled);
+        assert_eq!(remembers(&["crow-agent", "run", "x"]), ChoiceMemory::Disabled);
     }
 }

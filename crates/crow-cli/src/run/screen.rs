@@ -129,7 +129,7 @@ impl ScreenThread {
     }
 
     /// Queues a message that is shown dimly.
-    pub(crate) fn push_aside(&mut self, text: String) {
+    pub(crate) fn push_dim_message(&mut self, text: String) {
         self.pending.push_back(ScreenCommand::Aside(text));
     }
 
@@ -147,12 +147,12 @@ impl ScreenThread {
     }
 
     /// Queues a question that is shown again.
-    pub(crate) fn push_again(&mut self, question: Arc<Envelope>) {
+    pub(crate) fn push_repeated_question(&mut self, question: Arc<Envelope>) {
         self.pending.push_back(ScreenCommand::Again(question));
     }
 
     /// Waits until everything pushed so far is shown. Fails if the output can no longer be written.
-    pub(crate) async fn shown(&mut self) -> Result<(), ScreenGone> {
+    pub(crate) async fn wait_until_shown(&mut self) -> Result<(), ScreenGone> {
         let (done, mut shown) = oneshot::channel();
         self.pending.push_back(ScreenCommand::Shown(done));
         loop {
@@ -246,10 +246,10 @@ fn show(
             }
             ScreenCommand::Tick(now) => sink.tick(now),
             ScreenCommand::Prompt(text) => prompt(&text),
-            ScreenCommand::Say(text) => sink.say(&text),
-            ScreenCommand::Aside(text) => sink.say_aside(&text),
+            ScreenCommand::Say(text) => sink.show_message(&text),
+            ScreenCommand::Aside(text) => sink.show_dim_message(&text),
             ScreenCommand::Input(input) => sink.set_input(input),
-            ScreenCommand::Again(question) => sink.ask_again(&question),
+            ScreenCommand::Again(question) => sink.repeat_question(&question),
             ScreenCommand::Reply(report, calls) => sink.finish_reply(&report, calls),
             ScreenCommand::Report(report) => sink.finish(&report),
             ScreenCommand::Shown(done) => {

@@ -6,7 +6,7 @@ use crate::error::CliError;
 
 /// Meaning of a signal for a run or a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum SignalAction {
     /// Stop the current work: ctrl-c.
     Interrupt,
     /// End the process: SIGTERM, or SIGHUP because the terminal is gone.
@@ -16,26 +16,28 @@ pub(crate) enum Wish {
 }
 
 /// Listeners for the signals that end a run. SIGHUP is excluded if the parent process set it to be ignored (`nohup`).
-pub(crate) struct Signals(Vec<(Wish, Signal)>);
+pub(crate) struct Signals(Vec<(SignalAction, Signal)>);
 
 impl Signals {
     pub(crate) fn new() -> Result<Self, CliError> {
-        let kinds =
-            [(Wish::Interrupt, SignalKind::interrupt()), (Wish::End, SignalKind::terminate())];
+        let kinds = [
+            (SignalAction::Interrupt, SignalKind::interrupt()),
+            (SignalAction::End, SignalKind::terminate()),
+        ];
         let hangup = (!is_ignored(SignalKind::hangup())).then_some(SignalKind::hangup());
-        let selected = kinds.into_iter().chain(hangup.map(|kind| (Wish::End, kind)));
+        let selected = kinds.into_iter().chain(hangup.map(|kind| (SignalAction::End, kind)));
         selected.map(|(wish, kind)| listen(wish, kind)).collect::<Result<_, _>>().map(Self)
     }
 
     /// Adds SIGCONT: other programs may have changed the terminal while the process was stopped.
     pub(crate) fn with_continue(mut self) -> Result<Self, CliError> {
         let kind = SignalKind::from_raw(rustix::process::Signal::CONT.as_raw());
-        self.0.push(listen(Wish::Continue, kind)?);
+        self.0.push(listen(SignalAction::Continue, kind)?);
         Ok(self)
     }
 
     /// Waits for the next signal.
-    pub(crate) async fn next(&mut self) -> Wish {
+    pub(crate) async fn next(&mut self) -> SignalAction {
         let received = self.0.iter_mut().map(|(wish, signal)| {
             Box::pin(async move {
                 signal.recv().await;
@@ -49,7 +51,7 @@ impl Signals {
     }
 }
 
-fn listen(wish: Wish, kind: SignalKind) -> Result<(Wish, Signal), CliError> {
+fn listen(wish: SignalAction, kind: SignalKind) -> Result<(SignalAction, Signal), CliError> {
     let signal = signal(kind)
         .map_err(|error| CliError::failed(format!("signals cannot be received: {error}")))?;
     Ok((wish, signal))

@@ -10,21 +10,21 @@ use crate::{
     environment::Environment,
     output::{Deltas, JsonWriter, RunReport},
     render::{
-        ConsoleRenderer, ConsoleStyle, LiveInput, OutputSurroundings, RunActivity, terminal_width,
+        ConsoleRenderer, ConsoleStyle, LiveInput, RunActivity, TerminalFacts, terminal_width,
     },
 };
 
 /// Output of a run, and whether its waits need messages.
-pub(crate) struct Show {
+pub(crate) struct RunDisplay {
     pub(crate) sink: RunSink,
     /// True if no waiting line is visible, so that a wait for the model must be reported as a message.
-    pub(crate) waits_silently: bool,
+    pub(crate) reports_waits: bool,
 }
 
-impl Show {
+impl RunDisplay {
     pub(crate) fn new(form: OutputForm, environment: &Environment) -> Self {
         let waits_silently = !environment.stderr_is_terminal || form == OutputForm::Json;
-        Self { sink: RunSink::new(form, environment), waits_silently }
+        Self { sink: RunSink::new(form, environment), reports_waits: waits_silently }
     }
 
     /// Sets whether JSON lines include deltas.
@@ -81,17 +81,17 @@ impl RunSink {
     }
 
     /// Shows a message that belongs to no event. JSON output omits it.
-    pub(crate) fn say(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn show_message(&mut self, text: &str) -> io::Result<()> {
         match self {
-            Self::Console(renderer) => renderer.say(text),
+            Self::Console(renderer) => renderer.show_message(text),
             Self::Json(_) => Ok(()),
         }
     }
 
     /// Shows a message dimly. JSON output omits it.
-    pub(crate) fn say_aside(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn show_dim_message(&mut self, text: &str) -> io::Result<()> {
         match self {
-            Self::Console(renderer) => renderer.say_aside(text),
+            Self::Console(renderer) => renderer.show_dim_message(text),
             Self::Json(_) => Ok(()),
         }
     }
@@ -108,7 +108,7 @@ impl RunSink {
     }
 
     /// Shows a question again. JSON output, which has it already, omits it.
-    pub(crate) fn ask_again(&mut self, question: &Envelope) -> io::Result<()> {
+    pub(crate) fn repeat_question(&mut self, question: &Envelope) -> io::Result<()> {
         match self {
             Self::Console(renderer) => renderer.ask_again(question),
             Self::Json(_) => Ok(()),
@@ -143,7 +143,7 @@ pub fn console_style(environment: &Environment) -> ConsoleStyle {
         .find_map(|name| environment.var(name))
         .unwrap_or_default()
         .to_ascii_lowercase();
-    ConsoleStyle::new(&OutputSurroundings {
+    ConsoleStyle::new(&TerminalFacts {
         stdout_terminal: environment.stdout_is_terminal,
         stderr_terminal: environment.stderr_is_terminal,
         capable: term.is_some_and(|term| term != "dumb"),

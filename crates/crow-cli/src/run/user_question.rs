@@ -3,13 +3,13 @@
 use crow_core::capability::{QuestionAnswer, UserQuestion};
 
 /// Line that declines to answer.
-pub(super) const NONE: &str = "-";
+pub(super) const DECLINE: &str = "-";
 
 /// Parses a typed line. Returns `None` for a number without a choice, and for an answer that the question does not
 /// accept.
 pub(super) fn parse_answer(line: &str, question: &UserQuestion) -> Option<QuestionAnswer> {
     let line = line.trim();
-    if line == NONE {
+    if line == DECLINE {
         return Some(QuestionAnswer::Declined);
     }
     let answer = match labels(line, question) {
@@ -17,7 +17,7 @@ pub(super) fn parse_answer(line: &str, question: &UserQuestion) -> Option<Questi
         QuestionInput::Words => QuestionAnswer::Text { text: line.to_owned() },
         QuestionInput::NoSuchNumber => return None,
     };
-    question.takes(&answer).then_some(answer)
+    question.accepts(&answer).then_some(answer)
 }
 
 /// Returns the prompt before the answer.
@@ -26,7 +26,7 @@ pub(super) fn prompt(question: &UserQuestion) -> String {
 }
 
 /// Returns the message for an unparsable answer: it lists the possible ones.
-pub(super) fn not_understood(question: &UserQuestion) -> String {
+pub(super) fn invalid_answer_message(question: &UserQuestion) -> String {
     format!("answer with {}", accepted_forms(question))
 }
 
@@ -38,13 +38,13 @@ pub(super) fn is_plain(line: &str, question: &UserQuestion) -> bool {
 fn accepted_forms(question: &UserQuestion) -> String {
     let count = question.choices.len();
     let numbers = match (count, question.multiple) {
-        (0, _) => return format!("words, or {NONE} for no answer"),
+        (0, _) => return format!("words, or {DECLINE} for no answer"),
         (1, _) => "1".to_owned(),
         (_, false) => format!("1 to {count}"),
         (_, true) => format!("some of 1 to {count} (such as 1,{count})"),
     };
     let words = if question.free_text { ", words" } else { "" };
-    format!("{numbers}{words}, or {NONE} for no answer")
+    format!("{numbers}{words}, or {DECLINE} for no answer")
 }
 
 /// Classification of a typed line.
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(prompt(&question(&["a"], true)), "  1, words, or - for no answer: ");
         assert_eq!(prompt(&question(&["a", "b"], false)), "  1 to 2, words, or - for no answer: ");
         assert_eq!(
-            not_understood(&question(&["a", "b", "c"], true)),
+            invalid_answer_message(&question(&["a", "b", "c"], true)),
             "answer with some of 1 to 3 (such as 1,3), words, or - for no answer"
         );
     }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::secret_places::{SECRET_PLACES, SETTINGS_WITH_KEYS, VARIABLES_OF_PLACES};
+use super::secret_paths::{PATH_VARIABLES, SECRET_PATHS, SETTINGS_WITH_KEYS};
 use crate::environment::Environment;
 
 /// Folders of the XDG specification: default below the home directory, and the variable that overrides it.
@@ -26,7 +26,7 @@ pub(super) fn hidden(environment: &Environment, shown: &[PathBuf]) -> Vec<PathBu
     let home = environment.var("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let home = home.as_deref();
     // Hidden always, and hidden only while the file contains keys.
-    let always = SECRET_PLACES
+    let always = SECRET_PATHS
         .iter()
         .flat_map(|name| home.into_iter().flat_map(|home| locations(environment, home, name)));
     let with_keys = SETTINGS_WITH_KEYS.iter().flat_map(|(name, signs)| {
@@ -34,7 +34,7 @@ pub(super) fn hidden(environment: &Environment, shown: &[PathBuf]) -> Vec<PathBu
         locations.filter(|path| holds_keys(path, signs))
     });
     // Files and folders that variables name, several separated by colons.
-    let relocated = VARIABLES_OF_PLACES.iter().filter_map(|name| environment.var(name));
+    let relocated = PATH_VARIABLES.iter().filter_map(|name| environment.var(name));
     let relocated = relocated.flat_map(|value| {
         value.split(':').map(PathBuf::from).filter(|path| path.is_absolute()).collect::<Vec<_>>()
     });

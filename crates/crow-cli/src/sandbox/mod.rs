@@ -3,8 +3,8 @@
 
 mod config;
 mod hidden;
-mod secret_places;
+mod secret_paths;
 mod trial;
 
 pub(crate) use config::{SandboxOptions, sandbox_config};
-pub(crate) use trial::try_out;
+pub(crate) use trial::probe_containment;

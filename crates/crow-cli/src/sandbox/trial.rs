@@ -7,7 +7,10 @@ use crow_runtime::{Sandbox, SandboxConfig};
 
 /// Sets up a sandbox as a session in `cwd` would. Returns its containment, and the reason if it is not full (else
 /// empty).
-pub(crate) async fn try_out(mut config: SandboxConfig, cwd: &Path) -> (Containment, String) {
+pub(crate) async fn probe_containment(
+    mut config: SandboxConfig,
+    cwd: &Path,
+) -> (Containment, String) {
     config.folder = config.folder.join("trial");
     let name = std::process::id().to_string();
     let sandbox = Sandbox::new(config, name, vec![cwd.to_path_buf()]);

@@ -17,17 +17,17 @@ use super::{
     contents::{ProjectFiles, project_root, started_from},
     fingerprint::{Difference, Fingerprint},
     programs::StartedServer,
-    project::{ProjectConfig, folder_of, layer, powers},
+    project::{ProjectConfig, capabilities, folder_of, layer},
     state::TrustedState,
-    store::{TrustError, TrustStore, name},
+    store::{TrustError, TrustStore, project_key},
 };
 use crate::{
     confirm::confirm,
     environment::Environment,
     error::CliError,
     mcp::{self, ServerTable},
-    render::exact_line,
-    run::{Audience, say},
+    render::approval_line,
+    run::{Audience, print_message},
 };
 
 /// Additions of a project to the user's configuration; empty unless the project is trusted.
@@ -46,7 +46,7 @@ pub(crate) struct Project {
     pub(crate) trusted: Option<TrustedState>,
     /// Command lines of the user's own servers that must not be started, because they run files of an untrusted
     /// project.
-    pub(crate) withheld: Vec<Vec<String>>,
+    pub(crate) blocked_commands: Vec<Vec<String>>,
 }
 
 /// Trust status of a project's configuration.
@@ -86,10 +86,10 @@ pub(crate) enum TrustStamp {
 
 impl TrustStatus {
     /// Returns the stamp of this status.
-    pub(crate) fn mark(&self) -> TrustStamp {
+    pub(crate) fn stamp(&self) -> TrustStamp {
         match self {
             Self::Nothing => TrustStamp::Nothing,
-            Self::Trusted(contents) => TrustStamp::Trusted(Fingerprint::of(contents)),
+            Self::Trusted(contents) => TrustStamp::Trusted(Fingerprint::compute(contents)),
             Self::Untrusted(untrusted) => TrustStamp::Untrusted(untrusted.fingerprint.clone()),
             Self::Refused { reason, .. } => TrustStamp::Refused(reason.clone()),
         }
@@ -97,7 +97,7 @@ impl TrustStatus {
 }
 
 /// Returns the trust status of the configuration that applies to a working directory. Blocks.
-pub(crate) fn standing(cwd: &Path, environment: &Environment) -> Result<TrustStatus, CliError> {
+pub(crate) fn trust_status(cwd: &Path, environment: &Environment) -> Result<TrustStatus, CliError> {
     let root = project_root(cwd);
     // Errors of the user's configuration are reported where it is used; with errors, none of its servers is started.
     let user_servers = mcp::user_servers(cwd, environment).unwrap_or_default();
@@ -110,9 +110,9 @@ pub(crate) fn standing(cwd: &Path, environment: &Environment) -> Result<TrustSta
         Ok(None) => return Ok(TrustStatus::Nothing),
         Err(error) => return Ok(refused(error.to_string())),
     };
-    let fingerprint = Fingerprint::of(&contents);
+    let fingerprint = Fingerprint::compute(&contents);
     let store = trust_store(environment)?;
-    let stored = match store.load().and_then(|projects| Ok((projects, name(&root)?))) {
+    let stored = match store.load().and_then(|projects| Ok((projects, project_key(&root)?))) {
         Ok((mut projects, name)) => projects.remove(&name),
         Err(error) => return Ok(refused(error.to_string())),
     };
@@ -124,7 +124,7 @@ pub(crate) fn standing(cwd: &Path, environment: &Environment) -> Result<TrustSta
 
 /// Returns what the project of a working directory adds. Does not ask. Blocks.
 pub(crate) fn project_of(cwd: &Path, environment: &Environment) -> Result<Project, CliError> {
-    Project::of(cwd, standing(cwd, environment)?)
+    Project::of(cwd, trust_status(cwd, environment)?)
 }
 
 /// Returns what the project of a working directory adds. If it is not trusted and the user can answer, asks whether
@@ -139,7 +139,7 @@ pub(crate) fn admit(
         && let Some(notice) = project.notice.take()
     {
         // Printed before the conversation starts: the conversation shows only what happens in it.
-        say(&exact_line(&notice));
+        print_message(&approval_line(&notice));
     }
     Ok(project)
 }
@@ -149,9 +149,9 @@ fn admitted(
     environment: &Environment,
     audience: Audience,
 ) -> Result<Project, CliError> {
-    let untrusted = match (standing(cwd, environment)?, audience) {
+    let untrusted = match (trust_status(cwd, environment)?, audience) {
         (TrustStatus::Untrusted(untrusted), Audience::Person) => untrusted,
-        (TrustStatus::Untrusted(untrusted), Audience::Nobody) => {
+        (TrustStatus::Untrusted(untrusted), Audience::Unattended) => {
             return Ok(Project::untrusted(&untrusted, untrusted.notice()));
         }
         (TrustStatus::Nothing, _) => return Ok(Project::default()),
@@ -196,7 +196,7 @@ impl Project {
         let ProjectConfig { rules, providers, mcp_servers, faults } =
             ProjectConfig::parse(contents)?;
         let notice = (!faults.is_empty()).then(|| faults.join("\n"));
-        let trusted = TrustedState::of(contents);
+        let trusted = TrustedState::from_files(contents);
         // Like other files that start programs, changes of files that servers are started from are asked about.
         let ask_rules = contents.programs.named.iter().map(|path| {
             let id = format!("project:starts {}", path.display());
@@ -205,7 +205,15 @@ impl Project {
         let rules = RuleSet::new(rules.into_rules().into_iter().chain(ask_rules))
             .map_err(|error| CliError::usage(error.to_string()))?;
         let (layer, trusted) = (Some(layer(contents)), Some(trusted));
-        Ok(Self { rules, providers, layer, mcp_servers, notice, trusted, withheld: Vec::new() })
+        Ok(Self {
+            rules,
+            providers,
+            layer,
+            mcp_servers,
+            notice,
+            trusted,
+            blocked_commands: Vec::new(),
+        })
     }
 
     fn untrusted(untrusted: &UntrustedConfig, notice: String) -> Self {
@@ -214,7 +222,7 @@ impl Project {
 
     fn without(notice: String, user_servers: &[StartedServer]) -> Self {
         let withheld = user_servers.iter().map(|server| server.argv.clone()).collect();
-        Self { notice: Some(notice), withheld, ..Self::default() }
+        Self { notice: Some(notice), blocked_commands: withheld, ..Self::default() }
     }
 }
 
@@ -224,7 +232,7 @@ impl UntrustedConfig {
             None => "is not trusted",
             Some(_) => "changed since you trusted it",
         };
-        let location = self.contents.place();
+        let location = self.contents.message_path();
         if self.contents.items.is_empty() {
             let named = self.contents.programs.named.iter();
             let below =
@@ -245,7 +253,7 @@ impl UntrustedConfig {
     /// Describes the configuration for the question: its files, what each could do, and what has changed since it was
     /// trusted.
     pub(crate) fn description(&self) -> String {
-        let location = exact_line(&self.contents.place().display().to_string());
+        let location = approval_line(&self.contents.message_path().display().to_string());
         let differences = self.before.as_ref().map(|before| before.differences(&self.fingerprint));
         let mut text = match differences {
             Some(_) => format!("{location} changed since you trusted it:\n"),
@@ -259,18 +267,18 @@ impl UntrustedConfig {
         let differences = differences.unwrap_or_default();
         let line = |name: &str, what: &str| {
             let mark = differences.get(name).map(|difference| format!("  [{difference}]"));
-            let name = exact_line(&ProjectFiles::shown(name));
+            let name = approval_line(&ProjectFiles::display_name(name));
             format!("  {name}{what}{}\n", mark.unwrap_or_default())
         };
-        for (name, what, powers) in powers(&self.contents) {
-            text.push_str(&line(&name, &format!("  {}", exact_line(&what))));
+        for (name, what, powers) in capabilities(&self.contents) {
+            text.push_str(&line(&name, &format!("  {}", approval_line(&what))));
             for power in powers {
                 // Writing to a string cannot fail.
-                let _ = writeln!(text, "    {}", exact_line(&power));
+                let _ = writeln!(text, "    {}", approval_line(&power));
             }
         }
         for server in &self.contents.user_servers {
-            let argv = exact_line(&server.argv.join(" "));
+            let argv = approval_line(&server.argv.join(" "));
             let _ = writeln!(text, "    your own configuration starts `{argv}`");
         }
         text.push_str(&programs(&self.contents, &differences, &line));

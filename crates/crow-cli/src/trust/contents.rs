@@ -23,7 +23,7 @@ use crate::mcp::PROJECT_FILE;
 /// Folder of a project's configuration.
 pub(crate) const FOLDER: &str = ".crow-agent";
 /// Prefix of the names of files outside the folder. No name below the folder starts with it.
-pub(super) const BESIDE: &str = "../";
+pub(super) const OUTSIDE_PREFIX: &str = "../";
 /// Maximum number of files, links and folders.
 const MOST_ITEMS: usize = 200;
 /// Maximum size of all files together, in bytes.
@@ -68,7 +68,7 @@ pub(crate) enum ContentsError {
     #[error("{} cannot be read: {source}", .path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("{} is {what}", .path.display())]
-    Odd { path: PathBuf, what: &'static str },
+    UnexpectedType { path: PathBuf, what: &'static str },
     #[error("{} holds more than {MOST_ITEMS} files and folders", .path.display())]
     TooMany { path: PathBuf },
     #[error("{} holds more than {} KiB", .path.display(), MOST_BYTES >> 10)]
@@ -109,7 +109,7 @@ impl ProjectFiles {
                     || error.kind() == io::ErrorKind::NotADirectory =>
             {
                 let what = "a link or a file, and must be a folder";
-                return Err(ContentsError::Odd { path: folder, what });
+                return Err(ContentsError::UnexpectedType { path: folder, what });
             }
             Err(error) => return Err(unreadable(folder, error)),
         }
@@ -149,12 +149,12 @@ impl ProjectFiles {
     /// Returns the names of its files and links, relative to the root.
     pub(crate) fn file_names(&self) -> Vec<String> {
         let files = self.items.iter().filter(|(_, item)| !matches!(item, ProjectItem::Folder));
-        files.map(|(name, _)| Self::shown(name)).collect()
+        files.map(|(name, _)| Self::display_name(name)).collect()
     }
 
     /// Returns the path of an entry.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        match name.strip_prefix(BESIDE) {
+        match name.strip_prefix(OUTSIDE_PREFIX) {
             Some(name) => self.root.join(name),
             None => self.root.join(FOLDER).join(name),
         }
@@ -162,8 +162,8 @@ impl ProjectFiles {
 
     /// Returns the path that messages name: the folder if it exists, else `.mcp.json`, else the root, if only servers
     /// of the user are started from its files.
-    pub(super) fn place(&self) -> PathBuf {
-        let servers = format!("{BESIDE}{PROJECT_FILE}");
+    pub(super) fn message_path(&self) -> PathBuf {
+        let servers = format!("{OUTSIDE_PREFIX}{PROJECT_FILE}");
         if self.items.keys().any(|name| *name != servers) {
             self.root.join(FOLDER)
         } else if self.items.is_empty() {
@@ -175,13 +175,13 @@ impl ProjectFiles {
 
     /// Returns path and bytes of `.mcp.json`.
     pub(crate) fn servers(&self) -> Option<(PathBuf, &[u8])> {
-        let name = format!("{BESIDE}{PROJECT_FILE}");
+        let name = format!("{OUTSIDE_PREFIX}{PROJECT_FILE}");
         Some((self.path(&name), self.file(&name)?))
     }
 
     /// Returns the name of an entry relative to the project's root, for display.
-    pub(crate) fn shown(name: &str) -> String {
-        name.strip_prefix(BESIDE).map_or_else(|| format!("{FOLDER}/{name}"), str::to_owned)
+    pub(crate) fn display_name(name: &str) -> String {
+        name.strip_prefix(OUTSIDE_PREFIX).map_or_else(|| format!("{FOLDER}/{name}"), str::to_owned)
     }
 
     /// Returns the bytes of a file; follows links.
@@ -234,7 +234,7 @@ impl ProjectFiles {
 /// Returns the servers that are started from files below a root. Blocks.
 pub(super) fn started_from(root: &Path, servers: &[StartedServer]) -> Vec<StartedServer> {
     let is_from_here =
-        |server: &&StartedServer| !ProjectPrograms::find(root, [*server]).held.is_empty();
+        |server: &&StartedServer| !ProjectPrograms::find(root, [*server]).protected.is_empty();
     servers.iter().filter(is_from_here).cloned().collect()
 }
 
@@ -251,18 +251,21 @@ impl ProjectReader<'_> {
         match crow_fs::open_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) if crow_fs::is_link_error(&error) => {
-                Err(ContentsError::Odd { path, what: "a link, and must be a file" })
+                Err(ContentsError::UnexpectedType { path, what: "a link, and must be a file" })
             }
             Err(error) => Err(unreadable(path, error)),
             Ok(file) => {
                 let metadata = EntryMetadata::of_file(&file);
                 let metadata = metadata.map_err(|error| unreadable(path.clone(), error))?;
                 if metadata.kind != EntryKind::File {
-                    return Err(ContentsError::Odd { path, what: "no file, and must be one" });
+                    return Err(ContentsError::UnexpectedType {
+                        path,
+                        what: "no file, and must be one",
+                    });
                 }
                 let bytes = self.read_bytes(file, &path)?;
                 let item = ProjectItem::File { bytes, executable: false };
-                self.items.insert(format!("{BESIDE}{PROJECT_FILE}"), item);
+                self.items.insert(format!("{OUTSIDE_PREFIX}{PROJECT_FILE}"), item);
                 Ok(())
             }
         }
@@ -275,7 +278,7 @@ impl ProjectReader<'_> {
         depth: usize,
     ) -> Result<(), ContentsError> {
         let folder_path = self.path(below);
-        let odd = |path: PathBuf, what| Err(ContentsError::Odd { path, what });
+        let odd = |path: PathBuf, what| Err(ContentsError::UnexpectedType { path, what });
         if depth > DEEPEST {
             return odd(folder_path, "nested too deeply");
         }
@@ -311,7 +314,7 @@ impl ProjectReader<'_> {
             Err(error) if crow_fs::is_link_error(&error) => {
                 let target = folder.read_link(name).map_err(unreadable)?;
                 let Ok(target) = target.into_os_string().into_string() else {
-                    return Err(ContentsError::Odd {
+                    return Err(ContentsError::UnexpectedType {
                         path,
                         what: "a link whose target is not text",
                     });
@@ -320,7 +323,7 @@ impl ProjectReader<'_> {
                 return Ok(());
             }
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => {
-                return Err(ContentsError::Odd { path, what: "a socket or a device" });
+                return Err(ContentsError::UnexpectedType { path, what: "a socket or a device" });
             }
             Err(error) => return Err(unreadable(error)),
         };
@@ -337,7 +340,10 @@ impl ProjectReader<'_> {
                 ProjectItem::File { bytes: self.read_bytes(file, &path)?, executable }
             }
             EntryKind::Symlink | EntryKind::Special => {
-                return Err(ContentsError::Odd { path, what: "neither a file nor a folder" });
+                return Err(ContentsError::UnexpectedType {
+                    path,
+                    what: "neither a file nor a folder",
+                });
             }
         };
         self.items.insert(item_name, item);

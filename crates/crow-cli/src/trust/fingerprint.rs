@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     contents::{ProjectFiles, ProjectItem},
-    programs::OF_USER,
+    programs::USER_MARK_PREFIX,
 };
 
 /// A hash over all names, kinds, contents, link targets and execute bits, and a mark of each entry, so that changes
@@ -38,7 +38,7 @@ impl fmt::Display for Difference {
 
 impl Fingerprint {
     /// Computes the fingerprint of a configuration.
-    pub(crate) fn of(contents: &ProjectFiles) -> Self {
+    pub(crate) fn compute(contents: &ProjectFiles) -> Self {
         let programs = contents.programs.marks.iter();
         let mut items: BTreeMap<String, String> =
             programs.map(|(name, mark)| (name.clone(), mark.clone())).collect();
@@ -60,7 +60,7 @@ impl Fingerprint {
     pub(crate) fn covers(&self, now: &Self) -> bool {
         let is_removed_user_file = |(name, difference): (&String, &Difference)| {
             *difference == Difference::Removed
-                && self.items.get(name).is_some_and(|mark| mark.starts_with(OF_USER))
+                && self.items.get(name).is_some_and(|mark| mark.starts_with(USER_MARK_PREFIX))
         };
         self.differences(now).iter().all(is_removed_user_file)
     }

@@ -15,7 +15,7 @@ mod store;
 mod tests;
 
 pub(crate) use admit::{
-    Project, TrustStamp, TrustStatus, UntrustedConfig, admit, project_of, standing, trust_store,
+    Project, TrustStamp, TrustStatus, UntrustedConfig, admit, project_of, trust_status, trust_store,
 };
 pub(crate) use contents::project_root;
 pub(crate) use programs::{StartedServer, started_files};

@@ -92,7 +92,7 @@ pub(super) fn servers(contents: &ProjectFiles) -> BTreeMap<String, ServerTable> 
 
 /// Returns for each file and link its name (as in fingerprints), a description, and what it could do if it were
 /// trusted.
-pub(crate) fn powers(contents: &ProjectFiles) -> Vec<(String, String, Vec<String>)> {
+pub(crate) fn capabilities(contents: &ProjectFiles) -> Vec<(String, String, Vec<String>)> {
     let is_no_folder = |item: &&ProjectItem| !matches!(item, ProjectItem::Folder);
     let items = contents.items.iter().filter(|(_, item)| is_no_folder(item));
     items
@@ -105,12 +105,12 @@ pub(crate) fn powers(contents: &ProjectFiles) -> Vec<(String, String, Vec<String
                 }
                 ProjectItem::Link { target } => format!("a link to {target}"),
             };
-            (name.clone(), what, power(contents, name))
+            (name.clone(), what, file_capabilities(contents, name))
         })
         .collect()
 }
 
-fn power(contents: &ProjectFiles, name: &str) -> Vec<String> {
+fn file_capabilities(contents: &ProjectFiles, name: &str) -> Vec<String> {
     let Some(bytes) = contents.file(name) else { return Vec::new() };
     let path = contents.path(name);
     let result = if name == RULES {
@@ -120,7 +120,7 @@ fn power(contents: &ProjectFiles, name: &str) -> Vec<String> {
         provider(&path, bytes).map(|provider| vec![reach(&provider)])
     } else if contents.servers().is_some_and(|(file, _)| file == path) {
         mcp_powers(&path, bytes)
-    } else if let Some(powers) = config::powers(&layer(contents), name) {
+    } else if let Some(powers) = config::capabilities(&layer(contents), name) {
         powers
     } else {
         Ok(vec!["not used by this version of crow-agent".to_owned()])
@@ -131,14 +131,14 @@ fn power(contents: &ProjectFiles, name: &str) -> Vec<String> {
 /// Describes the servers of a project.
 fn mcp_powers(path: &Path, bytes: &[u8]) -> Result<Vec<String>, CliError> {
     let (servers, faults) = mcp::servers_of_project(path, bytes)?;
-    let powers = servers.iter().map(|(name, server)| mcp::power(name, server));
+    let powers = servers.iter().map(|(name, server)| mcp::describe_access(name, server));
     Ok(powers.chain(faults).collect())
 }
 
 /// Describes where requests of a provider go, and with which key.
 fn reach(provider: &ProviderConfig) -> String {
-    let reach = provider.reach();
-    let key = match (reach.key_variable, reach.holds_key) {
+    let reach = provider.destination();
+    let key = match (reach.key_variable, reach.contains_key) {
         (Some(variable), _) => format!(", with the key in ${variable}"),
         (None, true) => ", with a key of its own".to_owned(),
         (None, false) => String::new(),

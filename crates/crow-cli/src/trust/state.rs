@@ -41,15 +41,15 @@ pub(crate) enum ServerRefusal {
 }
 
 impl TrustedState {
-    pub(super) fn of(contents: &ProjectFiles) -> Self {
+    pub(super) fn from_files(contents: &ProjectFiles) -> Self {
         let root = contents.root();
         let own = servers(contents);
         let own = own.values().filter_map(|server| StartedServer::of_project(root, server));
         let commands = own.map(|server| server.argv);
         Self {
             root: root.to_path_buf(),
-            protected: contents.programs.held.iter().cloned().collect(),
-            fingerprint: Fingerprint::of(contents),
+            protected: contents.programs.protected.iter().cloned().collect(),
+            fingerprint: Fingerprint::compute(contents),
             commands: commands.collect(),
             user_servers: contents.user_servers.clone(),
         }
@@ -72,12 +72,12 @@ impl TrustedState {
             Ok(None) => return Err(ServerRefusal::Unknown("its configuration is gone".to_owned())),
             Err(error) => return Err(ServerRefusal::Unknown(error.to_string())),
         };
-        let differences = self.fingerprint.differences(&Fingerprint::of(&contents));
+        let differences = self.fingerprint.differences(&Fingerprint::compute(&contents));
         if differences.is_empty() {
             return Ok(());
         }
         Err(ServerRefusal::Changed {
-            names: differences.keys().map(|name| ProjectFiles::shown(name)).collect(),
+            names: differences.keys().map(|name| ProjectFiles::display_name(name)).collect(),
         })
     }
 }

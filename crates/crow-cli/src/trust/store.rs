@@ -79,14 +79,14 @@ impl TrustStore {
 
     /// Adds a project with its current fingerprint. Blocks.
     pub(crate) fn add(&self, root: &Path, what: Fingerprint) -> Result<(), TrustError> {
-        let root = name(root)?;
+        let root = project_key(root)?;
         let trusted = TrustedProject { as_of: Timestamp::now(), what };
         self.change(|projects| projects.insert(root, trusted)).map(drop)
     }
 
     /// Removes a project. Returns true if it was trusted. Blocks.
     pub(crate) fn remove(&self, root: &Path) -> Result<bool, TrustError> {
-        let root = name(root)?;
+        let root = project_key(root)?;
         Ok(self.change(|projects| projects.remove(&root))?.is_some())
     }
 
@@ -104,6 +104,6 @@ impl TrustStore {
 }
 
 /// Returns the key of a project. Fails if the path is not UTF-8.
-pub(crate) fn name(root: &Path) -> Result<String, TrustError> {
+pub(crate) fn project_key(root: &Path) -> Result<String, TrustError> {
     root.to_str().map(str::to_owned).ok_or_else(|| TrustError::Name { path: root.to_path_buf() })
 }

@@ -47,12 +47,12 @@ fn every_change_alters_the_fingerprint_and_is_named() {
     let folder = project(&[("permissions.json", NO_PUSH), ("providers/work.toml", WORK)]);
     symlink("work.toml", folder.path().join(".crow-agent/providers/link.toml")).unwrap();
     let at = |name: &str| folder.path().join(FOLDER).join(name);
-    let first = Fingerprint::of(&read(folder.path()));
-    assert_eq!(first, Fingerprint::of(&read(folder.path())), "it is the same each time");
+    let first = Fingerprint::compute(&read(folder.path()));
+    assert_eq!(first, Fingerprint::compute(&read(folder.path())), "it is the same each time");
 
     let mut seen = vec![first.clone()];
     let mut changed = |what: &str, name: &str, difference: Difference| {
-        let now = Fingerprint::of(&read(folder.path()));
+        let now = Fingerprint::compute(&read(folder.path()));
         assert!(!seen.contains(&now), "{what}");
         let differences = first.differences(&now);
         assert_eq!(differences.get(name), Some(&difference), "{what}: {differences:?}");
@@ -179,9 +179,9 @@ fn the_question_says_what_each_file_could_do_and_what_changed() {
     let folder = project(&[("permissions.json", NO_PUSH), ("providers/work.toml", WORK)]);
     put(folder.path(), "agents/\u{202e}dm.txt", "x");
     let contents = read(folder.path());
-    let fingerprint = Fingerprint::of(&contents);
+    let fingerprint = Fingerprint::compute(&contents);
     let shown = |before: Option<Fingerprint>, contents: &ProjectFiles| {
-        let fingerprint = Fingerprint::of(contents);
+        let fingerprint = Fingerprint::compute(contents);
         let untrusted = UntrustedConfig { contents: contents.clone(), fingerprint, before };
         let text = untrusted.description();
         text.replace(folder.path().to_str().unwrap(), "PROJECT")
@@ -219,7 +219,7 @@ fn trust_is_stored_per_project_and_can_be_revoked() {
     let store = TrustStore::new(&folder.path().join("data"));
     let (one, two) = (project(&[("a", "1")]), project(&[("a", "2")]));
     for project in [&one, &two] {
-        store.add(project.path(), Fingerprint::of(&read(project.path()))).unwrap();
+        store.add(project.path(), Fingerprint::compute(&read(project.path()))).unwrap();
     }
     assert_eq!(store.load().unwrap().len(), 2);
     assert!(store.remove(one.path()).unwrap());
@@ -233,7 +233,7 @@ fn concurrent_additions_to_the_store_are_all_stored() {
     let folder = tempfile::tempdir().unwrap();
     let store = TrustStore::new(folder.path());
     let project_folder = project(&[("a", "1")]);
-    let mark = Fingerprint::of(&read(project_folder.path()));
+    let mark = Fingerprint::compute(&read(project_folder.path()));
     std::thread::scope(|scope| {
         for n in 0..8 {
             let (store, mark) = (&store, &mark);
@@ -258,7 +258,7 @@ fn an_invalid_store_trusts_nothing_and_is_not_overwritten() {
     ] {
         fs::write(&path, text).unwrap();
         let refused = store
-            .add(project_folder.path(), Fingerprint::of(&read(project_folder.path())))
+            .add(project_folder.path(), Fingerprint::compute(&read(project_folder.path())))
             .unwrap_err();
         assert_eq!(matches!(refused, TrustError::Version { .. }), is_newer, "{refused}");
         assert!(store.load().is_err());
@@ -273,11 +273,11 @@ fn the_largest_configuration_is_checked_in_a_few_milliseconds() {
     let folder = project(&[]);
     (0..198).for_each(|n| put(folder.path(), &format!("agents/{n}.md"), &"x".repeat(5_200)));
     let store = TrustStore::new(&folder.path().join("data"));
-    store.add(folder.path(), Fingerprint::of(&read(folder.path()))).unwrap();
+    store.add(folder.path(), Fingerprint::compute(&read(folder.path()))).unwrap();
     let check = || {
         let begun = Instant::now();
         let known = store.load().unwrap().remove(folder.path().to_str().unwrap()).unwrap().what;
-        assert_eq!(known, Fingerprint::of(&read(folder.path())));
+        assert_eq!(known, Fingerprint::compute(&read(folder.path())));
         begun.elapsed()
     };
     let best = (0..10).map(|_| check()).min().unwrap();
@@ -292,7 +292,7 @@ fn the_largest_configuration_is_checked_in_a_few_milliseconds() {
     (0..199).for_each(|n| {
         fs::write(folder.path().join(format!("tools/m{n}.py")), "x = 1\n".repeat(850)).unwrap();
     });
-    store.add(folder.path(), Fingerprint::of(&read(folder.path()))).unwrap();
+    store.add(folder.path(), Fingerprint::compute(&read(folder.path()))).unwrap();
     assert_eq!(read(folder.path()).programs.marks.len(), 199);
     let with_programs = (0..10).map(|_| check()).min().unwrap().as_secs_f64() * 1e3;
     let without = project(&[]);

@@ -8,7 +8,7 @@ use std::{
 use crow_core::tool::Patch;
 use crow_runtime::{RestorePoint, UndoError, UndoJournal};
 
-use super::words::{DiffRequest, Span};
+use super::arguments::{DiffRequest, Span};
 use crate::quoted_path::unquoted;
 
 /// The changes cannot be determined.
@@ -44,7 +44,7 @@ pub(crate) fn diff_of(
         patch.files.retain(|file| paths.iter().any(|path| file.path.starts_with(path)));
         patch
     };
-    let DiffRequest { what, paths } = request;
+    let DiffRequest { selector: what, paths } = request;
     let span_patch = what.as_deref().map_or(Ok(Span::WHOLE), span).and_then(|span| {
         let patch = journal.diff(&span.from, &span.to)?;
         span.check(journal.calls()).map_err(DiffRefusal::Words)?;

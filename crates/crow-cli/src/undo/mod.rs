@@ -1,15 +1,15 @@
 //! Front end of undo: the arguments of the commands and of the chat, and the selection of the session.
 
+mod arguments;
 mod changed_paths;
-mod lost;
-mod place;
+mod irreversible;
 mod removal;
-mod words;
+mod session_selection;
 
-pub(crate) use changed_paths::{DiffRefusal, absolute, diff_of};
-pub(crate) use lost::lost;
-pub(crate) use place::{Journal, journal_of, last_here};
-pub(crate) use removal::remove;
-pub(crate) use words::{
+pub(crate) use arguments::{
     DiffRequest, HowWords, PathAt, UndoWords, slash_diff, slash_redo, slash_undo,
 };
+pub(crate) use changed_paths::{DiffRefusal, absolute, diff_of};
+pub(crate) use irreversible::irreversible_counts;
+pub(crate) use removal::remove;
+pub(crate) use session_selection::{Journal, journal_of, last_session_of_current_dir};

@@ -269,7 +269,7 @@ fn check(
     // 3) If the plan claims to know all effects, they must match.
     let CommandMeaning::Commands(commands) = &plan.meaning else { return Ok(false) };
     let is_hidden = |command: &SimpleCommand| {
-        matches!(command.extent, SideEffects::Hidden)
+        matches!(command.side_effects, SideEffects::Hidden)
             || command.redirects.iter().any(|it| it.path.is_none() && !it.is_device())
     };
     if commands.iter().any(is_hidden) {

@@ -67,7 +67,7 @@ async fn input_typed_during_a_reply_reaches_the_agent_and_leaves_the_output_inta
     .await;
     let mut terminal = open_chat(&fixture).await;
     terminal.type_keys("count\r");
-    gate.reached(1).await;
+    gate.wait_for_arrival(1).await;
     terminal.type_keys("go on to five");
     // Half of the answer is on the screen, with the typed text below it.
     terminal.wait_for_text("> go on to five").await;
@@ -163,7 +163,7 @@ async fn input_typed_before_a_question_is_not_taken_as_its_answer() {
         with_replies([call, ScriptedReply::new().text("I leave it.").into()]).await;
     let mut terminal = open_chat(&fixture).await;
     terminal.type_keys("write\r");
-    gate.reached(1).await;
+    gate.wait_for_arrival(1).await;
     terminal.type_keys("yes please");
     terminal.wait_for_text("> yes please").await;
     gate.open();
@@ -254,7 +254,7 @@ async fn sigterm_restores_the_terminal_at_the_prompt_and_during_a_reply() {
         let mut terminal = open_chat(&fixture).await;
         if at_work {
             terminal.type_keys("count\r");
-            gate.reached(1).await;
+            gate.wait_for_arrival(1).await;
         }
         let pid = terminal.pid().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
@@ -360,7 +360,7 @@ async fn a_long_paste_is_abbreviated_on_the_line_and_sent_in_full() {
     terminal.type_keys(&format!("look at {} please", paste("first")));
     terminal.wait_for_prompt("look at [300 lines pasted] please").await;
     terminal.type_keys("\r");
-    gate.reached(1).await;
+    gate.wait_for_arrival(1).await;
     // While the agent works, a long paste is abbreviated as well.
     terminal.type_keys(&paste("second"));
     terminal.type_keys("\r");
@@ -389,7 +389,7 @@ async fn lines_typed_ahead_reach_the_agent() {
     .await;
     let mut terminal = open_chat(&fixture).await;
     terminal.type_keys("count\ralso X\ralso Y\rand a ha");
-    gate.reached(1).await;
+    gate.wait_for_arrival(1).await;
     terminal
         .wait_for_text("> also X")
         .await
@@ -418,7 +418,7 @@ async fn an_unmarked_paste_loses_no_line_and_cuts_no_character() {
     let lines: Vec<_> =
         (1..=40).map(|line| format!("{line} 日本語の長い行がここにあります。")).collect();
     terminal.type_keys(&format!("{}\r", lines.join("\r")));
-    gate.reached(1).await;
+    gate.wait_for_arrival(1).await;
     terminal.wait_for_text("40 日本語").await;
     gate.open();
     terminal.wait_for_text("all read").await.wait_for_prompt("").await;
@@ -441,7 +441,7 @@ async fn input_beyond_the_queue_limit_is_reported_and_put_back() {
     .await;
     let mut terminal = open_chat(&fixture).await;
     terminal.type_keys("count\r");
-    gate.reached(1).await;
+    gate.wait_for_arrival(1).await;
     for number in 1..=16 {
         let words = format!("word {number}");
         terminal.type_keys(&format!("{words}\r"));
@@ -581,7 +581,7 @@ async fn a_resized_terminal_is_redrawn_in_its_new_width() {
     let mut terminal = open_chat(&fixture).await;
     terminal.resize(30);
     terminal.type_keys("count to three\r");
-    gate.reached(1).await;
+    gate.wait_for_arrival(1).await;
     terminal.type_keys(&"x".repeat(60));
     gate.open();
     terminal.wait_for_text("three").await;
@@ -620,7 +620,7 @@ async fn an_interrupt_returns_unread_input_to_the_line() {
     let (server, fixture) = with_replies([stalled_reply("one two three four", &gate)]).await;
     let mut terminal = open_chat(&fixture).await;
     terminal.type_keys("count\r");
-    gate.reached(1).await;
+    gate.wait_for_arrival(1).await;
     terminal.type_keys("and then five\r");
     terminal.wait_for_text("> and then five").await;
     terminal.type_keys("\u{3}");

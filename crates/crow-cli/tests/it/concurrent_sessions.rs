@@ -77,7 +77,8 @@ async fn read_only_commands_run_concurrently_with_each_other_and_with_a_writer()
     for number in 0..READERS {
         let pipe = writer.cwd().join(format!("pipe{number}"));
         NamedPipe::make(&pipe);
-        let reader = writer.beside(model_that_runs(&format!("cat pipe{number}")), new_options());
+        let reader =
+            writer.start_another(model_that_runs(&format!("cat pipe{number}")), new_options());
         reader.handle.send_input(vec![Block::text("go")]).unwrap();
         readers.push((reader, pipe));
     }
@@ -115,7 +116,8 @@ async fn without_a_sandbox_a_reader_waits_for_the_writer() {
     NamedPipe::make(&gate);
     writer.handle.send_input(vec![Block::text("go")]).unwrap();
     let gate_fd = wait_for_reader(&gate).await;
-    let mut reader = writer.beside(model_that_runs("cat made"), options(data_dir.path(), None));
+    let mut reader =
+        writer.start_another(model_that_runs("cat made"), options(data_dir.path(), None));
     reader.handle.send_input(vec![Block::text("go")]).unwrap();
     let events = reader.until(|event| matches!(event, AgentEvent::CallWait { .. })).await;
     let Some(AgentEvent::CallWait { reason, .. }) = events.last().map(|it| &it.event) else {

@@ -238,9 +238,9 @@ async fn a_change_by_a_job_after_its_call_is_attributed_to_it_and_undone() {
     let (_server, fixture) = undo_fixture::with_replies([start, stalled_reply]).await;
     let [go, done] = ["go", "done"].map(|name| NamedPipe::at(&fixture.project(name)));
     let running = fixture.start(&["run", "build", "-m", undo_fixture::MODEL, "-p", "full-auto"]);
-    gate.reached(1).await;
-    go.tell().await;
-    done.told().await;
+    gate.wait_for_arrival(1).await;
+    go.signal().await;
+    done.wait_for_signal().await;
     gate.open();
     finish(running).await.exited(0);
     let id = fixture.id();
@@ -266,9 +266,9 @@ async fn kill_program_with_a_job(next: ScriptedReply) -> (ModelServer, Fixture) 
     let [go, done] = ["go", "done"].map(|name| NamedPipe::at(&fixture.project(name)));
     let mut running =
         fixture.start(&["run", "build", "-m", undo_fixture::MODEL, "-p", "full-auto"]);
-    gate.reached(1).await;
-    go.tell().await;
-    done.told().await;
+    gate.wait_for_arrival(1).await;
+    go.signal().await;
+    done.wait_for_signal().await;
     running.kill().unwrap();
     running.wait().unwrap();
     gate.open();

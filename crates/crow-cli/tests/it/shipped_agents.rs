@@ -174,7 +174,7 @@ async fn an_interrupt_during_a_reviewer_reply_cancels_the_run() {
         .with(Fault::StallAfter { events: 4, gate: gate.clone() });
     let (server, fixture) = with_replies([submit_call("s", "ready"), stalled_reply]).await;
     let child = fixture.start(&args("BUILD-JUDGE", "do it"));
-    gate.reached(1).await;
+    gate.wait_for_arrival(1).await;
     signal("-INT", child.id());
     assert_eq!(finish(child).await.exited(130).result()["outcome"], "cancelled");
     drop(server);

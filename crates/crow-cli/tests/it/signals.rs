@@ -26,7 +26,7 @@ async fn a_signal_during_a_reply_ends_the_run_with_130_and_a_result() {
         let server = ModelServer::start([stalled_reply]).await;
         let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
         let child = fixture.start(&["run", "talk", "-m", MODEL, "-o", "json"]);
-        gate.reached(1).await;
+        gate.wait_for_arrival(1).await;
         signal(name, child.id());
         let ran = finish(child).await;
         assert_eq!(ran.exited(130).result()["outcome"], "cancelled", "{name}");
@@ -44,7 +44,7 @@ async fn signals_ignored_at_start_end_a_run_except_sighup() {
         let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
         let args = ["run", "talk", "-m", MODEL];
         let child = fixture.command_ignoring("HUP,INT,QUIT,TERM", &args).spawn().unwrap();
-        gate.reached(1).await;
+        gate.wait_for_arrival(1).await;
         signal(name, child.id());
         if code == 0 {
             gate.open();

@@ -516,7 +516,7 @@ async fn an_agent_in_another_process_is_informed_of_an_undo_before_its_next_step
     ])
     .await;
     let working = fixture.start(&["run", "make one", "-m", MODEL, "-p", "full-auto"]);
-    gate.reached(1).await;
+    gate.wait_for_arrival(1).await;
     // The running session locks its conversation, but not the files.
     let refused = fixture.run(&["undo", "--chat"]).await;
     assert!(refused.exited(2).err.contains("is in use by another process"), "{}", refused.err);
@@ -603,7 +603,7 @@ async fn the_chat_undoes_redoes_and_shows_changes() {
     assert!(!one.exists());
     // While the agent works, a redo is refused.
     terminal.type_keys("count\r");
-    gate.reached(1).await;
+    gate.wait_for_arrival(1).await;
     terminal.type_keys("/redo\r");
     terminal.wait_for_text("the agent works; ctrl-c stops it").await;
     gate.open();

@@ -140,7 +140,7 @@ async fn a_command_killed_while_it_changed_two_folders_needs_a_forced_undo() {
     let mut editor = Editor::start(&fixture);
     let prompt = editor.open_session(&fixture, std::slice::from_ref(&other));
     editor.send("session/prompt", &prompt);
-    pipe.told().await;
+    pipe.wait_for_signal().await;
     editor.program.kill().unwrap();
     finish(editor.program).await;
     let report = stdout_of(&fixture, &["undo"], 1).await;

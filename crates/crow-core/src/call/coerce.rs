@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 
 use super::{
     argument_path::{ArgumentPath, short},
-    describe::{conforms, may_be, show},
+    describe::{conforms, may_match_variant, show},
     keys::{self, only},
     lenient_json::{self, JsonRepair},
     schema::{self, AdditionalProperties, JsonType, Schema},
@@ -69,7 +69,7 @@ impl<'a> Coercion<'_, 'a> {
     /// Fits a value to the only variant that it can mean, else to the first that it can be coerced to.
     fn fit_variant(&mut self, value: &mut Value, variants: &'a [Value], path: &ArgumentPath) {
         if let Some(variant) =
-            only(variants.iter().filter(|variant| may_be(self.schema, variant, value)))
+            only(variants.iter().filter(|variant| may_match_variant(self.schema, variant, value)))
         {
             return self.fit(value, variant, &path.within());
         }
@@ -190,10 +190,12 @@ impl<'a> Coercion<'_, 'a> {
         map: &'a Map<String, Value>,
         path: &ArgumentPath,
     ) {
-        let others = schema::others(map);
+        let others = schema::additional_properties(map);
         // Keys are renamed only if other fields are not explicitly allowed: else an unknown key may be intended.
-        if let (Some(declared), AdditionalProperties::Unspoken | AdditionalProperties::Forbidden) =
-            (schema::properties(map), others)
+        if let (
+            Some(declared),
+            AdditionalProperties::Unspecified | AdditionalProperties::Forbidden,
+        ) = (schema::properties(map), others)
         {
             let pairs = keys::renames(fields, declared);
             for (from, to) in &pairs {
@@ -213,10 +215,10 @@ impl<'a> Coercion<'_, 'a> {
         for (key, value) in fields {
             let declared = schema::properties(map).and_then(|declared| declared.get(key));
             match (declared, others) {
-                (Some(node), _) | (None, AdditionalProperties::Welcome(node)) => {
+                (Some(node), _) | (None, AdditionalProperties::Allowed(node)) => {
                     self.fit(value, node, &path.field(key));
                 }
-                (None, AdditionalProperties::Unspoken | AdditionalProperties::Forbidden) => {}
+                (None, AdditionalProperties::Unspecified | AdditionalProperties::Forbidden) => {}
             }
         }
     }
@@ -245,7 +247,7 @@ impl<'a> Coercion<'_, 'a> {
 /// Parses JSON that came as text. The string around it is complete, so a text with a missing end is not accepted.
 fn parse(text: &str) -> Option<Value> {
     let document = lenient_json::read(text).ok()?;
-    (!document.mends.contains(&JsonRepair::Unclosed)).then_some(document.value)
+    (!document.repairs.contains(&JsonRepair::Unclosed)).then_some(document.value)
 }
 
 /// Converts a number without a fraction to an integer, if that is exact.

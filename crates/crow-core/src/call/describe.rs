@@ -39,12 +39,12 @@ pub(super) fn conforms<'a>(
 }
 
 /// Returns the message for arguments that are not an object.
-pub(super) fn not_an_object(tool: &str, reason: &str, schema: &Value) -> String {
+pub(super) fn not_an_object_message(tool: &str, reason: &str, schema: &Value) -> String {
     format!("The arguments of {tool} cannot be read: {reason}.\n{}", signature(schema))
 }
 
 /// Returns the message for arguments that do not fit.
-pub(super) fn misfitting(tool: &str, schema: &Value, value: &Value, reason: &str) -> String {
+pub(super) fn misfit_message(tool: &str, schema: &Value, value: &Value, reason: &str) -> String {
     let mut lines = schema_misfits(schema, value);
     if lines.is_empty() {
         // The tool checks more than its schema states.
@@ -62,7 +62,7 @@ pub(super) fn misfitting(tool: &str, schema: &Value, value: &Value, reason: &str
 
 /// Returns a value's type with its article.
 pub(super) fn kind(value: &Value) -> &'static str {
-    match JsonType::of(value) {
+    match JsonType::of_value(value) {
         JsonType::Null => "null",
         JsonType::Boolean => "a boolean",
         JsonType::Integer | JsonType::Number => "a number",
@@ -120,7 +120,7 @@ fn misfits<'a>(
     if !variants.is_empty()
         && !variants.iter().any(|variant| conforms(schema, variant, value, path))
     {
-        match only(variants.iter().filter(|variant| may_be(schema, variant, value))) {
+        match only(variants.iter().filter(|variant| may_match_variant(schema, variant, value))) {
             Some(variant) => lines.extend(misfits(schema, variant, value, &path.within())),
             None => lines.push(mismatch(schema, node, value, path)),
         }
@@ -155,12 +155,13 @@ fn object_misfits<'a>(
     }
     for (key, value) in fields {
         let path = path.field(key);
-        match (declared.and_then(|declared| declared.get(key)), schema::others(map)) {
-            (Some(node), _) | (None, AdditionalProperties::Welcome(node)) => {
+        match (declared.and_then(|declared| declared.get(key)), schema::additional_properties(map))
+        {
+            (Some(node), _) | (None, AdditionalProperties::Allowed(node)) => {
                 lines.extend(misfits(schema, node, value, &path));
             }
             (None, AdditionalProperties::Forbidden) => lines.push(unknown(&path, key, declared)),
-            (None, AdditionalProperties::Unspoken) => {}
+            (None, AdditionalProperties::Unspecified) => {}
         }
     }
 }
@@ -171,7 +172,11 @@ fn is_choice(map: &Map<String, Value>, value: &Value) -> bool {
 }
 
 /// Returns true if a value may be meant for a variant: its type and its tags match.
-pub(super) fn may_be<'a>(schema: &Schema<'a>, variant: &'a Value, value: &Value) -> bool {
+pub(super) fn may_match_variant<'a>(
+    schema: &Schema<'a>,
+    variant: &'a Value,
+    value: &Value,
+) -> bool {
     let Some(map) = schema.node(variant) else { return false };
     if !schema::admits(&schema::kinds(map), value) || !is_choice(map, value) {
         return false;
@@ -193,7 +198,7 @@ fn mismatch<'a>(
     path: &ArgumentPath,
 ) -> String {
     let (shown, expected) = (show(value), expected(schema, node, 0));
-    match JsonType::of(value) {
+    match JsonType::of_value(value) {
         kind @ (JsonType::String | JsonType::Array | JsonType::Object) => {
             format!("{path}: came {shown} ({}), wanted {expected}", kind.as_str())
         }
@@ -257,8 +262,8 @@ fn signature(schema: &Value) -> String {
 fn misspelt(schema: &Value, value: &Value) -> Vec<String> {
     let schema = Schema::new(schema);
     let Some(map) = schema.node(schema.root()) else { return Vec::new() };
-    let (Some(declared), Value::Object(fields), AdditionalProperties::Unspoken) =
-        (schema::properties(map), value, schema::others(map))
+    let (Some(declared), Value::Object(fields), AdditionalProperties::Unspecified) =
+        (schema::properties(map), value, schema::additional_properties(map))
     else {
         return Vec::new();
     };

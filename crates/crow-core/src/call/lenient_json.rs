@@ -62,7 +62,7 @@ impl fmt::Display for JsonRepair {
 pub(super) struct RepairedJson {
     pub(super) value: Value,
     /// Each kind at most once.
-    pub(super) mends: Vec<JsonRepair>,
+    pub(super) repairs: Vec<JsonRepair>,
 }
 
 /// Error for a text that is not JSON, or is ambiguous.
@@ -79,23 +79,23 @@ pub(super) enum SyntaxError {
 /// Parses a text, strictly if possible.
 pub(super) fn read(text: &str) -> Result<RepairedJson, SyntaxError> {
     if let Ok(value) = serde_json::from_str(text) {
-        return Ok(RepairedJson { value, mends: Vec::new() });
+        return Ok(RepairedJson { value, repairs: Vec::new() });
     }
     if text.len() > LONGEST {
         return Err(SyntaxError::TooLong);
     }
-    let mut reader = LenientJsonReader { text, rest: text, mends: Vec::new() };
+    let mut reader = LenientJsonReader { text, rest: text, repairs: Vec::new() };
     reader.fence();
     let value = reader.value(0)?;
     reader.end()?;
-    Ok(RepairedJson { value, mends: reader.mends })
+    Ok(RepairedJson { value, repairs: reader.repairs })
 }
 
 /// Parses a text from its start. Every method leaves `rest` after what it consumed.
 struct LenientJsonReader<'a> {
     text: &'a str,
     rest: &'a str,
-    mends: Vec<JsonRepair>,
+    repairs: Vec<JsonRepair>,
 }
 
 impl<'a> LenientJsonReader<'a> {
@@ -365,8 +365,8 @@ impl<'a> LenientJsonReader<'a> {
     }
 
     fn note(&mut self, repair: JsonRepair) {
-        if !self.mends.contains(&repair) {
-            self.mends.push(repair);
+        if !self.repairs.contains(&repair) {
+            self.repairs.push(repair);
         }
     }
 

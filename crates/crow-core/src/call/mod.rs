@@ -15,5 +15,5 @@ mod schema;
 mod tests;
 
 pub use describe::schema_misfits;
-pub use name::alias;
+pub use name::resolve_alias;
 pub use resolve::{InvalidCall, ResolvedCall, resolve};

@@ -97,7 +97,7 @@ pub(super) fn find<'a>(
             let squashed = squash(bare);
             unique(registry, |name| !squashed.is_empty() && squash(name) == squashed)
         })
-        .or_else(|| alias(bare));
+        .or_else(|| resolve_alias(bare));
     match name.and_then(|name| registry.get(name)) {
         Some(tool) => {
             let shown = shorten(given);
@@ -142,7 +142,7 @@ fn unique(registry: &ToolRegistry, matches: impl Fn(&str) -> bool) -> Option<&st
 }
 
 /// Returns the tool that other agents call by this name.
-pub fn alias(bare: &str) -> Option<&'static str> {
+pub fn resolve_alias(bare: &str) -> Option<&'static str> {
     let squashed = squash(bare);
     ALIASES.iter().find(|(_, others)| others.contains(&squashed.as_str())).map(|(name, _)| *name)
 }

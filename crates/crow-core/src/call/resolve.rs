@@ -51,7 +51,7 @@ pub fn resolve(registry: &ToolRegistry, call: &ToolCall) -> Result<ResolvedCall,
     let mut repairs: Vec<String> = name_repair.into_iter().collect();
     let schema = tool.parameters_schema();
     let object = object_of(&call.arguments, &mut repairs).map_err(|reason| InvalidCall {
-        message: describe::not_an_object(tool.name(), &reason, &schema),
+        message: describe::not_an_object_message(tool.name(), &reason, &schema),
     })?;
     let (input, input_repairs) = fit(tool.as_ref(), &schema, Value::Object(object))?;
     repairs.extend(input_repairs);
@@ -99,8 +99,8 @@ fn object_of(
 fn read_text(text: &str, repairs: &mut Vec<String>) -> Result<Value, String> {
     let document =
         lenient_json::read(text).map_err(|error| format!("they are not JSON: {error}"))?;
-    if !document.mends.is_empty() {
-        let mends: Vec<_> = document.mends.iter().map(ToString::to_string).collect();
+    if !document.repairs.is_empty() {
+        let mends: Vec<_> = document.repairs.iter().map(ToString::to_string).collect();
         repairs.push(format!("The arguments were not strict JSON; mended: {}.", mends.join(", ")));
     }
     Ok(document.value)
@@ -118,5 +118,5 @@ fn fit(tool: &dyn Tool, schema: &Value, input: Value) -> Result<(Value, Vec<Stri
     if tool.check(&coerced).is_ok() {
         return Ok((coerced, repairs));
     }
-    Err(InvalidCall { message: describe::misfitting(tool.name(), schema, &coerced, &reason) })
+    Err(InvalidCall { message: describe::misfit_message(tool.name(), schema, &coerced, &reason) })
 }

@@ -24,7 +24,7 @@ pub(super) enum JsonType {
 }
 
 impl JsonType {
-    pub(super) fn of(value: &Value) -> Self {
+    pub(super) fn of_value(value: &Value) -> Self {
         match value {
             Value::Null => Self::Null,
             Value::Bool(_) => Self::Boolean,
@@ -115,7 +115,7 @@ pub(super) fn kinds(node: &Map<String, Value>) -> Vec<JsonType> {
 
 /// Returns true if a value is of one of the types.
 pub(super) fn admits(kinds: &[JsonType], value: &Value) -> bool {
-    let kind = JsonType::of(value);
+    let kind = JsonType::of_value(value);
     kinds.is_empty()
         || kinds.contains(&kind)
         || (kind == JsonType::Integer && kinds.contains(&JsonType::Number))
@@ -155,19 +155,19 @@ pub(super) fn required(node: &Map<String, Value>) -> impl Iterator<Item = &str> 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum AdditionalProperties<'a> {
     /// There is no rule: such fields are most likely misspelt.
-    Unspoken,
+    Unspecified,
     /// Such fields are not allowed.
     Forbidden,
     /// Such fields are allowed if they fit this schema.
-    Welcome(&'a Value),
+    Allowed(&'a Value),
 }
 
 /// Returns a node's rule about fields that it does not declare.
-pub(super) fn others(node: &Map<String, Value>) -> AdditionalProperties<'_> {
+pub(super) fn additional_properties(node: &Map<String, Value>) -> AdditionalProperties<'_> {
     match node.get("additionalProperties") {
-        None => AdditionalProperties::Unspoken,
+        None => AdditionalProperties::Unspecified,
         Some(Value::Bool(false)) => AdditionalProperties::Forbidden,
-        Some(schema) => AdditionalProperties::Welcome(schema),
+        Some(schema) => AdditionalProperties::Allowed(schema),
     }
 }
 

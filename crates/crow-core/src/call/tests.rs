@@ -44,7 +44,7 @@ impl Tool for Stub {
     }
 
     async fn plan(&self, _input: &Value, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
-        Ok(CallPlan::inert(self.name))
+        Ok(CallPlan::without_effects(self.name))
     }
 
     async fn execute(&self, _input: Value, _plan: &CallPlan, _ctx: &ToolContext) -> ToolResult {

@@ -33,7 +33,7 @@ pub struct PermissionRequest {
     /// The offers for an "always", the narrowest first.
     pub offers: Vec<GrantOffer>,
     /// The least permissive mode in which the call would pass. None if it is asked about in every mode.
-    pub passes_in: Option<PermissionMode>,
+    pub least_mode: Option<PermissionMode>,
     /// The change that the call would make, if known.
     pub preview: Option<Preview>,
 }

@@ -26,7 +26,7 @@ impl Containment {
     pub const EXTRA_KEY: &str = "sandbox";
 
     /// Returns true if there is any sandbox layer.
-    pub fn holds(&self) -> bool {
+    pub fn has_any_layer(&self) -> bool {
         !matches!(self, Self::None)
     }
 }
@@ -43,24 +43,24 @@ impl fmt::Display for Containment {
 
 /// A protected file or directory that a process created, changed or removed without permission.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PutAside {
+pub struct QuarantinedFile {
     /// Its original path.
     pub path: PathBuf,
     /// The path that it was moved to; none if it could not be moved and is still there.
-    pub kept: Option<PathBuf>,
+    pub moved_to: Option<PathBuf>,
     /// The state of the original.
-    pub original: Original,
+    pub original: OriginalState,
     /// The lines of the commands that ran when it was detected: one of them did it, or the user meanwhile.
-    pub during: Vec<String>,
+    pub running_commands: Vec<String>,
 }
 
 /// The state of the original at a path where a process created or changed something protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Original {
+pub enum OriginalState {
     /// There was none.
     Absent,
     /// It was restored.
-    PutBack,
+    Restored,
     /// The change stays, but the programs that it named were removed.
     Disarmed,
     /// It could not be restored.

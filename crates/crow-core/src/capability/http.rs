@@ -42,7 +42,7 @@ pub enum HttpMethod {
 }
 
 /// The head of a response; the body streams.
-pub struct HttpAnswer {
+pub struct HttpResponse {
     /// The status code.
     pub status: u16,
     /// Header names in lower case, and values that are valid text.
@@ -51,9 +51,9 @@ pub struct HttpAnswer {
     pub body: HttpBody,
 }
 
-impl fmt::Debug for HttpAnswer {
+impl fmt::Debug for HttpResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpAnswer").field("status", &self.status).finish_non_exhaustive()
+        f.debug_struct("HttpResponse").field("status", &self.status).finish_non_exhaustive()
     }
 }
 
@@ -78,5 +78,5 @@ pub enum HttpError {
 #[async_trait]
 pub trait Http: Send + Sync + fmt::Debug {
     /// Sends a request and returns when the head of the response has arrived.
-    async fn send(&self, request: HttpRequest) -> Result<HttpAnswer, HttpError>;
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError>;
 }

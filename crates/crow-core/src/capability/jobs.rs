@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::{OutputFile, ProcessEnd, ProcessError, ProcessSpec, PutAside, RefusedHost};
+use super::{OutputFile, ProcessEnd, ProcessError, ProcessSpec, QuarantinedFile, RefusedHost};
 use crate::ids::JobId;
 
 /// A job, running or ended.
@@ -58,11 +58,11 @@ pub struct JobOutput {
     /// The file with the stream, once it is too long for memory.
     pub spill: Option<OutputFile>,
     /// Number of processes ended with the job that had left its group.
-    pub detached: usize,
+    pub detached_count: usize,
     /// Hosts that it was refused since the last report.
     pub refused_hosts: Vec<RefusedHost>,
     /// Protected files and directories that were found created, changed or removed after its end.
-    pub put_aside: Vec<PutAside>,
+    pub quarantined: Vec<QuarantinedFile>,
 }
 
 /// Error of reading or ending a job.

@@ -19,7 +19,7 @@ pub struct McpLinkRequest {
 #[derive(Debug, Clone, PartialEq)]
 pub enum McpLinkMessage {
     /// A notification of the server while it works on the request, such as progress.
-    Told {
+    Notification {
         /// The method of the notification.
         method: String,
         /// Its parameters.

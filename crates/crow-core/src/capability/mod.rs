@@ -4,10 +4,10 @@ mod answerer;
 mod children;
 mod clock;
 mod containment;
+mod delegated_calls;
 mod http;
 mod jobs;
 mod mcp_link;
-mod outside_calls;
 mod piped;
 mod processes;
 mod question;
@@ -18,11 +18,11 @@ pub use children::{
     BackgroundChild, BackgroundState, ChildEnd, ChildError, ChildOutcome, ChildTask, Children,
 };
 pub use clock::Clock;
-pub use containment::{Containment, HostRefusal, Original, PutAside, RefusedHost};
-pub use http::{Http, HttpAnswer, HttpBody, HttpError, HttpMethod, HttpRequest};
+pub use containment::{Containment, HostRefusal, OriginalState, QuarantinedFile, RefusedHost};
+pub use delegated_calls::DelegatedCalls;
+pub use http::{Http, HttpBody, HttpError, HttpMethod, HttpRequest, HttpResponse};
 pub use jobs::{JobError, JobInfo, JobOutput, JobState, Jobs, OutputPosition};
 pub use mcp_link::{McpLink, McpLinkError, McpLinkMessage, McpLinkMessages, McpLinkRequest};
-pub use outside_calls::OutsideCalls;
 pub use piped::{OutputTail, PipedProcess, PipedProcesses, PipedSpec};
 pub use processes::{
     CapturedOutput, OutputFile, OutputLimits, ProcessEnd, ProcessError, ProcessOutcome,

@@ -25,7 +25,7 @@ pub struct PipedSpec {
     /// Variables in addition to the environment that the runtime gives to every process.
     pub env: BTreeMap<String, String>,
     /// Receives the end of its standard error.
-    pub errors: OutputTail,
+    pub stderr_tail: OutputTail,
 }
 
 /// A running process.

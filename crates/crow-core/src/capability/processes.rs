@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::{Containment, PutAside, RefusedHost};
+use super::{Containment, QuarantinedFile, RefusedHost};
 use crate::tool_types::Progress;
 
 /// A process to run to its end. Its standard input is empty.
@@ -95,13 +95,13 @@ pub struct ProcessOutcome {
     /// True if a process that it had started still ran, or had its output open, when it ended.
     pub left_running: bool,
     /// Number of processes ended with it that had left its group.
-    pub detached: usize,
+    pub detached_count: usize,
     /// Run time.
     pub duration: Duration,
     /// The sandboxing that applied.
     pub containment: Containment,
     /// Protected files that it created or replaced.
-    pub put_aside: Vec<PutAside>,
+    pub quarantined: Vec<QuarantinedFile>,
     /// Hosts that it, or a command running at the same time, was refused.
     pub refused_hosts: Vec<RefusedHost>,
 }

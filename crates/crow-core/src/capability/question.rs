@@ -91,7 +91,7 @@ pub trait UserQuestions: Send + Sync + fmt::Debug {
 
 impl UserQuestion {
     /// Returns true if an answer is valid: its labels are choices, and a text is allowed and not empty.
-    pub fn takes(&self, answer: &QuestionAnswer) -> bool {
+    pub fn accepts(&self, answer: &QuestionAnswer) -> bool {
         match answer {
             QuestionAnswer::Text { text } => {
                 (self.free_text || self.choices.is_empty()) && !text.trim().is_empty()
@@ -149,7 +149,7 @@ mod tests {
             (&one, QuestionAnswer::Nobody { hint: "no".into() }, true),
         ];
         for (question, answer, fits) in table {
-            assert_eq!(question.takes(&answer), fits, "{question:?} {answer:?}");
+            assert_eq!(question.accepts(&answer), fits, "{question:?} {answer:?}");
         }
     }
 }

@@ -12,7 +12,7 @@ pub struct ConfigError {
     /// The file.
     pub path: PathBuf,
     /// Its position. None if the error is about the whole file.
-    pub place: Option<TextPosition>,
+    pub position: Option<TextPosition>,
     /// The problem and what to do about it.
     pub message: String,
 }
@@ -38,7 +38,7 @@ pub struct SourceText<'a> {
 impl ConfigError {
     /// Makes an error about a file as a whole.
     pub fn of_file(path: impl Into<PathBuf>, message: impl Into<String>) -> Self {
-        Self { path: path.into(), place: None, message: message.into() }
+        Self { path: path.into(), position: None, message: message.into() }
     }
 }
 
@@ -47,7 +47,7 @@ impl std::error::Error for ConfigError {}
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.path.display())?;
-        if let Some(place) = self.place {
+        if let Some(place) = self.position {
             write!(f, "{place}:")?;
         }
         write!(f, " {}", self.message)
@@ -62,7 +62,7 @@ impl fmt::Display for TextPosition {
 
 impl TextPosition {
     /// Returns the position of a byte of a text.
-    pub fn of(text: &str, byte: usize) -> Self {
+    pub fn of_byte(text: &str, byte: usize) -> Self {
         let before = text.get(..byte).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |end| end + 1);
         Self {
@@ -77,13 +77,13 @@ impl SourceText<'_> {
     pub fn error(self, span: &Range<usize>, message: impl Into<String>) -> ConfigError {
         ConfigError {
             path: self.path.to_owned(),
-            place: Some(TextPosition::of(self.text, span.start)),
+            position: Some(TextPosition::of_byte(self.text, span.start)),
             message: message.into(),
         }
     }
 
     /// Converts an error of the parser.
     pub fn syntax_error(self, span: Option<Range<usize>>, message: &str) -> ConfigError {
-        self.error(&span.unwrap_or(0..0), super::plain(message))
+        self.error(&span.unwrap_or(0..0), super::reword_serde_error(message))
     }
 }

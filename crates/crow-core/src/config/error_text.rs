@@ -1,7 +1,7 @@
 //! Texts of configuration errors: serde's messages in plain words, with the likely intended word.
 
 /// Returns the message for an unknown word, with the most similar known one and the list of known ones.
-pub fn unknown(kind: &str, given: &str, known: &[&str]) -> String {
+pub fn unknown_word_message(kind: &str, given: &str, known: &[&str]) -> String {
     if known.is_empty() {
         return format!("unknown {kind} \"{given}\"; none is known");
     }
@@ -32,14 +32,14 @@ pub fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<
 }
 
 /// Rewords a message of serde without terms of Rust; for an unknown key or value it names the most similar known one.
-pub fn plain(message: &str) -> String {
+pub fn reword_serde_error(message: &str) -> String {
     for (start, kind) in [("unknown field ", "key"), ("unknown variant ", "value")] {
         // Format of serde: unknown field `given`, expected one of `known`, `known`
         if let Some(rest) = message.strip_prefix(start) {
             let mut quoted = rest.split('`').skip(1).step_by(2);
             let given = quoted.next().unwrap_or_default();
             let known: Vec<&str> = quoted.collect();
-            return unknown(kind, given, &known);
+            return unknown_word_message(kind, given, &known);
         }
     }
     if let Some(rest) = message.strip_prefix("missing field `") {
@@ -95,12 +95,12 @@ mod tests {
             ("invalid type: map, expected a sequence", "invalid type: table, expected a list"),
             ("duplicate key", "duplicate key"),
         ] {
-            assert_eq!(plain(message), expected);
+            assert_eq!(reword_serde_error(message), expected);
         }
     }
 
     #[test]
     fn an_unknown_word_without_known_ones_is_reported() {
-        assert_eq!(unknown("server", "x", &[]), "unknown server \"x\"; none is known");
+        assert_eq!(unknown_word_message("server", "x", &[]), "unknown server \"x\"; none is known");
     }
 }

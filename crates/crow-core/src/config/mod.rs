@@ -4,4 +4,4 @@ mod error;
 mod error_text;
 
 pub use error::{ConfigError, SourceText, TextPosition};
-pub use error_text::{nearest, plain, unknown};
+pub use error_text::{nearest, reword_serde_error, unknown_word_message};

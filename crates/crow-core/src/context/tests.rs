@@ -123,7 +123,7 @@ fn all_parts_of_a_request_count() {
     };
     let call = |arguments| {
         let call = ToolCall { id: CallId::new("c"), name: "bash".into(), arguments };
-        ReplyBlock::plain(ReplyContent::Call(call))
+        ReplyBlock::without_native_item(ReplyContent::Call(call))
     };
     let image = Image { media_type: "image/png".into(), data: "AAAA".into() };
     let results = Message::Results(ResultsMessage {
@@ -138,8 +138,8 @@ fn all_parts_of_a_request_count() {
     let encrypted = json!({ "encrypted": "x".repeat(5 * 620) });
     for message in [
         user("m", &long),
-        reply(ReplyBlock::plain(ReplyContent::Text { text: long.clone() })),
-        reply(ReplyBlock::plain(ReplyContent::Thinking { text: long.clone() })),
+        reply(ReplyBlock::without_native_item(ReplyContent::Text { text: long.clone() })),
+        reply(ReplyBlock::without_native_item(ReplyContent::Thinking { text: long.clone() })),
         reply(call(CallArguments::Json(json!({ "command": long })))),
         reply(call(CallArguments::Malformed(long.clone()))),
         reply(ReplyBlock::with_native(ReplyContent::Opaque, encrypted)),

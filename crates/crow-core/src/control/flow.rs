@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// Message for a primary whose turn ended although the task is not done.
-pub const CONTINUE: &str = "Go on with the task. Call task_complete when all of it is done.";
+pub const CONTINUE_MESSAGE: &str =
+    "Go on with the task. Call task_complete when all of it is done.";
 /// Prompt for the generator of level 2.
 pub const CRITERIA_PROMPT: &str = "Write the acceptance criteria of this task: a short list of what must be true when it is done, each point such that one can look at the files or run a command and see whether it holds. Take them from the task alone, add no wishes of your own, and keep to a list that you wrote before. Say of each point whether what was done so far shows that it holds, and end by telling the agent to see to those that are not shown to hold. Answer with the message and nothing else.";
 /// Message of level 1, as the original specification has it.
@@ -62,7 +63,7 @@ pub enum CoagentTools {
 /// The side that may declare the task done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OwnerOfTheEnd {
+pub enum CompletionOwner {
     /// The agent that does the work.
     Primary,
     /// The agents that review it.
@@ -123,30 +124,30 @@ impl ControlFlow {
     }
 
     /// Returns the side that may declare the task done. It follows from the type alone.
-    pub fn owner_of_the_end(&self) -> OwnerOfTheEnd {
+    pub fn completion_owner(&self) -> CompletionOwner {
         match self {
-            Self::Coagent { can_terminate: true, .. } => OwnerOfTheEnd::Coagent,
+            Self::Coagent { can_terminate: true, .. } => CompletionOwner::Coagent,
             Self::Hitl
             | Self::Loop { .. }
             | Self::Static { .. }
             | Self::Generated { .. }
-            | Self::Coagent { can_terminate: false, .. } => OwnerOfTheEnd::Primary,
+            | Self::Coagent { can_terminate: false, .. } => CompletionOwner::Primary,
         }
     }
 
     /// Returns the tool with which the primary ends its turn.
     pub fn end_tool_of_primary(&self) -> EndTool {
-        match self.owner_of_the_end() {
-            OwnerOfTheEnd::Primary => EndTool::TaskComplete,
-            OwnerOfTheEnd::Coagent => EndTool::SubmitForReview,
+        match self.completion_owner() {
+            CompletionOwner::Primary => EndTool::TaskComplete,
+            CompletionOwner::Coagent => EndTool::SubmitForReview,
         }
     }
 
     /// Returns the tool with which a coagent ends its turn explicitly, if it has one.
     pub fn end_tool_of_coagent(&self) -> Option<EndTool> {
-        match self.owner_of_the_end() {
-            OwnerOfTheEnd::Primary => None,
-            OwnerOfTheEnd::Coagent => Some(EndTool::TaskComplete),
+        match self.completion_owner() {
+            CompletionOwner::Primary => None,
+            CompletionOwner::Coagent => Some(EndTool::TaskComplete),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CONTINUE, Consensus, ControlFlow, OwnerOfTheEnd, Review};
+use super::{CONTINUE_MESSAGE, CompletionOwner, Consensus, ControlFlow, Review};
 use crate::{
     hash::fnv1a,
     run::{Failure, FailureKind, InputSource, Verdict},
@@ -45,7 +45,7 @@ pub enum RunFinish {
         /// Its summary.
         summary: String,
         /// The side that declared it.
-        by: OwnerOfTheEnd,
+        by: CompletionOwner,
     },
     /// The run returns to the user.
     NeedsInput,
@@ -167,10 +167,10 @@ impl ControlMachine {
             return self.finish(RunFinish::Stopped(TurnEnd::Budget { limit: LimitKind::Time }));
         }
         // 3) The primary declares the task done.
-        if let (TurnEnd::TaskComplete { summary }, OwnerOfTheEnd::Primary) =
-            (&turn.end, self.flow.owner_of_the_end())
+        if let (TurnEnd::TaskComplete { summary }, CompletionOwner::Primary) =
+            (&turn.end, self.flow.completion_owner())
         {
-            let by = OwnerOfTheEnd::Primary;
+            let by = CompletionOwner::Primary;
             return self.finish(RunFinish::Completed { summary: summary.clone(), by });
         }
         // 4) What the flow does after a turn.
@@ -188,7 +188,7 @@ impl ControlMachine {
                 }
             }
             ControlFlow::Loop { .. } | ControlFlow::Coagent { .. } => {
-                self.next_round(InputSource::ControlFlow, CONTINUE.to_owned(), spent);
+                self.next_round(InputSource::ControlFlow, CONTINUE_MESSAGE.to_owned(), spent);
             }
             ControlFlow::Static { message, .. } => {
                 let message = message.clone();
@@ -212,7 +212,7 @@ impl ControlMachine {
                 self.finish(RunFinish::Failed(Failure::other("the generator wrote nothing")));
             }
             Ok(text) => {
-                let message = format!("{}\n\n{CONTINUE}", text.trim());
+                let message = format!("{}\n\n{CONTINUE_MESSAGE}", text.trim());
                 self.next_round(InputSource::ControlFlow, message, spent);
             }
             Err(finish) => self.finish(finish),
@@ -234,11 +234,12 @@ impl ControlMachine {
             Err(finish) => return self.finish(finish),
         };
         let approvals = reviews.iter().filter(|review| review.verdict == Verdict::Approved).count();
-        let owner = self.flow.owner_of_the_end();
+        let owner = self.flow.completion_owner();
         let text = Review::join(reviews, owner);
         // Only a flow in which the coagents own the end completes here; otherwise their text goes to the primary.
-        if owner == OwnerOfTheEnd::Coagent && self.consensus.is_reached(approvals, reviews.len()) {
-            let by = OwnerOfTheEnd::Coagent;
+        if owner == CompletionOwner::Coagent && self.consensus.is_reached(approvals, reviews.len())
+        {
+            let by = CompletionOwner::Coagent;
             return self.finish(RunFinish::Completed { summary: text, by });
         }
         self.changed |= changed;
@@ -251,7 +252,7 @@ impl ControlMachine {
     pub fn on_steering(&mut self) {
         let is_over = matches!(
             self.phase,
-            ControlPhase::Finished(RunFinish::Completed { by: OwnerOfTheEnd::Coagent, .. })
+            ControlPhase::Finished(RunFinish::Completed { by: CompletionOwner::Coagent, .. })
         );
         if is_over {
             self.rounds = self.rounds.saturating_add(1);

@@ -12,7 +12,8 @@ mod review;
 mod tests;
 
 pub use flow::{
-    CONTINUE, CRITERIA_PROMPT, CoagentTools, ControlFlow, EndTool, OwnerOfTheEnd, UnknownLevel,
+    CONTINUE_MESSAGE, CRITERIA_PROMPT, CoagentTools, CompletionOwner, ControlFlow, EndTool,
+    UnknownLevel,
 };
 pub use machine::{ControlMachine, NextAction, RunFinish, TurnFacts};
 pub use preset::{Preset, UnknownPreset};

@@ -89,7 +89,7 @@ impl Preset {
 
     /// Returns the preset of a control flow, whatever its messages and limits; none if it matches no preset.
     /// `is_verbatim` says that a coagent gets the other agent's text unchanged, which makes a chat.
-    pub fn of(flow: &ControlFlow, is_verbatim: bool) -> Option<Self> {
+    pub fn for_flow(flow: &ControlFlow, is_verbatim: bool) -> Option<Self> {
         Some(match flow {
             ControlFlow::Hitl => Self::Hitl,
             ControlFlow::Loop { .. } => Self::Loop,
@@ -115,7 +115,7 @@ impl Preset {
     }
 
     /// Describes in a line what follows a turn.
-    pub fn meaning(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::Hitl => "returns to you after every turn",
             Self::Loop => "goes on until it says that the task is done",
@@ -156,7 +156,7 @@ mod tests {
     fn a_preset_is_recognized_by_its_flow() {
         for preset in Preset::ALL {
             let is_chat = preset == Preset::Chat;
-            assert_eq!(Preset::of(&preset.flow(), is_chat), Some(preset));
+            assert_eq!(Preset::for_flow(&preset.flow(), is_chat), Some(preset));
             assert_eq!(preset.as_str().parse(), Ok(preset));
             assert_eq!(
                 preset.needs_coagent(),
@@ -172,7 +172,7 @@ mod tests {
             can_terminate: false,
             max_rounds: None,
         };
-        assert_eq!(Preset::of(&flow, false), None);
+        assert_eq!(Preset::for_flow(&flow, false), None);
         assert!("custom".parse::<Preset>().is_err());
     }
 }

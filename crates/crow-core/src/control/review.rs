@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::OwnerOfTheEnd;
+use super::CompletionOwner;
 use crate::run::Verdict;
 
 /// The number of reviewers that must approve.
@@ -42,7 +42,7 @@ pub struct Review {
 
 impl Review {
     /// Joins the reviews' texts to one message. Several reviewers are named, with their verdicts if they own the end.
-    pub(super) fn join(reviews: &[Self], owner: OwnerOfTheEnd) -> String {
+    pub(super) fn join(reviews: &[Self], owner: CompletionOwner) -> String {
         let has_text = |review: &&Self| !review.text.trim().is_empty();
         match reviews {
             [one] => one.text.trim().to_owned(),
@@ -51,8 +51,8 @@ impl Review {
                     let Self { reviewer, verdict, text } = review;
                     let text = text.trim();
                     match owner {
-                        OwnerOfTheEnd::Primary => format!("{reviewer}:\n{text}"),
-                        OwnerOfTheEnd::Coagent => {
+                        CompletionOwner::Primary => format!("{reviewer}:\n{text}"),
+                        CompletionOwner::Coagent => {
                             format!("{reviewer} ({}):\n{text}", verdict_text(*verdict))
                         }
                     }

@@ -85,9 +85,12 @@ fn a_turn_that_ends_after_the_deadline_ends_the_run_as_out_of_time() {
 fn a_loop_continues_until_the_primary_completes_the_task() {
     let mut machine = machine(ControlFlow::Loop { max_rounds: None }, false);
     machine.on_primary_turn(&turn(TurnEnd::Text, "half"), RunUsage::default());
-    assert_eq!(message_of(&machine.next_action()), Some((InputSource::ControlFlow, CONTINUE)));
+    assert_eq!(
+        message_of(&machine.next_action()),
+        Some((InputSource::ControlFlow, CONTINUE_MESSAGE))
+    );
     machine.on_primary_turn(&turn(complete(), "all"), RunUsage::default());
-    let by = OwnerOfTheEnd::Primary;
+    let by = CompletionOwner::Primary;
     let finish = RunFinish::Completed { summary: "done".to_owned(), by };
     assert_eq!(machine.next_action(), NextAction::Finish(finish));
     assert_eq!(machine.rounds(), 1);
@@ -100,7 +103,7 @@ fn the_generator_is_asked_after_each_turn() {
     let generate = NextAction::Generate { prompt: CRITERIA_PROMPT.to_owned() };
     assert_eq!(machine.next_action(), generate);
     machine.on_generated(Ok("- it builds\n".to_owned()), RunUsage::default());
-    let message = format!("- it builds\n\n{CONTINUE}");
+    let message = format!("- it builds\n\n{CONTINUE_MESSAGE}");
     assert_eq!(
         message_of(&machine.next_action()),
         Some((InputSource::ControlFlow, message.as_str()))
@@ -129,7 +132,7 @@ fn a_judge_sends_back_and_then_approves() {
     machine.on_review(Ok(&[review(Verdict::Rejected, "no test")]), false, RunUsage::default());
     machine.on_primary_turn(&turn(submitted(), ""), RunUsage::default());
     machine.on_review(Ok(&[review(Verdict::Approved, "good")]), false, RunUsage::default());
-    let by = OwnerOfTheEnd::Coagent;
+    let by = CompletionOwner::Coagent;
     let finish = RunFinish::Completed { summary: "good".to_owned(), by };
     assert_eq!(machine.next_action(), NextAction::Finish(finish));
 }
@@ -319,7 +322,7 @@ proptest! {
         has_coagents: bool,
         turns in proptest::collection::vec((ends(), "[ab]", any::<bool>(), any::<bool>()), 60),
     ) {
-        let owner = flow.owner_of_the_end();
+        let owner = flow.completion_owner();
         let mut machine = machine(flow, has_coagents);
         let mut last_owner = None;
         for (end, text, changed, approves) in turns {
@@ -328,14 +331,14 @@ proptest! {
             match machine.next_action() {
                 NextAction::PrimaryTurn { .. } => {
                     let by_primary = matches!(end, TurnEnd::TaskComplete { .. });
-                    last_owner = by_primary.then_some(OwnerOfTheEnd::Primary);
+                    last_owner = by_primary.then_some(CompletionOwner::Primary);
                     let facts = TurnFacts { end, text, calls: Vec::new(), changed };
                     machine.on_primary_turn(&facts, RunUsage::default());
                 }
                 NextAction::Generate { .. } => machine.on_generated(Ok(text), RunUsage::default()),
                 NextAction::Review => {
                     let verdict = if approves { Verdict::Approved } else { Verdict::Rejected };
-                    last_owner = approves.then_some(OwnerOfTheEnd::Coagent);
+                    last_owner = approves.then_some(CompletionOwner::Coagent);
                     machine.on_review(Ok(&[review(verdict, &text)]), changed, RunUsage::default());
                 }
                 NextAction::Finish(finish) => {

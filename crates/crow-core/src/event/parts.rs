@@ -125,7 +125,7 @@ impl CheckReport {
     }
 
     /// Parses the report from the `extra` of a result's metadata.
-    pub fn of(extra: &Value) -> Option<Self> {
+    pub fn from_extra(extra: &Value) -> Option<Self> {
         extra.get("checks")?;
         Self::deserialize(extra).ok()
     }
@@ -136,7 +136,7 @@ impl CheckReport {
     }
 
     /// Marks the report as not verified.
-    pub fn doubt(&mut self, reason: impl Into<String>) {
+    pub fn mark_unverified(&mut self, reason: impl Into<String>) {
         self.verified = false;
         self.unverified = Some(reason.into());
     }

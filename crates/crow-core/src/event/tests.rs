@@ -143,9 +143,11 @@ fn talk() -> Vec<AgentEvent> {
                     json!({"signature": "s"}),
                 ),
                 ReplyBlock::with_native(ReplyContent::Opaque, json!({"data": "d"})),
-                ReplyBlock::plain(ReplyContent::Text { text: "I will.".into() }),
-                ReplyBlock::plain(call(CallArguments::Json(json!({"command": "ls"})))),
-                ReplyBlock::plain(call(CallArguments::Malformed("{".into()))),
+                ReplyBlock::without_native_item(ReplyContent::Text { text: "I will.".into() }),
+                ReplyBlock::without_native_item(call(CallArguments::Json(
+                    json!({"command": "ls"}),
+                ))),
+                ReplyBlock::without_native_item(call(CallArguments::Malformed("{".into()))),
             ],
             stop: StopReason::ToolUse,
             origin: Origin {
@@ -494,7 +496,7 @@ fn checks_of_an_older_log_are_read_without_their_commands() {
 fn a_report_of_checks_is_parsed_from_extra() {
     let report = CheckReport::verified(Vec::new(), crate::ids::FilesId::new("f"));
     let extra = serde_json::to_value(&report).unwrap();
-    assert_eq!(CheckReport::of(&extra), Some(report));
-    assert_eq!(CheckReport::of(&Value::Null), None);
-    assert_eq!(CheckReport::of(&json!({"checks": 1})), None);
+    assert_eq!(CheckReport::from_extra(&extra), Some(report));
+    assert_eq!(CheckReport::from_extra(&Value::Null), None);
+    assert_eq!(CheckReport::from_extra(&json!({"checks": 1})), None);
 }

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     event::{AgentEvent, Envelope, InputSource, NoticeAudience},
     ids::{CallId, MessageId, ReplyId, SnapshotId, UndoId},
-    message::{AssistantMessage, Block, Message, ToolCall, UserMessage, calls_of, marked},
+    message::{AssistantMessage, Block, Message, ToolCall, UserMessage, calls_of, wrap_in_tag},
     settings::SessionSettings,
     tool_types::{ToolMetadata, ToolStatus},
     usage::TokenUsage,
@@ -221,7 +221,7 @@ impl History {
     }
 
     /// Checks that an event can follow those before it, so that no line is appended to a log that cannot be read back.
-    pub fn accepts(&self, event: &AgentEvent) -> Result<(), HistoryError> {
+    pub fn check_next(&self, event: &AgentEvent) -> Result<(), HistoryError> {
         if let AgentEvent::Reply { reply_id, blocks, .. } = event {
             self.open_calls_of(reply_id, calls_of(blocks)).map(drop)
         } else if let AgentEvent::CallEnd { call_id, .. } = event {
@@ -245,12 +245,12 @@ impl History {
     }
 
     /// Returns true if the log records an undo, in a part that the conversation still has.
-    pub fn knows_undo(&self, id: &UndoId) -> bool {
+    pub fn contains_undo(&self, id: &UndoId) -> bool {
         self.undos.contains_key(id)
     }
 
     /// Returns true if a rewind removed the event with this number from the conversation.
-    pub fn is_gone(&self, seq: u64) -> bool {
+    pub fn is_rewound(&self, seq: u64) -> bool {
         self.gaps.iter().any(|(kept, rewind)| (kept + 1..*rewind).contains(&seq))
     }
 
@@ -489,7 +489,7 @@ impl History {
 fn marked_content(source: InputSource, block: &Block) -> Block {
     match (source, block) {
         (InputSource::Reviewer, Block::Text { text }) => {
-            Block::text(marked("review", "the reviewer, not the user", text))
+            Block::text(wrap_in_tag("review", "the reviewer, not the user", text))
         }
         (InputSource::Prompt | InputSource::Steering | InputSource::ControlFlow, _)
         | (InputSource::Reviewer, Block::Image(_)) => block.clone(),

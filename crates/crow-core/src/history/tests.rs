@@ -42,11 +42,11 @@ fn notice(audience: NoticeAudience, text: &str) -> AgentEvent {
 }
 
 fn text(text: &str) -> ReplyBlock {
-    ReplyBlock::plain(ReplyContent::Text { text: text.into() })
+    ReplyBlock::without_native_item(ReplyContent::Text { text: text.into() })
 }
 
 fn call(id: &str) -> ReplyBlock {
-    ReplyBlock::plain(ReplyContent::Call(ToolCall {
+    ReplyBlock::without_native_item(ReplyContent::Call(ToolCall {
         id: CallId::new(id),
         name: "bash".into(),
         arguments: CallArguments::Json(json!({"command": id})),
@@ -262,9 +262,9 @@ fn the_timeline_includes_entries_hidden_from_the_model() {
         reply(
             "r1",
             vec![
-                ReplyBlock::plain(ReplyContent::Thinking { text: "hm".into() }),
-                ReplyBlock::plain(ReplyContent::Thinking { text: String::new() }),
-                ReplyBlock::plain(ReplyContent::Opaque),
+                ReplyBlock::without_native_item(ReplyContent::Thinking { text: "hm".into() }),
+                ReplyBlock::without_native_item(ReplyContent::Thinking { text: String::new() }),
+                ReplyBlock::without_native_item(ReplyContent::Opaque),
                 text("I will."),
                 call("a"),
                 call("b"),
@@ -354,7 +354,7 @@ fn a_rewind_equals_the_fold_of_the_log_up_to_there() {
         let short = fold(log[..kept].to_vec()).unwrap();
         assert_eq!(shape(&rewound), shape(&short), "{kept}");
         assert_eq!(rewound.entries(), short.entries(), "{kept}");
-        assert!(rewound.knows_undo(&undo_id) && !short.knows_undo(&undo_id));
+        assert!(rewound.contains_undo(&undo_id) && !short.contains_undo(&undo_id));
     }
 }
 
@@ -362,7 +362,7 @@ fn a_rewind_equals_the_fold_of_the_log_up_to_there() {
 fn a_rewind_waits_for_open_calls() {
     let rewind = AgentEvent::Rewind { undo_id: UndoId::new("u1"), last_kept: 0 };
     let mut history = fold(vec![reply("r1", vec![call("a")])]).unwrap();
-    assert_eq!(history.accepts(&rewind), Err(HistoryError::RewindWithOpenCalls));
+    assert_eq!(history.check_next(&rewind), Err(HistoryError::RewindWithOpenCalls));
     assert_eq!(history.apply(&envelope(2, rewind)), Err(HistoryError::RewindWithOpenCalls));
     assert!(history.is_open(&CallId::new("a")));
 }
@@ -372,7 +372,7 @@ fn the_model_reads_about_a_restore_of_files() {
     let event = AgentEvent::FilesRestored { undo_id: UndoId::new("u1"), text: "undone".into() };
     let history = fold(vec![input("m1", InputSource::Prompt, "go"), event]).unwrap();
     assert_eq!(shape(&history), "go undone");
-    assert!(history.knows_undo(&UndoId::new("u1")));
+    assert!(history.contains_undo(&UndoId::new("u1")));
 }
 
 #[test]

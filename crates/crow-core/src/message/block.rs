@@ -132,7 +132,7 @@ pub struct ReplyBlock {
 
 impl ReplyBlock {
     /// Makes a block without a native item: its content is complete.
-    pub fn plain(content: ReplyContent) -> Self {
+    pub fn without_native_item(content: ReplyContent) -> Self {
         Self { content, native: None }
     }
 

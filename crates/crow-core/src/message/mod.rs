@@ -4,8 +4,8 @@
 //! item verbatim ([`Native`]), because only that preserves thinking signatures, encrypted reasoning and item ids.
 
 mod block;
-mod marks;
 mod native;
+mod tags;
 #[cfg(test)]
 mod tests;
 
@@ -13,5 +13,5 @@ pub use block::{
     AssistantMessage, Block, CallArguments, Image, Message, ReplyBlock, ReplyContent,
     ResultMessage, ResultsMessage, ToolCall, UserMessage, calls_of,
 };
-pub use marks::{marked, without_marks};
 pub use native::{Native, Origin};
+pub use tags::{escape_tags, wrap_in_tag};

@@ -34,7 +34,7 @@ fn a_native_item_is_dropped_as_soon_as_the_content_differs() {
         block.content = content;
         assert_eq!(block.native_item(), Some(&item));
     }
-    assert_eq!(ReplyBlock::plain(text("a")).native_item(), None);
+    assert_eq!(ReplyBlock::without_native_item(text("a")).native_item(), None);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn calls_come_in_the_order_of_their_blocks() {
             ReplyContent::Opaque,
             call("a", CallArguments::parse("")),
         ]
-        .map(ReplyBlock::plain)
+        .map(ReplyBlock::without_native_item)
         .into(),
     };
     let ids: Vec<_> = message.calls().map(|call| call.id.as_str()).collect();

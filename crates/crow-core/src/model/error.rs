@@ -66,7 +66,7 @@ impl ProviderErrorKind {
 
 impl ProviderErrorKind {
     /// Returns true if another model may answer instead: the request itself is not the cause.
-    pub fn may_work_elsewhere(self) -> bool {
+    pub fn allows_fallback(self) -> bool {
         match self {
             Self::Auth
             | Self::Permission

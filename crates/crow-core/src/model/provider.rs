@@ -124,7 +124,7 @@ pub trait Models: Send + Sync + fmt::Debug {
     async fn resolve(&self, reference: &ModelRef) -> Result<ResolvedModel, ModelsError>;
 
     /// Returns the default model of a provider. Makes no request.
-    fn default_of(&self, _provider: &str) -> Option<ModelRef> {
+    fn provider_default_model(&self, _provider: &str) -> Option<ModelRef> {
         None
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     CallFacts, PermissionMode, RuleDecision, command::only_reads, evaluate::DecisionContext,
-    is_secret_file, is_secret_file_in, sandbox_places::Region,
+    is_secret_file, is_secret_file_in, sandbox_paths::Region,
 };
 use crate::{
     protected::{ProtectedKind, protected_kind},
@@ -56,7 +56,7 @@ pub(super) enum AccessClass {
 impl AccessClass {
     /// Returns the access classes of a call, one per path if it touches several. There is at least one; the strictest
     /// counts.
-    pub(super) fn of(facts: &CallFacts<'_>, setting: &DecisionContext<'_>) -> Vec<Self> {
+    pub(super) fn of_call(facts: &CallFacts<'_>, setting: &DecisionContext<'_>) -> Vec<Self> {
         // 1) A shell line that only reads in the workspace.
         if let Subject::Command(line) = &facts.plan.subject
             && is_read(line, setting)
@@ -146,7 +146,7 @@ impl AccessClass {
 
     /// Returns the access class of one path.
     pub(super) fn of_path(path: &Path, access: Access, setting: &DecisionContext<'_>) -> Self {
-        let DecisionContext { workspace, places, .. } = *setting;
+        let DecisionContext { workspace, sandbox_paths: places, .. } = *setting;
         // A path that may lead anywhere gets the strict class.
         if !is_unambiguous(path) {
             return match access {
@@ -193,7 +193,7 @@ impl AccessClass {
     }
 
     /// Returns true if commands cannot reach the place either, so that no mode allows it.
-    pub(super) fn is_out_of_sandbox(self) -> bool {
+    pub(super) fn is_denied_by_sandbox(self) -> bool {
         match self {
             Self::ReadHidden | Self::WriteProtected | Self::WriteOutside | Self::WriteHidden => {
                 true
@@ -235,7 +235,7 @@ pub(super) fn by_mode(
     setting: &DecisionContext<'_>,
     facts: &CallFacts<'_>,
 ) -> (RuleDecision, &'static str) {
-    let reaches = AccessClass::of(facts, setting);
+    let reaches = AccessClass::of_call(facts, setting);
     let decisions = reaches.into_iter().map(|reach| of_reach(reach, setting, facts));
     // The strictest decision is the smallest; of several equally strict ones the first gives the reason.
     decisions
@@ -254,7 +254,7 @@ fn of_reach(
     let ask = |reason| (RuleDecision::AskUser, reason);
     match (mode, reach) {
         (PermissionMode::ReadOnly, AccessClass::Anything)
-            if containment.holds_all && facts.category == ToolCategory::Execute =>
+            if containment.confines_all && facts.category == ToolCategory::Execute =>
         {
             if names_secret(&facts.plan.subject) {
                 ask(NAMED_LIKE_KEYS)
@@ -272,7 +272,7 @@ fn of_reach(
         {
             ask("no sandbox holds the command")
         }
-        (PermissionMode::FullAuto, reach) if !reach.is_out_of_sandbox() => {
+        (PermissionMode::FullAuto, reach) if !reach.is_denied_by_sandbox() => {
             allow("the sandbox lets commands do the same")
         }
         (PermissionMode::AcceptEdits, AccessClass::WriteInside) => {
@@ -360,10 +360,10 @@ pub(super) fn is_protected(path: &Path, setting: &DecisionContext<'_>) -> bool {
 }
 
 fn kind_of(path: &Path, setting: &DecisionContext<'_>) -> Option<ProtectedKind> {
-    if setting.places.protected.iter().any(|file| path.starts_with(file)) {
+    if setting.sandbox_paths.protected.iter().any(|file| path.starts_with(file)) {
         return Some(ProtectedKind::StartsPrograms);
     }
-    let mut roots = setting.workspace.roots().iter().chain(&setting.places.writable);
+    let mut roots = setting.workspace.roots().iter().chain(&setting.sandbox_paths.writable);
     let below = roots.find_map(|root| path.strip_prefix(root).ok());
     protected_kind(below.unwrap_or(path))
 }

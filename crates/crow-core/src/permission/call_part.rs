@@ -37,9 +37,9 @@ pub(super) enum CallPart<'a> {
     /// A shell line that could not be parsed.
     Line(UnclearLine<'a>),
     /// A path that the call touches.
-    Path { place: PermissionPath<'a>, access: Access, reach: AccessClass, origin: PathOrigin },
+    Path { path: PermissionPath<'a>, access: Access, class: AccessClass, origin: PathOrigin },
     /// A path that the call is about, although it may touch others.
-    Subject { place: PermissionPath<'a>, access: Access },
+    Subject { path: PermissionPath<'a>, access: Access },
 }
 
 /// The reason why a call touches a path.
@@ -85,7 +85,7 @@ pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &DecisionContext<'a>) ->
         match &line.meaning {
             CommandMeaning::Unclear(_) => parts.push(CallPart::Line(UnclearLine::new(&line.text))),
             CommandMeaning::Commands(commands) => {
-                let folder = CommandFolder::of(line, workspace);
+                let folder = CommandFolder::for_line(line, workspace);
                 for command in commands {
                     let reads = only_reads(command, setting.containment);
                     parts.push(CallPart::Command(CommandPart::new(command, line, folder, reads)));
@@ -96,9 +96,9 @@ pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &DecisionContext<'a>) ->
     }
     if let Effects::Paths(paths) = &facts.plan.effects {
         parts.extend(paths.iter().map(|effect| CallPart::Path {
-            place: PermissionPath::new(&effect.path, setting),
+            path: PermissionPath::new(&effect.path, setting),
             access: effect.access,
-            reach: AccessClass::of_path(&effect.path, effect.access, setting),
+            class: AccessClass::of_path(&effect.path, effect.access, setting),
             origin: PathOrigin::Call,
         }));
     } else if let Subject::Path(path) = &facts.plan.subject {
@@ -112,7 +112,7 @@ pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &DecisionContext<'a>) ->
             | ToolCategory::External => Access::Write,
         };
         parts.push(CallPart::Call);
-        parts.push(CallPart::Subject { place: PermissionPath::new(path, setting), access });
+        parts.push(CallPart::Subject { path: PermissionPath::new(path, setting), access });
     }
     // Without commands and paths the call is one part.
     if parts.is_empty() {
@@ -130,8 +130,14 @@ fn paths_of<'a>(
     let touches = command.touches.iter().map(move |touch| {
         let reach = AccessClass::of_touch(touch, &setting);
         let place = PermissionPath::new(&touch.path, &setting);
-        let place = if reach == AccessClass::WriteProtected { place.guarded() } else { place };
-        CallPart::Path { place, access: touch.access, reach, origin: PathOrigin::Word(touch.depth) }
+        let place =
+            if reach == AccessClass::WriteProtected { place.into_protected() } else { place };
+        CallPart::Path {
+            path: place,
+            access: touch.access,
+            class: reach,
+            origin: PathOrigin::Word(touch.depth),
+        }
     });
     let redirects = command.redirects.iter().filter(|redirect| !redirect.is_device());
     let redirects = redirects.filter_map(move |redirect| {
@@ -144,9 +150,9 @@ fn paths_of<'a>(
         };
         let reach = AccessClass::of_redirect(path, redirect.access, &setting);
         Some(CallPart::Path {
-            place: PermissionPath::new(path, &setting),
+            path: PermissionPath::new(path, &setting),
             access: redirect.access,
-            reach,
+            class: reach,
             origin,
         })
     });
@@ -163,7 +169,7 @@ fn names_guard(
     origin: PathOrigin,
     setting: &DecisionContext<'_>,
 ) -> bool {
-    let DecisionContext { workspace, places, .. } = *setting;
+    let DecisionContext { workspace, sandbox_paths: places, .. } = *setting;
     // A relative path of a rule applies in each root.
     let roots = workspace.roots().iter().map(|root| root.join(named));
     let forms: Vec<PathBuf> =
@@ -185,7 +191,7 @@ impl CallPart<'_> {
         match self {
             Self::Call | Self::Line(_) => false,
             Self::Command(part) => part.is_read || is_harmless(part.command),
-            Self::Path { reach, origin, .. } => match origin {
+            Self::Path { class: reach, origin, .. } => match origin {
                 PathOrigin::Word(_) | PathOrigin::FreeRedirect => !reach.is_guarded(),
                 PathOrigin::Call | PathOrigin::AskedRedirect => *reach == AccessClass::ReadInside,
             },
@@ -196,7 +202,7 @@ impl CallPart<'_> {
     /// Returns true if allowing the tool, its category or everything allows this part.
     pub(super) fn is_open(&self) -> bool {
         match self {
-            Self::Path { reach, .. } => !reach.is_guarded(),
+            Self::Path { class: reach, .. } => !reach.is_guarded(),
             Self::Call | Self::Command(_) | Self::Line(_) | Self::Subject { .. } => true,
         }
     }
@@ -213,15 +219,15 @@ impl CallPart<'_> {
             }
             (Self::Command(part), RuleMatcher::Regex(regex)) => part.is_covered_by_regex(regex),
             (
-                Self::Path { place, access, reach, origin },
+                Self::Path { path: place, access, class: reach, origin },
                 RuleMatcher::Path { access: named_access, path: named },
             ) => {
                 access == named_access
-                    && place.lies_in(named)
+                    && place.is_within(named)
                     && names_guard(named, place, *access, *reach, *origin, setting)
             }
-            (Self::Path { place, reach, .. }, RuleMatcher::Regex(regex)) => {
-                !reach.is_guarded() && place.is_found_by(regex) == RuleMatch::Yes
+            (Self::Path { path: place, class: reach, .. }, RuleMatcher::Regex(regex)) => {
+                !reach.is_guarded() && place.match_regex(regex) == RuleMatch::Yes
             }
             (
                 Self::Call
@@ -235,40 +241,45 @@ impl CallPart<'_> {
     }
 
     /// Returns whether a narrow rule that denies or asks matches this part.
-    pub(super) fn is_touched_by(&self, matcher: &RuleMatcher, workspace: &Workspace) -> RuleMatch {
+    pub(super) fn match_restriction(
+        &self,
+        matcher: &RuleMatcher,
+        workspace: &Workspace,
+    ) -> RuleMatch {
         match (self, matcher) {
-            (Self::Command(part), RuleMatcher::CommandPrefix(prefix)) => part.begins_with(prefix),
+            (Self::Command(part), RuleMatcher::CommandPrefix(prefix)) => part.match_prefix(prefix),
             (Self::Line(line), RuleMatcher::CommandPrefix(prefix)) => line.mentions(prefix),
-            (Self::Command(part), RuleMatcher::Regex(regex)) => part.is_found_by(regex),
-            (Self::Line(line), RuleMatcher::Regex(regex)) => line.is_found_by(regex),
+            (Self::Command(part), RuleMatcher::Regex(regex)) => part.match_regex(regex),
+            (Self::Line(line), RuleMatcher::Regex(regex)) => line.match_regex(regex),
             (Self::Command(part), RuleMatcher::Path { access, path }) => {
                 let leads_there = part
                     .redirects(workspace)
                     .iter()
-                    .any(|(place, redirected)| redirected == access && place.lies_in(path));
-                let may_touch = part.hides_files() || part.may_be_told_of(path);
+                    .any(|(place, redirected)| redirected == access && place.is_within(path));
+                let may_touch = part.hides_files() || part.input_may_name(path);
                 let unsure = if may_touch { RuleMatch::Maybe } else { RuleMatch::No };
                 unsure.or(leads_there.into())
             }
             (Self::Line(_), RuleMatcher::Path { .. }) => RuleMatch::Maybe,
             (
                 Self::Path {
-                    place,
+                    path: place,
                     access,
                     origin: PathOrigin::Word(TouchDepth::Below | TouchDepth::Within),
                     ..
                 },
                 RuleMatcher::Path { access: named_access, path: named },
-            ) if access == named_access && !place.lies_in(named) && place.holds(named) => {
+            ) if access == named_access && !place.is_within(named) && place.contains(named) => {
                 RuleMatch::Maybe
             }
             (
-                Self::Path { place, access, .. } | Self::Subject { place, access },
+                Self::Path { path: place, access, .. } | Self::Subject { path: place, access },
                 RuleMatcher::Path { access: named_access, path: named },
-            ) => (access == named_access && place.lies_in(named)).into(),
-            (Self::Path { place, .. } | Self::Subject { place, .. }, RuleMatcher::Regex(regex)) => {
-                place.is_found_by(regex)
-            }
+            ) => (access == named_access && place.is_within(named)).into(),
+            (
+                Self::Path { path: place, .. } | Self::Subject { path: place, .. },
+                RuleMatcher::Regex(regex),
+            ) => place.match_regex(regex),
             (
                 Self::Call
                 | Self::Command(_)
@@ -284,8 +295,8 @@ impl CallPart<'_> {
     pub(super) fn warning(&self) -> Option<String> {
         match self {
             Self::Call | Self::Subject { .. } | Self::Path { origin: PathOrigin::Call, .. } => None,
-            Self::Path { place, reach, .. } => {
-                let name = shortened(place.shown());
+            Self::Path { path: place, class: reach, .. } => {
+                let name = shortened(place.display_text());
                 match reach {
                     AccessClass::ReadOutside => {
                         Some(format!("it reads `{name}`, outside the workspace"))
@@ -321,8 +332,8 @@ impl CallPart<'_> {
             Self::Call => Cow::Borrowed(tool),
             Self::Command(part) => Cow::Owned(shortened(part.text())),
             Self::Line(line) => Cow::Owned(shortened(line.text)),
-            Self::Path { place, .. } | Self::Subject { place, .. } => {
-                Cow::Owned(shortened(place.shown()))
+            Self::Path { path: place, .. } | Self::Subject { path: place, .. } => {
+                Cow::Owned(shortened(place.display_text()))
             }
         }
     }

@@ -18,7 +18,7 @@ use super::{
     permission_path::PermissionPath,
     policy::SandboxGuarantees,
     prefix::{is_script_runner, takes_targets},
-    program_starters::{is_fed, may_be_copy, may_be_fed, may_start},
+    program_starters::{input_may_start, may_be_copy, may_start, reads_commands_from_input},
 };
 use crate::{
     tool_types::{
@@ -41,7 +41,7 @@ pub(super) enum CommandFolder {
 impl CommandFolder {
     /// Returns the directory for all commands of a line together: in a loop a later command may run before an earlier
     /// one.
-    pub(super) fn of(line: &CommandLine, workspace: &Workspace) -> Self {
+    pub(super) fn for_line(line: &CommandLine, workspace: &Workspace) -> Self {
         match &line.folder {
             Some(folder) if !workspace.contains(folder) => Self::Outside,
             Some(folder) if folder != workspace.cwd() => Self::Other,
@@ -93,7 +93,7 @@ impl<'a> CommandPart<'a> {
     /// values may be between the words (`git -C folder push`). Wrappers count too: `nohup rm` begins with `nohup` and
     /// with `rm`. A word that is only known when the line runs may be any word, and a command that may start others
     /// by its arguments, its input or its variables may start the program: both give [`RuleMatch::Maybe`].
-    pub(super) fn begins_with(&self, prefix: &[String]) -> RuleMatch {
+    pub(super) fn match_prefix(&self, prefix: &[String]) -> RuleMatch {
         let Some((wanted, rest)) = prefix.split_first() else { return RuleMatch::No };
         let words = self.command.wrappers.iter().chain(&self.command.words);
         // 1) Each wrapper, followed by the words after it.
@@ -131,21 +131,21 @@ impl<'a> CommandPart<'a> {
             CommandMeaning::Commands(commands) => commands.as_slice(),
             CommandMeaning::Unclear(_) => &[],
         };
-        let may_be_started = may_be_fed(self.command, &self.line.text, prefix)
+        let may_be_started = input_may_start(self.command, &self.line.text, prefix)
             || may_be_copy(self.command, others, prefix);
         let by_line = if may_be_started { RuleMatch::Maybe } else { RuleMatch::No };
         direct.or(may_start(self.command, prefix)).or(by_line)
     }
 
     /// Returns true if its input may make it touch a path of a rule: the path's last name is in the line.
-    pub(super) fn may_be_told_of(&self, path: &Path) -> bool {
+    pub(super) fn input_may_name(&self, path: &Path) -> bool {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        !self.is_read && is_fed(self.command) && self.line.text.contains(name)
+        !self.is_read && reads_commands_from_input(self.command) && self.line.text.contains(name)
     }
 
     /// Returns whether a pattern of a rule that denies or asks is found in the command, also if the program is
     /// written with its directory or is only started by wrappers.
-    pub(super) fn is_found_by(&self, regex: &RuleRegex) -> RuleMatch {
+    pub(super) fn match_regex(&self, regex: &RuleRegex) -> RuleMatch {
         let is_unknown = self.program.is_none() && !self.command.words.is_empty();
         let found = [Some(self.text()), self.text_without_folder(), self.wrapped_text()]
             .into_iter()
@@ -159,7 +159,7 @@ impl<'a> CommandPart<'a> {
     pub(super) fn is_covered_by_prefix(&self, prefix: &[String]) -> bool {
         let words = self.command.words.iter();
         !prefix.is_empty()
-            && self.command.extent != SideEffects::Hidden
+            && self.command.side_effects != SideEffects::Hidden
             && self.command.words.len() >= prefix.len()
             && words.zip(prefix).all(|(word, wanted)| word.as_literal() == Some(wanted))
             && is_plain(self.command)
@@ -188,7 +188,7 @@ impl<'a> CommandPart<'a> {
     pub(super) fn is_covered_by_regex(&self, regex: &RuleRegex) -> bool {
         let script = self.command.words.get(1).and_then(CommandWord::as_literal);
         has_literal_words(self.command)
-            && self.command.extent != SideEffects::Hidden
+            && self.command.side_effects != SideEffects::Hidden
             && is_plain(self.command)
             && self.is_same_program(script)
             && regex.find_in(self.text()) == RuleMatch::Yes
@@ -233,7 +233,7 @@ impl<'a> CommandPart<'a> {
 
     /// Returns a warning about the command beyond the fact that it runs.
     pub(super) fn warning(&self) -> Option<String> {
-        if self.command.extent == SideEffects::Hidden {
+        if self.command.side_effects == SideEffects::Hidden {
             let name = shortened(self.text());
             return Some(format!("what `{name}` does is known only when it runs"));
         }
@@ -248,9 +248,9 @@ impl<'a> CommandPart<'a> {
     /// Returns true if it may touch files that are only known when it runs.
     pub(super) fn hides_files(&self) -> bool {
         let is_hidden = |redirect: &Redirect| redirect.path.is_none() && !redirect.is_device();
-        let hides = match self.command.extent {
+        let hides = match self.command.side_effects {
             SideEffects::Hidden => true,
-            SideEffects::Anything | SideEffects::Reads | SideEffects::HeldReads => false,
+            SideEffects::Anything | SideEffects::Reads | SideEffects::SandboxedReads => false,
         };
         hides || self.command.redirects.iter().any(is_hidden)
     }
@@ -391,9 +391,9 @@ fn stays(command: &SimpleCommand) -> bool {
 
 /// Returns true if a command only reads, and no redirect or variable changes that.
 pub(super) fn only_reads(command: &SimpleCommand, containment: SandboxGuarantees) -> bool {
-    let is_read = match command.extent {
+    let is_read = match command.side_effects {
         SideEffects::Reads => true,
-        SideEffects::HeldReads => containment.holds_reads,
+        SideEffects::SandboxedReads => containment.confines_reads,
         SideEffects::Anything | SideEffects::Hidden => false,
     };
     is_read && is_plain(command)

@@ -7,7 +7,7 @@
 use std::cmp::max_by;
 
 use super::{
-    CallFacts, PermissionMode, PermissionRule, RuleDecision, RuleMatcher, SandboxPlaces,
+    CallFacts, PermissionMode, PermissionRule, RuleDecision, RuleMatcher, SandboxPaths,
     access_class::{RUNS_A_COMMAND, by_mode},
     call_part::{CallPart, RuleMatch, parts},
     matcher::names_tool,
@@ -20,7 +20,7 @@ use crate::workspace::Workspace;
 pub(super) struct DecisionContext<'a> {
     pub(super) mode: PermissionMode,
     pub(super) containment: SandboxGuarantees,
-    pub(super) places: &'a SandboxPlaces,
+    pub(super) sandbox_paths: &'a SandboxPaths,
     pub(super) workspace: &'a Workspace,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct RuleVerdict<'r> {
 
 /// A call with its parts, and what the rules decide about them.
 pub(super) struct Evaluation<'a, 'r> {
-    setting: DecisionContext<'a>,
+    context: DecisionContext<'a>,
     facts: CallFacts<'a>,
     parts: Vec<WeighedPart<'a, 'r>>,
     /// The strongest rule that denies, with the index of the part.
@@ -64,9 +64,14 @@ impl<'a, 'r> Evaluation<'a, 'r> {
     ) -> Self {
         let parts = parts(&facts, &setting);
         let parts = parts.into_iter().map(|part| WeighedPart { part, best: None, doubt: None });
-        let mut evaluation =
-            Self { setting, facts, parts: parts.collect(), denial: None, matched: Vec::new() };
-        let rules = rules.filter(|rule| rule.holds_for(&facts));
+        let mut evaluation = Self {
+            context: setting,
+            facts,
+            parts: parts.collect(),
+            denial: None,
+            matched: Vec::new(),
+        };
+        let rules = rules.filter(|rule| rule.applies_to(&facts));
         for rule in rules.clone().filter(|rule| rule.decision != RuleDecision::Allow) {
             evaluation.restrict(rule);
         }
@@ -80,13 +85,13 @@ impl<'a, 'r> Evaluation<'a, 'r> {
     /// Draws the decision: denials, then the mode that permits no change, then questions, then doubts, then
     /// permissions, then the mode.
     pub(super) fn verdict(&self) -> RuleVerdict<'r> {
-        let (by_mode, mode_reason) = by_mode(&self.setting, &self.facts);
+        let (by_mode, mode_reason) = by_mode(&self.context, &self.facts);
         let question = self.question();
         let (decision, reason, deciders) = if let Some((rule, index)) = self.denial {
             (RuleDecision::Deny, self.reason(rule, index), vec![rule])
         } else if by_mode == RuleDecision::Deny {
             let reason =
-                format!("the mode is {} and {} is not a read", self.setting.mode, self.facts.tool);
+                format!("the mode is {} and {} is not a read", self.context.mode, self.facts.tool);
             (RuleDecision::Deny, reason, Vec::new())
         } else if let Some((rule, index)) = question {
             (RuleDecision::AskUser, self.reason(rule, index), vec![rule])
@@ -130,7 +135,7 @@ impl<'a, 'r> Evaluation<'a, 'r> {
         let mut matched = false;
         for (index, element) in self.parts.iter_mut().enumerate() {
             let part_match = call_match.unwrap_or_else(|| {
-                element.part.is_touched_by(&rule.matcher, self.setting.workspace)
+                element.part.match_restriction(&rule.matcher, self.context.workspace)
             });
             match (part_match, rule.decision) {
                 (RuleMatch::No, _) => continue,
@@ -163,7 +168,7 @@ impl<'a, 'r> Evaluation<'a, 'r> {
         let call_match = match_of_call(rule, &self.facts);
         let mut matched = false;
         for element in &mut self.parts {
-            if element.is_covered_by(rule, call_match, &self.setting) {
+            if element.is_covered_by(rule, call_match, &self.context) {
                 element.weigh(rule);
                 matched = true;
             }
@@ -175,7 +180,7 @@ impl<'a, 'r> Evaluation<'a, 'r> {
 
     fn covers(&self, element: &WeighedPart<'_, '_>, rule: &PermissionRule) -> bool {
         let call_match = match_of_call(rule, &self.facts);
-        element.is_covered_by(rule, call_match, &self.setting)
+        element.is_covered_by(rule, call_match, &self.context)
     }
 
     /// Returns the strongest rule that asks and is not overruled, with the index of its part.

@@ -69,7 +69,7 @@ mod prefix;
 mod program_starters;
 mod rule;
 mod rule_set;
-mod sandbox_places;
+mod sandbox_paths;
 mod secret_file;
 #[cfg(test)]
 mod tests;
@@ -86,6 +86,6 @@ pub use permit::{Ask, Denial, DenialSource, Disclosure, Permit};
 pub use policy::PermissionPolicy;
 pub use rule::{PermissionRule, RuleDecision, RuleScope};
 pub use rule_set::{RuleError, RuleSet};
-pub use sandbox_places::SandboxPlaces;
+pub use sandbox_paths::SandboxPaths;
 pub use secret_file::{is_secret_file, is_secret_file_in};
 pub use withheld_reads::WithheldReads;

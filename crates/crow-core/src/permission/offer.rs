@@ -28,7 +28,7 @@ pub(super) fn offers(
     for part in open {
         match part {
             CallPart::Command(part) => commands.push(part.command),
-            CallPart::Path { place, access, reach, .. } => {
+            CallPart::Path { path: place, access, class: reach, .. } => {
                 paths.push((place.path(), *access, *reach));
             }
             CallPart::Line(_) => return Vec::new(),

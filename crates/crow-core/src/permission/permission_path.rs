@@ -24,7 +24,7 @@ pub(super) struct PermissionPath<'a> {
 
 impl<'a> PermissionPath<'a> {
     pub(super) fn new(path: &'a Path, setting: &DecisionContext<'_>) -> Self {
-        let base = Self::of(uniform(path), setting.workspace);
+        let base = Self::of(normalize_separators(path), setting.workspace);
         Self { protected: is_protected(base.path(), setting), ..base }
     }
 
@@ -35,7 +35,7 @@ impl<'a> PermissionPath<'a> {
 
     /// Makes one for matching only. Protection is not checked.
     pub(super) fn of_path(path: &'a Path, workspace: &Workspace) -> Self {
-        Self::of(uniform(path), workspace)
+        Self::of(normalize_separators(path), workspace)
     }
 
     fn of(path: Cow<'a, Path>, workspace: &Workspace) -> Self {
@@ -50,7 +50,7 @@ impl<'a> PermissionPath<'a> {
     }
 
     /// Marks it as protected, although its own name is not: protected directories are inside.
-    pub(super) fn guarded(self) -> Self {
+    pub(super) fn into_protected(self) -> Self {
         Self { protected: true, ..self }
     }
 
@@ -59,7 +59,7 @@ impl<'a> PermissionPath<'a> {
     }
 
     /// Returns the path for people.
-    pub(super) fn shown(&self) -> &str {
+    pub(super) fn display_text(&self) -> &str {
         &self.shown
     }
 
@@ -69,7 +69,7 @@ impl<'a> PermissionPath<'a> {
 
     /// Returns true if it is the file or directory that a rule names, or lies below it. A relative one applies in
     /// every root.
-    pub(super) fn lies_in(&self, named: &Path) -> bool {
+    pub(super) fn is_within(&self, named: &Path) -> bool {
         if named.is_absolute() {
             is_below(&self.path, named)
         } else {
@@ -78,7 +78,7 @@ impl<'a> PermissionPath<'a> {
     }
 
     /// Returns true if a file or directory that a rule names lies below it.
-    pub(super) fn holds(&self, named: &Path) -> bool {
+    pub(super) fn contains(&self, named: &Path) -> bool {
         if named.is_absolute() {
             is_below(named, &self.path)
         } else {
@@ -88,13 +88,13 @@ impl<'a> PermissionPath<'a> {
         }
     }
 
-    pub(super) fn is_found_by(&self, regex: &RuleRegex) -> RuleMatch {
+    pub(super) fn match_regex(&self, regex: &RuleRegex) -> RuleMatch {
         regex.find_in(&self.path.to_string_lossy()).or(regex.find_in(&self.shown))
     }
 }
 
 /// Normalizes a path to have no doubled and trailing separators, so that paths can be compared byte by byte.
-pub(super) fn uniform(path: &Path) -> Cow<'_, Path> {
+pub(super) fn normalize_separators(path: &Path) -> Cow<'_, Path> {
     let uniform: PathBuf = path.components().collect();
     if uniform.as_os_str() == path.as_os_str() { Cow::Borrowed(path) } else { Cow::Owned(uniform) }
 }
@@ -120,7 +120,7 @@ mod tests {
         fn comparing_bytes_equals_comparing_components(path in "/?([ab]{1,2}/{1,2}){0,3}[ab]?", folder in "/?([ab]{1,2}/{1,2}){0,2}[ab]?") {
             let (path, folder) = (Path::new(&path), Path::new(&folder));
             if folder.components().next().is_some() {
-                prop_assert_eq!(is_below(&uniform(path), &uniform(folder)), path.starts_with(folder));
+                prop_assert_eq!(is_below(&normalize_separators(path), &normalize_separators(folder)), path.starts_with(folder));
             }
         }
     }

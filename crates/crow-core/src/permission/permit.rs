@@ -37,7 +37,7 @@ pub struct Ask {
     /// The offers for an "always", the narrowest first.
     pub offers: Vec<GrantOffer>,
     /// The least permissive mode in which the call would pass. None if it is asked about in every mode.
-    pub passes_in: Option<PermissionMode>,
+    pub least_mode: Option<PermissionMode>,
     /// The time at which the model may learn why the call would fail.
     pub disclosure: Disclosure,
     pub(super) permit: Permit,
@@ -47,9 +47,9 @@ pub struct Ask {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disclosure {
     /// At once: the model may read the files anyway.
-    AtOnce,
+    Immediate,
     /// After a yes: without one, it must not even learn whether the files exist.
-    AfterYes,
+    AfterApproval,
 }
 
 impl Ask {

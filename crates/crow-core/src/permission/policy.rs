@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use super::{
     Ask, CallFacts, Decision, Denial, DenialSource, Disclosure, Explanation, Grant, PermissionMode,
-    PermissionRule, Permit, RuleDecision, RuleError, RuleMatcher, RuleScope, RuleSet,
-    SandboxPlaces, WithheldReads,
+    PermissionRule, Permit, RuleDecision, RuleError, RuleMatcher, RuleScope, RuleSet, SandboxPaths,
+    WithheldReads,
     evaluate::{DecisionContext, Evaluation},
     offer,
-    permission_path::uniform,
+    permission_path::normalize_separators,
     rule_set,
 };
 use crate::{
@@ -54,7 +54,7 @@ const READ_TOOL: &str = "read_file";
 pub struct PermissionPolicy {
     mode: PermissionMode,
     containment: SandboxGuarantees,
-    places: SandboxPlaces,
+    places: SandboxPaths,
     rules: Vec<PolicyRule>,
 }
 
@@ -64,9 +64,9 @@ pub(super) struct SandboxGuarantees {
     /// Commands run without a sandbox: no mode may allow them.
     pub(super) is_missing: bool,
     /// Commands that only read run where nothing can be changed.
-    pub(super) holds_reads: bool,
+    pub(super) confines_reads: bool,
     /// All commands of a read-only agent run where nothing can be changed.
-    pub(super) holds_all: bool,
+    pub(super) confines_all: bool,
 }
 
 /// A rule, and the session it was granted in.
@@ -107,13 +107,13 @@ impl PermissionPolicy {
 
     /// Sets whether lines that only read run in a sandbox, see [`Self::with_read_sandbox`].
     pub fn set_read_sandbox(&mut self, holds_reads: bool) {
-        self.containment.holds_reads = holds_reads;
+        self.containment.confines_reads = holds_reads;
     }
 
     /// Sets whether all commands run in a sandbox in which they cannot change anything. If so, the mode that only
     /// permits reads allows them: for agents that may only read.
     pub fn set_read_only_sandbox(&mut self, holds_all: bool) {
-        self.containment.holds_all = holds_all;
+        self.containment.confines_all = holds_all;
     }
 
     /// Allows reads of a directory outside the workspace, such as the session's own output files.
@@ -126,23 +126,23 @@ impl PermissionPolicy {
     /// Allows reads of a directory outside the workspace.
     pub fn add_readable(&mut self, folder: impl Into<PathBuf>) {
         let readable = vec![folder.into()];
-        self.add_places(SandboxPlaces { readable, ..SandboxPlaces::default() });
+        self.add_places(SandboxPaths { readable, ..SandboxPaths::default() });
     }
 
     /// Adds the places of the sandbox, which limit file tools in every mode.
     #[must_use]
-    pub fn with_places(mut self, places: SandboxPlaces) -> Self {
+    pub fn with_places(mut self, places: SandboxPaths) -> Self {
         self.add_places(places);
         self
     }
 
     /// Adds places of the sandbox, see [`Self::with_places`].
-    pub fn add_places(&mut self, places: SandboxPlaces) {
+    pub fn add_places(&mut self, places: SandboxPaths) {
         self.places.add(places);
     }
 
     /// Returns the places of the sandbox.
-    pub fn places(&self) -> &SandboxPlaces {
+    pub fn sandbox_paths(&self) -> &SandboxPaths {
         &self.places
     }
 
@@ -156,7 +156,7 @@ impl PermissionPolicy {
 
     /// Adds a rule. Fails if its id exists in its scope.
     pub fn add_rule(&mut self, rule: PermissionRule) -> Result<(), RuleError> {
-        let rule = rule_set::sound(rule)?;
+        let rule = rule_set::validate_rule(rule)?;
         if self.rules().any(|known| known.id == rule.id && known.scope == rule.scope) {
             return Err(RuleError::DuplicateId { id: rule.id });
         }
@@ -241,7 +241,7 @@ impl PermissionPolicy {
             }
             RuleDecision::AskUser => {
                 // Offers that would not make the question unnecessary are dropped.
-                let setting = self.setting(workspace);
+                let setting = self.decision_context(workspace);
                 let mut offers = offer::offers(&facts, &evaluation.open_parts(), &setting);
                 offers.retain(|offer| {
                     let granted: Vec<_> = offer.grants.iter().map(rule_of).collect();
@@ -250,7 +250,7 @@ impl PermissionPolicy {
                 Decision::Ask(Ask {
                     reason: verdict.reason,
                     offers,
-                    passes_in: self.least_mode(facts, workspace),
+                    least_mode: self.least_mode(facts, workspace),
                     disclosure: self.disclosure(facts, workspace),
                     permit: permit(),
                 })
@@ -267,7 +267,7 @@ impl PermissionPolicy {
     pub fn withheld_reads(&self, facts: CallFacts<'_>) -> WithheldReads {
         let restricting = self
             .rules()
-            .filter(|rule| rule.decision != RuleDecision::Allow && rule.holds_for(&facts));
+            .filter(|rule| rule.decision != RuleDecision::Allow && rule.applies_to(&facts));
         WithheldReads::new(restricting.map(|rule| &rule.matcher))
     }
 
@@ -277,7 +277,7 @@ impl PermissionPolicy {
         facts: CallFacts<'a>,
         workspace: &'a Workspace,
     ) -> Evaluation<'a, 'a> {
-        self.evaluate_in(self.setting(workspace), facts)
+        self.evaluate_in(self.decision_context(workspace), facts)
     }
 
     fn evaluate_in<'a>(
@@ -291,15 +291,15 @@ impl PermissionPolicy {
         Evaluation::new(setting, applicable.map(|entry| &entry.rule), facts)
     }
 
-    fn setting<'a>(&'a self, workspace: &'a Workspace) -> DecisionContext<'a> {
+    fn decision_context<'a>(&'a self, workspace: &'a Workspace) -> DecisionContext<'a> {
         let Self { mode, containment, places, .. } = self;
-        DecisionContext { mode: *mode, containment: *containment, places, workspace }
+        DecisionContext { mode: *mode, containment: *containment, sandbox_paths: places, workspace }
     }
 
     /// Returns the least permissive mode in which a call that is asked about would pass.
     fn least_mode(&self, facts: CallFacts<'_>, workspace: &Workspace) -> Option<PermissionMode> {
         [PermissionMode::AcceptEdits, PermissionMode::FullAuto].into_iter().find(|mode| {
-            let setting = DecisionContext { mode: *mode, ..self.setting(workspace) };
+            let setting = DecisionContext { mode: *mode, ..self.decision_context(workspace) };
             self.evaluate_in(setting, facts).verdict().decision == RuleDecision::Allow
         })
     }
@@ -307,7 +307,7 @@ impl PermissionPolicy {
     /// Returns whether the files that a call is about could be read without a question. If so, the model may learn at
     /// once what a tool finds there, even while the call itself awaits an answer.
     fn disclosure(&self, facts: CallFacts<'_>, workspace: &Workspace) -> Disclosure {
-        let Effects::Paths(touched) = &facts.plan.effects else { return Disclosure::AfterYes };
+        let Effects::Paths(touched) = &facts.plan.effects else { return Disclosure::AfterApproval };
         let read = |effect: &PathEffect| PathEffect { access: Access::Read, ..effect.clone() };
         let plan = CallPlan {
             effects: Effects::Paths(touched.iter().map(read).collect()),
@@ -316,8 +316,8 @@ impl PermissionPolicy {
         let read_facts =
             CallFacts { plan: &plan, tool: READ_TOOL, category: ToolCategory::Read, ..facts };
         match self.evaluate(read_facts, workspace).verdict().decision {
-            RuleDecision::Allow => Disclosure::AtOnce,
-            RuleDecision::AskUser | RuleDecision::Deny => Disclosure::AfterYes,
+            RuleDecision::Allow => Disclosure::Immediate,
+            RuleDecision::AskUser | RuleDecision::Deny => Disclosure::AfterApproval,
         }
     }
 }
@@ -334,7 +334,10 @@ fn rule_of(grant: &Grant) -> PermissionRule {
                 Access::Read => "read",
                 Access::Write => "write",
             };
-            let matcher = RuleMatcher::Path { access: *access, path: uniform(path).into_owned() };
+            let matcher = RuleMatcher::Path {
+                access: *access,
+                path: normalize_separators(path).into_owned(),
+            };
             (format!("{verb} {}", path.display()), matcher)
         }
     };

@@ -387,7 +387,7 @@ pub(super) fn may_start(command: &SimpleCommand, prefix: &[String]) -> RuleMatch
     let is_alias =
         name == "gh" && arguments.first().and_then(CommandWord::as_literal) == Some("alias");
     // What the command `e` of sed runs may be between any delimiters.
-    let is_executing = name == "sed" && command.extent == SideEffects::Hidden;
+    let is_executing = name == "sed" && command.side_effects == SideEffects::Hidden;
     if (is_alias || is_executing) && arguments.iter().any(|word| names_within(word, prefix)) {
         return RuleMatch::Maybe;
     }
@@ -452,8 +452,8 @@ fn names_within(word: &CommandWord, prefix: &[String]) -> bool {
 
 /// Returns true if the input may make a program start a command whose words are somewhere in the line: in a
 /// here-string, or in the output of another command.
-pub(super) fn may_be_fed(command: &SimpleCommand, line: &str, prefix: &[String]) -> bool {
-    if !is_fed(command) {
+pub(super) fn input_may_start(command: &SimpleCommand, line: &str, prefix: &[String]) -> bool {
+    if !reads_commands_from_input(command) {
         return false;
     }
     // A backslash is quoting of the shell, or with the next letter a blank that `printf` writes.
@@ -467,7 +467,7 @@ pub(super) fn may_be_fed(command: &SimpleCommand, line: &str, prefix: &[String])
 }
 
 /// Returns true if a program takes commands from its input.
-pub(super) fn is_fed(command: &SimpleCommand) -> bool {
+pub(super) fn reads_commands_from_input(command: &SimpleCommand) -> bool {
     let Some((CommandWord::Literal(program), arguments)) = command.words.split_first() else {
         return false;
     };
@@ -513,7 +513,7 @@ pub(super) fn may_be_copy(
         let mut touched = other.touches.iter().map(|touch| &touch.path);
         name.is_some_and(|name| COPIERS.contains(&name))
             && (is_named
-                || other.extent == SideEffects::Hidden
+                || other.side_effects == SideEffects::Hidden
                 || touched.any(|path| path.file_name().is_some_and(|it| it == wanted.as_str())))
     };
     is_own

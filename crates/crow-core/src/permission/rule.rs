@@ -201,7 +201,7 @@ impl PermissionRule {
     }
 
     /// Returns true if the rule applies to the agent and session of the call.
-    pub(super) fn holds_for(&self, facts: &CallFacts<'_>) -> bool {
+    pub(super) fn applies_to(&self, facts: &CallFacts<'_>) -> bool {
         match &self.scope {
             RuleScope::Managed | RuleScope::Global | RuleScope::User => true,
             RuleScope::Agent(agent) => agent == facts.agent,

@@ -8,7 +8,7 @@ use std::{
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use super::{PermissionRule, RuleMatcher, RuleScope, permission_path::uniform};
+use super::{PermissionRule, RuleMatcher, RuleScope, permission_path::normalize_separators};
 
 /// Rules from one source, such as a file or an agent. All of them are valid and no two have the same id.
 ///
@@ -109,7 +109,7 @@ impl RuleSet {
 
     /// Makes a set of rules. Fails if a rule is unsound or two have the same id.
     pub fn new(rules: impl IntoIterator<Item = PermissionRule>) -> Result<Self, RuleError> {
-        let rules = rules.into_iter().map(sound).collect::<Result<Vec<_>, _>>()?;
+        let rules = rules.into_iter().map(validate_rule).collect::<Result<Vec<_>, _>>()?;
         let mut ids = HashSet::new();
         for rule in &rules {
             if !ids.insert(rule.id.as_str()) {
@@ -165,7 +165,7 @@ impl RuleSet {
 }
 
 /// Checks a rule and normalizes its path. Fails if it would never match, or match something else than it seems to.
-pub(super) fn sound(mut rule: PermissionRule) -> Result<PermissionRule, RuleError> {
+pub(super) fn validate_rule(mut rule: PermissionRule) -> Result<PermissionRule, RuleError> {
     if rule.id.is_empty() {
         return Err(RuleError::Unsound { id: String::new(), problem: "its id is empty" });
     }
@@ -221,7 +221,7 @@ pub(super) fn sound(mut rule: PermissionRule) -> Result<PermissionRule, RuleErro
     }
     // 3) Paths are compared byte by byte, so they are stored in one form.
     if let RuleMatcher::Path { path, .. } = &mut rule.matcher {
-        *path = uniform(folder_of_pattern(path)).into_owned();
+        *path = normalize_separators(folder_of_pattern(path)).into_owned();
     }
     Ok(rule)
 }

@@ -55,7 +55,7 @@ impl<'a> UnclearLine<'a> {
     }
 
     /// Returns `Yes` if a pattern is found in the line or in one of its possible commands, else `Maybe`.
-    pub(super) fn is_found_by(&self, regex: &RuleRegex) -> RuleMatch {
+    pub(super) fn match_regex(&self, regex: &RuleRegex) -> RuleMatch {
         if self.is_too_long() {
             return RuleMatch::Maybe;
         }

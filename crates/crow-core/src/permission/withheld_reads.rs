@@ -46,8 +46,8 @@ impl WithheldReads {
 
 fn matches_path(matcher: &RuleMatcher, candidate: &PermissionPath<'_>) -> bool {
     match matcher {
-        RuleMatcher::Path { path, .. } => candidate.lies_in(path),
-        RuleMatcher::Regex(regex) => candidate.is_found_by(regex) != RuleMatch::No,
+        RuleMatcher::Path { path, .. } => candidate.is_within(path),
+        RuleMatcher::Regex(regex) => candidate.match_regex(regex) != RuleMatch::No,
         RuleMatcher::ToolName(_)
         | RuleMatcher::ToolCategory(_)
         | RuleMatcher::CommandPrefix(_)

@@ -46,7 +46,7 @@ impl Redactor {
     /// The text that replaces a secret.
     pub const MARK: &str = "[redacted by crow]";
     /// Maximum number of learned secrets.
-    pub const MOST_LEARNED: usize = 1024;
+    pub const MAX_LEARNED: usize = 1024;
 
     /// Makes a redactor for these secrets. Ignores those of fewer than eight bytes: they would garble output.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
@@ -65,7 +65,7 @@ impl Redactor {
             learned.retain(|one| *one != secret);
             learned.push(secret);
         }
-        learned.drain(..learned.len().saturating_sub(Self::MOST_LEARNED));
+        learned.drain(..learned.len().saturating_sub(Self::MAX_LEARNED));
         if learned != set.learned {
             let secrets = set.secrets.clone();
             *set = Arc::new(SecretSet { secrets, learned, prepared: OnceLock::new() });
@@ -74,13 +74,13 @@ impl Redactor {
 
     /// Returns true if there are secrets to search for.
     pub fn is_active(&self) -> bool {
-        self.known().is_some()
+        self.secrets().is_some()
     }
 
     /// Returns the text with each secret replaced by the mark.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let Some(set) = self.known() else { return Cow::Borrowed(text) };
-        let prepared = set.prepared();
+        let Some(set) = self.secrets() else { return Cow::Borrowed(text) };
+        let prepared = set.matcher();
         let Some(first) = prepared.find(text, 0) else { return Cow::Borrowed(text) };
         let mut redacted = String::with_capacity(text.len());
         let (mut at, mut next) = (0, Some(first));
@@ -131,11 +131,11 @@ impl Redactor {
     }
 
     /// Returns true if a value contains the mark, which replaces a text that the writer of the value never saw.
-    pub fn holds_mark(value: &Value) -> bool {
+    pub fn contains_mark(value: &Value) -> bool {
         match value {
             Value::String(text) => text.contains(Self::MARK),
-            Value::Array(items) => items.iter().any(Self::holds_mark),
-            Value::Object(fields) => fields.values().any(Self::holds_mark),
+            Value::Array(items) => items.iter().any(Self::contains_mark),
+            Value::Object(fields) => fields.values().any(Self::contains_mark),
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
@@ -146,7 +146,7 @@ impl Redactor {
     }
 
     /// Returns the current secrets, or none if there are none.
-    pub(super) fn known(&self) -> Option<Arc<SecretSet>> {
+    pub(super) fn secrets(&self) -> Option<Arc<SecretSet>> {
         let set = self.0.read().unwrap_or_else(PoisonError::into_inner);
         (set.count() > 0).then(|| Arc::clone(&set))
     }
@@ -159,7 +159,7 @@ fn long_enough(secrets: impl IntoIterator<Item = String>) -> impl Iterator<Item 
 }
 
 impl SecretSet {
-    pub(super) fn prepared(&self) -> &SecretMatcher {
+    pub(super) fn matcher(&self) -> &SecretMatcher {
         self.prepared.get_or_init(|| SecretMatcher::new(self.secrets.iter().chain(&self.learned)))
     }
 
@@ -198,7 +198,7 @@ impl SecretMatcher {
     }
 
     /// Returns the start of the longest suffix of a text that may be the beginning of a secret, or the text's length.
-    pub(super) fn open_end(&self, text: &str) -> usize {
+    pub(super) fn partial_match_start(&self, text: &str) -> usize {
         let begins = |end: &str| {
             let index = self.forms.partition_point(|form| form.as_str() <= end);
             self.forms.get(index).is_some_and(|form| form.starts_with(end))
@@ -214,6 +214,6 @@ impl SecretMatcher {
 
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Redactor({})", self.known().map_or(0, |set| set.count()))
+        write!(f, "Redactor({})", self.secrets().map_or(0, |set| set.count()))
     }
 }

@@ -16,11 +16,11 @@ impl RedactedStream {
 
     /// Adds the next part and returns the text that can be shown so far.
     pub fn push(&mut self, part: String) -> String {
-        let Some(set) = self.redactor.known() else { return part };
-        let prepared = set.prepared();
+        let Some(set) = self.redactor.secrets() else { return part };
+        let prepared = set.matcher();
         let text =
             if self.pending.is_empty() { part } else { std::mem::take(&mut self.pending) + &part };
-        let mut open_start = prepared.open_end(&text);
+        let mut open_start = prepared.partial_match_start(&text);
         // A complete secret ends what was open before it.
         let mut position = 0;
         let mut redacted = String::with_capacity(text.len());

@@ -90,14 +90,14 @@ fn learned_secrets_are_shared_with_all_clones() {
 fn only_the_latest_learned_secrets_are_retained() {
     let redactor = redactor();
     let learned = |number: usize| format!("learned-{number:04}");
-    redactor.learn((0..Redactor::MOST_LEARNED).map(learned));
+    redactor.learn((0..Redactor::MAX_LEARNED).map(learned));
     // The first one is learned again, so the second one is the oldest.
-    redactor.learn([learned(0), learned(Redactor::MOST_LEARNED)]);
+    redactor.learn([learned(0), learned(Redactor::MAX_LEARNED)]);
     for (text, is_retained) in [
         (learned(0), true),
         (learned(1), false),
         (learned(2), true),
-        (learned(Redactor::MOST_LEARNED), true),
+        (learned(Redactor::MAX_LEARNED), true),
         (SECRET.to_owned(), true),
     ] {
         assert_eq!(redactor.redact(&text) == MARK, is_retained, "{text}");
@@ -114,8 +114,8 @@ fn values_are_redacted_with_the_names_of_their_fields() {
     let mut value = json!({ "a": [SECRET, 1], SECRET: { "b": format!("x{SECRET}") }, "c": null });
     assert!(redactor().redact_value(&mut value));
     assert_eq!(value, json!({ "a": [MARK, 1], MARK: { "b": format!("x{MARK}") }, "c": null }));
-    assert!(Redactor::holds_mark(&value));
-    assert!(!Redactor::holds_mark(&json!({ "a": ["x", SECRET] })));
+    assert!(Redactor::contains_mark(&value));
+    assert!(!Redactor::contains_mark(&json!({ "a": ["x", SECRET] })));
 }
 
 #[test]

@@ -12,13 +12,13 @@ use tokio_util::sync::CancellationToken;
 use super::{Patch, Preview, Progress};
 use crate::{
     capability::{
-        Children, Jobs, OutsideCalls, Processes, SnapshotError, Snapshots, UserQuestions,
+        Children, DelegatedCalls, Jobs, Processes, SnapshotError, Snapshots, UserQuestions,
     },
     event::ParentCall,
     file_views::FileViews,
     ids::{CallId, FilesId, SessionId, SnapshotId},
     model::{Abilities, ModelRef},
-    permission::{SandboxPlaces, WithheldReads},
+    permission::{SandboxPaths, WithheldReads},
     resource_map::ResourceMap,
     todo::TodoList,
     workspace::Workspace,
@@ -52,7 +52,7 @@ pub struct AgentContext {
     pub temp: Option<PathBuf>,
     /// The places of the sandbox. A tool that reads everything below a directory leaves out what they hide:
     /// permission was given for the directory, not for a hidden place in it.
-    pub places: Arc<SandboxPlaces>,
+    pub sandbox_paths: Arc<SandboxPaths>,
     /// The file contents that the session has seen.
     pub file_views: FileViews,
     /// The todo list.
@@ -69,7 +69,7 @@ pub struct AgentContext {
     /// Starts child agents, if the runtime supports it.
     pub children: Option<Arc<dyn Children>>,
     /// Waits for results of calls that are run outside, if the runtime supports it.
-    pub outside: Option<Arc<dyn OutsideCalls>>,
+    pub delegated_calls: Option<Arc<dyn DelegatedCalls>>,
     /// Asks the user, if the runtime supports it.
     pub questions: Option<Arc<dyn UserQuestions>>,
     /// Further values that the program gave to its tools.
@@ -98,7 +98,7 @@ impl AgentContext {
             workspace,
             scratch: None,
             temp: None,
-            places: Arc::default(),
+            sandbox_paths: Arc::default(),
             file_views: FileViews::default(),
             todo: Mutex::default(),
             user_processes: Arc::clone(&processes),
@@ -106,7 +106,7 @@ impl AgentContext {
             jobs: None,
             snapshots: None,
             children: None,
-            outside: None,
+            delegated_calls: None,
             questions: None,
             resources: ResourceMap::default(),
         }

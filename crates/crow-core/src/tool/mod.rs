@@ -38,7 +38,7 @@
 //! ```
 
 mod context;
-mod outside_tool;
+mod delegated_tool;
 mod registry;
 mod source;
 #[cfg(test)]
@@ -47,10 +47,10 @@ mod traits;
 mod typed_tool;
 
 pub use context::{AgentContext, CurrentModel, CurrentText, HeaderValues, ToolContext};
-pub use outside_tool::OutsideTool;
+pub use delegated_tool::DelegatedTool;
 pub use registry::ToolRegistry;
 pub use source::{
-    SOURCED_NAME, SourceNews, SourcedTools, ToolSource, is_sourced_pattern, matches_sourced,
+    SOURCED_NAME, SourceNotice, SourcedTools, ToolSource, is_sourced_pattern, matches_sourced,
 };
 pub use traits::{Tool, ToolError};
 pub use typed_tool::{TypedTool, TypedToolAdapter};

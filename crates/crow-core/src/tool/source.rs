@@ -38,7 +38,7 @@ pub trait ToolSource: Send + Sync + fmt::Debug {
     async fn ready(&self, cancel: &CancellationToken);
 
     /// Returns the names of what [`ready`](Self::ready) currently waits for, for people.
-    fn waits_for(&self) -> Vec<String> {
+    fn pending_names(&self) -> Vec<String> {
         Vec::new()
     }
 
@@ -46,7 +46,7 @@ pub trait ToolSource: Send + Sync + fmt::Debug {
     fn tools(&self) -> SourcedTools;
 
     /// Takes the pending news for the user; each is returned once.
-    fn take_news(&self) -> Vec<SourceNews>;
+    fn take_notices(&self) -> Vec<SourceNotice>;
 
     /// Stops the servers of the tools. Later calls fail. Returns when they have stopped, in bounded time.
     async fn close(&self);
@@ -73,7 +73,7 @@ impl fmt::Debug for SourcedTools {
 
 /// A message for the user about a source of tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SourceNews {
+pub struct SourceNotice {
     /// The severity.
     pub level: NoticeLevel,
     /// The message.

@@ -46,7 +46,7 @@ fn context(call_id: &str) -> ToolContext {
 }
 
 fn permit(call_id: &str, input: &Value) -> Permit {
-    let (call_id, plan) = (CallId::new(call_id), CallPlan::inert("t"));
+    let (call_id, plan) = (CallId::new(call_id), CallPlan::without_effects("t"));
     let facts = CallFacts {
         session_id: &crate::ids::SessionId::new("s"),
         agent: "builder",
@@ -219,7 +219,7 @@ async fn a_call_runs_only_with_a_permit_for_this_call_and_this_input() {
     let runs = Arc::new(AtomicU32::new(0));
     let mut registry = ToolRegistry::new();
     registry.register(TypedToolAdapter::new(Count(Arc::clone(&runs))));
-    let (plan, input) = (CallPlan::inert("t"), valid());
+    let (plan, input) = (CallPlan::without_effects("t"), valid());
     let mut other = valid();
     other["path"] = json!("b");
     for wrong in [permit("other", &input), permit("call", &other)] {
@@ -244,7 +244,7 @@ async fn a_call_runs_only_with_a_permit_for_this_call_and_this_input() {
 async fn planning_and_running_refuse_arguments_that_do_not_parse() {
     let (tool, ctx) = (TypedToolAdapter::new(Count::default()), context("call"));
     let plan = tool.plan(&valid(), &ctx).await.unwrap();
-    assert_eq!(plan, CallPlan::inert("count"));
+    assert_eq!(plan, CallPlan::without_effects("count"));
     let Err(ToolError::Model(message)) = tool.plan(&json!({}), &ctx).await else {
         panic!("planned")
     };

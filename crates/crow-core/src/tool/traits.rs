@@ -64,7 +64,7 @@ pub trait Tool: Send + Sync {
 
     /// Returns true if calls are run outside: the result is passed through the agent's handle, possibly before the
     /// call waits.
-    fn runs_outside(&self) -> bool {
+    fn is_delegated(&self) -> bool {
         false
     }
 

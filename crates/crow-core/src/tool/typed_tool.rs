@@ -38,7 +38,7 @@ pub trait TypedTool: Send + Sync + 'static {
 
     /// Returns true if the schema for the model includes an argument. Arguments that it omits are accepted
     /// nevertheless.
-    fn offers(&self, argument: &str) -> bool {
+    fn exposes_argument(&self, argument: &str) -> bool {
         let _ = argument;
         true
     }
@@ -75,7 +75,7 @@ impl<T: TypedTool> TypedToolAdapter<T> {
     pub fn new(tool: T) -> Self {
         let mut schema = schema_of::<T::Input>();
         if let Some(Value::Object(arguments)) = schema.get_mut("properties") {
-            arguments.retain(|argument, _| tool.offers(argument));
+            arguments.retain(|argument, _| tool.exposes_argument(argument));
         }
         Self { tool, schema }
     }

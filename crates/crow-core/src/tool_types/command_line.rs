@@ -80,7 +80,8 @@ pub struct SimpleCommand {
     pub touches: Vec<PathTouch>,
     /// What it does beside that.
     #[serde(default, skip_serializing_if = "SideEffects::is_anything")]
-    pub extent: SideEffects,
+    #[serde(rename = "extent")]
+    pub side_effects: SideEffects,
     /// The positions in [`words`](Self::words) of options and operands that may make the program do something else than
     /// its first words say. A permission for first words covers the command only if it names these, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -97,8 +98,8 @@ impl SimpleCommand {
     }
 
     fn only_reads(&self) -> bool {
-        let reads = match self.extent {
-            SideEffects::Reads | SideEffects::HeldReads => true,
+        let reads = match self.side_effects {
+            SideEffects::Reads | SideEffects::SandboxedReads => true,
             SideEffects::Anything | SideEffects::Hidden => false,
         };
         reads && !self.redirects.iter().any(Redirect::writes)
@@ -117,7 +118,8 @@ pub enum SideEffects {
     /// Nothing: it reads what it touches, changes nothing and starts nothing.
     Reads,
     /// Nothing by itself, but settings of the project may name programs that it starts, as those of git do.
-    HeldReads,
+    #[serde(rename = "held_reads")]
+    SandboxedReads,
 }
 
 impl SideEffects {

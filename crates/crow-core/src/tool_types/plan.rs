@@ -32,11 +32,11 @@ impl CallPlan {
             | ToolCategory::Session
             | ToolCategory::Agent => Effects::None,
         };
-        Self { effects, ..Self::inert(title) }
+        Self { effects, ..Self::without_effects(title) }
     }
 
     /// Plans a call that touches nothing outside the session.
-    pub fn inert(title: impl Into<String>) -> Self {
+    pub fn without_effects(title: impl Into<String>) -> Self {
         Self { title: title.into(), effects: Effects::None, subject: Subject::Nothing }
     }
 }

@@ -147,7 +147,7 @@ impl Budget {
     }
 
     /// Returns true if money is limited here or above, so that the price of a model must be known.
-    pub fn bounds_money(&self) -> bool {
+    pub fn limits_money(&self) -> bool {
         self.accounts().any(|account| account.limits.money.is_some())
     }
 
@@ -280,8 +280,8 @@ mod tests {
         }
         assert_eq!(bounded.reached(Duration::ZERO), Some(LimitKind::Money));
         assert_eq!((free.reached(SECOND), free.spent(SECOND).money), (None, None));
-        assert!(bounded.within(BudgetLimits::default(), SECOND).bounds_money());
-        assert!(!free.bounds_money());
+        assert!(bounded.within(BudgetLimits::default(), SECOND).limits_money());
+        assert!(!free.limits_money());
     }
 
     proptest! {

@@ -124,7 +124,7 @@ fn only_abandoned_temporary_files_are_removed() {
         fs::write(base.join(file_name), "").unwrap();
     }
     fs::create_dir(base.join(".crow-0000000000000000.tmp")).unwrap();
-    assert_eq!(crow_fs::remove_left_files(&base).unwrap(), 1);
+    assert_eq!(crow_fs::remove_leftover_files(&base).unwrap(), 1);
     assert!(
         !base.join(".crow-0123456789abcdef.tmp").exists() && base.join(own.as_os_str()).exists()
     );

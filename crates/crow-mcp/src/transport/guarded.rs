@@ -61,7 +61,7 @@ impl TransportState {
     }
 
     /// Returns the recorded reason for the end of the connection.
-    pub(crate) fn why(&self) -> Option<String> {
+    pub(crate) fn close_reason(&self) -> Option<String> {
         self.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -85,9 +85,9 @@ impl TransportState {
 
 /// A call in flight. It travels with the request and is registered when that is sent, so no progress is missed.
 #[derive(Clone)]
-pub(crate) struct CallSlot(Arc<MessageSlot>);
+pub(crate) struct CallSlot(Arc<CallSlotState>);
 
-struct MessageSlot {
+struct CallSlotState {
     progress: Progress,
     beat: Notify,
     sent: AtomicBool,
@@ -95,11 +95,15 @@ struct MessageSlot {
 
 impl CallSlot {
     pub(crate) fn new(progress: Progress) -> Self {
-        Self(Arc::new(MessageSlot { progress, beat: Notify::new(), sent: AtomicBool::new(false) }))
+        Self(Arc::new(CallSlotState {
+            progress,
+            beat: Notify::new(),
+            sent: AtomicBool::new(false),
+        }))
     }
 
     /// Waits until the server reports progress.
-    pub(crate) async fn beat(&self) {
+    pub(crate) async fn wait_for_progress(&self) {
         self.0.beat.notified().await;
     }
 
@@ -118,21 +122,21 @@ impl fmt::Debug for CallSlot {
 /// A transport with limits on what a server may send.
 pub(crate) struct BoundedTransport<T> {
     inner: T,
-    wire: Arc<TransportState>,
+    transport_state: Arc<TransportState>,
     unasked: usize,
 }
 
 impl<T> BoundedTransport<T> {
     pub(crate) fn new(inner: T, wire: Arc<TransportState>) -> Self {
-        Self { inner, wire, unasked: 0 }
+        Self { inner, transport_state: wire, unasked: 0 }
     }
 
     /// Handles a notification in place, without a queue or task.
     fn take(&self, notification: &ServerNotification) {
         if let ServerNotification::ProgressNotification(progress) = notification {
-            self.wire.on_progress(&progress.params);
+            self.transport_state.on_progress(&progress.params);
         } else if let ServerNotification::ToolListChangedNotification(_) = notification {
-            self.wire.changed.notify_one();
+            self.transport_state.changed.notify_one();
         }
         // Notifications about logs, resources, prompts and tasks are ignored.
     }
@@ -152,14 +156,14 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
                     slot = call.extensions().get::<CallSlot>().cloned();
                     let token = request.request.get_meta().get_progress_token();
                     if let (Some(slot), Some(token)) = (&slot, token) {
-                        self.wire.calls().insert(token, slot.clone());
+                        self.transport_state.calls().insert(token, slot.clone());
                     }
                 }
             }
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => is_answer = true,
             JsonRpcMessage::Notification(_) => {}
         }
-        let wire = Arc::clone(&self.wire);
+        let wire = Arc::clone(&self.transport_state);
         let send = self.inner.send(item);
         async move {
             if let Some(slot) = &slot {
@@ -180,7 +184,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
                 self.unasked = 0;
             }
             let Some(message) = self.inner.receive().await else {
-                self.wire.closed.cancel();
+                self.transport_state.closed.cancel();
                 return None;
             };
             match &message {
@@ -190,9 +194,10 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
                 }
                 JsonRpcMessage::Request(_) => {
                     self.unasked += 1;
-                    if self.wire.requests.fetch_add(1, Ordering::AcqRel) >= MOST_REQUESTS {
-                        self.wire.fail("it asks more than it reads answers".to_owned());
-                        self.wire.closed.cancel();
+                    if self.transport_state.requests.fetch_add(1, Ordering::AcqRel) >= MOST_REQUESTS
+                    {
+                        self.transport_state.fail("it asks more than it reads answers".to_owned());
+                        self.transport_state.closed.cancel();
                         return None;
                     }
                     return Some(message);
@@ -203,7 +208,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.wire.closed.cancel();
+        self.transport_state.closed.cancel();
         self.inner.close().await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use crow_core::capability::{Http, HttpAnswer, HttpError, HttpMethod, HttpRequest};
+use crow_core::capability::{Http, HttpError, HttpMethod, HttpRequest, HttpResponse};
 use futures_util::{StreamExt as _, stream::BoxStream};
 use http::{HeaderName, HeaderValue};
 use rmcp::{
@@ -33,7 +33,7 @@ const HEAD: Duration = Duration::from_mins(10);
 
 /// Adapter from the protocol library to the one HTTP client of the process.
 #[derive(Debug, Clone)]
-pub(crate) struct HttpSeam(Arc<dyn Http>);
+pub(crate) struct HttpAdapter(Arc<dyn Http>);
 
 type HttpTransportResult = StreamableHttpError<HttpError>;
 
@@ -42,13 +42,13 @@ pub(crate) fn transport(
     http: Arc<dyn Http>,
     url: &str,
     headers: HashMap<HeaderName, HeaderValue>,
-) -> StreamableHttpClientTransport<HttpSeam> {
+) -> StreamableHttpClientTransport<HttpAdapter> {
     let mut config = StreamableHttpClientTransportConfig::with_uri(url);
     config.custom_headers = headers;
     config.max_sse_event_size = LARGEST_MESSAGE;
     config.max_json_response_size = LARGEST_MESSAGE;
     config.retry_config = Arc::new(FewRetries);
-    StreamableHttpClientTransport::with_client(HttpSeam(http), config)
+    StreamableHttpClientTransport::with_client(HttpAdapter(http), config)
 }
 
 /// Policy of resuming broken streams: up to five attempts with doubling pauses.
@@ -63,14 +63,14 @@ impl SseRetryPolicy for FewRetries {
     }
 }
 
-impl HttpSeam {
+impl HttpAdapter {
     async fn ask(
         &self,
         method: HttpMethod,
         url: &str,
         headers: Vec<(String, String)>,
         body: Vec<u8>,
-    ) -> Result<HttpAnswer, HttpTransportResult> {
+    ) -> Result<HttpResponse, HttpTransportResult> {
         let request = HttpRequest { method, url: url.to_owned(), headers, body };
         let answer = tokio::time::timeout(HEAD, self.0.send(request)).await;
         let late = || HttpError::Broken(format!("no answer within {} s", HEAD.as_secs()));
@@ -99,18 +99,18 @@ fn headers(
     all
 }
 
-fn header<'a>(answer: &'a HttpAnswer, name: &str) -> Option<&'a str> {
+fn header<'a>(answer: &'a HttpResponse, name: &str) -> Option<&'a str> {
     let mut headers = answer.headers.iter();
     headers.find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
 
-fn is_of_type(answer: &HttpAnswer, wanted: &str) -> bool {
+fn is_of_type(answer: &HttpResponse, wanted: &str) -> bool {
     let kind = header(answer, "content-type").unwrap_or_default();
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(wanted))
 }
 
 /// Reads a body that is not an event stream. Fails if it exceeds the maximum size of a message.
-async fn read_body(answer: HttpAnswer) -> Result<Vec<u8>, HttpTransportResult> {
+async fn read_body(answer: HttpResponse) -> Result<Vec<u8>, HttpTransportResult> {
     let (mut body, mut all) = (answer.body, Vec::new());
     while let Some(bytes) = body.next().await {
         let bytes = bytes.map_err(StreamableHttpError::Client)?;
@@ -123,7 +123,7 @@ async fn read_body(answer: HttpAnswer) -> Result<Vec<u8>, HttpTransportResult> {
 }
 
 /// Reads the beginning of an error body.
-async fn read_error_body(answer: HttpAnswer) -> String {
+async fn read_error_body(answer: HttpResponse) -> String {
     let (mut body, mut all) = (answer.body, Vec::new());
     while let Some(Ok(bytes)) = body.next().await {
         all.extend_from_slice(&bytes);
@@ -136,7 +136,7 @@ async fn read_error_body(answer: HttpAnswer) -> String {
 }
 
 /// Returns the error for a status other than success.
-async fn refused(answer: HttpAnswer, was_in_session: bool) -> HttpTransportResult {
+async fn status_error(answer: HttpResponse, was_in_session: bool) -> HttpTransportResult {
     let status = answer.status;
     if status == 404 && was_in_session {
         return StreamableHttpError::SessionExpired;
@@ -153,7 +153,7 @@ async fn refused(answer: HttpAnswer, was_in_session: bool) -> HttpTransportResul
     StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}{hint} {shown}").into())
 }
 
-impl StreamableHttpClient for HttpSeam {
+impl StreamableHttpClient for HttpAdapter {
     type Error = HttpError;
 
     async fn post_message(
@@ -220,7 +220,7 @@ impl StreamableHttpClient for HttpSeam {
             let kind = header(&answer, "content-type").map(|kind| text::one_line(kind, 80));
             return Err(StreamableHttpError::UnexpectedContentType(kind));
         }
-        Err(refused(answer, was_in_session).await)
+        Err(status_error(answer, was_in_session).await)
     }
 
     async fn delete_session(
@@ -251,7 +251,7 @@ impl StreamableHttpClient for HttpSeam {
                 Ok(events(answer.body, LARGEST_MESSAGE).boxed())
             }
             405 | 200..300 => Err(StreamableHttpError::ServerDoesNotSupportSse),
-            _ => Err(refused(answer, was_in_session).await),
+            _ => Err(status_error(answer, was_in_session).await),
         }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct LineTransport {
     line: Vec<u8>,
     junk: u32,
     writer: Arc<Mutex<Option<LineOutput>>>,
-    wire: Arc<TransportState>,
+    transport_state: Arc<TransportState>,
 }
 
 /// An answer of which only the id can be parsed.
@@ -54,7 +54,7 @@ impl LineTransport {
             line: Vec::new(),
             junk: 0,
             writer: Arc::new(Mutex::new(Some(input.compat_write()))),
-            wire,
+            transport_state: wire,
         }
     }
 
@@ -76,7 +76,7 @@ impl LineTransport {
             let taken = end.map_or(available.len(), |end| end + 1);
             if self.line.len() + taken > LARGEST_MESSAGE {
                 let most = LARGEST_MESSAGE / 1024 / 1024;
-                self.wire.fail(format!("it sent a message of more than {most} MiB"));
+                self.transport_state.fail(format!("it sent a message of more than {most} MiB"));
                 return false;
             }
             self.line.extend_from_slice(available.get(..taken).unwrap_or_default());
@@ -108,7 +108,7 @@ impl LineTransport {
         if self.junk > MOST_JUNK {
             let shown =
                 text::one_line(&String::from_utf8_lossy(line.get(..400).unwrap_or(line)), 100);
-            self.wire.fail(format!("it prints what are no messages, such as: {shown}"));
+            self.transport_state.fail(format!("it prints what are no messages, such as: {shown}"));
             return Err(());
         }
         Ok(None)

@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use super::guarded::{LARGEST_MESSAGE, TransportState};
 
 /// Code of an error that is not the server's own: the request was not delivered or not answered.
-pub(crate) const BROKEN: ErrorCode = ErrorCode(-33002);
+pub(crate) const LINK_FAILED: ErrorCode = ErrorCode(-33002);
 /// Maximum number of requests in flight.
 const MOST_OPEN: usize = 128;
 
@@ -44,14 +44,20 @@ pub(crate) struct LinkTransport {
     /// Cancellation of each request in flight.
     open: HashMap<RequestId, CancellationToken>,
     messages: SelectAll<Messages>,
-    wire: Arc<TransportState>,
+    transport_state: Arc<TransportState>,
 }
 
 impl LinkTransport {
     pub(crate) fn new(link: Arc<dyn McpLink>, wire: Arc<TransportState>) -> Self {
         let closing = Arc::clone(&link);
         let closed = Box::pin(async move { closing.closed().await });
-        Self { link, closed, open: HashMap::new(), messages: SelectAll::new(), wire }
+        Self {
+            link,
+            closed,
+            open: HashMap::new(),
+            messages: SelectAll::new(),
+            transport_state: wire,
+        }
     }
 
     fn request(&mut self, id: RequestId, request: &impl serde::Serialize) -> io::Result<()> {
@@ -86,7 +92,7 @@ impl LinkTransport {
         message: McpLinkMessage,
     ) -> Option<RxJsonRpcMessage<RoleClient>> {
         match message {
-            McpLinkMessage::Told { method, params } => {
+            McpLinkMessage::Notification { method, params } => {
                 self.open.get(id)?;
                 let mut notification = json!({ "jsonrpc": "2.0", "method": method });
                 if let (Some(params), Some(notification)) = (params, notification.as_object_mut()) {
@@ -100,8 +106,8 @@ impl LinkTransport {
             McpLinkMessage::Ended(ended) => {
                 if ended == Err(McpLinkError::Closed) {
                     // The link is closed, so nothing can be sent any more.
-                    self.wire.fail(McpLinkError::Closed.to_string());
-                    self.wire.closed.cancel();
+                    self.transport_state.fail(McpLinkError::Closed.to_string());
+                    self.transport_state.closed.cancel();
                 }
                 self.give_up(id)?;
                 Some(answer(id, ended))
@@ -114,7 +120,7 @@ fn answer(id: &RequestId, ended: Result<Value, McpLinkError>) -> RxJsonRpcMessag
     let error = match ended {
         Ok(result) if is_too_large(&result) => {
             let most = LARGEST_MESSAGE / 1024 / 1024;
-            ErrorData::new(BROKEN, format!("it has more than {most} MiB"), None)
+            ErrorData::new(LINK_FAILED, format!("it has more than {most} MiB"), None)
         }
         Ok(result) => {
             let message = json!({ "jsonrpc": "2.0", "id": id, "result": result });
@@ -127,7 +133,7 @@ fn answer(id: &RequestId, ended: Result<Value, McpLinkError>) -> RxJsonRpcMessag
             ErrorData::new(ErrorCode(code), message, data)
         }
         Err(error @ (McpLinkError::Broken(_) | McpLinkError::Closed)) => {
-            ErrorData::new(BROKEN, error.to_string(), None)
+            ErrorData::new(LINK_FAILED, error.to_string(), None)
         }
     };
     JsonRpcMessage::error(error, Some(id.clone()))
@@ -198,7 +204,7 @@ impl Transport<RoleClient> for LinkTransport {
                 Some(next) = self.messages.next() => next,
                 () = &mut self.closed => {
                     self.closed = Box::pin(future::ready(()));
-                    self.wire.fail(McpLinkError::Closed.to_string());
+                    self.transport_state.fail(McpLinkError::Closed.to_string());
                     return None;
                 }
             };

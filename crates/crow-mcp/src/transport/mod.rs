@@ -9,4 +9,4 @@ mod sse;
 pub(crate) use guarded::{BoundedTransport, CallSlot, TransportState};
 pub(crate) use http::transport;
 pub(crate) use line::LineTransport;
-pub(crate) use link::{BROKEN, LinkTransport};
+pub(crate) use link::{LINK_FAILED, LinkTransport};

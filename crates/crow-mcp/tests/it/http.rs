@@ -8,18 +8,18 @@ use std::{
 
 use async_trait::async_trait;
 use crow_core::{
-    capability::{Http, HttpAnswer, HttpError, HttpMethod, HttpRequest},
+    capability::{Http, HttpError, HttpMethod, HttpRequest, HttpResponse},
     mcp::{McpServerConfig, McpTransport},
     tool::{ToolSource as _, ToolStatus},
 };
-use crow_mcp::{McpSettings, McpTools, Outside};
+use crow_mcp::{ConnectionContext, McpSettings, McpTools};
 use futures_util::stream;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{NoHttp, call, context, text_result, tool};
 
-type Serve = dyn Fn(usize, &HttpRequest, &Value) -> Result<HttpAnswer, HttpError> + Send + Sync;
+type Serve = dyn Fn(usize, &HttpRequest, &Value) -> Result<HttpResponse, HttpError> + Send + Sync;
 
 /// A server whose answers a test defines.
 struct FakeHttp {
@@ -35,7 +35,7 @@ impl fmt::Debug for FakeHttp {
 
 #[async_trait]
 impl Http for FakeHttp {
-    async fn send(&self, request: HttpRequest) -> Result<HttpAnswer, HttpError> {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let number = {
             let mut requests = self.requests.lock().unwrap();
             requests.push(request.clone());
@@ -48,30 +48,30 @@ impl Http for FakeHttp {
 
 #[expect(clippy::unnecessary_wraps, reason = "what a server answers, or that it does not")]
 #[expect(clippy::needless_pass_by_value, reason = "is made for each answer")]
-fn answer(status: u16, kind: &str, body: Vec<u8>) -> Result<HttpAnswer, HttpError> {
+fn answer(status: u16, kind: &str, body: Vec<u8>) -> Result<HttpResponse, HttpError> {
     let headers = vec![
         ("content-type".to_owned(), kind.to_owned()),
         ("mcp-session-id".to_owned(), "s-1".to_owned()),
     ];
     // In pieces, as from a network.
     let pieces: Vec<_> = body.chunks(7).map(|piece| Ok(piece.to_vec())).collect();
-    Ok(HttpAnswer { status, headers, body: Box::pin(stream::iter(pieces)) })
+    Ok(HttpResponse { status, headers, body: Box::pin(stream::iter(pieces)) })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "is made for each answer")]
-fn json_answer(message: &Value, result: Value) -> Result<HttpAnswer, HttpError> {
+fn json_answer(message: &Value, result: Value) -> Result<HttpResponse, HttpError> {
     let body = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
     answer(200, "application/json; charset=utf-8", body.to_string().into_bytes())
 }
 
-fn events(messages: &[Value]) -> Result<HttpAnswer, HttpError> {
+fn events(messages: &[Value]) -> Result<HttpResponse, HttpError> {
     let lines: Vec<String> = messages.iter().map(|one| format!("data: {one}\n\n")).collect();
     let text = lines.concat();
     answer(200, "text/event-stream", text.into_bytes())
 }
 
 /// Returns the answers of an ordinary server to everything but calls.
-fn ordinary(request: &HttpRequest, message: &Value) -> Result<HttpAnswer, HttpError> {
+fn ordinary(request: &HttpRequest, message: &Value) -> Result<HttpResponse, HttpError> {
     match (request.method, message["method"].as_str()) {
         (HttpMethod::Get, _) => answer(405, "text/plain", Vec::new()),
         (HttpMethod::Post, Some("initialize")) => json_answer(
@@ -97,10 +97,13 @@ fn settings() -> McpSettings {
 }
 
 async fn session(
-    serve: impl Fn(usize, &HttpRequest, &Value) -> Result<HttpAnswer, HttpError> + Send + Sync + 'static,
+    serve: impl Fn(usize, &HttpRequest, &Value) -> Result<HttpResponse, HttpError>
+    + Send
+    + Sync
+    + 'static,
 ) -> (McpTools, Arc<FakeHttp>) {
     let http = Arc::new(FakeHttp { serve: Box::new(serve), requests: Mutex::default() });
-    let outside = Outside {
+    let outside = ConnectionContext {
         processes: Arc::new(crate::support::Fakes::none()),
         http: Arc::clone(&http) as _,
         roots: vec!["/p".into()],
@@ -112,7 +115,7 @@ async fn session(
 
 async fn call_first_tool(tools: &McpTools) -> crow_core::tool::ToolResult {
     let all = tools.tools();
-    let tool = all.tools.first().unwrap_or_else(|| panic!("{:?}", tools.take_news()));
+    let tool = all.tools.first().unwrap_or_else(|| panic!("{:?}", tools.take_notices()));
     call(tool.as_ref(), json!({"a": 1}), &context()).await
 }
 
@@ -154,7 +157,7 @@ async fn calls_are_answered_by_json_or_events_and_requests_carry_the_headers() {
 async fn a_401_is_reported_without_revealing_the_configured_secret() {
     let (tools, _) =
         session(|_, _, _| answer(401, "text/html", b"<h1>Who are you?</h1>".to_vec())).await;
-    let news = tools.take_news().remove(0).text;
+    let news = tools.take_notices().remove(0).text;
     assert!(
         news.contains("HTTP 401: it wants other credentials") && !news.contains("hunter2"),
         "{news}"
@@ -165,7 +168,7 @@ async fn a_401_is_reported_without_revealing_the_configured_secret() {
 async fn an_unreachable_server_is_reported_with_the_network_error() {
     let (tools, _) =
         session(|_, _, _| Err(HttpError::Connect("refused by 127.0.0.1".to_owned()))).await;
-    let news = tools.take_news().remove(0).text;
+    let news = tools.take_notices().remove(0).text;
     assert!(news.contains("cannot connect: refused by 127.0.0.1"), "{news}");
 }
 
@@ -260,7 +263,7 @@ async fn an_endless_answer_fails_at_the_size_limit() {
         let piece = || Ok(vec![b'x'; 1024 * 1024]);
         let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
         let body = Box::pin(stream::iter(std::iter::repeat_with(piece)));
-        Ok(HttpAnswer { status: 200, headers, body })
+        Ok(HttpResponse { status: 200, headers, body })
     })
     .await;
     let result = call_first_tool(&tools).await;
@@ -274,14 +277,14 @@ async fn an_invalid_header_is_reported_by_name_without_its_value() {
         url: "http://x.test".to_owned(),
         headers: BTreeMap::from([("x-key".to_owned(), "hunter2\n".to_owned())]),
     };
-    let outside = Outside {
+    let outside = ConnectionContext {
         processes: Arc::new(crate::support::Fakes::none()),
         http: Arc::new(NoHttp),
         roots: Vec::new(),
     };
     let tools = McpTools::new(vec![settings], None, outside);
     tools.ready(&CancellationToken::new()).await;
-    let news = tools.take_news().remove(0).text;
+    let news = tools.take_notices().remove(0).text;
     assert!(
         news.contains("the header x-key cannot be sent") && !news.contains("hunter2"),
         "{news}"

@@ -101,7 +101,7 @@ async fn a_cancel_ends_the_wait_for_servers() {
 #[tokio::test]
 async fn a_failing_server_is_reported_and_does_not_affect_the_others() {
     let servers = Servers::of("broken", |_, io| async move {
-        io.spec.errors.push(b"Error: no TOKEN\x1b[0m\n    at main.js:1\n");
+        io.spec.stderr_tail.push(b"Error: no TOKEN\x1b[0m\n    at main.js:1\n");
     })
     .and("time", |_, mut io| async move {
         io.offer(&json!([tool("now")])).await;
@@ -192,7 +192,7 @@ async fn replacing_the_servers_stops_removed_ones_and_keeps_the_others() {
     let ctx = context();
     let (interrupted, ()) = tokio::join!(call(removed.as_ref(), json!({}), &ctx), async {
         // The call runs while the servers are replaced, whichever comes first.
-        session.tools.replace(vec![comes, stays]).await;
+        session.tools.replace_servers(vec![comes, stays]).await;
     });
     assert_eq!(interrupted.status, ToolStatus::Error);
     let reason = "the client of the session took it away";

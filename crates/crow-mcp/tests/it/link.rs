@@ -52,7 +52,10 @@ impl ReceivedRequest {
 
     async fn notify(&self, method: &str, params: Value) -> bool {
         let params = params.as_object().cloned();
-        self.reply_to.send(McpLinkMessage::Told { method: method.to_owned(), params }).await.is_ok()
+        self.reply_to
+            .send(McpLinkMessage::Notification { method: method.to_owned(), params })
+            .await
+            .is_ok()
     }
 
     async fn end(&self, outcome: Result<Value, McpLinkError>) {

@@ -235,7 +235,7 @@ async fn a_call_that_may_have_had_effects_is_not_made_twice() {
     let servers = Servers::of("frail", |_, mut io| async move {
         io.offer(&json!([tool("pay")])).await;
         io.call().await.unwrap();
-        io.spec.errors.push(b"panic: out of money\n");
+        io.spec.stderr_tail.push(b"panic: out of money\n");
     });
     let session = servers.start().await;
     let result = session.call("mcp__frail__pay", json!({})).await;

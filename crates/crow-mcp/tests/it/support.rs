@@ -16,14 +16,14 @@ use std::{
 use async_trait::async_trait;
 use crow_core::{
     capability::{
-        Http, HttpAnswer, HttpError, HttpRequest, PipedProcess, PipedProcesses, PipedSpec,
+        Http, HttpError, HttpRequest, HttpResponse, PipedProcess, PipedProcesses, PipedSpec,
         ProcessEnd, ProcessError,
     },
     mcp::{McpServerConfig, McpTransport},
     tool::{AgentContext, Tool, ToolContext, ToolResult, ToolSource as _},
     workspace::Workspace,
 };
-use crow_mcp::{McpSettings, McpTools, Outside, SchemaCache};
+use crow_mcp::{ConnectionContext, McpSettings, McpTools, SchemaCache};
 pub(crate) use crow_testkit::tools::call;
 use crow_testkit::tools::{agent_context, tool_context};
 use serde_json::{Value, json};
@@ -175,7 +175,7 @@ pub(crate) struct NoHttp;
 
 #[async_trait]
 impl Http for NoHttp {
-    async fn send(&self, _request: HttpRequest) -> Result<HttpAnswer, HttpError> {
+    async fn send(&self, _request: HttpRequest) -> Result<HttpResponse, HttpError> {
         Err(HttpError::Connect("nobody is there".to_owned()))
     }
 }
@@ -221,7 +221,7 @@ impl Servers {
     pub(crate) fn build(self) -> Session {
         let started = Arc::default();
         let fakes = Fakes { scripts: Arc::new(self.scripts), started: Arc::clone(&started) };
-        let outside = Outside {
+        let outside = ConnectionContext {
             processes: Arc::new(fakes),
             http: Arc::new(NoHttp),
             roots: vec!["/p/my project".into()],
@@ -271,7 +271,7 @@ impl Session {
     }
 
     pub(crate) fn news(&self) -> Vec<String> {
-        self.tools.take_news().into_iter().map(|news| news.text).collect()
+        self.tools.take_notices().into_iter().map(|news| news.text).collect()
     }
 
     /// Calls a tool as the pipeline would.

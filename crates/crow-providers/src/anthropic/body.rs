@@ -68,13 +68,13 @@ pub(super) fn assemble(model: &ModelInfo, frame: Frame<'_>, messages: &[EncodedM
     // Reopens the object for one more field; its closing brace follows at the end.
     body.pop();
     body.extend_from_slice(b",\"messages\":[");
-    let marked = marked(messages);
+    let marked = cache_mark_indices(messages);
     let nonempty = messages.iter().enumerate().filter(|(_, message)| !message.json.is_empty());
     for (position, (index, message)) in nonempty.enumerate() {
         if position > 0 {
             body.push(b',');
         }
-        let mark = message.mark_at.filter(|_| marked.contains(&Some(index)));
+        let mark = message.cache_mark_offset.filter(|_| marked.contains(&Some(index)));
         if let Some((before, after)) = mark.and_then(|at| message.json.split_at_checked(at)) {
             body.extend_from_slice(before);
             body.extend_from_slice(MARK);
@@ -125,8 +125,8 @@ fn tool_choice(frame: Frame<'_>) -> Option<Value> {
 }
 
 /// Returns the indices of the first and the last message that can carry a mark. The content of the first never changes.
-fn marked(messages: &[EncodedMessage]) -> [Option<usize>; 2] {
-    let can_be_marked = |message: &EncodedMessage| message.mark_at.is_some();
+fn cache_mark_indices(messages: &[EncodedMessage]) -> [Option<usize>; 2] {
+    let can_be_marked = |message: &EncodedMessage| message.cache_mark_offset.is_some();
     [messages.iter().position(can_be_marked), messages.iter().rposition(can_be_marked)]
 }
 

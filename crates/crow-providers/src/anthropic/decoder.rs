@@ -218,11 +218,13 @@ impl AnthropicOpenBlock {
         let Self { kind, mut item, text, signature, .. } = self;
         match kind {
             AnthropicBlockKind::Text if text.is_empty() => None,
-            AnthropicBlockKind::Text => Some(ReplyBlock::plain(ReplyContent::Text { text })),
+            AnthropicBlockKind::Text => {
+                Some(ReplyBlock::without_native_item(ReplyContent::Text { text }))
+            }
             AnthropicBlockKind::Thinking if text.is_empty() && signature.is_empty() => None,
             // Reasoning that was cut has no signature; the service would refuse it.
             AnthropicBlockKind::Thinking if signature.is_empty() && is_cut => {
-                Some(ReplyBlock::plain(ReplyContent::Thinking { text }))
+                Some(ReplyBlock::without_native_item(ReplyContent::Thinking { text }))
             }
             AnthropicBlockKind::Thinking => {
                 // The content already has the text.
@@ -231,9 +233,9 @@ impl AnthropicOpenBlock {
                 let content = ReplyContent::Thinking { text };
                 Some(ReplyBlock::with_native(content, Value::Object(item)))
             }
-            AnthropicBlockKind::Call => {
-                Some(ReplyBlock::plain(ReplyContent::Call(call(&item, &text, before))))
-            }
+            AnthropicBlockKind::Call => Some(ReplyBlock::without_native_item(ReplyContent::Call(
+                call(&item, &text, before),
+            ))),
             AnthropicBlockKind::Opaque if item.is_empty() => None,
             AnthropicBlockKind::Opaque => {
                 // Input of a tool that runs at the provider.

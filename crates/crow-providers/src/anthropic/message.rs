@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     codec::{ConversationRoute, EncodedMessage},
-    stand_in::{NO_WORDS, wire_name},
+    placeholders::{EMPTY_MESSAGE, wire_name},
 };
 
 /// Maximum length of a tool's name.
@@ -35,19 +35,21 @@ impl MessageEncoder {
             Message::User(user) => {
                 let mut blocks = parts::blocks(&user.content, self.vision);
                 if blocks.is_empty() {
-                    blocks.extend(parts::text(NO_WORDS));
+                    blocks.extend(parts::text(EMPTY_MESSAGE));
                 }
                 ("user", blocks)
             }
             Message::Assistant(reply) => ("assistant", self.reply(reply)),
             Message::Results(message) => {
-                let named =
-                    message.results.iter().map(|result| (self.ids.of(&result.call_id), result));
+                let named = message
+                    .results
+                    .iter()
+                    .map(|result| (self.ids.wire_id(&result.call_id), result));
                 ("user", parts::results(named, self.vision))
             }
         };
         let (json, mark_at) = wire_message(role, &blocks);
-        EncodedMessage { id: message.id().clone(), json, mark_at }
+        EncodedMessage { id: message.id().clone(), json, cache_mark_offset: mark_at }
     }
 
     /// Returns the blocks of a reply. Thinking at the end is dropped: the service refuses a reply that ends with it.
@@ -79,7 +81,7 @@ impl MessageEncoder {
     fn call(&self, call: &ToolCall) -> Value {
         json!({
             "type": "tool_use",
-            "id": self.ids.of(&call.id),
+            "id": self.ids.wire_id(&call.id),
             "name": wire_name(&call.name, "_-", LONGEST_NAME),
             "input": call.arguments.to_object(),
         })
@@ -99,7 +101,7 @@ fn wire_message(role: &str, blocks: &[Value]) -> (Bytes, Option<usize>) {
         }
         // Serialising a JSON value cannot fail.
         json.append(&mut serde_json::to_vec(block).unwrap_or_default());
-        if may_bear_mark(block) {
+        if can_carry_mark(block) {
             mark_at = Some(json.len() - 1);
         }
     }
@@ -108,7 +110,7 @@ fn wire_message(role: &str, blocks: &[Value]) -> (Bytes, Option<usize>) {
     (Bytes::from(json.into_boxed_slice()), mark_at)
 }
 
-fn may_bear_mark(block: &Value) -> bool {
+fn can_carry_mark(block: &Value) -> bool {
     matches!(kind(block), "text" | "image" | "tool_use" | "tool_result")
 }
 

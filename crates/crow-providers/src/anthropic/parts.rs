@@ -3,7 +3,7 @@
 use crow_core::message::{Block, Image, ResultMessage};
 use serde_json::{Value, json};
 
-use crate::stand_in::{NO_OUTPUT, NO_VISION};
+use crate::placeholders::{EMPTY_OUTPUT, IMAGE_OMITTED};
 
 /// Support for images. Without it, a text replaces each image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(super) fn results<'a>(
             }
         }
         if content.is_empty() {
-            content.extend(text(NO_OUTPUT));
+            content.extend(text(EMPTY_OUTPUT));
         }
         let mut block = json!({"type": "tool_result", "tool_use_id": id, "content": content});
         if let (true, Some(fields)) = (result.is_error, block.as_object_mut()) {
@@ -64,6 +64,6 @@ fn picture(image: &Image, vision: Vision) -> Value {
             "type": "image",
             "source": {"type": "base64", "media_type": image.media_type, "data": image.data},
         }),
-        Vision::No => json!({"type": "text", "text": NO_VISION}),
+        Vision::No => json!({"type": "text", "text": IMAGE_OMITTED}),
     }
 }

@@ -70,7 +70,11 @@ fn assistant(origin: Origin, blocks: Vec<ReplyBlock>) -> Message {
 
 fn call(id: &str, arguments: CallArguments) -> ReplyBlock {
     let name = "read_file".to_owned();
-    ReplyBlock::plain(ReplyContent::Call(ToolCall { id: CallId::new(id), name, arguments }))
+    ReplyBlock::without_native_item(ReplyContent::Call(ToolCall {
+        id: CallId::new(id),
+        name,
+        arguments,
+    }))
 }
 
 fn result(id: &str, content: Vec<Block>, is_error: bool) -> ResultMessage {
@@ -79,7 +83,7 @@ fn result(id: &str, content: Vec<Block>, is_error: bool) -> ResultMessage {
 }
 
 fn text(text: &str) -> ReplyBlock {
-    ReplyBlock::plain(ReplyContent::Text { text: text.to_owned() })
+    ReplyBlock::without_native_item(ReplyContent::Text { text: text.to_owned() })
 }
 
 fn thinking(text: &str) -> ReplyBlock {
@@ -285,7 +289,10 @@ fn reasoning_that_was_cut_is_not_sent_back() {
         json!({"type": "message_stop"}),
     ]);
     let (_, reply) = read(&stream).unwrap();
-    assert_eq!(reply.blocks, [ReplyBlock::plain(ReplyContent::Thinking { text: "Hm".to_owned() })]);
+    assert_eq!(
+        reply.blocks,
+        [ReplyBlock::without_native_item(ReplyContent::Thinking { text: "Hm".to_owned() })]
+    );
     let encoded = encode(vec![assistant(origin("claude-sonnet-4-5"), reply.blocks)], true);
     assert!(encoded[0].json.is_empty());
 }

@@ -29,7 +29,7 @@ impl WireIds {
     }
 
     /// Returns the wire id of a call of the last reply; for other calls, the id itself.
-    pub(super) fn of<'a>(&'a self, id: &'a CallId) -> &'a str {
+    pub(super) fn wire_id<'a>(&'a self, id: &'a CallId) -> &'a str {
         self.open.get(id).map_or(id.as_str(), String::as_str)
     }
 }

@@ -50,7 +50,7 @@ impl Vendor {
 
     /// Returns the assumed abilities of a model that is not in the table. A vendor's next model is assumed to have
     /// those of its last ones.
-    pub(crate) fn abilities_of_unknown(self) -> Abilities {
+    pub(crate) fn default_abilities(self) -> Abilities {
         match self {
             Self::Anthropic | Self::OpenAi | Self::Google => {
                 Abilities { tools: true, vision: true, thinking: true }
@@ -60,7 +60,7 @@ impl Vendor {
     }
 
     /// Returns the price of a model that is not in the table, if it can be known.
-    pub(crate) fn price_of_unknown(self) -> Option<Price> {
+    pub(crate) fn default_price(self) -> Option<Price> {
         match self {
             Self::Local => Some(FREE),
             Self::Anthropic | Self::OpenAi | Self::Google | Self::OpenRouter | Self::Unknown => {

@@ -6,7 +6,7 @@ use reqwest::header::{HeaderMap, LOCATION};
 use serde_json::Value;
 
 use super::{
-    complaint::Complaint,
+    error_object::ErrorObject,
     kind::kind_of,
     text::{one_line, web_page},
     wait,
@@ -22,16 +22,16 @@ pub(crate) struct ErrorAnswer<'a> {
 }
 
 /// Converts an answer to an error. The caller adds provider and address.
-pub(crate) fn refused(answer: ErrorAnswer<'_>) -> ProviderError {
+pub(crate) fn answer_error(answer: ErrorAnswer<'_>) -> ProviderError {
     let ErrorAnswer { status, headers, body } = answer;
     let mut error = if (300..400).contains(&status) {
         redirect(status, headers)
     } else {
         let complaint = json_in(body);
-        match complaint.as_ref().and_then(Complaint::read) {
+        match complaint.as_ref().and_then(ErrorObject::parse) {
             // If the HTTP status claims success, only a status in the body counts.
             Some(complaint) => complaint.into_error(Some(status).filter(|status| *status >= 400)),
-            None => wordless(status, body),
+            None => plain_body_error(status, body),
         }
     };
     error.retry_after = wait::from_headers(headers, Timestamp::now()).or(error.retry_after);
@@ -68,7 +68,7 @@ fn redirect(status: u16, headers: &HeaderMap) -> ProviderError {
 }
 
 /// Returns the error for a body without a known error object.
-fn wordless(status: u16, body: &str) -> ProviderError {
+fn plain_body_error(status: u16, body: &str) -> ProviderError {
     let page = web_page(body);
     let summary = match &page {
         Some(title) if title.is_empty() => {
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     fn error_of(status: u16, body: &str) -> ProviderError {
-        refused(ErrorAnswer { status, headers: &HeaderMap::new(), body })
+        answer_error(ErrorAnswer { status, headers: &HeaderMap::new(), body })
     }
 
     /// Bodies as the vendors document or send them; llama.cpp's are from its server's source.
@@ -321,7 +321,7 @@ mod tests {
             ("retry-after".parse().unwrap(), "3".parse().unwrap()),
         ]);
         let body = r#"{"error":{"type":"rate_limit_error","message":"slower,\n please"}}"#;
-        let error = refused(ErrorAnswer { status: 429, headers: &headers, body });
+        let error = answer_error(ErrorAnswer { status: 429, headers: &headers, body });
         assert_eq!(error.message, "slower, please");
         assert_eq!(error.status, Some(429));
         assert_eq!(error.code.as_deref(), Some("rate_limit_error"));
@@ -341,7 +341,7 @@ mod tests {
             LOCATION,
             "https://elsewhere.test/v1?key=sk-secret".parse().unwrap(),
         )]);
-        let error = refused(ErrorAnswer { status: 308, headers: &headers, body: "" });
+        let error = answer_error(ErrorAnswer { status: 308, headers: &headers, body: "" });
         assert_eq!(error.kind, Kind::NotFound);
         assert!(error.message.contains("\"https://elsewhere.test/v1\""), "{error}");
         assert!(!error.message.contains("sk-secret"), "{error}");

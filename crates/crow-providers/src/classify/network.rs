@@ -5,48 +5,51 @@ use std::{error::Error, io, time::Duration};
 use crow_core::model::{ProviderError, ProviderErrorKind};
 
 use super::text::one_line;
-use crate::retry::{AttemptFailure, AttemptReach};
+use crate::retry::{AttemptFailure, AttemptProgress};
 
 /// Converts the failure of a request to `host` that got no answer.
-pub(crate) fn not_sent(
+pub(crate) fn send_error(
     error: &reqwest::Error,
     host: &str,
     connect_timeout: Duration,
 ) -> AttemptFailure {
-    let causes = Causes::of(error);
+    let causes = Causes::of_error(error);
     if error.is_builder() {
         let message = format!("the request cannot be built: {}", causes.deepest());
         let error = ProviderError::new(ProviderErrorKind::InvalidRequest, message);
-        return AttemptFailure { error, reach: AttemptReach::Wrong };
+        return AttemptFailure { error, progress: AttemptProgress::Permanent };
     }
     let is_connect = error.is_connect();
     let (reach, message) = if let Some(message) = causes.tls(host) {
-        (AttemptReach::Wrong, message)
+        (AttemptProgress::Permanent, message)
     } else if is_connect && error.is_timeout() {
         let seconds = connect_timeout.as_secs_f32();
-        (AttemptReach::Nobody, format!("no connection to {host} within {seconds} s"))
+        (AttemptProgress::Unreachable, format!("no connection to {host} within {seconds} s"))
     } else if causes.has(io::ErrorKind::ConnectionRefused) {
         let message = format!("{host} refused the connection; is the server running there?");
-        (AttemptReach::Nobody, message)
+        (AttemptProgress::Unreachable, message)
     } else if causes.mention("dns error") || causes.mention("lookup address") {
         let message = format!(
             "the name {host} cannot be resolved; is the network up, and is the base URL right?"
         );
-        (AttemptReach::Nobody, message)
+        (AttemptProgress::Unreachable, message)
     } else if is_connect {
-        (AttemptReach::Nobody, format!("no connection to {host}: {}", causes.deepest()))
+        (AttemptProgress::Unreachable, format!("no connection to {host}: {}", causes.deepest()))
     } else {
         // Often a pooled connection that the server closed at that moment.
         let message =
             format!("the connection to {host} broke before an answer came: {}", causes.deepest());
-        (AttemptReach::Answered, message)
+        (AttemptProgress::Answered, message)
     };
-    AttemptFailure { error: ProviderError::new(ProviderErrorKind::Network, message), reach }
+    AttemptFailure {
+        error: ProviderError::new(ProviderErrorKind::Network, message),
+        progress: reach,
+    }
 }
 
 /// Converts the error of a reply whose body broke off.
-pub(crate) fn broken_reply(error: &reqwest::Error) -> ProviderError {
-    let message = format!("the connection broke: {}", Causes::of(error).deepest());
+pub(crate) fn body_error(error: &reqwest::Error) -> ProviderError {
+    let message = format!("the connection broke: {}", Causes::of_error(error).deepest());
     ProviderError::new(ProviderErrorKind::Network, message)
 }
 
@@ -54,7 +57,7 @@ pub(crate) fn broken_reply(error: &reqwest::Error) -> ProviderError {
 struct Causes<'a>(Vec<&'a (dyn Error + 'static)>);
 
 impl<'a> Causes<'a> {
-    fn of(error: &'a (dyn Error + 'static)) -> Self {
+    fn of_error(error: &'a (dyn Error + 'static)) -> Self {
         const DEEPEST: usize = 16;
         let mut causes = Vec::new();
         let mut next = Some(error);

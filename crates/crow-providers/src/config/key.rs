@@ -16,7 +16,7 @@ pub(crate) enum KeySource {
 
 /// Result of the lookup of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum FoundKey {
+pub(crate) enum KeyLookup {
     Key(ApiKey),
     /// A key from the credential store, stored for the origin that requests go to.
     Stored(ApiKey),
@@ -32,9 +32,9 @@ pub(crate) enum FoundKey {
     },
 }
 
-impl FoundKey {
+impl KeyLookup {
     /// Returns true if there is a key.
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn is_present(&self) -> bool {
         matches!(self, Self::Key(_) | Self::Stored(_))
     }
 }
@@ -44,22 +44,22 @@ pub(crate) fn find(
     source: &KeySource,
     rule: KeyRule,
     lookup: &dyn Fn(&str) -> Option<String>,
-) -> FoundKey {
+) -> KeyLookup {
     let (variable, is_needed) = match (source, rule) {
-        (KeySource::Direct(key), _) => return FoundKey::Key(key.clone()),
+        (KeySource::Direct(key), _) => return KeyLookup::Key(key.clone()),
         (KeySource::Variable(variable), _) => (variable.as_str(), true),
         (KeySource::BuiltIn, KeyRule::Required(variable)) => (variable, true),
         (KeySource::BuiltIn, KeyRule::Optional(variable)) => (variable, false),
-        (KeySource::BuiltIn, KeyRule::None) => return FoundKey::NotNeeded,
+        (KeySource::BuiltIn, KeyRule::None) => return KeyLookup::NotNeeded,
     };
     let found = lookup(variable).filter(|value| !value.trim().is_empty());
     match found.as_deref().map(ApiKey::check) {
-        Some(Ok(key)) => FoundKey::Key(key),
+        Some(Ok(key)) => KeyLookup::Key(key),
         Some(Err(reason)) => {
-            FoundKey::Unusable { reason: format!("the key in {variable} {reason}") }
+            KeyLookup::Unusable { reason: format!("the key in {variable} {reason}") }
         }
-        None if is_needed => FoundKey::Missing { variable: variable.to_owned() },
-        None => FoundKey::NotNeeded,
+        None if is_needed => KeyLookup::Missing { variable: variable.to_owned() },
+        None => KeyLookup::NotNeeded,
     }
 }
 
@@ -73,8 +73,8 @@ mod tests {
 
     #[test]
     fn a_key_is_looked_up_in_its_source() {
-        let key = |text| FoundKey::Key(ApiKey::new(text).unwrap());
-        let missing = |variable: &str| FoundKey::Missing { variable: variable.to_owned() };
+        let key = |text| KeyLookup::Key(ApiKey::new(text).unwrap());
+        let missing = |variable: &str| KeyLookup::Missing { variable: variable.to_owned() };
         let variable = KeySource::Variable("MY_KEY".to_owned());
         let direct = KeySource::Direct(ApiKey::new("sk-direct").unwrap());
         for (source, rule, value, expected) in [
@@ -82,9 +82,9 @@ mod tests {
             (&KeySource::BuiltIn, KeyRule::Required("K"), Some(" sk-1\r\n"), key("sk-1")),
             (&KeySource::BuiltIn, KeyRule::Required("K"), Some("  "), missing("K")),
             (&KeySource::BuiltIn, KeyRule::Required("K"), None, missing("K")),
-            (&KeySource::BuiltIn, KeyRule::Optional("K"), None, FoundKey::NotNeeded),
+            (&KeySource::BuiltIn, KeyRule::Optional("K"), None, KeyLookup::NotNeeded),
             (&KeySource::BuiltIn, KeyRule::Optional("K"), Some("sk-1"), key("sk-1")),
-            (&KeySource::BuiltIn, KeyRule::None, Some("sk-1"), FoundKey::NotNeeded),
+            (&KeySource::BuiltIn, KeyRule::None, Some("sk-1"), KeyLookup::NotNeeded),
             (&variable, KeyRule::None, None, missing("MY_KEY")),
             (&variable, KeyRule::Required("K"), Some("sk-1"), key("sk-1")),
             (&direct, KeyRule::Required("K"), None, key("sk-direct")),
@@ -99,7 +99,7 @@ mod tests {
         for text in ["sk-1 sk-2", "sk-1\nsk-2", "sk-\u{1b}[0m", "sk-\u{200b}1", "sk-ä"] {
             let found =
                 find(&KeySource::BuiltIn, KeyRule::Required("MY_KEY"), &|_| Some(text.to_owned()));
-            let FoundKey::Unusable { reason } = found else { panic!("{text:?}: {found:?}") };
+            let KeyLookup::Unusable { reason } = found else { panic!("{text:?}: {found:?}") };
             report.push(format!("{text:?}: {reason}"));
         }
         insta::assert_snapshot!(report.join("\n"));

@@ -5,16 +5,16 @@
 
 mod address;
 mod built_in;
+mod destination;
 mod key;
 mod provider;
 mod raw;
-mod reach;
 mod resolve;
 
 pub(crate) use address::{base_url, host};
 pub(crate) use built_in::{Address, BUILT_IN, BuiltIn, KeyRule};
-pub(crate) use key::{FoundKey, KeySource, find as find_key};
+pub use destination::ProviderDestination;
+pub(crate) use key::{KeyLookup, KeySource, find as find_key};
 pub(crate) use provider::{ModelSettings, PriceSettings, ProviderKind};
 pub use provider::{ProviderConfig, is_built_in};
 pub use raw::provider_schema;
-pub use reach::ProviderReach;

@@ -205,7 +205,7 @@ fn every_mistake_is_told_with_its_place_and_what_to_do() {
 fn line_and_column_count_characters() {
     let error = parse("[provider]\nname = \"x\"\ntype = \"anthropic\"\n[headers]\n\"ä\" = \"b\"\n");
     let error = error.unwrap_err();
-    assert_eq!(error.place, Some(TextPosition { line: 5, column: 1 }));
+    assert_eq!(error.position, Some(TextPosition { line: 5, column: 1 }));
     let error = parse("[provider]\nname = \"x\"\n'ö' = 1\ntype = \"anthropic\"\n").unwrap_err();
-    assert_eq!(error.place, Some(TextPosition { line: 3, column: 1 }));
+    assert_eq!(error.position, Some(TextPosition { line: 3, column: 1 }));
 }

@@ -80,9 +80,8 @@ fn kind(raw: &RawIdentity, source: SourceText<'_>) -> Result<ProviderKind, Confi
             let message = format!("type \"{text}\" is a wire format and needs a base_url");
             Err(source.error(&raw.kind.span(), message))
         }
-        (None, None, _) => {
-            Err(source.error(&raw.kind.span(), config::unknown("type", text, &known_types())))
-        }
+        (None, None, _) => Err(source
+            .error(&raw.kind.span(), config::unknown_word_message("type", text, &known_types()))),
     }
 }
 

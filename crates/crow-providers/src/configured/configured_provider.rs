@@ -5,23 +5,23 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use crow_core::model::{Abilities, ModelInfo, ModelRef, ModelsError, Price, Provider};
 use reqwest::Url;
 
-use super::following::RoutedProvider;
+use super::routed_provider::RoutedProvider;
 use crate::{
     catalogue::{KnownModel, Vendor},
     config::{
-        self, Address, BUILT_IN, BuiltIn, FoundKey, KeyRule, KeySource, ModelSettings,
+        self, Address, BUILT_IN, BuiltIn, KeyLookup, KeyRule, KeySource, ModelSettings,
         PriceSettings, ProviderConfig, ProviderKind,
     },
     defaults::WithDefaults,
     dialect::Dialect,
     endpoint::{Endpoint, is_secret},
-    http::{HttpClient, Timeouts, shown},
+    http::{HttpClient, Timeouts, redact_url},
     limit::{RateLimitedProvider, RateLimiter, RateLimits},
     provider::HttpProvider,
     retry::RetryPolicy,
-    route::{Asker, ProviderRouteState, RouteTarget},
+    route::{ProviderRouteState, RouteProvider, RouteTarget},
     secret::ApiKey,
-    stored::{self, KeyHome, Sources},
+    stored::{self, KeyDestination, Sources},
     summary::{CredentialStatus, ModelSummary, ProviderSummary},
 };
 
@@ -135,35 +135,35 @@ impl ConfiguredProvider {
     }
 
     /// Looks up the key: in the environment or in the file, then in the store.
-    pub(crate) fn key(&self, sources: &Sources) -> FoundKey {
+    pub(crate) fn key(&self, sources: &Sources) -> KeyLookup {
         let found = config::find_key(&self.config.key, self.key_rule(), &*sources.lookup);
         match found {
-            FoundKey::Missing { .. } | FoundKey::NotNeeded if !self.is_replay() => {
+            KeyLookup::Missing { .. } | KeyLookup::NotNeeded if !self.is_replay() => {
                 self.stored_key(sources, found)
             }
-            FoundKey::Missing { .. }
-            | FoundKey::NotNeeded
-            | FoundKey::Key(_)
-            | FoundKey::Stored(_)
-            | FoundKey::Unusable { .. } => found,
+            KeyLookup::Missing { .. }
+            | KeyLookup::NotNeeded
+            | KeyLookup::Key(_)
+            | KeyLookup::Stored(_)
+            | KeyLookup::Unusable { .. } => found,
         }
     }
 
     /// Returns the stored key, unless it was stored for another origin than the one that requests go to.
-    fn stored_key(&self, sources: &Sources, found: FoundKey) -> FoundKey {
+    fn stored_key(&self, sources: &Sources, found: KeyLookup) -> KeyLookup {
         let stored = match (sources.stored.find(self.key_name()), &found) {
             (Ok(Some(stored)), _) => stored,
-            (Err(reason), FoundKey::Missing { .. }) => return FoundKey::Unusable { reason },
+            (Err(reason), KeyLookup::Missing { .. }) => return KeyLookup::Unusable { reason },
             // A provider that needs no key works even if the store cannot be read.
             (Ok(None) | Err(_), _) => return found,
         };
         // An invalid address is reported where the provider is made.
-        let Ok(url) = self.base_url(sources) else { return FoundKey::Stored(stored.key) };
+        let Ok(url) = self.base_url(sources) else { return KeyLookup::Stored(stored.key) };
         let origin = stored::origin(&url).unwrap_or_default();
         if origin == stored.origin {
-            return FoundKey::Stored(stored.key);
+            return KeyLookup::Stored(stored.key);
         }
-        let by = match self.redirected_by(sources) {
+        let by = match self.redirect_variable(sources) {
             Some(variable) => format!(" ({variable} says so)"),
             None => String::new(),
         };
@@ -172,7 +172,7 @@ impl ConfiguredProvider {
              `crow-agent login {}` stores one for that place",
             stored.origin, self.config.name
         );
-        FoundKey::Unusable { reason }
+        KeyLookup::Unusable { reason }
     }
 
     /// Returns the name under which the key is stored: built-in providers with the same variable share a key.
@@ -185,7 +185,7 @@ impl ConfiguredProvider {
     }
 
     /// Returns the variable that overrides the provider's own address, if it is set.
-    fn redirected_by(&self, sources: &Sources) -> Option<String> {
+    fn redirect_variable(&self, sources: &Sources) -> Option<String> {
         match (&self.config.base_url, self.address()) {
             (None, Some(Address::Cloud { variable, .. } | Address::Local { variable, .. })) => {
                 sources.variable(variable).map(|_| variable.to_owned())
@@ -195,15 +195,15 @@ impl ConfiguredProvider {
     }
 
     /// Returns the name under which the key is stored, and the origin that it is stored for.
-    pub(crate) fn key_home(&self, sources: &Sources) -> Result<KeyHome, ModelsError> {
+    pub(crate) fn key_home(&self, sources: &Sources) -> Result<KeyDestination, ModelsError> {
         let unusable =
             |reason: String| ModelsError::Unusable { provider: self.config.name.clone(), reason };
         let url = self.base_url(sources).map_err(unusable)?;
         let origin = stored::origin(&url).ok_or_else(|| unusable("it takes no key".to_owned()))?;
-        Ok(KeyHome {
+        Ok(KeyDestination {
             name: self.key_name().to_owned(),
             origin,
-            redirected_by: self.redirected_by(sources),
+            redirect_variable: self.redirect_variable(sources),
             variable: self.key_variable(),
         })
     }
@@ -211,12 +211,12 @@ impl ConfiguredProvider {
     /// Returns the texts that must never be shown: the key and the values of secret headers.
     pub(crate) fn secrets(&self, sources: &Sources) -> Vec<String> {
         let key = match self.key(sources) {
-            FoundKey::Key(key) | FoundKey::Stored(key) => Some(key.reveal().to_owned()),
-            FoundKey::NotNeeded | FoundKey::Missing { .. } | FoundKey::Unusable { .. } => None,
+            KeyLookup::Key(key) | KeyLookup::Stored(key) => Some(key.reveal().to_owned()),
+            KeyLookup::NotNeeded | KeyLookup::Missing { .. } | KeyLookup::Unusable { .. } => None,
         };
-        let chosen = match self.route.place() {
+        let chosen = match self.route.target() {
             RouteTarget::Chosen(chosen) => chosen.headers,
-            RouteTarget::Configured | RouteTarget::Nowhere => Vec::new(),
+            RouteTarget::Configured | RouteTarget::Disabled => Vec::new(),
         };
         let headers = self.config.headers.iter().chain(&chosen);
         let headers = headers
@@ -240,28 +240,28 @@ impl ConfiguredProvider {
         sources: &Sources,
         client: &HttpClient,
     ) -> Result<Arc<dyn Provider>, ModelsError> {
-        self.current(sources, client)?;
+        self.current_provider(sources, client)?;
         Ok(Arc::new(RoutedProvider::new(Arc::clone(self), sources.clone(), client.clone())))
     }
 
     /// Returns what sends requests at the moment, with its number; none if there is no route. It is made once for each
     /// route, and again when the stored key that it sends is no longer the one in the store: after a logout, no process
     /// may send the key any more.
-    pub(crate) fn current(
+    pub(crate) fn current_provider(
         &self,
         sources: &Sources,
         client: &HttpClient,
-    ) -> Result<Option<Asker>, ModelsError> {
+    ) -> Result<Option<RouteProvider>, ModelsError> {
         if let Some(sent_key) = self.route.stored_key() {
             let is_current =
-                matches!(self.key(sources), FoundKey::Stored(stored) if stored == sent_key);
+                matches!(self.key(sources), KeyLookup::Stored(stored) if stored == sent_key);
             if !is_current {
-                self.route.make_again();
+                self.route.reset();
             }
         }
         if !self.route.is_settled() {
             let (provider, stored_key) = self.make_provider(sources, client)?;
-            self.route.keep(provider, stored_key);
+            self.route.store_provider(provider, stored_key);
         }
         Ok(self.route.current())
     }
@@ -276,13 +276,13 @@ impl ConfiguredProvider {
         let unusable = |reason: String| ModelsError::Unusable { provider: name(), reason };
         let dialect = self.dialect().ok_or_else(|| unusable("it is a recording".to_owned()))?;
         let (key, stored_key) = match self.key(sources) {
-            FoundKey::Key(key) => (Some(key), None),
-            FoundKey::Stored(key) => (Some(key.clone()), Some(key)),
-            FoundKey::NotNeeded => (None, None),
-            FoundKey::Missing { variable } => {
+            KeyLookup::Key(key) => (Some(key), None),
+            KeyLookup::Stored(key) => (Some(key.clone()), Some(key)),
+            KeyLookup::NotNeeded => (None, None),
+            KeyLookup::Missing { variable } => {
                 return Err(ModelsError::NoCredentials { provider: name(), variable });
             }
-            FoundKey::Unusable { reason } => return Err(unusable(reason)),
+            KeyLookup::Unusable { reason } => return Err(unusable(reason)),
         };
         let endpoint = Endpoint {
             provider: name(),
@@ -293,9 +293,9 @@ impl ConfiguredProvider {
         };
         let (client, timeouts) = (client.clone(), self.timeouts(&endpoint.base_url));
         let provider =
-            HttpProvider::with_patience(endpoint, client, RetryPolicy::default(), timeouts)
+            HttpProvider::with_timeouts(endpoint, client, RetryPolicy::default(), timeouts)
                 .map_err(|error| unusable(error.to_string()))?;
-        Ok((self.within_limits(provider), stored_key))
+        Ok((self.apply_limits(provider), stored_key))
     }
 
     pub(crate) fn timeouts(&self, address: &str) -> Timeouts {
@@ -306,7 +306,7 @@ impl ConfiguredProvider {
     }
 
     /// Applies the limits of the provider, which are the same for every route.
-    pub(crate) fn within_limits(&self, provider: HttpProvider) -> Arc<dyn Provider> {
+    pub(crate) fn apply_limits(&self, provider: HttpProvider) -> Arc<dyn Provider> {
         let provider: Arc<dyn Provider> = match self.config.max_tokens {
             Some(max_tokens) => Arc::new(WithDefaults::new(provider, max_tokens)),
             None => Arc::new(provider),
@@ -319,7 +319,7 @@ impl ConfiguredProvider {
         let settings = self.settings(&reference.model);
         let known = self.known(&reference.model);
         let abilities =
-            known.map_or_else(|| self.vendor().abilities_of_unknown(), |known| known.abilities);
+            known.map_or_else(|| self.vendor().default_abilities(), |known| known.abilities);
         ModelInfo {
             reference: reference.clone(),
             context_window: settings
@@ -336,7 +336,7 @@ impl ConfiguredProvider {
         let settings = self.settings(model).and_then(|settings| settings.price);
         settings.map(price).or_else(|| match self.known(model) {
             Some(known) => Some(known.price),
-            None => self.vendor().price_of_unknown(),
+            None => self.vendor().default_price(),
         })
     }
 
@@ -381,9 +381,9 @@ impl ConfiguredProvider {
 
     /// Summarises the provider for its current route.
     pub(crate) fn summary(&self, sources: &Sources) -> ProviderSummary {
-        let (base_url, key) = match self.route.place() {
-            RouteTarget::Chosen(chosen) => (Ok(chosen.base_url), FoundKey::NotNeeded),
-            RouteTarget::Configured | RouteTarget::Nowhere => {
+        let (base_url, key) = match self.route.target() {
+            RouteTarget::Chosen(chosen) => (Ok(chosen.base_url), KeyLookup::NotNeeded),
+            RouteTarget::Configured | RouteTarget::Disabled => {
                 (self.base_url(sources), self.key(sources))
             }
         };
@@ -397,13 +397,13 @@ impl ConfiguredProvider {
                 .filter(|name| *name != self.config.name)
                 .map(str::to_owned),
             dialect: self.dialect().map_or("replay", Dialect::name),
-            base_url: base_url.map(|url| without_secret(&url)),
+            base_url: base_url.map(|url| redact_base_url(&url)),
             credentials: match key {
-                FoundKey::Key(_) => CredentialStatus::Present,
-                FoundKey::Stored(_) => CredentialStatus::Stored,
-                FoundKey::NotNeeded => CredentialStatus::NotNeeded,
-                FoundKey::Missing { variable } => CredentialStatus::Missing { variable },
-                FoundKey::Unusable { reason } => CredentialStatus::Unusable { reason },
+                KeyLookup::Key(_) => CredentialStatus::Present,
+                KeyLookup::Stored(_) => CredentialStatus::Stored,
+                KeyLookup::NotNeeded => CredentialStatus::NotNeeded,
+                KeyLookup::Missing { variable } => CredentialStatus::Missing { variable },
+                KeyLookup::Unusable { reason } => CredentialStatus::Unusable { reason },
             },
             default_model: self.default_model().map(|reference| reference.model),
             models: models.collect(),
@@ -465,7 +465,7 @@ fn price(settings: PriceSettings) -> Price {
     }
 }
 
-pub(crate) fn without_secret(url: &str) -> String {
-    let shown = Url::parse(url).map_or_else(|_| String::new(), |url| shown(&url));
+pub(crate) fn redact_base_url(url: &str) -> String {
+    let shown = Url::parse(url).map_or_else(|_| String::new(), |url| redact_url(&url));
     shown.trim_end_matches('/').to_owned()
 }

@@ -1,8 +1,8 @@
 //! The route of a provider, which can be chosen at run time.
 
-use super::configured_provider::{ConfiguredProvider, without_secret};
+use super::configured_provider::{ConfiguredProvider, redact_base_url};
 use crate::{
-    config::{Address, FoundKey},
+    config::{Address, KeyLookup},
     endpoint::{Endpoint, EndpointError, ExtraHeader},
     http::HttpClient,
     provider::HttpProvider,
@@ -14,24 +14,24 @@ impl ConfiguredProvider {
     /// Returns the route of the provider, without an address while it is disabled. None for a recording.
     pub(crate) fn route(&self, sources: &Sources) -> Option<RouteSummary> {
         let own = self.dialect()?;
-        let current = match self.route.place() {
+        let current = match self.route.target() {
             RouteTarget::Configured => {
                 let base_url = self.base_url(sources).ok();
-                base_url.map(|base_url| (Protocol::of(own), base_url))
+                base_url.map(|base_url| (Protocol::of_dialect(own), base_url))
             }
             RouteTarget::Chosen(chosen) => Some((chosen.protocol, chosen.base_url)),
-            RouteTarget::Nowhere => None,
+            RouteTarget::Disabled => None,
         };
         let current = current.map(|(protocol, base_url)| RouteAddress {
             protocol,
-            base_url: without_secret(&base_url),
+            base_url: redact_base_url(&base_url),
         });
         let provider = self.name().to_owned();
         Some(RouteSummary { provider, supported: Protocol::supported(own), current })
     }
 
     /// Routes the provider's requests to another address. Neither its key nor the headers of its file are sent there.
-    pub(crate) fn choose(
+    pub(crate) fn apply_route(
         &self,
         change: RouteChange,
         client: &HttpClient,
@@ -60,7 +60,7 @@ impl ConfiguredProvider {
                 RouteError::Address { reason: "no key can be sent there".to_owned() }
             }
         })?;
-        self.route.choose(chosen, self.within_limits(provider));
+        self.route.set_chosen(chosen, self.apply_limits(provider));
         Ok(())
     }
 
@@ -72,22 +72,22 @@ impl ConfiguredProvider {
     }
 
     pub(crate) fn is_disabled(&self) -> bool {
-        matches!(self.route.place(), RouteTarget::Nowhere)
+        matches!(self.route.target(), RouteTarget::Disabled)
     }
 
     /// Returns true if there is a key, or a chosen route, which brings its own headers.
     pub(crate) fn has_credentials(&self, sources: &Sources) -> bool {
-        match self.route.place() {
-            RouteTarget::Configured => self.key(sources).is_there(),
+        match self.route.target() {
+            RouteTarget::Configured => self.key(sources).is_present(),
             RouteTarget::Chosen(_) => true,
-            RouteTarget::Nowhere => false,
+            RouteTarget::Disabled => false,
         }
     }
 
     /// Returns true if it is called at its configured address, without any key.
     pub(crate) fn needs_no_key(&self, sources: &Sources) -> bool {
-        matches!(self.route.place(), RouteTarget::Configured)
-            && matches!(self.key(sources), FoundKey::NotNeeded)
+        matches!(self.route.target(), RouteTarget::Configured)
+            && matches!(self.key(sources), KeyLookup::NotNeeded)
     }
 
     /// Returns the base URL and the headers for listing the models of a local server. None for other providers.
@@ -95,13 +95,13 @@ impl ConfiguredProvider {
         if !matches!(self.address(), Some(Address::Local { .. })) {
             return None;
         }
-        match self.route.place() {
+        match self.route.target() {
             RouteTarget::Configured => {
                 let key = match self.key(sources) {
-                    FoundKey::Key(key) | FoundKey::Stored(key) => Some(key),
-                    FoundKey::NotNeeded | FoundKey::Missing { .. } | FoundKey::Unusable { .. } => {
-                        None
-                    }
+                    KeyLookup::Key(key) | KeyLookup::Stored(key) => Some(key),
+                    KeyLookup::NotNeeded
+                    | KeyLookup::Missing { .. }
+                    | KeyLookup::Unusable { .. } => None,
                 };
                 let bearer = key.map(|key| ExtraHeader {
                     name: "Authorization".to_owned(),
@@ -113,7 +113,7 @@ impl ConfiguredProvider {
                 Protocol::OpenAi => Some((chosen.base_url, chosen.headers)),
                 Protocol::Anthropic | Protocol::Gemini => None,
             },
-            RouteTarget::Nowhere => None,
+            RouteTarget::Disabled => None,
         }
     }
 }

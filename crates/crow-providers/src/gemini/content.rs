@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use super::thinking::{NO_SIGNATURE, wants_signatures};
 use crate::{
     codec::{ConversationRoute, EncodedMessage},
-    stand_in::{NO_VISION, NO_WORDS, wire_name},
+    placeholders::{EMPTY_MESSAGE, IMAGE_OMITTED, wire_name},
 };
 
 /// User turn that is inserted between two replies in a row: calls must follow a turn of the user.
@@ -58,7 +58,7 @@ impl ContentEncoder {
                 let mut parts: Vec<_> =
                     user.content.iter().filter_map(|block| self.user_part(block)).collect();
                 if parts.is_empty() {
-                    parts.push(json!({"text": NO_WORDS}));
+                    parts.push(json!({"text": EMPTY_MESSAGE}));
                 }
                 self.content("user", &parts)
             }
@@ -71,7 +71,7 @@ impl ContentEncoder {
                 self.content("user", &parts)
             }
         };
-        EncodedMessage { id: message.id().clone(), json, mark_at: None }
+        EncodedMessage { id: message.id().clone(), json, cache_mark_offset: None }
     }
 
     fn content(&mut self, role: &str, parts: &[Value]) -> Bytes {
@@ -102,7 +102,7 @@ impl ContentEncoder {
         if self.has_vision {
             json!({"inlineData": {"mimeType": image.media_type, "data": image.data}})
         } else {
-            json!({"text": NO_VISION})
+            json!({"text": IMAGE_OMITTED})
         }
     }
 

@@ -23,7 +23,7 @@ pub(super) struct GeminiDecoder {
     origin: Origin,
     blocks: Vec<ReplyBlock>,
     /// Text that following parts may extend, with its kind.
-    open: Option<(Voice, String)>,
+    open: Option<(TextKind, String)>,
     usage: GeminiUsage,
     finish: Option<String>,
     response_id: Option<String>,
@@ -31,7 +31,7 @@ pub(super) struct GeminiDecoder {
 
 /// Kind of a text: reasoning or answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Voice {
+enum TextKind {
     Thought,
     Answer,
 }
@@ -83,7 +83,7 @@ impl GeminiDecoder {
             _ => return self.keep(part),
         };
         let is_thought = part.get("thought").and_then(Value::as_bool) == Some(true);
-        let voice = if is_thought { Voice::Thought } else { Voice::Answer };
+        let voice = if is_thought { TextKind::Thought } else { TextKind::Answer };
         let is_signed = part.contains_key("thoughtSignature");
         // A signed part is a block of its own, because it must be sent back unchanged.
         match (text.is_empty(), is_signed) {
@@ -111,7 +111,7 @@ impl GeminiDecoder {
     }
 
     /// Extends the open text of this kind, or opens one: parts without a signature may be joined.
-    fn grow(&mut self, voice: Voice, more: &str) {
+    fn grow(&mut self, voice: TextKind, more: &str) {
         match &mut self.open {
             Some((open, text)) if *open == voice => text.push_str(more),
             Some(_) | None => {
@@ -124,7 +124,7 @@ impl GeminiDecoder {
     /// Converts the open text to a block.
     fn close(&mut self) {
         if let Some((voice, text)) = self.open.take() {
-            self.blocks.push(ReplyBlock::plain(voice.content(text)));
+            self.blocks.push(ReplyBlock::without_native_item(voice.content(text)));
         }
     }
 
@@ -146,7 +146,7 @@ impl GeminiDecoder {
         self.blocks.push(if has_native {
             ReplyBlock::with_native(content, Value::Object(part))
         } else {
-            ReplyBlock::plain(content)
+            ReplyBlock::without_native_item(content)
         });
     }
 
@@ -216,7 +216,7 @@ impl Decoder for GeminiDecoder {
     }
 }
 
-impl Voice {
+impl TextKind {
     fn content(self, text: String) -> ReplyContent {
         match self {
             Self::Thought => ReplyContent::Thinking { text },
@@ -225,10 +225,10 @@ impl Voice {
     }
 }
 
-fn push_delta(voice: Voice, text: &str, out: &mut Vec<ModelEvent>) {
+fn push_delta(voice: TextKind, text: &str, out: &mut Vec<ModelEvent>) {
     out.push(match voice {
-        Voice::Thought => ModelEvent::ThinkingDelta(text.to_owned()),
-        Voice::Answer => ModelEvent::TextDelta(text.to_owned()),
+        TextKind::Thought => ModelEvent::ThinkingDelta(text.to_owned()),
+        TextKind::Answer => ModelEvent::TextDelta(text.to_owned()),
     });
 }
 

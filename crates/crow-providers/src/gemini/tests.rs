@@ -57,7 +57,7 @@ fn end(reason: &str) -> Value {
 }
 
 fn text(text: &str) -> ReplyBlock {
-    ReplyBlock::plain(ReplyContent::Text { text: text.to_owned() })
+    ReplyBlock::without_native_item(ReplyContent::Text { text: text.to_owned() })
 }
 
 fn call(id: &str, name: &str) -> ToolCall {
@@ -118,7 +118,9 @@ fn parts_without_a_signature_are_joined_and_signed_ones_are_kept() {
     assert_eq!(
         reply.blocks,
         [
-            ReplyBlock::plain(ReplyContent::Thinking { text: "Let me see.".to_owned() }),
+            ReplyBlock::without_native_item(ReplyContent::Thinking {
+                text: "Let me see.".to_owned()
+            }),
             text("I look."),
             ReplyBlock::with_native(
                 ReplyContent::Opaque,
@@ -174,8 +176,8 @@ fn a_reply_is_sent_back_unchanged() {
 #[test]
 fn a_foreign_call_gets_a_signature_where_one_is_wanted() {
     let blocks = || {
-        let first = ReplyBlock::plain(ReplyContent::Call(call("1", "read")));
-        vec![first, ReplyBlock::plain(ReplyContent::Call(call("2", "read")))]
+        let first = ReplyBlock::without_native_item(ReplyContent::Call(call("1", "read")));
+        vec![first, ReplyBlock::without_native_item(ReplyContent::Call(call("2", "read")))]
     };
     for (model, expected) in [
         ("gemini-3-flash", json!("skip_thought_signature_validator")),
@@ -210,7 +212,8 @@ fn a_user_turn_separates_replies_in_a_row() {
 
 #[test]
 fn results_are_in_order_and_followed_by_their_images() {
-    let blocks = ["1", "2"].map(|id| ReplyBlock::plain(ReplyContent::Call(call(id, "read it!"))));
+    let blocks = ["1", "2"]
+        .map(|id| ReplyBlock::without_native_item(ReplyContent::Call(call(id, "read it!"))));
     let image = Image { media_type: "image/png".to_owned(), data: "aGk=".to_owned() };
     let result = |id: &str, content: Vec<Block>, is_error| ResultMessage {
         call_id: CallId::new(id),

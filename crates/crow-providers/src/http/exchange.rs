@@ -12,14 +12,14 @@ use jiff::Timestamp;
 use reqwest::Response;
 
 use super::{
+    attempt_timeouts::{AttemptTimeouts, ExpiredTimeout},
     outgoing::OutgoingRequest,
-    patience::{ExpiredTimeout, Patience},
     reading::{BodyRead, ReplyReader},
 };
 use crate::{
     classify::wait_in_words,
     codec::Decoder,
-    retry::{AttemptFailure, AttemptReach, RetryPolicy, Schedule},
+    retry::{AttemptFailure, AttemptProgress, RetryPolicy, Schedule},
 };
 
 /// Sends a request and returns its reply as a stream. Nothing is sent before the stream is polled.
@@ -31,14 +31,14 @@ pub(crate) fn exchange(
     policy: RetryPolicy,
 ) -> ModelStream {
     let exchange = Exchange {
-        patience: Patience::new(outgoing.timeouts),
+        timeouts: AttemptTimeouts::new(outgoing.timeouts),
         outgoing: Arc::new(outgoing),
         decoders,
         policy,
         schedule: None,
         phase: ExchangePhase::Waiting(Duration::ZERO),
-        fresh: Vec::new(),
-        ready: VecDeque::new(),
+        new_events: Vec::new(),
+        queued_events: VecDeque::new(),
     };
     let items = stream::unfold(exchange, |mut exchange| async move {
         let item = exchange.next().await?;
@@ -51,16 +51,16 @@ pub(crate) fn exchange(
 struct Exchange {
     outgoing: Arc<OutgoingRequest>,
     /// Timeouts of the current attempt.
-    patience: Patience,
+    timeouts: AttemptTimeouts,
     decoders: Vec<Box<dyn Decoder>>,
     policy: RetryPolicy,
     /// Set at the first attempt.
     schedule: Option<Schedule>,
     phase: ExchangePhase,
     /// Events of the last read.
-    fresh: Vec<ModelEvent>,
+    new_events: Vec<ModelEvent>,
     /// Events that were not yet returned.
-    ready: VecDeque<ModelEvent>,
+    queued_events: VecDeque<ModelEvent>,
 }
 
 /// Future of the head of an answer.
@@ -82,7 +82,7 @@ enum ExchangePhase {
 impl Exchange {
     async fn next(&mut self) -> Option<Result<ModelEvent, ProviderError>> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
+            if let Some(event) = self.queued_events.pop_front() {
                 return Some(Ok(event));
             }
             // The phase is `Over` until the step sets the next one.
@@ -103,55 +103,55 @@ impl Exchange {
         self.schedule.get_or_insert_with(|| Schedule::new(self.policy.clone()));
         // Each attempt uses up a decoder, since a failed one has read a part of a reply.
         let Some(decoder) = self.decoders.pop() else { return };
-        self.patience = Patience::new(self.outgoing.timeouts);
+        self.timeouts = AttemptTimeouts::new(self.outgoing.timeouts);
         let outgoing = Arc::clone(&self.outgoing);
         self.phase = ExchangePhase::Sending(async move { outgoing.send().await }.boxed(), decoder);
     }
 
     async fn await_answer(&mut self, mut answer: ResponseHead, decoder: Box<dyn Decoder>) {
-        match tokio::time::timeout_at(self.patience.next(), &mut answer).await {
+        match tokio::time::timeout_at(self.timeouts.next(), &mut answer).await {
             Ok(Ok(response)) => {
-                self.patience.on_bytes();
+                self.timeouts.on_bytes();
                 self.phase = ExchangePhase::Reading(Box::new(ReplyReader::new(response, decoder)));
             }
             Ok(Err(failure)) => self.on_failure(failure),
-            Err(_) => match self.patience.expired() {
+            Err(_) => match self.timeouts.expired() {
                 ExpiredTimeout::Notice(wait) => {
-                    self.ready.push_back(ModelEvent::Waiting(wait));
+                    self.queued_events.push_back(ModelEvent::Waiting(wait));
                     self.phase = ExchangePhase::Sending(answer, decoder);
                 }
                 ExpiredTimeout::Nothing => self.phase = ExchangePhase::Sending(answer, decoder),
                 ExpiredTimeout::TimedOut(error) => {
-                    self.on_failure(AttemptFailure { error, reach: AttemptReach::Answered });
+                    self.on_failure(AttemptFailure { error, progress: AttemptProgress::Answered });
                 }
             },
         }
     }
 
     async fn read(&mut self, mut reading: Box<ReplyReader>) {
-        let outcome = reading.read(&mut self.patience, &mut self.fresh).await;
-        for event in self.fresh.drain(..) {
-            push(&mut self.ready, event);
+        let outcome = reading.read(&mut self.timeouts, &mut self.new_events).await;
+        for event in self.new_events.drain(..) {
+            push(&mut self.queued_events, event);
         }
         match outcome {
             Ok(BodyRead::More) => self.phase = ExchangePhase::Reading(reading),
             Ok(BodyRead::Silent(wait)) => {
-                self.ready.push_back(ModelEvent::Waiting(wait));
+                self.queued_events.push_back(ModelEvent::Waiting(wait));
                 self.phase = ExchangePhase::Reading(reading);
             }
             Ok(BodyRead::Complete(reply)) => {
                 let_connection_return().await;
-                self.ready.push_back(ModelEvent::Completed(*reply));
+                self.queued_events.push_back(ModelEvent::Completed(*reply));
             }
-            Err(error) => self.on_failure(AttemptFailure { error, reach: reading.reach() }),
+            Err(error) => self.on_failure(AttemptFailure { error, progress: reading.progress() }),
         }
     }
 
     fn on_failure(&mut self, failure: AttemptFailure) {
         let error = self.outgoing.complete(failure.error);
-        let failure = AttemptFailure { error, reach: failure.reach };
+        let failure = AttemptFailure { error, progress: failure.progress };
         // A server that used up all the time is not asked again.
-        let may_retry = !self.decoders.is_empty() && !self.patience.is_used_up();
+        let may_retry = !self.decoders.is_empty() && !self.timeouts.is_used_up();
         let schedule = self.schedule.as_mut().filter(|_| may_retry);
         self.phase = match schedule.and_then(|schedule| schedule.next_retry(&failure)) {
             Some(retry) => self.on_retry(retry),
@@ -162,7 +162,7 @@ impl Exchange {
     fn on_retry(&mut self, retry: Retry) -> ExchangePhase {
         tracing::info!(attempt = retry.attempt, error = %retry.error, "retrying a model request");
         let wait = retry.wait;
-        self.ready.push_back(ModelEvent::Retrying(retry));
+        self.queued_events.push_back(ModelEvent::Retrying(retry));
         ExchangePhase::Waiting(wait)
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! It is independent of the wire formats: decoders interpret the events.
 
+mod attempt_timeouts;
 mod client;
 mod exchange;
 mod outgoing;
-mod patience;
 mod proxy;
 mod reading;
 mod requests;
@@ -16,4 +16,4 @@ pub use proxy::Proxies;
 pub use timeouts::Timeouts;
 
 pub(crate) use exchange::exchange;
-pub(crate) use outgoing::{OutgoingRequest, shown};
+pub(crate) use outgoing::{OutgoingRequest, redact_url};

@@ -11,15 +11,15 @@ use reqwest::{
 
 use super::{HttpClient, Timeouts};
 use crate::{
-    classify::{ErrorAnswer, not_sent, refused, request_id, shorten},
-    retry::{AttemptFailure, AttemptReach},
+    classify::{ErrorAnswer, answer_error, request_id, send_error, shorten},
+    retry::{AttemptFailure, AttemptProgress},
     secret::Secrets,
 };
 
 /// Time limit for each piece of an answer that is no reply.
-const COMPLAINT_TIMEOUT: Duration = Duration::from_secs(5);
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum bytes that are read of an answer that is no reply.
-const MAX_COMPLAINT: usize = 64 * 1024;
+const MAX_ERROR_BODY: usize = 64 * 1024;
 
 /// A request that can be sent several times.
 pub(crate) struct OutgoingRequest {
@@ -38,7 +38,7 @@ impl OutgoingRequest {
     pub(super) async fn send(&self) -> Result<Response, AttemptFailure> {
         let client = self.client.for_url(&self.url).await.map_err(|error| AttemptFailure {
             error: ProviderError::new(ProviderErrorKind::Network, error.to_string()),
-            reach: AttemptReach::Wrong,
+            progress: AttemptProgress::Permanent,
         })?;
         let request = client
             .post(self.url.clone())
@@ -47,21 +47,21 @@ impl OutgoingRequest {
             .send();
         let response = request
             .await
-            .map_err(|error| not_sent(&error, &self.host(), self.client.connect_timeout()))?;
+            .map_err(|error| send_error(&error, &self.host(), self.client.connect_timeout()))?;
         if is_stream(&response) {
             return Ok(response);
         }
         let error = self.read_error(response).await;
         // An answer that is no stream at all will not be one at the next attempt.
         let is_foreign = error.kind == ProviderErrorKind::Decode;
-        let reach = if is_foreign { AttemptReach::Wrong } else { AttemptReach::Answered };
-        Err(AttemptFailure { error, reach })
+        let reach = if is_foreign { AttemptProgress::Permanent } else { AttemptProgress::Answered };
+        Err(AttemptFailure { error, progress: reach })
     }
 
     /// Adds provider and address to an error, and removes secrets from it.
     pub(super) fn complete(&self, mut error: ProviderError) -> ProviderError {
         error.provider.clone_from(&self.provider);
-        error.url = shown(&self.url);
+        error.url = redact_url(&self.url);
         for text in [Some(&mut error.message), error.code.as_mut(), error.request_id.as_mut()] {
             let Some(text) = text else { continue };
             self.secrets.redact(text);
@@ -81,18 +81,18 @@ impl OutgoingRequest {
         let mut body = Vec::new();
         // A partial body is better than none. Read to its end, the connection can be reused.
         while let Ok(Ok(Some(chunk))) =
-            tokio::time::timeout(COMPLAINT_TIMEOUT, response.chunk()).await
+            tokio::time::timeout(ERROR_BODY_TIMEOUT, response.chunk()).await
         {
             body.extend_from_slice(&chunk);
-            if body.len() > MAX_COMPLAINT {
+            if body.len() > MAX_ERROR_BODY {
                 break;
             }
         }
-        body.truncate(MAX_COMPLAINT);
+        body.truncate(MAX_ERROR_BODY);
         // Redacted before anything is cut: half a key is a secret, too.
         let mut body = String::from_utf8_lossy(&body).into_owned();
         self.secrets.redact(&mut body);
-        refused(ErrorAnswer { status, headers: &headers, body: &body })
+        answer_error(ErrorAnswer { status, headers: &headers, body: &body })
     }
 
     fn host(&self) -> String {
@@ -105,7 +105,7 @@ impl OutgoingRequest {
 }
 
 /// Returns an address without the parts that may be secret.
-pub(crate) fn shown(url: &Url) -> String {
+pub(crate) fn redact_url(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);

@@ -7,11 +7,11 @@ use reqwest::Response;
 use tokio::time::Instant;
 
 use super::{
+    attempt_timeouts::{AttemptTimeouts, ExpiredTimeout},
     outgoing::OutgoingRequest,
-    patience::{ExpiredTimeout, Patience},
 };
 use crate::{
-    classify::broken_reply, codec::Decoder, retry::AttemptReach, sse::EventReader,
+    classify::body_error, codec::Decoder, retry::AttemptProgress, sse::EventReader,
     surrogates::without_lone_surrogates,
 };
 
@@ -53,14 +53,14 @@ impl ReplyReader {
     }
 
     /// Returns the reach of the attempt, if it fails now. A reply that is too long would be so again.
-    pub(super) fn reach(&self) -> AttemptReach {
-        if self.size > MAX_REPLY { AttemptReach::Wrong } else { AttemptReach::Answered }
+    pub(super) fn progress(&self) -> AttemptProgress {
+        if self.size > MAX_REPLY { AttemptProgress::Permanent } else { AttemptProgress::Answered }
     }
 
     /// Waits for the next bytes and pushes the resulting events to `out`.
     pub(super) async fn read(
         &mut self,
-        patience: &mut Patience,
+        patience: &mut AttemptTimeouts,
         out: &mut Vec<ModelEvent>,
     ) -> Result<BodyRead, ProviderError> {
         let before = out.len();
@@ -75,7 +75,7 @@ impl ReplyReader {
 
     async fn read_chunk(
         &mut self,
-        patience: &mut Patience,
+        patience: &mut AttemptTimeouts,
         out: &mut Vec<ModelEvent>,
     ) -> Result<BodyRead, ProviderError> {
         let limit = self.deadline.unwrap_or_else(|| patience.next());
@@ -97,7 +97,7 @@ impl ReplyReader {
             }
             Ok(Ok(None)) => self.end(out),
             Ok(Err(_)) | Err(_) if is_complete => self.finish(),
-            Ok(Err(error)) => Err(broken_reply(&error)),
+            Ok(Err(error)) => Err(body_error(&error)),
             Err(_) => match patience.expired() {
                 ExpiredTimeout::Notice(wait) => Ok(BodyRead::Silent(wait)),
                 ExpiredTimeout::Nothing => Ok(BodyRead::More),
@@ -109,7 +109,7 @@ impl ReplyReader {
     fn decode(
         &mut self,
         bytes: &[u8],
-        patience: &mut Patience,
+        patience: &mut AttemptTimeouts,
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ProviderError> {
         if self.size > MAX_REPLY {

@@ -1,7 +1,7 @@
 //! Requests other than those to models, sent by the same client over the same connections.
 
 use async_trait::async_trait;
-use crow_core::capability::{Http, HttpAnswer, HttpError, HttpMethod, HttpRequest};
+use crow_core::capability::{Http, HttpError, HttpMethod, HttpRequest, HttpResponse};
 use futures_util::StreamExt as _;
 use reqwest::{
     Method, Url,
@@ -12,7 +12,7 @@ use super::HttpClient;
 
 #[async_trait]
 impl Http for HttpClient {
-    async fn send(&self, request: HttpRequest) -> Result<HttpAnswer, HttpError> {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let HttpRequest { method, url, headers, body } = request;
         let url = address(&url)?;
         let client = self.for_url(&url).await;
@@ -36,7 +36,7 @@ impl Http for HttpClient {
             Ok(bytes) => Ok(bytes.to_vec()),
             Err(error) => Err(failed(error)),
         });
-        Ok(HttpAnswer { status, headers, body: Box::pin(body) })
+        Ok(HttpResponse { status, headers, body: Box::pin(body) })
     }
 }
 

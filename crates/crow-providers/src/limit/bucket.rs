@@ -44,7 +44,7 @@ impl Bucket {
     }
 
     /// Returns an amount that was taken and not used.
-    pub(super) fn give_back(&mut self, now: Instant, amount: u64) {
+    pub(super) fn refund(&mut self, now: Instant, amount: u64) {
         let level = self.level_at(now) + i128::from(amount) * PIECE;
         self.level = level.min(self.per_minute * PIECE);
         self.as_of = self.as_of.max(now);
@@ -96,9 +96,9 @@ mod tests {
     fn returned_amounts_are_available_up_to_the_capacity() {
         let (mut bucket, now) = bucket(60);
         bucket.take(now, 60);
-        bucket.give_back(now, 10);
+        bucket.refund(now, 10);
         assert_eq!(bucket.ready_in(now, 0, 10), Duration::ZERO);
-        bucket.give_back(now, 1000);
+        bucket.refund(now, 1000);
         assert_eq!(bucket.ready_in(now, 60, 1), Duration::from_secs(1));
     }
 

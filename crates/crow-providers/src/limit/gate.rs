@@ -71,7 +71,7 @@ impl RateGate {
     }
 
     /// Admits a request, or returns its obstacle and the delay.
-    pub(super) fn pass(&mut self, now: Instant, tokens: u64) -> Result<(), (Obstacle, Duration)> {
+    pub(super) fn admit(&mut self, now: Instant, tokens: u64) -> Result<(), (Obstacle, Duration)> {
         if let Some(obstacle) = self.obstacle(now, RequestNeed::default(), tokens) {
             return Err(obstacle);
         }
@@ -91,12 +91,12 @@ impl RateGate {
     }
 
     /// Replaces the tokens that were reserved with those that were used.
-    pub(super) fn correct(&mut self, now: Instant, reserved: u64, used: u64) {
+    pub(super) fn replace_estimate(&mut self, now: Instant, reserved: u64, used: u64) {
         let Some(bucket) = &mut self.tokens else { return };
         if used > reserved {
             bucket.take(now, used - reserved);
         } else {
-            bucket.give_back(now, reserved - used);
+            bucket.refund(now, reserved - used);
         }
     }
 
@@ -140,7 +140,7 @@ mod tests {
             (60, 60, 0, 0, None),
         ] {
             let (mut gate, now) = gate(requests, tokens);
-            gate.pass(now, used).unwrap();
+            gate.admit(now, used).unwrap();
             gate.pause(now, seconds(pause));
             let row = (requests, tokens, pause, used);
             assert_eq!(gate.obstacle(now, RequestNeed::default(), 10), expected, "{row:?}");
@@ -152,26 +152,26 @@ mod tests {
         let (mut gate, now) = gate(0, 0);
         gate.pause(now, seconds(9));
         gate.pause(now, seconds(3));
-        assert_eq!(gate.pass(now + seconds(4), 0).unwrap_err().1, seconds(5));
-        assert_eq!(gate.pass(now + seconds(9), 0), Ok(()));
+        assert_eq!(gate.admit(now + seconds(4), 0).unwrap_err().1, seconds(5));
+        assert_eq!(gate.admit(now + seconds(9), 0), Ok(()));
     }
 
     #[test]
     fn a_blocked_request_takes_nothing() {
         let (mut gate, now) = gate(2, 60);
-        gate.pass(now, 60).unwrap();
+        gate.admit(now, 60).unwrap();
         for _ in 0..10 {
-            assert_eq!(gate.pass(now, 30), Err((Obstacle::Tokens, seconds(30))));
+            assert_eq!(gate.admit(now, 30), Err((Obstacle::Tokens, seconds(30))));
         }
-        assert_eq!(gate.pass(now + seconds(30), 30), Ok(()));
+        assert_eq!(gate.admit(now + seconds(30), 30), Ok(()));
     }
 
     #[test]
     fn usage_replaces_the_estimate() {
         for (reserved, used, expected) in [(60, 60, 10), (60, 50, 0), (10, 60, 10), (0, 90, 40)] {
             let (mut gate, now) = gate(0, 60);
-            gate.pass(now, reserved).unwrap();
-            gate.correct(now, reserved, used);
+            gate.admit(now, reserved).unwrap();
+            gate.replace_estimate(now, reserved, used);
             let wait = gate
                 .obstacle(now, RequestNeed::default(), 10)
                 .map_or(Duration::ZERO, |(_, wait)| wait);

@@ -60,7 +60,7 @@ impl Provider for RateLimitedProvider {
     }
 
     fn conversation(&self, model: &ModelInfo, session: &SessionId) -> Box<dyn Conversation> {
-        Box::new(InTurn {
+        Box::new(RateLimitedConversation {
             conversation: self.provider.conversation(model, session),
             limiter: self.limiter.clone(),
             estimator: None,
@@ -68,14 +68,14 @@ impl Provider for RateLimitedProvider {
     }
 }
 
-struct InTurn {
+struct RateLimitedConversation {
     conversation: Box<dyn Conversation>,
     limiter: RateLimiter,
     /// Made at the first use, which is only where tokens are limited.
     estimator: Option<TokenEstimator>,
 }
 
-impl InTurn {
+impl RateLimitedConversation {
     /// Estimates the tokens of a request. The usage of the reply corrects it, so tools that change meanwhile do no
     /// harm.
     fn estimate(&mut self, request: ModelRequest<'_>) -> u64 {
@@ -87,7 +87,7 @@ impl InTurn {
     }
 }
 
-impl Conversation for InTurn {
+impl Conversation for RateLimitedConversation {
     fn stream(&mut self, request: ModelRequest<'_>) -> ModelStream {
         let tokens = self.estimate(request);
         let (limiter, told) = (self.limiter.clone(), PendingNotice::default());
@@ -97,9 +97,9 @@ impl Conversation for InTurn {
                 move |wait| *tell.lock().unwrap_or_else(PoisonError::into_inner) = Some(wait);
             limiter.acquire_with(tokens, tell).await
         };
-        Box::pin(TurnStream {
+        Box::pin(RateLimitedStream {
             limiter: self.limiter.clone(),
-            told,
+            notice: told,
             phase: LimitedStreamPhase::Queued(Box::pin(turn)),
             reply: self.conversation.stream(request),
         })
@@ -110,9 +110,9 @@ impl Conversation for InTurn {
 type PendingNotice = Arc<Mutex<Option<RateLimitWait>>>;
 
 /// Waits for its turn, then forwards the provider's own stream.
-struct TurnStream {
+struct RateLimitedStream {
     limiter: RateLimiter,
-    told: PendingNotice,
+    notice: PendingNotice,
     phase: LimitedStreamPhase,
     reply: ModelStream,
 }
@@ -124,13 +124,13 @@ enum LimitedStreamPhase {
     Over,
 }
 
-impl Stream for TurnStream {
+impl Stream for RateLimitedStream {
     type Item = Result<ModelEvent, ProviderError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if let LimitedStreamPhase::Queued(turn) = &mut self.phase {
             let Poll::Ready(slot) = turn.as_mut().poll(cx) else {
-                let wait = self.told.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let wait = self.notice.lock().unwrap_or_else(PoisonError::into_inner).take();
                 return wait.map_or(Poll::Pending, |wait| {
                     Poll::Ready(Some(Ok(ModelEvent::Waiting(wait))))
                 });
@@ -143,18 +143,18 @@ impl Stream for TurnStream {
     }
 }
 
-impl TurnStream {
+impl RateLimitedStream {
     fn on_item(&mut self, item: Option<&Result<ModelEvent, ProviderError>>) {
         let LimitedStreamPhase::Open(slot) = &mut self.phase else { return };
         match item {
             Some(Ok(ModelEvent::Retrying(retry))) => {
-                slot.sent_again();
+                slot.count_retry();
                 if let Some(wait) = asked_for(retry) {
                     self.limiter.pause(wait);
                 }
             }
             Some(Ok(ModelEvent::Completed(reply))) => {
-                slot.used(reply.usage.total());
+                slot.set_used_tokens(reply.usage.total());
                 self.phase = LimitedStreamPhase::Over;
             }
             Some(Err(error)) => {

@@ -56,7 +56,7 @@ struct LimiterState {
     in_flight: Option<Arc<Semaphore>>,
     gate: Mutex<RateGate>,
     /// Wakes the request whose turn it is when tokens are returned.
-    given_back: Notify,
+    tokens_refunded: Notify,
 }
 
 impl RateLimiter {
@@ -72,7 +72,7 @@ impl RateLimiter {
             turn: Semaphore::new(1),
             in_flight,
             gate: Mutex::new(RateGate::new(&limits, Instant::now())),
-            given_back: Notify::new(),
+            tokens_refunded: Notify::new(),
         }))
     }
 
@@ -103,19 +103,19 @@ impl RateLimiter {
         let _turn = match at_once {
             Poll::Ready(turn) => turn,
             Poll::Pending => {
-                notice.say(shared.outlook(&place));
+                notice.report(shared.expected_obstacle(&place));
                 turn.await
             }
         };
         // 2) The requests in flight.
-        let in_flight = shared.place_in_flight(&mut notice).await;
+        let in_flight = shared.acquire_in_flight(&mut notice).await;
         // 3) The rates per minute, and a pause of the provider.
         loop {
-            let passed = shared.gate().pass(Instant::now(), tokens);
+            let passed = shared.gate().admit(Instant::now(), tokens);
             let Err((obstacle, wait)) = passed else { break };
-            notice.say(Some((obstacle, Some(wait))));
+            notice.report(Some((obstacle, Some(wait))));
             // Whether woken early or not, the obstacles are checked again.
-            drop(timeout(wait, shared.given_back.notified()).await);
+            drop(timeout(wait, shared.tokens_refunded.notified()).await);
         }
         RequestSlot { limiter: self.clone(), reserved: tokens, _in_flight: in_flight }
     }
@@ -138,7 +138,7 @@ impl LimiterState {
     }
 
     /// Returns the obstacle of a request in the queue, with its delay if that is known.
-    fn outlook(&self, place: &QueuePlace<'_>) -> Option<(Obstacle, Option<Duration>)> {
+    fn expected_obstacle(&self, place: &QueuePlace<'_>) -> Option<(Obstacle, Option<Duration>)> {
         let is_full = self.in_flight.as_ref().is_some_and(|places| places.available_permits() == 0);
         let known = self.gate().obstacle(Instant::now(), place.ahead, place.tokens);
         match known {
@@ -148,13 +148,13 @@ impl LimiterState {
         }
     }
 
-    async fn place_in_flight(
+    async fn acquire_in_flight(
         &self,
         notice: &mut WaitNotice<'_, impl FnMut(RateLimitWait)>,
     ) -> Option<OwnedSemaphorePermit> {
         let places = self.in_flight.as_ref()?;
         if places.available_permits() == 0 {
-            notice.say(Some((Obstacle::Concurrency, None)));
+            notice.report(Some((Obstacle::Concurrency, None)));
         }
         Arc::clone(places).acquire_owned().await.ok()
     }
@@ -167,7 +167,7 @@ impl LimiterState {
             format!("{count} request{}", plural(count))
         };
         match obstacle {
-            Obstacle::Pause { asked } => format!("{provider} asked to wait {}", shown(asked)),
+            Obstacle::Pause { asked } => format!("{provider} asked to wait {}", format_wait(asked)),
             Obstacle::Concurrency => {
                 format!("{} at once at {provider}", requests(self.limits.concurrency))
             }
@@ -183,7 +183,7 @@ impl LimiterState {
 }
 
 /// Formats as whole seconds, or as milliseconds below one second.
-fn shown(wait: Duration) -> String {
+fn format_wait(wait: Duration) -> String {
     match wait.as_millis() {
         millis @ ..1000 => format!("{millis} ms"),
         millis => format!("{} s", millis.div_ceil(1000)),
@@ -198,7 +198,7 @@ struct WaitNotice<'a, F> {
 }
 
 impl<F: FnMut(RateLimitWait)> WaitNotice<'_, F> {
-    fn say(&mut self, obstacle: Option<(Obstacle, Option<Duration>)>) {
+    fn report(&mut self, obstacle: Option<(Obstacle, Option<Duration>)>) {
         let Some((obstacle, wait)) = obstacle else { return };
         if self.last == Some(obstacle) || wait.is_some_and(|wait| wait < UNNOTICED) {
             return;
@@ -243,17 +243,17 @@ pub struct RequestSlot {
 
 impl RequestSlot {
     /// Replaces the estimate with the tokens that were used. Otherwise the estimate remains.
-    pub fn used(&mut self, tokens: u64) {
+    pub fn set_used_tokens(&mut self, tokens: u64) {
         let shared = &self.limiter.0;
-        shared.gate().correct(Instant::now(), self.reserved, tokens);
+        shared.gate().replace_estimate(Instant::now(), self.reserved, tokens);
         if tokens < self.reserved {
-            shared.given_back.notify_one();
+            shared.tokens_refunded.notify_one();
         }
         self.reserved = tokens;
     }
 
     /// Counts a repetition of this request. The repetition does not wait for its turn; later requests do.
-    pub fn sent_again(&mut self) {
+    pub fn count_retry(&mut self) {
         self.limiter.0.gate().charge_request(Instant::now());
     }
 }

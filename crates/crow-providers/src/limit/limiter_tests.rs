@@ -120,7 +120,7 @@ async fn returned_tokens_admit_a_waiter_at_once() {
     let mut first = limiter.acquire(600).await;
     let report = async {
         sleep(seconds(1)).await;
-        first.used(100);
+        first.set_used_tokens(100);
     };
     let began = Instant::now();
     let (_slot, ()) = join(limiter.acquire(300), report).await;
@@ -130,7 +130,7 @@ async fn returned_tokens_admit_a_waiter_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_sent_again_counts_again() {
     let limiter = limiter(0, 2, 0);
-    limiter.acquire(0).await.sent_again();
+    limiter.acquire(0).await.count_retry();
     let began = Instant::now();
     drop(limiter.acquire(0).await);
     assert_eq!(began.elapsed(), seconds(30));

@@ -116,7 +116,7 @@ mod tests {
             ("", "call_3"),
         ] {
             let call = testing::call(given, CallArguments::parse("{}"));
-            let message = testing::assistant_message(vec![ReplyBlock::plain(call)]);
+            let message = testing::assistant_message(vec![ReplyBlock::without_native_item(call)]);
             ids.on_message(&message);
             assert_eq!(ids.wire(&CallId::new(given)), expected, "{given}");
         }

@@ -3,7 +3,7 @@
 use crow_core::message::{Block, Image, ResultMessage};
 
 /// Text of a user message without content, which keeps the turns in order.
-const NO_WORDS: &str = "(empty message)";
+const EMPTY_MESSAGE: &str = "(empty message)";
 
 /// A block in the form in which these formats send it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) fn parts(blocks: &[Block], sees_pictures: bool) -> Vec<ContentPart<'_
 /// Returns the parts of a user message to send; never empty.
 pub(super) fn user_parts(blocks: &[Block], sees_pictures: bool) -> Vec<ContentPart<'_>> {
     let parts = parts(blocks, sees_pictures);
-    if parts.is_empty() { vec![ContentPart::Text(NO_WORDS)] } else { parts }
+    if parts.is_empty() { vec![ContentPart::Text(EMPTY_MESSAGE)] } else { parts }
 }
 
 /// Joins the texts of `parts` with blank lines.

@@ -14,7 +14,7 @@ pub(super) fn parse(data: &str) -> Result<Value, ProviderError> {
 }
 
 /// Returns the error of an event that is one or contains one.
-pub(super) fn of_event(event: &Value) -> Option<ProviderError> {
+pub(super) fn event_error(event: &Value) -> Option<ProviderError> {
     let has_error = event.get("error").is_some_and(|error| !error.is_null());
     // vLLM sends its error object without an envelope.
     let is_error = event.get("object").and_then(Value::as_str) == Some("error");

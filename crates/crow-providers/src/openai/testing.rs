@@ -59,7 +59,7 @@ pub(super) fn read(
 }
 
 /// Reads a stream and formats the result in lines: the events, then the reply.
-pub(super) fn told(decoder: Box<dyn Decoder>, stream: &str) -> String {
+pub(super) fn transcript(decoder: Box<dyn Decoder>, stream: &str) -> String {
     let (events, reply) = match read(decoder, stream) {
         Ok(outcome) => outcome,
         Err(error) => return format!("{:?}: {}", error.kind, error.message),
@@ -153,7 +153,7 @@ pub(super) fn result(call: &str, content: Vec<Block>) -> ResultMessage {
 }
 
 pub(super) fn text(text: &str) -> ReplyBlock {
-    ReplyBlock::plain(ReplyContent::Text { text: text.to_owned() })
+    ReplyBlock::without_native_item(ReplyContent::Text { text: text.to_owned() })
 }
 
 pub(super) fn call(id: &str, arguments: CallArguments) -> ReplyContent {

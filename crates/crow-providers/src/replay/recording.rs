@@ -137,7 +137,9 @@ impl RawReply {
     fn resolve(self, number: usize) -> RecordedReply {
         let blocks = self.blocks.into_iter().enumerate();
         let blocks: Vec<ReplyBlock> = blocks
-            .map(|(position, block)| ReplyBlock::plain(block.resolve(number, position + 1)))
+            .map(|(position, block)| {
+                ReplyBlock::without_native_item(block.resolve(number, position + 1))
+            })
             .collect();
         let has_calls = blocks.iter().any(|block| matches!(block.content, ReplyContent::Call(_)));
         let default = if has_calls { StopReason::ToolUse } else { StopReason::EndTurn };

@@ -7,5 +7,5 @@ mod state;
 pub(crate) use change::check;
 pub use change::{RouteChange, RouteError};
 pub use protocol::Protocol;
-pub(crate) use state::{Asker, ClientRoute, ProviderRouteState, RouteTarget};
+pub(crate) use state::{ClientRoute, ProviderRouteState, RouteProvider, RouteTarget};
 pub use state::{RouteAddress, RouteSummary};

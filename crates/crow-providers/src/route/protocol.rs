@@ -15,7 +15,7 @@ pub enum Protocol {
 
 impl Protocol {
     /// Returns the family of a wire format.
-    pub(crate) fn of(dialect: Dialect) -> Self {
+    pub(crate) fn of_dialect(dialect: Dialect) -> Self {
         match dialect {
             Dialect::AnthropicMessages => Self::Anthropic,
             Dialect::OpenAiResponses | Dialect::OpenAiChat(_) => Self::OpenAi,
@@ -25,7 +25,7 @@ impl Protocol {
 
     /// Returns the protocols that a provider supports: its own first, then those that gateways offer for any model.
     pub(crate) fn supported(own: Dialect) -> Vec<Self> {
-        let own = Self::of(own);
+        let own = Self::of_dialect(own);
         let others = [Self::Anthropic, Self::OpenAi].into_iter().filter(|other| *other != own);
         std::iter::once(own).chain(others).collect()
     }
@@ -33,7 +33,7 @@ impl Protocol {
     /// Returns the wire format for a provider: its own if that belongs to the family, otherwise the one that most
     /// services of the family understand.
     pub(crate) fn dialect(self, own: Dialect) -> Dialect {
-        if Self::of(own) == self {
+        if Self::of_dialect(own) == self {
             return own;
         }
         match self {

@@ -31,7 +31,7 @@ pub struct RouteAddress {
 }
 
 /// The provider that sends the requests, with the number of its route.
-pub(crate) type Asker = (u64, Arc<dyn Provider>);
+pub(crate) type RouteProvider = (u64, Arc<dyn Provider>);
 
 /// State of a provider's current route.
 #[derive(Default)]
@@ -40,8 +40,8 @@ pub(crate) struct ProviderRouteState(Mutex<CurrentRoute>);
 #[derive(Default)]
 struct CurrentRoute {
     /// Incremented with each change of the route.
-    number: u64,
-    place: RouteTarget,
+    revision: u64,
+    target: RouteTarget,
     /// The provider that sends the requests, once it was made.
     provider: Option<Arc<dyn Provider>>,
     /// The key that it sends, if that is from the store.
@@ -57,7 +57,7 @@ pub(crate) enum RouteTarget {
     /// An address that was chosen for this process.
     Chosen(ClientRoute),
     /// None: the provider is disabled.
-    Nowhere,
+    Disabled,
 }
 
 /// An address that was chosen at run time.
@@ -69,22 +69,22 @@ pub(crate) struct ClientRoute {
 }
 
 impl ProviderRouteState {
-    pub(crate) fn place(&self) -> RouteTarget {
-        self.now().place.clone()
+    pub(crate) fn target(&self) -> RouteTarget {
+        self.lock().target.clone()
     }
 
     /// Returns the provider that sends the requests, with the number of its route; none if it is disabled or not made
     /// yet.
-    pub(crate) fn current(&self) -> Option<Asker> {
-        let now = self.now();
-        now.provider.as_ref().map(|provider| (now.number, Arc::clone(provider)))
+    pub(crate) fn current(&self) -> Option<RouteProvider> {
+        let now = self.lock();
+        now.provider.as_ref().map(|provider| (now.revision, Arc::clone(provider)))
     }
 
     /// Stores the provider for the configured address, with the stored key that it sends, if that is still the route
     /// and none is stored yet.
-    pub(crate) fn keep(&self, provider: Arc<dyn Provider>, stored_key: Option<ApiKey>) {
-        let mut now = self.now();
-        if matches!(now.place, RouteTarget::Configured) && now.provider.is_none() {
+    pub(crate) fn store_provider(&self, provider: Arc<dyn Provider>, stored_key: Option<ApiKey>) {
+        let mut now = self.lock();
+        if matches!(now.target, RouteTarget::Configured) && now.provider.is_none() {
             now.provider = Some(provider);
             now.stored_key = stored_key;
         }
@@ -92,45 +92,45 @@ impl ProviderRouteState {
 
     /// Returns the stored key that is sent to the configured address.
     pub(crate) fn stored_key(&self) -> Option<ApiKey> {
-        self.now().stored_key.clone()
+        self.lock().stored_key.clone()
     }
 
     /// Drops the provider for the configured address, so that it is made again when it is needed.
-    pub(crate) fn make_again(&self) {
-        let mut now = self.now();
-        if matches!(now.place, RouteTarget::Configured) {
-            *now = CurrentRoute { number: now.number + 1, ..CurrentRoute::default() };
+    pub(crate) fn reset(&self) {
+        let mut now = self.lock();
+        if matches!(now.target, RouteTarget::Configured) {
+            *now = CurrentRoute { revision: now.revision + 1, ..CurrentRoute::default() };
         }
     }
 
     /// Returns true if no provider has to be made: there is one, or the route is not to the configured address.
     pub(crate) fn is_settled(&self) -> bool {
-        let now = self.now();
-        now.provider.is_some() || !matches!(now.place, RouteTarget::Configured)
+        let now = self.lock();
+        now.provider.is_some() || !matches!(now.target, RouteTarget::Configured)
     }
 
-    pub(crate) fn choose(&self, chosen: ClientRoute, provider: Arc<dyn Provider>) {
+    pub(crate) fn set_chosen(&self, chosen: ClientRoute, provider: Arc<dyn Provider>) {
         self.set(RouteTarget::Chosen(chosen), Some(provider));
     }
 
     pub(crate) fn disable(&self) {
-        self.set(RouteTarget::Nowhere, None);
+        self.set(RouteTarget::Disabled, None);
     }
 
     fn set(&self, place: RouteTarget, provider: Option<Arc<dyn Provider>>) {
-        let mut now = self.now();
-        let number = now.number + 1;
-        *now = CurrentRoute { number, place, provider, stored_key: None };
+        let mut now = self.lock();
+        let number = now.revision + 1;
+        *now = CurrentRoute { revision: number, target: place, provider, stored_key: None };
     }
 
-    fn now(&self) -> MutexGuard<'_, CurrentRoute> {
+    fn lock(&self) -> MutexGuard<'_, CurrentRoute> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for ProviderRouteState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Route").field(&self.now().place).finish()
+        f.debug_tuple("Route").field(&self.lock().target).finish()
     }
 }
 

@@ -147,7 +147,7 @@ async fn a_stalled_stream_times_out() {
         let mut talk = Talk::at(&base_url, dialect.0, RetryPolicy::never(), timeouts);
         let error = talk.ask().await.error();
         assert_eq!((error.kind, error.mid_stream), (ProviderErrorKind::Timeout, true));
-        assert_eq!(server.wait_for_answer(0).await.state, AnswerState::ClientLeft);
+        assert_eq!(server.wait_for_answer(0).await.state, AnswerState::ClientDisconnected);
         server.assert_clean();
     }
 }
@@ -307,7 +307,7 @@ async fn dropping_the_stream_ends_the_request() {
     });
     assert!(stream.next().await.is_some());
     drop(stream);
-    assert_eq!(server.wait_for_answer(0).await.state, AnswerState::ClientLeft);
+    assert_eq!(server.wait_for_answer(0).await.state, AnswerState::ClientDisconnected);
     server.assert_clean();
 }
 

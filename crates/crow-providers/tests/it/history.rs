@@ -197,8 +197,10 @@ fn push_stretch(stretch: Stretch, natives: &Natives, messages: &mut Vec<Arc<Mess
 /// Builds a block of a reply. Items of other origins look like ours, so that only the origin distinguishes them.
 fn reply_block(piece: Piece, calls: &[ToolCall], natives: &Natives) -> ReplyBlock {
     match piece {
-        Piece::Text(text) => ReplyBlock::plain(ReplyContent::Text { text }),
-        Piece::PlainThinking(text) => ReplyBlock::plain(ReplyContent::Thinking { text }),
+        Piece::Text(text) => ReplyBlock::without_native_item(ReplyContent::Text { text }),
+        Piece::PlainThinking(text) => {
+            ReplyBlock::without_native_item(ReplyContent::Thinking { text })
+        }
         Piece::Thinking(text, mark) => {
             ReplyBlock::with_native(ReplyContent::Thinking { text }, (natives.thinking)(mark))
         }
@@ -215,7 +217,7 @@ fn reply_block(piece: Piece, calls: &[ToolCall], natives: &Natives) -> ReplyBloc
             let content = ReplyContent::Call(call);
             match native {
                 Some(item) => ReplyBlock::with_native(content, item),
-                None => ReplyBlock::plain(content),
+                None => ReplyBlock::without_native_item(content),
             }
         }
     }

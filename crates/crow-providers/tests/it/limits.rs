@@ -136,7 +136,7 @@ async fn a_retry_counts_as_a_request() {
         headers: Vec::new(),
     };
     let (client, retry) = (HttpClient::default(), RetryPolicy::without_waits(3));
-    let provider = HttpProvider::with_patience(endpoint, client, retry, Timeouts::default());
+    let provider = HttpProvider::with_timeouts(endpoint, client, retry, Timeouts::default());
     let two = RateLimits { requests_per_minute: NonZeroU32::new(2), ..RateLimits::default() };
     let limiter = RateLimiter::new("tested", two);
     let provider = RateLimitedProvider::new(Arc::new(provider.unwrap()), limiter.clone());

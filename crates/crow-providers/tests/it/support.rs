@@ -72,7 +72,7 @@ impl Talk {
             headers: Vec::new(),
         };
         let provider =
-            HttpProvider::with_patience(endpoint, HttpClient::default(), retry, timeouts).unwrap();
+            HttpProvider::with_timeouts(endpoint, HttpClient::default(), retry, timeouts).unwrap();
         Self::of(&provider, &model("test-model"))
     }
 

@@ -8,7 +8,7 @@ use crow_core::{
     history::History,
     ids::SessionId,
     model::{Abilities, ModelRef},
-    permission::{PermissionMode, PermissionPolicy, RuleSet, SandboxPlaces},
+    permission::{PermissionMode, PermissionPolicy, RuleSet, SandboxPaths},
     settings::OpenedWith,
 };
 use serde_json::Map;
@@ -80,7 +80,7 @@ pub struct AgentSession {
     pub(crate) abilities: Abilities,
     torn_bytes: usize,
     damage: Damage,
-    pub(crate) family: RootSessionState,
+    pub(crate) root_state: RootSessionState,
     pub(crate) tools: ToolState,
     /// The policy that a root agent starts with.
     pub(crate) policy: PermissionPolicy,
@@ -91,12 +91,12 @@ pub struct AgentSession {
 impl AgentSession {
     /// Creates a new session; it is in the store when this returns. Blocks.
     pub fn create(config: &RuntimeConfig, spec: SessionSpec) -> Result<Self, SessionError> {
-        Self::create_and_tell(config, spec, drop)
+        Self::create_with_callback(config, spec, drop)
     }
 
     /// Creates a new session and passes its first event to `on_start` before another one of the same root is written.
     /// Blocks.
-    pub(crate) fn create_and_tell(
+    pub(crate) fn create_with_callback(
         config: &RuntimeConfig,
         spec: SessionSpec,
         on_start: impl FnOnce(Arc<Envelope>),
@@ -149,7 +149,7 @@ impl AgentSession {
             round: 0,
             event,
         };
-        let result = root.number(|seq| {
+        let result = root.with_next_seq(|seq| {
             start.seq = Some(seq);
             log.append(&start)?;
             on_start(Arc::new(start.clone()));
@@ -170,7 +170,7 @@ impl AgentSession {
             abilities: spec.abilities,
             torn_bytes: 0,
             damage: Damage::default(),
-            family: RootSessionState::default(),
+            root_state: RootSessionState::default(),
             tools: ToolState::default(),
             policy,
             protected_files: Vec::new(),
@@ -216,7 +216,7 @@ impl AgentSession {
             return Err(error);
         }
         if let Some(stores) = &config.snapshots {
-            stores.keep(&crow.cwd, &fork, &snapshots);
+            stores.add_references(&crow.cwd, &fork, &snapshots);
         }
         Self::open(config, &fork, abilities)
     }
@@ -241,9 +241,12 @@ impl AgentSession {
         let root = family.root(metadata);
         if opened.stored.damage.is_none() {
             // Lets the next reader of the session skip reading the log again.
-            opened.log.give_back(std::mem::take(&mut opened.stored.events));
+            opened.log.cache_events(std::mem::take(&mut opened.stored.events));
         }
-        Ok(Self { family, ..Self::with_history(config, opened, history, root, abilities) })
+        Ok(Self {
+            root_state: family,
+            ..Self::with_history(config, opened, history, root, abilities)
+        })
     }
 
     /// Opens the session of a child as its only writer, below a root that is open. Blocks.
@@ -281,7 +284,7 @@ impl AgentSession {
             abilities,
             torn_bytes,
             damage,
-            family: RootSessionState::default(),
+            root_state: RootSessionState::default(),
             tools,
             policy,
             protected_files: Vec::new(),
@@ -335,7 +338,7 @@ impl AgentSession {
     /// Forbids commands and tools of this session to change these files without asking, in addition to those of the
     /// configuration. Not persisted: they must be named again each time the session is opened.
     pub fn protect_files(&mut self, files: Vec<PathBuf>) {
-        let places = SandboxPlaces { protected: files.clone(), ..SandboxPlaces::default() };
+        let places = SandboxPaths { protected: files.clone(), ..SandboxPaths::default() };
         self.policy.add_places(places);
         self.protected_files.extend(files);
     }
@@ -382,7 +385,7 @@ impl AgentSession {
         let mut crow = self.metadata.crow();
         let before = crow.opened_with.take();
         let before = before.unwrap_or_else(|| OpenedWith::new(&self.metadata.agent_type));
-        for switch in before.switches(&opened_with) {
+        for switch in before.describe_changes(&opened_with) {
             self.record_switch(config, switch)?;
         }
         agent_type.clone_into(&mut self.metadata.agent_type);
@@ -427,7 +430,7 @@ impl AgentSession {
             event: AgentEvent::Switch { change },
         };
         let log = &mut self.log;
-        self.root.number(|seq| {
+        self.root.with_next_seq(|seq| {
             switch.seq = Some(seq);
             log.append(&switch)
         })?;
@@ -453,7 +456,7 @@ fn fold(opened: &mut OpenedSession) -> Result<History, SessionError> {
 /// Removes temporary files that killed processes left in the workspace.
 fn remove_leftovers(config: &RuntimeConfig, crow: &CrowMetadata) {
     if let Some(stores) = &config.snapshots {
-        stores.remove_left(&crow.workspace());
+        stores.remove_leftovers(&crow.workspace());
     }
 }
 
@@ -474,6 +477,6 @@ pub(crate) fn model_switch(before: &ModelRef, after: &ModelRef) -> String {
 /// Returns the configured policy resolved for the directories of a session. File tools are limited to the sandbox
 /// paths.
 fn policy(config: &RuntimeConfig, crow: &CrowMetadata) -> PermissionPolicy {
-    let places = config.sandbox.as_ref().map(SandboxConfig::places).unwrap_or_default();
+    let places = config.sandbox.as_ref().map(SandboxConfig::sandbox_paths).unwrap_or_default();
     resolve_rules(config.policy.clone().with_places(places), &crow.workspace())
 }

@@ -21,7 +21,7 @@ use super::recorder::Recorder;
 use super::{AgentAccess, AgentEnd, AgentHandle, handle::INPUT_QUEUE};
 use crate::{
     agent_tree::AgentTree,
-    outside_calls::CallDesk,
+    delegated_calls::DelegatedResults,
     session::{Damage, SessionMetadata},
 };
 
@@ -37,13 +37,13 @@ pub(crate) struct AgentShared {
     /// Number of spawned agents among its ancestors and itself; driven ones do not count.
     pub(super) spawned: usize,
     /// The access that the agent is limited to.
-    pub(crate) reach: AgentAccess,
+    pub(crate) access: AgentAccess,
     pub(crate) tree: Arc<AgentTree>,
     /// The agent whose function drives this one, if it has no task of its own.
     pub(super) driver: Option<Arc<Self>>,
     /// Dangling once the agent has ended: the session is free then.
     pub(super) recorder: Weak<Recorder>,
-    pub(crate) calls: Arc<CallDesk>,
+    pub(crate) calls: Arc<DelegatedResults>,
     pub(super) state: watch::Sender<AgentState>,
     pub(super) end: watch::Sender<Option<Arc<AgentEnd>>>,
     pub(super) metadata: Mutex<SessionMetadata>,
@@ -93,7 +93,7 @@ pub(super) struct SteeringFull;
 
 impl RunTracker {
     /// Registers a requested run and its token.
-    pub(super) fn ask_for(&mut self, id: RunId, token: CancellationToken) {
+    pub(super) fn register(&mut self, id: RunId, token: CancellationToken) {
         if self.waiting.len() == 2 * INPUT_QUEUE {
             self.waiting.pop_front();
         }
@@ -159,7 +159,7 @@ pub(super) struct SharedParts {
     pub context_tokens: u64,
     pub depth: usize,
     pub spawned: usize,
-    pub reach: AgentAccess,
+    pub access: AgentAccess,
     pub budget: Option<Budget>,
     pub tree: Arc<AgentTree>,
     pub driver: Option<Arc<AgentShared>>,
@@ -177,7 +177,7 @@ impl AgentShared {
             context_tokens,
             depth,
             spawned,
-            reach,
+            access: reach,
             budget,
             tree,
             driver,
@@ -194,7 +194,7 @@ impl AgentShared {
             damage,
             depth,
             spawned,
-            reach,
+            access: reach,
             tree,
             driver,
             recorder,
@@ -220,10 +220,10 @@ impl AgentShared {
     }
 
     /// Returns this agent and its descendants that have tasks and have not ended.
-    pub(super) fn family(self: &Arc<Self>) -> Vec<Arc<Self>> {
+    pub(super) fn running_subtree(self: &Arc<Self>) -> Vec<Arc<Self>> {
         let mut family = vec![Arc::clone(self)];
         let children = self.children().clone();
-        family.extend(children.iter().flat_map(|child| child.shared.family()));
+        family.extend(children.iter().flat_map(|child| child.shared.running_subtree()));
         family.retain(|agent| agent.end.borrow().is_none());
         family
     }
@@ -269,7 +269,7 @@ impl AgentShared {
 
     /// Waits for a steering message that starts a run, and registers the run, which can be interrupted from then on.
     /// Cancel-safe.
-    pub(super) async fn steered(&self, ids: &dyn IdSource) -> (RunId, Vec<Block>) {
+    pub(super) async fn next_steering_run(&self, ids: &dyn IdSource) -> (RunId, Vec<Block>) {
         loop {
             {
                 let mut runs = self.runs();
@@ -277,7 +277,7 @@ impl AgentShared {
                 let first_new = runs.interrupted;
                 if let Some(content) = runs.steering.remove(first_new) {
                     let id = RunId::new(ids.next_id());
-                    runs.ask_for(id.clone(), self.session_token.child_token());
+                    runs.register(id.clone(), self.session_token.child_token());
                     return (id, content);
                 }
             }

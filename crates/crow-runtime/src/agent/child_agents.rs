@@ -26,7 +26,7 @@ use super::{
     AgentAccess, AgentEnd, AgentError, AgentHandle, AgentInternals, ChildSpec,
     agent_shared::AgentShared,
     background::Background,
-    children::{ParentLink, end_of},
+    children::{ParentLink, wait_for_end},
     internals::InternalsParts,
     launch::{AgentLaunch, AgentPlacement},
     runtime::RuntimeInner,
@@ -50,7 +50,7 @@ pub struct ChildRun {
     /// The model of the child.
     pub model: ResolvedModel,
     /// Its access limit.
-    pub reach: AgentAccess,
+    pub access: AgentAccess,
     /// The agent function, which already contains the task.
     pub agent: AgentFn,
 }
@@ -111,7 +111,7 @@ impl ChildAgents {
     }
 
     /// Fails if the depth limit forbids to spawn another agent below this one. Driven agents do not count.
-    pub(super) fn may_stand_below(&self) -> Result<(), AgentError> {
+    pub(super) fn check_depth(&self) -> Result<(), AgentError> {
         let depth = self.config.children.depth;
         if self.shared.spawned >= depth {
             return Err(AgentError::ChildTooDeep { depth });
@@ -142,14 +142,14 @@ impl ChildAgents {
         };
         let child_id = session.id().clone();
         let (launch, handle) =
-            AgentLaunch::new(&inner, session, self.place(None, owner, spec.reach));
+            AgentLaunch::new(&inner, session, self.placement(None, owner, spec.access));
         let started = AgentEvent::SubagentStart {
             parent: parent_agent,
             subagent: spec.agent,
             child_id,
             task: spec.task,
         };
-        self.tell(started).await;
+        self.emit_unlogged(started).await;
         // No await from here on: a future that is dropped earlier has started nothing.
         self.shared.add_child(handle.clone());
         launch.start(&handle, Some(parent), agent);
@@ -178,7 +178,7 @@ impl ChildAgents {
             ..SessionSpec::new(spec.agent.clone(), info.reference.clone(), crow.cwd)
         };
         // Reserved before the blocking task, which then delivers the start event without waiting.
-        let room = self.shared.tree.outlet.room(&self.shared.run_token()).await;
+        let room = self.shared.tree.outlet.reserve_slot(&self.shared.run_token()).await;
         // The id is saved first: a crash may leave an id without a session, but never a session missing from its
         // parent.
         self.shared.metadata().child_session_ids.push(id.clone());
@@ -192,7 +192,7 @@ impl ChildAgents {
                 tree.add_session(&start.session_id);
                 tree.outlet.push(room, &start);
             };
-            AgentSession::create_and_tell(&config, session, on_start)
+            AgentSession::create_with_callback(&config, session, on_start)
         });
         match make.await.map_err(|error| AgentError::Custom(Box::new(error)))? {
             Ok(session) => Ok((inner, session)),
@@ -258,7 +258,7 @@ impl ChildAgents {
     }
 
     /// Returns the placement of a child; a `driver` makes it a driven one.
-    pub(super) fn place(
+    pub(super) fn placement(
         &self,
         driver: Option<Arc<AgentShared>>,
         owner: &CancellationToken,
@@ -275,7 +275,7 @@ impl ChildAgents {
             tree: Arc::clone(&shared.tree),
             depth: shared.depth + 1,
             spawned,
-            reach: shared.reach.and(reach),
+            access: shared.access.stricter(reach),
             budget,
             driver,
             session_token: owner.child_token(),
@@ -283,14 +283,14 @@ impl ChildAgents {
         }
     }
 
-    pub(super) async fn tell(&self, event: AgentEvent) {
+    pub(super) async fn emit_unlogged(&self, event: AgentEvent) {
         if let Some(recorder) = self.shared.recorder.upgrade() {
-            recorder.tell(event, &self.shared.run_token()).await;
+            recorder.emit_unlogged(event, &self.shared.run_token()).await;
         }
     }
 
     async fn make(&self, task: &ChildTask) -> Result<ChildRun, ChildError> {
-        if let Err(error) = self.may_stand_below() {
+        if let Err(error) = self.check_depth() {
             return Err(ChildError::Refused { reason: error.to_string() });
         }
         match self.factory() {
@@ -302,7 +302,7 @@ impl ChildAgents {
     /// Acquires a slot. Only agents that were not spawned themselves wait for one: the slots they wait for are released
     /// without them.
     async fn seat(&self, task: &ChildTask) -> Result<AgentSlot, ChildError> {
-        if let Some(seat) = self.shared.tree.begin_child() {
+        if let Some(seat) = self.shared.tree.try_acquire_slot() {
             return Ok(seat);
         }
         let running = self.config.children.running;
@@ -310,8 +310,8 @@ impl ChildAgents {
         if self.shared.spawned > 0 {
             return Err(ChildError::Refused { reason });
         }
-        self.tell(AgentEvent::CallWait { call_id: task.call_id.clone(), reason }).await;
-        self.shared.tree.child_in_turn().await.ok_or(ChildError::Cancelled)
+        self.emit_unlogged(AgentEvent::CallWait { call_id: task.call_id.clone(), reason }).await;
+        self.shared.tree.acquire_slot().await.ok_or(ChildError::Cancelled)
     }
 
     /// Runs the child of a task to its end.
@@ -324,20 +324,22 @@ impl ChildAgents {
     ) -> Result<ChildOutcome, ChildError> {
         let seat = cancel.run_until_cancelled(self.seat(&task)).await;
         let seat = seat.unwrap_or(Err(ChildError::Cancelled))?;
-        let ChildRun { model, reach, agent } = run;
+        let ChildRun { model, access: reach, agent } = run;
         let spec = ChildSpec {
             agent: task.agent,
             role: AgentRole::Subagent,
             model,
             task: task.description,
             call_id: Some(task.call_id),
-            reach,
+            access: reach,
         };
         let spawned = self.spawn(spec, cancel, seat, agent).await;
         let child = spawned.map_err(|error| ChildError::Failed { reason: error.to_string() })?;
         let end = match waiting {
-            SubagentWaiter::Call => self.waits.wait(self, &child, end_of(&child, cancel)).await,
-            SubagentWaiter::Nobody => end_of(&child, cancel).await,
+            SubagentWaiter::Call => {
+                self.waits.wait(self, &child, wait_for_end(&child, cancel)).await
+            }
+            SubagentWaiter::Nobody => wait_for_end(&child, cancel).await,
         };
         Ok(outcome(end.as_ref(), cancel))
     }

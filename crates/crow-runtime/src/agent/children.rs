@@ -40,7 +40,7 @@ pub struct ChildSpec {
     /// The call that starts it, if a call does.
     pub call_id: Option<CallId>,
     /// Its access limit.
-    pub reach: AgentAccess,
+    pub access: AgentAccess,
 }
 
 /// The access limit of an agent. A child never gets more than its parent.
@@ -76,7 +76,7 @@ impl ParentLink {
             child_id: child.id.clone(),
             result,
         };
-        recorder.tell(ended, &child.session_token).await;
+        recorder.emit_unlogged(ended, &child.session_token).await;
         // The slot is released after the end was reported, so the next child begins after that.
         drop(self.seat);
     }
@@ -87,7 +87,7 @@ impl AgentInternals {
     /// Its session is a child of this one, its events go to the same stream, and its usage counts as this agent's.
     pub async fn child(&mut self, spec: ChildSpec) -> Result<Self, AgentError> {
         let (inner, session) = self.children.session(&spec).await?;
-        Ok(self.drive(&inner, session, spec.reach))
+        Ok(self.drive(&inner, session, spec.access))
     }
 
     /// Reopens the last session among `earlier` in which an earlier process drove such a child, with its history; its
@@ -100,14 +100,14 @@ impl AgentInternals {
         let Some((inner, session)) = self.children.earlier_session(spec, earlier).await? else {
             return Ok(None);
         };
-        let mut child = self.drive(&inner, session, spec.reach);
+        let mut child = self.drive(&inner, session, spec.access);
         child.close_open_calls().await?;
         Ok(Some(child))
     }
 
     fn drive(&self, inner: &Arc<RuntimeInner>, session: AgentSession, reach: AgentAccess) -> Self {
         let driver = Some(Arc::clone(&self.shared));
-        let place = self.children.place(driver, &self.shared.session_token, reach);
+        let place = self.children.placement(driver, &self.shared.session_token, reach);
         let (launch, _) = AgentLaunch::new(inner, session, place);
         if let Some(factory) = self.children.factory() {
             launch.internals.offer_children(factory);
@@ -132,8 +132,8 @@ impl AgentInternals {
         Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
     {
         let running = self.config.children.running;
-        self.children.may_stand_below()?;
-        let seat = self.shared.tree.begin_child();
+        self.children.check_depth()?;
+        let seat = self.shared.tree.try_acquire_slot();
         let seat = seat.ok_or(AgentError::TooManyChildren { running })?;
         self.children.spawn(spec, owner, seat, agent).await
     }
@@ -145,7 +145,7 @@ impl AgentInternals {
         cancel: &CancellationToken,
     ) -> Result<Arc<AgentEnd>, AgentError> {
         self.set_state(AgentState::WaitingForSubagent(child.session_id().clone())).await?;
-        let end = end_of(child, cancel).await;
+        let end = wait_for_end(child, cancel).await;
         self.set_state(AgentState::Processing).await?;
         Ok(end)
     }
@@ -153,7 +153,7 @@ impl AgentInternals {
 
 impl AgentAccess {
     /// Returns the stricter of both.
-    pub(crate) fn and(self, other: Self) -> Self {
+    pub(crate) fn stricter(self, other: Self) -> Self {
         match (self, other) {
             (Self::Policy, Self::Policy) => Self::Policy,
             (Self::ReadOnly, _) | (_, Self::ReadOnly) => Self::ReadOnly,
@@ -170,8 +170,8 @@ pub(super) async fn end_children(shared: &AgentShared) {
 }
 
 /// Waits for a child to end; when `cancel` is cancelled, ends it.
-pub(super) async fn end_of(child: &AgentHandle, cancel: &CancellationToken) -> Arc<AgentEnd> {
-    match cancel.run_until_cancelled(child.ended()).await {
+pub(super) async fn wait_for_end(child: &AgentHandle, cancel: &CancellationToken) -> Arc<AgentEnd> {
+    match cancel.run_until_cancelled(child.wait_for_end()).await {
         Some(end) => end,
         None => end_in_time(child).await,
     }
@@ -180,11 +180,11 @@ pub(super) async fn end_of(child: &AgentHandle, cancel: &CancellationToken) -> A
 /// Ends a child: asks it to shut down, and aborts it after [`CANCEL_GRACE`].
 async fn end_in_time(child: &AgentHandle) -> Arc<AgentEnd> {
     child.shutdown();
-    if let Ok(end) = tokio::time::timeout(CANCEL_GRACE, child.ended()).await {
+    if let Ok(end) = tokio::time::timeout(CANCEL_GRACE, child.wait_for_end()).await {
         return end;
     }
     child.abort();
-    match tokio::time::timeout(ABORT_GRACE, child.ended()).await {
+    match tokio::time::timeout(ABORT_GRACE, child.wait_for_end()).await {
         Ok(end) => end,
         Err(_) => Arc::new(AgentEnd {
             session_id: child.session_id().clone(),

@@ -23,8 +23,8 @@ use crate::{
     OpenedWith, Sandbox, SnapshotStore, SnapshotStoreError,
     changes::Leases,
     config::RuntimeConfig,
+    delegated_calls::CallNotOpen,
     events::EventStream,
-    outside_calls::NotOpen,
     pending_questions::AnswerError,
     session::{Damage, SessionError, SessionMetadata},
     undo::{RunningAgent, UndoError, UndoJournal},
@@ -78,7 +78,7 @@ impl AgentHandle {
         // The run is registered before the agent can take its input: `runs` stays locked meanwhile.
         let mut runs = self.shared.runs();
         self.send(InputMessage::UserInput { run_id: run_id.clone(), content })?;
-        runs.ask_for(run_id.clone(), token);
+        runs.register(run_id.clone(), token);
         Ok(run_id)
     }
 
@@ -103,7 +103,7 @@ impl AgentHandle {
     pub fn send_tool_result(&self, call_id: CallId, result: ToolResult) -> Result<(), HandleError> {
         self.refuse_after_end()?;
         let delivered = self.shared.calls.deliver(&call_id, result);
-        delivered.map_err(|NotOpen| HandleError::CallNotOpen { call_id })
+        delivered.map_err(|CallNotOpen| HandleError::CallNotOpen { call_id })
     }
 
     /// Answers the permission question of a call, of any agent of the root session. The first answer counts. An answer
@@ -139,7 +139,7 @@ impl AgentHandle {
         if *self.shared.state.borrow() != AgentState::Idle
             && let Some(recorder) = self.shared.recorder.upgrade()
         {
-            recorder.tell_now(AgentEvent::Cancelling);
+            recorder.try_emit_unlogged(AgentEvent::Cancelling);
         }
     }
 
@@ -149,7 +149,7 @@ impl AgentHandle {
         if cancelled == Some(true)
             && let Some(recorder) = self.shared.recorder.upgrade()
         {
-            recorder.tell_now(AgentEvent::Cancelling);
+            recorder.try_emit_unlogged(AgentEvent::Cancelling);
         }
         cancelled.is_some()
     }
@@ -167,7 +167,7 @@ impl AgentHandle {
     }
 
     /// Waits until the agent has ended, and returns its results.
-    pub async fn ended(&self) -> Arc<AgentEnd> {
+    pub async fn wait_for_end(&self) -> Arc<AgentEnd> {
         let mut end = self.shared.end.subscribe();
         let ended = end.wait_for(Option::is_some).await;
         match ended.map(|end| end.clone()) {
@@ -198,7 +198,7 @@ impl AgentHandle {
 
     /// Returns the number of the last durable event of the root session.
     pub fn last_seq(&self) -> u64 {
-        self.shared.tree.root.between(|now| now)
+        self.shared.tree.root.with_last_seq(|now| now)
     }
 
     /// Returns the state of the agent.
@@ -327,7 +327,7 @@ impl AgentHandle {
     pub fn forget_grants(&self) -> Result<(), SessionError> {
         let tree = &self.shared.tree;
         tree.change_policy(|policy| policy.clear_session_rules(tree.root.id()));
-        let forgotten = tree.root.between(|last| last);
+        let forgotten = tree.root.with_last_seq(|last| last);
         self.change_metadata(|metadata| {
             let mut crow = metadata.crow();
             crow.grants_forgotten = forgotten;
@@ -346,7 +346,7 @@ impl AgentHandle {
     /// Returns the snapshot store of the session's workspace; `None` if nothing is captured. Blocks.
     pub fn snapshot_store(&self) -> Result<Option<Arc<SnapshotStore>>, SnapshotStoreError> {
         let Some(stores) = &self.config.snapshots else { return Ok(None) };
-        stores.of_workspace(&self.metadata().crow().workspace()).map(Some)
+        stores.open_workspace(&self.metadata().crow().workspace()).map(Some)
     }
 
     /// Returns the redactor, for texts that do not come from events.
@@ -399,7 +399,7 @@ impl RunningAgent for AgentHandle {
     }
 
     fn notify_undo(&self) {
-        self.shared.tree.undone.notify_one();
+        self.shared.tree.undo_recorded.notify_one();
     }
 }
 

@@ -14,7 +14,7 @@ use crow_core::{
     ids::{CallId, MessageId, ReplyId, RunId, SessionId},
     message::Block,
     model::{Abilities, Conversation, ModelRef},
-    permission::SandboxPlaces,
+    permission::SandboxPaths,
     tool::{AgentContext, CurrentModel, CurrentText, HeaderValues, ToolResult},
 };
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -29,7 +29,7 @@ use super::{
     agent_shared::AgentShared,
     child_agents::ChildAgents,
     jobs::last_job,
-    questions::{AgentQuestions, ToRecord},
+    questions::{AgentQuestions, RecordRequest},
     runtime::RuntimeInner,
     user_processes::UserProcesses,
 };
@@ -59,12 +59,12 @@ pub struct AgentInternals {
     /// The undo mark of the session up to which undo records have been reported.
     pub(super) undo_mark: u64,
     /// Texts of the problem notices already shown to the user.
-    pub(crate) told_trouble: VecDeque<String>,
+    pub(crate) reported_errors: VecDeque<String>,
     syncing: Option<JoinHandle<Result<(), SessionError>>>,
     pub(super) jobs: Arc<AgentJobs>,
     pub(super) children: Arc<ChildAgents>,
     /// Events that calls ask the agent to record.
-    pub(super) asked: mpsc::Receiver<ToRecord>,
+    pub(super) record_requests: mpsc::Receiver<RecordRequest>,
     /// Ends the jobs when the internals are dropped: jobs never outlive the agent.
     _ends_jobs: DropGuard,
     /// Likewise for background children.
@@ -95,11 +95,11 @@ pub struct RunGuard {
 }
 
 /// Adds the temporary folder of the session's commands to the sandbox paths of the policy, and returns all of them.
-fn with_temp(shared: &AgentShared, temp: Option<&Path>) -> Arc<SandboxPlaces> {
+fn with_temp(shared: &AgentShared, temp: Option<&Path>) -> Arc<SandboxPaths> {
     shared.tree.change_policy(|policy| {
         let writable = temp.map(Path::to_path_buf).into_iter().collect();
-        policy.add_places(SandboxPlaces { writable, ..SandboxPlaces::default() });
-        Arc::new(policy.places().clone())
+        policy.add_places(SandboxPaths { writable, ..SandboxPaths::default() });
+        Arc::new(policy.sandbox_paths().clone())
     })
 }
 
@@ -126,7 +126,7 @@ impl AgentInternals {
         let temp = sandbox.as_ref().map(|sandbox| sandbox.temp());
         let places = with_temp(&parts.shared, temp.as_deref());
         if let (Some(sandbox), Some(folder)) = (&sandbox, &scratch) {
-            sandbox.show(folder);
+            sandbox.make_readable(folder);
         }
         // 2) Capabilities that calls use.
         let snapshots = parts.config.snapshots.clone().map(|stores| ToolSnapshots {
@@ -163,7 +163,7 @@ impl AgentInternals {
             workspace: crow.workspace(),
             scratch,
             temp,
-            places,
+            sandbox_paths: places,
             file_views,
             todo,
             snapshots: snapshots.map(|snapshots| Arc::new(snapshots) as _),
@@ -171,7 +171,7 @@ impl AgentInternals {
             user_processes: Arc::new(user_processes),
             jobs: Some(Arc::clone(&jobs) as _),
             children: Some(Arc::clone(&children) as _),
-            outside: Some(Arc::clone(&parts.shared.calls) as _),
+            delegated_calls: Some(Arc::clone(&parts.shared.calls) as _),
             questions: Some(Arc::new(questions)),
             resources,
         };
@@ -188,9 +188,9 @@ impl AgentInternals {
             tasks: parts.tasks,
             leases: parts.leases,
             undo_mark: 0,
-            told_trouble: VecDeque::new(),
+            reported_errors: VecDeque::new(),
             syncing: None,
-            asked,
+            record_requests: asked,
             _ends_jobs: jobs.token().clone().drop_guard(),
             jobs,
             _ends_children: children.background.token().clone().drop_guard(),
@@ -231,32 +231,32 @@ impl AgentInternals {
     /// Waits for the next input, and meanwhile reports undo records, job changes and moved files. Fails with
     /// [`AgentError::Closed`] on shutdown and when no handle is left.
     pub async fn receive(&mut self) -> Result<InputMessage, AgentError> {
-        self.tell_undone(true).await?;
+        self.report_undos(true).await?;
         let (shared, jobs) = (Arc::clone(&self.shared), Arc::clone(&self.jobs));
         loop {
             let message = tokio::select! {
                 biased;
                 () = shared.session_token.cancelled() => return Err(AgentError::Closed),
-                () = shared.tree.undone.notified() => None,
-                () = jobs.one_ended() => None,
+                () = shared.tree.undo_recorded.notified() => None,
+                () = jobs.wait_for_any_end() => None,
                 message = self.next_input() => Some(message),
             };
             if let Some(message) = message {
                 return message;
             }
-            self.tell_undone(true).await?;
-            self.look_at_jobs().await?;
-            self.tell_moved_files().await?;
+            self.report_undos(true).await?;
+            self.scan_jobs().await?;
+            self.report_moved_files().await?;
         }
     }
 
     async fn next_input(&mut self) -> Result<InputMessage, AgentError> {
         tokio::select! {
             biased;
-            (call_id, result) = self.shared.calls.unclaimed() => {
+            (call_id, result) = self.shared.calls.next_unclaimed_result() => {
                 Ok(InputMessage::ToolResult { call_id, result })
             }
-            (run_id, content) = self.shared.steered(self.config.ids.as_ref()) => {
+            (run_id, content) = self.shared.next_steering_run(self.config.ids.as_ref()) => {
                 Ok(InputMessage::Steering { run_id, content })
             }
             message = self.input.recv() => message.ok_or(AgentError::Closed),
@@ -267,21 +267,21 @@ impl AgentInternals {
     /// do not count.
     pub async fn start_run(&mut self, id: RunId) -> Result<RunGuard, AgentError> {
         let cancel = self.shared.begin_run(&id);
-        self.tell_undone(true).await?;
-        self.look_at_jobs().await?;
+        self.report_undos(true).await?;
+        self.scan_jobs().await?;
         self.recorder.reset_rounds();
         let settings = self.settings_to_record();
         self.emit(AgentEvent::RunStart { run_id: id.clone(), settings }).await?;
         self.recover_from_killed_sessions().await?;
-        self.tell_moved_files().await?;
+        self.report_moved_files().await?;
         self.ask_about_moved_files(&cancel).await?;
         Ok(RunGuard { id, cancel })
     }
 
     /// Ends a run, updates the header and syncs the log to disk.
     pub async fn end_run(&mut self, run: RunGuard, result: RunOutcome) -> Result<(), AgentError> {
-        self.look_at_jobs().await?;
-        self.tell_moved_files().await?;
+        self.scan_jobs().await?;
+        self.report_moved_files().await?;
         self.ask_about_moved_files(&run.cancel).await?;
         self.emit(AgentEvent::RunEnd { run_id: run.id, result }).await?;
         self.save_metadata()?;
@@ -305,7 +305,7 @@ impl AgentInternals {
     }
 
     /// Returns true if the sandbox can enforce read-only commands: its containment is full.
-    pub fn holds_read_only_commands(&self) -> impl Future<Output = bool> + Send + use<> {
+    pub fn can_enforce_read_only(&self) -> impl Future<Output = bool> + Send + use<> {
         let sandbox = self.shared.tree.sandbox.clone();
         async move {
             match sandbox {
@@ -321,7 +321,7 @@ impl AgentInternals {
     pub async fn emit(&mut self, event: AgentEvent) -> Result<(), AgentError> {
         let event = self.recorder.redacted(event);
         // An event that the history rejects must not get into the log: the session could not be opened again.
-        self.history.accepts(event.event())?;
+        self.history.check_next(event.event())?;
         self.shared.on_event(event.event());
         if let AgentEvent::TurnStart { turn } = event.event() {
             self.context.current_turn.store(*turn, Ordering::Relaxed);
@@ -339,12 +339,12 @@ impl AgentInternals {
         };
         let event = AgentEvent::Error { error: error.to_string(), provider };
         if self.emit(event.clone()).await.is_err() {
-            self.recorder.tell(event, &self.shared.run_token()).await;
+            self.recorder.emit_unlogged(event, &self.shared.run_token()).await;
         }
     }
 
     /// Adds an input to the history, with an optional preface as its context.
-    pub async fn say(
+    pub async fn add_input(
         &mut self,
         source: InputSource,
         preface: Option<String>,
@@ -359,11 +359,11 @@ impl AgentInternals {
         }
         let message_id = MessageId::new(self.config.ids.next_id());
         self.emit(AgentEvent::UserInput { message_id, source, context: preface, content }).await?;
-        self.sync_beside().await
+        self.sync_in_background().await
     }
 
     /// Adds a notice for the model, which stays in its history.
-    pub async fn remind(&mut self, text: impl Into<String>) -> Result<(), AgentError> {
+    pub async fn add_notice(&mut self, text: impl Into<String>) -> Result<(), AgentError> {
         let (level, audience) = (NoticeLevel::Info, NoticeAudience::Model);
         self.emit(AgentEvent::Notice { level, audience, text: text.into() }).await
     }
@@ -377,7 +377,7 @@ impl AgentInternals {
             let text = Block::text_of(&content);
             text_so_far =
                 Some(text_so_far.map_or(text.clone(), |before| format!("{before}\n{text}")));
-            self.say(InputSource::Steering, None, content).await?;
+            self.add_input(InputSource::Steering, None, content).await?;
         }
     }
 
@@ -429,7 +429,7 @@ impl AgentInternals {
 
     /// Syncs the log to disk in the background. At most one such sync is under way; the failure of an earlier one is
     /// returned here.
-    pub(super) async fn sync_beside(&mut self) -> Result<(), AgentError> {
+    pub(super) async fn sync_in_background(&mut self) -> Result<(), AgentError> {
         if let Some(task) = self.syncing.take() {
             if !task.is_finished() {
                 self.syncing = Some(task);

@@ -28,7 +28,7 @@ use crow_sandbox::job_number;
 
 /// Scans the workspace for changes that jobs made between calls.
 #[derive(Debug, Clone)]
-pub(super) struct JobLook {
+pub(super) struct JobScanner {
     stores: Arc<SnapshotStores>,
     leases: Arc<Leases>,
     tasks: TaskTracker,
@@ -36,28 +36,28 @@ pub(super) struct JobLook {
     session: SessionId,
 }
 
-impl JobLook {
+impl JobScanner {
     /// Scans, unless a call is changing files right now: then the next scan finds the changes.
     async fn scan(&self) -> Result<(), SnapshotStoreError> {
-        let watch = self.stores.watch_of(&self.workspace);
+        let watch = self.stores.job_watch(&self.workspace);
         let roots = self.workspace.roots();
         let lease = if watch.is_watching() { self.leases.try_take(roots) } else { None };
         let Some(lease) = lease else { return Ok(()) };
         let Self { stores, workspace, session, .. } = self.clone();
         let work = move || {
             let _lease = lease;
-            let store = stores.of_workspace(&workspace)?;
+            let store = stores.open_workspace(&workspace)?;
             let activity = store.begin()?;
-            watch.began(&store);
-            watch.look(&store, &session, &activity).map(drop)
+            watch.count_activity(&store);
+            watch.scan(&store, &session, &activity).map(drop)
         };
         // The task is never cancelled, and a panic in it is reported by the panic hook.
         self.tasks.spawn_blocking(work).await.unwrap_or(Ok(()))
     }
 
     /// Scans a last time after the jobs of an agent have ended with it, and stops watching them.
-    pub(super) async fn last(self, shared: &AgentShared, recorder: &Recorder) {
-        let watch = self.stores.watch_of(&self.workspace);
+    pub(super) async fn final_scan(self, shared: &AgentShared, recorder: &Recorder) {
+        let watch = self.stores.job_watch(&self.workspace);
         let result = self.scan().await;
         watch.forget(&shared.id);
         if let Err(error) = result {
@@ -73,10 +73,10 @@ impl JobLook {
 }
 
 /// Notifies the user of files that were moved aside when the jobs of an agent ended with it.
-pub(super) async fn tell_last_moved_files(shared: &AgentShared, recorder: &Recorder) {
+pub(super) async fn report_last_moved_files(shared: &AgentShared, recorder: &Recorder) {
     let Some(sandbox) = &shared.tree.sandbox else { return };
-    for moved in sandbox.take_untold() {
-        let text = describe_moved(&while_ran(&moved.during), &moved);
+    for moved in sandbox.take_unreported() {
+        let text = describe_moved(&while_ran(&moved.running_commands), &moved);
         let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
         let event = recorder.redacted(AgentEvent::Notice { level, audience, text });
         if let Err(error) = recorder.record(event, &shared.session_token).await {
@@ -87,8 +87,8 @@ pub(super) async fn tell_last_moved_files(shared: &AgentShared, recorder: &Recor
 
 impl AgentInternals {
     /// Returns the scanner for changes of jobs; `None` if no files are captured.
-    pub(super) fn job_look(&self) -> Option<JobLook> {
-        Some(JobLook {
+    pub(super) fn job_look(&self) -> Option<JobScanner> {
+        Some(JobScanner {
             stores: self.config.snapshots.clone()?,
             leases: Arc::clone(&self.leases),
             tasks: self.tasks.clone(),
@@ -98,18 +98,18 @@ impl AgentInternals {
     }
 
     /// Scans for changes of jobs since the last scan, and records them.
-    pub(super) async fn look_at_jobs(&mut self) -> Result<(), AgentError> {
+    pub(super) async fn scan_jobs(&mut self) -> Result<(), AgentError> {
         let Some(look) = self.job_look() else { return Ok(()) };
         if let Err(error) = look.scan().await {
-            self.tell_trouble(&error).await?;
+            self.report_snapshot_error(&error).await?;
         }
-        self.tell_job_changes().await
+        self.record_job_changes().await
     }
 
     /// Records the changes already found for this agent's jobs.
-    pub(crate) async fn tell_job_changes(&mut self) -> Result<(), AgentError> {
+    pub(crate) async fn record_job_changes(&mut self) -> Result<(), AgentError> {
         let Some(stores) = &self.config.snapshots else { return Ok(()) };
-        for event in stores.watch_of(&self.context.workspace).take(&self.shared.id) {
+        for event in stores.job_watch(&self.context.workspace).take(&self.shared.id) {
             self.emit(event).await?;
         }
         Ok(())
@@ -121,7 +121,7 @@ impl AgentInternals {
         let (config, workspace) = (self.config.clone(), self.context.workspace.clone());
         let root = self.context.root_id.clone();
         let work = move || -> Result<_, UndoError> {
-            let store = stores.of_workspace(&workspace)?;
+            let store = stores.open_workspace(&workspace)?;
             let killed = store.killed_jobs(&root)?;
             if killed.is_empty() {
                 return Ok(None);
@@ -131,13 +131,13 @@ impl AgentInternals {
         };
         // 1) Killed jobs and the files that they changed.
         let task = self.tasks.spawn_blocking(work);
-        let found = match self.look_at_files(task).await? {
+        let found = match self.wait_for_scan(task).await? {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => {
                 let text = format!(
                     "what a background job changed before it was killed is not known: {error}"
                 );
-                return self.tell_user(text).await;
+                return self.report_warning(text).await;
             }
             Err(error) => return Err(AgentError::Custom(Box::new(error))),
         };
@@ -153,7 +153,7 @@ impl AgentInternals {
         // The marks are removed last: if this process is killed before, the next one finds them.
         for job in killed {
             if let Err(error) = job.forget() {
-                self.tell_trouble(&error).await?;
+                self.report_snapshot_error(&error).await?;
             }
         }
         Ok(())
@@ -176,7 +176,7 @@ impl AgentInternals {
             (Arc::clone(&self.jobs), call_id.clone(), self.shared.id.clone());
         let (id, seen) = (JobId::new(id), metadata.snapshot_after.clone());
         let work = move || {
-            let store = stores.of_workspace(&workspace)?;
+            let store = stores.open_workspace(&workspace)?;
             let activity = store.begin_job(&session)?;
             let mark = store.mark_job(&session, &call_id)?;
             let job = WatchedJob {
@@ -188,18 +188,18 @@ impl AgentInternals {
                 _activity: activity,
                 _mark: mark,
             };
-            stores.watch_of(&workspace).add(&store, job, seen);
+            stores.job_watch(&workspace).add(&store, job, seen);
             Ok(())
         };
         match self.tasks.spawn_blocking(work).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => self.tell_trouble(&error).await,
+            Ok(Err(error)) => self.report_snapshot_error(&error).await,
             Err(error) => Err(AgentError::Custom(Box::new(error))),
         }
     }
 
     /// Tells the model of jobs that ended and whose end it has not seen, each once.
-    pub(super) async fn tell_ended_jobs(&mut self) -> Result<(), AgentError> {
+    pub(super) async fn report_ended_jobs(&mut self) -> Result<(), AgentError> {
         let ended = self.jobs.take_ended();
         if ended.is_empty() {
             return Ok(());
@@ -207,17 +207,17 @@ impl AgentInternals {
         let lines = ended.iter().map(|JobInfo { id, title, state, .. }| {
             format!("{id} ({title}) {state}; its output was not read")
         });
-        self.remind(lines.collect::<Vec<_>>().join("\n")).await
+        self.add_notice(lines.collect::<Vec<_>>().join("\n")).await
     }
 
     /// Tells the model which jobs and background tasks ended with an earlier process of the session. Consults the
     /// history each time, since it may have been rewound to before the model was told.
-    pub(super) async fn tell_gone_jobs(&mut self) -> Result<(), AgentError> {
+    pub(super) async fn report_gone_jobs(&mut self) -> Result<(), AgentError> {
         let gone = self.gone_jobs();
         if gone.is_empty() {
             return Ok(());
         }
-        self.remind(gone.iter().map(|id| gone_line(id)).collect::<Vec<_>>().join("\n")).await
+        self.add_notice(gone.iter().map(|id| gone_line(id)).collect::<Vec<_>>().join("\n")).await
     }
 
     /// Returns the jobs and tasks of earlier processes that the model believes to be running.

@@ -25,7 +25,7 @@ use super::{
     children::{ParentLink, end_children},
     handle::{INPUT_QUEUE, WeakHandle},
     internals::InternalsParts,
-    jobs::tell_last_moved_files,
+    jobs::report_last_moved_files,
     panic::panic_message,
     runtime::RuntimeInner,
 };
@@ -40,7 +40,7 @@ pub(super) struct AgentPlacement {
     /// Number of spawned agents among its ancestors and itself.
     pub spawned: usize,
     /// Its access limit.
-    pub reach: AgentAccess,
+    pub access: AgentAccess,
     /// Its budget; `None` if it uses its driver's.
     pub budget: Option<Budget>,
     /// The agent whose function drives it, if it has no task of its own.
@@ -69,7 +69,7 @@ impl AgentLaunch {
             tree,
             depth,
             spawned,
-            reach,
+            access: reach,
             budget,
             driver,
             session_token,
@@ -87,7 +87,7 @@ impl AgentLaunch {
             context_tokens: session.history.last_usage().map_or(0, |usage| usage.input_tokens),
             depth,
             spawned,
-            reach,
+            access: reach,
             budget,
             tree,
             driver,
@@ -147,9 +147,9 @@ impl AgentLaunch {
             let sealing = async {
                 tokio::join!(end_children(&shared), jobs.end());
                 if let Some(look) = look {
-                    look.last(&shared, &recorder).await;
+                    look.final_scan(&shared, &recorder).await;
                 }
-                tell_last_moved_files(&shared, &recorder).await;
+                report_last_moved_files(&shared, &recorder).await;
                 seal(&shared, recorder, result).await
             };
             let sealed = AssertUnwindSafe(sealing).catch_unwind().await;
@@ -245,7 +245,7 @@ async fn seal(
     if let Some(error) = &failure {
         let event = AgentEvent::Error { error: error.to_string(), provider: None };
         if recorder.record(recorder.redacted(event.clone()), &shared.session_token).await.is_err() {
-            recorder.tell(event, &shared.session_token).await;
+            recorder.emit_unlogged(event, &shared.session_token).await;
         }
     }
     let result = failure.map_or(Ok(()), |error| Err(error.to_string()));
@@ -254,7 +254,7 @@ async fn seal(
         Err(error) => AgentState::Error(error.clone()),
     };
     shared.state.send_replace(state.clone());
-    recorder.tell(AgentEvent::StateChange { state }, &shared.session_token).await;
+    recorder.emit_unlogged(AgentEvent::StateChange { state }, &shared.session_token).await;
     // Releases the log and its lock, so the session can be opened again.
     drop(recorder);
     AgentEnd::new(shared, result)

@@ -112,14 +112,14 @@ impl AgentInternals {
     ) -> Result<(ReplyId, ModelReply), AgentError> {
         self.set_state(AgentState::Processing).await?;
         // 1) Notices that the model must see first.
-        self.tell_undone(false).await?;
-        self.tell_gone_jobs().await?;
-        self.tell_ended_jobs().await?;
-        self.tell_ended_tasks().await?;
+        self.report_undos(false).await?;
+        self.report_gone_jobs().await?;
+        self.report_ended_jobs().await?;
+        self.report_ended_tasks().await?;
         // 2) The request.
         let price = self.price(&call.model.info.reference).await?;
         let stream = self.open_stream(call)?;
-        self.sync_beside().await?;
+        self.sync_in_background().await?;
         let id = ReplyId::new(self.config.ids.next_id());
         let mut partial = StreamedReply::new(id.clone(), &self.config.redactor);
         let priced = PricedModelCall { call, price };

@@ -244,7 +244,7 @@ type ObserverSubscription = (broadcast::Receiver<Arc<Envelope>>, Vec<OpenReply>)
 /// Subscribes to the ring and returns the open replies and the number of the last durable event before both,
 /// atomically.
 fn observe(tree: &AgentTree) -> (ObserverSubscription, u64) {
-    tree.root.between(|now| (tree.outlet.observe(), now))
+    tree.root.with_last_seq(|now| (tree.outlet.observe(), now))
 }
 
 /// Reads the durable events with `after < seq <= until` from several logs and sorts them by number. A log that cannot

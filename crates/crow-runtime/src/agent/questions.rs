@@ -26,7 +26,7 @@ const QUEUE: usize = 8;
 
 /// An event that a call wants recorded before it continues.
 #[derive(Debug)]
-pub(crate) struct ToRecord {
+pub(crate) struct RecordRequest {
     event: AgentEvent,
     recorded: oneshot::Sender<()>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct ToRecord {
 pub(super) struct AgentQuestions {
     config: Arc<RuntimeConfig>,
     shared: Arc<AgentShared>,
-    record: mpsc::Sender<ToRecord>,
+    record: mpsc::Sender<RecordRequest>,
 }
 
 impl AgentQuestions {
@@ -44,7 +44,7 @@ impl AgentQuestions {
     pub(super) fn new(
         config: Arc<RuntimeConfig>,
         shared: Arc<AgentShared>,
-    ) -> (Self, mpsc::Receiver<ToRecord>) {
+    ) -> (Self, mpsc::Receiver<RecordRequest>) {
         let (record, events) = mpsc::channel(QUEUE);
         (Self { config, shared, record }, events)
     }
@@ -52,7 +52,7 @@ impl AgentQuestions {
     /// Sends an event to the agent and waits until it is recorded. Does nothing once the agent is gone.
     async fn record(&self, event: AgentEvent) {
         let (recorded, done) = oneshot::channel();
-        if self.record.send(ToRecord { event, recorded }).await.is_ok() {
+        if self.record.send(RecordRequest { event, recorded }).await.is_ok() {
             // An error means that the agent is gone as well.
             drop(done.await);
         }
@@ -162,8 +162,8 @@ impl AgentInternals {
     }
 
     /// Returns the next event that a call wants recorded.
-    pub(crate) async fn next_to_record(&mut self) -> ToRecord {
-        match self.asked.recv().await {
+    pub(crate) async fn next_to_record(&mut self) -> RecordRequest {
+        match self.record_requests.recv().await {
             Some(event) => event,
             // Unreachable: the sender lives as long as the context of this agent.
             None => std::future::pending().await,
@@ -171,8 +171,8 @@ impl AgentInternals {
     }
 
     /// Records an event and notifies the call that waits for it.
-    pub(crate) async fn record_for(&mut self, event: ToRecord) -> Result<(), AgentError> {
-        let ToRecord { event, recorded } = event;
+    pub(crate) async fn record_for(&mut self, event: RecordRequest) -> Result<(), AgentError> {
+        let RecordRequest { event, recorded } = event;
         self.emit(event).await?;
         // The receiver is gone if the call was dropped meanwhile.
         let _is_waiting = recorded.send(()).is_ok();
@@ -185,7 +185,7 @@ async fn ask_answerer(answerer: &dyn Answerer, request: QuestionRequest) -> Ques
     let question = request.question.clone();
     let caught = AssertUnwindSafe(async { answerer.ask_user(request).await }).catch_unwind().await;
     match caught {
-        Ok(answer) if question.takes(&answer) => answer,
+        Ok(answer) if question.accepts(&answer) => answer,
         Ok(_) => QuestionAnswer::Nobody { hint: "the answer does not fit the question".to_owned() },
         Err(panic) => QuestionAnswer::Nobody {
             hint: format!("the answerer broke down: {}", panic_message(panic.as_ref())),

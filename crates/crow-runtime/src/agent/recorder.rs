@@ -88,16 +88,16 @@ impl Recorder {
         if !event.is_durable() {
             let envelope = Arc::new(self.envelope(None, event));
             if self.tree.outlet.push_if_free(&envelope).is_err() {
-                let room = self.tree.outlet.room(cancel).await;
+                let room = self.tree.outlet.reserve_slot(cancel).await;
                 self.tree.outlet.push(room, &envelope);
             }
             return Ok(envelope);
         }
-        let room = self.tree.outlet.room(cancel).await;
+        let room = self.tree.outlet.reserve_slot(cancel).await;
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         // The number is consumed only if the line is written, so a failed write leaves no gap. The counter lock is held
         // until the event is delivered, so no event of another agent comes in between.
-        self.tree.root.number(|seq| {
+        self.tree.root.with_next_seq(|seq| {
             let envelope = self.envelope(Some(seq), event);
             log.append(&envelope)?;
             let envelope = Arc::new(envelope);
@@ -107,14 +107,14 @@ impl Recorder {
     }
 
     /// Delivers an event that could not be written to the log, so that listeners at least see it.
-    pub(crate) async fn tell(&self, event: AgentEvent, cancel: &CancellationToken) {
-        let room = self.tree.outlet.room(cancel).await;
+    pub(crate) async fn emit_unlogged(&self, event: AgentEvent, cancel: &CancellationToken) {
+        let room = self.tree.outlet.reserve_slot(cancel).await;
         self.emit(room, event);
     }
 
     /// Delivers an event without waiting; a main stream that is full misses it.
-    pub(crate) fn tell_now(&self, event: AgentEvent) {
-        self.emit(self.tree.outlet.try_room(), event);
+    pub(crate) fn try_emit_unlogged(&self, event: AgentEvent) {
+        self.emit(self.tree.outlet.try_reserve_slot(), event);
     }
 
     fn emit(&self, room: EventSlot, event: AgentEvent) -> Arc<Envelope> {

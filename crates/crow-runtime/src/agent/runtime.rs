@@ -82,22 +82,22 @@ impl AgentRuntime {
         });
         let seats = config.children.running;
         let (root, policy) = (session.root.clone(), session.policy.clone());
-        let tree = AgentTree::new(root, policy, sandbox, seats, &session.family);
+        let tree = AgentTree::new(root, policy, sandbox, seats, &session.root_state);
         tree.add_session(session.id());
-        session.family.descendants.iter().for_each(|id| tree.add_ended_session(id));
+        session.root_state.descendants.iter().for_each(|id| tree.add_ended_session(id));
         let mode = session.metadata.crow().permissions;
         tree.change_policy(|policy| {
             if let Some(mode) = mode {
                 policy.set_mode(mode);
             }
-            policy.grant(session.root.id(), &session.family.grants);
+            policy.grant(session.root.id(), &session.root_state.grants);
         });
         let place = AgentPlacement {
             tree: Arc::new(tree),
             depth: 0,
             spawned: 0,
             driver: None,
-            reach: AgentAccess::Policy,
+            access: AgentAccess::Policy,
             budget: Some(Budget::default()),
             session_token: self.inner.token.child_token(),
             abort_token: CancellationToken::new(),
@@ -131,7 +131,7 @@ impl AgentRuntime {
         if tokio::time::timeout(deadline, end.wait_for(Option::is_some)).await.is_ok() {
             return ShutdownReport::default();
         }
-        let late = shared.family();
+        let late = shared.running_subtree();
         shared.abort_token.cancel();
         // After a timeout some agents are stuck; their `end` tells which.
         drop(tokio::time::timeout(ABORT_GRACE, end.wait_for(Option::is_some)).await);

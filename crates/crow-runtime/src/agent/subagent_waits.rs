@@ -105,6 +105,6 @@ async fn set_state(
         may_be
     });
     if is_new {
-        agents.tell(AgentEvent::StateChange { state }).await;
+        agents.emit_unlogged(AgentEvent::StateChange { state }).await;
     }
 }

@@ -52,7 +52,7 @@ impl AgentInternals {
 
     /// Returns the price of a model if money is limited; fails if the price is unknown.
     pub(super) async fn price(&mut self, model: &ModelRef) -> Result<Option<Price>, AgentError> {
-        if !self.shared.budget().bounds_money() {
+        if !self.shared.budget().limits_money() {
             return Ok(None);
         }
         let price = self.config.models.price(model).await;
@@ -68,13 +68,13 @@ impl AgentInternals {
     }
 
     /// Tells the model of background tasks whose end it has not seen, each once.
-    pub(super) async fn tell_ended_tasks(&mut self) -> Result<(), AgentError> {
+    pub(super) async fn report_ended_tasks(&mut self) -> Result<(), AgentError> {
         let ended = self.children.take_ended();
         if ended.is_empty() {
             return Ok(());
         }
         let lines: Vec<_> = ended.iter().map(line).collect();
-        self.remind(lines.join("\n")).await
+        self.add_notice(lines.join("\n")).await
     }
 }
 

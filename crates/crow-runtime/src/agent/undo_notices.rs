@@ -10,7 +10,7 @@ use crate::session::{ToolState, UndoRecord};
 impl AgentInternals {
     /// Records the undos made since the last time, so that the model sees them. Between runs, also rewinds the
     /// conversation where an undo asked for it. Only for the root's agent.
-    pub(super) async fn tell_undone(&mut self, between_runs: bool) -> Result<(), AgentError> {
+    pub(super) async fn report_undos(&mut self, between_runs: bool) -> Result<(), AgentError> {
         if self.shared.id != *self.shared.tree.root.id() {
             return Ok(());
         }
@@ -31,16 +31,16 @@ impl AgentInternals {
                 let undo_id = record.id.clone();
                 self.rewind(AgentEvent::Rewind { undo_id, last_kept }).await?;
                 if let Some(text) = record.stays.clone() {
-                    self.remind(text).await?;
+                    self.add_notice(text).await?;
                 }
             }
         }
         // 2) Notices of the other records.
         for record in records {
-            let is_known = self.history.knows_undo(&record.id) || self.needs_rewind(&record);
+            let is_known = self.history.contains_undo(&record.id) || self.needs_rewind(&record);
             // Undone calls that were rewound are no longer in the model's history.
             let is_gone = !record.calls.is_empty()
-                && record.calls.iter().all(|call| self.history.is_gone(call.seq));
+                && record.calls.iter().all(|call| self.history.is_rewound(call.seq));
             if let Some(text) = record.notice.filter(|_| !is_known && !is_gone) {
                 self.emit(AgentEvent::FilesRestored { undo_id: record.id, text }).await?;
             }
@@ -55,7 +55,7 @@ impl AgentInternals {
     /// after the undo: then the model gets a notice instead.
     fn needs_rewind(&self, record: &UndoRecord) -> bool {
         record.last_kept.is_some()
-            && !self.history.knows_undo(&record.id)
+            && !self.history.contains_undo(&record.id)
             && record.last_seen.is_none_or(|seen| self.history.last_input() <= seen)
     }
 
@@ -76,7 +76,7 @@ impl AgentInternals {
             let mut own = own.todo.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             std::mem::replace(&mut *own, todo).items() != items
         };
-        self.context.file_views.become_like(&file_views);
+        self.context.file_views.replace_with(&file_views);
         if changed {
             self.emit(AgentEvent::Plan { items }).await?;
         }

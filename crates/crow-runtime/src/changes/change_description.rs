@@ -7,7 +7,7 @@ use std::{
 
 use crow_core::tool::{ChangeCounts, FileChange, FileContents, FileDiff, NotRestorable, Patch};
 
-use crate::{ContentRef, PathChange, SnapshotEntry, SnapshotStore, WhyNotCovered};
+use crate::{ContentRef, NotCoveredReason, PathChange, SnapshotEntry, SnapshotStore};
 
 /// Maximum number of files compared line by line.
 const COMPARED_FILES: usize = 50;
@@ -97,7 +97,7 @@ fn contents(store: &SnapshotStore, change: &PathChange, kind: FileChange) -> Opt
         SnapshotEntry::Link { target } => Some(target.as_bytes().to_vec()),
         SnapshotEntry::Absent | SnapshotEntry::Folder { .. } => Some(Vec::new()),
         SnapshotEntry::File { content: ContentRef::NotStored { .. }, .. }
-        | SnapshotEntry::LeftOut { .. } => None,
+        | SnapshotEntry::Unscanned { .. } => None,
     };
     let before = if kind == FileChange::Created { Vec::new() } else { read(&change.before)? };
     let after = if kind == FileChange::Deleted { Vec::new() } else { read(&change.after)? };
@@ -113,13 +113,15 @@ fn as_text(path: &std::path::Path) -> std::path::PathBuf {
 fn loss_reason(change: &PathChange) -> Option<String> {
     match (&change.before, &change.after) {
         // A repository is never removed by an undo, so nothing is lost.
-        (SnapshotEntry::Absent, SnapshotEntry::LeftOut { why: WhyNotCovered::Repository }) => None,
+        (SnapshotEntry::Absent, SnapshotEntry::Unscanned { why: NotCoveredReason::Repository }) => {
+            None
+        }
         (
             SnapshotEntry::File { content: ContentRef::NotStored { why, .. }, .. }
-            | SnapshotEntry::LeftOut { why },
+            | SnapshotEntry::Unscanned { why },
             _,
         )
-        | (_, SnapshotEntry::LeftOut { why }) => Some(why.to_string()),
+        | (_, SnapshotEntry::Unscanned { why }) => Some(why.to_string()),
         _ => None,
     }
 }
@@ -129,9 +131,11 @@ fn kind(change: &PathChange) -> Option<FileChange> {
     let is_file = |entry: &SnapshotEntry| {
         matches!(entry, SnapshotEntry::File { .. } | SnapshotEntry::Link { .. })
     };
-    let is_left_out = |entry: &SnapshotEntry| matches!(entry, SnapshotEntry::LeftOut { .. });
+    let is_left_out = |entry: &SnapshotEntry| matches!(entry, SnapshotEntry::Unscanned { .. });
     match (&change.before, &change.after) {
-        (SnapshotEntry::Absent, SnapshotEntry::LeftOut { why: WhyNotCovered::Repository }) => None,
+        (SnapshotEntry::Absent, SnapshotEntry::Unscanned { why: NotCoveredReason::Repository }) => {
+            None
+        }
         (before, after) if is_file(before) && is_file(after) => Some(FileChange::Modified),
         (before, _) if is_file(before) || is_left_out(before) => Some(FileChange::Deleted),
         (_, after) if is_file(after) || is_left_out(after) => Some(FileChange::Created),
@@ -201,7 +205,7 @@ fn text(store: &SnapshotStore, entry: &SnapshotEntry) -> Option<String> {
         }
         SnapshotEntry::Link { target } => target.to_str().map(str::to_owned),
         SnapshotEntry::Absent | SnapshotEntry::Folder { .. } => Some(String::new()),
-        SnapshotEntry::File { .. } | SnapshotEntry::LeftOut { .. } => None,
+        SnapshotEntry::File { .. } | SnapshotEntry::Unscanned { .. } => None,
     }
 }
 
@@ -250,6 +254,6 @@ fn size(entry: &SnapshotEntry) -> Option<u64> {
         SnapshotEntry::Absent
         | SnapshotEntry::Link { .. }
         | SnapshotEntry::Folder { .. }
-        | SnapshotEntry::LeftOut { .. } => None,
+        | SnapshotEntry::Unscanned { .. } => None,
     }
 }

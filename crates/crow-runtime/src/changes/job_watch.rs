@@ -86,7 +86,7 @@ impl JobWatch {
     }
 
     /// Counts an activity of this process in the roots of a store.
-    pub(crate) fn began(&self, store: &SnapshotStore) {
+    pub(crate) fn count_activity(&self, store: &SnapshotStore) {
         self.state().begun += store.roots().len() as u64;
     }
 
@@ -117,7 +117,7 @@ impl JobWatch {
     }
 
     /// Sets the baseline to the state after a call.
-    pub(crate) fn know(&self, store: &SnapshotStore, now: &SnapshotId, overlapped: bool) {
+    pub(crate) fn set_baseline(&self, store: &SnapshotStore, now: &SnapshotId, overlapped: bool) {
         let mut state = self.state();
         if !state.jobs.is_empty() {
             state.set_baseline(store, Some(now.clone()));
@@ -126,7 +126,7 @@ impl JobWatch {
     }
 
     /// Scans the roots and finds the changes of jobs since the baseline. `activity` is that of the scan itself. Blocks.
-    pub(crate) fn look(
+    pub(crate) fn scan(
         &self,
         store: &SnapshotStore,
         session: &SessionId,
@@ -177,7 +177,7 @@ impl JobWatchState {
         self.baseline = now.filter(is_of_project);
         self.touched.clear();
         self.mixed = false;
-        self.begun = store.begun().unwrap_or(0);
+        self.begun = store.activity_count().unwrap_or(0);
     }
 
     /// Finds the changes of jobs since the baseline.
@@ -224,7 +224,7 @@ impl JobWatchState {
         // Shared if anyone else was active: another session here, an unexpected activity, or a job elsewhere.
         let is_mixed = self.mixed
             || self.jobs.iter().any(|other| other.root != job.root)
-            || !store.begun().is_ok_and(|begun| begun == self.begun)
+            || !store.activity_count().is_ok_and(|begun| begun == self.begun)
             || store.others_have_jobs(&job.root).unwrap_or(true);
         let call_id = job.call_id.clone();
         let event = AgentEvent::JobChanges {
@@ -245,7 +245,7 @@ impl JobWatchState {
 pub(crate) fn is_known(entry: &SnapshotEntry) -> bool {
     !matches!(
         entry,
-        SnapshotEntry::LeftOut { .. }
+        SnapshotEntry::Unscanned { .. }
             | SnapshotEntry::File { content: ContentRef::NotStored { .. }, .. }
     )
 }

@@ -22,7 +22,7 @@ pub(crate) enum ChangeScope {
 
 impl ChangeScope {
     /// Returns the scope of effects, or `None` if they change nothing.
-    pub(crate) fn of(effects: &Effects) -> Option<Self> {
+    pub(crate) fn of_effects(effects: &Effects) -> Option<Self> {
         match effects {
             Effects::None => None,
             Effects::Paths(paths) => {
@@ -84,16 +84,16 @@ impl ChangeRecording {
         scope: &ChangeScope,
     ) -> Result<Self, SnapshotStoreError> {
         let activity = store.begin()?;
-        watch.began(&store);
+        watch.count_activity(&store);
         let others = store.others_have_jobs(&session)?;
         let (before, target, not_scanned, writing) = match scope {
             ChangeScope::Paths(paths) => {
                 let capture = store.capture(&session, paths)?;
-                let writing = store.writing(&capture.paths)?;
+                let writing = store.begin_write(&capture.paths)?;
                 (capture.snapshot, CaptureTarget::Paths(capture.paths), Vec::new(), Some(writing))
             }
             ChangeScope::Roots => {
-                let Scan { snapshot, not_scanned, .. } = watch.look(&store, &session, &activity)?;
+                let Scan { snapshot, not_scanned, .. } = watch.scan(&store, &session, &activity)?;
                 (snapshot, CaptureTarget::Roots(store.roots().to_vec()), not_scanned, None)
             }
         };
@@ -180,7 +180,7 @@ impl ChangeRecording {
         match &target {
             CaptureTarget::Paths(_) => watch.touch(&store, changes.clone())?,
             CaptureTarget::Roots(roots) if roots == store.roots() => {
-                watch.know(&store, &after, shared);
+                watch.set_baseline(&store, &after, shared);
             }
             // The roots of the session changed since the call was cut off.
             CaptureTarget::Roots(_) => {}

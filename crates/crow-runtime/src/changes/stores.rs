@@ -42,12 +42,12 @@ impl SnapshotStores {
     }
 
     /// Returns the store of the project in `root`. Blocks.
-    pub fn of(&self, root: &Path) -> Result<Arc<SnapshotStore>, SnapshotStoreError> {
-        self.of_workspace(&Workspace::new(root))
+    pub fn open(&self, root: &Path) -> Result<Arc<SnapshotStore>, SnapshotStoreError> {
+        self.open_workspace(&Workspace::new(root))
     }
 
     /// Returns the store of the project in the first root, with scans that include the other roots. Blocks.
-    pub fn of_workspace(
+    pub fn open_workspace(
         &self,
         workspace: &Workspace,
     ) -> Result<Arc<SnapshotStore>, SnapshotStoreError> {
@@ -60,10 +60,11 @@ impl SnapshotStores {
             SnapshotStore::open(&self.folder_of(root), root, self.limits, self.home.as_deref())?;
         // Stores of enclosing projects exchange activity with this one; stores of the same project share indexes.
         let outer = root.ancestors().skip(1).map(|above| self.folder_of(above)).collect();
-        let mut store = store.inside(outer).with_roots(further, |root| self.folder_of(root))?;
+        let mut store =
+            store.with_outer_stores(outer).with_roots(further, |root| self.folder_of(root))?;
         let is_same = |roots: &[PathBuf]| roots.first().is_some_and(|own| own == root);
         if let Some((_, other)) = open.iter().find(|(roots, _)| is_same(roots)) {
-            store = store.sharing(other);
+            store = store.with_shared_indexes(other);
         }
         if open.len() >= MOST_OPEN {
             // Unused stores are reopened when needed.
@@ -75,12 +76,12 @@ impl SnapshotStores {
     }
 
     /// Removes temporary files that killed processes left next to the files they were writing in a workspace. Blocks.
-    pub(crate) fn remove_left(&self, workspace: &Workspace) {
-        SnapshotStore::remove_left(&self.folder_of(workspace.project()), &self.limits);
+    pub(crate) fn remove_leftovers(&self, workspace: &Workspace) {
+        SnapshotStore::remove_leftovers(&self.folder_of(workspace.project()), &self.limits);
     }
 
     /// Returns the job watch of a workspace.
-    pub(crate) fn watch_of(&self, workspace: &Workspace) -> Arc<JobWatch> {
+    pub(crate) fn job_watch(&self, workspace: &Workspace) -> Arc<JobWatch> {
         let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(watches.entry(workspace.roots().to_vec()).or_default())
     }
@@ -91,7 +92,7 @@ impl SnapshotStores {
         if !self.folder_of(root).is_dir() {
             return Ok(());
         }
-        let store = self.of(root)?;
+        let store = self.open(root)?;
         store.release(id)?;
         match store.collect_garbage() {
             // The store is in use: the next collection removes the data.
@@ -102,10 +103,10 @@ impl SnapshotStores {
 
     /// Adds references to snapshots from a copied session. Changes whose snapshots cannot be referenced cannot be
     /// undone in it.
-    pub(crate) fn keep(&self, root: &Path, id: &SessionId, snapshots: &[SnapshotId]) {
+    pub(crate) fn add_references(&self, root: &Path, id: &SessionId, snapshots: &[SnapshotId]) {
         for snapshot in snapshots {
             let one = std::slice::from_ref(snapshot);
-            if let Err(error) = self.of(root).and_then(|store| store.keep(id, one)) {
+            if let Err(error) = self.open(root).and_then(|store| store.add_references(id, one)) {
                 tracing::warn!(session = %id, %error, "not all changes of the copied session can be undone");
             }
         }

@@ -30,7 +30,7 @@ impl ToolSnapshots {
     ) -> Result<T, SnapshotError> {
         let (stores, workspace, session) =
             (Arc::clone(&self.stores), self.workspace.clone(), self.session.clone());
-        let work = move || work(stores.of_workspace(&workspace)?.as_ref(), &session);
+        let work = move || work(stores.open_workspace(&workspace)?.as_ref(), &session);
         let done = self.tasks.spawn_blocking(work).await;
         match done {
             Ok(Ok(value)) => Ok(value),

@@ -66,7 +66,7 @@ pub(crate) enum EventSlot {
 
 /// Error: the main stream is full.
 #[derive(Debug)]
-pub(crate) struct IsFull;
+pub(crate) struct StreamFull;
 
 impl Outlet {
     pub(crate) fn new() -> Self {
@@ -117,7 +117,7 @@ impl Outlet {
     /// Waits for a slot in the main stream, at most [`PATIENCE_WHEN_CANCELLED`] after `cancel`. Does not wait before
     /// the
     /// stream is taken.
-    pub(crate) async fn room(&self, cancel: &CancellationToken) -> EventSlot {
+    pub(crate) async fn reserve_slot(&self, cancel: &CancellationToken) -> EventSlot {
         let stream = match self.try_reserve() {
             Ok(room) => return room,
             Err(stream) => stream,
@@ -142,7 +142,7 @@ impl Outlet {
     }
 
     /// Reserves a slot in the main stream if there is one.
-    pub(crate) fn try_room(&self) -> EventSlot {
+    pub(crate) fn try_reserve_slot(&self) -> EventSlot {
         self.try_reserve().unwrap_or(EventSlot::Full)
     }
 
@@ -160,13 +160,13 @@ impl Outlet {
     }
 
     /// Delivers an event at once, unless the main stream is full. The cheap path that most events take.
-    pub(crate) fn push_if_free(&self, envelope: &Arc<Envelope>) -> Result<(), IsFull> {
+    pub(crate) fn push_if_free(&self, envelope: &Arc<Envelope>) -> Result<(), StreamFull> {
         let mut live = self.live();
         let LiveStreams { stream: Some(stream), ring, open } = &mut *live else { return Ok(()) };
         let permit = match stream.try_reserve() {
             Ok(permit) => Some(permit),
             Err(mpsc::error::TrySendError::Closed(())) => None,
-            Err(mpsc::error::TrySendError::Full(())) => return Err(IsFull),
+            Err(mpsc::error::TrySendError::Full(())) => return Err(StreamFull),
         };
         publish(ring.as_ref(), open, envelope);
         if let Some(permit) = permit {

@@ -89,7 +89,7 @@ impl FileStore {
     ) -> Result<StoredSession, SessionError> {
         let lines = content.lost.iter().map(|lost| lost.line.clone()).collect();
         let error = match header {
-            StoredHeader::Whole(metadata) => {
+            StoredHeader::Valid(metadata) => {
                 let events = mend(content.events, &content.lost, Some(&metadata));
                 return Ok(StoredSession {
                     metadata,
@@ -183,7 +183,7 @@ impl SessionStore for FileStore {
     fn header(&self, id: &SessionId) -> Result<SessionMetadata, SessionError> {
         let folder = self.existing_folder(id)?;
         match read_header(&folder, id)? {
-            StoredHeader::Whole(metadata) => Ok(metadata),
+            StoredHeader::Valid(metadata) => Ok(metadata),
             header @ StoredHeader::Damaged(_) => {
                 let content = read_log(&folder.join(HISTORY))?;
                 Ok(self.assemble(id, header, content)?.metadata)
@@ -210,7 +210,7 @@ impl SessionStore for FileStore {
             kept.extend(keep_damaged(&folder.join(METADATA))?);
             write_metadata(&folder, &metadata)?;
         }
-        Ok(SessionRepair { damage, kept })
+        Ok(SessionRepair { damage, copies: kept })
     }
 
     fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionMetadata>, SessionError> {
@@ -240,7 +240,10 @@ impl SessionStore for FileStore {
         }
         let folders = self.folders()?;
         let ids = folders.iter().filter(|folder| is_session(folder));
-        pick(prefix, ids.filter_map(|folder| folder.file_name()?.to_str().map(SessionId::new)))
+        resolve_prefix(
+            prefix,
+            ids.filter_map(|folder| folder.file_name()?.to_str().map(SessionId::new)),
+        )
     }
 
     fn add_undo(&self, id: &SessionId, record: &UndoRecord) -> Result<(), SessionError> {
@@ -280,7 +283,7 @@ impl SessionLog for FileLog {
         self.log.append(event)
     }
 
-    fn give_back(&mut self, events: Vec<Envelope>) {
+    fn cache_events(&mut self, events: Vec<Envelope>) {
         self.recent.keep(&self.folder, events, self.log.len());
     }
 
@@ -307,7 +310,7 @@ fn is_session(folder: &Path) -> bool {
 }
 
 /// Returns the one id that equals `prefix` or begins with it.
-pub(super) fn pick(
+pub(super) fn resolve_prefix(
     prefix: &str,
     ids: impl Iterator<Item = SessionId>,
 ) -> Result<SessionId, SessionError> {
@@ -359,7 +362,7 @@ pub(super) fn lock(folder: &Path, id: &SessionId) -> Result<FileLock, SessionErr
 
 /// A header as read from the disk.
 enum StoredHeader {
-    Whole(SessionMetadata),
+    Valid(SessionMetadata),
     /// It must be rebuilt from the log.
     Damaged(SessionError),
 }
@@ -377,9 +380,9 @@ fn read_header(folder: &Path, id: &SessionId) -> Result<StoredHeader, SessionErr
     let damaged =
         |line, reason| StoredHeader::Damaged(SessionError::Damaged { path, line, reason });
     match serde_json::from_slice::<SessionMetadata>(&text) {
-        Ok(metadata) if metadata.is_whole(id) => {
+        Ok(metadata) if metadata.is_valid(id) => {
             check_format(id, &metadata)?;
-            Ok(StoredHeader::Whole(metadata))
+            Ok(StoredHeader::Valid(metadata))
         }
         Ok(_) => Ok(damaged(1, "it is not that of this session".to_owned())),
         Err(error) => Ok(damaged(error.line(), error.to_string())),
@@ -415,7 +418,7 @@ fn add_related_sessions(metadata: &mut SessionMetadata, events: &[Envelope], fol
 }
 
 /// Returns a session's header for a list: the one on the disk, or one rebuilt from the log.
-pub(super) fn listed(folder: &Path, id: &SessionId) -> Option<SessionMetadata> {
+pub(super) fn read_list_header(folder: &Path, id: &SessionId) -> Option<SessionMetadata> {
     let mut metadata = read_own_header(folder, id)?;
     if metadata.crow().rebuilt
         && let Some(Ok(sessions)) = folder.parent().map(folders_in)
@@ -429,7 +432,7 @@ pub(super) fn listed(folder: &Path, id: &SessionId) -> Option<SessionMetadata> {
 /// Returns a session's header. One rebuilt from the log lacks the data found in other sessions.
 fn read_own_header(folder: &Path, id: &SessionId) -> Option<SessionMetadata> {
     match read_header(folder, id) {
-        Ok(StoredHeader::Whole(metadata)) => Some(metadata),
+        Ok(StoredHeader::Valid(metadata)) => Some(metadata),
         Ok(StoredHeader::Damaged(error)) => {
             tracing::warn!(session = %id, %error, "a session's header cannot be read");
             let content = read_log(&folder.join(HISTORY)).ok()?;

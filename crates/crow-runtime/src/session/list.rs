@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
-    ListPlace, SessionFilter, SessionMetadata, UnusedSessions,
-    file::{HISTORY, METADATA, listed, lock},
+    ListCursor, SessionFilter, SessionMetadata, UnusedSessions,
+    file::{HISTORY, METADATA, lock, read_list_header},
     log_file::read_log,
 };
 
@@ -29,11 +29,11 @@ pub(super) fn list(folders: &[PathBuf], filter: &SessionFilter) -> Vec<SessionMe
         roots.extend(other.join().unwrap_or_default());
         roots
     });
-    roots.retain(|(place, _)| filter.is_behind(place));
+    roots.retain(|(place, _)| filter.is_after_cursor(place));
     roots.sort_by(|(a, _), (b, _)| b.cmp(a));
     // Only the headers to list are read completely. A session that is gone by now is left out.
     let listed = roots.into_iter().filter_map(|(place, folder)| {
-        let metadata = listed(folder, &place.id)?;
+        let metadata = read_list_header(folder, &place.id)?;
         if filter.unused == UnusedSessions::LeftOut && metadata.is_unused() {
             remove_unused(folder, &place.id);
             return None;
@@ -52,7 +52,7 @@ struct SessionHeading {
 
 impl SessionHeading {
     fn from_log(folder: &Path, id: &SessionId) -> Option<Self> {
-        let metadata = listed(folder, id)?;
+        let metadata = read_list_header(folder, id)?;
         Some(Self {
             parent_session_id: metadata.parent_session_id.map(|_| IgnoredAny),
             updated_at: metadata.updated_at,
@@ -61,7 +61,7 @@ impl SessionHeading {
 }
 
 /// Finds the root sessions and their places in the list.
-fn read_headings(folders: &[PathBuf]) -> Vec<(ListPlace, &Path)> {
+fn read_headings(folders: &[PathBuf]) -> Vec<(ListCursor, &Path)> {
     let mut buffer = vec![0; HEADER_CHUNK];
     let headings = folders.iter().filter_map(|folder| {
         let id = SessionId::new(folder.file_name()?.to_str()?);
@@ -71,7 +71,7 @@ fn read_headings(folders: &[PathBuf]) -> Vec<(ListPlace, &Path)> {
             Some(heading) => heading,
             None => SessionHeading::from_log(folder, &id)?,
         };
-        let place = ListPlace { updated_at: heading.updated_at, id };
+        let place = ListCursor { updated_at: heading.updated_at, id };
         heading.parent_session_id.is_none().then_some((place, folder.as_path()))
     });
     headings.collect()

@@ -9,7 +9,7 @@ use std::{
 use crow_core::{event::Envelope, ids::SessionId};
 
 use super::{
-    Damage, ListPlace, OpenedSession, SessionError, SessionFilter, SessionLog, SessionMetadata,
+    Damage, ListCursor, OpenedSession, SessionError, SessionFilter, SessionLog, SessionMetadata,
     SessionRepair, SessionStore, StoredSession, UndoRecord,
 };
 
@@ -110,9 +110,9 @@ impl SessionStore for MemoryStore {
             .values()
             .map(|session| &session.metadata)
             .filter(|metadata| metadata.parent_session_id.is_none())
-            .filter(|metadata| filter.is_behind(&ListPlace::of(metadata)));
+            .filter(|metadata| filter.is_after_cursor(&ListCursor::of_session(metadata)));
         let mut list: Vec<_> = roots.cloned().collect();
-        list.sort_by_key(|metadata| std::cmp::Reverse(ListPlace::of(metadata)));
+        list.sort_by_key(|metadata| std::cmp::Reverse(ListCursor::of_session(metadata)));
         Ok(filter.apply(list.into_iter()))
     }
 
@@ -129,7 +129,7 @@ impl SessionStore for MemoryStore {
 
     fn find(&self, prefix: &str) -> Result<SessionId, SessionError> {
         let sessions = self.lock();
-        super::file::pick(prefix, sessions.keys().cloned())
+        super::file::resolve_prefix(prefix, sessions.keys().cloned())
     }
 
     fn add_undo(&self, id: &SessionId, record: &UndoRecord) -> Result<(), SessionError> {
@@ -177,7 +177,7 @@ impl SessionLog for MemoryLog {
         Ok(())
     }
 
-    fn give_back(&mut self, _events: Vec<Envelope>) {}
+    fn cache_events(&mut self, _events: Vec<Envelope>) {}
 
     fn sync(&mut self) -> Option<Box<dyn FnOnce() -> Result<(), SessionError> + Send>> {
         None

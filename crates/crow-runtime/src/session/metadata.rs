@@ -197,7 +197,7 @@ impl SessionMetadata {
     }
 
     /// Returns true if the header belongs to this session and contains Crow's own data.
-    pub(super) fn is_whole(&self, id: &SessionId) -> bool {
+    pub(super) fn is_valid(&self, id: &SessionId) -> bool {
         self.session_id == *id && self.parse_crow().is_some()
     }
 

@@ -22,7 +22,7 @@ pub use metadata::{CrowMetadata, ModelUsage, ReservedKey, SessionMetadata};
 pub use root_session::RootSession;
 pub use salvage::{Damage, LostLine};
 pub use store::{
-    ListPlace, OpenedSession, SessionFilter, SessionLog, SessionRepair, SessionStore,
+    ListCursor, OpenedSession, SessionFilter, SessionLog, SessionRepair, SessionStore,
     StoredSession, UnusedSessions,
 };
 

@@ -22,13 +22,16 @@ impl RootSession {
     }
 
     /// Runs `work` with the number of the last durable event, while the counter is locked.
-    pub(crate) fn between<T>(&self, work: impl FnOnce(u64) -> T) -> T {
+    pub(crate) fn with_last_seq<T>(&self, work: impl FnOnce(u64) -> T) -> T {
         work(*self.last_seq.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Assigns the next number to an event. The number is consumed only if `write` succeeds; the counter is locked
     /// meanwhile.
-    pub(crate) fn number<T, E>(&self, write: impl FnOnce(u64) -> Result<T, E>) -> Result<T, E> {
+    pub(crate) fn with_next_seq<T, E>(
+        &self,
+        write: impl FnOnce(u64) -> Result<T, E>,
+    ) -> Result<T, E> {
         let mut last = self.last_seq.lock().unwrap_or_else(PoisonError::into_inner);
         let output = write(*last + 1)?;
         *last += 1;

@@ -231,7 +231,7 @@ impl LogSalvage {
         }
         // 3) Results of open calls are lost.
         if let Err(HistoryError::CallsOpen { .. } | HistoryError::RewindWithOpenCalls) =
-            self.history.accepts(&line.event)
+            self.history.check_next(&line.event)
         {
             self.close(line);
         }
@@ -265,11 +265,13 @@ impl LogSalvage {
         }
         let stop = if calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
         // The text of the reply is lost; its calls must exist, because results refer to them.
-        let mut blocks: Vec<_> =
-            calls.into_iter().map(|call| ReplyBlock::plain(ReplyContent::Call(call))).collect();
+        let mut blocks: Vec<_> = calls
+            .into_iter()
+            .map(|call| ReplyBlock::without_native_item(ReplyContent::Call(call)))
+            .collect();
         if blocks.is_empty() {
             let text = "[This reply is lost: the log of the session is damaged.]".to_owned();
-            blocks.push(ReplyBlock::plain(ReplyContent::Text { text }));
+            blocks.push(ReplyBlock::without_native_item(ReplyContent::Text { text }));
         }
         AgentEvent::Reply {
             reply_id: reply_id.clone(),

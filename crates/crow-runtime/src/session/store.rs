@@ -17,7 +17,7 @@ pub trait SessionLog: Send + fmt::Debug {
 
     /// Returns the events read when the session was opened, provided none was damaged, as a cache for the next reader.
     /// The cache is valid until a run begins.
-    fn give_back(&mut self, events: Vec<Envelope>);
+    fn cache_events(&mut self, events: Vec<Envelope>);
 
     /// Returns a job that makes everything appended so far survive a power cut, or `None` if there is nothing to do.
     /// The job blocks and may run concurrently with further appends.
@@ -42,7 +42,7 @@ pub struct SessionRepair {
     /// The damage that was repaired.
     pub damage: Damage,
     /// Paths of the copies of the damaged files.
-    pub kept: Vec<PathBuf>,
+    pub copies: Vec<PathBuf>,
 }
 
 /// A session open for writing.
@@ -64,7 +64,7 @@ pub struct SessionFilter {
     /// Maximum number of sessions.
     pub limit: Option<usize>,
     /// Only sessions after this position, which is that of the last one of the previous page.
-    pub after: Option<ListPlace>,
+    pub after: Option<ListCursor>,
     /// Treatment of sessions without user input.
     pub unused: UnusedSessions,
 }
@@ -82,23 +82,23 @@ pub enum UnusedSessions {
 /// The position of a session in a list, which is in descending order: newest update first, and on equal times the
 /// highest id first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ListPlace {
+pub struct ListCursor {
     /// Time of the last update.
     pub updated_at: Timestamp,
     /// The session.
     pub id: SessionId,
 }
 
-impl ListPlace {
+impl ListCursor {
     /// Returns the position of a session.
-    pub fn of(metadata: &SessionMetadata) -> Self {
+    pub fn of_session(metadata: &SessionMetadata) -> Self {
         Self { updated_at: metadata.updated_at, id: metadata.session_id.clone() }
     }
 }
 
 impl SessionFilter {
     /// Returns true if `place` comes after the position where the list starts.
-    pub(super) fn is_behind(&self, place: &ListPlace) -> bool {
+    pub(super) fn is_after_cursor(&self, place: &ListCursor) -> bool {
         self.after.as_ref().is_none_or(|after| place < after)
     }
 

@@ -27,7 +27,7 @@ pub(super) struct ChangeHistory {
     /// The entry of `calls` for the changes of a job killed with its process, if the logs do not contain them.
     pub(super) killed_job: Option<CallKey>,
     /// The event number and the snapshot of the last full scan at the end of a call.
-    pub(super) last_look: Option<(u64, SnapshotId)>,
+    pub(super) last_scan: Option<(u64, SnapshotId)>,
     /// The turns that are still part of the conversation.
     pub(super) turns: Vec<TurnBoundary>,
     /// The number of the root's last event.
@@ -161,8 +161,8 @@ impl ChangeHistory {
 
     fn note_scan(&mut self, seq: Option<u64>, metadata: &ToolMetadata) {
         let Some((seq, after)) = seq.zip(metadata.snapshot_after.as_ref()) else { return };
-        if is_of_project(after) && self.last_look.as_ref().is_none_or(|(last, _)| *last < seq) {
-            self.last_look = Some((seq, after.clone()));
+        if is_of_project(after) && self.last_scan.as_ref().is_none_or(|(last, _)| *last < seq) {
+            self.last_scan = Some((seq, after.clone()));
         }
     }
 }

@@ -22,8 +22,8 @@ use super::{
     reversal::{Reversal, StepAuthor},
 };
 use crate::{
-    ContentRef, PathChange, PutBack, RestoreOutcome, SnapshotEntry, SnapshotStore,
-    SnapshotStoreError, WhyNotCovered,
+    ContentRef, NotCoveredReason, PathChange, RestoreOutcome, RestoreResult, SnapshotEntry,
+    SnapshotStore, SnapshotStoreError,
 };
 
 /// The undo, redo or restore to carry out.
@@ -44,7 +44,7 @@ pub(super) struct UndoRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RewindExtent {
     /// Not at all.
-    Left,
+    Unchanged,
     /// Up to the first gap where a foreign edit lies between two changes.
     Joined,
     /// To the state before the first of the changes.
@@ -58,14 +58,14 @@ pub(super) struct PreparedUndo {
     /// Snapshot of the states that the paths are meant to get.
     pub(super) intent: SnapshotId,
     /// Intended extent for each path.
-    pub(super) reached: BTreeMap<PathBuf, RewindExtent>,
+    pub(super) extents: BTreeMap<PathBuf, RewindExtent>,
 }
 
 /// The result of carrying out a request.
 #[derive(Debug)]
 pub(super) struct CompletedUndo {
     pub(super) paths: Vec<RestoredPath>,
-    pub(super) reached: BTreeMap<PathBuf, RewindExtent>,
+    pub(super) extents: BTreeMap<PathBuf, RewindExtent>,
     /// True if the intent was announced.
     pub(super) is_announced: bool,
     pub(super) before: SnapshotId,
@@ -79,7 +79,7 @@ pub(super) struct UndoExecution<'a> {
     pub(super) session: &'a SessionId,
     pub(super) calls: &'a [ChangedCall],
     /// Roots that no longer exist: nothing is put into a new folder of the same name.
-    pub(super) gone: Vec<PathBuf>,
+    pub(super) missing_roots: Vec<PathBuf>,
     pub(super) force: bool,
 }
 
@@ -93,10 +93,10 @@ struct SortedReversals<'a> {
 
 impl UndoExecution<'_> {
     /// Predicts the outcome of each path without touching anything.
-    pub(super) fn foresee(&self, request: &UndoRequest) -> Result<Vec<RestoredPath>, UndoError> {
+    pub(super) fn preview(&self, request: &UndoRequest) -> Result<Vec<RestoredPath>, UndoError> {
         let SortedReversals { changes, reversals, refused } = self.sort(request);
         let mut outcomes = refused;
-        for restored in self.store.foresee(&changes)? {
+        for restored in self.store.preview(&changes)? {
             let reversal = reversals.get(restored.path.as_path()).copied();
             let is_forcible = self.is_forcible(&restored, reversal)?;
             let outcome = if self.force && is_forcible {
@@ -111,7 +111,7 @@ impl UndoExecution<'_> {
 
     /// Puts the paths back. Captures their current state first, so that this can be undone. `announce` is called before
     /// the first path is touched; if it fails, nothing is changed.
-    pub(super) fn carry_out(
+    pub(super) fn execute(
         &self,
         request: &UndoRequest,
         announce: &dyn Fn(&PreparedUndo) -> Result<(), UndoError>,
@@ -129,20 +129,21 @@ impl UndoExecution<'_> {
         }
         // 2) The announced intent.
         let mut reached: BTreeMap<PathBuf, RewindExtent> =
-            outcomes.iter().map(|path| (path.path.clone(), RewindExtent::Left)).collect();
+            outcomes.iter().map(|path| (path.path.clone(), RewindExtent::Unchanged)).collect();
         let goal = if self.force { RewindExtent::First } else { RewindExtent::Joined };
         reached.extend(changes.iter().map(|change| (change.path.clone(), goal)));
         let is_announced = !changes.is_empty();
         if is_announced {
             let intent = self.store.record(self.session, &changes)?.0;
-            announce(&PreparedUndo { before: before.clone(), intent, reached: reached.clone() })?;
+            announce(&PreparedUndo { before: before.clone(), intent, extents: reached.clone() })?;
         }
         // 3) The paths, with the results of force where needed.
         let mut not_empty = BTreeSet::new();
         let mut copies = self.copy_doubtful(request, &changes, &reversals)?;
         for restored in self.store.undo(&changes)? {
             let reversal = reversals.get(restored.path.as_path()).copied();
-            let is_put = matches!(restored.result, Ok(PutBack::Done | PutBack::Unchanged));
+            let is_put =
+                matches!(restored.result, Ok(RestoreResult::Done | RestoreResult::Unchanged));
             let is_forcible = self.is_forcible(&restored, reversal)?;
             let mut outcome = match reversal {
                 Some(reversal) if self.force && is_forcible => {
@@ -153,7 +154,7 @@ impl UndoExecution<'_> {
             if let PathOutcome::Restored { copy, .. } = &mut outcome {
                 *copy = copy.take().or_else(|| copies.remove(&restored.path));
             }
-            let is_not_empty = matches!(restored.result, Ok(PutBack::NotEmpty));
+            let is_not_empty = matches!(restored.result, Ok(RestoreResult::NotEmpty));
             if is_not_empty {
                 not_empty.insert(restored.path.clone());
             }
@@ -161,13 +162,19 @@ impl UndoExecution<'_> {
             let is_left = is_unresolved(&outcome) && (is_forcible || !is_not_empty);
             // If a foreign edit only blocks the rest of the chain, the joined part counts as undone.
             if is_left && !is_put {
-                reached.insert(restored.path.clone(), RewindExtent::Left);
+                reached.insert(restored.path.clone(), RewindExtent::Unchanged);
             }
             outcomes.push(RestoredPath { path: restored.path, outcome });
         }
         accept_folders_of_copies(&mut outcomes, not_empty);
         let after = self.store.capture_exactly(self.session, &all)?;
-        Ok(CompletedUndo { paths: sort_and_prune(outcomes), reached, is_announced, before, after })
+        Ok(CompletedUndo {
+            paths: sort_and_prune(outcomes),
+            extents: reached,
+            is_announced,
+            before,
+            after,
+        })
     }
 
     /// Returns the changed paths and the missing parent folders that will be created, so that undoing this removes them
@@ -223,7 +230,7 @@ impl UndoExecution<'_> {
     }
 
     fn gone_root_reason(&self, path: &Path) -> Option<String> {
-        let root = self.gone.iter().find(|root| path.starts_with(root))?;
+        let root = self.missing_roots.iter().find(|root| path.starts_with(root))?;
         Some(format!("{} is gone: was it moved?", root.display()))
     }
 
@@ -293,10 +300,10 @@ impl UndoExecution<'_> {
             let is_doubtful = request.action == UndoAction::Restore
                 || reversal.shared.is_some()
                 || reversal.broken_after.is_some();
-            if !is_doubtful || !self.store.is_reached(&change.path)? {
+            if !is_doubtful || !self.store.is_reached_directly(&change.path)? {
                 continue;
             }
-            if self.store.look_at(&change.path, &change.before)? != change.before
+            if self.store.current_entry(&change.path, &change.before)? != change.before
                 && let Some(copy) = self.store.keep_copy(&change.path)?
             {
                 copies.insert(change.path.clone(), copy);
@@ -315,11 +322,14 @@ impl UndoExecution<'_> {
         let Some(reversal) = reversal else { return Ok(false) };
         // Force can only help against content that is in the way.
         let is_in_the_way = match &restored.result {
-            Ok(PutBack::Conflict { .. }) => true,
-            Ok(PutBack::NotEmpty) => reversal.first != SnapshotEntry::Absent,
-            Ok(PutBack::Done | PutBack::Unchanged | PutBack::NotCovered { .. }) | Err(_) => false,
+            Ok(RestoreResult::Conflict { .. }) => true,
+            Ok(RestoreResult::NotEmpty) => reversal.first != SnapshotEntry::Absent,
+            Ok(
+                RestoreResult::Done | RestoreResult::Unchanged | RestoreResult::NotCovered { .. },
+            )
+            | Err(_) => false,
         };
-        Ok(is_in_the_way && self.store.is_reached(&restored.path)?)
+        Ok(is_in_the_way && self.store.is_reached_directly(&restored.path)?)
     }
 
     fn shared_reason(&self, call: usize) -> String {
@@ -349,7 +359,7 @@ impl UndoExecution<'_> {
             forcible: helps && !self.force,
         };
         match &restored.result {
-            Ok(PutBack::Done | PutBack::Unchanged)
+            Ok(RestoreResult::Done | RestoreResult::Unchanged)
                 if let Some(author) = reversal.and_then(|reversal| reversal.broken_after)
                     && !self.force =>
             {
@@ -359,16 +369,18 @@ impl UndoExecution<'_> {
                 );
                 conflict(reason, true)
             }
-            Ok(PutBack::Done) => PathOutcome::Restored { how: change_of(reversal), copy: None },
-            Ok(PutBack::Unchanged) => PathOutcome::Unchanged,
-            Ok(PutBack::Conflict { found }) => {
+            Ok(RestoreResult::Done) => {
+                PathOutcome::Restored { how: change_of(reversal), copy: None }
+            }
+            Ok(RestoreResult::Unchanged) => PathOutcome::Unchanged,
+            Ok(RestoreResult::Conflict { found }) => {
                 let expected = reversal.map(|reversal| &reversal.change.after);
                 conflict(conflict_reason(found, expected), is_forcible)
             }
-            Ok(PutBack::NotEmpty) => {
+            Ok(RestoreResult::NotEmpty) => {
                 conflict("something else is in the folder".to_owned(), is_forcible)
             }
-            Ok(PutBack::NotCovered { why }) => {
+            Ok(RestoreResult::NotCovered { why }) => {
                 PathOutcome::NotRestorable { reason: why.to_string() }
             }
             Err(error) => PathOutcome::Failed { error: error.to_string() },
@@ -380,14 +392,14 @@ impl UndoExecution<'_> {
         let path = &change.path;
         let forced = || -> Result<PathOutcome, SnapshotStoreError> {
             let mut copy = self.store.keep_copy(path)?;
-            let found = self.store.look_at(path, &change.after)?;
-            let mut put = self.store.put_back(path, &found, wanted);
+            let found = self.store.current_entry(path, &change.after)?;
+            let mut put = self.store.restore_path(path, &found, wanted);
             // A folder that is not empty cannot be replaced in one step, so it is moved aside as a whole.
-            if matches!(put, Ok(PutBack::NotEmpty)) {
+            if matches!(put, Ok(RestoreResult::NotEmpty)) {
                 copy = self.store.move_aside(path)?;
-                put = match self.store.put_back(path, &SnapshotEntry::Absent, wanted) {
+                put = match self.store.restore_path(path, &SnapshotEntry::Absent, wanted) {
                     // The wanted state is absence.
-                    Ok(PutBack::Unchanged) => Ok(PutBack::Done),
+                    Ok(RestoreResult::Unchanged) => Ok(RestoreResult::Done),
                     put => put,
                 };
             }
@@ -429,7 +441,7 @@ fn is_unresolved(outcome: &PathOutcome) -> bool {
     matches!(outcome, PathOutcome::Conflict { .. } | PathOutcome::Failed { .. })
 }
 
-fn not_kept_reason(why: WhyNotCovered) -> String {
+fn not_kept_reason(why: NotCoveredReason) -> String {
     format!("what is there now cannot be kept ({why}), so it stays")
 }
 

@@ -24,7 +24,7 @@ use super::{
     UndoRecord, UndoReport, UndoTarget,
     change_history::ChangeHistory,
     execution::{CompletedUndo, PreparedUndo, RewindExtent, UndoExecution, UndoRequest},
-    notice::{notice, stays},
+    notice::{notice, remaining_changes_notice},
     reversal::{PathStep, Reversal, StepAuthor},
     selection::UndoSelection,
     undone_steps::UndoneSteps,
@@ -66,10 +66,10 @@ pub struct UndoJournal {
     pub(super) root: PathBuf,
     /// The roots of the session's workspace.
     roots: Vec<PathBuf>,
-    pub(super) told: ChangeHistory,
+    pub(super) history: ChangeHistory,
     pub(super) records: Vec<UndoRecord>,
     /// Records of undos that were announced but not completed: killed, or under way.
-    pub(super) killed: Vec<UndoRecord>,
+    pub(super) unfinished: Vec<UndoRecord>,
     /// Records of killed undos that were completed since the current operation began.
     pub(super) finished: Vec<UndoRecord>,
     pub(super) undone: UndoneSteps,
@@ -85,16 +85,16 @@ impl UndoJournal {
         let workspace = crow.workspace();
         let mut journal = Self {
             sessions: Arc::clone(&config.store),
-            store: stores.of_workspace(&workspace)?,
-            watch: stores.watch_of(&workspace),
+            store: stores.open_workspace(&workspace)?,
+            watch: stores.job_watch(&workspace),
             clock: Arc::clone(&config.clock),
             ids: Arc::clone(&config.ids),
             id: id.clone(),
             root: crow.cwd,
             roots: workspace.roots().to_vec(),
-            told: ChangeHistory::default(),
+            history: ChangeHistory::default(),
             records: Vec::new(),
-            killed: Vec::new(),
+            unfinished: Vec::new(),
             finished: Vec::new(),
             undone: UndoneSteps::default(),
             agent: None,
@@ -118,7 +118,7 @@ impl UndoJournal {
 
     /// Returns the calls that changed files, in order.
     pub fn calls(&self) -> &[ChangedCall] {
-        &self.told.calls
+        &self.history.calls
     }
 
     /// Returns the undo, redo and restore records, oldest first.
@@ -128,7 +128,7 @@ impl UndoJournal {
 
     /// Returns the number of the last turn.
     pub fn turns(&self) -> u32 {
-        self.told.last_turn()
+        self.history.last_turn()
     }
 
     /// Returns the project folder.
@@ -186,15 +186,15 @@ impl UndoJournal {
             }
             let again = self.last_redo().or_else(|| options.force.then(|| self.left_by_undo())?);
             if let Some(calls) = again {
-                return Ok(self.told.chosen(calls));
+                return Ok(self.history.selection_of(calls));
             }
         }
-        self.told.choose(target, options.chat).map_err(|error| self.explain(error))
+        self.history.select(target, options.chat).map_err(|error| self.explain(error))
     }
 
     /// Replaces "nothing to undo" with the reason if nothing is captured.
     fn explain(&self, error: UndoError) -> UndoError {
-        match (error, self.store.may_scan()) {
+        match (error, self.store.check_scannable()) {
             (UndoError::Nothing { .. }, Err(refused)) => UndoError::NotCaptured(refused),
             (error, _) => error,
         }
@@ -213,7 +213,7 @@ impl UndoJournal {
             report.calls.retain(|call| !first.calls.iter().any(|own| own.key() == call.key()));
             report.calls.extend(first.calls);
             report.paths.extend(first.paths);
-            report.told_later |= first.told_later;
+            report.notified_later |= first.notified_later;
         }
         Ok(report)
     }
@@ -228,9 +228,9 @@ impl UndoJournal {
         let mut later = self.last_authors_after(at)?;
         let reversals = changes.into_iter().map(|change| {
             let later = later.remove(&change.path);
-            Reversal { later, ..Reversal::of(change) }
+            Reversal { later, ..Reversal::from_change(change) }
         });
-        let calls = self.places_of(&undo.calls);
+        let calls = self.call_indexes(&undo.calls);
         let request = UndoRequest {
             action: UndoAction::Redo,
             reversals: reversals.collect(),
@@ -250,19 +250,19 @@ impl UndoJournal {
         options: UndoOptions,
     ) -> Result<UndoReport, UndoError> {
         let _turn = self.begin(options)?;
-        let index = self.told.place(at)?;
+        let index = self.history.calls_before(at)?;
         let path = self.root.join(path);
         let wanted = self.state_at(&path, index)?;
         let mut reversals = Vec::new();
         for (changed, wanted, is_certain) in wanted {
-            let found = self.store.look_at(&changed, &wanted)?;
+            let found = self.store.current_entry(&changed, &wanted)?;
             if !is_certain && changed != path && (found != SnapshotEntry::Absent || found == wanted)
             {
                 continue;
             }
             let path = changed;
             let change = PathChange { path, before: wanted, after: found };
-            reversals.push(Reversal::of(change));
+            reversals.push(Reversal::from_change(change));
         }
         let request = UndoRequest {
             action: UndoAction::Restore,
@@ -277,7 +277,7 @@ impl UndoJournal {
 
     /// Returns the changes between two points. From start to end, undone changes are excluded.
     pub fn diff(&self, from: &RestorePoint, to: &RestorePoint) -> Result<Patch, UndoError> {
-        let (first, end) = (self.told.place(from)?, self.told.place(to)?);
+        let (first, end) = (self.history.calls_before(from)?, self.history.calls_before(to)?);
         let all = (from, to) == (&RestorePoint::Start, &RestorePoint::End);
         let steps = if all {
             self.open_steps(first)?
@@ -297,8 +297,8 @@ impl UndoJournal {
 
     /// Rebuilds the journal from the log and the undo records.
     pub(super) fn reload(&mut self) -> Result<(), UndoError> {
-        let records = UndoRecord::settled(self.sessions.undos(&self.id)?);
-        (self.killed, self.records) =
+        let records = UndoRecord::effective_records(self.sessions.undos(&self.id)?);
+        (self.unfinished, self.records) =
             records.into_iter().partition(|record| record.intent.is_some());
         self.undone = UndoneSteps::new(&self.records);
         let stored: StoredSession = self.sessions.read(&self.id)?;
@@ -306,7 +306,8 @@ impl UndoJournal {
             Some((agent, _)) => !agent.is_idle(),
             None => self.sessions.is_in_use(&self.id)?,
         };
-        self.told = ChangeHistory::read(self.sessions.as_ref(), &stored, &self.records, is_at_work);
+        self.history =
+            ChangeHistory::read(self.sessions.as_ref(), &stored, &self.records, is_at_work);
         self.add_killed_job();
         self.mark_undone();
         Ok(())
@@ -321,7 +322,7 @@ impl UndoJournal {
             Some((_, leases)) => Some(leases.take_within(roots, PATIENCE).ok_or(UndoError::Busy)?),
         };
         // Excludes undos of other processes. A dry run does without where no lock can be taken.
-        let locks = match self.store.undo_alone() {
+        let locks = match self.store.lock_undo() {
             Err(_) if options.dry_run => Vec::new(),
             locks => locks?,
         };
@@ -331,11 +332,11 @@ impl UndoJournal {
             self.finish_killed()?;
         }
         // A missing project folder is an error, unless the last call removed it.
-        let last = self.told.calls.iter().rev().find(|call| !call.undone);
+        let last = self.history.calls.iter().rev().find(|call| !call.undone);
         let removed = last
             .and_then(|call| call.after.as_ref())
             .is_some_and(|after| self.store.is_empty(after, self.store.root()));
-        if !self.root.exists() && !removed && !self.told.calls.is_empty() {
+        if !self.root.exists() && !removed && !self.history.calls.is_empty() {
             return Err(UndoError::ProjectGone { path: self.root.clone() });
         }
         Ok((lease, locks))
@@ -351,14 +352,14 @@ impl UndoJournal {
 
     /// Returns the index of the last restore that is not fully undone, unless a call changed something since.
     fn last_restore(&self) -> Result<Option<usize>, UndoError> {
-        let last_call = (0..self.told.calls.len())
+        let last_call = (0..self.history.calls.len())
             .rev()
-            .find(|at| self.told.calls.get(*at).is_some_and(|call| !call.undone));
+            .find(|at| self.history.calls.get(*at).is_some_and(|call| !call.undone));
         for (at, record) in self.records.iter().enumerate().rev() {
             if record.action != UndoAction::Restore {
                 continue;
             }
-            if last_call.is_some_and(|call| call >= self.place_of_record(at)) {
+            if last_call.is_some_and(|call| call >= self.calls_before_record_at(at)) {
                 break;
             }
             if !self.steps_of_restore(at)?.is_empty() {
@@ -383,21 +384,21 @@ impl UndoJournal {
 
     fn last_record_since_calls(&self, action: UndoAction) -> Option<&UndoRecord> {
         let at = self.records.len().checked_sub(1)?;
-        let is_last = self.place_of_record(at) == self.told.calls.len();
+        let is_last = self.calls_before_record_at(at) == self.history.calls.len();
         self.records.get(at).filter(|record| is_last && record.action == action)
     }
 
     /// Returns the indexes of the calls with these keys.
-    pub(super) fn places_of(&self, keys: &[CallKey]) -> Vec<usize> {
+    pub(super) fn call_indexes(&self, keys: &[CallKey]) -> Vec<usize> {
         let keys: BTreeSet<&CallKey> = keys.iter().collect();
-        let calls = self.told.calls.iter().enumerate();
+        let calls = self.history.calls.iter().enumerate();
         calls.filter(|(_, call)| keys.contains(&call.key())).map(|(at, _)| at).collect()
     }
 
     /// Returns the indexes of those calls that are not fully undone.
     fn open_places_of(&self, keys: &[CallKey]) -> Vec<usize> {
-        let is_open = |at: &usize| self.told.calls.get(*at).is_some_and(|call| !call.undone);
-        self.places_of(keys).into_iter().filter(is_open).collect()
+        let is_open = |at: &usize| self.history.calls.get(*at).is_some_and(|call| !call.undone);
+        self.call_indexes(keys).into_iter().filter(is_open).collect()
     }
 
     /// Returns the last author of each path after the record with index `at`.
@@ -406,22 +407,22 @@ impl UndoJournal {
             StepAuthor::Call(_) => true,
             StepAuthor::Restore(restore) => restore > at,
         };
-        let steps = self.open_steps(self.place_of_record(at))?.into_iter();
+        let steps = self.open_steps(self.calls_before_record_at(at))?.into_iter();
         let last = |steps: &[PathStep]| steps.iter().rev().find(is_later).map(|step| step.author);
         Ok(steps.filter_map(|(path, steps)| Some((path, last(&steps)?))).collect())
     }
 
     /// Carries out a request. Its changes are not attributed to jobs, or to commands that run at the same time.
-    fn carry_out(
+    fn execute_request(
         &self,
         execution: &UndoExecution<'_>,
         request: &UndoRequest,
         announce: &dyn Fn(&PreparedUndo) -> Result<(), UndoError>,
     ) -> Result<CompletedUndo, UndoError> {
         // The job watch must not count this as foreign activity, and the sandbox must not blame commands for it.
-        self.watch.began(&self.store);
+        self.watch.count_activity(&self.store);
         let carry_out = || -> Result<(CompletedUndo, Vec<PathChange>), UndoError> {
-            let done = execution.carry_out(request, announce)?;
+            let done = execution.execute(request, announce)?;
             let changes = self.store.changes(&done.before, &done.after)?;
             Ok((done, changes))
         };
@@ -432,7 +433,7 @@ impl UndoJournal {
         };
         let sandbox = self.agent.as_ref().and_then(|(agent, _)| agent.sandbox());
         let (done, changes) = match sandbox {
-            Some(sandbox) => sandbox.while_user_changes(carry_out, paths),
+            Some(sandbox) => sandbox.run_user_change(carry_out, paths),
             None => carry_out(),
         }?;
         self.watch.touch(&self.store, changes)?;
@@ -444,39 +445,41 @@ impl UndoJournal {
         request: &UndoRequest,
         options: UndoOptions,
     ) -> Result<UndoReport, UndoError> {
-        let (store, session, calls) = (&self.store, &self.id, &self.told.calls);
+        let (store, session, calls) = (&self.store, &self.id, &self.history.calls);
         let gone = self.gone_roots(&request.calls)?;
-        let execution = UndoExecution { store, session, calls, gone, force: options.force };
+        let execution =
+            UndoExecution { store, session, calls, missing_roots: gone, force: options.force };
         let calls: Vec<&ChangedCall> =
-            request.calls.iter().filter_map(|at| self.told.calls.get(*at)).collect();
+            request.calls.iter().filter_map(|at| self.history.calls.get(*at)).collect();
         let mut report = UndoReport {
             action: request.action,
             calls: calls.iter().map(|call| (*call).clone()).collect(),
             paths: Vec::new(),
             rewound_to: request.last_kept.map(|(turn, _)| turn),
-            told_later: false,
+            notified_later: false,
             dry_run: options.dry_run,
         };
         if options.dry_run {
-            report.paths = execution.foresee(request)?;
+            report.paths = execution.preview(request)?;
             return Ok(report);
         }
         // 1) The announcement is a record with an intent: if this process is killed, the next undo completes it.
         let id = UndoId::new(self.ids.next_id());
         let announce = |prepared: &PreparedUndo| -> Result<(), UndoError> {
-            let reached = prepared.reached.clone();
+            let reached = prepared.extents.clone();
             let (before, after) = (prepared.before.clone(), prepared.before.clone());
             let record = self.record(id.clone(), request, &reached, (before, after));
             let record = UndoRecord { intent: Some(prepared.intent.clone()), ..record };
             Ok(self.sessions.add_undo(&self.id, &record)?)
         };
-        let done = self.carry_out(&execution, request, &announce)?;
+        let done = self.execute_request(&execution, request, &announce)?;
         // 2) The final record, or a void one if nothing was done.
         report.paths = done.paths;
         let notice = notice(request.action, &calls, &report.paths, &self.root);
-        let stays = stays(&report.paths, &self.root).filter(|_| request.last_kept.is_some());
+        let stays = remaining_changes_notice(&report.paths, &self.root)
+            .filter(|_| request.last_kept.is_some());
         let is_left = |reversal: &Reversal| {
-            done.reached.get(&reversal.change.path) == Some(&RewindExtent::Left)
+            done.extents.get(&reversal.change.path) == Some(&RewindExtent::Unchanged)
         };
         let reversals = &request.reversals;
         // No file changed, the conversation stays and, for undo and redo, every path was left alone.
@@ -489,7 +492,7 @@ impl UndoJournal {
             notice,
             stays,
             last_kept: request.last_kept.map(|(_, last_kept)| last_kept),
-            ..self.record(id, request, &done.reached, (done.before, done.after))
+            ..self.record(id, request, &done.extents, (done.before, done.after))
         };
         if did_nothing {
             if done.is_announced {
@@ -502,13 +505,13 @@ impl UndoJournal {
         if let Some((agent, _)) = &self.agent {
             agent.notify_undo();
         } else {
-            report.told_later = record.notice.is_some() && self.sessions.is_in_use(&self.id)?;
+            report.notified_later = record.notice.is_some() && self.sessions.is_in_use(&self.id)?;
         }
         self.reload()?;
         // The report shows the calls in their new state.
         for call in &mut report.calls {
             let is_same = |now: &&ChangedCall| (now.seq, &now.call_id) == (call.seq, &call.call_id);
-            if let Some(now) = self.told.calls.iter().find(is_same) {
+            if let Some(now) = self.history.calls.iter().find(is_same) {
                 call.undone = now.undone;
             }
         }

@@ -19,8 +19,8 @@ impl UndoJournal {
         match self.find_killed_job() {
             Ok(None) => {}
             Ok(Some(call)) => {
-                self.told.killed_job = Some(call.key());
-                self.told.add(call);
+                self.history.killed_job = Some(call.key());
+                self.history.add(call);
             }
             Err(error) => {
                 tracing::warn!(session = %self.id, %error, "what a killed job changed is not known");
@@ -30,13 +30,13 @@ impl UndoJournal {
 
     /// Returns the changes of a job killed with its process, if they are not in the log yet.
     pub(crate) fn changed_by_killed_job(&self) -> Option<&ChangedCall> {
-        let key = self.told.killed_job.as_ref()?;
-        self.told.calls.iter().find(|call| call.key() == *key)
+        let key = self.history.killed_job.as_ref()?;
+        self.history.calls.iter().find(|call| call.key() == *key)
     }
 
     fn find_killed_job(&self) -> Result<Option<ChangedCall>, UndoError> {
         let killed = self.store.killed_jobs(&self.id)?;
-        let starts = self.told.job_starts.iter();
+        let starts = self.history.job_starts.iter();
         let is_killed =
             |start: &&ChangedCall| killed.iter().any(|job| job.call_id == start.call_id);
         // Several killed jobs cannot be told apart: the latest one gets all changes.
@@ -50,7 +50,7 @@ impl UndoJournal {
         let (before, after) = self.store.record(&self.id, &changes)?;
         let described = describe(&self.store, &changes);
         Ok(Some(ChangedCall {
-            seq: self.told.last_seq,
+            seq: self.history.last_seq,
             before,
             after: Some(after),
             changes: described.counts,
@@ -61,7 +61,7 @@ impl UndoJournal {
 
     /// Returns the differences between the baseline and the current files.
     fn changes_since_last_look(&self) -> Result<Vec<PathChange>, UndoError> {
-        let Some((looked, seen)) = &self.told.last_look else { return Ok(Vec::new()) };
+        let Some((looked, seen)) = &self.history.last_scan else { return Ok(Vec::new()) };
         let Some(roots) = self.store.roots_of(seen)? else { return Ok(Vec::new()) };
         let now = self.store.scan_roots(&self.id, &roots)?.snapshot;
         let mut changes: BTreeMap<PathBuf, PathChange> = self
@@ -86,10 +86,11 @@ impl UndoJournal {
     /// Returns the states in which calls, jobs and undos since an event of the root left the paths that they changed.
     fn left_since(&self, seq: u64) -> Result<BTreeMap<PathBuf, SnapshotEntry>, UndoError> {
         let mut left = BTreeMap::new();
-        let is_later = |at: &usize| self.told.calls.get(*at).is_some_and(|call| call.seq > seq);
-        for index in 0..=self.told.calls.len() {
+        let is_later = |at: &usize| self.history.calls.get(*at).is_some_and(|call| call.seq > seq);
+        for index in 0..=self.history.calls.len() {
             let records = self.records.iter().filter(|record| {
-                self.place_of(record) == index && record.last_seen.is_none_or(|seen| seen >= seq)
+                self.calls_before_record(record) == index
+                    && record.last_seen.is_none_or(|seen| seen >= seq)
             });
             for record in records {
                 let changes = self.store.changes(&record.before, &record.after)?;

@@ -45,7 +45,7 @@ pub(super) fn notice(
 
 /// Returns the notice about changes that remain although the conversation was rewound to before them, or `None` if
 /// there are none.
-pub(super) fn stays(paths: &[RestoredPath], root: &Path) -> Option<String> {
+pub(super) fn remaining_changes_notice(paths: &[RestoredPath], root: &Path) -> Option<String> {
     let unrestored: Vec<String> = paths
         .iter()
         .filter(|path| !is_done(&path.outcome))

@@ -25,7 +25,7 @@ use crate::{PathChange, SnapshotEntry};
 
 impl UndoRecord {
     /// Keeps the last line of each record, and drops records that did nothing.
-    pub(super) fn settled(lines: Vec<Self>) -> Vec<Self> {
+    pub(super) fn effective_records(lines: Vec<Self>) -> Vec<Self> {
         let mut records: Vec<Self> = Vec::with_capacity(lines.len());
         for line in lines {
             match records.iter_mut().find(|record| record.id == line.id) {
@@ -82,7 +82,7 @@ impl UndoJournal {
                 UndoAction::Undo => {
                     let all: BTreeSet<StepAuthor> = reversal.all.iter().copied().collect();
                     let undone: BTreeSet<StepAuthor> = match reached {
-                        RewindExtent::Left => BTreeSet::new(),
+                        RewindExtent::Unchanged => BTreeSet::new(),
                         RewindExtent::Joined => reversal.joined.iter().copied().collect(),
                         RewindExtent::First => all.clone(),
                     };
@@ -91,12 +91,12 @@ impl UndoJournal {
                         exceptions.push(self.exception(path.clone(), &undone));
                     }
                 }
-                UndoAction::Redo if *reached == RewindExtent::Left => left.push(path.clone()),
+                UndoAction::Redo if *reached == RewindExtent::Unchanged => left.push(path.clone()),
                 UndoAction::Redo | UndoAction::Restore => {}
             }
         }
-        let calls = request.calls.iter().filter_map(|at| self.told.calls.get(*at));
-        let last_call = self.told.calls.last().map_or(0, |call| call.seq);
+        let calls = request.calls.iter().filter_map(|at| self.history.calls.get(*at));
+        let last_call = self.history.calls.last().map_or(0, |call| call.seq);
         UndoRecord {
             id,
             time: self.clock.now(),
@@ -113,14 +113,14 @@ impl UndoJournal {
             notice: None,
             stays: None,
             last_kept: None,
-            last_seen: Some(self.told.last_seq.max(last_call)),
+            last_seen: Some(self.history.last_seq.max(last_call)),
         }
     }
 
     /// Returns the killed undo that this request completes: an undo of some of its calls.
     fn continued(&self, request: &UndoRequest) -> Option<UndoId> {
         let killed = self.finished.last().filter(|_| request.action == UndoAction::Undo)?;
-        let places = self.places_of(&killed.calls);
+        let places = self.call_indexes(&killed.calls);
         request.calls.iter().all(|call| places.contains(call)).then(|| killed.id.clone())
     }
 
@@ -129,7 +129,7 @@ impl UndoJournal {
         for author in undone {
             match author {
                 StepAuthor::Call(at) => {
-                    exception.calls.extend(self.told.calls.get(*at).map(ChangedCall::key));
+                    exception.calls.extend(self.history.calls.get(*at).map(ChangedCall::key));
                 }
                 StepAuthor::Restore(at) => {
                     let record = self.records.get(*at);
@@ -143,11 +143,11 @@ impl UndoJournal {
     /// Completes the records of killed undos: paths with their intended state count as done. Temporary files left by
     /// the killed undos are removed.
     pub(super) fn finish_killed(&mut self) -> Result<(), UndoError> {
-        if self.killed.is_empty() {
+        if self.unfinished.is_empty() {
             return Ok(());
         }
         self.store.undo(&[])?;
-        for killed in std::mem::take(&mut self.killed) {
+        for killed in std::mem::take(&mut self.unfinished) {
             let record = self.complete(killed)?;
             self.sessions.add_undo(&self.id, &record)?;
             self.finished.push(record);
@@ -160,8 +160,8 @@ impl UndoJournal {
         &self,
         record: &UndoRecord,
     ) -> Result<BTreeMap<PathBuf, SnapshotEntry>, UndoError> {
-        let first = self.place_of(record);
-        let calls: Vec<usize> = (first..self.told.calls.len()).collect();
+        let first = self.calls_before_record(record);
+        let calls: Vec<usize> = (first..self.history.calls.len()).collect();
         let steps = self.steps(&calls)?.into_iter();
         Ok(steps.filter_map(|(path, steps)| Some((path, steps.first()?.before.clone()))).collect())
     }
@@ -181,7 +181,7 @@ impl UndoJournal {
             let like = wanted.as_ref().unwrap_or(&before);
             let found = match later.get(&path) {
                 Some(found) => found.clone(),
-                None => self.store.look_at(&path, like)?,
+                None => self.store.current_entry(&path, like)?,
             };
             let is_reached = match &wanted {
                 Some(wanted) => found == *wanted,
@@ -217,7 +217,7 @@ impl UndoJournal {
         }
         left.extend(killed.left.iter().cloned());
         let calls: Vec<&ChangedCall> =
-            self.told.calls.iter().filter(|call| killed.calls.contains(&call.key())).collect();
+            self.history.calls.iter().filter(|call| killed.calls.contains(&call.key())).collect();
         Ok(UndoRecord {
             exceptions,
             left: if killed.action == UndoAction::Redo { left } else { Vec::new() },

@@ -51,7 +51,7 @@ pub(super) struct Reversal {
 
 impl Reversal {
     /// Creates the reversal of a single change.
-    pub(super) fn of(change: PathChange) -> Self {
+    pub(super) fn from_change(change: PathChange) -> Self {
         let first = change.before.clone();
         Self {
             change,

@@ -27,7 +27,7 @@ impl UndoSelection {
 
 impl ChangeHistory {
     /// Selects the calls of a target that are not undone. With `chat`, turns without changes count as well.
-    pub(super) fn choose(
+    pub(super) fn select(
         &self,
         target: &UndoTarget,
         chat: bool,
@@ -85,7 +85,7 @@ impl ChangeHistory {
     }
 
     /// Creates a selection from the indexes of calls.
-    pub(super) fn chosen(&self, calls: Vec<usize>) -> UndoSelection {
+    pub(super) fn selection_of(&self, calls: Vec<usize>) -> UndoSelection {
         let first = calls.first().and_then(|at| self.calls.get(*at)).map(|call| call.turn);
         let turn = self.turns.iter().find(|turn| Some(turn.number) == first).copied();
         UndoSelection { calls, restore: None, turn }
@@ -131,7 +131,7 @@ impl ChangeHistory {
     }
 
     /// Returns the number of calls before a point, which is the index of the first call after it.
-    pub(super) fn place(&self, point: &RestorePoint) -> Result<usize, UndoError> {
+    pub(super) fn calls_before(&self, point: &RestorePoint) -> Result<usize, UndoError> {
         Ok(match point {
             RestorePoint::Start => 0,
             RestorePoint::End => self.calls.len(),

@@ -16,14 +16,14 @@ use super::{
     reversal::{PathStep, Reversal, StepAuthor, order_jobs, reversal},
     undone_steps::Author,
 };
-use crate::{PathChange, SnapshotEntry, WhyNotCovered};
+use crate::{NotCoveredReason, PathChange, SnapshotEntry};
 
 impl UndoJournal {
     /// Returns the reversals of the changes of chosen calls and restores, one per path.
     pub(super) fn reversals(&self, chosen: &[StepAuthor]) -> Result<Vec<Reversal>, UndoError> {
         let calls = chosen.iter().map(|author| match author {
             StepAuthor::Call(at) => *at,
-            StepAuthor::Restore(at) => self.place_of_record(*at),
+            StepAuthor::Restore(at) => self.calls_before_record_at(*at),
         });
         let Some(first) = calls.min() else { return Ok(Vec::new()) };
         let chosen: BTreeSet<StepAuthor> = chosen.iter().copied().collect();
@@ -44,7 +44,7 @@ impl UndoJournal {
             .iter()
             .enumerate()
             .filter(|(_, record)| record.action == UndoAction::Restore)
-            .map(|(at, _)| (self.place_of_record(at), at))
+            .map(|(at, _)| (self.calls_before_record_at(at), at))
             .filter(|(place, _)| *place >= from)
             .collect();
         let mut by_path: BTreeMap<PathBuf, Vec<PathStep>> = BTreeMap::new();
@@ -53,11 +53,11 @@ impl UndoJournal {
                 by_path.entry(path).or_default().push(step);
             }
         };
-        for place in from..=self.told.calls.len() {
+        for place in from..=self.history.calls.len() {
             for (_, at) in restores.iter().filter(|(own, _)| *own == place) {
                 add(self.steps_of_restore(*at)?);
             }
-            if self.told.calls.get(place).is_some_and(|call| !call.undone) {
+            if self.history.calls.get(place).is_some_and(|call| !call.undone) {
                 add(self.open_steps_of_call(place)?);
             }
         }
@@ -69,7 +69,7 @@ impl UndoJournal {
     /// Returns the changes of a call that are not undone.
     fn open_steps_of_call(&self, at: usize) -> Result<Vec<(PathBuf, PathStep)>, UndoError> {
         let mut steps = self.steps_of_call(at)?;
-        if let Some(key) = self.told.calls.get(at).map(ChangedCall::key) {
+        if let Some(key) = self.history.calls.get(at).map(ChangedCall::key) {
             let author = Author::Call(&key);
             if self.undone.is_mentioned(author) {
                 steps.retain(|(path, _)| !self.undone.is_undone(author, path));
@@ -80,14 +80,14 @@ impl UndoJournal {
 
     /// Returns the changes of a call, undone or not.
     fn steps_of_call(&self, at: usize) -> Result<Vec<(PathBuf, PathStep)>, UndoError> {
-        let Some(call) = self.told.calls.get(at) else { return Ok(Vec::new()) };
+        let Some(call) = self.history.calls.get(at) else { return Ok(Vec::new()) };
         let changes = match &call.after {
             Some(after) => self.store.changes(&call.before, after)?,
             None => self.changes_of_cut_off(at, &call.before)?,
         };
         let is_repository = |change: &PathChange| {
             // A repository is never removed by an undo.
-            let left_out = SnapshotEntry::LeftOut { why: WhyNotCovered::Repository };
+            let left_out = SnapshotEntry::Unscanned { why: NotCoveredReason::Repository };
             change.before == SnapshotEntry::Absent && change.after == left_out
         };
         // The end of the call was not seen, so copies that undos wrote since are among the changes.
@@ -123,16 +123,18 @@ impl UndoJournal {
     }
 
     /// Returns the number of calls made before the record with index `at`.
-    pub(super) fn place_of_record(&self, at: usize) -> usize {
-        self.records.get(at).map_or(self.told.calls.len(), |record| self.place_of(record))
+    pub(super) fn calls_before_record_at(&self, at: usize) -> usize {
+        self.records
+            .get(at)
+            .map_or(self.history.calls.len(), |record| self.calls_before_record(record))
     }
 
     /// Returns the number of calls made before a record.
-    pub(super) fn place_of(&self, record: &UndoRecord) -> usize {
+    pub(super) fn calls_before_record(&self, record: &UndoRecord) -> usize {
         match record.last_seen {
-            Some(seen) => self.told.calls.partition_point(|call| call.seq <= seen),
+            Some(seen) => self.history.calls.partition_point(|call| call.seq <= seen),
             // A record of an older version has no `last_seen`.
-            None => self.told.calls.partition_point(|call| call.time <= record.time),
+            None => self.history.calls.partition_point(|call| call.time <= record.time),
         }
     }
 
@@ -170,13 +172,13 @@ impl UndoJournal {
             }
         };
         let undone: Vec<bool> = self
-            .told
+            .history
             .calls
             .iter()
             .enumerate()
             .map(|(at, call)| is_undone(at, &call.key()))
             .collect();
-        for (call, undone) in self.told.calls.iter_mut().zip(undone) {
+        for (call, undone) in self.history.calls.iter_mut().zip(undone) {
             call.undone = undone;
         }
     }
@@ -210,7 +212,7 @@ impl UndoJournal {
             return Ok(self.store.changes(before, &now)?);
         };
         let mut changes = Vec::new();
-        for later in self.told.calls.get(at + 1..).unwrap_or_default() {
+        for later in self.history.calls.get(at + 1..).unwrap_or_default() {
             if remaining.is_empty() {
                 break;
             }
@@ -236,12 +238,12 @@ impl UndoJournal {
     /// of the given calls.
     pub(super) fn gone_roots(&self, calls: &[usize]) -> Result<Vec<PathBuf>, UndoError> {
         let mut roots: BTreeSet<PathBuf> = self.store.roots().iter().cloned().collect();
-        for call in calls.iter().filter_map(|at| self.told.calls.get(*at)) {
+        for call in calls.iter().filter_map(|at| self.history.calls.get(*at)) {
             roots.extend(self.store.roots_of(&call.before)?.unwrap_or_default());
         }
         // A call removed the root if it was not empty before the call and is empty after it.
         let is_removed = |root: &Path| {
-            self.told.calls.iter().filter(|call| !call.undone).any(|call| {
+            self.history.calls.iter().filter(|call| !call.undone).any(|call| {
                 call.after.as_ref().is_some_and(|after| self.store.is_empty(after, root))
                     && !self.store.is_empty(&call.before, root)
             })
@@ -259,7 +261,7 @@ impl UndoJournal {
         path: &Path,
         place: usize,
     ) -> Result<Vec<(PathBuf, SnapshotEntry, bool)>, UndoError> {
-        let all: Vec<usize> = (0..self.told.calls.len()).collect();
+        let all: Vec<usize> = (0..self.history.calls.len()).collect();
         let mut states = Vec::new();
         for (changed, steps) in self.known_steps(&all) {
             if !changed.starts_with(path) {
@@ -272,7 +274,7 @@ impl UndoJournal {
             let state = before.or_else(|| steps.first().map(|step| &step.before));
             let is_whole = |step: &PathStep| match step.author {
                 StepAuthor::Call(at) => {
-                    self.told.calls.get(at).is_some_and(|call| call.after.is_some())
+                    self.history.calls.get(at).is_some_and(|call| call.after.is_some())
                 }
                 StepAuthor::Restore(_) => true,
             };
@@ -292,9 +294,9 @@ impl UndoJournal {
 
     /// Looks up a path that no call changed in the snapshots around a point.
     fn seen_at(&self, path: &Path, place: usize) -> Result<Option<SnapshotEntry>, UndoError> {
-        let before = place.checked_sub(1).and_then(|at| self.told.calls.get(at));
+        let before = place.checked_sub(1).and_then(|at| self.history.calls.get(at));
         let before = before.and_then(|call| call.after.as_ref());
-        let after = self.told.calls.get(place).map(|call| &call.before);
+        let after = self.history.calls.get(place).map(|call| &call.before);
         for snapshot in before.into_iter().chain(after) {
             match self.store.entry(snapshot, path)? {
                 Some(SnapshotEntry::Absent) | None => {}

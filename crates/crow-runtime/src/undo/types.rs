@@ -110,7 +110,7 @@ pub struct UndoReport {
     /// The turn before which the conversation continues, if it is rewound.
     pub rewound_to: Option<u32>,
     /// True if the agent runs in another process and is notified before its next model call.
-    pub told_later: bool,
+    pub notified_later: bool,
     /// True if nothing was changed and the outcomes are predictions.
     pub dry_run: bool,
 }

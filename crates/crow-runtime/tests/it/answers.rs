@@ -87,7 +87,7 @@ async fn an_interrupt_withdraws_the_question_and_emits_an_event() {
 async fn an_abort_withdraws_the_question() {
     let (agent, id) = asking().await;
     agent.handle.abort();
-    tokio::time::timeout(SOON, agent.handle.ended()).await.unwrap();
+    tokio::time::timeout(SOON, agent.handle.wait_for_end()).await.unwrap();
     let refused = agent.handle.answer(&id, PermissionAnswer::AllowOnce);
     assert_eq!(refused, Err(AnswerError::Withdrawn { id }));
 }

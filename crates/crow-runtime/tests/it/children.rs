@@ -68,7 +68,7 @@ async fn the_headers_of_parent_and_child_sessions_refer_to_each_other() {
         start(&mut root, &owner).await?;
         Ok(())
     });
-    handle.ended().await;
+    handle.wait_for_end().await;
     let root = store.read(handle.session_id()).unwrap().metadata;
     let [id] = root.child_session_ids.as_slice() else { panic!("{:?}", root.child_session_ids) };
     let helper = store.read(id).unwrap().metadata;
@@ -97,7 +97,7 @@ async fn the_tool_context_of_a_child_has_its_parent_call_and_metadata() {
         assert_eq!(turn, 3);
         Ok(())
     });
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
 }
 
 #[tokio::test]
@@ -110,10 +110,10 @@ async fn event_numbers_continue_after_the_last_child_event_on_resume() {
                 emit_notices(&mut helper, 5).await
             })
             .await?;
-        helper.ended().await;
+        helper.wait_for_end().await;
         Ok(())
     });
-    handle.ended().await;
+    handle.wait_for_end().await;
     let session =
         AgentSession::open(&config, handle.session_id(), crow_core::model::Abilities::default())
             .unwrap();
@@ -139,10 +139,10 @@ async fn a_child_beyond_the_depth_limit_is_refused() {
                 Ok(())
             })
             .await?;
-        assert_eq!(helper.ended().await.result, Ok(()));
+        assert_eq!(helper.wait_for_end().await.result, Ok(()));
         Ok(())
     });
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
 }
 
 #[tokio::test]
@@ -158,11 +158,11 @@ async fn children_beyond_the_running_limit_are_refused_until_one_ends() {
         let refused = start(&mut root, &owner).await;
         assert!(matches!(refused, Err(AgentError::TooManyChildren { running: 2 })));
         first.shutdown();
-        first.ended().await;
+        first.wait_for_end().await;
         start(&mut root, &owner).await?;
         Ok(())
     });
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
 }
 
 #[tokio::test]
@@ -183,7 +183,7 @@ async fn a_dropped_child_start_does_not_count_against_the_limit() {
     let stream = handle.stream().unwrap();
     was_dropped.await.unwrap();
     collect_events(stream).await;
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
 }
 
 #[tokio::test]
@@ -200,7 +200,7 @@ async fn a_childs_panic_is_reported_to_its_parent_its_listeners_and_its_log() {
         Ok(())
     });
     let seen = collect_events(handle.stream().unwrap()).await;
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
     assert!(seen.iter().any(|event| matches!(&event.event, AgentEvent::SubagentEnd { result, .. } if result.contains("oh no"))));
     let helper = receiver.await.unwrap();
     assert!(matches!(helper.state(), AgentState::Error(_)));
@@ -212,13 +212,13 @@ async fn a_child_ends_when_its_owner_token_is_cancelled() {
     let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
         let run = root.start_run(RunId::new("1")).await?;
         let helper = start(&mut root, &run.cancel).await?;
-        helper.ended().await;
+        helper.wait_for_end().await;
         Ok(())
     });
     let mut stream = handle.stream().unwrap();
     while !matches!(stream.next().await.unwrap().event, AgentEvent::SubagentStart { .. }) {}
     handle.interrupt();
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
 }
 
 #[tokio::test]
@@ -229,7 +229,7 @@ async fn a_child_never_outlives_its_parent() {
         sender.send(start(&mut root, &CancellationToken::new()).await?).unwrap();
         Ok(())
     });
-    handle.ended().await;
+    handle.wait_for_end().await;
     assert_eq!(receiver.await.unwrap().state(), AgentState::Done);
     assert!(runtime.list_active().is_empty());
 }
@@ -260,7 +260,7 @@ async fn a_child_that_ignores_its_cancellation_is_aborted() {
         assert_eq!(end.result, Err("the agent was aborted".to_owned()));
         Ok(())
     });
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -311,7 +311,7 @@ async fn children_of_a_driven_child_end_with_the_driver() {
         sender.send(start(&mut partner, &CancellationToken::new()).await?).unwrap();
         Ok(())
     });
-    handle.ended().await;
+    handle.wait_for_end().await;
     assert_eq!(receiver.await.unwrap().state(), AgentState::Done);
     assert!(runtime.list_active().is_empty());
 }
@@ -332,12 +332,12 @@ async fn children_run_concurrently_with_their_parent_and_each_other() {
         }
         emit_notices(&mut root, MANY / 3).await?;
         for helper in helpers {
-            assert_eq!(helper.ended().await.result, Ok(()));
+            assert_eq!(helper.wait_for_end().await.result, Ok(()));
         }
         Ok(())
     });
     let seen = collect_events(handle.stream().unwrap()).await;
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
     let seqs: Vec<_> = seen.iter().filter_map(|event| event.seq).collect();
     assert_eq!(seqs, (2..=5 * (MANY as u64 / 3) + 5).collect::<Vec<_>>());
 }
@@ -348,7 +348,7 @@ async fn a_child_session_cannot_be_opened_but_can_be_forked() {
     let (_runtime, handle) = spawn_with(config.clone(), |mut root: AgentInternals| async move {
         let owner = root.session_token().clone();
         let helper = root.spawn_child(child("helper"), &owner, |_| async { Ok(()) }).await?;
-        helper.ended().await;
+        helper.wait_for_end().await;
         idle(root).await
     });
     let mut stream = handle.stream().unwrap();
@@ -370,6 +370,6 @@ async fn starting_a_child_after_the_runtime_was_dropped_fails() {
     });
     drop(runtime);
     handle.send_input(Vec::new()).unwrap();
-    let end = handle.ended().await;
+    let end = handle.wait_for_end().await;
     assert_eq!(end.result, Err("the runtime of the agent is gone".to_owned()));
 }

@@ -75,7 +75,7 @@ fn events() -> Vec<AgentEvent> {
         estimated: false,
     };
     let call = |id: &str| {
-        ReplyBlock::plain(ReplyContent::Call(ToolCall {
+        ReplyBlock::without_native_item(ReplyContent::Call(ToolCall {
             id: CallId::new(id),
             name: "bash".to_owned(),
             arguments: CallArguments::Json(json!({"command": id})),
@@ -118,7 +118,9 @@ fn events() -> Vec<AgentEvent> {
         end("b"),
         reply(
             "r2",
-            vec![ReplyBlock::plain(ReplyContent::Text { text: "both are done".to_owned() })],
+            vec![ReplyBlock::without_native_item(ReplyContent::Text {
+                text: "both are done".to_owned(),
+            })],
             StopReason::EndTurn,
         ),
         usage("r2"),
@@ -444,7 +446,7 @@ fn a_repair_keeps_copies_of_damaged_files_and_reports_the_lost_lines() {
     let lines: Vec<_> = repair.damage.lines.iter().map(|lost| lost.line).collect();
     assert_eq!((lines, repair.damage.header.is_some()), (vec![5, 9], true));
     assert_eq!(
-        repair.kept,
+        repair.copies,
         [fixture.path("history.jsonl.damaged"), fixture.path("metadata.json.damaged")]
     );
     assert_eq!(fs::read(fixture.path("history.jsonl.damaged")).unwrap(), damaged);
@@ -457,7 +459,7 @@ fn a_repair_keeps_copies_of_damaged_files_and_reports_the_lost_lines() {
     assert_eq!(fixture.config.store.repair(&id()).unwrap(), crow_runtime::SessionRepair::default());
     fixture.damage(&[3]);
     let again = fixture.config.store.repair(&id()).unwrap();
-    assert_eq!(again.kept, [fixture.path("history.jsonl.damaged-2")]);
+    assert_eq!(again.copies, [fixture.path("history.jsonl.damaged-2")]);
 }
 
 #[test]

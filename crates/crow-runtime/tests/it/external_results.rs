@@ -128,7 +128,7 @@ async fn a_custom_loop_receives_external_results_as_input() {
     let mut observer = handle.subscribe();
     observer.next().await.unwrap();
     handle.send_tool_result(id(), ToolResult::success("done")).unwrap();
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
     assert!(handle.history().unwrap().open_calls().is_empty());
 }
 
@@ -173,7 +173,7 @@ async fn result_before_call(tool: &'static str) -> Vec<Arc<Envelope>> {
     handle.send_tool_result(id(), ToolResult::success("early")).unwrap();
     go.notify_one();
     let seen = tokio::time::timeout(SOON, collect_events(stream)).await.unwrap();
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
     seen
 }
 

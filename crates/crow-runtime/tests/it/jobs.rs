@@ -30,7 +30,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crow_testkit::processes::{
-    has_own_process, is_gone_soon, is_running, kill_children, living_children,
+    has_ended_within_5s, has_own_process, is_running, kill_children, running_children,
 };
 
 use crate::support::{SOON, create, idle};
@@ -157,7 +157,7 @@ async fn an_agent_ends_only_after_its_jobs_were_killed() {
     let id = start(&jobs, "trap '' TERM; echo $$; while :; do sleep 1; done").await;
     let pid = first_line(&jobs, &id).await;
     handle.shutdown();
-    handle.ended().await;
+    handle.wait_for_end().await;
     assert!(!is_running(&pid));
     let refused = jobs.start(spec("true"), String::new(), &CancellationToken::new()).await;
     assert!(matches!(refused, Err(ProcessError::Closed)), "{refused:?}");
@@ -169,8 +169,8 @@ async fn aborting_an_agent_ends_its_jobs() {
     let id = start(&jobs, "echo $$; sleep 60").await;
     let pid = first_line(&jobs, &id).await;
     handle.abort();
-    handle.ended().await;
-    assert!(is_gone_soon(&pid).await);
+    handle.wait_for_end().await;
+    assert!(has_ended_within_5s(&pid).await);
 }
 
 #[tokio::test]
@@ -336,7 +336,7 @@ async fn a_resumed_session_is_told_once_which_jobs_are_gone() {
         let extras = [json!({"job_id": "job-1"}), json!({"job_id": "job-2"}), running, ended];
         ask(&mut internals, &model, &extras).await
     });
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
 
     let model = ScriptedModel::new([done(), reply([bash("c1")]), done()]);
     let session = open(&config, &id, &model);
@@ -352,7 +352,7 @@ async fn a_resumed_session_is_told_once_which_jobs_are_gone() {
         wait_until(|| !jobs.list()[0].state.is_running()).await;
         ask(&mut internals, &agent_model, &[]).await
     });
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
     let lines = job_lines(&model);
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[0].contains("job-1 is gone"), "{lines:?}");
@@ -364,7 +364,7 @@ async fn a_resumed_session_is_told_once_which_jobs_are_gone() {
     let handle = runtime.spawn(session, async move |mut internals: AgentInternals| {
         ask(&mut internals, &agent_model, &[]).await
     });
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
     assert_eq!(job_lines(&model), lines);
 }
 
@@ -388,7 +388,7 @@ async fn a_job_reports_refused_hosts_once_and_forbidden_files_at_its_end() {
     assert_eq!(jobs.read(&id, OutputPosition::LastRead).unwrap().refused_hosts, []);
     jobs.kill(&id).await.unwrap();
     let output = jobs.read(&id, OutputPosition::LastRead).unwrap();
-    assert_eq!(output.put_aside[0].path, base.join("project/.github"));
+    assert_eq!(output.quarantined[0].path, base.join("project/.github"));
 }
 
 #[tokio::test]
@@ -455,7 +455,7 @@ async fn a_server_is_reachable_by_commands_of_a_new_keeper() {
     // The first command starts the keeper.
     let first = start("true").await;
     read_to_end(&jobs, &first).await;
-    let keeper = living_children();
+    let keeper = running_children();
     assert_eq!(keeper.len(), 1, "{keeper:?}");
     let server =
         start("echo here >file; exec python3 -u -m http.server --bind 127.0.0.1 8766").await;
@@ -481,7 +481,7 @@ async fn a_resumed_session_is_told_once_which_tasks_are_gone() {
         let extras = [json!({"task_id": "task-1"}), json!({"task_id": "task-2"}), collected];
         ask(&mut internals, &model, &extras).await
     });
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
 
     let model = ScriptedModel::new([done(), done()]);
     let agent_model = model.clone();
@@ -490,7 +490,7 @@ async fn a_resumed_session_is_told_once_which_tasks_are_gone() {
         ask(&mut internals, &agent_model, &[]).await?;
         ask(&mut internals, &agent_model, &[]).await
     });
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
     let outline = model.requests().last().unwrap().outline().join("\n");
     assert_eq!(outline.matches("task-1 is gone").count(), 1, "{outline}");
     assert_eq!(outline.matches("task-2 is gone").count(), 0, "{outline}");

@@ -48,7 +48,7 @@ async fn a_lagging_observer_is_informed_and_misses_no_durable_event() {
     let (_runtime, handle, go) = emitting(notices(MANY));
     let observer = handle.subscribe();
     go.send(()).unwrap();
-    handle.ended().await;
+    handle.wait_for_end().await;
     let seen = collect_items(observer).await;
     assert!(
         matches!(seen[0], ObserverItem::Lagged { missed } if missed >= MANY as u64),
@@ -63,7 +63,7 @@ async fn subscribe_after_returns_exactly_the_later_durable_events() {
     let (_runtime, handle, go) = emitting(notices(10));
     let early = handle.subscribe_after(4);
     go.send(()).unwrap();
-    handle.ended().await;
+    handle.wait_for_end().await;
     let late = handle.subscribe_after(4);
     assert_eq!(seqs(&collect_items(early).await), [5, 6, 7, 8, 9, 10, 11]);
     assert_eq!(seqs(&collect_items(late).await), [5, 6, 7, 8, 9, 10, 11]);
@@ -76,7 +76,7 @@ async fn subscribe_after_includes_events_emitted_before_the_first_read() {
     let (_runtime, handle, go) = emitting(vec![state.clone(), notice("a")]);
     let observer = handle.subscribe_after(0);
     go.send(()).unwrap();
-    handle.ended().await;
+    handle.wait_for_end().await;
     let seen = collect_items(observer).await;
     assert!(events(&seen).iter().any(|event| event.event == state), "{seen:?}");
 }
@@ -112,7 +112,7 @@ async fn the_unfinished_reply_of_an_ended_agent_is_not_open() {
                 internals.emit(delta("r", 0, "I was just")).await
             })
             .await?;
-        talker.ended().await;
+        talker.wait_for_end().await;
         root.emit(notice("it ended")).await?;
         idle(root).await
     });
@@ -126,7 +126,7 @@ async fn a_cancelled_read_of_the_log_continues_where_it_stopped() {
     let (_runtime, handle, go) = emitting(notices(MANY));
     let mut observer = handle.subscribe();
     go.send(()).unwrap();
-    handle.ended().await;
+    handle.wait_for_end().await;
     let mut seen = Vec::new();
     let mut dropped = 0;
     loop {
@@ -172,7 +172,7 @@ async fn an_observer_reports_a_log_that_cannot_be_read() {
     let config = RuntimeConfig::default();
     let store = std::sync::Arc::clone(&config.store);
     let (_runtime, handle) = spawn_with(config, |_internals| async { Ok(()) });
-    handle.ended().await;
+    handle.wait_for_end().await;
     store.remove(handle.session_id()).unwrap();
     let seen = collect_items(handle.subscribe_after(0)).await;
     assert!(matches!(seen.as_slice(), [ObserverItem::Lost(_)]), "{seen:?}");
@@ -183,7 +183,7 @@ async fn an_unread_observer_does_not_block_the_agent() {
     let (_runtime, handle, go) = emitting(notices(MANY));
     let _unread = handle.subscribe();
     go.send(()).unwrap();
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
 }
 
 #[tokio::test]
@@ -191,7 +191,10 @@ async fn an_unread_main_stream_blocks_the_agent_and_loses_nothing() {
     let (_runtime, handle, go) = emitting(notices(MANY));
     let stream = handle.stream().unwrap();
     go.send(()).unwrap();
-    assert!(tokio::time::timeout(SOON / 20, handle.ended()).await.is_err(), "it was not held up");
+    assert!(
+        tokio::time::timeout(SOON / 20, handle.wait_for_end()).await.is_err(),
+        "it was not held up"
+    );
     let seen = collect_events(stream).await;
     let seen: Vec<_> = seen.iter().filter_map(|event| event.seq).collect();
     assert_eq!(seen, (2..MANY as u64 + 2).collect::<Vec<_>>());
@@ -202,14 +205,14 @@ async fn a_dropped_main_stream_does_not_block_the_agent() {
     let (_runtime, handle, go) = emitting(notices(MANY));
     drop(handle.stream());
     go.send(()).unwrap();
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
 }
 
 #[tokio::test]
 async fn a_main_stream_taken_late_counts_the_missed_events() {
     let (_runtime, handle, go) = emitting(notices(MANY));
     go.send(()).unwrap();
-    handle.ended().await;
+    handle.wait_for_end().await;
     let mut stream = handle.stream().unwrap();
     let read_count = std::iter::from_fn(|| stream.try_next()).count() as u64;
     // There is one event besides the notices: the change of state.
@@ -250,12 +253,12 @@ async fn a_stream_abandoned_by_a_cancelled_child_misses_no_events_of_the_root() 
             })
             .await?;
         owner.cancel();
-        talker.ended().await;
+        talker.wait_for_end().await;
         emit_notices(&mut root, 10).await
     });
     let stream = handle.stream().unwrap();
     // The talker stopped waiting for the stream and has ended; the root still waits for its reader.
-    assert!(tokio::time::timeout(SOON, handle.ended()).await.is_err(), "it was not held up");
+    assert!(tokio::time::timeout(SOON, handle.wait_for_end()).await.is_err(), "it was not held up");
     let seen = collect_events(stream).await;
     let of_root =
         seen.iter().filter(|event| event.seq.is_some() && event.session_id == *handle.session_id());
@@ -271,7 +274,7 @@ async fn an_observer_that_outlives_the_agent_reads_to_the_end() {
         emit_notices(&mut internals, 3).await
     });
     let observer = handle.subscribe_after(1);
-    handle.ended().await;
+    handle.wait_for_end().await;
     drop((handle, runtime));
     assert_eq!(seqs(&collect_items(observer).await), [2, 3, 4]);
 }
@@ -308,7 +311,7 @@ async fn a_lagging_observer_does_not_read_logs_without_missed_events() {
     }
     let observer = handle.subscribe();
     handle.send_input(Vec::new()).unwrap();
-    handle.ended().await;
+    handle.wait_for_end().await;
     let seen = collect_items(observer).await;
     assert!(seen.iter().any(|seen| matches!(seen, ObserverItem::Lagged { .. })));
     assert!(!seen.iter().any(|seen| matches!(seen, ObserverItem::Lost(_))), "a log was missed");

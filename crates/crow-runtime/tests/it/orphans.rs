@@ -100,7 +100,7 @@ async fn a_process_that_leaves_its_group_in_any_way_ends_with_its_command() {
         let outcome = scratch.run(&format!("{line}\n{UNTIL}; echo done")).await;
         assert_eq!((outcome.end, outcome.output.head), (ProcessEnd::Exited(0), b"done\n".into()));
         assert!(!is_running(&scratch.pid("pid").await), "{line}");
-        assert_eq!((outcome.left_running, outcome.detached), (true, detached), "{line}");
+        assert_eq!((outcome.left_running, outcome.detached_count), (true, detached), "{line}");
         assert!(outcome.duration < LONG, "{line}: {:?}", outcome.duration);
     }
 }
@@ -114,7 +114,7 @@ async fn an_orphan_that_ignores_sigterm_is_killed() {
     let stubborn = "sh -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 1; done'";
     let outcome = scratch.run(&format!("setsid {stubborn} > out 2>&1 & {UNTIL}")).await;
     assert!(!is_running(&scratch.pid("pid").await));
-    assert_eq!(outcome.detached, 1);
+    assert_eq!(outcome.detached_count, 1);
     assert!(outcome.duration < LONG, "{:?}", outcome.duration);
 }
 
@@ -155,7 +155,7 @@ async fn an_orphan_ends_when_its_command_times_out_or_is_cancelled() {
         let (outcome, pid) = tokio::join!(runner.run(spec, token.clone()), cancel);
         let outcome = outcome.unwrap();
         let end = if is_cancelled { ProcessEnd::Cancelled } else { ProcessEnd::TimedOut };
-        assert_eq!((outcome.end, outcome.detached), (end, 1));
+        assert_eq!((outcome.end, outcome.detached_count), (end, 1));
         assert!(!is_running(&pid));
     }
 }
@@ -174,11 +174,11 @@ async fn concurrent_commands_leave_each_others_orphans_alone() {
             let second = "setsid -f sh -c 'touch away; exec sleep 1000' > out 2>&1
              until [ -e away ]; do sleep 0.01; done";
             let second = scratch.run(second).await;
-            assert_eq!(second.detached, 1);
+            assert_eq!(second.detached_count, 1);
             assert!(is_running(&pid));
             std::fs::write(scratch.path("gate"), "").unwrap();
         });
-    assert_eq!(first.unwrap().detached, 1);
+    assert_eq!(first.unwrap().detached_count, 1);
     assert!(!is_running(&scratch.pid("pid").await));
 }
 
@@ -206,11 +206,11 @@ async fn orphans_of_a_job_outlive_other_commands_and_end_with_the_job() {
     let token = CancellationToken::new();
     let id = jobs.start(scratch.spec(&script), String::new(), &token).await.unwrap();
     let (outside, inside) = (scratch.pid("pid").await, scratch.pid("inside").await);
-    assert_eq!(scratch.run("true").await.detached, 0);
+    assert_eq!(scratch.run("true").await.detached_count, 0);
     assert!(is_running(&outside) && is_running(&inside));
     jobs.kill(&id).await.unwrap();
     assert!(!is_running(&outside) && !is_running(&inside));
-    assert_eq!(jobs.read(&id, OutputPosition::LastRead).unwrap().detached, 1);
+    assert_eq!(jobs.read(&id, OutputPosition::LastRead).unwrap().detached_count, 1);
 }
 
 #[tokio::test]
@@ -236,14 +236,14 @@ async fn an_unmarked_orphan_ends_with_the_last_command_or_job_that_may_have_star
         }
         let outcome = scratch.run(command_line).await;
         let pid = scratch.pid("pid").await;
-        assert!(is_running(&pid) && outcome.detached == 0, "{outcome:?}");
+        assert!(is_running(&pid) && outcome.detached_count == 0, "{outcome:?}");
         // A job that started later cannot have started the orphan.
         let later = start("sleep 1000".to_owned()).await;
         scratch.run("true").await;
         assert!(is_running(&pid));
         jobs.kill(&job).await.unwrap();
         assert!(!is_running(&pid));
-        assert_eq!(jobs.read(&job, OutputPosition::LastRead).unwrap().detached, 1);
+        assert_eq!(jobs.read(&job, OutputPosition::LastRead).unwrap().detached_count, 1);
         jobs.kill(&later).await.unwrap();
     }
 }
@@ -328,7 +328,7 @@ async fn unmarked_orphans_survive_while_the_process_has_children_of_its_own() {
          {UNTIL}; until [ -s marked ]; do sleep 0.01; done"
     );
     let outcome = scratch.run(&script).await;
-    assert_eq!(outcome.detached, 1);
+    assert_eq!(outcome.detached_count, 1);
     assert!(!is_running(&scratch.pid("marked").await));
     let unmarked = scratch.pid("pid").await;
     assert!(is_running(&unmarked) && is_running(&own_child.id().to_string()));

@@ -196,7 +196,7 @@ async fn an_interrupt_withdraws_the_question_before_the_call_ends() {
 async fn an_abort_withdraws_the_user_question() {
     let (agent, id) = asking().await;
     agent.handle.abort();
-    tokio::time::timeout(SOON, agent.handle.ended()).await.unwrap();
+    tokio::time::timeout(SOON, agent.handle.wait_for_end()).await.unwrap();
     let refused = agent.handle.answer_question(&id, choose_left());
     assert_eq!(refused, Err(AnswerError::Withdrawn { id }));
 }

@@ -10,7 +10,7 @@ use crow_core::{
     ids::{CallId, SessionId},
     permission::{
         CallFacts, Decision, PermissionMode, PermissionPolicy, PermissionRule, RuleSet,
-        SandboxPlaces,
+        SandboxPaths,
     },
     tool::{Access, CallPlan, Effects, PathEffect, Subject, ToolCategory},
     workspace::Workspace,
@@ -84,10 +84,10 @@ fn a_rule_on_a_symlink_applies_to_its_target() {
 #[test]
 fn hidden_and_writable_paths_are_resolved_through_symlinks() {
     let (_folder, base, workspace) = folders();
-    let places = SandboxPlaces {
+    let places = SandboxPaths {
         hidden: vec![base.join("tmp/new/keys")],
         writable: vec![base.join("tmp")],
-        ..SandboxPlaces::default()
+        ..SandboxPaths::default()
     };
     let policy = PermissionPolicy::new(PermissionMode::FullAuto).with_places(places);
     let policy = resolve_rules(policy, &workspace);
@@ -118,7 +118,7 @@ async fn the_policy_uses_the_hidden_and_writable_paths_of_the_sandbox() {
     let session = AgentSession::create(&config, spec).unwrap();
     let policy = AgentRuntime::new(config).spawn(session, idle).policy();
     let is_temp = |path: &&PathBuf| path.starts_with(base.join("sandbox")) && path.ends_with("tmp");
-    let temp = policy.places().writable.iter().find(is_temp).unwrap();
+    let temp = policy.sandbox_paths().writable.iter().find(is_temp).unwrap();
     let workspace = Workspace::new(base.join("work"));
     for (path, expected) in [
         (base.join("cache/a"), "allow"),

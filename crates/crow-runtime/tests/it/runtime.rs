@@ -71,7 +71,7 @@ async fn shutdown_ends_a_waiting_agent_and_later_input_is_refused() {
 async fn a_panic_sets_the_error_state_and_is_emitted_and_logged() {
     let (_runtime, handle) = spawn(|_internals| async { panic!("oh no") });
     let mut events = handle.stream().unwrap();
-    handle.ended().await;
+    handle.wait_for_end().await;
     assert_eq!(handle.state(), AgentState::Error("the agent panicked: oh no".into()));
     let envelope = events.next().await.unwrap();
     assert!(matches!(&envelope.event, AgentEvent::Error { error, .. } if error.contains("oh no")));
@@ -97,7 +97,7 @@ async fn an_agent_that_misses_the_shutdown_deadline_is_aborted_reported_and_seal
     let report = runtime.shutdown_all(SOON).await;
     let aborted = vec![handle.session_id().clone()];
     assert_eq!(report, ShutdownReport { aborted, stuck: Vec::new() });
-    assert_eq!(handle.ended().await.result, Err("the agent was aborted".to_owned()));
+    assert_eq!(handle.wait_for_end().await.result, Err("the agent was aborted".to_owned()));
     let log = format!("{:?}", handle.history().unwrap().entries());
     assert!(log.contains("the agent was aborted"), "{log}");
 }
@@ -115,7 +115,7 @@ async fn an_agent_that_never_yields_is_reported_as_stuck() {
     let report = runtime.shutdown(handle.session_id(), Duration::from_millis(10)).await;
     stop.store(true, Ordering::Relaxed);
     assert_eq!(report.stuck, [handle.session_id().clone()]);
-    handle.ended().await;
+    handle.wait_for_end().await;
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn an_illegal_state_change_is_refused_and_keeps_the_state() {
         assert_eq!(internals.state(), AgentState::Idle);
         internals.set_state(AgentState::Processing).await
     });
-    let end = handle.ended().await;
+    let end = handle.wait_for_end().await;
     assert_eq!(end.result, Ok(()));
 }
 
@@ -140,7 +140,7 @@ async fn steering_without_a_running_run_starts_a_new_one() {
         Ok(())
     });
     handle.steer(vec![Block::text("and one more thing")]).unwrap();
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
 }
 
 #[tokio::test]
@@ -155,7 +155,7 @@ async fn an_interrupt_does_not_cancel_the_next_run() {
     let mut events = handle.stream().unwrap();
     events.next().await.unwrap();
     handle.interrupt();
-    handle.ended().await;
+    handle.wait_for_end().await;
     assert_eq!(handle.state(), AgentState::Done);
 }
 
@@ -186,7 +186,7 @@ async fn cancel_run_cancels_only_the_named_run() {
         }
     }
     assert!(handle.cancel_run(&runs[2]), "the one under way");
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
 }
 
 #[tokio::test]
@@ -201,7 +201,7 @@ async fn custom_metadata_is_stored_in_the_header_and_the_reserved_key_is_refused
     let refused = handle.set_metadata("crow", 1.into());
     assert!(matches!(refused, Err(SessionError::ReservedKey(_))), "{refused:?}");
     handle.send_input(Vec::new()).unwrap();
-    handle.ended().await;
+    handle.wait_for_end().await;
     let metadata = handle.metadata().metadata;
     assert_eq!((&metadata["ticket"], &metadata["owner"]), (&7.into(), &"me".into()));
     assert!(matches!(handle.set_title("late"), Err(SessionError::Closed { .. })));
@@ -218,7 +218,7 @@ async fn unread_steering_starts_no_run_after_an_interrupt_and_precedes_the_next_
     handle.steer(vec![Block::text("unread")]).unwrap();
     handle.interrupt();
     handle.send_input(Vec::new()).unwrap();
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
 }
 
 #[tokio::test]
@@ -235,7 +235,7 @@ async fn steering_after_an_interrupt_starts_a_run() {
     handle.steer(vec![Block::text("unread")]).unwrap();
     handle.interrupt();
     handle.steer(vec![Block::text("new")]).unwrap();
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
 }
 
 #[tokio::test]
@@ -252,7 +252,7 @@ async fn steering_that_was_taken_back_is_not_delivered() {
     let returned = handle.take_back_steering();
     assert_eq!(returned, [[Block::text("one")], [Block::text("two")]]);
     handle.send_input(Vec::new()).unwrap();
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
 }
 
 #[tokio::test]
@@ -284,7 +284,7 @@ async fn an_interrupt_cancels_a_run_requested_by_steering_before_it_starts() {
     is_received.await.unwrap();
     handle.interrupt();
     interrupted.send(()).unwrap();
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
 }
 
 #[tokio::test]
@@ -352,7 +352,7 @@ impl Tool for ChattyTool {
     }
 
     async fn plan(&self, _: &serde_json::Value, _: &ToolContext) -> Result<CallPlan, ToolError> {
-        Ok(CallPlan::inert("chatty"))
+        Ok(CallPlan::without_effects("chatty"))
     }
 
     async fn execute(&self, _: serde_json::Value, _: &CallPlan, ctx: &ToolContext) -> ToolResult {
@@ -394,8 +394,8 @@ async fn constant_progress_reports_do_not_keep_a_call_from_ending() {
 async fn only_a_slow_file_scan_emits_a_notice() {
     let (done, slow_scan) = tokio::sync::oneshot::channel();
     let (runtime, handle) = spawn(|mut internals: AgentInternals| async move {
-        assert_eq!(internals.look_at_files(async { 1 }).await?, 1);
-        assert_eq!(internals.look_at_files(slow_scan).await?, Ok(2));
+        assert_eq!(internals.wait_for_scan(async { 1 }).await?, 1);
+        assert_eq!(internals.wait_for_scan(slow_scan).await?, Ok(2));
         idle(internals).await
     });
     let mut observer = handle.subscribe_after(0);

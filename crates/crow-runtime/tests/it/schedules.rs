@@ -92,7 +92,7 @@ async fn run_steps(internals: &mut AgentInternals, steps: Vec<Step>) -> Result<(
                 }
                 let event = AgentEvent::Reply {
                     reply_id: ReplyId::new(id),
-                    blocks: vec![ReplyBlock::plain(ReplyContent::Text { text })],
+                    blocks: vec![ReplyBlock::without_native_item(ReplyContent::Text { text })],
                     stop: StopReason::EndTurn,
                     origin: origin(),
                     response_id: None,
@@ -117,7 +117,7 @@ async fn listen(handle: &AgentHandle, listener: Listener) -> Vec<ObserverItem> {
     let (size, pause) = match listener.pace {
         Pace::Bursts { size, pause } => (size, pause),
         Pace::AtTheEnd => {
-            handle.ended().await;
+            handle.wait_for_end().await;
             (usize::MAX, 0)
         }
     };
@@ -201,7 +201,7 @@ async fn check(root: Vec<Step>, children: Vec<Vec<Step>>, listeners: Vec<Listene
         }
         run_steps(&mut internals, root).await?;
         for helper in helpers {
-            helper.ended().await;
+            helper.wait_for_end().await;
         }
         Ok(())
     });

@@ -54,7 +54,7 @@ async fn a_panic_while_an_aborted_agent_is_dropped_still_seals_the_session() {
     });
     tokio::task::yield_now().await;
     handle.abort();
-    let end = tokio::time::timeout(SOON, handle.ended()).await.unwrap();
+    let end = tokio::time::timeout(SOON, handle.wait_for_end()).await.unwrap();
     assert_eq!(end.result, Err("the agent panicked: boom".to_owned()));
     assert!(matches!(handle.state(), AgentState::Error(_)));
 }
@@ -73,7 +73,7 @@ async fn a_session_can_be_reopened_as_soon_as_its_agent_ended() {
             internals.emit(notice("a line")).await?;
             panic!("oh no")
         });
-        handle.ended().await;
+        handle.wait_for_end().await;
         session = AgentSession::open(&config, handle.session_id(), Abilities::default()).unwrap();
     }
 }
@@ -82,7 +82,7 @@ async fn a_session_can_be_reopened_as_soon_as_its_agent_ended() {
 async fn the_end_of_an_agent_does_not_unregister_its_successor() {
     let config = RuntimeConfig::default();
     let (runtime, first) = spawn_with(config.clone(), |_internals| async { Ok(()) });
-    first.ended().await;
+    first.wait_for_end().await;
     let session = AgentSession::open(&config, first.session_id(), Abilities::default()).unwrap();
     let second = runtime.spawn(session, idle);
     assert!(runtime.is_running(second.session_id()));
@@ -95,7 +95,7 @@ async fn an_agent_spawned_after_shutdown_ends_without_running() {
     let runtime = AgentRuntime::new(config.clone());
     runtime.shutdown_all(SOON).await;
     let handle = runtime.spawn(create(&config), |_internals| async { panic!("it was run") });
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn an_interrupt_cancels_queued_runs() {
     });
     handle.send_input(Vec::new()).unwrap();
     handle.interrupt();
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +123,7 @@ async fn an_unread_stream_does_not_stall_shutdown_or_sealing_after_a_panic() {
         panic!("oh no")
     });
     let _unread = handle.stream().unwrap();
-    assert!(tokio::time::timeout(SOON, handle.ended()).await.is_err(), "it was not held up");
+    assert!(tokio::time::timeout(SOON, handle.wait_for_end()).await.is_err(), "it was not held up");
     let report = runtime.shutdown(handle.session_id(), SOON).await;
     assert_eq!(report, ShutdownReport::default());
     assert!(matches!(handle.state(), AgentState::Error(_)));
@@ -225,7 +225,7 @@ async fn an_agent_whose_sealing_panics_still_ends() {
     let mut observer = handle.subscribe();
     clock.0.store(true, std::sync::atomic::Ordering::Relaxed);
     handle.send_input(Vec::new()).unwrap();
-    let end = tokio::time::timeout(SOON, handle.ended()).await.expect("it never ended");
+    let end = tokio::time::timeout(SOON, handle.wait_for_end()).await.expect("it never ended");
     assert!(end.result.as_ref().unwrap_err().contains("the clock is broken"), "{end:?}");
     assert!(matches!(handle.state(), AgentState::Error(_)));
     assert!(!runtime.is_running(handle.session_id()));

@@ -8,7 +8,7 @@ use crow_core::{
     ids::ReplyId,
     model::ToolDefinition,
     permission::{PermissionMode, PermissionPolicy},
-    tool::{OutsideTool, ToolCategory, ToolRegistry},
+    tool::{DelegatedTool, ToolCategory, ToolRegistry},
 };
 use crow_runtime::{
     AgentAccess, AgentError, AgentHandle, AgentInternals, AgentRuntime, AgentSession, ChildSpec,
@@ -64,7 +64,7 @@ pub(crate) fn child(agent: &str) -> ChildSpec {
         model: ScriptedModel::new([]).resolved(),
         task: "help".to_owned(),
         call_id: None,
-        reach: AgentAccess::Policy,
+        access: AgentAccess::Policy,
     }
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn deploy_tools() -> ToolRegistry {
         parameters: json!({"type": "object"}),
     };
     let mut tools = ToolRegistry::new();
-    tools.register(OutsideTool::new(definition, ToolCategory::Execute));
+    tools.register(DelegatedTool::new(definition, ToolCategory::Execute));
     tools
 }
 

@@ -1,7 +1,7 @@
 //! Process information that only Linux offers. Elsewhere the lists are empty, and nothing is adopted.
 
 #[cfg(target_os = "linux")]
-mod told {
+mod platform {
     use std::{
         fs, io,
         io::Read as _,
@@ -55,7 +55,7 @@ mod told {
 }
 
 #[cfg(not(target_os = "linux"))]
-mod told {
+mod platform {
     use std::io;
 
     use rustix::process::Pid;
@@ -77,4 +77,4 @@ mod told {
     }
 }
 
-pub(super) use told::{adopt_orphans, all_children, children, variable};
+pub(super) use platform::{adopt_orphans, all_children, children, variable};

@@ -14,19 +14,19 @@ pub(super) enum CommandProcess {
     Own(tokio::process::Child),
     /// Started by another process (the keeper) with this process as parent.
     #[cfg(target_os = "linux")]
-    Given(PidfdChild),
+    Adopted(PidfdChild),
 }
 
 impl CommandProcess {
     /// Takes over a child of this process that another process created and that has not been waited for.
     #[cfg(target_os = "linux")]
-    pub(super) fn given(pid: Pid) -> io::Result<Self> {
-        PidfdChild::new(pid).map(Self::Given)
+    pub(super) fn adopt(pid: Pid) -> io::Result<Self> {
+        PidfdChild::new(pid).map(Self::Adopted)
     }
 
     /// Fails with `Unsupported`: only the Linux keeper creates children of this process.
     #[cfg(not(target_os = "linux"))]
-    pub(super) fn given(_pid: Pid) -> io::Result<Self> {
+    pub(super) fn adopt(_pid: Pid) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -34,7 +34,7 @@ impl CommandProcess {
         match self {
             Self::Own(child) => child.id(),
             #[cfg(target_os = "linux")]
-            Self::Given(child) => child.id(),
+            Self::Adopted(child) => child.id(),
         }
     }
 
@@ -43,7 +43,7 @@ impl CommandProcess {
         match self {
             Self::Own(child) => child.wait().await,
             #[cfg(target_os = "linux")]
-            Self::Given(child) => child.wait().await,
+            Self::Adopted(child) => child.wait().await,
         }
     }
 }

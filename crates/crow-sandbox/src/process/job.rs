@@ -7,7 +7,7 @@ use std::{
 
 use crow_core::{
     capability::{
-        JobInfo, JobOutput, JobState, OutputLimits, OutputPosition, ProcessError, PutAside,
+        JobInfo, JobOutput, JobState, OutputLimits, OutputPosition, ProcessError, QuarantinedFile,
         RefusedHost,
     },
     ids::JobId,
@@ -60,7 +60,7 @@ struct JobOutcome {
     state: JobState,
     duration: Duration,
     detached: usize,
-    put_aside: Vec<PutAside>,
+    put_aside: Vec<QuarantinedFile>,
 }
 
 /// Output sink that appends to the job's ring buffer.
@@ -119,7 +119,16 @@ impl Job {
         let spill = state.ring.spill();
         let refused_hosts = state.take_refused();
         let job = self.describe(&state);
-        JobOutput { job, bytes, next, lost, spill, detached, refused_hosts, put_aside }
+        JobOutput {
+            job,
+            bytes,
+            next,
+            lost,
+            spill,
+            detached_count: detached,
+            refused_hosts,
+            quarantined: put_aside,
+        }
     }
 
     /// Returns the ended job, once, if its end was not reported yet.
@@ -132,13 +141,13 @@ impl Job {
     }
 
     /// Waits until there is output after `since` or the job has ended.
-    pub(super) async fn news(&self, since: OutputPosition) {
+    pub(super) async fn wait_for_output(&self, since: OutputPosition) {
         let start = self.state().start(since);
         self.wait_for(|state| state.ring.total() > start || state.end.is_some()).await;
     }
 
     /// Waits until the job has ended.
-    pub(super) async fn ended(&self) {
+    pub(super) async fn wait_for_end(&self) {
         self.wait_for(|state| state.end.is_some()).await;
     }
 
@@ -163,7 +172,7 @@ impl Job {
         JobInfo { id: self.id.clone(), title: self.title.clone(), state: state_now, duration }
     }
 
-    fn set_end(&self, how: JobState, detached: usize, put_aside: Vec<PutAside>) {
+    fn set_end(&self, how: JobState, detached: usize, put_aside: Vec<QuarantinedFile>) {
         let duration = self.started.elapsed();
         let mut state = self.state();
         state.end.get_or_insert(JobOutcome { state: how, duration, detached, put_aside });
@@ -211,7 +220,7 @@ impl JobEnd {
         Self(job)
     }
 
-    pub(super) fn tell(self, ended: &Result<EndedProcess<JobSink>, ProcessError>) {
+    pub(super) fn record(self, ended: &Result<EndedProcess<JobSink>, ProcessError>) {
         match ended {
             Ok(ended) => {
                 let put_aside = ended.put_aside.clone();

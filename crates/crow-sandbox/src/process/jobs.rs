@@ -88,14 +88,14 @@ impl AgentJobs {
     pub async fn end(&self) {
         self.token.cancel();
         let jobs = self.known().jobs.clone();
-        let ends = join_all(jobs.iter().map(|job| job.ended()));
+        let ends = join_all(jobs.iter().map(|job| job.wait_for_end()));
         if timeout(END_TIMEOUT, ends).await.is_err() {
             tracing::warn!("a job of an agent that has ended is still there");
         }
     }
 
     /// Waits until a job ends, or returns at once if one ended since the last call.
-    pub async fn one_ended(&self) {
+    pub async fn wait_for_any_end(&self) {
         self.ended.notified().await;
     }
 
@@ -154,7 +154,7 @@ impl Jobs for AgentJobs {
         let id = JobId::new(format!("{ID_PREFIX}{}", known.started + 1));
         let stop = self.token.child_token();
         let refusals =
-            prepared.confined.as_ref().map(SandboxedCommand::refusals).unwrap_or_default();
+            prepared.sandboxed_command.as_ref().map(SandboxedCommand::refusals).unwrap_or_default();
         let output = spec.output.clone();
         let job = Arc::new(Job::new(id.clone(), title, output, stop, refusals));
         let running = runner::start(prepared, spec, JobSink(Arc::clone(&job)))?;
@@ -162,7 +162,7 @@ impl Jobs for AgentJobs {
         let ended = Arc::clone(&self.ended);
         self.tasks.spawn(async move {
             let end = JobEnd::new(Arc::clone(&job));
-            end.tell(&running.end(&job.stop).await);
+            end.record(&running.end(&job.stop).await);
             ended.notify_one();
         });
         Ok(id)
@@ -181,10 +181,10 @@ impl Jobs for AgentJobs {
     ) -> Result<JobOutput, JobError> {
         let job = self.find(id)?;
         let news = async {
-            job.news(since).await;
+            job.wait_for_output(since).await;
             if job.is_running() {
                 // Gathers output that is printed in one burst into one read.
-                drop(timeout(SETTLE, job.ended()).await);
+                drop(timeout(SETTLE, job.wait_for_end()).await);
             }
         };
         tokio::select! {
@@ -199,7 +199,7 @@ impl Jobs for AgentJobs {
     async fn kill(&self, id: &JobId) -> Result<(), JobError> {
         let job = self.find(id)?;
         job.stop.cancel();
-        job.ended().await;
+        job.wait_for_end().await;
         Ok(())
     }
 

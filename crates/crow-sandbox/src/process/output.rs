@@ -48,7 +48,7 @@ impl OutputBuffer {
         } else if self.tail.len() > tail_room {
             self.tail.drain(..self.tail.len() - tail_room);
         }
-        let spill = self.spill.kept();
+        let spill = self.spill.output_file();
         CapturedOutput { head: self.head, tail: self.tail, total: self.total, spill }
     }
 

@@ -51,7 +51,7 @@ impl OutputRing {
 
     /// Returns the file with the whole stream, if it was too long for memory.
     pub(super) fn spill(&self) -> Option<OutputFile> {
-        self.spill.kept()
+        self.spill.output_file()
     }
 
     /// Returns the bytes from `offset` on, as far as they are still in memory.

@@ -98,7 +98,7 @@ fn start(
         start_error(if spec.cwd.is_dir() { error } else { no_folder(&spec.cwd) })
     })?;
     let group = ProcessGroup::new(child.id());
-    let sink = StderrTail { tail: spec.errors.clone(), total: 0 };
+    let sink = StderrTail { tail: spec.stderr_tail.clone(), total: 0 };
     let running = RunningProcess::new(ProcessParts {
         child,
         group,
@@ -107,7 +107,7 @@ fn start(
         sink,
         progress: Progress::default(),
         timeout: Duration::MAX,
-        confined: None,
+        sandboxed_command: None,
     });
     Ok(PipedProcess {
         input: Box::new(input.compat_write()),

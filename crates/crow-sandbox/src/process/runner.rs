@@ -93,7 +93,7 @@ impl ProcessRunner {
                 }
                 None => None,
             };
-            Ok(ProcessSetup { env, confined })
+            Ok(ProcessSetup { env, sandboxed_command: confined })
         };
         let prepared = cancellation.run_until_cancelled(prepare).await;
         prepared.unwrap_or(Err(ProcessError::Cancelled))
@@ -116,10 +116,10 @@ impl Processes for ProcessRunner {
             end: ended.end,
             output: ended.sink.finish(),
             left_running: ended.left_running,
-            detached: ended.detached,
+            detached_count: ended.detached,
             duration: started.elapsed(),
             containment: ended.containment,
-            put_aside: ended.put_aside,
+            quarantined: ended.put_aside,
             refused_hosts: ended.refused_hosts,
         })
     }
@@ -143,7 +143,7 @@ pub(super) struct ProcessSetup {
     /// Variables to which those of the spec are added.
     pub env: Arc<BTreeMap<String, String>>,
     /// Sandbox of the command, if any.
-    pub confined: Option<SandboxedCommand>,
+    pub sandboxed_command: Option<SandboxedCommand>,
 }
 
 /// Starts a process.
@@ -154,7 +154,7 @@ pub(super) fn start<S: OutputSink>(
 ) -> Result<RunningProcess<S>, ProcessError> {
     let program = spec.argv.first().cloned().unwrap_or_default();
     let start_error = |source| ProcessError::Start { program: program.clone(), source };
-    let ProcessSetup { env, mut confined } = prepared;
+    let ProcessSetup { env, sandboxed_command: mut confined } = prepared;
     let path = find(&env, &program).ok_or_else(|| start_error(io::ErrorKind::NotFound.into()))?;
     // 1) Output pipe and environment. Later variables override earlier ones: the sandbox has the last word.
     let (reader, writer) = io::pipe().map_err(ProcessError::Watch)?;
@@ -175,8 +175,8 @@ pub(super) fn start<S: OutputSink>(
         CommandLaunch { path: &path, argv: &spec.argv, env: variables, output: writer.into() };
     // 2) Start: by the keeper, or as a child of this program.
     let started = match &mut confined {
-        Some(confined) if confined.ends_all() => {
-            let started = start_held(&mut mark, confined, &launch);
+        Some(confined) if confined.ends_descendants() => {
+            let started = start_by_keeper(&mut mark, confined, &launch);
             // The write end of the output pipe must close here, so that reading ends with the command.
             drop(launch);
             started
@@ -207,29 +207,29 @@ pub(super) fn start<S: OutputSink>(
         sink,
         progress,
         timeout,
-        confined,
+        sandboxed_command: confined,
     }))
 }
 
 /// Starts a process by the sandbox's keeper; starts a new keeper, once, if that has ended.
-fn start_held(
+fn start_by_keeper(
     mark: &mut CommandMark,
     confined: &mut SandboxedCommand,
     launch: &CommandLaunch<'_>,
 ) -> io::Result<CommandProcess> {
     let mut start = |confined: &mut SandboxedCommand| {
-        mark.start(|| CommandProcess::given(confined.start(launch)?), CommandProcess::id, false)
+        mark.start(|| CommandProcess::adopt(confined.start(launch)?), CommandProcess::id, false)
     };
     let first = start(confined);
-    if !confined.lacks_starter() {
+    if !confined.is_keeper_gone() {
         return first;
     }
-    confined.renew().map_err(|error| {
+    confined.restart_keeper().map_err(|error| {
         let text = format!("what starts commands has ended, and cannot be made anew: {error}");
         io::Error::new(error.kind(), text)
     })?;
     let second = start(confined);
-    if confined.lacks_starter() {
+    if confined.is_keeper_gone() {
         let text = "what starts commands has ended, and so has what was made in its place";
         return Err(io::Error::new(io::ErrorKind::BrokenPipe, text));
     }
@@ -276,7 +276,7 @@ pub(super) fn spawn(
         .kill_on_drop(true);
     match confined {
         // It calls `setsid`, and thereby leads a process group, too.
-        Some(confined) if confined.containment().holds() => confined.apply(&mut command),
+        Some(confined) if confined.containment().has_any_layer() => confined.apply(&mut command),
         Some(_) | None => {
             command.process_group(0);
         }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crow_core::{
-    capability::{Containment, ProcessEnd, ProcessError, PutAside, RefusedHost},
+    capability::{Containment, ProcessEnd, ProcessError, QuarantinedFile, RefusedHost},
     tool::Progress,
 };
 use tokio::{
@@ -70,7 +70,7 @@ pub(super) struct RunningProcess<S> {
     timeout: Duration,
     /// Time at which SIGTERM turns into SIGKILL; set at the first SIGTERM.
     grace: Option<Instant>,
-    confined: Option<SandboxedCommand>,
+    sandboxed_command: Option<SandboxedCommand>,
 }
 
 /// Parts of a [`RunningProcess`].
@@ -82,7 +82,7 @@ pub(super) struct ProcessParts<S> {
     pub sink: S,
     pub progress: Progress,
     pub timeout: Duration,
-    pub confined: Option<SandboxedCommand>,
+    pub sandboxed_command: Option<SandboxedCommand>,
 }
 
 /// Ended process; everything that it had started has ended, too.
@@ -92,13 +92,22 @@ pub(super) struct EndedProcess<S> {
     pub detached: usize,
     pub sink: S,
     pub containment: Containment,
-    pub put_aside: Vec<PutAside>,
+    pub put_aside: Vec<QuarantinedFile>,
     pub refused_hosts: Vec<RefusedHost>,
 }
 
 impl<S: OutputSink> RunningProcess<S> {
     pub(super) fn new(parts: ProcessParts<S>) -> Self {
-        let ProcessParts { child, group, mark, pipe, sink, progress, timeout, confined } = parts;
+        let ProcessParts {
+            child,
+            group,
+            mark,
+            pipe,
+            sink,
+            progress,
+            timeout,
+            sandboxed_command: confined,
+        } = parts;
         Self {
             child,
             group,
@@ -110,7 +119,7 @@ impl<S: OutputSink> RunningProcess<S> {
             live: LiveOutput::new(progress),
             timeout,
             grace: None,
-            confined,
+            sandboxed_command: confined,
         }
     }
 
@@ -134,7 +143,7 @@ impl<S: OutputSink> RunningProcess<S> {
             put_aside: Vec::new(),
             refused_hosts: Vec::new(),
         };
-        if let Some(confined) = self.confined.take() {
+        if let Some(confined) = self.sandboxed_command.take() {
             ended.add_sandbox_results(confined);
         }
         Ok(ended)
@@ -150,7 +159,7 @@ impl<S: OutputSink> RunningProcess<S> {
                 biased;
                 () = cancellation.cancelled() => return self.stop(ProcessEnd::Cancelled).await,
                 () = &mut deadline => return self.stop(ProcessEnd::TimedOut).await,
-                _ = checks.tick(), if self.confined.is_some() => self.check(),
+                _ = checks.tick(), if self.sandboxed_command.is_some() => self.check(),
                 () = wait_until(self.live.due()) => self.live.report(),
                 read = read_later(self.sink.pause(), &self.pipe, &mut self.chunk), if !self.drained => self.take(&read),
                 status = self.child.wait() => {
@@ -165,7 +174,7 @@ impl<S: OutputSink> RunningProcess<S> {
     /// Checks for files that start programs and that the command should not have made. Takes some tenths of
     /// a millisecond.
     fn check(&mut self) {
-        if let Some(confined) = &self.confined {
+        if let Some(confined) = &self.sandboxed_command {
             confined.check();
         }
     }
@@ -261,12 +270,12 @@ impl<S> EndedProcess<S> {
     fn add_sandbox_results(&mut self, mut confined: SandboxedCommand) {
         let report = confined.end();
         if let ProcessEnd::Exited(_) | ProcessEnd::Signaled(_) = self.end
-            && confined.ends_all()
+            && confined.ends_descendants()
         {
             // The awaited process was only the command's init; the init reports the command's own status.
             self.end = report.map_or(ProcessEnd::Signaled(KILLED), |report| report.end);
         }
-        self.left_running |= report.is_some_and(|report| report.was_left);
+        self.left_running |= report.is_some_and(|report| report.left_running);
         self.put_aside = confined.put_aside();
         self.refused_hosts = confined.refused_hosts();
         self.containment = confined.containment().clone();

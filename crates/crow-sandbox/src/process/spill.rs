@@ -27,7 +27,7 @@ pub(super) enum SpillFile {
 
 #[derive(Debug)]
 pub(super) struct Spill {
-    kept: OutputFile,
+    output_file: OutputFile,
     file: File,
     cap: u64,
 }
@@ -51,17 +51,17 @@ impl SpillFile {
         if let Err(error) = written {
             tracing::warn!(%error, "the whole output cannot be kept");
             if let Self::Open(spill) = std::mem::replace(self, Self::Absent)
-                && let Err(error) = std::fs::remove_file(&spill.kept.path)
+                && let Err(error) = std::fs::remove_file(&spill.output_file.path)
             {
-                tracing::warn!(path = %spill.kept.path.display(), %error, "a part of the output stays behind");
+                tracing::warn!(path = %spill.output_file.path.display(), %error, "a part of the output stays behind");
             }
         }
     }
 
     /// Returns the path and the number of bytes written and missing, if the file exists.
-    pub(super) fn kept(&self) -> Option<OutputFile> {
+    pub(super) fn output_file(&self) -> Option<OutputFile> {
         match self {
-            Self::Open(spill) => Some(spill.kept.clone()),
+            Self::Open(spill) => Some(spill.output_file.clone()),
             Self::Planned { .. } | Self::Absent => None,
         }
     }
@@ -73,16 +73,16 @@ impl Spill {
             std::fs::create_dir_all(folder)?;
         }
         let (path, file) = create_new(path)?;
-        Ok(Self { kept: OutputFile { path, bytes: 0, missing: 0 }, file, cap })
+        Ok(Self { output_file: OutputFile { path, bytes: 0, missing: 0 }, file, cap })
     }
 
     fn write_all(&mut self, parts: &[&[u8]]) -> io::Result<()> {
         for bytes in parts {
-            let room = self.cap.saturating_sub(self.kept.bytes);
+            let room = self.cap.saturating_sub(self.output_file.bytes);
             let fits = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
             self.file.write_all(bytes.get(..fits).unwrap_or_default())?;
-            self.kept.bytes += fits as u64;
-            self.kept.missing += (bytes.len() - fits) as u64;
+            self.output_file.bytes += fits as u64;
+            self.output_file.missing += (bytes.len() - fits) as u64;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crow_core::permission::SandboxPlaces;
+use crow_core::permission::SandboxPaths;
 
 use super::{hosts::AllowedHosts, system};
 
@@ -100,12 +100,15 @@ impl SandboxConfig {
 
     /// Returns the special paths of the sandbox for the permission policy: file tools, which run outside of
     /// the sandbox, respect them, too.
-    pub fn places(&self) -> SandboxPlaces {
-        SandboxPlaces {
+    pub fn sandbox_paths(&self) -> SandboxPaths {
+        SandboxPaths {
             writable: self.writable.clone(),
             readable: Vec::new(),
-            visible: system::kept(),
-            hidden: system::covered().into_iter().chain(self.hidden.iter().cloned()).collect(),
+            visible: system::visible_exceptions(),
+            hidden: system::covered_folders()
+                .into_iter()
+                .chain(self.hidden.iter().cloned())
+                .collect(),
             protected: self.protected_files.clone(),
             unprotected: self.unprotected.clone(),
         }

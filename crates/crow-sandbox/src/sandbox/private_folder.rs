@@ -7,13 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crow_core::capability::PutAside;
+use crow_core::capability::QuarantinedFile;
 
 use super::autorun::{is_recoverable, recover};
 use crow_fs::FileLock;
 
 const LOCK: &str = "lock";
-const HELD: &str = "held";
+const QUARANTINE_FOLDER: &str = "held";
 /// Maximum number of leftover folders that are removed at once.
 const LEFTOVERS: usize = 8;
 
@@ -47,8 +47,8 @@ impl PrivateFolder {
     }
 
     /// Returns the folder for files that the autorun guard moved aside.
-    pub(super) fn held(&self) -> PathBuf {
-        self.path.join(HELD)
+    pub(super) fn quarantine_folder(&self) -> PathBuf {
+        self.path.join(QUARANTINE_FOLDER)
     }
 }
 
@@ -59,7 +59,7 @@ impl Drop for PrivateFolder {
 }
 
 /// Repairs what sessions that were killed during a command left in their projects.
-pub(super) fn recover_leftovers(base: &Path) -> Vec<PutAside> {
+pub(super) fn recover_leftovers(base: &Path) -> Vec<QuarantinedFile> {
     let Ok(entries) = fs::read_dir(base) else { return Vec::new() };
     let mut found = Vec::new();
     for entry in entries.flatten() {
@@ -94,7 +94,7 @@ fn remove_leftovers(base: &Path) {
 
 /// Removes a private folder, but leaves files that were moved aside for the user.
 fn remove(path: &Path) {
-    let quarantine = path.join(HELD);
+    let quarantine = path.join(QUARANTINE_FOLDER);
     let has_held = fs::read_dir(&quarantine).is_ok_and(|mut entries| entries.next().is_some());
     let removed = if has_held {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();

@@ -9,13 +9,13 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crow_core::capability::{Containment, ProcessEnd, ProcessError, PutAside, RefusedHost};
+use crow_core::capability::{Containment, ProcessEnd, ProcessError, QuarantinedFile, RefusedHost};
 use rustix::process::Pid;
 use tokio::{process::Command, sync::OnceCell};
 
 use super::{
     Network, SandboxConfig, SandboxProfile,
-    autorun::{AutorunGuard, GuardedRun, InventoryScope, KernelSeal, SealedMounts, led_to},
+    autorun::{AutorunGuard, GuardedRun, InventoryScope, KernelSeal, SealedMounts, autorun_paths},
     private_folder::{PrivateFolder, recover_leftovers},
     program::Program,
     proxy::{Proxy, RefusalWindow},
@@ -28,7 +28,7 @@ pub struct Sandbox {
     config: SandboxConfig,
     name: String,
     roots: Vec<PathBuf>,
-    shown: Mutex<Vec<PathBuf>>,
+    readable: Mutex<Vec<PathBuf>>,
     setup: OnceCell<Result<SandboxSetup, String>>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct CommandLaunch<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SandboxedCommandEnd {
     pub end: ProcessEnd,
-    pub was_left: bool,
+    pub left_running: bool,
 }
 
 impl Sandbox {
@@ -96,12 +96,12 @@ impl Sandbox {
             config.folder = folder;
         }
         let (shown, setup) = (Mutex::default(), OnceCell::new());
-        Self { config, name: name.into(), roots, shown, setup }
+        Self { config, name: name.into(), roots, readable: shown, setup }
     }
 
     /// Makes a path readable for commands even if it lies in a hidden folder.
-    pub fn show(&self, path: impl Into<PathBuf>) {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner).push(path.into());
+    pub fn make_readable(&self, path: impl Into<PathBuf>) {
+        self.readable.lock().unwrap_or_else(PoisonError::into_inner).push(path.into());
     }
 
     /// Returns how far commands are confined. The first call takes some milliseconds.
@@ -127,14 +127,14 @@ impl Sandbox {
 
     /// Repairs what sessions that were killed during a command left behind: puts files back or moves them
     /// aside. Blocks meanwhile.
-    pub fn recover(&self) -> Vec<PutAside> {
+    pub fn recover(&self) -> Vec<QuarantinedFile> {
         recover_leftovers(&self.config.folder)
     }
 
     /// Returns what was moved aside or put back since the last call.
-    pub fn take_untold(&self) -> Vec<PutAside> {
+    pub fn take_unreported(&self) -> Vec<QuarantinedFile> {
         match self.setup.get() {
-            Some(Ok(setup)) => setup.guard.take_untold(),
+            Some(Ok(setup)) => setup.guard.take_unreported(),
             Some(Err(_)) | None => Vec::new(),
         }
     }
@@ -148,39 +148,39 @@ impl Sandbox {
 
     /// Runs a change that the user asked for, and accepts the present state of the paths that `changed`
     /// returns. Blocks until it is done.
-    pub fn while_user_changes<T>(
+    pub fn run_user_change<T>(
         &self,
         change: impl FnOnce() -> T,
         changed: impl FnOnce(&T) -> Vec<PathBuf>,
     ) -> T {
         match self.setup.get() {
-            Some(Ok(setup)) => setup.guard.while_user_changes(change, changed),
+            Some(Ok(setup)) => setup.guard.run_user_change(change, changed),
             Some(Err(_)) | None => change(),
         }
     }
 
     /// Returns true if a file that was moved aside can be moved back.
-    pub fn can_bring_back(&self, aside: &PutAside) -> bool {
+    pub fn can_bring_back(&self, aside: &QuarantinedFile) -> bool {
         matches!(self.setup.get(), Some(Ok(setup)) if setup.guard.can_bring_back(aside))
     }
 
     /// Moves a file back to its place, if that has not changed since. Blocks meanwhile.
-    pub fn bring_back(&self, aside: &PutAside) -> io::Result<()> {
+    pub fn restore_quarantined(&self, aside: &QuarantinedFile) -> io::Result<()> {
         match self.setup.get() {
-            Some(Ok(setup)) => setup.guard.bring_back(aside),
+            Some(Ok(setup)) => setup.guard.restore_quarantined(aside),
             Some(Err(_)) | None => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
     /// Returns those of the paths that start programs because something in the workspace leads to them, or
     /// that lie in such a path. Blocks meanwhile.
-    pub fn led_to(&self, paths: &[PathBuf]) -> Vec<PathBuf> {
-        led_to(&scope(&self.config, self.roots.clone()), paths)
+    pub fn autorun_paths(&self, paths: &[PathBuf]) -> Vec<PathBuf> {
+        autorun_paths(&scope(&self.config, self.roots.clone()), paths)
     }
 
     /// Like [`led_to`](Self::led_to), for a workspace without a sandbox.
-    pub fn led_to_in(roots: Vec<PathBuf>, paths: &[PathBuf]) -> Vec<PathBuf> {
-        led_to(&InventoryScope { roots, ..InventoryScope::default() }, paths)
+    pub fn autorun_paths_in(roots: Vec<PathBuf>, paths: &[PathBuf]) -> Vec<PathBuf> {
+        autorun_paths(&InventoryScope { roots, ..InventoryScope::default() }, paths)
     }
 
     /// Prepares the confinement of one command; `line` is its text for the user.
@@ -193,17 +193,17 @@ impl Sandbox {
     ) -> Result<SandboxedCommand, ProcessError> {
         let setup =
             self.setup().await.as_ref().map_err(|error| ProcessError::Sandbox(error.clone()))?;
-        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let shown = self.readable.lock().unwrap_or_else(PoisonError::into_inner).clone();
         setup
             .confine(line, cwd, profile, kind, &shown)
             .map_err(|error| ProcessError::Sandbox(error.to_string()))
     }
 
     async fn setup(&self) -> &Result<SandboxSetup, String> {
-        self.setup.get_or_init(|| async { self.lay().await }).await
+        self.setup.get_or_init(|| async { self.set_up().await }).await
     }
 
-    async fn lay(&self) -> Result<SandboxSetup, String> {
+    async fn set_up(&self) -> Result<SandboxSetup, String> {
         let (config, name, roots) = (self.config.clone(), self.name.clone(), self.roots.clone());
         let folder = config.folder.join(&name).display().to_string();
         let work = move || SandboxSetup::new(config, &name, roots);
@@ -252,12 +252,12 @@ impl SandboxSetup {
         let folder = PrivateFolder::make(&config.folder, name)?;
         let scope = scope(&config, roots.clone());
         make_own_folders(&config.own, &roots)?;
-        let platform = PlatformSandbox::lay(config, roots, folder.path())?;
+        let platform = PlatformSandbox::set_up(config, roots, folder.path())?;
         let seal = match platform.containment() {
             Containment::Full => KernelSeal::Mounts,
             Containment::Partial { .. } | Containment::None => KernelSeal::Missing,
         };
-        let guard = AutorunGuard::new(scope, seal, folder.held());
+        let guard = AutorunGuard::new(scope, seal, folder.quarantine_folder());
         let guard = Arc::new(guard.with_journal(folder.path().to_owned()));
         Ok(Self { proxy: None, platform, _folder: folder, guard })
     }
@@ -289,7 +289,7 @@ impl SandboxSetup {
         let containment = self.containment();
         let (guarded, sealed) = match (&containment, profile) {
             (Containment::None, _) => (None, SealedMounts::default()),
-            (_, SandboxProfile::ReadOnly) => (None, self.guard.look()),
+            (_, SandboxProfile::ReadOnly) => (None, self.guard.read_only_mounts()),
             (_, SandboxProfile::Workspace) => {
                 let (run, sealed) = self.guard.begin(line, kind);
                 (Some(GuardedCommand { guard: Arc::clone(&self.guard), run: Some(run) }), sealed)
@@ -304,7 +304,7 @@ impl SandboxSetup {
 }
 
 impl GuardedCommand {
-    fn end(&mut self) -> Vec<PutAside> {
+    fn end(&mut self) -> Vec<QuarantinedFile> {
         self.run.take().map(|run| self.guard.end(run)).unwrap_or_default()
     }
 }
@@ -314,7 +314,7 @@ impl Drop for GuardedCommand {
         // The command was never started, or its end was not awaited: the next command that ends reports the
         // findings.
         let found = self.end();
-        self.guard.tell_later(found);
+        self.guard.report_later(found);
     }
 }
 
@@ -346,13 +346,13 @@ impl SandboxedCommand {
     }
 
     /// Returns true if the command was not started because the keeper has ended.
-    pub(crate) fn lacks_starter(&self) -> bool {
-        self.inner.as_ref().is_some_and(PlatformConfinement::lacks_starter)
+    pub(crate) fn is_keeper_gone(&self) -> bool {
+        self.inner.as_ref().is_some_and(PlatformConfinement::is_keeper_gone)
     }
 
     /// Starts another keeper, if the present one has ended. Blocks for a moment.
-    pub(crate) fn renew(&self) -> io::Result<()> {
-        self.inner.as_ref().map_or(Ok(()), PlatformConfinement::renew)
+    pub(crate) fn restart_keeper(&self) -> io::Result<()> {
+        self.inner.as_ref().map_or(Ok(()), PlatformConfinement::restart_keeper)
     }
 
     /// Adds the restrictions to a command that this program is about to start.
@@ -366,7 +366,7 @@ impl SandboxedCommand {
     }
 
     /// Returns true if all processes that the command starts end with it.
-    pub(crate) fn ends_all(&self) -> bool {
+    pub(crate) fn ends_descendants(&self) -> bool {
         self.inner.as_ref().is_some_and(PlatformConfinement::has_init)
     }
 
@@ -390,7 +390,7 @@ impl SandboxedCommand {
     }
 
     /// Checks a last time, when the command has ended. Returns all findings while it ran.
-    pub(crate) fn put_aside(&mut self) -> Vec<PutAside> {
+    pub(crate) fn put_aside(&mut self) -> Vec<QuarantinedFile> {
         self.guarded.as_mut().map(GuardedCommand::end).unwrap_or_default()
     }
 

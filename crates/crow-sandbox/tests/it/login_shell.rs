@@ -15,7 +15,7 @@ use crow_core::{
 use crow_sandbox::{ChildEnvironment, ProcessRunner};
 use tokio_util::sync::CancellationToken;
 
-use crow_testkit::processes::is_gone_soon;
+use crow_testkit::processes::has_ended_within_5s;
 
 /// Writes a shell script that logs each start in the file `asked`, runs `profile` and then the command it was given.
 fn shell(folder: &Path, profile: &str) -> PathBuf {
@@ -106,7 +106,7 @@ async fn a_cancelled_login_shell_is_ended_and_started_again_by_the_next_process(
     let (outcome, ()) = tokio::join!(runner.run(spec(), token.clone()), cancel);
     assert!(matches!(outcome, Err(ProcessError::Cancelled)), "{outcome:?}");
     let pid = shell_starts(folder.path())[0].rsplit(' ').next().unwrap().to_owned();
-    assert!(is_gone_soon(&pid).await);
+    assert!(has_ended_within_5s(&pid).await);
     fs::write(gate, "").unwrap();
     assert_eq!(printed(&environment).await, "1 base 2\n");
 }

@@ -12,14 +12,14 @@ use tokio_util::{
     sync::CancellationToken,
 };
 
-use crow_testkit::processes::is_gone_soon;
+use crow_testkit::processes::has_ended_within_5s;
 
 fn spec(script: &str) -> PipedSpec {
     PipedSpec {
         argv: ["bash", "-c", script].map(str::to_owned).to_vec(),
         cwd: "/".into(),
         env: BTreeMap::from([("EXTRA".to_owned(), "1".to_owned())]),
-        errors: OutputTail::new(64),
+        stderr_tail: OutputTail::new(64),
     }
 }
 
@@ -38,7 +38,7 @@ async fn line(output: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> String {
 #[tokio::test]
 async fn output_and_errors_of_a_piped_process_are_separate() {
     let spec = spec("while read l; do echo \"got $l$EXTRA\"; echo \"err $l\" >&2; done; exit 4");
-    let errors = spec.errors.clone();
+    let errors = spec.stderr_tail.clone();
     let process = start(spec, &CancellationToken::new()).await;
     let (mut input, mut output) =
         (process.input.compat_write(), BufReader::new(process.output.compat()));
@@ -65,7 +65,7 @@ async fn a_cancelled_piped_process_is_ended_with_its_children() {
     cancel.cancel();
     let end = tokio::time::timeout(Duration::from_secs(2), process.end).await;
     assert_eq!(end.unwrap().unwrap(), ProcessEnd::Cancelled);
-    assert!(is_gone_soon(&pid).await);
+    assert!(has_ended_within_5s(&pid).await);
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn a_dropped_piped_process_is_killed_with_its_group() {
     let mut output = BufReader::new(process.output.compat());
     let pid = line(&mut output).await;
     drop(process.end);
-    assert!(is_gone_soon(&pid).await);
+    assert!(has_ended_within_5s(&pid).await);
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use crow_core::{
 use crow_sandbox::ProcessRunner;
 use tokio_util::sync::CancellationToken;
 
-use crow_testkit::processes::{is_gone_soon, is_running};
+use crow_testkit::processes::{has_ended_within_5s, is_running};
 
 fn spec(script: &str) -> ProcessSpec {
     ProcessSpec {
@@ -77,7 +77,7 @@ async fn a_process_that_ignores_sigterm_is_killed_soon_after_its_timeout() {
     .await;
     assert_eq!(outcome.end, ProcessEnd::TimedOut);
     assert!(begun.elapsed() < Duration::from_secs(4));
-    assert!(is_gone_soon(&printed(&outcome)).await);
+    assert!(has_ended_within_5s(&printed(&outcome)).await);
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn a_background_child_does_not_delay_the_call_and_is_ended_with_it() {
     let outcome = run(spec("sleep 60 & echo $!")).await;
     assert!(begun.elapsed() < Duration::from_secs(2));
     assert_eq!((outcome.end, outcome.left_running), (ProcessEnd::Exited(0), true));
-    assert!(is_gone_soon(&printed(&outcome)).await);
+    assert!(has_ended_within_5s(&printed(&outcome)).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -137,7 +137,7 @@ async fn a_cancelled_process_is_ended_with_its_whole_group() {
     let outcome = runner().run(spec, token).await.unwrap();
     assert_eq!(outcome.end, ProcessEnd::Cancelled);
     let pid = printed(&outcome).lines().next().unwrap().to_owned();
-    assert!(is_gone_soon(&pid).await);
+    assert!(has_ended_within_5s(&pid).await);
 }
 
 #[tokio::test]
@@ -165,7 +165,7 @@ async fn dropping_a_call_kills_its_process() {
             .then_some(name)
     });
     for pid in script.collect::<Vec<_>>() {
-        assert!(is_gone_soon(&pid).await, "{pid} is still there");
+        assert!(has_ended_within_5s(&pid).await, "{pid} is still there");
     }
 }
 

@@ -59,7 +59,7 @@ fn variable(text: &str, context: &CommandContext<'_>) -> Option<Vec<String>> {
     let inner = bare.unwrap_or(text).strip_prefix('$')?;
     let name = inner.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(inner);
     let mut values = Vec::new();
-    for word in context.notes.variables.get(name)?.as_ref()? {
+    for word in context.facts.variables.get(name)?.as_ref()? {
         match word {
             CommandWord::Literal(text) => values.push(text.clone()),
             CommandWord::Computed(text) => values.extend(expanded(text, context)?),

@@ -150,7 +150,7 @@ pub(super) fn add_changes(
             .filter_map(|word| PACKED.iter().find_map(|ending| word.strip_suffix(ending)));
         packed.for_each(|word| change(word, TouchDepth::Itself));
         let is_formatter = WITH.iter().any(|(name, _)| *name == program);
-        let is_there = |word| context.only(word).is_some_and(|path| path.exists());
+        let is_there = |word| context.resolve_single(word).is_some_and(|path| path.exists());
         if is_formatter && !operands().any(is_there) {
             change(".", TouchDepth::Within);
         }

@@ -12,7 +12,7 @@ use crow_core::{
     workspace::Workspace,
 };
 
-use crate::parse::LineNotes;
+use crate::parse::LineFacts;
 
 /// The most links that are followed; a path with more leads nowhere.
 const MAX_LINKS: usize = 40;
@@ -35,7 +35,7 @@ pub(super) struct CommandContext<'a> {
     /// The folders that it may run in; `None` if unknown.
     pub folders: Option<&'a [PathBuf]>,
     pub workspace: &'a Workspace,
-    pub notes: &'a LineNotes,
+    pub facts: &'a LineFacts,
     pub budget: &'a LookupBudget,
 }
 
@@ -72,7 +72,7 @@ impl CommandContext<'_> {
     }
 
     /// Returns the path that a given one resolves to, if it is a single one.
-    pub(super) fn only(&self, given: &str) -> Option<PathBuf> {
+    pub(super) fn resolve_single(&self, given: &str) -> Option<PathBuf> {
         match self.resolve(given, FollowLinks::Yes)?.as_slice() {
             [path] => Some(path.clone()),
             _ => None,

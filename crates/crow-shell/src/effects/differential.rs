@@ -227,7 +227,7 @@ fn check(line: &str, shell: &str, is_moving: bool, top: &Path) -> Result<bool, T
     let plan: CommandLine = plan_command_line(line, &tree.root, &tree.workspace);
     let CommandMeaning::Commands(commands) = &plan.meaning else { return Ok(false) };
     let is_hidden = |command: &SimpleCommand| {
-        command.extent == SideEffects::Hidden
+        command.side_effects == SideEffects::Hidden
             || command.redirects.iter().any(|it| it.path.is_none() && !it.is_device())
     };
     if commands.iter().any(is_hidden) || shell != "bash" && needs_bash(line) {

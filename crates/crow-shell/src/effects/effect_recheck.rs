@@ -9,16 +9,18 @@ use crow_core::{
 
 /// Returns whether a line does more than was allowed. Paths below one that was planned before, and reads in the
 /// workspace, do not count.
-pub fn is_widened(before: &CommandLine, now: &CommandLine, workspace: &Workspace) -> bool {
+pub fn exceeds_allowed(before: &CommandLine, now: &CommandLine, workspace: &Workspace) -> bool {
     match (&before.meaning, &now.meaning) {
         (CommandMeaning::Commands(before), CommandMeaning::Commands(now)) => {
             let is_longer = before.len() != now.len();
             let commands = before.iter().zip(now);
             is_longer
                 || commands.into_iter().any(|(before, now)| {
-                    let was_read =
-                        matches!(before.extent, SideEffects::Reads | SideEffects::HeldReads);
-                    was_read && now.extent != before.extent
+                    let was_read = matches!(
+                        before.side_effects,
+                        SideEffects::Reads | SideEffects::SandboxedReads
+                    );
+                    was_read && now.side_effects != before.side_effects
                         || accesses(now).any(|(access, path)| {
                             let is_known = accesses(before)
                                 .any(|(known, base)| known == access && path.starts_with(base));

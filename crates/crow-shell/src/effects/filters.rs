@@ -29,7 +29,7 @@ pub(super) fn is_in_place(arguments: &[Argument]) -> bool {
 
 /// Returns the positions in a command of the options that make a filter change files, and with `takes_next` of the
 /// words after them, which may be their values.
-pub(super) fn positions(
+pub(super) fn option_positions(
     words: &[CommandWord],
     is_option: fn(&str) -> bool,
     takes_next: bool,
@@ -106,7 +106,7 @@ pub(super) fn tee(arguments: &[Argument], context: &CommandContext<'_>) -> Optio
         let name = operand.as_known()?;
         let target = CommandWord::Literal(name.to_owned());
         let redirect = Redirect { access: Access::Write, target, path: None };
-        let path = if redirect.is_device() { None } else { Some(context.only(name)?) };
+        let path = if redirect.is_device() { None } else { Some(context.resolve_single(name)?) };
         Some(Redirect { path, ..redirect })
     });
     files.collect()

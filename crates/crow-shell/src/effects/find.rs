@@ -143,5 +143,5 @@ pub(super) fn find(
     // A permission for `find` covers only reading: options that write or delete must be named in it.
     let changes =
         |text: &str| matches!(text, "-delete" | "-fprint" | "-fprint0" | "-fls" | "-fprintf");
-    Some(CommandEffects { unlisted: filters::positions(given, changes, false), ..known })
+    Some(CommandEffects { unlisted: filters::option_positions(given, changes, false), ..known })
 }

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use crow_core::tool::{CommandWord, SimpleCommand};
 
 use super::command_context::{FollowLinks, resolve};
-use crate::parse::LineNotes;
+use crate::parse::LineFacts;
 
 /// The most folders that are tracked.
 const MAX_FOLDERS: usize = 6;
@@ -29,17 +29,19 @@ pub(super) struct PossibleFolders {
 
 impl PossibleFolders {
     /// Starts with the folder that the line starts in.
-    pub(super) fn new(start: &Path, commands: &[SimpleCommand], notes: &LineNotes) -> Self {
+    pub(super) fn new(start: &Path, commands: &[SimpleCommand], notes: &LineFacts) -> Self {
         let moves = |command: &SimpleCommand| {
             let program = command.words.first().and_then(CommandWord::as_literal);
             program.is_some_and(|program| ["cd", "pushd", "popd", "source", "."].contains(&program))
         };
-        let mut others =
-            commands.iter().enumerate().filter(|(at, it)| moves(it) && notes.lead != Some(*at));
+        let mut others = commands
+            .iter()
+            .enumerate()
+            .filter(|(at, it)| moves(it) && notes.leading_cd != Some(*at));
         // In a loop, a later command can run before an earlier one.
         let is_lost = notes.repeats && others.next().is_some();
         let start = FolderPosition { folder: start.to_owned(), way: start.to_owned() };
-        Self { known: (!is_lost).then(|| vec![start]), lead: notes.lead }
+        Self { known: (!is_lost).then(|| vec![start]), lead: notes.leading_cd }
     }
 
     /// Returns the folders; `None` if unknown.
@@ -48,13 +50,18 @@ impl PossibleFolders {
     }
 
     /// Marks the folders of the following commands as unknown.
-    pub(super) fn lose(&mut self) {
+    pub(super) fn mark_unknown(&mut self) {
         self.known = None;
     }
 
     /// Applies a change of folder, and returns the folders that it may lead to. Unless it is certain to come first
     /// and to succeed, the next command may also run in the previous folders.
-    pub(super) fn go(&mut self, at: usize, target: &str, is_sure: bool) -> Option<Vec<PathBuf>> {
+    pub(super) fn change_folder(
+        &mut self,
+        at: usize,
+        target: &str,
+        is_sure: bool,
+    ) -> Option<Vec<PathBuf>> {
         let from = self.known.take()?;
         let mut known: Vec<FolderPosition> = Vec::new();
         for position in &from {

@@ -171,7 +171,7 @@ impl FileSearch {
         context: &CommandContext<'_>,
     ) -> bool {
         let reads = |folder: &String| {
-            let path = context.only(folder);
+            let path = context.resolve_single(folder);
             effects.touches.iter().any(|touch| Some(&touch.path) == path.as_ref())
         };
         PRINTING.contains(&program) || self.folders.iter().all(reads)

@@ -15,8 +15,8 @@ use super::{
     arguments::Argument,
     command_context::{CommandContext, FollowLinks},
     git_options,
-    grants::{git_options_of, git_subcommand},
     line_effects::CommandEffects,
+    permitted_options::{git_options_of, git_subcommand},
     secret_search,
 };
 
@@ -146,7 +146,7 @@ pub(super) fn git(
     };
     (!rest.iter().any(is_more) && only_reads(command, rest)).then_some(CommandEffects {
         touches,
-        extent: SideEffects::HeldReads,
+        extent: SideEffects::SandboxedReads,
         unlisted: Vec::new(),
     })
 }

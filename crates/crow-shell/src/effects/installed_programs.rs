@@ -38,6 +38,6 @@ fn is_installed(program: &Path, context: &CommandContext<'_>) -> bool {
     let Some(folder) = program.parent() else { return false };
     let is_program_folder =
         PROGRAM_FOLDERS.iter().any(|(above, name)| folder.ends_with(Path::new(above).join(name)));
-    let reached = folder.to_str().and_then(|folder| context.only(folder));
+    let reached = folder.to_str().and_then(|folder| context.resolve_single(folder));
     is_program_folder && reached.is_some_and(|folder| context.workspace.contains(&folder))
 }

@@ -19,11 +19,11 @@ use super::{
     command_context::{CommandContext, FollowLinks, LookupBudget},
     filters, find,
     folders::PossibleFolders,
-    found_files, git,
-    grants::{OptionsOf, options_of},
-    installed_programs, readers, unknown_programs, version_queries, writers,
+    found_files, git, installed_programs,
+    permitted_options::{OptionsOf, options_of},
+    readers, unknown_programs, version_queries, writers,
 };
-use crate::parse::{LineNotes, read_with_notes};
+use crate::parse::{LineFacts, read_with_facts};
 
 /// The effects of one command.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl CommandEffects {
 /// The folder must be absolute and resolved. The result is valid only for the current state of the file system:
 /// changes by other processes are left to the sandbox.
 pub fn plan_command_line(text: &str, folder: &Path, workspace: &Workspace) -> CommandLine {
-    let (mut line, notes) = read_with_notes(text);
+    let (mut line, notes) = read_with_facts(text);
     if folder != workspace.cwd() {
         line.folder = Some(folder.to_owned());
     }
@@ -65,7 +65,7 @@ pub fn plan_command_line(text: &str, folder: &Path, workspace: &Workspace) -> Co
 }
 
 /// Adds the effects of each command, in the order of the line.
-fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, notes: &LineNotes) {
+fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, notes: &LineFacts) {
     let budget = LookupBudget::new();
     let mut folders = PossibleFolders::new(start, commands, notes);
     for at in 0..commands.len() {
@@ -73,10 +73,11 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
         let command = &mut rest[0];
         let here = folders.known();
         let context =
-            CommandContext { folders: here.as_deref(), workspace, notes, budget: &budget };
+            CommandContext { folders: here.as_deref(), workspace, facts: notes, budget: &budget };
         // 1) Redirections.
         for redirect in &mut command.redirects {
-            redirect.path = redirect.target.as_literal().and_then(|target| context.only(target));
+            redirect.path =
+                redirect.target.as_literal().and_then(|target| context.resolve_single(target));
         }
         // 2) The program.
         let known = match command.words.first() {
@@ -112,7 +113,7 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
             }
         };
         command.touches = known.touches;
-        command.extent = known.extent;
+        command.side_effects = known.extent;
         command.unlisted = known.unlisted;
         // 3) A read of a secret, or under a wrapper other than `env`, counts as able to do anything.
         let names_secret = command.touches.iter().any(|touch| is_secret_file(&touch.path))
@@ -126,9 +127,10 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
             .iter()
             .any(|word| !matches!(word, CommandWord::Literal(text) if text != "env"));
         command.linked_program = linked_program(command, &context);
-        let is_read = matches!(command.extent, SideEffects::Reads | SideEffects::HeldReads);
+        let is_read =
+            matches!(command.side_effects, SideEffects::Reads | SideEffects::SandboxedReads);
         if is_read && (names_secret || is_wrapped) {
-            command.extent = SideEffects::Anything;
+            command.side_effects = SideEffects::Anything;
         }
     }
 }
@@ -172,13 +174,13 @@ fn folder_change(
         .filter(|argument| !matches!(argument, Argument::Known(text) if matches!(text.as_str(), "--" | "-L" | "-P")))
         .collect();
     let [Argument::Known(target)] = operands.as_slice() else {
-        folders.lose();
+        folders.mark_unknown();
         return Some(CommandEffects::hidden());
     };
     let is_plain = !target.is_empty() && !target.starts_with(['-', '+']) && program != "popd";
-    let reached = if is_plain { folders.go(at, target, is_sure) } else { None };
+    let reached = if is_plain { folders.change_folder(at, target, is_sure) } else { None };
     let Some(reached) = reached else {
-        folders.lose();
+        folders.mark_unknown();
         return Some(CommandEffects::hidden());
     };
     let touch =
@@ -214,7 +216,7 @@ pub(super) fn program_effects(
         })
         .or_else(|| {
             let follows_out =
-                name == "cp" && unknown_programs::follows_out(name, arguments, context);
+                name == "cp" && unknown_programs::may_follow_link_outside(name, arguments, context);
             if follows_out {
                 Some(CommandEffects::hidden())
             } else {
@@ -230,7 +232,7 @@ pub(super) fn program_effects(
         match options_of(program, words, context) {
             OptionsOf::Unknown => CommandEffects {
                 extent: SideEffects::Hidden,
-                ..unknown_programs::unknown(name, arguments, context)
+                ..unknown_programs::unknown_program_effects(name, arguments, context)
             },
             // The files of a reader are unknown if one of its arguments is.
             OptionsOf::Harmless(_) | OptionsOf::Unlisted(_)
@@ -239,16 +241,17 @@ pub(super) fn program_effects(
                 CommandEffects::hidden()
             }
             OptionsOf::Harmless(options) => {
-                let mut known = unknown_programs::unknown(name, arguments, context);
+                let mut known = unknown_programs::unknown_program_effects(name, arguments, context);
                 known.touches.extend(options.touches);
                 known.unlisted = options.unlisted;
                 known
             }
             // A reader with an unknown option may write or start something.
             OptionsOf::Unlisted(_) if is_reader => CommandEffects::hidden(),
-            OptionsOf::Unlisted(unlisted) => {
-                CommandEffects { unlisted, ..unknown_programs::unknown(name, arguments, context) }
-            }
+            OptionsOf::Unlisted(unlisted) => CommandEffects {
+                unlisted,
+                ..unknown_programs::unknown_program_effects(name, arguments, context)
+            },
         }
     });
     // A program given as a path is read itself, and is never trusted to only read.
@@ -266,7 +269,7 @@ pub(super) fn program_effects(
         if ["/bin/", "/usr/bin/"].iter().any(|folder| program.starts_with(folder)) {
             known.touches.retain(|touch| touch.path.to_str() != Some(program));
         }
-        if matches!(known.extent, SideEffects::Reads | SideEffects::HeldReads) {
+        if matches!(known.extent, SideEffects::Reads | SideEffects::SandboxedReads) {
             known.extent = SideEffects::Anything;
         }
     }

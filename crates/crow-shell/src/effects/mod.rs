@@ -15,11 +15,11 @@ mod found_files;
 mod git;
 mod git_options;
 mod globs;
-mod grants;
 mod installed_programs;
 mod line_effects;
 mod option_table;
 mod options;
+mod permitted_options;
 mod reader_table;
 mod readers;
 mod scripts;
@@ -30,7 +30,7 @@ mod unlisted_words;
 mod version_queries;
 mod writers;
 
-pub use effect_recheck::is_widened;
+pub use effect_recheck::exceeds_allowed;
 pub use line_effects::plan_command_line;
 
 #[cfg(test)]

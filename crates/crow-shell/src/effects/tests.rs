@@ -7,7 +7,7 @@ use crow_core::{
     workspace::Workspace,
 };
 
-use super::{is_widened, plan_command_line};
+use super::{exceeds_allowed, plan_command_line};
 
 struct TestTree {
     _folder: tempfile::TempDir,
@@ -60,11 +60,11 @@ fn effects(place: &TestTree, text: &str) -> String {
             let path = redirect.path.as_deref().map_or("?".to_owned(), shown);
             effects.push(format!("{} {path}", letter(redirect.access)));
         }
-        match command.extent {
+        match command.side_effects {
             SideEffects::Anything => effects.push("anything".to_owned()),
             SideEffects::Hidden => effects.push("hidden".to_owned()),
             SideEffects::Reads => {}
-            SideEffects::HeldReads => effects.push("held".to_owned()),
+            SideEffects::SandboxedReads => effects.push("held".to_owned()),
         }
     }
     effects.join(", ")
@@ -182,7 +182,7 @@ fn a_line_whose_paths_lead_elsewhere_later_is_widened() {
     let before: Vec<_> = lines.iter().map(|line| plan(line)).collect();
     let widened = || -> Vec<bool> {
         let pairs = before.iter().zip(lines);
-        pairs.map(|(before, line)| is_widened(before, &plan(line), &place.workspace)).collect()
+        pairs.map(|(before, line)| exceeds_allowed(before, &plan(line), &place.workspace)).collect()
     };
     assert_eq!(widened(), [false; 5]);
     // An earlier call made the target a folder.
@@ -210,7 +210,7 @@ fn a_pattern_over_a_living_folder_may_match_other_files_of_it() {
     let before = [plan(&read), plan(&written)];
     let widened = || {
         let now = [plan(&read), plan(&written)];
-        [0, 1].map(|at| is_widened(&before[at], &now[at], &place.workspace))
+        [0, 1].map(|at| exceeds_allowed(&before[at], &now[at], &place.workspace))
     };
     // One process ends, another begins.
     fs::remove_dir_all(outside.join("2")).unwrap();

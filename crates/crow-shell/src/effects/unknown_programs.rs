@@ -21,12 +21,12 @@ const SENDERS: [&str; 6] = ["aws", "gcloud", "gsutil", "kubectl", "oc", "rclone"
 
 /// Returns the effects of a program without rules of its own: it may read the files that its words name, and do
 /// anything else.
-pub(super) fn unknown(
+pub(super) fn unknown_program_effects(
     name: &str,
     arguments: &[Argument],
     context: &CommandContext<'_>,
 ) -> CommandEffects {
-    if starts_another(name, arguments) || follows_out(name, arguments, context) {
+    if starts_another(name, arguments) || may_follow_link_outside(name, arguments, context) {
         return CommandEffects::hidden();
     }
     let takes_all = CARRIERS.contains(&name) || SENDERS.contains(&name);
@@ -127,7 +127,7 @@ fn searches_folders(name: &str, arguments: &[Argument]) -> bool {
 }
 
 /// Returns whether a program follows links, and one of them may lead out of the workspace.
-pub(super) fn follows_out(
+pub(super) fn may_follow_link_outside(
     name: &str,
     arguments: &[Argument],
     context: &CommandContext<'_>,

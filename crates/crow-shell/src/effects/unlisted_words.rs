@@ -9,7 +9,7 @@ use crow_core::tool::CommandWord;
 
 use super::{
     command_context::CommandContext,
-    grants::{git_subcommand, is_operand},
+    permitted_options::{git_subcommand, is_operand},
 };
 
 /// Programs that run the script that is their first operand; words after it belong to the script.
@@ -23,7 +23,7 @@ const DATABASE_CLIENTS: [&str; 3] = ["mariadb", "mysql", "psql"];
 
 /// Returns the positions in a command of the words that may have any effect. `words` are those after the program's
 /// name.
-pub(super) fn positions(
+pub(super) fn unlisted_positions(
     program: &str,
     words: &[CommandWord],
     context: &CommandContext<'_>,

@@ -77,7 +77,7 @@ pub(super) fn version(name: &str, arguments: &[Argument]) -> Option<CommandEffec
     let extent = match name {
         _ if !asks => return None,
         name if PLAIN.contains(&name) => SideEffects::Reads,
-        name if HELD.contains(&name) => SideEffects::HeldReads,
+        name if HELD.contains(&name) => SideEffects::SandboxedReads,
         _ => return None,
     };
     Some(CommandEffects { touches: Vec::new(), extent, unlisted: Vec::new() })

@@ -135,8 +135,8 @@ pub(super) fn change(
 ) -> Option<CommandEffects> {
     // A permission for a filter covers changes of files only if it names the option.
     let positions = match name {
-        "sed" => filters::positions(words, filters::is_in_place_option, false),
-        "sort" => filters::positions(words, filters::is_output_option, true),
+        "sed" => filters::option_positions(words, filters::is_in_place_option, false),
+        "sort" => filters::option_positions(words, filters::is_output_option, true),
         _ => Vec::new(),
     };
     let known = match name {

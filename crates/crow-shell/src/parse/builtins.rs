@@ -4,7 +4,7 @@ use crow_core::tool::CommandWord;
 
 use super::{
     line::UnclearReason,
-    variables::{VariableEffect, reach},
+    variables::{VariableEffect, variable_effect},
 };
 
 /// Checks the global options and subcommand of git. Settings on the command line can name programs; the harmless ones
@@ -88,7 +88,7 @@ pub(super) fn set(words: &[CommandWord]) -> Result<(), UnclearReason> {
 pub(super) fn sets_variables(words: &[CommandWord]) -> Result<(), UnclearReason> {
     let is_harmless = |word: &CommandWord| {
         word.as_literal().is_some_and(|word| {
-            reach(word) == VariableEffect::Shell
+            variable_effect(word) == VariableEffect::Shell
                 || matches!(word, "-r" | "-t" | "-ra" | "-s" | "-d" | "")
                 || word.chars().all(|char| char.is_ascii_digit())
         })

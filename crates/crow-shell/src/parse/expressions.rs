@@ -10,7 +10,7 @@ use super::{
     line::{UnclearReason, VariableContent},
     parameter::{NodeEnds, Operator, parameter_expansion},
     syntax_walk::{NodeContext, SyntaxWalk, children, is_number},
-    variables::{VariableEffect, reach},
+    variables::{VariableEffect, variable_effect},
 };
 
 impl SyntaxWalk<'_, '_> {
@@ -50,11 +50,15 @@ impl SyntaxWalk<'_, '_> {
         values: Option<Vec<CommandWord>>,
         content: VariableContent,
     ) -> Result<(), UnclearReason> {
-        self.reading.bind(name, values.filter(|_| reach(name) == VariableEffect::Shell), content);
-        match reach(name) {
+        self.line.bind(
+            name,
+            values.filter(|_| variable_effect(name) == VariableEffect::Shell),
+            content,
+        );
+        match variable_effect(name) {
             VariableEffect::Shell => {}
-            VariableEffect::Programs => self.reading.export(name),
-            VariableEffect::Meaning => {
+            VariableEffect::Programs => self.line.export(name),
+            VariableEffect::ChangesLookup => {
                 return Err(UnclearReason(format!(
                     "{name} is set, and names may mean other programs"
                 )));
@@ -78,7 +82,7 @@ impl SyntaxWalk<'_, '_> {
     pub(super) fn for_statement(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
         let name = node.child_by_field_name("variable").ok_or("a loop without variable")?;
         let name = self.text_of(name);
-        self.reading.repeat();
+        self.line.repeat();
         let parts = children(node);
         // The words between `in` and the body.
         let values: Result<Vec<CommandWord>, UnclearReason> = parts
@@ -98,7 +102,7 @@ impl SyntaxWalk<'_, '_> {
             VariableContent::Anything
         };
         if let Some(body) = node.child_by_field_name("body") {
-            self.reading.set_within(name, body.byte_range());
+            self.line.set_within(name, body.byte_range());
         }
         self.set_to(name, values, content)
     }
@@ -110,7 +114,7 @@ impl SyntaxWalk<'_, '_> {
         let text = self.text_of(name);
         // Before a command, it sets the variable for that command only.
         if node.parent().is_some_and(|parent| parent.kind() == "command") {
-            self.reading.bind(text, None, VariableContent::Anything);
+            self.line.bind(text, None, VariableContent::Anything);
             return if is_index { Err("an index before a command".into()) } else { Ok(()) };
         }
         let name = if is_index { text.split('[').next().unwrap_or_default() } else { text };
@@ -128,7 +132,7 @@ impl SyntaxWalk<'_, '_> {
             VariableContent::Anything
         };
         if let Some(range) = reach_of_assignment(node) {
-            self.reading.set_within(name, range);
+            self.line.set_within(name, range);
         }
         self.set_to(name, literal.map(|value| vec![value]), content)
     }
@@ -174,7 +178,7 @@ impl SyntaxWalk<'_, '_> {
         self.expression(node, NodeContext::Test)?;
         let words = self.words_of_test(node)?;
         for name in builtins::test(&words)? {
-            self.reading.use_as_number(name, node.start_byte());
+            self.line.use_as_number(name, node.start_byte());
         }
         Ok(NodeContext::Test)
     }

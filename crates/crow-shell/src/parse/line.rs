@@ -40,10 +40,10 @@ thread_local! {
 
 /// Facts about a line besides its commands.
 #[derive(Debug, Default)]
-pub(crate) struct LineNotes {
+pub(crate) struct LineFacts {
     /// Index of the command that changes the folder before anything else runs, in the shell that runs everything
     /// else.
-    pub(crate) lead: Option<usize>,
+    pub(crate) leading_cd: Option<usize>,
     /// True if a later command may run before an earlier one.
     pub(crate) repeats: bool,
     /// The possible values of variables set by loops, or set once; `None` if unknown.
@@ -74,11 +74,11 @@ pub(crate) enum FilePassing {
 /// Reads a shell line in bounded time.
 #[cfg(test)]
 pub(super) fn read_command_line(text: &str) -> CommandLine {
-    read_with_notes(text).0
+    read_with_facts(text).0
 }
 
 /// Reads a shell line in bounded time, with the facts besides its commands.
-pub(crate) fn read_with_notes(text: &str) -> (CommandLine, LineNotes) {
+pub(crate) fn read_with_facts(text: &str) -> (CommandLine, LineFacts) {
     let mut reading = ParsedLine::default();
     let meaning = match reading.read(text) {
         Ok(()) if !reading.has_only_numbers() => {
@@ -91,7 +91,7 @@ pub(crate) fn read_with_notes(text: &str) -> (CommandLine, LineNotes) {
         }
         Err(UnclearReason(reason)) => CommandMeaning::Unclear(reason),
     };
-    (CommandLine { text: text.to_owned(), folder: None, meaning }, LineNotes::default())
+    (CommandLine { text: text.to_owned(), folder: None, meaning }, LineFacts::default())
 }
 
 /// The kind of a variable's value.
@@ -117,7 +117,7 @@ pub(super) struct ParsedLine {
     evaluated: Vec<(String, usize)>,
     /// The index of the command whose output the command that is read now gets, if it is one command alone.
     piped_from: Option<usize>,
-    notes: LineNotes,
+    facts: LineFacts,
 }
 
 impl ParsedLine {
@@ -135,11 +135,11 @@ impl ParsedLine {
             return Err("characters that cannot be seen, or that turn the text around".into());
         }
         let tree = parse(text)?;
-        self.deeper(|reading| SyntaxWalk::new(text, reading).walk(tree.root_node()))
+        self.read_nested(|reading| SyntaxWalk::new(text, reading).walk(tree.root_node()))
     }
 
     /// Reads a nested line or command, one level deeper.
-    pub(super) fn deeper(
+    pub(super) fn read_nested(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<(), UnclearReason>,
     ) -> Result<(), UnclearReason> {
@@ -181,12 +181,12 @@ impl ParsedLine {
     /// Notes that the command at `index` gets found files, unless it started others that would get them instead.
     pub(super) fn pass_found_files(&mut self, index: usize, found: FoundFiles) {
         if self.commands.len() == index + 1 {
-            self.notes.found_files.insert(index, found);
+            self.facts.found_files.insert(index, found);
         }
     }
 
     /// Returns the commands, each with all exported variables: in a loop, a later assignment may run first.
-    fn finish(mut self) -> (Vec<SimpleCommand>, LineNotes) {
+    fn finish(mut self) -> (Vec<SimpleCommand>, LineFacts) {
         for command in &mut self.commands {
             let assigned = &mut command.assignments;
             for name in &self.exported {
@@ -195,12 +195,12 @@ impl ParsedLine {
                 }
             }
         }
-        (self.commands, self.notes)
+        (self.commands, self.facts)
     }
 
     /// Records that the next command, a `cd`, runs before all others.
     pub(super) fn lead(&mut self) {
-        self.notes.lead = Some(0);
+        self.facts.leading_cd = Some(0);
     }
 
     /// Returns whether the next command is the first one of all.
@@ -210,7 +210,7 @@ impl ParsedLine {
 
     /// Records that commands may run in another order than they are written.
     pub(super) fn repeat(&mut self) {
-        self.notes.repeats = true;
+        self.facts.repeats = true;
     }
 
     /// Records the values of a variable. One that is set twice is unknown.
@@ -223,7 +223,7 @@ impl ParsedLine {
         // A nested command has other variables of the same names.
         let is_number = content == VariableContent::Number && self.nesting == 1;
         *self.numbers.entry(name.to_owned()).or_insert(true) &= is_number;
-        let known = self.notes.variables.entry(name.to_owned());
+        let known = self.facts.variables.entry(name.to_owned());
         known.and_modify(|known| *known = None).or_insert(values);
     }
 

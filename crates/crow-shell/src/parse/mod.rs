@@ -21,7 +21,7 @@ mod wrapper_table;
 mod wrappers;
 
 pub use bash_only::needs_bash;
-pub(crate) use line::{FilePassing, FoundFiles, LineNotes, read_with_notes};
+pub(crate) use line::{FilePassing, FoundFiles, LineFacts, read_with_facts};
 pub(crate) use variables::is_set_by_the_shell;
 
 #[cfg(test)]

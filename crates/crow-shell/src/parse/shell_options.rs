@@ -73,7 +73,7 @@ pub(super) fn shell_script(arguments: &[CommandWord]) -> Result<ShellScript<'_>,
 }
 
 /// Checks the file that `source` reads.
-pub(super) fn sourced(arguments: &[CommandWord]) -> Result<(), UnclearReason> {
+pub(super) fn check_sourced_file(arguments: &[CommandWord]) -> Result<(), UnclearReason> {
     let name = match arguments {
         [CommandWord::Literal(dashes), name, ..] if dashes == "--" => name,
         [name, ..] => name,

@@ -56,7 +56,7 @@ struct StatementAttachments {
 /// The state of one walk.
 pub(super) struct SyntaxWalk<'text, 'reading> {
     text: &'text str,
-    pub(super) reading: &'reading mut ParsedLine,
+    pub(super) line: &'reading mut ParsedLine,
     attached: HashMap<usize, StatementAttachments>,
     /// The end of the last leaf.
     at: usize,
@@ -70,7 +70,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
     pub(super) fn new(text: &'text str, reading: &'reading mut ParsedLine) -> Self {
         Self {
             text,
-            reading,
+            line: reading,
             attached: HashMap::new(),
             at: 0,
             is_number_last: false,
@@ -179,7 +179,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         // 2) Kinds with rules of their own; plain kinds need none, unknown ones are refused.
         match kind {
             "variable_name" if scope == NodeContext::Arithmetic => {
-                self.reading.use_as_number(self.text_of(node), node.start_byte());
+                self.line.use_as_number(self.text_of(node), node.start_byte());
             }
             "string" => return Ok(NodeContext::String),
             "heredoc_body" => return Ok(NodeContext::Document),
@@ -205,7 +205,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
             "variable_assignment" => self.assignment(node)?,
             "subscript" => self.subscript(node)?,
             "for_statement" => self.for_statement(node)?,
-            "while_statement" => self.reading.repeat(),
+            "while_statement" => self.line.repeat(),
             "redirected_statement" if scope == NodeContext::Statements => self.redirected(node)?,
             "heredoc_redirect" => return self.heredoc(step),
             "file_redirect" => self.lone_redirect(node)?,
@@ -284,13 +284,13 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
             command.redirects.extend(attached.redirects);
             command.words.extend(attached.words);
         }
-        if self.reading.may_lead() && is_lead(node) && self.surely_begins(node) {
-            self.reading.lead();
+        if self.line.may_lead() && is_lead(node) && self.surely_begins(node) {
+            self.line.lead();
         }
-        self.reading.set_piped_from(self.source_of_pipe(node));
-        let index = self.reading.command_count();
-        wrappers::unwrap(command, self.reading)?;
-        if self.reading.command_count() == index + 1 {
+        self.line.set_piped_from(self.source_of_pipe(node));
+        let index = self.line.command_count();
+        wrappers::unwrap(command, self.line)?;
+        if self.line.command_count() == index + 1 {
             self.last_single = Some((node.id(), index));
         }
         Ok(())
@@ -384,7 +384,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         if redirects.is_empty() {
             return Ok(());
         }
-        self.reading.push(SimpleCommand { redirects, ..SimpleCommand::default() })
+        self.line.push(SimpleCommand { redirects, ..SimpleCommand::default() })
     }
 
     /// Checks a redirection without a command: `$(< file)`.

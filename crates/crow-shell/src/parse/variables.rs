@@ -53,13 +53,13 @@ pub(super) enum VariableEffect {
     /// Programs that are started later may read it from their environment.
     Programs,
     /// Names may mean other programs afterwards.
-    Meaning,
+    ChangesLookup,
     /// Not a name but an index, which is arithmetic and may run commands.
     NoName,
 }
 
 /// Returns the effect of setting a variable.
-pub(super) fn reach(name: &str) -> VariableEffect {
+pub(super) fn variable_effect(name: &str) -> VariableEffect {
     let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';
     if name.is_empty()
         || !name.chars().all(is_name)
@@ -68,7 +68,7 @@ pub(super) fn reach(name: &str) -> VariableEffect {
         VariableEffect::NoName
     } else if OF_THE_SHELL.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     {
-        VariableEffect::Meaning
+        VariableEffect::ChangesLookup
     } else if name.chars().all(|char| char.is_ascii_lowercase() || char.is_ascii_digit()) {
         VariableEffect::Shell
     } else {

@@ -11,8 +11,8 @@ use super::{
     bash_only::needs_bash,
     builtins::{git, printf, set, sets_variables, test, wait},
     line::{FilePassing, FoundFiles, ParsedLine, UnclearReason, VariableContent},
-    shell_options::{ShellScript, shell_script, sourced},
-    variables::{VariableEffect, reach},
+    shell_options::{ShellScript, check_sourced_file, shell_script},
+    variables::{VariableEffect, variable_effect},
     wrapper_table::{
         ENV, OPAQUE, RESERVED, SSH, STARTERS, SUDO, TRANSPARENT, WrapperOptions, XARGS,
     },
@@ -187,7 +187,7 @@ fn env(command: &SimpleCommand) -> Result<(usize, Vec<String>), UnclearReason> {
     while let Some(word) = command.words.get(at) {
         let text = word.as_literal().ok_or("options that are not known")?;
         let Some((name, _)) = text.split_once('=') else { break };
-        if reach(name) == VariableEffect::NoName {
+        if variable_effect(name) == VariableEffect::NoName {
             return Err("a variable whose name is not known".into());
         }
         assignments.push(name.to_owned());
@@ -223,7 +223,7 @@ fn nested(
             line(words.get(at..).unwrap_or_default(), reading)
         }
         "sh" | "bash" | "dash" | "ksh" | "ash" => shell(name, &words, reading),
-        "source" | "." => sourced(words.get(1..).unwrap_or_default()),
+        "source" | "." => check_sourced_file(words.get(1..).unwrap_or_default()),
         "eval" => line(words.get(1..).unwrap_or_default(), reading),
         "trap" => {
             reading.repeat();
@@ -274,7 +274,7 @@ fn inner(
         return Err("variables before a command that another one starts".into());
     }
     // Its own wrappers are stripped, too. Each step removes words, so the length of the line bounds the depth.
-    reading.deeper(|reading| unwrap(command, reading))
+    reading.read_nested(|reading| unwrap(command, reading))
 }
 
 /// Adds the command of xargs. The words from its input come last, or replace a mark.

@@ -9,7 +9,9 @@ use std::{
     thread,
 };
 
-use crow_snapshot::{PutBack, SnapshotEntry, SnapshotStore, SnapshotStoreError, WhyNotCovered};
+use crow_snapshot::{
+    NotCoveredReason, RestoreResult, SnapshotEntry, SnapshotStore, SnapshotStoreError,
+};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::project::{Project, results, session, tree};
@@ -51,7 +53,7 @@ fn pipes_and_sockets_do_not_block_a_scan() {
     .unwrap();
     assert_eq!(project.scan().snapshot, without.snapshot);
     let captured = project.store.capture(&session("s"), &[PathBuf::from("pipe")]).unwrap();
-    assert_eq!(captured.not_covered[0].why, WhyNotCovered::Special);
+    assert_eq!(captured.not_covered[0].why, NotCoveredReason::Special);
     drop(listener);
 }
 
@@ -137,7 +139,7 @@ fn a_huge_sparse_file_is_not_read() {
     let captured = project.store.capture(&session("s"), &[PathBuf::from("huge")]).unwrap();
     for not_covered in [scan.not_covered, captured.not_covered] {
         assert_eq!(not_covered.len(), 1);
-        assert_eq!(not_covered[0].why, WhyNotCovered::TooLarge);
+        assert_eq!(not_covered[0].why, NotCoveredReason::TooLarge);
     }
     let stored = project.stored("objects").into_iter().map(|path| fs::metadata(path).unwrap());
     assert!(stored.map(|object| object.len()).sum::<u64>() < 1000);
@@ -172,11 +174,11 @@ fn unreadable_paths_are_named_and_the_rest_is_covered() {
         let captured = project.store.capture(&session("s"), &[PathBuf::from("secret")]).unwrap();
         (project.scan(), captured)
     });
-    let unreadable = |path: &PathBuf| (path.clone(), WhyNotCovered::Unreadable);
+    let unreadable = |path: &PathBuf| (path.clone(), NotCoveredReason::Unreadable);
     let named: Vec<_> =
         scan.not_covered.iter().map(|entry| (entry.path.clone(), entry.why)).collect();
     assert_eq!(named, [unreadable(&closed), unreadable(&secret)]);
-    assert_eq!(captured.not_covered[0].why, WhyNotCovered::Unreadable);
+    assert_eq!(captured.not_covered[0].why, NotCoveredReason::Unreadable);
     project.write("plain", "2");
     let edited = without_privileges(|| project.scan());
     assert_eq!(project.changed(&scan, &edited), ["plain"]);
@@ -198,7 +200,7 @@ fn undo_fails_only_for_paths_in_a_read_only_folder() {
     let changes = project.changes(&before, &project.scan());
     set_mode(&project.root.join("closed"), 0o555);
     let (foreseen, undone) = without_privileges(|| {
-        (project.store.foresee(&changes).unwrap(), project.store.undo(&changes).unwrap())
+        (project.store.preview(&changes).unwrap(), project.store.undo(&changes).unwrap())
     });
     set_mode(&project.root.join("closed"), 0o755);
     let expected =
@@ -226,7 +228,7 @@ fn undo_removes_new_files_from_folders_that_became_read_only() {
     project.write("kept/new/by-hand", "3");
     set_mode(&project.root.join("kept/new"), 0o555);
     let (foreseen, undone) = without_privileges(|| {
-        (project.store.foresee(&changes).unwrap(), project.store.undo(&changes).unwrap())
+        (project.store.preview(&changes).unwrap(), project.store.undo(&changes).unwrap())
     });
     let expected = [
         ("made/inner/file", "done"),
@@ -286,7 +288,7 @@ fn undo_leaves_a_socket_in_place_of_a_file_alone() {
     fs::remove_file(project.root.join("file")).unwrap();
     let socket = std::os::unix::net::UnixListener::bind(project.root.join("file")).unwrap();
     let undone = project.store.undo(&changes).unwrap();
-    assert!(matches!(undone[0].result, Ok(PutBack::Conflict { .. })));
+    assert!(matches!(undone[0].result, Ok(RestoreResult::Conflict { .. })));
     assert!(project.root.join("file").exists());
     drop(socket);
 }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::cases;
-use crow_snapshot::{PathChange, PutBack, RestoreOutcome, SnapshotEntry};
+use crow_snapshot::{PathChange, RestoreOutcome, RestoreResult, SnapshotEntry};
 use proptest::prelude::*;
 
 use super::project::{Project, session, tree};
@@ -121,7 +121,7 @@ fn without_git(mut changes: Vec<PathChange>) -> Vec<PathChange> {
 /// Undoes changes and checks that `foresee` predicted the outcomes.
 fn undo(project: &Project, changes: &[PathChange]) -> Result<Vec<RestoreOutcome>, TestCaseError> {
     let seen = tree(&project.root);
-    let foreseen = project.store.foresee(changes).unwrap();
+    let foreseen = project.store.preview(changes).unwrap();
     prop_assert_eq!(tree(&project.root), seen, "foreseeing touches nothing");
     let undone = project.store.undo(changes).unwrap();
     prop_assert_eq!(format!("{:?}", foreseen), format!("{:?}", undone));
@@ -132,7 +132,7 @@ fn undo_all(project: &Project, changes: &[PathChange]) -> Result<(), TestCaseErr
     // They would keep folders from being removed.
     remove_git(&project.root);
     for undone in undo(project, changes)? {
-        prop_assert!(matches!(undone.result, Ok(PutBack::Done)), "{:?}", undone);
+        prop_assert!(matches!(undone.result, Ok(RestoreResult::Done)), "{:?}", undone);
     }
     Ok(())
 }
@@ -224,7 +224,7 @@ proptest! {
                 // It may be a parent folder of something that was restored.
                 SnapshotEntry::Absent => prop_assert!(now.is_none_or(|_| change.path.is_dir())),
                 // Its mode may be restored.
-                SnapshotEntry::Folder { .. } | SnapshotEntry::LeftOut { .. } => prop_assert!(change.path.is_dir()),
+                SnapshotEntry::Folder { .. } | SnapshotEntry::Unscanned { .. } => prop_assert!(change.path.is_dir()),
             }
         }
     }

@@ -9,7 +9,8 @@ use std::{
 
 use crow_core::ids::SessionId;
 use crow_snapshot::{
-    PathChange, PutBack, RestoreOutcome, Scan, SnapshotLimits, SnapshotStore, SnapshotStoreError,
+    PathChange, RestoreOutcome, RestoreResult, Scan, SnapshotLimits, SnapshotStore,
+    SnapshotStoreError,
 };
 
 /// A project and its store.
@@ -113,11 +114,11 @@ pub(super) fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
 /// Returns the outcome of each path, relative to the root if it is below it.
 pub(super) fn results(project: &Project, undone: &[RestoreOutcome]) -> Vec<(String, &'static str)> {
     let result = |undone: &RestoreOutcome| match &undone.result {
-        Ok(PutBack::Done) => "done",
-        Ok(PutBack::Unchanged) => "unchanged",
-        Ok(PutBack::Conflict { .. }) => "conflict",
-        Ok(PutBack::NotEmpty) => "not empty",
-        Ok(PutBack::NotCovered { .. }) => "not covered",
+        Ok(RestoreResult::Done) => "done",
+        Ok(RestoreResult::Unchanged) => "unchanged",
+        Ok(RestoreResult::Conflict { .. }) => "conflict",
+        Ok(RestoreResult::NotEmpty) => "not empty",
+        Ok(RestoreResult::NotCovered { .. }) => "not covered",
         Err(SnapshotStoreError::Missing { .. }) => "missing",
         Err(SnapshotStoreError::Damaged { .. }) => "damaged",
         Err(SnapshotStoreError::Io { .. }) => "not possible",

@@ -13,7 +13,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use crow_snapshot::{PathChange, PutBack, SnapshotEntry};
+use crow_snapshot::{PathChange, RestoreResult, SnapshotEntry};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::project::{Project, session, tree};
@@ -146,7 +146,7 @@ fn no_undo_writes_through_a_link_exchanged_for_a_folder() {
     for round in 0..100_000 {
         for changes in [&changes, &reversed] {
             for undone in project.store.undo(changes).unwrap() {
-                done += usize::from(matches!(undone.result, Ok(PutBack::Done)));
+                done += usize::from(matches!(undone.result, Ok(RestoreResult::Done)));
             }
         }
         if round >= rounds() && done > 0 {
@@ -211,7 +211,7 @@ fn cleanup_after_a_killed_undo_does_not_follow_an_exchanged_link() {
     project.store.undo(&[]).unwrap();
     assert!(!leftover.exists());
     assert_eq!(
-        project.store.look_at(&leftover, &SnapshotEntry::Absent).unwrap(),
+        project.store.current_entry(&leftover, &SnapshotEntry::Absent).unwrap(),
         SnapshotEntry::Absent
     );
 }

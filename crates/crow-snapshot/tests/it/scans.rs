@@ -3,7 +3,8 @@
 use std::{fs, path::Path};
 
 use crow_snapshot::{
-    ContentRef, PutBack, Scan, SnapshotEntry, SnapshotStore, SnapshotStoreError, WhyNotCovered,
+    ContentRef, NotCoveredReason, RestoreResult, Scan, SnapshotEntry, SnapshotStore,
+    SnapshotStoreError,
 };
 
 use super::project::{Project, session};
@@ -101,7 +102,7 @@ fn an_ignored_folder_with_too_many_files_is_left_out_and_named() {
     assert_eq!(full.not_covered, []);
     project.write("modules/3/one-more", "");
     let over = project.scan();
-    let left_out = [(project.root.join("modules"), WhyNotCovered::IgnoredFolder)];
+    let left_out = [(project.root.join("modules"), NotCoveredReason::IgnoredFolder)];
     let named = |scan: &Scan| -> Vec<_> {
         scan.not_covered.iter().map(|entry| (entry.path.clone(), entry.why)).collect()
     };
@@ -117,7 +118,7 @@ fn an_ignored_folder_with_too_many_files_is_left_out_and_named() {
     let undone = project.store.undo(&changes).unwrap();
     assert!(matches!(
         undone[0].result,
-        Ok(PutBack::NotCovered { why: WhyNotCovered::IgnoredFolder })
+        Ok(RestoreResult::NotCovered { why: NotCoveredReason::IgnoredFolder })
     ));
 }
 
@@ -134,7 +135,7 @@ fn large_files_are_seen_but_not_stored() {
     let before = project.scan();
     let named: Vec<_> =
         before.not_covered.iter().map(|entry| (entry.path.clone(), entry.why)).collect();
-    let too_large = |name: &str| (project.root.join(name), WhyNotCovered::TooLarge);
+    let too_large = |name: &str| (project.root.join(name), NotCoveredReason::TooLarge);
     assert_eq!(named, [too_large("ignored.o"), too_large("large")]);
     project.write("large", [1; 101]);
     let after = project.scan();
@@ -142,7 +143,7 @@ fn large_files_are_seen_but_not_stored() {
     let changes = project.changes(&before, &after);
     assert!(matches!(
         project.store.undo(&changes).unwrap()[0].result,
-        Ok(PutBack::NotCovered { why: WhyNotCovered::TooLarge })
+        Ok(RestoreResult::NotCovered { why: NotCoveredReason::TooLarge })
     ));
     fs::write(project.root.join("large"), "small now").unwrap();
     let small = project.scan();

@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use crow_snapshot::{ContentRef, PathChange, PutBack, SnapshotEntry, SnapshotStoreError};
+use crow_snapshot::{ContentRef, PathChange, RestoreResult, SnapshotEntry, SnapshotStoreError};
 
 use super::project::{Project, results, session, tree};
 
@@ -81,7 +81,7 @@ fn single_paths_inside_and_outside_the_project_are_captured_and_restored() {
     let changes = project.store.changes(&before.snapshot, &after.snapshot).unwrap();
     assert_eq!(changes.len(), 5);
     for undone in project.store.undo(&changes).unwrap() {
-        assert!(matches!(undone.result, Ok(PutBack::Done)), "{undone:?}");
+        assert!(matches!(undone.result, Ok(RestoreResult::Done)), "{undone:?}");
     }
     assert_eq!(tree(&project.root), tree_before);
     assert_eq!(fs::read(outside).unwrap(), b"1");
@@ -141,8 +141,8 @@ fn undoing_reversed_changes_redoes_them() {
     project.store.undo(&redo).unwrap();
     assert_eq!(tree(&project.root), tree_after);
     assert!(matches!(
-        project.store.put_back(&redo[0].path, &redo[0].after, &redo[0].before),
-        Ok(PutBack::Unchanged)
+        project.store.restore_path(&redo[0].path, &redo[0].after, &redo[0].before),
+        Ok(RestoreResult::Unchanged)
     ));
 }
 
@@ -185,7 +185,7 @@ fn foresee_reports_the_same_outcomes_as_undo() {
     symlink("away", project.root.join("moved")).unwrap();
     damage(&project, &changes);
     let seen = tree(&project.root);
-    let foreseen = project.store.foresee(&changes).unwrap();
+    let foreseen = project.store.preview(&changes).unwrap();
     assert_eq!(tree(&project.root), seen, "nothing was touched");
     let expected = [
         ("swapped/in", "done"),
@@ -242,7 +242,7 @@ fn a_file_in_place_of_a_folder_is_a_conflict_for_its_former_entries() {
     let after = project.scan();
     project.write("a", "by hand");
     let changes = project.changes(&before, &after);
-    let foreseen = project.store.foresee(&changes).unwrap();
+    let foreseen = project.store.preview(&changes).unwrap();
     let undone = project.store.undo(&changes).unwrap();
     let expected = ["a", "a/b", "a/b/c", "a/d"].map(|name| (name.to_owned(), "conflict"));
     assert_eq!(results(&project, &undone), expected);
@@ -297,7 +297,7 @@ fn files_left_by_a_killed_undo_are_not_captured_and_removed_by_the_next_undo() {
     let emptied = project.scan();
     let made: Vec<_> =
         project.changes(&emptied, &plain).into_iter().map(PathChange::reversed).collect();
-    let foreseen = project.store.foresee(&made).unwrap();
+    let foreseen = project.store.preview(&made).unwrap();
     assert!(leftover.exists());
     assert_eq!(format!("{foreseen:?}"), format!("{:?}", project.store.undo(&made).unwrap()));
     assert!(!leftover.exists());
@@ -318,7 +318,7 @@ fn a_folder_with_only_files_of_a_killed_undo_can_be_removed() {
     fs::write(project.data.join("undoing/killed"), record).unwrap();
     let expected = [("made/file", "done"), ("made", "done")];
     let expected = expected.map(|(name, result)| (name.to_owned(), result));
-    assert_eq!(results(&project, &project.store.foresee(&changes).unwrap()), expected);
+    assert_eq!(results(&project, &project.store.preview(&changes).unwrap()), expected);
     assert_eq!(results(&project, &project.store.undo(&changes).unwrap()), expected);
     assert!(!project.root.join("made").exists());
 }
@@ -352,10 +352,11 @@ fn look_at_returns_the_current_entry_without_storing_it() {
     for name in ["file", "large", "link", "absent"] {
         let path = project.root.join(name);
         let entry = project.store.entry(&scan.snapshot, &path).unwrap().unwrap();
-        assert_eq!(project.store.look_at(&path, &entry).unwrap(), entry, "{name}");
+        assert_eq!(project.store.current_entry(&path, &entry).unwrap(), entry, "{name}");
         project.write("file", "2");
     }
-    let now = project.store.look_at(&project.root.join("file"), &SnapshotEntry::Absent).unwrap();
+    let now =
+        project.store.current_entry(&project.root.join("file"), &SnapshotEntry::Absent).unwrap();
     assert!(matches!(now, SnapshotEntry::File { size: 1, content: ContentRef::Stored(_), .. }));
     assert_eq!(project.stored("objects").len(), objects);
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use crow_snapshot::{SnapshotLimits, SnapshotStore, SnapshotStoreError, WhyNotCovered};
+use crow_snapshot::{NotCoveredReason, SnapshotLimits, SnapshotStore, SnapshotStoreError};
 
 use super::project::{Project, session};
 
@@ -14,7 +14,7 @@ fn garbage_collection_keeps_everything_a_session_refers_to() {
     let captured = project.store.capture(&session("two"), &[PathBuf::from("a")]).unwrap();
     project.write("a", "22");
     let second = project.store.scan(&session("three")).unwrap();
-    project.store.keep(&session("four"), std::slice::from_ref(&first.snapshot)).unwrap();
+    project.store.add_references(&session("four"), std::slice::from_ref(&first.snapshot)).unwrap();
     let change = project.changes(&first, &second).remove(0);
     for (released, stays) in [("one", true), ("two", true), ("four", false)] {
         project.store.release(&session(released)).unwrap();
@@ -23,7 +23,7 @@ fn garbage_collection_keeps_everything_a_session_refers_to() {
         assert!(project.store.read(&change.after).is_ok());
         assert_eq!(project.store.check().unwrap().missing, []);
     }
-    let refused = project.store.keep(&session("one"), &[captured.snapshot]);
+    let refused = project.store.add_references(&session("one"), &[captured.snapshot]);
     assert!(matches!(refused, Err(SnapshotStoreError::Unknown { .. })));
 }
 
@@ -94,9 +94,12 @@ fn files_left_by_a_killed_process_do_no_harm() {
 #[test]
 fn without_space_new_contents_are_named_and_not_stored() {
     for (why, change) in [
-        (WhyNotCovered::StoreFull, (|limits| limits.store_bytes = 1600) as fn(&mut SnapshotLimits)),
-        (WhyNotCovered::DiskFull, |limits| limits.free_bytes = u64::MAX),
-        (WhyNotCovered::TooMuchNew, |limits| limits.new_bytes = 0),
+        (
+            NotCoveredReason::StoreFull,
+            (|limits| limits.store_bytes = 1600) as fn(&mut SnapshotLimits),
+        ),
+        (NotCoveredReason::DiskFull, |limits| limits.free_bytes = u64::MAX),
+        (NotCoveredReason::TooMuchNew, |limits| limits.new_bytes = 0),
     ] {
         let project = Project::with(change);
         let noise: Vec<u8> = (0..200_u8).flat_map(|n| blake(n).into_iter().take(8)).collect();

@@ -162,7 +162,7 @@ async fn waiting(client: &BenchClient) -> f64 {
     let gate = StreamGate::new();
     let server = ModelServer::start_with([held(&gate)], options(Delivery::Each)).await;
     let mut started = client.start(&server);
-    gate.reached(1).await;
+    gate.wait_for_arrival(1).await;
     settle().await;
     let pss = Proc::new(started.child.id()).pss_mb();
     gate.open();
@@ -193,7 +193,7 @@ async fn steps(client: &BenchClient, count: usize) -> Steps {
     let script: Vec<ScriptStep> = (0..count).map(call).chain([held(&gate)]).collect();
     let server = ModelServer::start_with(script, options(Delivery::Together)).await;
     let mut started = client.start(&server);
-    gate.reached(1).await;
+    gate.wait_for_arrival(1).await;
     settle().await;
     let process = Proc::new(started.child.id());
     let (cpu, pss) = (process.cpu(), process.pss_mb());
@@ -227,7 +227,7 @@ async fn deltas(client: &BenchClient) -> Duration {
         .with(Fault::StallAfter { events: DELTAS + 2, gate: gate.clone() });
     let server = ModelServer::start_with([reply], options(Delivery::Each)).await;
     let mut started = client.start(&server);
-    gate.reached(1).await;
+    gate.wait_for_arrival(1).await;
     settle().await;
     let cpu = Proc::new(started.child.id()).cpu();
     gate.open();

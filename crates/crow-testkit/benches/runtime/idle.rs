@@ -70,7 +70,7 @@ pub(crate) async fn first_event() -> TableRow {
         });
         handle.stream().unwrap().next().await.unwrap();
         ours.push(started.elapsed());
-        handle.ended().await;
+        handle.wait_for_end().await;
         let started = Instant::now();
         let (sender, mut receiver) = mpsc::channel(1024);
         let task = tokio::spawn(async move { sender.send(1).await });

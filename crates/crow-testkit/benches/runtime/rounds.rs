@@ -39,7 +39,7 @@ where
     let session = AgentSession::create(&config, spec).unwrap();
     let started = Instant::now();
     let handle = runtime.spawn(session, work);
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
     started.elapsed().as_secs_f64() * 1e6 / f64::from(ROUNDS)
 }
 
@@ -85,7 +85,7 @@ async fn told(agents: Vec<BaseAgent>) -> f64 {
                 model: agent.model().clone(),
                 task: String::new(),
                 call_id: None,
-                reach: crow_runtime::AgentAccess::ReadOnly,
+                access: crow_runtime::AgentAccess::ReadOnly,
             };
             all.push(internals.child(spec).await?);
         }
@@ -94,7 +94,7 @@ async fn told(agents: Vec<BaseAgent>) -> f64 {
             for (agent, seat) in agents.iter().zip(std::iter::once(&mut internals).chain(&mut all))
             {
                 let words = vec![Block::text("Go on with the task.")];
-                seat.say(InputSource::ControlFlow, None, words).await?;
+                seat.add_input(InputSource::ControlFlow, None, words).await?;
                 agent.execute_turn(seat, &cancel).await?;
             }
         }

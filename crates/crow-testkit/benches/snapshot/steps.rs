@@ -126,7 +126,7 @@ fn undo(project: &BenchProject) -> TableRow {
         plain.push(timed(|| write(4_000_000 + round * FILES)));
         let changes = project.store.changes(&before.snapshot, &project.scan().snapshot).unwrap();
         assert_eq!(changes.len(), FILES);
-        foreseen.push(timed(|| project.store.foresee(&changes).unwrap()));
+        foreseen.push(timed(|| project.store.preview(&changes).unwrap()));
         undone.push(timed(|| project.store.undo(&changes).unwrap()));
     }
     assert_eq!(project.scan().snapshot, before.snapshot);

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crow_core::{event::AgentEvent, ids::SessionId, message::Block, permission::PermissionMode};
 use crow_runtime::{
-    AgentHandle, AgentHost, CommandOutcome, HostError, ListPlace, NewSession, ProviderAddress,
-    ProviderChange, ProviderHeader, ProviderProtocol, ProviderRoute, ProviderStanding, SecretText,
+    AgentHandle, AgentHost, CommandOutcome, HostError, ListCursor, NewSession, ProviderAddress,
+    ProviderChange, ProviderHeader, ProviderNecessity, ProviderProtocol, ProviderRoute, SecretText,
     SessionError, SessionFilter, SessionMetadata, SessionSetup,
 };
 use futures_util::StreamExt as _;
@@ -97,7 +97,7 @@ async fn check_providers(host: &dyn AgentHost) {
     assert_eq!(host.providers().await.unwrap(), first, "what is refused changes nothing");
     for (index, route) in first.iter().enumerate() {
         let disabled = host.disable_provider(&route.id).await;
-        if route.standing == ProviderStanding::Required {
+        if route.necessity == ProviderNecessity::Required {
             assert!(matches!(disabled, Err(HostError::Refused { .. })), "{} is needed", route.id);
         } else {
             disabled.unwrap();
@@ -136,7 +136,8 @@ async fn check_setup_of_open(host: &dyn AgentHost, handle: &AgentHandle) {
 
 /// Checks that a list read page by page equals the whole list.
 async fn check_pages(host: &dyn AgentHost, cwd: &Path, count: usize) {
-    let expected: Vec<_> = list_sessions(host, cwd).await.iter().map(ListPlace::of).collect();
+    let expected: Vec<_> =
+        list_sessions(host, cwd).await.iter().map(ListCursor::of_session).collect();
     assert_eq!(expected.len(), count);
     let mut pages = Vec::new();
     while pages.len() < count {
@@ -148,7 +149,7 @@ async fn check_pages(host: &dyn AgentHost, cwd: &Path, count: usize) {
         };
         let page = host.list(filter).await.unwrap();
         assert_eq!(page.len(), 1);
-        pages.extend(page.iter().map(ListPlace::of));
+        pages.extend(page.iter().map(ListCursor::of_session));
     }
     assert_eq!(pages, expected);
     let filter = SessionFilter { after: pages.pop(), ..SessionFilter::default() };

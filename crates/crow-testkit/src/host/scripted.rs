@@ -18,8 +18,8 @@ use crow_core::{
 };
 use crow_runtime::{
     AgentHandle, AgentHost, AgentRuntime, AgentSession, CommandOutcome, HostCommand, HostError,
-    NewSession, OptionChoice, OptionKind, ProviderAddress, ProviderChange, ProviderProtocol,
-    ProviderRoute, ProviderStanding, RuntimeConfig, SessionFilter, SessionMetadata, SessionOption,
+    NewSession, OptionChoice, OptionKind, ProviderAddress, ProviderChange, ProviderNecessity,
+    ProviderProtocol, ProviderRoute, RuntimeConfig, SessionFilter, SessionMetadata, SessionOption,
     SessionSetup, SessionSpec, SessionUsage, ShutdownReport,
 };
 
@@ -58,7 +58,7 @@ pub struct ScriptedHost {
     runtime: AgentRuntime,
     /// Open sessions. The handles here keep their agents alive until they are closed.
     open: Mutex<HashMap<SessionId, AgentHandle>>,
-    asked: Mutex<Vec<String>>,
+    requests: Mutex<Vec<String>>,
     providers: Mutex<Vec<ProviderRoute>>,
 }
 
@@ -70,7 +70,7 @@ impl ScriptedHost {
         let runtime = AgentRuntime::new(RuntimeConfig { models, policy, ..config });
         let (open, asked, providers) =
             (Mutex::default(), Mutex::default(), Mutex::new(providers()));
-        Self { model, source_of: None, tools, runtime, open, asked, providers }
+        Self { model, source_of: None, tools, runtime, open, requests: asked, providers }
     }
 
     /// Sets the function that makes tools of the MCP servers that a client passes at the start of a session.
@@ -84,8 +84,8 @@ impl ScriptedHost {
     }
 
     /// Returns the recorded requests, such as `create` and `close ID`.
-    pub fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+    pub fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
     }
 
     fn routes(&self) -> MutexGuard<'_, Vec<ProviderRoute>> {
@@ -93,7 +93,7 @@ impl ScriptedHost {
     }
 
     fn record(&self, request: impl Into<String>) {
-        self.asked.lock().unwrap().push(request.into());
+        self.requests.lock().unwrap().push(request.into());
     }
 
     fn start(&self, session: AgentSession, servers: Vec<McpServerConfig>) -> AgentHandle {
@@ -132,7 +132,7 @@ impl ScriptedHost {
 
     fn refuse_elsewhere(&self, id: &SessionId, setup: &SessionSetup) -> Result<(), HostError> {
         let cwd = self.runtime.config().store.header(id)?.crow().cwd;
-        setup.refuse_elsewhere(id, &cwd)
+        setup.check_cwd(id, &cwd)
     }
 
     fn running(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
@@ -312,7 +312,7 @@ impl AgentHost for ScriptedHost {
     async fn disable_provider(&self, id: &str) -> Result<(), HostError> {
         self.record(format!("disable {id}"));
         match self.routes().iter_mut().find(|route| route.id == id) {
-            Some(ProviderRoute { standing: ProviderStanding::Required, .. }) => {
+            Some(ProviderRoute { necessity: ProviderNecessity::Required, .. }) => {
                 Err(refusal(format!("{id} is needed")))
             }
             Some(route) => {
@@ -329,15 +329,15 @@ fn providers() -> Vec<ProviderRoute> {
     let route = |id: &str, protocols: &[&str], standing| ProviderRoute {
         id: id.to_owned(),
         supported: protocols.iter().map(|name| ProviderProtocol::from(*name)).collect(),
-        standing,
+        necessity: standing,
         current: protocols.first().map(|name| ProviderAddress {
             protocol: ProviderProtocol::from(*name),
             base_url: format!("https://{id}.test"),
         }),
     };
     vec![
-        route("main", &["anthropic", "openai"], ProviderStanding::Required),
-        route("other", &["_own"], ProviderStanding::Optional),
+        route("main", &["anthropic", "openai"], ProviderNecessity::Required),
+        route("other", &["_own"], ProviderNecessity::Optional),
     ]
 }
 

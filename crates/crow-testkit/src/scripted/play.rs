@@ -47,12 +47,12 @@ pub fn reply(blocks: impl IntoIterator<Item = ReplyBlock>) -> Play {
 
 /// Returns a text block.
 pub fn text(text: &str) -> ReplyBlock {
-    ReplyBlock::plain(ReplyContent::Text { text: text.to_owned() })
+    ReplyBlock::without_native_item(ReplyContent::Text { text: text.to_owned() })
 }
 
 /// Returns a thinking block.
 pub fn thinking(text: &str) -> ReplyBlock {
-    ReplyBlock::plain(ReplyContent::Thinking { text: text.to_owned() })
+    ReplyBlock::without_native_item(ReplyContent::Thinking { text: text.to_owned() })
 }
 
 /// Returns a tool call.
@@ -66,7 +66,7 @@ pub fn malformed_call(id: &str, name: &str, arguments: &str) -> ReplyBlock {
 }
 
 fn call_block(id: &str, name: &str, arguments: CallArguments) -> ReplyBlock {
-    ReplyBlock::plain(ReplyContent::Call(ToolCall {
+    ReplyBlock::without_native_item(ReplyContent::Call(ToolCall {
         id: CallId::new(id),
         name: name.to_owned(),
         arguments,

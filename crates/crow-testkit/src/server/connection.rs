@@ -8,10 +8,11 @@ use tokio::net::TcpStream;
 
 use super::check::{Rule, SentReply};
 use super::http::{
-    LAST_CHUNK, RawRequest, RequestReadError, RequestReader, chunked_head, push_chunk, whole,
+    LAST_CHUNK, RawRequest, RequestReadError, RequestReader, chunked_head, full_response,
+    push_chunk,
 };
+use super::response_options::{stream_headers, wire_options};
 use super::state::ModelServerState;
-use super::terms::{stream_headers, wire_options};
 use super::{
     AnswerState, BodyChunk, BodyEnd, Delivery, Fault, RecordedRequest, ScriptStep, StreamGate,
     fault,
@@ -47,15 +48,15 @@ impl ClientConnection {
         loop {
             let request = match self.read().await {
                 Ok(request) => request,
-                Err(RequestReadError::Left) => return,
+                Err(RequestReadError::Disconnected) => return,
                 Err(RequestReadError::TooLarge { limit }) => {
                     let text = format!("the request body has more than {limit} bytes");
-                    self.state.violated(None, Rule::BodySize, text.clone());
+                    self.state.add_violation(None, Rule::BodySize, text.clone());
                     drop(self.write(&plain(413, &text)).await);
                     return;
                 }
                 Err(error @ RequestReadError::Malformed(_)) => {
-                    self.state.violated(None, Rule::Http, error.to_string());
+                    self.state.add_violation(None, Rule::Http, error.to_string());
                     drop(self.write(&plain(400, &error.to_string())).await);
                     return;
                 }
@@ -73,7 +74,7 @@ impl ClientConnection {
         if request.header("expect").is_some_and(|value| value.eq_ignore_ascii_case("100-continue"))
         {
             let interim = b"HTTP/1.1 100 Continue\r\n\r\n";
-            self.stream.write_all(interim).await.map_err(|_| RequestReadError::Left)?;
+            self.stream.write_all(interim).await.map_err(|_| RequestReadError::Disconnected)?;
         }
         self.reader.read_body(&mut self.stream, &mut request).await?;
         Ok(request)
@@ -87,7 +88,7 @@ impl ClientConnection {
         }
         let Some(dialect) = WireDialect::of_path(path).filter(|_| raw.method == "POST") else {
             let text = format!("no such endpoint: {} {}", raw.method, raw.target);
-            self.state.violated(None, Rule::Http, text.clone());
+            self.state.add_violation(None, Rule::Http, text.clone());
             self.write(&plain(404, &text)).await?;
             return Ok(KeepAlive::Keep);
         };
@@ -95,15 +96,15 @@ impl ClientConnection {
         let outcome = self.answer_model(&request).await;
         let state = match outcome {
             Ok(_) => AnswerState::Sent,
-            Err(ClientDisconnect) => AnswerState::ClientLeft,
+            Err(ClientDisconnect) => AnswerState::ClientDisconnected,
         };
-        self.state.ended(request.index, state);
+        self.state.record_end(request.index, state);
         outcome
     }
 
     async fn list_models(&mut self, raw: &RawRequest) -> Result<KeepAlive, ClientDisconnect> {
         self.state.lock().model_lists += 1;
-        self.state.announce();
+        self.state.notify_waiters();
         let dialect = if raw.header("anthropic-version").is_some() {
             WireDialect::AnthropicMessages
         } else if raw.target.contains("/v1beta/") {
@@ -112,7 +113,7 @@ impl ClientConnection {
             WireDialect::OpenAiChat
         };
         let body = model_list(dialect, &self.state.options.models).to_string();
-        self.write(&whole(200, &json_headers(), body.as_bytes())).await?;
+        self.write(&full_response(200, &json_headers(), body.as_bytes())).await?;
         Ok(KeepAlive::Keep)
     }
 
@@ -128,7 +129,7 @@ impl ClientConnection {
         let step = match self.state.next_step(request) {
             Ok(step) => step,
             Err(none) => {
-                self.state.violated(Some(request.index), Rule::Script, none.to_string());
+                self.state.add_violation(Some(request.index), Rule::Script, none.to_string());
                 self.send(request, &plain(500, &none.to_string())).await?;
                 return Ok(KeepAlive::Keep);
             }
@@ -139,7 +140,7 @@ impl ClientConnection {
             ScriptStep::Error(error) => {
                 let ErrorResponse { status, headers, body } =
                     error.response(request.dialect, request.model(), request.index);
-                self.send(request, &whole(status, &headers, &body)).await?;
+                self.send(request, &full_response(status, &headers, &body)).await?;
                 Ok(KeepAlive::Keep)
             }
             ScriptStep::Http { status, headers, body } => {
@@ -170,7 +171,7 @@ impl ClientConnection {
         let chunks = fault::chunks(&reply, faults, request.dialect, &options);
         // Recorded before the first byte: the client's next request may arrive before this task runs again.
         if reply.stop != ScriptedStop::Failed && !faults.iter().any(Fault::truncates) {
-            self.state.sent(SentReply::new(request.dialect, &options, &reply));
+            self.state.record_reply(SentReply::new(request.dialect, &options, &reply));
         }
         self.stream(request, chunks).await
     }
@@ -219,7 +220,7 @@ impl ClientConnection {
     async fn wait_for(&mut self, until: impl Future<Output = ()>) -> Result<(), ClientDisconnect> {
         tokio::select! {
             () = until => Ok(()),
-            () = self.reader.client_left(&mut self.stream) => Err(ClientDisconnect),
+            () = self.reader.wait_for_disconnect(&mut self.stream) => Err(ClientDisconnect),
         }
     }
 
@@ -238,7 +239,7 @@ impl ClientConnection {
         bytes: &[u8],
     ) -> Result<(), ClientDisconnect> {
         self.write(bytes).await?;
-        self.state.began(request.index);
+        self.state.record_first_byte(request.index);
         Ok(())
     }
 
@@ -267,10 +268,10 @@ fn whole_or_json(status: u16, mut headers: Vec<(String, String)>, body: &Bytes) 
     if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
         headers.extend(json_headers());
     }
-    whole(status, &headers, body)
+    full_response(status, &headers, body)
 }
 
 fn plain(status: u16, text: &str) -> Vec<u8> {
     let headers = [("content-type".to_owned(), "text/plain; charset=utf-8".to_owned())];
-    whole(status, &headers, format!("crow test kit: {text}\n").as_bytes())
+    full_response(status, &headers, format!("crow test kit: {text}\n").as_bytes())
 }

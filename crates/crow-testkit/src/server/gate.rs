@@ -39,7 +39,7 @@ impl StreamGate {
     /// Waits for the `count`th arrival at the gate.
     ///
     /// With one gate per chunk this means that `count - 1` chunks have been written.
-    pub async fn reached(&self, count: usize) {
+    pub async fn wait_for_arrival(&self, count: usize) {
         let mut arrivals = self.0.arrivals.subscribe();
         // Cannot fail, since `self` owns the sender.
         drop(arrivals.wait_for(|arrived| *arrived >= count).await);

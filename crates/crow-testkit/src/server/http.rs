@@ -23,7 +23,7 @@ pub(super) struct RawRequest {
 pub(super) enum RequestReadError {
     /// The client disconnected.
     #[error("the client left")]
-    Left,
+    Disconnected,
     /// The body exceeds the limit; it was read and discarded.
     #[error("the body has more than {limit} bytes")]
     TooLarge { limit: usize },
@@ -109,7 +109,7 @@ impl RequestReader {
     }
 
     /// Waits until the client disconnects. Bytes that arrive before are buffered; ends if they exceed the body limit.
-    pub(super) async fn client_left(&mut self, stream: &mut (impl AsyncRead + Unpin)) {
+    pub(super) async fn wait_for_disconnect(&mut self, stream: &mut (impl AsyncRead + Unpin)) {
         while self.buffer.len() <= self.limit && self.fill(stream).await.is_ok() {}
     }
 
@@ -201,7 +201,7 @@ impl RequestReader {
         stream: &mut (impl AsyncRead + Unpin),
     ) -> Result<(), RequestReadError> {
         match stream.read_buf(&mut self.buffer).await {
-            Ok(0) | Err(_) => Err(RequestReadError::Left),
+            Ok(0) | Err(_) => Err(RequestReadError::Disconnected),
             Ok(_) => Ok(()),
         }
     }
@@ -215,7 +215,7 @@ pub(super) fn chunked_head(headers: &[(String, String)]) -> Vec<u8> {
 }
 
 /// Renders a complete response with a content length.
-pub(super) fn whole(status: u16, headers: &[(String, String)], body: &[u8]) -> Vec<u8> {
+pub(super) fn full_response(status: u16, headers: &[(String, String)], body: &[u8]) -> Vec<u8> {
     let mut head = head(status, headers);
     push_line(&mut head, "content-length", &body.len().to_string());
     head.push_str("\r\n");

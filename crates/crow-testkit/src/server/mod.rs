@@ -14,9 +14,9 @@ mod model_server;
 mod options;
 mod prompt_cache;
 mod request;
+mod response_options;
 mod script;
 mod state;
-mod terms;
 
 pub use chunk::{BodyChunk, BodyEnd};
 pub use fault::{Fault, SseLineEnd};

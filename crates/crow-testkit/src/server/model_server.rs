@@ -171,7 +171,7 @@ async fn accept(
             accepted = listener.accept() => accepted,
         };
         let Ok((stream, _)) = accepted else { continue };
-        let connection = connection::serve(stream, state.connected(), Arc::clone(&state));
+        let connection = connection::serve(stream, state.register_connection(), Arc::clone(&state));
         let stop = stop.clone();
         tasks.spawn(async move {
             tokio::select! {

@@ -1,7 +1,7 @@
 //! Settings of a server.
 
 use super::check::ServerChecks;
-use crate::wire::{ChatFlavour, Pieces};
+use crate::wire::{ChatFlavour, DeltaSize};
 
 /// Settings of a server; by default everything is checked.
 #[derive(Debug, Clone)]
@@ -11,7 +11,7 @@ pub struct ServerOptions {
     /// Model ids that `GET /v1/models` lists.
     pub models: Vec<String>,
     /// Size of the deltas of texts.
-    pub pieces: Pieces,
+    pub pieces: DeltaSize,
     /// Variant of the Chat dialect.
     pub chat: ChatFlavour,
     /// Source of the reported prompt usage.
@@ -25,7 +25,7 @@ impl Default for ServerOptions {
         Self {
             checks: ServerChecks::default(),
             models: vec!["test-model".to_owned()],
-            pieces: Pieces::default(),
+            pieces: DeltaSize::default(),
             chat: ChatFlavour::default(),
             usage: UsageSource::default(),
             delivery: Delivery::default(),

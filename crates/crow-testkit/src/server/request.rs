@@ -82,5 +82,5 @@ pub enum AnswerState {
     /// Sent as scripted, faults included.
     Sent,
     /// The client closed the connection before the end.
-    ClientLeft,
+    ClientDisconnected,
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::check::{EchoBook, PrefixBook, Rule, SentReply, Violation, check_record};
+use super::check::{EchoCheck, PrefixHistory, Rule, SentReply, Violation, check_record};
 use super::http::RawRequest;
 use super::prompt_cache::PromptCache;
 use super::{
@@ -32,8 +32,8 @@ pub(super) struct ModelServerInner {
     pub(super) violations: Vec<Violation>,
     pub(super) connections: usize,
     pub(super) model_lists: usize,
-    pub(super) prefixes: PrefixBook,
-    echoes: EchoBook,
+    pub(super) prefixes: PrefixHistory,
+    echoes: EchoCheck,
     prompts: PromptCache,
 }
 
@@ -58,12 +58,12 @@ impl ModelServerState {
     }
 
     /// Counts a new connection and returns its number.
-    pub(super) fn connected(&self) -> usize {
+    pub(super) fn register_connection(&self) -> usize {
         let mut inner = self.lock();
         inner.connections += 1;
         let number = inner.connections - 1;
         drop(inner);
-        self.announce();
+        self.notify_waiters();
         number
     }
 
@@ -102,7 +102,7 @@ impl ModelServerState {
         inner.requests.push(Arc::clone(&request));
         inner.answers.push(RecordedAnswer::default());
         drop(inner);
-        self.announce();
+        self.notify_waiters();
         request
     }
 
@@ -135,32 +135,32 @@ impl ModelServerState {
     }
 
     /// Records a reply that is sent completely and whose reasoning the client must send back.
-    pub(super) fn sent(&self, reply: SentReply) {
+    pub(super) fn record_reply(&self, reply: SentReply) {
         self.lock().echoes.remember(reply);
     }
 
     /// Adds a violation outside the checks of a request's content, unless its rule is disabled.
-    pub(super) fn violated(&self, request: Option<usize>, rule: Rule, detail: String) {
+    pub(super) fn add_violation(&self, request: Option<usize>, rule: Rule, detail: String) {
         if self.options.checks.covers(rule) {
             self.lock().violations.push(Violation { request, rule, detail });
-            self.announce();
+            self.notify_waiters();
         }
     }
 
     /// Records that the first byte of a response has been written.
-    pub(super) fn began(&self, index: usize) {
+    pub(super) fn record_first_byte(&self, index: usize) {
         if let Some(answer) = self.lock().answers.get_mut(index) {
             answer.began_at.get_or_insert_with(Instant::now);
         }
     }
 
     /// Records the end of a response.
-    pub(super) fn ended(&self, index: usize, state: AnswerState) {
+    pub(super) fn record_end(&self, index: usize, state: AnswerState) {
         if let Some(answer) = self.lock().answers.get_mut(index) {
             answer.state = state;
             answer.ended_at = Some(Instant::now());
         }
-        self.announce();
+        self.notify_waiters();
     }
 
     /// Waits until `find` returns a value for the state, and returns it.
@@ -184,7 +184,7 @@ impl ModelServerState {
     }
 
     /// Wakes the tasks that wait for a change of the state.
-    pub(super) fn announce(&self) {
+    pub(super) fn notify_waiters(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::sse::typed;
 use super::{
-    Pieces, ReplyUsage, ScriptedBlock, ScriptedReply, ScriptedStop, VendorError, WireOptions,
+    DeltaSize, ReplyUsage, ScriptedBlock, ScriptedReply, ScriptedStop, VendorError, WireOptions,
 };
 
 /// Renders the events of a complete reply.
@@ -94,7 +94,7 @@ fn opening(block: &ScriptedBlock) -> Value {
     }
 }
 
-fn deltas(block: &ScriptedBlock, pieces: Pieces) -> Vec<Value> {
+fn deltas(block: &ScriptedBlock, pieces: DeltaSize) -> Vec<Value> {
     match block {
         ScriptedBlock::Text(text) => pieces
             .cut(text)

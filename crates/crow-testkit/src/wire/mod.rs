@@ -18,7 +18,7 @@ mod sse;
 pub use errors::{ErrorResponse, VendorError};
 pub use models::model_list;
 pub use options::{ChatFlavour, EncryptedReasoning, UsageChunk, WireOptions};
-pub use pieces::Pieces;
+pub use pieces::DeltaSize;
 pub use render::{
     comment_frame, error_event_frame, error_frame, frames, terminal_frames, unknown_frame,
 };

@@ -1,6 +1,6 @@
 //! Options of the rendering of a reply.
 
-use super::Pieces;
+use super::DeltaSize;
 
 /// Options of a rendered stream; the server derives most of them from the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct WireOptions {
     /// Number from which the ids of this reply are made unique.
     pub serial: usize,
     /// Size of the deltas of texts and arguments.
-    pub pieces: Pieces,
+    pub pieces: DeltaSize,
     /// Variant of the Chat dialect.
     pub chat: ChatFlavour,
     /// Presence of the usage chunk at the end of a Chat stream (`stream_options.include_usage`).
@@ -24,7 +24,7 @@ impl Default for WireOptions {
         Self {
             model: "test-model".to_owned(),
             serial: 0,
-            pieces: Pieces::default(),
+            pieces: DeltaSize::default(),
             chat: ChatFlavour::default(),
             usage: UsageChunk::Sent,
             encrypted: EncryptedReasoning::Sent,

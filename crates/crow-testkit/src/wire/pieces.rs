@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 /// Size of the deltas. The concatenated pieces always equal the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Pieces {
+pub enum DeltaSize {
     /// Words with their leading white space, as from a tokenizer, of at most 16 characters.
     #[default]
     Words,
@@ -16,7 +16,7 @@ pub enum Pieces {
 
 const LONGEST_WORD: usize = 16;
 
-impl Pieces {
+impl DeltaSize {
     /// Returns pieces of `size` characters; zero counts as one.
     pub fn chars(size: usize) -> Self {
         Self::Chars(NonZeroUsize::new(size).unwrap_or(NonZeroUsize::MIN))
@@ -63,12 +63,13 @@ mod tests {
 
     #[test]
     fn words_keep_their_leading_space_and_join_to_the_text() {
-        assert_eq!(Pieces::Words.cut("Hello big  world\n"), ["Hello", " big", "  world", "\n"]);
-        assert_eq!(Pieces::Words.cut(""), Vec::<&str>::new());
+        assert_eq!(DeltaSize::Words.cut("Hello big  world\n"), ["Hello", " big", "  world", "\n"]);
+        assert_eq!(DeltaSize::Words.cut(""), Vec::<&str>::new());
         let long = "Donaudampfschifffahrt über é日本語".repeat(3);
-        for pieces in [Pieces::Words, Pieces::chars(1), Pieces::chars(7), Pieces::Whole] {
+        for pieces in [DeltaSize::Words, DeltaSize::chars(1), DeltaSize::chars(7), DeltaSize::Whole]
+        {
             assert_eq!(pieces.cut(&long).concat(), long);
         }
-        assert_eq!(Pieces::chars(2).cut("日本語"), ["日本", "語"]);
+        assert_eq!(DeltaSize::chars(2).cut("日本語"), ["日本", "語"]);
     }
 }

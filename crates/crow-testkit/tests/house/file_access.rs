@@ -344,7 +344,7 @@ fn files_of_a_workspace_are_touched_through_crow_fs_alone() {
             match exception {
                 Some((path, [], _)) => drop(unused.remove(&(*path, ""))),
                 Some((path, _, _)) => unused.retain(|(own, word)| own != path || *word != access),
-                None => drop(wrong.insert(format!("{}: {access}", source.place(at)))),
+                None => drop(wrong.insert(format!("{}: {access}", source.location(at)))),
             }
         }
     }

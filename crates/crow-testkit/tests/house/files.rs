@@ -58,7 +58,7 @@ fn no_source_holds_a_control_or_invisible_character() {
     for source in tree::sources() {
         let is_wrong = |c: &char| (c.is_control() && !['\n', '\t'].contains(c)) || is_invisible(*c);
         for (at, c) in source.text.char_indices().filter(|(_, c)| is_wrong(c)) {
-            wrong.push(format!("{}: U+{:04X}", source.place(at), u32::from(c)));
+            wrong.push(format!("{}: U+{:04X}", source.location(at), u32::from(c)));
         }
     }
     assert_eq!(wrong, [""; 0]);

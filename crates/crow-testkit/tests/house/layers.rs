@@ -111,7 +111,7 @@ fn core_decides_and_touches_nothing() {
     for source in tree::shipped_sources() {
         if source.path.starts_with("crates/crow-core/") {
             let reaching = source.words().filter(|(_, word)| OUTSIDE.contains(word));
-            wrong.extend(reaching.map(|(at, word)| format!("{}: {word}", source.place(at))));
+            wrong.extend(reaching.map(|(at, word)| format!("{}: {word}", source.location(at))));
         }
     }
     assert_eq!(wrong, BTreeSet::new());

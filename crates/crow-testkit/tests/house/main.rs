@@ -7,11 +7,11 @@
 mod documents;
 mod file_access;
 mod files;
+mod forbidden_words;
 mod layers;
 mod manifests;
 mod modules;
 mod names;
 mod source;
 mod tree;
-mod words;
 mod workspace;

@@ -57,7 +57,7 @@ fn a_type_name_is_defined_once() {
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for source in tree::shipped_sources() {
         for (at, name) in type_definitions(&source) {
-            places.entry(name).or_default().push(source.place(at));
+            places.entry(name).or_default().push(source.location(at));
         }
     }
     let shared: BTreeMap<String, Vec<String>> =
@@ -76,7 +76,7 @@ fn no_type_is_named_by_a_participle() {
     for source in tree::shipped_sources() {
         for (at, name) in type_definitions(&source) {
             if is_participle(&name) {
-                wrong.push(format!("{}: {name}", source.place(at)));
+                wrong.push(format!("{}: {name}", source.location(at)));
             }
         }
     }

@@ -32,7 +32,7 @@ impl Source {
     }
 
     /// Returns `path:line` of a byte offset.
-    pub(crate) fn place(&self, offset: usize) -> String {
+    pub(crate) fn location(&self, offset: usize) -> String {
         let line = self.text.get(..offset).unwrap().matches('\n').count() + 1;
         format!("{}:{line}", self.path)
     }
@@ -187,6 +187,6 @@ mod tests {
         let found: Vec<_> =
             source.attributes().into_iter().map(|range| source.code.get(range).unwrap()).collect();
         assert_eq!(found, ["#[a(b[0])]", "#![c]"]);
-        assert_eq!(source.place(11), "a.rs:2");
+        assert_eq!(source.location(11), "a.rs:2");
     }
 }

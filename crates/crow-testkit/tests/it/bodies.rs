@@ -4,7 +4,7 @@ use crow_testkit::WireDialect;
 use serde_json::{Value, json};
 
 /// Returns the body of a first request with one user message.
-pub(crate) fn first(dialect: WireDialect, says: &str) -> Value {
+pub(crate) fn first_request(dialect: WireDialect, says: &str) -> Value {
     match dialect {
         WireDialect::AnthropicMessages => json!({
             "model": "test-model", "max_tokens": 1000, "stream": true,
@@ -50,7 +50,7 @@ pub(crate) fn messages(dialect: WireDialect, body: &mut Value) -> &mut Vec<Value
 }
 
 /// Returns the body with further messages.
-pub(crate) fn followed(dialect: WireDialect, body: &Value, more: &[Value]) -> Value {
+pub(crate) fn with_messages(dialect: WireDialect, body: &Value, more: &[Value]) -> Value {
     let mut body = body.clone();
     messages(dialect, &mut body).extend(more.iter().cloned());
     body
@@ -127,7 +127,7 @@ pub(crate) fn results(dialect: WireDialect, ids: &[&str]) -> Vec<Value> {
 }
 
 /// Returns a text message of the model.
-pub(crate) fn said(dialect: WireDialect, text: &str) -> Value {
+pub(crate) fn assistant_text(dialect: WireDialect, text: &str) -> Value {
     match dialect {
         WireDialect::AnthropicMessages => {
             json!({"role": "assistant", "content": [{"type": "text", "text": text}]})
@@ -142,7 +142,7 @@ pub(crate) fn said(dialect: WireDialect, text: &str) -> Value {
 }
 
 /// Returns a text message of the user.
-pub(crate) fn asked(dialect: WireDialect, text: &str) -> Value {
+pub(crate) fn user_text(dialect: WireDialect, text: &str) -> Value {
     match dialect {
         WireDialect::AnthropicMessages | WireDialect::OpenAiChat => {
             json!({"role": "user", "content": text})

@@ -6,7 +6,9 @@ use crow_testkit::{
 };
 use serde_json::{Value, json};
 
-use crate::bodies::{asked, calls, first, followed, messages, results, said};
+use crate::bodies::{
+    assistant_text, calls, first_request, messages, results, user_text, with_messages,
+};
 use crate::client::Client;
 
 const ANTHROPIC: WireDialect = WireDialect::AnthropicMessages;
@@ -44,25 +46,25 @@ async fn rules(dialect: WireDialect, bodies: &[Value]) -> Vec<Rule> {
 
 /// Returns a first request followed by further messages.
 fn with(dialect: WireDialect, more: &[Vec<Value>]) -> Value {
-    followed(dialect, &first(dialect, "Begin."), &more.concat())
+    with_messages(dialect, &first_request(dialect, "Begin."), &more.concat())
 }
 
 #[tokio::test]
 async fn right_conversations_pass_all_checks() {
     for dialect in WireDialect::ALL {
-        let one = first(dialect, "Begin.");
-        let two = followed(
+        let one = first_request(dialect, "Begin.");
+        let two = with_messages(
             dialect,
             &one,
             &[calls(dialect, &["a", "b"]), results(dialect, &["a", "b"])].concat(),
         );
-        let three = followed(
+        let three = with_messages(
             dialect,
             &two,
             &[
                 calls(dialect, &["c", "d"]),
                 results(dialect, &["d", "c"]),
-                vec![said(dialect, "Yes."), asked(dialect, "More.")],
+                vec![assistant_text(dialect, "Yes."), user_text(dialect, "More.")],
             ]
             .concat(),
         );
@@ -83,13 +85,13 @@ async fn a_body_that_is_not_json_is_found_and_takes_no_step() {
 #[tokio::test]
 async fn a_request_without_streaming_is_found() {
     for dialect in [ANTHROPIC, RESPONSES, CHAT] {
-        let mut body = first(dialect, "A");
+        let mut body = first_request(dialect, "A");
         body["stream"] = json!(false);
         assert_eq!(broken(dialect, &body), [Rule::Streaming]);
     }
     let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let mut client = Client::connect(&server).await;
-    let body = first(GEMINI, "A").to_string();
+    let body = first_request(GEMINI, "A").to_string();
     let length = body.len();
     client.write(&format!("POST /v1beta/models/m:streamGenerateContent HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}")).await;
     client.response().await;
@@ -108,7 +110,7 @@ fn missing_required_fields_are_found() {
         (CHAT, "messages"),
         (GEMINI, "contents"),
     ] {
-        let mut body = first(dialect, "A");
+        let mut body = first_request(dialect, "A");
         body.as_object_mut().unwrap().shift_remove(name);
         assert_eq!(broken(dialect, &body), [Rule::Required], "{dialect:?} {name}");
     }
@@ -118,7 +120,7 @@ fn missing_required_fields_are_found() {
 async fn missing_headers_are_found() {
     let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let mut client = Client::connect(&server).await;
-    let body = first(ANTHROPIC, "A").to_string();
+    let body = first_request(ANTHROPIC, "A").to_string();
     let length = body.len();
     client
         .write(&format!("POST /v1/messages HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}"))
@@ -134,7 +136,8 @@ fn a_call_without_a_result_is_found() {
     for dialect in WireDialect::ALL {
         let at_end = with(dialect, &[calls(dialect, &["a"])]);
         assert_eq!(broken(dialect, &at_end), [Rule::Pairing], "{dialect:?} at the end");
-        let before_user = with(dialect, &[calls(dialect, &["a"]), vec![asked(dialect, "Go on.")]]);
+        let before_user =
+            with(dialect, &[calls(dialect, &["a"]), vec![user_text(dialect, "Go on.")]]);
         assert_eq!(broken(dialect, &before_user), [Rule::Pairing], "{dialect:?} before a user");
         let one_of_two = with(dialect, &[calls(dialect, &["a", "b"]), results(dialect, &["a"])]);
         assert_eq!(broken(dialect, &one_of_two), [Rule::Pairing], "{dialect:?} one of two");
@@ -175,7 +178,7 @@ fn a_result_that_comes_a_turn_too_late_is_found() {
             &[
                 calls(dialect, &["a", "b"]),
                 results(dialect, &["a"]),
-                vec![said(dialect, "Hm.")],
+                vec![assistant_text(dialect, "Hm.")],
                 results(dialect, &["b"]),
             ],
         );
@@ -215,7 +218,7 @@ fn responses_items_of_one_reply_may_stand_between_its_calls() {
         RESPONSES,
         &[
             calls(RESPONSES, &["a"]),
-            vec![said(RESPONSES, "And also:")],
+            vec![assistant_text(RESPONSES, "And also:")],
             calls(RESPONSES, &["b"]),
             results(RESPONSES, &["b", "a"]),
         ],
@@ -231,7 +234,7 @@ fn responses_reasoning_needs_the_item_it_led_to() {
         &[vec![reasoning.clone()], calls(RESPONSES, &["a"]), results(RESPONSES, &["a"])],
     );
     assert_eq!(broken(RESPONSES, &followed), []);
-    let alone = with(RESPONSES, &[vec![reasoning, asked(RESPONSES, "Go on.")]]);
+    let alone = with(RESPONSES, &[vec![reasoning, user_text(RESPONSES, "Go on.")]]);
     assert_eq!(broken(RESPONSES, &alone), [Rule::Echo]);
 }
 
@@ -239,7 +242,7 @@ fn responses_reasoning_needs_the_item_it_led_to() {
 fn gemini_calls_must_follow_a_user_or_result_turn() {
     let twice = with(
         GEMINI,
-        &[vec![said(GEMINI, "I look.")], calls(GEMINI, &["a"]), results(GEMINI, &["a"])],
+        &[vec![assistant_text(GEMINI, "I look.")], calls(GEMINI, &["a"]), results(GEMINI, &["a"])],
     );
     assert_eq!(broken(GEMINI, &twice), [Rule::Pairing]);
 }
@@ -266,9 +269,9 @@ fn illegal_roles_are_found() {
     for (dialect, role) in
         [(ANTHROPIC, "system"), (RESPONSES, "tool"), (CHAT, "model"), (GEMINI, "assistant")]
     {
-        let mut message = asked(dialect, "Go on.");
+        let mut message = user_text(dialect, "Go on.");
         message["role"] = json!(role);
-        let body = with(dialect, &[vec![said(dialect, "Yes."), message]]);
+        let body = with(dialect, &[vec![assistant_text(dialect, "Yes."), message]]);
         assert!(broken(dialect, &body).contains(&Rule::Roles), "{dialect:?}");
     }
 }
@@ -276,8 +279,8 @@ fn illegal_roles_are_found() {
 #[test]
 fn a_first_message_of_the_model_is_found() {
     for dialect in [ANTHROPIC, GEMINI] {
-        let mut body = first(dialect, "A");
-        messages(dialect, &mut body).insert(0, said(dialect, "I begin."));
+        let mut body = first_request(dialect, "A");
+        messages(dialect, &mut body).insert(0, assistant_text(dialect, "I begin."));
         assert_eq!(broken(dialect, &body), [Rule::Roles]);
     }
 }
@@ -301,7 +304,7 @@ fn content_that_the_vendor_refuses_is_found() {
         (GEMINI, json!({"role": "user", "parts": []})),
     ];
     for (dialect, message) in wrong {
-        let body = with(dialect, &[vec![said(dialect, "Yes."), message]]);
+        let body = with(dialect, &[vec![assistant_text(dialect, "Yes."), message]]);
         assert!(broken(dialect, &body).contains(&Rule::Roles), "{dialect:?} {body}");
     }
 }
@@ -344,15 +347,20 @@ fn a_cache_mark_on_thinking_is_found() {
         "type": "thinking", "thinking": "x", "signature": "y", "cache_control": {"type": "ephemeral"},
     });
     let turn = json!({"role": "assistant", "content": [block, {"type": "text", "text": "Yes."}]});
-    let body = with(ANTHROPIC, &[vec![turn, asked(ANTHROPIC, "Go on.")]]);
+    let body = with(ANTHROPIC, &[vec![turn, user_text(ANTHROPIC, "Go on.")]]);
     assert_eq!(broken(ANTHROPIC, &body), [Rule::CacheMarks]);
 }
 
 #[tokio::test]
 async fn a_changed_prefix_is_found_wherever_it_changes() {
     for dialect in WireDialect::ALL {
-        let one = with(dialect, &[vec![said(dialect, "Yes."), asked(dialect, "Go on.")]]);
-        let extended = followed(dialect, &one, &[said(dialect, "Yes."), asked(dialect, "More.")]);
+        let one =
+            with(dialect, &[vec![assistant_text(dialect, "Yes."), user_text(dialect, "Go on.")]]);
+        let extended = with_messages(
+            dialect,
+            &one,
+            &[assistant_text(dialect, "Yes."), user_text(dialect, "More.")],
+        );
         assert_eq!(rules(dialect, &[one.clone(), one.clone(), extended.clone()]).await, []);
         let mut other_tool = extended.clone();
         let tools = other_tool["tools"].to_string().replace("look", "other");
@@ -361,7 +369,7 @@ async fn a_changed_prefix_is_found_wherever_it_changes() {
         messages(dialect, &mut shorter).pop();
         let mut edited = extended.clone();
         let middle = messages(dialect, &mut edited).len() - 3;
-        messages(dialect, &mut edited)[middle] = asked(dialect, "Something else.");
+        messages(dialect, &mut edited)[middle] = user_text(dialect, "Something else.");
         for (wrong, count) in [(other_tool, 1), (edited, 1)] {
             assert_eq!(rules(dialect, &[one.clone(), wrong]).await, [Rule::Prefix; 1][..count]);
         }
@@ -375,18 +383,21 @@ async fn moved_cache_marks_do_not_break_the_prefix() {
     let plain = with(ANTHROPIC, &[calls(ANTHROPIC, &["a"]), results(ANTHROPIC, &["a"])]);
     let mut one = plain.clone();
     one["messages"][2]["content"][0]["cache_control"] = mark.clone();
-    let mut two =
-        followed(ANTHROPIC, &plain, &[said(ANTHROPIC, "Yes."), asked(ANTHROPIC, "Go on.")]);
+    let mut two = with_messages(
+        ANTHROPIC,
+        &plain,
+        &[assistant_text(ANTHROPIC, "Yes."), user_text(ANTHROPIC, "Go on.")],
+    );
     two["messages"][4]["content"] =
         json!([{"type": "text", "text": "Go on.", "cache_control": mark}]);
-    let three = followed(
+    let three = with_messages(
         ANTHROPIC,
         &plain,
         &[
-            said(ANTHROPIC, "Yes."),
-            asked(ANTHROPIC, "Go on."),
-            said(ANTHROPIC, "Yes."),
-            asked(ANTHROPIC, "More."),
+            assistant_text(ANTHROPIC, "Yes."),
+            user_text(ANTHROPIC, "Go on."),
+            assistant_text(ANTHROPIC, "Yes."),
+            user_text(ANTHROPIC, "More."),
         ],
     );
     assert_eq!(rules(ANTHROPIC, &[one, two, three]).await, []);
@@ -395,7 +406,7 @@ async fn moved_cache_marks_do_not_break_the_prefix() {
 #[tokio::test]
 async fn a_new_conversation_is_no_break_but_a_new_system_prompt_can_be_made_one() {
     for dialect in WireDialect::ALL {
-        let (one, two) = (first(dialect, "One."), first(dialect, "Two."));
+        let (one, two) = (first_request(dialect, "One."), first_request(dialect, "Two."));
         assert_eq!(rules(dialect, &[one.clone(), two.clone(), one.clone()]).await, []);
         let checks =
             ServerChecks { prefix: PrefixCheck::OneConversation, ..ServerChecks::default() };
@@ -408,8 +419,8 @@ async fn a_new_conversation_is_no_break_but_a_new_system_prompt_can_be_made_one(
 #[tokio::test]
 async fn a_maintenance_point_can_be_declared_and_the_check_switched_off() {
     let (long, short) = (
-        with(CHAT, &[vec![said(CHAT, "Yes."), asked(CHAT, "Go on.")]]),
-        with(CHAT, &[vec![asked(CHAT, "A summary.")]]),
+        with(CHAT, &[vec![assistant_text(CHAT, "Yes."), user_text(CHAT, "Go on.")]]),
+        with(CHAT, &[vec![user_text(CHAT, "A summary.")]]),
     );
     let checks = ServerChecks { prefix: PrefixCheck::Off, ..ServerChecks::default() };
     let options = ServerOptions { checks, ..ServerOptions::default() };
@@ -436,7 +447,7 @@ async fn a_body_over_the_limit_is_refused_and_found() {
     let checks = ServerChecks { max_body: 1000, ..ServerChecks::default() };
     let options = ServerOptions { checks, ..ServerOptions::default() };
     let server = ModelServer::start_with([ScriptedReply::new().text("One.")], options).await;
-    let long = first(CHAT, &"x".repeat(8_000_000));
+    let long = first_request(CHAT, &"x".repeat(8_000_000));
     assert_eq!(Client::connect(&server).await.ask(CHAT, &long).await.status, 413);
     let body = long.to_string();
     let mut client = Client::connect(&server).await;
@@ -452,18 +463,18 @@ async fn a_body_over_the_limit_is_refused_and_found() {
 #[test]
 fn tools_that_the_vendor_refuses_are_found() {
     for dialect in WireDialect::ALL {
-        let body = first(dialect, "A").to_string();
+        let body = first_request(dialect, "A").to_string();
         let renamed =
             |name: &str| -> Value { serde_json::from_str(&body.replace("look", name)).unwrap() };
         assert_eq!(broken(dialect, &renamed("look_2-a")), [], "{dialect:?}");
         assert_eq!(broken(dialect, &renamed("look/it")), [Rule::Tools], "{dialect:?}");
         assert_eq!(broken(dialect, &renamed(&"l".repeat(129))), [Rule::Tools], "{dialect:?}");
-        let mut twice = first(dialect, "A");
+        let mut twice = first_request(dialect, "A");
         let tools = twice["tools"].as_array_mut().unwrap();
         tools.push(tools[0].clone());
         assert_eq!(broken(dialect, &twice), [Rule::Tools], "{dialect:?}");
     }
-    let mut untyped = first(ANTHROPIC, "A");
+    let mut untyped = first_request(ANTHROPIC, "A");
     untyped["tools"][0]["input_schema"] = json!({"properties": {}});
     assert_eq!(broken(ANTHROPIC, &untyped), [Rule::Tools]);
 }
@@ -495,7 +506,11 @@ async fn marks_inside_results_count_and_do_not_break_the_prefix() {
 #[test]
 fn a_missing_result_is_reported_once() {
     for dialect in WireDialect::ALL {
-        let more = [asked(dialect, "Go on."), said(dialect, "Yes."), asked(dialect, "More.")];
+        let more = [
+            user_text(dialect, "Go on."),
+            assistant_text(dialect, "Yes."),
+            user_text(dialect, "More."),
+        ];
         let body = with(dialect, &[calls(dialect, &["a"]), more.to_vec()]);
         assert_eq!(check_body(dialect, &body).len(), 1, "{dialect:?}");
     }

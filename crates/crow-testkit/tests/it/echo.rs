@@ -5,7 +5,7 @@ use crow_testkit::{
 };
 use serde_json::{Value, json};
 
-use crate::bodies::{asked, calls, first, followed, results};
+use crate::bodies::{calls, first_request, results, user_text, with_messages};
 use crate::client::Client;
 
 fn reply() -> ScriptedReply {
@@ -28,9 +28,9 @@ async fn broken(
     let script = Script::new().then(reply).then(ScriptedReply::new().text("Done."));
     let server = ModelServer::start_with(script, options).await;
     let mut client = Client::connect(&server).await;
-    let body = first(dialect, "Begin.");
+    let body = first_request(dialect, "Begin.");
     client.ask(dialect, &body).await;
-    client.ask(dialect, &followed(dialect, &body, turn)).await;
+    client.ask(dialect, &with_messages(dialect, &body, turn)).await;
     server.violations().into_iter().map(|violation| violation.rule).collect()
 }
 
@@ -81,7 +81,7 @@ async fn anthropic_thinking_before_a_text_must_come_back_too() {
             vec![Rule::Echo],
         ),
     ] {
-        let turn = [json!({"role": "assistant", "content": blocks}), asked(dialect, "Go on.")];
+        let turn = [json!({"role": "assistant", "content": blocks}), user_text(dialect, "Go on.")];
         assert_eq!(broken(ChatFlavour::OpenAi, dialect, sent(), &turn).await, expected);
     }
 }
@@ -150,7 +150,7 @@ async fn gemini_signatures_of_a_text_must_come_back_on_a_text() {
         (json!([{"text": "So it is.", "thoughtSignature": "sig-1"}]), vec![]),
         (json!([{"text": "So it is."}]), vec![Rule::Echo]),
     ] {
-        let turn = [json!({"role": "model", "parts": parts}), asked(dialect, "Go on.")];
+        let turn = [json!({"role": "model", "parts": parts}), user_text(dialect, "Go on.")];
         assert_eq!(broken(ChatFlavour::OpenAi, dialect, sent(), &turn).await, expected);
     }
 }
@@ -183,10 +183,10 @@ async fn a_reply_that_was_cut_need_not_come_back() {
     let script = Script::new().then(reply().with(cut)).then(ScriptedReply::new().text("Done."));
     let server = ModelServer::start(script).await;
     let mut client = Client::connect(&server).await;
-    let body = first(dialect, "Begin.");
+    let body = first_request(dialect, "Begin.");
     client.ask(dialect, &body).await;
     let turn = [calls(dialect, &["a", "b"]), results(dialect, &["a", "b"])].concat();
-    client.ask(dialect, &followed(dialect, &body, &turn)).await;
+    client.ask(dialect, &with_messages(dialect, &body, &turn)).await;
     server.assert_clean();
 }
 
@@ -195,10 +195,10 @@ async fn another_models_reasoning_need_not_come_back() {
     let dialect = WireDialect::AnthropicMessages;
     let server = ModelServer::start([reply(), ScriptedReply::new().text("Done.")]).await;
     let mut client = Client::connect(&server).await;
-    let body = first(dialect, "Begin.");
+    let body = first_request(dialect, "Begin.");
     client.ask(dialect, &body).await;
     let turn = [calls(dialect, &["a", "b"]), results(dialect, &["a", "b"])].concat();
-    let mut switched = followed(dialect, &body, &turn);
+    let mut switched = with_messages(dialect, &body, &turn);
     switched["model"] = json!("other-model");
     client.ask(dialect, &switched).await;
     server.assert_clean();
@@ -211,10 +211,10 @@ async fn responses_reasoning_that_the_server_keeps_need_not_come_back() {
     for (name, value) in [("store", json!(true)), ("include", json!([]))] {
         let server = ModelServer::start([reply(), ScriptedReply::new().text("Done.")]).await;
         let mut client = Client::connect(&server).await;
-        let mut body = first(dialect, "Begin.");
+        let mut body = first_request(dialect, "Begin.");
         body[name] = value;
         client.ask(dialect, &body).await;
-        client.ask(dialect, &followed(dialect, &body, &turn)).await;
+        client.ask(dialect, &with_messages(dialect, &body, &turn)).await;
         server.assert_clean();
     }
 }

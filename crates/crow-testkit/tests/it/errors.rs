@@ -6,13 +6,13 @@ use bytes::Bytes;
 use crow_testkit::{ModelServer, ScriptStep, VendorError, WireDialect};
 use serde_json::{Value, json};
 
-use crate::bodies::first;
+use crate::bodies::first_request;
 use crate::client::{Client, Response};
 
 async fn ask(dialect: WireDialect, step: ScriptStep) -> Response {
     let server = ModelServer::start([step]).await;
     let mut client = Client::connect(&server).await;
-    let response = client.ask(dialect, &first(dialect, "A")).await;
+    let response = client.ask(dialect, &first_request(dialect, "A")).await;
     assert_eq!(server.connections(), 1);
     server.assert_clean();
     response

@@ -10,7 +10,7 @@ use crow_testkit::{
 };
 use serde_json::json;
 
-use crate::bodies::first;
+use crate::bodies::first_request;
 use crate::client::{Client, End, Response, events};
 
 const DIALECT: WireDialect = WireDialect::AnthropicMessages;
@@ -38,7 +38,7 @@ fn ends(chunks: &[Vec<u8>]) -> Vec<usize> {
 
 async fn ask(dialect: WireDialect, step: ScriptStep) -> Response {
     let server = ModelServer::start([step]).await;
-    let response = Client::connect(&server).await.ask(dialect, &first(dialect, "A")).await;
+    let response = Client::connect(&server).await.ask(dialect, &first_request(dialect, "A")).await;
     server.assert_clean();
     response
 }
@@ -217,13 +217,13 @@ async fn a_gate_lets_chunk_after_chunk_pass() {
     let gate = StreamGate::new();
     let server = ModelServer::start([reply().with(Fault::Gated(gate.clone()))]).await;
     let mut client = Client::connect(&server).await;
-    client.send(DIALECT, &first(DIALECT, "A")).await;
+    client.send(DIALECT, &first_request(DIALECT, "A")).await;
     assert_eq!(client.head().await.0, 200);
     assert!(client.is_silent().await);
     let frames = rendered(DIALECT);
     gate.release(1);
     assert_eq!(client.chunk().await.unwrap().unwrap(), frames[0]);
-    gate.reached(2).await;
+    gate.wait_for_arrival(2).await;
     assert!(client.is_silent().await);
     gate.release(2);
     assert_eq!(client.chunk().await.unwrap().unwrap(), frames[1]);
@@ -242,8 +242,8 @@ async fn a_stall_holds_until_it_is_released() {
     let stall = Fault::StallAfter { events: 2, gate: gate.clone() };
     let server = ModelServer::start([reply().with(stall).with(Fault::UnknownEvents)]).await;
     let mut client = Client::connect(&server).await;
-    client.send(DIALECT, &first(DIALECT, "A")).await;
-    gate.reached(1).await;
+    client.send(DIALECT, &first_request(DIALECT, "A")).await;
+    gate.wait_for_arrival(1).await;
     client.head().await;
     let mut seen = Vec::new();
     while !client.is_silent().await {
@@ -262,10 +262,10 @@ async fn a_stall_ends_when_the_client_leaves() {
     let stall = Fault::StallAfter { events: 2, gate: StreamGate::new() };
     let server = ModelServer::start([reply().with(stall)]).await;
     let mut client = Client::connect(&server).await;
-    client.send(DIALECT, &first(DIALECT, "A")).await;
+    client.send(DIALECT, &first_request(DIALECT, "A")).await;
     client.head().await;
     drop(client);
-    assert_eq!(server.wait_for_answer(0).await.state, AnswerState::ClientLeft);
+    assert_eq!(server.wait_for_answer(0).await.state, AnswerState::ClientDisconnected);
     server.assert_clean();
 }
 
@@ -284,7 +284,7 @@ async fn silence_ends_without_a_byte() {
     {
         let server = ModelServer::start([ScriptStep::Silence { gate: None, ending }]).await;
         let mut client = Client::connect(&server).await;
-        client.send(DIALECT, &first(DIALECT, "A")).await;
+        client.send(DIALECT, &first_request(DIALECT, "A")).await;
         assert_eq!(client.end().await, end);
         let answer = server.wait_for_answer(0).await;
         assert_eq!((answer.state, answer.began_at), (AnswerState::Sent, None));

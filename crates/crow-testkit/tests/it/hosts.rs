@@ -13,5 +13,5 @@ async fn the_scripted_host_passes_the_host_checks() {
     let host = ScriptedHost::new(model, ToolRegistry::new(), RuntimeConfig::default());
     let folder = tempfile::tempdir().unwrap();
     check_host(&host, folder.path()).await;
-    assert_eq!(host.asked()[0], "create");
+    assert_eq!(host.requests()[0], "create");
 }

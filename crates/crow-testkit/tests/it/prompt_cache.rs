@@ -5,7 +5,7 @@ use crow_testkit::{
 };
 use serde_json::{Value, json};
 
-use crate::bodies::{asked, first, followed, messages, said};
+use crate::bodies::{assistant_text, first_request, messages, user_text, with_messages};
 use crate::client::Client;
 
 /// Returns the usages reported for consecutive requests.
@@ -36,12 +36,12 @@ fn marked(dialect: WireDialect, mut body: Value) -> Value {
 
 /// Returns the requests of a session with 40 turns.
 fn long_session(dialect: WireDialect) -> Vec<Value> {
-    let mut body = first(dialect, &"Begin with this. ".repeat(1000));
+    let mut body = first_request(dialect, &"Begin with this. ".repeat(1000));
     let mut bodies = Vec::new();
     for turn in 0..40 {
         bodies.push(marked(dialect, body.clone()));
-        let more = [said(dialect, "Yes."), asked(dialect, &format!("Go on {turn}."))];
-        body = followed(dialect, &body, &more);
+        let more = [assistant_text(dialect, "Yes."), user_text(dialect, &format!("Go on {turn}."))];
+        body = with_messages(dialect, &body, &more);
     }
     bodies
 }
@@ -68,7 +68,7 @@ async fn a_changed_beginning_or_a_short_prompt_reads_nothing() {
         let tools = bodies[1]["tools"].to_string().replace("look", "other");
         bodies[1]["tools"] = serde_json::from_str(&tools).unwrap();
         assert_eq!(usages(dialect, &bodies).await[1].cache_read, 0, "{dialect:?}");
-        let short = marked(dialect, first(dialect, "Begin."));
+        let short = marked(dialect, first_request(dialect, "Begin."));
         assert_eq!(usages(dialect, &[short.clone(), short]).await[1].cache_read, 0, "{dialect:?}");
     }
 }
@@ -76,13 +76,13 @@ async fn a_changed_beginning_or_a_short_prompt_reads_nothing() {
 #[tokio::test]
 async fn anthropic_reads_nothing_that_was_not_marked() {
     let dialect = WireDialect::AnthropicMessages;
-    let body = first(dialect, &"Begin with this. ".repeat(1000));
+    let body = first_request(dialect, &"Begin with this. ".repeat(1000));
     let usages = usages(dialect, &[body.clone(), body]).await;
     assert_eq!((usages[1].cache_read, usages[1].cache_write), (0, 0));
     assert!(usages[1].input > 4000);
     let mut bodies = long_session(dialect);
     bodies.truncate(1);
-    bodies.push(first(dialect, &"Begin with this. ".repeat(1000)));
+    bodies.push(first_request(dialect, &"Begin with this. ".repeat(1000)));
     let usages = self::usages(dialect, &bodies).await;
     assert!(usages[0].cache_write > 4000);
     assert_eq!(usages[1].cache_read, 0, "a request without marks does not read");

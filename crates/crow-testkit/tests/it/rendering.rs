@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use crow_testkit::wire::{EncryptedReasoning, UsageChunk, WireOptions, frames};
-use crow_testkit::{ChatFlavour, Pieces, ReplyUsage, ScriptedReply, ScriptedStop, WireDialect};
+use crow_testkit::{ChatFlavour, DeltaSize, ReplyUsage, ScriptedReply, ScriptedStop, WireDialect};
 use serde_json::{Value, json};
 
 use crate::client::{Event, events};
@@ -264,8 +264,8 @@ fn the_size_of_pieces_changes_the_number_of_events_and_nothing_else() {
             let options = WireOptions { pieces, ..WireOptions::default() };
             stream(&reply(), dialect, &options).len()
         };
-        assert!(count(Pieces::chars(1)) > count(Pieces::Words), "{dialect:?}");
-        assert!(count(Pieces::Words) > count(Pieces::Whole), "{dialect:?}");
+        assert!(count(DeltaSize::chars(1)) > count(DeltaSize::Words), "{dialect:?}");
+        assert!(count(DeltaSize::Words) > count(DeltaSize::Whole), "{dialect:?}");
     }
 }
 

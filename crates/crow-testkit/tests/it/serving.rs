@@ -9,7 +9,7 @@ use crow_testkit::{
 use serde_json::json;
 use tokio::net::TcpStream;
 
-use crate::bodies::{asked, first, followed, said};
+use crate::bodies::{assistant_text, first_request, user_text, with_messages};
 use crate::client::{Client, End};
 
 #[tokio::test]
@@ -22,12 +22,12 @@ async fn two_turns_share_a_connection_and_are_recorded() {
         .await;
         let mut client = Client::connect(&server).await;
         let before = Instant::now();
-        let body = first(dialect, "Begin.");
+        let body = first_request(dialect, "Begin.");
         let one = client.ask(dialect, &body).await;
         assert_eq!((one.status, one.end), (200, End::Complete));
         assert!(one.header("content-type").unwrap().starts_with("text/event-stream"));
-        let more = [said(dialect, "One."), asked(dialect, "Go on.")];
-        let two = client.ask(dialect, &followed(dialect, &body, &more)).await;
+        let more = [assistant_text(dialect, "One."), user_text(dialect, "Go on.")];
+        let two = client.ask(dialect, &with_messages(dialect, &body, &more)).await;
         assert!(two.text().contains("Two."));
         assert_eq!((server.connections(), server.remaining_steps()), (1, 0));
         let requests = server.finish().await.unwrap();
@@ -46,7 +46,7 @@ async fn two_turns_share_a_connection_and_are_recorded() {
 async fn a_chunked_request_body_is_joined() {
     let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let mut client = Client::connect(&server).await;
-    let body = first(WireDialect::OpenAiChat, "Begin.").to_string();
+    let body = first_request(WireDialect::OpenAiChat, "Begin.").to_string();
     let (left, right) = body.split_at(10);
     let head = "POST /v1/chat/completions HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
     client.write(&format!("{head}{:x};ext=1\r\n{left}\r\n", left.len())).await;
@@ -58,7 +58,7 @@ async fn a_chunked_request_body_is_joined() {
 #[tokio::test]
 async fn a_request_may_come_in_pieces_cut_anywhere() {
     let dialect = WireDialect::OpenAiChat;
-    let body = first(dialect, "Begin.").to_string();
+    let body = first_request(dialect, "Begin.").to_string();
     let head = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         body.len()
@@ -82,7 +82,7 @@ async fn pipelined_requests_are_answered_in_order() {
         ModelServer::start([ScriptedReply::new().text("One."), ScriptedReply::new().text("Two.")])
             .await;
     let mut client = Client::connect(&server).await;
-    let body = first(WireDialect::OpenAiChat, "Begin.");
+    let body = first_request(WireDialect::OpenAiChat, "Begin.");
     client.send(WireDialect::OpenAiChat, &body).await;
     client.send(WireDialect::OpenAiChat, &body).await;
     assert!(client.response().await.text().contains("One."));
@@ -94,7 +94,7 @@ async fn pipelined_requests_are_answered_in_order() {
 async fn a_client_that_expects_continue_gets_it() {
     let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let mut client = Client::connect(&server).await;
-    let body = first(WireDialect::OpenAiChat, "Begin.").to_string();
+    let body = first_request(WireDialect::OpenAiChat, "Begin.").to_string();
     let length = body.len();
     client.write(&format!("POST /v1/chat/completions HTTP/1.1\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n")).await;
     assert_eq!(client.head().await.0, 100);
@@ -107,14 +107,14 @@ async fn a_client_that_expects_continue_gets_it() {
 async fn connection_close_is_honoured_and_connections_are_counted() {
     let server = ModelServer::start(Script::repeating(ScriptedReply::new().text("One."))).await;
     let mut client = Client::connect(&server).await;
-    let body = first(WireDialect::OpenAiChat, "Begin.").to_string();
+    let body = first_request(WireDialect::OpenAiChat, "Begin.").to_string();
     let length = body.len();
     client.write(&format!("POST /v1/chat/completions HTTP/1.1\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}")).await;
     client.response().await;
     assert_eq!(client.end().await, End::Closed);
     Client::connect(&server)
         .await
-        .ask(WireDialect::OpenAiChat, &first(WireDialect::OpenAiChat, "Begin."))
+        .ask(WireDialect::OpenAiChat, &first_request(WireDialect::OpenAiChat, "Begin."))
         .await;
     assert_eq!(server.connections(), 2);
     server.assert_clean();
@@ -130,8 +130,8 @@ async fn a_responder_decides_from_the_request_after_the_steps() {
     let server = ModelServer::start(script).await;
     let mut client = Client::connect(&server).await;
     let dialect = WireDialect::OpenAiChat;
-    assert!(client.ask(dialect, &first(dialect, "A")).await.text().contains("scripted"));
-    let answer = client.ask(dialect, &first(dialect, "B")).await.text();
+    assert!(client.ask(dialect, &first_request(dialect, "A")).await.text().contains("scripted"));
+    let answer = client.ask(dialect, &first_request(dialect, "B")).await.text();
     assert!(answer.contains('1') && answer.contains(r#"\"B\""#), "{answer}");
     server.assert_clean();
 }
@@ -142,7 +142,7 @@ async fn a_step_can_be_pushed_while_the_server_runs() {
     server.push(ScriptedReply::new().text("late"));
     let mut client = Client::connect(&server).await;
     let dialect = WireDialect::Gemini;
-    assert!(client.ask(dialect, &first(dialect, "A")).await.text().contains("late"));
+    assert!(client.ask(dialect, &first_request(dialect, "A")).await.text().contains("late"));
     server.assert_clean();
 }
 
@@ -150,7 +150,7 @@ async fn a_step_can_be_pushed_while_the_server_runs() {
 async fn after_the_script_comes_a_500_and_a_violation() {
     let server = ModelServer::start(Script::new()).await;
     let dialect = WireDialect::AnthropicMessages;
-    let answer = Client::connect(&server).await.ask(dialect, &first(dialect, "A")).await;
+    let answer = Client::connect(&server).await.ask(dialect, &first_request(dialect, "A")).await;
     assert_eq!(answer.status, 500);
     assert!(answer.text().contains("the script is over"));
     let violations = server.finish().await.unwrap_err();
@@ -166,7 +166,7 @@ async fn a_failed_assertion_in_a_responder_is_a_violation() {
     });
     let server = ModelServer::start(script).await;
     let dialect = WireDialect::OpenAiChat;
-    let answer = Client::connect(&server).await.ask(dialect, &first(dialect, "A")).await;
+    let answer = Client::connect(&server).await.ask(dialect, &first_request(dialect, "A")).await;
     assert_eq!(answer.status, 500);
     let violations = server.finish().await.unwrap_err();
     assert_eq!(violations.0[0].rule, Rule::Script);
@@ -217,10 +217,10 @@ async fn waiting_for_requests_and_answers_needs_no_sleep() {
     let server = ModelServer::start([ScriptStep::Raw(chunks)]).await;
     let mut client = Client::connect(&server).await;
     let dialect = WireDialect::OpenAiChat;
-    let body = first(dialect, "A");
+    let body = first_request(dialect, "A");
     let (request, ()) = tokio::join!(server.wait_for_request(0), client.send(dialect, &body));
     assert_eq!(request.index, 0);
-    gate.reached(1).await;
+    gate.wait_for_arrival(1).await;
     let answer = server.answer(0).unwrap();
     assert_eq!((answer.state, answer.ended_at), (AnswerState::Open, None));
     assert!(answer.began_at.unwrap() >= request.received_at);
@@ -238,7 +238,7 @@ async fn a_request_is_announced_before_its_answer() {
     let server = ModelServer::start([ScriptedReply::new().text("One.").into(), silence]).await;
     let mut client = Client::connect(&server).await;
     let dialect = WireDialect::OpenAiChat;
-    let body = first(dialect, "A");
+    let body = first_request(dialect, "A");
     client.ask(dialect, &body).await;
     server.wait_for_answer(0).await;
     let (request, ()) = tokio::join!(server.wait_for_request(1), client.send(dialect, &body));
@@ -251,10 +251,10 @@ async fn a_client_that_leaves_is_noticed_while_the_stream_waits() {
     let step = ScriptStep::Silence { gate: Some(StreamGate::new()), ending: BodyEnd::Close };
     let server = ModelServer::start([step]).await;
     let mut client = Client::connect(&server).await;
-    client.send(WireDialect::OpenAiChat, &first(WireDialect::OpenAiChat, "A")).await;
+    client.send(WireDialect::OpenAiChat, &first_request(WireDialect::OpenAiChat, "A")).await;
     server.wait_for_request(0).await;
     drop(client);
-    assert_eq!(server.wait_for_answer(0).await.state, AnswerState::ClientLeft);
+    assert_eq!(server.wait_for_answer(0).await.state, AnswerState::ClientDisconnected);
     server.assert_clean();
 }
 
@@ -266,7 +266,8 @@ async fn together_sends_the_same_chunks_as_each() {
         let script = [ScriptedReply::new().text("one two three")];
         let server = ModelServer::start_with(script, options).await;
         let dialect = WireDialect::OpenAiResponses;
-        let answer = Client::connect(&server).await.ask(dialect, &first(dialect, "A")).await;
+        let answer =
+            Client::connect(&server).await.ask(dialect, &first_request(dialect, "A")).await;
         bodies.push(answer.chunks);
         server.assert_clean();
     }
@@ -279,7 +280,7 @@ async fn finish_ends_all_connections() {
     let server = ModelServer::start([step]).await;
     let address = server.address();
     let mut client = Client::connect(&server).await;
-    client.send(WireDialect::OpenAiChat, &first(WireDialect::OpenAiChat, "A")).await;
+    client.send(WireDialect::OpenAiChat, &first_request(WireDialect::OpenAiChat, "A")).await;
     server.wait_for_request(0).await;
     assert_eq!(server.finish().await.unwrap().len(), 1);
     assert_eq!(client.end().await, End::Closed);
@@ -291,7 +292,7 @@ async fn finish_ends_all_connections() {
 async fn a_server_dropped_with_unread_violations_fails_the_test() {
     let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let dialect = WireDialect::OpenAiChat;
-    let mut body = first(dialect, "A");
+    let mut body = first_request(dialect, "A");
     body["stream"] = json!(false);
     Client::connect(&server).await.ask(dialect, &body).await;
 }

@@ -51,7 +51,7 @@ impl CurrentFile {
         let content = match opened {
             Ok(open) => {
                 let bytes = load_opened(path, open, views)?;
-                let hash = ContentHash::of(&bytes);
+                let hash = ContentHash::of_content(&bytes);
                 Some((bytes, hash))
             }
             Err(LoadError::Missing) => {
@@ -99,7 +99,7 @@ impl CurrentFile {
     }
 
     /// Returns what the session knows of this content.
-    pub(crate) fn seen(&self, views: &FileViews) -> ViewFreshness {
+    pub(crate) fn freshness(&self, views: &FileViews) -> ViewFreshness {
         match (views.get(&self.path), self.hash()) {
             (None, _) => ViewFreshness::Never,
             (Some(view), Some(hash)) if view.hash == *hash => ViewFreshness::Current,

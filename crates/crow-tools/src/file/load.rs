@@ -75,11 +75,12 @@ pub(crate) fn load_opened(
 ) -> Result<Vec<u8>, LoadError> {
     let identity = open.metadata.identity;
     let bytes = read_whole(open)?;
-    let is_known = || views.get(path).is_some_and(|view| view.hash == ContentHash::of(&bytes));
+    let is_known =
+        || views.get(path).is_some_and(|view| view.hash == ContentHash::of_content(&bytes));
     if path.is_planned(identity) || is_known() {
         Ok(bytes)
     } else {
-        Err(AllowedPath::moved().into())
+        Err(AllowedPath::moved_error().into())
     }
 }
 
@@ -103,7 +104,7 @@ fn check(metadata: &EntryMetadata) -> Result<(), LoadError> {
     match metadata.kind {
         EntryKind::File => Ok(()),
         EntryKind::Directory => Err(LoadError::Folder),
-        EntryKind::Symlink => Err(LoadError::Io(AllowedPath::moved())),
+        EntryKind::Symlink => Err(LoadError::Io(AllowedPath::moved_error())),
         EntryKind::Special => Err(LoadError::Special(metadata.describe_kind())),
     }
 }

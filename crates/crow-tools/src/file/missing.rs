@@ -6,7 +6,7 @@ use crow_core::tool::ToolContext;
 use crow_fs::Directory;
 use strsim::normalized_damerau_levenshtein;
 
-use crate::paths::shown;
+use crate::paths::display_path;
 
 /// Most names that are suggested.
 const SUGGESTIONS: usize = 3;
@@ -16,11 +16,11 @@ const MAX_LOOKED_AT: usize = 5000;
 const ALIKE: f64 = 0.5;
 
 /// Describes a missing file, with files of similar names.
-pub(crate) fn missing(path: &Path, ctx: &ToolContext) -> String {
-    let name = shown(path, ctx);
+pub(crate) fn missing_file_message(path: &Path, ctx: &ToolContext) -> String {
+    let name = display_path(path, ctx);
     // Outside of the workspace, permission was given for this path and not for the names beside it.
     let similar = if ctx.workspace.contains(path) { similar_names(path) } else { Vec::new() };
-    let similar: Vec<String> = similar.iter().map(|path| shown(path, ctx)).collect();
+    let similar: Vec<String> = similar.iter().map(|path| display_path(path, ctx)).collect();
     match path.parent() {
         _ if !similar.is_empty() => {
             format!("{name} does not exist; did you mean {}?", similar.join(", "))

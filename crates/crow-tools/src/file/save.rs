@@ -12,7 +12,7 @@ use super::{
     CurrentFile, LoadError, ViewFreshness, file_diff,
     store::{StoreError, store},
 };
-use crate::paths::{explain, shown};
+use crate::paths::{display_path, explain};
 
 /// A saved change.
 #[derive(Debug)]
@@ -40,15 +40,15 @@ pub(crate) fn save(
             stored.other_links
         ));
     }
-    let view = (seen == ViewFreshness::Current).then(|| written(path, content, ctx));
+    let view = (seen == ViewFreshness::Current).then(|| record_written(path, content, ctx));
     Ok(SavedChange { diff: file_diff(path, current.bytes(), content), remarks, view })
 }
 
 /// Records that the agent itself wrote this content.
-pub(crate) fn written(path: &Path, content: &[u8], ctx: &ToolContext) -> FileView {
+pub(crate) fn record_written(path: &Path, content: &[u8], ctx: &ToolContext) -> FileView {
     let view = FileView {
         path: path.to_owned(),
-        hash: ContentHash::of(content),
+        hash: ContentHash::of_content(content),
         lines: None,
         call_id: ctx.call_id.clone(),
     };
@@ -73,8 +73,8 @@ impl SavedChange {
 }
 
 /// Explains why a file was not loaded for a change.
-pub(crate) fn unloadable(path: &Path, error: &LoadError, ctx: &ToolContext) -> ToolError {
-    let name = shown(path, ctx);
+pub(crate) fn load_error(path: &Path, error: &LoadError, ctx: &ToolContext) -> ToolError {
+    let name = display_path(path, ctx);
     ToolError::Model(match error {
         LoadError::Missing => format!("{name} does not exist"),
         LoadError::Folder => format!("{name} is a folder; give the path of a file"),
@@ -86,7 +86,7 @@ pub(crate) fn unloadable(path: &Path, error: &LoadError, ctx: &ToolContext) -> T
 
 /// Explains why a file was not saved.
 fn refusal(path: &Path, error: &StoreError, ctx: &ToolContext) -> ToolError {
-    let name = shown(path, ctx);
+    let name = display_path(path, ctx);
     ToolError::Model(match error {
         StoreError::Changed => {
             format!("{name} {error}, so nothing was written; read it again and repeat the call")

@@ -67,7 +67,7 @@ fn replace(current: &CurrentFile, content: &[u8]) -> Result<StoredFileInfo, Stor
     let (directory, name) = (current.nearest(), current.name());
     let before = directory.metadata(name)?;
     if before.kind == EntryKind::Symlink {
-        return Err(AllowedPath::moved().into());
+        return Err(AllowedPath::moved_error().into());
     }
     if before.mode & WRITE_BITS == 0 {
         return Err(StoreError::Protected);

@@ -12,8 +12,8 @@ use crow_core::tool::{ToolContext, ToolResult};
 use crow_fs::{Directory, EntryKind};
 
 use crate::{
-    file::missing,
-    paths::{AllowedPath, escape, explain, open_folder, shown},
+    file::missing_file_message,
+    paths::{AllowedPath, display_path, escape, explain, open_folder},
     search::{WithheldFiles, walker},
 };
 
@@ -58,14 +58,14 @@ struct ListingRow {
 
 /// Lists the folder that a call may read.
 pub(crate) fn list(path: &AllowedPath, depth: usize, ctx: &ToolContext) -> ToolResult {
-    let name = shown(path, ctx);
+    let name = display_path(path, ctx);
     let root = match open_folder(path) {
         Ok(root) => root,
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return ToolResult::failure(format!("{name} is a file; use read_file"));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return ToolResult::failure(missing(path, ctx));
+            return ToolResult::failure(missing_file_message(path, ctx));
         }
         Err(error) => return ToolResult::failure(explain(&name, &error)),
     };
@@ -92,7 +92,7 @@ fn tree(
     let folder =
         |path: PathBuf, depth| ListingFolder { path, depth, total: Ok(0), shown: Vec::new() };
     let mut folders = vec![folder(PathBuf::from("."), 1)];
-    let withheld = WithheldFiles::below(path, ctx);
+    let withheld = WithheldFiles::for_root(path, ctx);
     let mut queue = VecDeque::from([0]);
     let mut remaining = MAX_ENTRIES;
     while let Some(index) = queue.pop_front() {

@@ -73,7 +73,7 @@ async fn show(
     plan: &CallPlan,
     ctx: &ToolContext,
 ) -> Result<ToolResult, ToolError> {
-    let path = paths::planned(&input.path, plan, ctx).await?;
+    let path = paths::resolve_planned(&input.path, plan, ctx).await?;
     let depth = input.depth.unwrap_or(DEFAULT_DEPTH).clamp(1, MAX_DEPTH);
     let session = ctx.clone();
     blocking_until_cancelled(ctx, move || list(&path, depth, &session)).await

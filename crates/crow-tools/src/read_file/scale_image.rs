@@ -54,7 +54,7 @@ pub(super) enum ScaleError {
 }
 
 /// Scales a picture down. Returns `None` if it can be sent as it is.
-pub(super) fn scaled(
+pub(super) fn scale_down(
     media_type: &str,
     bytes: &[u8],
     cancellation: &CancellationToken,

@@ -25,9 +25,11 @@ use super::{
 };
 use crate::{
     blocking::blocking_until_cancelled,
-    file::{DecodedText, LoadError, MAX_WHOLE, OpenFile, load_opened, missing, open_any},
+    file::{
+        DecodedText, LoadError, MAX_WHOLE, OpenFile, load_opened, missing_file_message, open_any,
+    },
     list_directory,
-    paths::{self, AllowedPath, explain, shown},
+    paths::{self, AllowedPath, display_path, explain},
 };
 
 /// The first bytes of a PDF file.
@@ -89,7 +91,7 @@ async fn show(
     plan: &CallPlan,
     ctx: &ToolContext,
 ) -> Result<ToolResult, ToolError> {
-    let path = paths::planned(&input.path, plan, ctx).await?;
+    let path = paths::resolve_planned(&input.path, plan, ctx).await?;
     let selection = selection(input).map_err(ToolError::Model)?;
     let session = ctx.clone();
     blocking_until_cancelled(ctx, move || read(&path, selection, &session)).await
@@ -134,9 +136,9 @@ fn read(path: &AllowedPath, selection: ReadSelection, ctx: &ToolContext) -> Tool
 }
 
 fn unreadable(path: &Path, error: &LoadError, ctx: &ToolContext) -> ToolResult {
-    let name = shown(path, ctx);
+    let name = display_path(path, ctx);
     ToolResult::failure(match error {
-        LoadError::Missing => missing(path, ctx),
+        LoadError::Missing => missing_file_message(path, ctx),
         LoadError::Folder => format!("{name} is a folder; use list_directory"),
         LoadError::Special(_) => format!("{name} {error} and is not read"),
         LoadError::TooLarge => format!("{name} grew while it was read; read it again"),
@@ -173,7 +175,7 @@ fn read_whole(
     let lines = page.lines();
     let view = FileView {
         path: path.to_owned(),
-        hash: ContentHash::of(bytes),
+        hash: ContentHash::of_content(bytes),
         lines,
         call_id: ctx.call_id.clone(),
     };
@@ -194,7 +196,7 @@ fn lines_of(selection: ReadSelection) -> Option<LineRange> {
 }
 
 fn no_pages(path: &Path, ctx: &ToolContext) -> ToolResult {
-    let name = shown(path, ctx);
+    let name = display_path(path, ctx);
     ToolResult::failure(format!("{name} is no PDF and has no pages; use offset and limit"))
 }
 
@@ -214,7 +216,7 @@ fn read_pdf(
     ctx: &ToolContext,
 ) -> ToolResult {
     use super::pdf::{PdfError, read};
-    let name = shown(path, ctx);
+    let name = display_path(path, ctx);
     let Some(pages) = pages else {
         return ToolResult::failure(format!(
             "{name} is a PDF, which is read by pages: give pages instead of offset and limit"
@@ -250,7 +252,7 @@ fn page_of(
     let mut page = LinePage::new(range);
     let total = text.lines().count() as u64;
     if range.first > total.max(1) {
-        let name = shown(path, ctx);
+        let name = display_path(path, ctx);
         let first = range.first;
         return Err(format!("{name} has only {total} lines, so there is no line {first}"));
     }
@@ -311,7 +313,7 @@ fn unchanged_since(view: &FileView, ctx: &ToolContext) -> Option<ToolResult> {
     // calls.
     let output = format!(
         "Unchanged: lines {first}-{last} of {} are as an earlier call showed them. If that is out of sight, read again.",
-        shown(&view.path, ctx),
+        display_path(&view.path, ctx),
     );
     Some(with_view(ToolResult::success(output), FileView { lines: None, ..earlier }, ctx))
 }
@@ -325,12 +327,12 @@ fn with_view(mut result: ToolResult, view: FileView, ctx: &ToolContext) -> ToolR
 fn binary(path: &Path, size: u64, ctx: &ToolContext) -> ToolResult {
     ToolResult::failure(format!(
         "{} is binary ({size} bytes) and cannot be shown as text; look into it with a command in bash (file, xxd, strings)",
-        shown(path, ctx)
+        display_path(path, ctx)
     ))
 }
 
 fn show_image(path: &Path, media_type: &str, bytes: &[u8], ctx: &ToolContext) -> ToolResult {
-    let (name, size) = (shown(path, ctx), bytes.len());
+    let (name, size) = (display_path(path, ctx), bytes.len());
     if !ctx.model.abilities().vision {
         return ToolResult::failure(format!(
             "{name} is a picture ({media_type}, {size} bytes), and this model cannot see pictures"
@@ -370,8 +372,8 @@ fn fitted(
     bytes: &[u8],
     ctx: &ToolContext,
 ) -> Result<FittedImage, ImageRejection> {
-    use super::scale_image::{ScaleError, scaled};
-    match scaled(media_type, bytes, &ctx.cancellation) {
+    use super::scale_image::{ScaleError, scale_down};
+    match scale_down(media_type, bytes, &ctx.cancellation) {
         Ok(None) => Ok(FittedImage { image: image::image(media_type, bytes), note: String::new() }),
         Ok(Some(small)) => {
             let ((width, height), (w, h)) = (small.original, small.size);
@@ -405,7 +407,7 @@ fn read_large(
     selection: ReadSelection,
     ctx: &ToolContext,
 ) -> ToolResult {
-    let name = shown(path, ctx);
+    let name = display_path(path, ctx);
     let mut probe = Vec::new();
     let probed = (&file).take(8 * 1024).read_to_end(&mut probe);
     if let Err(error) = probed.and_then(|_| std::io::Seek::rewind(&mut &file)) {

@@ -20,13 +20,13 @@ use serde::Deserialize;
 use super::{
     files::GlobPattern,
     search_deadline::SearchDeadline,
-    walk::{HeldRoot, IgnoreMode, files, first_ignored},
+    walk::{IgnoreMode, OpenRoot, files, first_ignored_match},
     withheld_files::WithheldFiles,
 };
 use crate::{
     blocking::blocking_until_cancelled,
-    file::missing,
-    paths::{self, AllowedPath, explain, here, open_folder, shown},
+    file::missing_file_message,
+    paths::{self, AllowedPath, display_path, explain, here, open_folder},
 };
 
 /// Most files that are listed.
@@ -98,7 +98,7 @@ async fn find_planned(
     ctx: &ToolContext,
 ) -> Result<ToolResult, ToolError> {
     let (pattern, root) = input.parse()?;
-    let root = paths::planned(&root, plan, ctx).await?;
+    let root = paths::resolve_planned(&root, plan, ctx).await?;
     let session = ctx.clone();
     blocking_until_cancelled(ctx, move || find(&root, &pattern, &session)).await?
 }
@@ -112,7 +112,7 @@ fn find(
     ctx: &ToolContext,
 ) -> Result<ToolResult, ToolError> {
     let mut handle = match open_folder(root) {
-        Ok(handle) => HeldRoot::new(root, handle),
+        Ok(handle) => OpenRoot::new(root, handle),
         Err(error) => return Err(ToolError::Model(unsearchable(root, &error, ctx))),
     };
     let matches = |entry: &DirEntry| {
@@ -122,10 +122,10 @@ fn find(
     // The heap has the newest files so far, with the oldest of them on top.
     let mut newest: BinaryHeap<Reverse<GlobHit>> = BinaryHeap::new();
     let mut total = 0_usize;
-    let withheld = WithheldFiles::below(root, ctx);
+    let withheld = WithheldFiles::for_root(root, ctx);
     let is_listed =
         |entry: &DirEntry| entry.path().parent().is_none_or(|folder| !withheld.is_unlisted(folder));
-    for entry in files(root, &withheld, IgnoreMode::Left, &stop).filter(matches).filter(is_listed) {
+    for entry in files(root, &withheld, IgnoreMode::Skip, &stop).filter(matches).filter(is_listed) {
         let path = entry.into_path();
         // The walk goes by path: a file that is not in the folder without a link on the way was put there in between.
         let Ok(metadata) = handle.metadata(&path) else { continue };
@@ -140,7 +140,7 @@ fn find(
     }
     let mut output = String::new();
     for Reverse((_, Reverse(path))) in newest.into_sorted_vec() {
-        let _ = writeln!(output, "{}", shown(&path, ctx));
+        let _ = writeln!(output, "{}", display_path(&path, ctx));
     }
     if total > MAX_FILES {
         let _ = writeln!(
@@ -163,11 +163,11 @@ fn find(
 }
 
 fn unsearchable(root: &AllowedPath, error: &io::Error, ctx: &ToolContext) -> String {
-    let name = shown(root, ctx);
+    let name = display_path(root, ctx);
     if error.kind() == io::ErrorKind::NotADirectory {
         format!("{name} is a file; give a folder")
     } else if error.kind() == io::ErrorKind::NotFound {
-        missing(root, ctx)
+        missing_file_message(root, ctx)
     } else {
         explain(&name, error)
     }
@@ -181,12 +181,12 @@ fn nothing(
     ctx: &ToolContext,
 ) -> String {
     let stop = SearchDeadline::new(ctx.cancellation.clone(), HINT_LIMIT);
-    match first_ignored(root, withheld, &stop, matches) {
+    match first_ignored_match(root, withheld, &stop, matches) {
         Some(path) => format!(
             "No files match, except ignored ones such as {}; begin the pattern with their folder to find them.",
-            shown(&path, ctx)
+            display_path(&path, ctx)
         ),
-        None => match shown(root, ctx).as_str() {
+        None => match display_path(root, ctx).as_str() {
             "." => "No files match.".to_owned(),
             root => format!("No files below {root} match."),
         },

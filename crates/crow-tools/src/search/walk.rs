@@ -17,23 +17,23 @@ const MAX_IGNORED: usize = 20_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IgnoreMode {
     /// Files that no ignore file excludes.
-    Left,
+    Skip,
     /// All files outside of `.git`, ignored ones included.
-    Found,
+    Include,
 }
 
 /// The root of a walk, with its open descriptor. The walk itself goes by path, so that a folder that is exchanged in
 /// between can lead it elsewhere; everything that it finds is looked up beneath this descriptor, without following a
 /// link.
 #[derive(Debug)]
-pub(super) struct HeldRoot {
+pub(super) struct OpenRoot {
     path: PathBuf,
     directory: Directory,
     /// The folder of the last file, since a walk goes through folder after folder.
     last: Option<(PathBuf, Directory)>,
 }
 
-impl HeldRoot {
+impl OpenRoot {
     pub(super) fn new(path: &Path, directory: Directory) -> Self {
         Self { path: path.to_owned(), directory, last: None }
     }
@@ -84,7 +84,7 @@ pub(super) fn files<'a>(
     stop: &'a SearchDeadline,
 ) -> impl Iterator<Item = DirEntry> + use<'a> {
     let mut walker = walker(root, withheld);
-    if ignored == IgnoreMode::Found {
+    if ignored == IgnoreMode::Include {
         walker.ignore(false).git_ignore(false).git_exclude(false).parents(false);
     }
     walker
@@ -95,15 +95,15 @@ pub(super) fn files<'a>(
 }
 
 /// Finds the first ignored file that matches, for a search that found nothing else.
-pub(super) fn first_ignored(
+pub(super) fn first_ignored_match(
     root: &Path,
     withheld: &WithheldFiles,
     stop: &SearchDeadline,
     mut matches: impl FnMut(&DirEntry) -> bool,
 ) -> Option<PathBuf> {
     // Both walks have the same order, so a file that only the wider one finds is ignored.
-    let mut visible = files(root, withheld, IgnoreMode::Left, stop).peekable();
-    files(root, withheld, IgnoreMode::Found, stop)
+    let mut visible = files(root, withheld, IgnoreMode::Skip, stop).peekable();
+    files(root, withheld, IgnoreMode::Include, stop)
         .filter(|entry| visible.next_if(|other| other.path() == entry.path()).is_none())
         .take(MAX_IGNORED)
         .find(|entry| matches(entry))

@@ -17,26 +17,26 @@ pub(crate) struct WithheldFiles {
     /// The hidden paths in the folder.
     hidden: Vec<PathBuf>,
     /// True if the name of the folder itself suggests keys: then the user was asked about everything in it.
-    was_asked: bool,
+    is_approved: bool,
     /// Files that rules of the user keep from being read.
-    by_rule: WithheldReads,
+    rules: WithheldReads,
 }
 
 impl WithheldFiles {
     /// Determines the files that are left out below `root`.
-    pub(crate) fn below(root: &Path, ctx: &ToolContext) -> Self {
+    pub(crate) fn for_root(root: &Path, ctx: &ToolContext) -> Self {
         let is_inside = |path: &&PathBuf| path.starts_with(root) && path.as_path() != root;
         Self {
             workspace: ctx.workspace.clone(),
-            hidden: ctx.places.hidden.iter().filter(is_inside).cloned().collect(),
-            was_asked: is_secret_file_in(root, &ctx.workspace),
-            by_rule: ctx.withheld_reads.below(root, &ctx.workspace),
+            hidden: ctx.sandbox_paths.hidden.iter().filter(is_inside).cloned().collect(),
+            is_approved: is_secret_file_in(root, &ctx.workspace),
+            rules: ctx.withheld_reads.below(root, &ctx.workspace),
         }
     }
 
     /// Returns true if a rule keeps a folder below the root from being read: its content is not listed.
     pub(crate) fn is_unlisted(&self, folder: &Path) -> bool {
-        self.by_rule.contains(folder, &self.workspace)
+        self.rules.contains(folder, &self.workspace)
     }
 
     /// Returns true if a file or folder is hidden from commands. A root of the workspace within a hidden path is not.
@@ -53,7 +53,7 @@ impl WithheldFiles {
 
     /// Returns true if the content of a file is not searched.
     pub(super) fn is_secret(&self, path: &Path) -> bool {
-        !self.was_asked && is_secret_file_in(path, &self.workspace)
-            || self.by_rule.contains(path, &self.workspace)
+        !self.is_approved && is_secret_file_in(path, &self.workspace)
+            || self.rules.contains(path, &self.workspace)
     }
 }

@@ -21,20 +21,20 @@ use crow_core::{
     },
     workspace::ShellFolder,
 };
-use crow_shell::{is_widened, needs_bash, plan_command_line};
+use crow_shell::{exceeds_allowed, needs_bash, plan_command_line};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    jobs::ended_detached,
+    jobs::detached_processes_note,
     output::to_text,
     sandbox,
-    working_folder::{CwdFile, FolderChange, StartFolder, carry},
+    working_folder::{CwdFile, FolderChange, StartFolder, update_shell_folder},
 };
 use crate::{
     blocking::blocking_until_cancelled,
-    paths::{self, shown},
+    paths::{self, display_path},
 };
 
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
@@ -127,7 +127,7 @@ impl TypedTool for Bash {
             // Permission was given for another folder.
             return ToolResult::failure(format!(
                 "the command was not run: a call before it moved the shell to {}; make the call again",
-                shown(&start.folder, ctx)
+                display_path(&start.folder, ctx)
             ));
         }
         let line = match planned(&input.command, &start.folder, plan, ctx).await {
@@ -148,11 +148,11 @@ impl TypedTool for Bash {
             Err(error) => return not_run(&error),
         };
         let end = match cwd_file {
-            Some(cwd_file) => cwd_file.take(ctx).await,
+            Some(cwd_file) => cwd_file.read(ctx).await,
             None => None,
         };
         let end = end.filter(|_| matches!(outcome.end, ProcessEnd::Exited(_)));
-        result(&input, timeout, &outcome, carry(start, end, ctx), ctx)
+        result(&input, timeout, &outcome, update_shell_folder(start, end, ctx), ctx)
     }
 }
 
@@ -188,7 +188,7 @@ impl Bash {
         };
         let mut output =
             format!("[{id} runs in the background, until this session ends at the latest]");
-        if let Some(FolderChange { note, .. }) = carry(start, None, ctx) {
+        if let Some(FolderChange { note, .. }) = update_shell_folder(start, None, ctx) {
             let _ = write!(output, "\n[{note}]");
         }
         let mut result = ToolResult::success(output);
@@ -245,7 +245,7 @@ async fn planned(
 ) -> Result<CommandLine, ToolError> {
     let current = line(text, folder, ctx).await?;
     match &plan.subject {
-        Subject::Command(allowed) if !is_widened(allowed, &current, &ctx.workspace) => Ok(current),
+        Subject::Command(allowed) if !exceeds_allowed(allowed, &current, &ctx.workspace) => Ok(current),
         Subject::Command(_) | Subject::Nothing | Subject::Path(_) => Err(ToolError::Model(
             "the command was not run: it leads to other files than when it was allowed; make the call again"
                 .to_owned(),
@@ -298,7 +298,7 @@ fn file_name(call_id: &CallId, extension: &str) -> String {
     if id.chars().all(is_plain) && (1..=100).contains(&id.len()) {
         format!("{id}.{extension}")
     } else {
-        format!("{}.{extension}", ContentHash::of(id.as_bytes()))
+        format!("{}.{extension}", ContentHash::of_content(id.as_bytes()))
     }
 }
 
@@ -310,7 +310,7 @@ fn title(command: &str, folder: &Path, ctx: &ToolContext) -> String {
         title.push('…');
     }
     if folder != ctx.workspace.cwd() {
-        let _ = write!(title, " (in {})", shown(folder, ctx));
+        let _ = write!(title, " (in {})", display_path(folder, ctx));
     }
     title
 }
@@ -322,7 +322,7 @@ fn result(
     moved: Option<FolderChange>,
     ctx: &ToolContext,
 ) -> ToolResult {
-    let mut output = to_text(&outcome.output, |path: &Path| shown(path, ctx));
+    let mut output = to_text(&outcome.output, |path: &Path| display_path(path, ctx));
     if output.is_empty() {
         output.push_str("(no output)");
     }
@@ -355,15 +355,15 @@ fn result(
         }
     };
     let _ = write!(output, "\n[{end}]");
-    if outcome.detached > 0 {
-        let _ = write!(output, "\n[{}]", ended_detached(outcome.detached));
+    if outcome.detached_count > 0 {
+        let _ = write!(output, "\n[{}]", detached_processes_note(outcome.detached_count));
     } else if outcome.left_running {
         output.push_str(
             "\n[something that the command started was still running when its shell ended, and was ended with it: only jobs outlive a call, see run_in_background]",
         );
     }
-    let put_aside = sandbox::tell(outcome, &mut output, &mut extra, ctx);
-    if let Some(FolderChange { note, kept }) = moved {
+    let put_aside = sandbox::append_sandbox_notes(outcome, &mut output, &mut extra, ctx);
+    if let Some(FolderChange { note, next_folder: kept }) = moved {
         let _ = write!(output, "\n[{note}]");
         if let Some(kept) = kept {
             extra.insert(ShellFolder::EXTRA_KEY.to_owned(), json!(kept));

@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{output::to_text, sandbox::tell_what_was_held};
-use crate::paths::shown;
+use super::{output::to_text, sandbox::append_refusals};
+use crate::paths::display_path;
 
 const MAX_WAIT_MS: u64 = 60_000;
 
@@ -72,7 +72,7 @@ impl TypedTool for BashOutput {
         input: &BashOutputInput,
         _ctx: &ToolContext,
     ) -> Result<CallPlan, ToolError> {
-        Ok(CallPlan::inert(input.job_id.as_deref().unwrap_or("jobs")))
+        Ok(CallPlan::without_effects(input.job_id.as_deref().unwrap_or("jobs")))
     }
 
     async fn execute(
@@ -114,7 +114,7 @@ impl TypedTool for BashKill {
     }
 
     async fn plan(&self, input: &BashKillInput, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
-        Ok(CallPlan::inert(&*input.job_id))
+        Ok(CallPlan::without_effects(&*input.job_id))
     }
 
     async fn execute(
@@ -175,15 +175,15 @@ fn result(output: &JobOutput, ctx: &ToolContext) -> ToolResult {
         total: output.lost + output.bytes.len() as u64,
         spill: output.spill.clone(),
     };
-    let mut text = to_text(&captured, |path: &Path| shown(path, ctx));
+    let mut text = to_text(&captured, |path: &Path| display_path(path, ctx));
     if text.is_empty() {
         text.push_str("(nothing new)");
     }
     let _ = write!(text, "\n[{}, {} bytes so far]", job_summary(&output.job), output.next);
-    if output.detached > 0 {
-        let _ = write!(text, "\n[{}]", ended_detached(output.detached));
+    if output.detached_count > 0 {
+        let _ = write!(text, "\n[{}]", detached_processes_note(output.detached_count));
     }
-    tell_what_was_held(&output.refused_hosts, &output.put_aside, &mut text, ctx);
+    append_refusals(&output.refused_hosts, &output.quarantined, &mut text, ctx);
     let mut result = ToolResult::success(text);
     result.metadata.extra = Value::Object(extra(output));
     result
@@ -200,7 +200,7 @@ fn extra(output: &JobOutput) -> Map<String, Value> {
 }
 
 /// Describes processes that were ended although they had left their process group.
-pub(super) fn ended_detached(count: usize) -> String {
+pub(super) fn detached_processes_note(count: usize) -> String {
     let subject = if count == 1 {
         "1 detached process was"
     } else {

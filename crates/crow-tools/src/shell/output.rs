@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crow_core::capability::CapturedOutput;
 
-use super::terminal::plain;
+use super::terminal::strip_escapes;
 
 /// Most bytes by which the ends of a gap are moved to fall between lines.
 const LINE_SEARCH: usize = 2 * 1024;
@@ -13,7 +13,7 @@ const LINE_SEARCH: usize = 2 * 1024;
 pub(super) fn to_text(output: &CapturedOutput, scratch_name: impl Fn(&Path) -> String) -> String {
     if output.omitted() == 0 {
         let bytes = [output.head.as_slice(), output.tail.as_slice()].concat();
-        return plain(&String::from_utf8_lossy(&bytes)).trim_end().to_owned();
+        return strip_escapes(&String::from_utf8_lossy(&bytes)).trim_end().to_owned();
     }
     let head = up_to_line_end(&output.head);
     let tail = from_line_start(&output.tail);
@@ -27,8 +27,10 @@ pub(super) fn to_text(output: &CapturedOutput, scratch_name: impl Fn(&Path) -> S
         }
         None => String::new(),
     };
-    let (head, tail) =
-        (plain(&String::from_utf8_lossy(head)), plain(&String::from_utf8_lossy(tail)));
+    let (head, tail) = (
+        strip_escapes(&String::from_utf8_lossy(head)),
+        strip_escapes(&String::from_utf8_lossy(tail)),
+    );
     let gap = format!("[… {omitted} bytes omitted{location} …]");
     let parts = [head.trim_end(), &gap, tail.trim_end()];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")

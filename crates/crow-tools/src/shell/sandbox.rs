@@ -2,13 +2,14 @@
 
 use crow_core::{
     capability::{
-        Containment, HostRefusal, Original, ProcessEnd, ProcessOutcome, PutAside, RefusedHost,
+        Containment, HostRefusal, OriginalState, ProcessEnd, ProcessOutcome, QuarantinedFile,
+        RefusedHost,
     },
     tool::ToolContext,
 };
 use serde_json::{Map, Value, json};
 
-use crate::paths::shown;
+use crate::paths::display_path;
 
 /// Messages of commands that the sandbox may have blocked.
 const SIGNS: [&str; 9] = [
@@ -33,13 +34,13 @@ const MOST_HOSTS: usize = 5;
 
 /// Adds what the model and readers of the result must know of the sandbox. Returns an error if the command made or
 /// changed a protected file.
-pub(super) fn tell(
+pub(super) fn append_sandbox_notes(
     outcome: &ProcessOutcome,
     output: &mut String,
     extra: &mut Map<String, Value>,
     ctx: &ToolContext,
 ) -> Option<String> {
-    if !outcome.containment.holds() {
+    if !outcome.containment.has_any_layer() {
         return None;
     }
     extra.insert(Containment::EXTRA_KEY.to_owned(), json!(outcome.containment));
@@ -47,20 +48,20 @@ pub(super) fn tell(
     if has_failed && SIGNS.iter().any(|sign| output.contains(sign)) {
         output.push_str(HINT);
     }
-    tell_what_was_held(&outcome.refused_hosts, &outcome.put_aside, output, ctx);
+    append_refusals(&outcome.refused_hosts, &outcome.quarantined, output, ctx);
     // A file that was found while other commands ran may be theirs, or the user's.
-    let first = outcome.put_aside.iter().find(|aside| aside.during.len() <= 1)?;
+    let first = outcome.quarantined.iter().find(|aside| aside.running_commands.len() <= 1)?;
     let did = match first.original {
-        Original::Absent => "made",
-        Original::PutBack | Original::Disarmed | Original::Lost => "changed",
+        OriginalState::Absent => "made",
+        OriginalState::Restored | OriginalState::Disarmed | OriginalState::Lost => "changed",
     };
-    Some(format!("it {did} {}, which is protected", shown(&first.path, ctx)))
+    Some(format!("it {did} {}, which is protected", display_path(&first.path, ctx)))
 }
 
 /// Adds the hosts that were out of reach, and the files that were moved away.
-pub(super) fn tell_what_was_held(
+pub(super) fn append_refusals(
     refused_hosts: &[RefusedHost],
-    put_aside: &[PutAside],
+    put_aside: &[QuarantinedFile],
     output: &mut String,
     ctx: &ToolContext,
 ) {
@@ -72,22 +73,22 @@ pub(super) fn tell_what_was_held(
     }
 }
 
-fn file_note(aside: &PutAside, ctx: &ToolContext) -> String {
-    let PutAside { path, kept, original, during } = aside;
-    let mut path = shown(path, ctx);
+fn file_note(aside: &QuarantinedFile, ctx: &ToolContext) -> String {
+    let QuarantinedFile { path, moved_to: kept, original, running_commands: during } = aside;
+    let mut path = display_path(path, ctx);
     if during.len() > 1 {
         let lines: Vec<String> = during.iter().map(|line| format!("`{line}`")).collect();
         path = format!("{path} appeared or was changed while these ran: {}. It", lines.join(", "));
     }
     match (original, kept) {
-        (Original::Absent, Some(kept)) => format!(
+        (OriginalState::Absent, Some(kept)) => format!(
             "\n[{path} can start programs, so the sandbox moved it away, to {}; {ASKED}]",
             kept.display()
         ),
-        (Original::Absent, None) => format!(
+        (OriginalState::Absent, None) => format!(
             "\n[{path} can start programs and should not be there; it could not be moved away]"
         ),
-        (Original::PutBack, kept) => {
+        (OriginalState::Restored, kept) => {
             let kept = kept.as_ref();
             let kept = kept.map(|kept| format!("; what it became is in {}", kept.display()));
             format!(
@@ -95,7 +96,7 @@ fn file_note(aside: &PutAside, ctx: &ToolContext) -> String {
                 kept.unwrap_or_default()
             )
         }
-        (Original::Disarmed, kept) => {
+        (OriginalState::Disarmed, kept) => {
             let kept = kept.as_ref();
             let kept = kept.map(|kept| format!("; with them it is in {}", kept.display()));
             format!(
@@ -103,7 +104,7 @@ fn file_note(aside: &PutAside, ctx: &ToolContext) -> String {
                 kept.unwrap_or_default()
             )
         }
-        (Original::Lost, _) => {
+        (OriginalState::Lost, _) => {
             format!("\n[{path} can start programs and was changed; it could not be put back]")
         }
     }

@@ -3,7 +3,7 @@
 use std::{iter::Peekable, str::Chars};
 
 /// Removes escape sequences and control characters. Of each line, only what was printed over it last remains.
-pub(super) fn plain(text: &str) -> String {
+pub(super) fn strip_escapes(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut line = TerminalLine::default();
     let mut chars = text.chars().peekable();
@@ -107,7 +107,7 @@ mod tests {
             ("\u{1b}]0;never closed\nb", "\nb"),
             ("\u{7}a\0b\u{7f}", "ab"),
         ] {
-            assert_eq!(plain(printed), shown, "{printed:?}");
+            assert_eq!(strip_escapes(printed), shown, "{printed:?}");
         }
     }
 
@@ -120,14 +120,14 @@ mod tests {
             ("abc\u{8}\u{8}x", "ax"),
             ("\r\r\rx", "x"),
         ] {
-            assert_eq!(plain(printed), shown, "{printed:?}");
+            assert_eq!(strip_escapes(printed), shown, "{printed:?}");
         }
     }
 
     proptest! {
         #[test]
         fn no_control_character_is_left(text in any::<String>()) {
-            let plain = plain(&text);
+            let plain = strip_escapes(&text);
             prop_assert!(!plain.contains(|char: char| char.is_control() && char != '\n' && char != '\t'));
             prop_assert_eq!(plain.matches('\n').count(), text.matches('\n').count());
         }

@@ -15,7 +15,7 @@ use crow_core::{
 
 use crate::{
     blocking::blocking_until_cancelled,
-    paths::{self, explain, shown},
+    paths::{self, display_path, explain},
 };
 
 /// Script that runs its first argument and writes the folder in which that ends to the file that is its second
@@ -28,7 +28,7 @@ const KEEPER: &str = "__crow_command=$1 __crow_folder=$2; shift 2; \
 pub(super) struct StartFolder {
     pub folder: PathBuf,
     /// The folder in which it would have started, if that still existed.
-    pub gone: Option<PathBuf>,
+    pub missing: Option<PathBuf>,
 }
 
 impl StartFolder {
@@ -36,9 +36,9 @@ impl StartFolder {
     pub(super) async fn find(given: Option<&str>, ctx: &ToolContext) -> Result<Self, ToolError> {
         let Some(given) = given else { return Self::carried(ctx).await };
         let path = paths::resolve(given, ctx).await?;
-        let name = shown(&path, ctx);
+        let name = display_path(&path, ctx);
         let work = move || match fs::metadata(&path) {
-            Ok(metadata) if metadata.is_dir() => Ok(Self { folder: path, gone: None }),
+            Ok(metadata) if metadata.is_dir() => Ok(Self { folder: path, missing: None }),
             Ok(_) => Err(ToolError::Model(format!("workdir {name} is not a folder"))),
             Err(error) => Err(ToolError::Model(explain(&format!("workdir {name}"), &error))),
         };
@@ -50,16 +50,16 @@ impl StartFolder {
     async fn carried(ctx: &ToolContext) -> Result<Self, ToolError> {
         let cwd = ctx.workspace.cwd().to_owned();
         let Some(carried) = ctx.resources.get::<ShellFolder>() else {
-            return Ok(Self { folder: cwd, gone: None });
+            return Ok(Self { folder: cwd, missing: None });
         };
         let workspace = ctx.workspace.clone();
         let work = move || {
             // A link may have replaced it.
             let is_same = fs::canonicalize(&carried.0).is_ok_and(|path| path == carried.0);
             if is_same && carried.0.is_dir() && workspace.contains(&carried.0) {
-                Self { folder: carried.0.clone(), gone: None }
+                Self { folder: carried.0.clone(), missing: None }
             } else {
-                Self { folder: cwd, gone: Some(carried.0.clone()) }
+                Self { folder: cwd, missing: Some(carried.0.clone()) }
             }
         };
         blocking_until_cancelled(ctx, work).await
@@ -107,7 +107,7 @@ impl CwdFile {
     }
 
     /// Returns the folder in which the command ended, if it is known and still exists.
-    pub(super) async fn take(self, ctx: &ToolContext) -> Option<PathBuf> {
+    pub(super) async fn read(self, ctx: &ToolContext) -> Option<PathBuf> {
         let work = move || -> io::Result<PathBuf> {
             let content = crow_fs::read_bounded(&self.resolved, MAX_WRITTEN);
             crow_fs::remove_file(&self.resolved)?;
@@ -122,26 +122,27 @@ impl CwdFile {
 /// The effect of a command on the folder of the next one: a note for the model, and the new folder.
 pub(super) struct FolderChange {
     pub note: String,
-    pub kept: Option<PathBuf>,
+    pub next_folder: Option<PathBuf>,
 }
 
 /// Compares the folders in which a command started and ended, and lets the next command start where it ended.
-pub(super) fn carry(
+pub(super) fn update_shell_folder(
     start: StartFolder,
     end: Option<PathBuf>,
     ctx: &ToolContext,
 ) -> Option<FolderChange> {
-    let StartFolder { folder, gone } = start;
+    let StartFolder { folder, missing: gone } = start;
     let end = end.filter(|end| *end != folder);
     let moved = match (end, gone) {
-        (Some(end), _) if ctx.workspace.contains(&end) => {
-            FolderChange { note: format!("now in {}", shown(&end, ctx)), kept: Some(end) }
-        }
+        (Some(end), _) if ctx.workspace.contains(&end) => FolderChange {
+            note: format!("now in {}", display_path(&end, ctx)),
+            next_folder: Some(end),
+        },
         (Some(end), _) => FolderChange {
             note: format!(
                 "ended in {}, outside the project; the next command starts in {} again",
-                shown(&end, ctx),
-                shown(
+                display_path(&end, ctx),
+                display_path(
                     ctx.resources
                         .get::<ShellFolder>()
                         .as_ref()
@@ -149,15 +150,19 @@ pub(super) fn carry(
                     ctx
                 )
             ),
-            kept: None,
+            next_folder: None,
         },
         (None, Some(gone)) => FolderChange {
-            note: format!("{} is gone, so this ran in {}", shown(&gone, ctx), shown(&folder, ctx)),
-            kept: Some(folder),
+            note: format!(
+                "{} is gone, so this ran in {}",
+                display_path(&gone, ctx),
+                display_path(&folder, ctx)
+            ),
+            next_folder: Some(folder),
         },
         (None, None) => return None,
     };
-    if let Some(kept) = &moved.kept {
+    if let Some(kept) = &moved.next_folder {
         ctx.resources.insert(ShellFolder(kept.clone()));
     }
     Some(moved)

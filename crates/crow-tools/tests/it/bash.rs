@@ -142,7 +142,7 @@ async fn refused_hosts_are_reported_with_the_option_that_allows_them() {
 async fn detached_processes_that_were_ended_are_reported() {
     let bench = Bench::new();
     bench.processes.answers(ProcessEnd::Exited(0), CapturedOutput::default());
-    bench.processes.outcome.lock().unwrap().as_mut().unwrap().detached = 1;
+    bench.processes.outcome.lock().unwrap().as_mut().unwrap().detached_count = 1;
     let output = bench.ok("bash", json!({"command": "setsid sleep 60 &"})).await;
     assert_eq!(
         output,

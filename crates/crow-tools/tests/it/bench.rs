@@ -168,10 +168,10 @@ impl FakeProcesses {
             end,
             output,
             left_running: false,
-            detached: 0,
+            detached_count: 0,
             duration,
             containment: Containment::None,
-            put_aside: Vec::new(),
+            quarantined: Vec::new(),
             refused_hosts: Vec::new(),
         });
     }
@@ -197,10 +197,10 @@ impl FakeProcesses {
             end,
             output,
             left_running: false,
-            detached: 0,
+            detached_count: 0,
             duration: Duration::ZERO,
             containment: Containment::None,
-            put_aside: Vec::new(),
+            quarantined: Vec::new(),
             refused_hosts: Vec::new(),
         }
     }

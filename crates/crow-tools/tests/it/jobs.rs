@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crow_core::{
     capability::{
-        HostRefusal, JobInfo, JobOutput, JobState, Original, OutputFile, OutputPosition,
-        ProcessEnd, PutAside, RefusedHost,
+        HostRefusal, JobInfo, JobOutput, JobState, OriginalState, OutputFile, OutputPosition,
+        ProcessEnd, QuarantinedFile, RefusedHost,
     },
     ids::JobId,
     tool::{Effects, Subject, ToolStatus},
@@ -27,9 +27,9 @@ fn output(state: JobState, bytes: &str) -> JobOutput {
         next,
         lost: 0,
         spill: None,
-        detached: 0,
+        detached_count: 0,
         refused_hosts: Vec::new(),
-        put_aside: Vec::new(),
+        quarantined: Vec::new(),
     }
 }
 
@@ -112,7 +112,7 @@ async fn job_output_is_formatted_like_command_output() {
             "x\n[job-1 ended with exit code 1 after 2 s, 2 bytes so far]",
         ),
         (
-            JobOutput { detached: 2, ..output(ended(ProcessEnd::Cancelled), "") },
+            JobOutput { detached_count: 2, ..output(ended(ProcessEnd::Cancelled), "") },
             "(nothing new)\n[job-1 was stopped after 2 s, 0 bytes so far]\n[2 detached processes were ended with it: only jobs outlive a call, see run_in_background]",
         ),
         (
@@ -128,11 +128,11 @@ async fn job_output_is_formatted_like_command_output() {
         ),
         (
             JobOutput {
-                put_aside: vec![PutAside {
+                quarantined: vec![QuarantinedFile {
                     path: "/x/.envrc".into(),
-                    kept: None,
-                    original: Original::Absent,
-                    during: Vec::new(),
+                    moved_to: None,
+                    original: OriginalState::Absent,
+                    running_commands: Vec::new(),
                 }],
                 ..output(ended(ProcessEnd::Exited(0)), "")
             },
@@ -140,11 +140,11 @@ async fn job_output_is_formatted_like_command_output() {
         ),
         (
             JobOutput {
-                put_aside: vec![PutAside {
+                quarantined: vec![QuarantinedFile {
                     path: "/x/.envrc".into(),
-                    kept: None,
-                    original: Original::Absent,
-                    during: vec!["npm start".to_owned(), "make".to_owned()],
+                    moved_to: None,
+                    original: OriginalState::Absent,
+                    running_commands: vec!["npm start".to_owned(), "make".to_owned()],
                 }],
                 ..output(ended(ProcessEnd::Exited(0)), "")
             },

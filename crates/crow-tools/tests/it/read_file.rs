@@ -62,7 +62,7 @@ async fn the_view_of_a_read_is_recorded_and_put_into_the_result() {
     let path = bench.write("a.txt", "one\ntwo\n");
     let result = bench.run("read_file", json!({"path": "a.txt", "limit": 1})).await;
     let view = bench.ctx.file_views.get(&path).unwrap();
-    assert_eq!((view.lines, &view.hash), (Some((1, 1)), &ContentHash::of(b"one\ntwo\n")));
+    assert_eq!((view.lines, &view.hash), (Some((1, 1)), &ContentHash::of_content(b"one\ntwo\n")));
     assert_eq!(result.metadata.extra[FileViews::EXTRA_KEY], json!(view));
 }
 

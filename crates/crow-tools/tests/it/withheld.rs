@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::symlink, path::PathBuf, sync::Arc};
 use crow_core::{
     ids::{CallId, SessionId},
     permission::{
-        CallFacts, PermissionMode, PermissionPolicy, PermissionRule, RuleSet, SandboxPlaces,
+        CallFacts, PermissionMode, PermissionPolicy, PermissionRule, RuleSet, SandboxPaths,
     },
     tool::{Access, CallPlan, Effects, ToolCategory, ToolError},
 };
@@ -17,8 +17,8 @@ use crate::bench::Bench;
 fn with_hidden(names: &[&str]) -> Bench {
     let mut bench = Bench::new();
     let hidden = names.iter().map(|name| bench.path(name)).collect();
-    let places = SandboxPlaces { hidden, ..SandboxPlaces::default() };
-    Arc::get_mut(&mut bench.ctx.agent).unwrap().places = Arc::new(places);
+    let places = SandboxPaths { hidden, ..SandboxPaths::default() };
+    Arc::get_mut(&mut bench.ctx.agent).unwrap().sandbox_paths = Arc::new(places);
     bench
 }
 

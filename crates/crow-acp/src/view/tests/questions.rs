@@ -38,7 +38,7 @@ fn request(session: &str, tool: &str, subject: Subject) -> PermissionRequest {
         subject,
         reason: "no rule allows it".into(),
         offers: offers(),
-        passes_in: None,
+        least_mode: None,
         preview: None,
     }
 }

@@ -53,7 +53,7 @@ impl Team {
         };
         let explorer = AcpAgent::solo(base("explorer", explorer));
         let subagents =
-            Subagents::new(vec![Subagent { agent: explorer, reach: AgentAccess::Policy }], "");
+            Subagents::new(vec![Subagent { agent: explorer, access: AgentAccess::Policy }], "");
         let mut tools = builtin();
         tools.register(TypedToolAdapter::new(Task::new(subagents.clone())));
         let options = HarnessOptions {

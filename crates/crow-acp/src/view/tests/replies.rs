@@ -54,8 +54,8 @@ fn an_open_reply_fills_the_gap_before_the_next_delta() {
     let mut view = view(bare());
     let mut story = Story::new();
     let mut out = story.text_delta("a", 0, "He").live(&mut view);
-    view.observed(&ObserverItem::Lagged { missed: 3 }, &mut out);
-    view.observed(&ObserverItem::OpenReply(open_reply("Hello")), &mut out);
+    view.on_observer_item(&ObserverItem::Lagged { missed: 3 }, &mut out);
+    view.on_observer_item(&ObserverItem::OpenReply(open_reply("Hello")), &mut out);
     let mut rest = Story::new();
     rest.text_delta("a", 3, "lo").text_delta("a", 5, "!").whole_reply("a", "Hello!", &[]);
     out.extend(rest.live(&mut view));
@@ -144,7 +144,7 @@ proptest! {
         let mut story = Story::new();
         story.whole_reply("a", &text, &[]);
         for envelope in &story.events {
-            view.event(envelope, EventSource::Live, &mut out);
+            view.on_event(envelope, EventSource::Live, &mut out);
         }
         let screen = Screen::of(&out);
         prop_assert_eq!(screen.text("a"), text.as_str());

@@ -221,7 +221,7 @@ impl Story {
             base_url: "https://example.test".into(),
             model: "m".into(),
         };
-        let blocks = blocks.into_iter().map(ReplyBlock::plain).collect();
+        let blocks = blocks.into_iter().map(ReplyBlock::without_native_item).collect();
         let (reply_id, stop) = (ReplyId::new(id), StopReason::EndTurn);
         self.tell(AgentEvent::Reply { reply_id, blocks, stop, origin, response_id: None })
     }
@@ -325,7 +325,7 @@ pub(super) fn show(
 ) -> Vec<SessionUpdateOut> {
     let mut out = Vec::new();
     for envelope in events {
-        view.event(envelope, source, &mut out);
+        view.on_event(envelope, source, &mut out);
     }
     view.flush(&mut out);
     out

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::sample::{bare, zed};
 use crate::view::{
     commands, config_options, handle_error, host_error, modes, prompt_usage, run_end, session_info,
-    session_info_update, switched, usage_update,
+    session_info_update, switch_value, usage_update,
 };
 
 fn choice(value: &str, title: &str, description: &str) -> OptionChoice {
@@ -66,8 +66,11 @@ fn options_are_selects_in_order_and_switches_only_where_the_client_has_them() {
 #[test]
 fn a_switch_is_set_with_the_values_of_its_choices() {
     let review = &options()[3];
-    assert_eq!((switched(review, true), switched(review, false)), (Some("on"), Some("off")));
-    assert_eq!(switched(&options()[0], true), None);
+    assert_eq!(
+        (switch_value(review, true), switch_value(review, false)),
+        (Some("on"), Some("off"))
+    );
+    assert_eq!(switch_value(&options()[0], true), None);
 }
 
 #[test]

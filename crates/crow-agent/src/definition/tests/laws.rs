@@ -59,13 +59,13 @@ proptest! {
     fn a_value_overrides_those_of_lower_layers(below in overlays(), over in overlays()) {
         let (Some(below), Some(over)) =
             (flat(&below, LayerKind::BuiltIn), flat(&over, LayerKind::User)) else { return Ok(()) };
-        let merged = leaves(&below.clone().under(over.clone()));
+        let merged = leaves(&below.clone().overlaid_by(over.clone()));
         for line in leaves(&over) {
             prop_assert!(merged.contains(&line), "{line} of {merged:?}");
         }
-        prop_assert_eq!(leaves(&below.clone().under(below.clone())), leaves(&below));
+        prop_assert_eq!(leaves(&below.clone().overlaid_by(below.clone())), leaves(&below));
         // Merging the same layer once more changes nothing.
-        let twice = below.under(over.clone()).under(over);
+        let twice = below.overlaid_by(over.clone()).overlaid_by(over);
         prop_assert_eq!(leaves(&twice), merged);
     }
 }

@@ -52,7 +52,7 @@ fn a_broken_file_is_of_no_consequence_to_the_others() {
     let broken: Vec<_> = registry
         .list()
         .into_iter()
-        .filter_map(|agent| Some(format!("{}: {}", agent.name, agent.found.err()?)))
+        .filter_map(|agent| Some(format!("{}: {}", agent.name, agent.definition.err()?)))
         .collect();
     insta::assert_snapshot!(broken.join("\n"));
     assert!(registry.composition("BUILD-SMART").is_ok() && registry.base("builder").is_ok());

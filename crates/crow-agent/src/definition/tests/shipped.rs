@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use crow_core::control::{CoagentTools, ControlFlow, OwnerOfTheEnd};
+use crow_core::control::{CoagentTools, CompletionOwner, ControlFlow};
 
 use super::*;
 use crate::{definition::PromptContext, prompt::HANDOFF_VARIABLES};
@@ -33,7 +33,7 @@ fn every_shipped_agent_can_be_used_and_says_what_it_is_for() {
         ]
     );
     for agent in &listed {
-        let (_, description) = agent.found.as_ref().unwrap();
+        let (_, description) = agent.definition.as_ref().unwrap();
         assert!(!description.is_empty(), "{}", agent.name);
     }
     for name in registry.names(AgentKind::Composition) {
@@ -66,9 +66,9 @@ fn who_ends_a_run_of_the_shipped_compositions() {
         .iter()
         .map(|name| {
             let agent = registry.composition(name).unwrap();
-            let ends = match agent.control_flow.owner_of_the_end() {
-                OwnerOfTheEnd::Primary => &agent.primary,
-                OwnerOfTheEnd::Coagent => agent.coagents.first().unwrap(),
+            let ends = match agent.control_flow.completion_owner() {
+                CompletionOwner::Primary => &agent.primary,
+                CompletionOwner::Coagent => agent.coagents.first().unwrap(),
             };
             let flow = agent.control_flow.name();
             format!("{name}: {flow}, {:?} rounds, {ends}", agent.control_flow.max_rounds())

@@ -46,7 +46,7 @@ impl Tool for Plan {
     }
 
     async fn plan(&self, _input: &Value, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
-        Ok(CallPlan::inert("plan"))
+        Ok(CallPlan::without_effects("plan"))
     }
 
     async fn execute(&self, _input: Value, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {

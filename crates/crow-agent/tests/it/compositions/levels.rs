@@ -1,7 +1,7 @@
 //! One transcript for each level of control flow.
 
 use crow_core::{
-    control::{CONTINUE, ControlFlow},
+    control::{CONTINUE_MESSAGE, ControlFlow},
     turn::RunLimits,
 };
 use crow_testkit::scripted::{call, reply, text};
@@ -27,7 +27,7 @@ async fn level_0_continues_until_the_primary_completes_the_task() {
     let script = [says("half of it"), says("more of it"), ends("task_complete", "all of it")];
     let mut team = Team::start(level(0), script, vec![]);
     let continue_line =
-        format!("builder is told: {}", CONTINUE.chars().take(24).collect::<String>());
+        format!("builder is told: {}", CONTINUE_MESSAGE.chars().take(24).collect::<String>());
     let expected = [
         "user: fix it",
         "builder: half of it",

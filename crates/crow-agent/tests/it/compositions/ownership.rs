@@ -1,7 +1,7 @@
 //! Ownership of the end of a run.
 
 use crow_core::{
-    control::{CoagentTools, ControlFlow, OwnerOfTheEnd},
+    control::{CoagentTools, CompletionOwner, ControlFlow},
     event::{AgentEvent, AgentRole, RunOutcome},
 };
 use crow_testkit::scripted::Play;
@@ -46,7 +46,7 @@ proptest! {
         coagent in proptest::collection::vec(plays(), 40),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let owner = flow.owner_of_the_end();
+        let owner = flow.completion_owner();
         let events = runtime.block_on(async {
             let coagents = match flow.coagent_tools() {
                 Some(_) => vec![coagent],
@@ -57,8 +57,8 @@ proptest! {
             team.harness.run("go").await
         });
         let role = match owner {
-            OwnerOfTheEnd::Primary => AgentRole::Primary,
-            OwnerOfTheEnd::Coagent => AgentRole::Coagent,
+            CompletionOwner::Primary => AgentRole::Primary,
+            CompletionOwner::Coagent => AgentRole::Coagent,
         };
         for event in &events {
             if matches!(event.event, AgentEvent::TaskComplete { .. }) {

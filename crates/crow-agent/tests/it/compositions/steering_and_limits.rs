@@ -209,7 +209,7 @@ async fn a_reopened_session_continues_the_session_of_its_reviewer() {
     let (id, config) =
         (team.harness.handle.session_id().clone(), team.harness.runtime.config().clone());
     team.harness.handle.shutdown();
-    team.harness.handle.ended().await;
+    team.harness.handle.wait_for_end().await;
     let (builder, judge) = (team.harness.model.clone(), team.coagents[0].clone());
     let session = AgentSession::open(&config, &id, builder.resolved().info.abilities).unwrap();
     let coagents = vec![Coagent::Base(Box::new(base("reviewer", &judge)))];

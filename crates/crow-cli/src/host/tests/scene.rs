@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::{
     environment::Environment,
-    host::{AgentLimits, ConfigurationSource, HostParts, ProductHost, Remembers},
+    host::{AgentLimits, ChoiceMemory, ConfigurationSource, HostParts, ProductHost},
     trust::{self, TrustStatus},
 };
 
@@ -45,7 +45,7 @@ fn host_with(
     let models: Arc<dyn Models> = Arc::new(ScriptedModels(model.clone()));
     let store: Arc<dyn SessionStore> = Arc::new(FileStore::new(folder.join("sessions")));
     ProductHost::new(HostParts {
-        audience: crate::run::Audience::Nobody,
+        audience: crate::run::Audience::Unattended,
         environment: environment(folder),
         store,
         models,
@@ -55,15 +55,15 @@ fn host_with(
         agent: None,
         model: None,
         permissions: None,
-        places: sandbox.as_ref().map(SandboxConfig::places).unwrap_or_default(),
+        sandbox_paths: sandbox.as_ref().map(SandboxConfig::sandbox_paths).unwrap_or_default(),
         sandbox,
         rules: StoredRules::default(),
         start: None,
-        configured: ConfigurationSource::InFiles,
+        configuration_source: ConfigurationSource::InFiles,
         snapshots: Arc::new(SnapshotStores::new(snapshots, SnapshotLimits::default(), None)),
         limits: AgentLimits::default(),
         reviewer_model: None,
-        remembers: Remembers::Choices,
+        choice_memory: ChoiceMemory::Persistent,
     })
 }
 
@@ -109,7 +109,7 @@ impl Scene {
     /// Adds a project in its current state to the trust store.
     pub(super) fn trust(&self, project: &Path) {
         let environment = environment(self.home.path());
-        let status = trust::standing(project, &environment).unwrap();
+        let status = trust::trust_status(project, &environment).unwrap();
         let TrustStatus::Untrusted(untrusted) = status else { panic!("{status:?}") };
         let store = trust::trust_store(&environment).unwrap();
         store.add(untrusted.contents.root(), untrusted.fingerprint).unwrap();

@@ -19,7 +19,7 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    super::contents::BESIDE,
+    super::contents::OUTSIDE_PREFIX,
     mark,
     resolve::follow,
     server::StartedServer,
@@ -37,7 +37,7 @@ const MOST_STEPS: usize = 3;
 /// Maximum number of folders from which relative paths are tried.
 const MOST_BASES: usize = 8;
 /// Prefix of the marks of files that only the user's own servers are started from.
-pub(in crate::trust) const OF_USER: &str = "user ";
+pub(in crate::trust) const USER_MARK_PREFIX: &str = "user ";
 /// Folders of packages and build output: they change constantly and are not watched.
 const PASSED_OVER: &[&str] = &["node_modules", "target", "venv", ".venv", "__pycache__", ".git"];
 
@@ -51,7 +51,7 @@ pub(crate) struct ProjectPrograms {
     /// Files that commands must not change: the named ones, code beside and below them, and code that is named in
     /// them. Files reached only through manifests are not included, nor is code that merely shares the project's root
     /// with a named file: that is the work itself.
-    pub(crate) held: BTreeSet<PathBuf>,
+    pub(crate) protected: BTreeSet<PathBuf>,
     /// True if there is more code than is watched.
     pub(crate) is_cut: bool,
 }
@@ -110,16 +110,16 @@ impl ProjectPrograms {
     /// Adds the files of the user's own servers that are protected from commands. Files reached only through
     /// manifests are left out: an `npx` server of the user reads the `package.json` of every project.
     pub(crate) fn add_of_user(&mut self, root: &Path, user: Self) {
-        let Self { marks, named, held, is_cut } = user;
+        let Self { marks, named, protected: held, is_cut } = user;
         let key = |path: &PathBuf| {
-            format!("{BESIDE}{}", path.strip_prefix(root).unwrap_or(path).display())
+            format!("{OUTSIDE_PREFIX}{}", path.strip_prefix(root).unwrap_or(path).display())
         };
         let keys: BTreeSet<String> = held.iter().map(key).collect();
         for (name, mark) in marks.into_iter().filter(|(name, _)| keys.contains(name)) {
-            self.marks.entry(name).or_insert_with(|| format!("{OF_USER}{mark}"));
+            self.marks.entry(name).or_insert_with(|| format!("{USER_MARK_PREFIX}{mark}"));
         }
         self.named.extend(named);
-        self.held.extend(held);
+        self.protected.extend(held);
         self.is_cut |= is_cut;
     }
 }
@@ -132,8 +132,8 @@ impl ProgramFinder<'_> {
             name_kind(&name) == NameKind::Code
                 && protected_folders.iter().any(|folder| path.starts_with(folder))
         };
-        found.held.extend(paths.into_iter().filter(is_protected));
-        found.held.extend(found.named.iter().cloned());
+        found.protected.extend(paths.into_iter().filter(is_protected));
+        found.protected.extend(found.named.iter().cloned());
         found
     }
 
@@ -282,7 +282,7 @@ impl ProgramFinder<'_> {
     fn take(&mut self, path: PathBuf, origin: FileOrigin) {
         match origin {
             FileOrigin::Configuration => drop(self.found.named.insert(path)),
-            FileOrigin::Script(_) => drop(self.found.held.insert(path)),
+            FileOrigin::Script(_) => drop(self.found.protected.insert(path)),
             FileOrigin::Program(_) => {}
         }
     }
@@ -319,7 +319,7 @@ impl ProgramFinder<'_> {
             (true, None) => {}
             (false, _) => self.code_below(folder, None, 0),
         }
-        if let (Some(text), Some(origin)) = (file.text, origin.next_named()) {
+        if let (Some(text), Some(origin)) = (file.text, origin.next_in_text()) {
             self.named_in(&text, folder, origin);
         }
     }
@@ -397,7 +397,7 @@ impl ProgramFinder<'_> {
 
     /// Returns the name of a file in `marks`.
     fn key(&self, path: &Path) -> String {
-        format!("{BESIDE}{}", path.strip_prefix(self.root).unwrap_or(path).display())
+        format!("{OUTSIDE_PREFIX}{}", path.strip_prefix(self.root).unwrap_or(path).display())
     }
 }
 
@@ -414,7 +414,7 @@ impl FileOrigin {
     }
 
     /// Returns the origin of files named in the text of this one.
-    fn next_named(self) -> Option<Self> {
+    fn next_in_text(self) -> Option<Self> {
         let next = self.next()?;
         Some(match (self, next) {
             (Self::Configuration | Self::Script(_), Self::Program(steps)) => Self::Script(steps),
@@ -431,5 +431,5 @@ fn is_passed_over(folder: &Path) -> bool {
 
 /// Returns the files below a root that these servers are started from and that commands must not change. Blocks.
 pub(crate) fn started_files(root: &Path, servers: &[StartedServer]) -> Vec<PathBuf> {
-    ProjectPrograms::find(root, servers).held.into_iter().collect()
+    ProjectPrograms::find(root, servers).protected.into_iter().collect()
 }

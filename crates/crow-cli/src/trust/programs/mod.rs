@@ -12,5 +12,5 @@ mod tests;
 mod words;
 
 pub(crate) use find::started_files;
-pub(super) use find::{OF_USER, ProjectPrograms};
+pub(super) use find::{ProjectPrograms, USER_MARK_PREFIX};
 pub(crate) use server::StartedServer;

@@ -45,7 +45,7 @@ impl ClonedProject {
     }
 
     fn differences(&self, before: &Fingerprint) -> BTreeMap<String, Difference> {
-        before.differences(&Fingerprint::of(&self.contents()))
+        before.differences(&Fingerprint::compute(&self.contents()))
     }
 }
 
@@ -103,7 +103,7 @@ fn a_changed_program_of_a_server_ends_the_trust_for_every_form_of_its_name() {
         if file.ends_with("package.json") {
             clone.write(file, r#"{"scripts": {"serve": "node x.js"}}"#);
         }
-        let before = Fingerprint::of(&clone.contents());
+        let before = Fingerprint::compute(&clone.contents());
         clone.write("docs/x.md", "changed");
         clone.write("unrelated/y.txt", "changed");
         assert_eq!(clone.differences(&before), BTreeMap::new(), "{server}");
@@ -117,7 +117,7 @@ fn a_changed_program_of_a_server_ends_the_trust_for_every_form_of_its_name() {
 #[test]
 fn a_module_that_appears_beside_a_program_ends_the_trust() {
     let clone = ClonedProject::new(&command(&["python3", "tools/server.py"]), &["tools/server.py"]);
-    let before = Fingerprint::of(&clone.contents());
+    let before = Fingerprint::compute(&clone.contents());
     clone.write("tools/json.py", "evil");
     assert_eq!(clone.differences(&before)["../tools/json.py"], Difference::New);
     fs::remove_file(clone.root.join("tools/server.py")).unwrap();
@@ -128,12 +128,12 @@ fn a_module_that_appears_beside_a_program_ends_the_trust() {
 fn files_that_a_script_names_are_watched_too() {
     let clone = ClonedProject::new(&command(&["./run.sh"]), &["srv/main.py"]);
     clone.write("run.sh", "#!/bin/sh\nexec python3 \"$(dirname \"$0\")/srv/main.py\"\n");
-    let before = Fingerprint::of(&clone.contents());
+    let before = Fingerprint::compute(&clone.contents());
     clone.write("srv/main.py", "evil");
     assert_eq!(clone.differences(&before)["../srv/main.py"], Difference::Changed);
     let clone = ClonedProject::new(&command(&["npm", "run", "mcp"]), &["bin/x.js"]);
     clone.write("package.json", r#"{"scripts": {"mcp": "node bin/x.js"}}"#);
-    let before = Fingerprint::of(&clone.contents());
+    let before = Fingerprint::compute(&clone.contents());
     clone.write("bin/x.js", "evil");
     assert_eq!(clone.differences(&before)["../bin/x.js"], Difference::Changed);
 }
@@ -144,7 +144,7 @@ fn a_replaced_link_on_the_way_to_a_program_ends_the_trust() {
     clone.write("two/x.sh", "one/x.sh");
     symlink("one", clone.root.join("tools")).unwrap();
     let contents = clone.contents();
-    let before = Fingerprint::of(&contents);
+    let before = Fingerprint::compute(&contents);
     assert!(contents.programs.named.contains(&clone.root.join("tools")));
     assert!(contents.programs.named.contains(&clone.root.join("one/x.sh")));
     fs::remove_file(clone.root.join("tools")).unwrap();
@@ -153,7 +153,7 @@ fn a_replaced_link_on_the_way_to_a_program_ends_the_trust() {
     // A link that leads out of the project is itself watched.
     let clone = ClonedProject::new(&command(&["./x.sh"]), &[]);
     symlink("/bin/true", clone.root.join("x.sh")).unwrap();
-    let before = Fingerprint::of(&clone.contents());
+    let before = Fingerprint::compute(&clone.contents());
     fs::remove_file(clone.root.join("x.sh")).unwrap();
     symlink("/bin/false", clone.root.join("x.sh")).unwrap();
     assert_eq!(clone.differences(&before)["../x.sh"], Difference::Changed);
@@ -165,7 +165,7 @@ fn data_dependencies_and_other_folders_do_not_end_the_trust() {
     let files = ["src/main.rs", "index.js", "data.db", "notes/a.md", "package.json"];
     let clone = ClonedProject::new(&server, &files);
     clone.write("package.json", r#"{"scripts": {"x": "y"}, "dependencies": {"a": "1"}}"#);
-    let before = Fingerprint::of(&clone.contents());
+    let before = Fingerprint::compute(&clone.contents());
     for name in ["src/main.rs", "index.js", "data.db", "notes/a.md"] {
         clone.write(name, "changed");
     }
@@ -179,7 +179,7 @@ fn the_question_says_when_not_all_code_is_watched() {
     (0..500).for_each(|n| clone.write(&format!("tools/m{n}.py"), "x"));
     let contents = clone.contents();
     assert!(contents.programs.is_cut && contents.programs.marks.len() <= 402);
-    let fingerprint = Fingerprint::of(&contents);
+    let fingerprint = Fingerprint::compute(&contents);
     let text = UntrustedConfig { contents, fingerprint, before: None }.description();
     assert!(text.contains("more code beside them than is watched"), "{text}");
 }
@@ -189,11 +189,11 @@ fn the_question_names_the_files_that_servers_are_started_from() {
     let mut server = command(&["python3", "tools/server.py"]);
     server["env"] = json!({"NODE_OPTIONS": "--require ./hook.js"});
     let clone = ClonedProject::new(&server, &["tools/server.py", "tools/helper.py", "hook.js"]);
-    let before = Fingerprint::of(&clone.contents());
+    let before = Fingerprint::compute(&clone.contents());
     clone.write("tools/helper.py", "evil");
     let shown = |before: Option<Fingerprint>| {
         let contents = clone.contents();
-        let fingerprint = Fingerprint::of(&contents);
+        let fingerprint = Fingerprint::compute(&contents);
         let text = UntrustedConfig { contents, fingerprint, before }.description();
         text.replace(clone.root.to_str().unwrap(), "PROJECT")
     };
@@ -203,7 +203,7 @@ fn the_question_names_the_files_that_servers_are_started_from() {
 #[test]
 fn a_server_is_refused_when_something_changed_since_the_session_began() {
     let clone = ClonedProject::new(&command(&["python3", "tools/server.py"]), &["tools/server.py"]);
-    let trusted = TrustedState::of(&clone.contents());
+    let trusted = TrustedState::from_files(&clone.contents());
     let argv = ["python3", "tools/server.py"].map(str::to_owned);
     assert!(trusted.starts(&argv) && !trusted.starts(&argv[..1]));
     assert_eq!(trusted.protected, [clone.root.join("tools/server.py")]);
@@ -228,7 +228,7 @@ fn a_pipe_in_place_of_a_program_does_not_block() {
 fn code_beside_a_named_script_is_held_and_the_work_itself_is_not() {
     let protected = |server: Value, files: &[&str]| {
         let clone = ClonedProject::new(&server, files);
-        let protected = clone.contents().programs.held;
+        let protected = clone.contents().programs.protected;
         let names = protected.iter().map(|path| path.strip_prefix(&clone.root).unwrap());
         names.map(|name| name.display().to_string()).collect::<Vec<_>>()
     };
@@ -252,7 +252,7 @@ fn code_beside_a_named_script_is_held_and_the_work_itself_is_not() {
     }
     let clone = ClonedProject::new(&command(&["sh", "tools/s.sh"]), &["src/main.py", "src/a.py"]);
     clone.write("tools/s.sh", "exec python3 src/main.py\n");
-    let protected = clone.contents().programs.held;
+    let protected = clone.contents().programs.protected;
     assert_eq!(protected, ["src/main.py", "tools/s.sh"].map(|name| clone.root.join(name)).into());
 }
 
@@ -261,7 +261,7 @@ fn the_notice_names_the_existing_configuration() {
     let clone = ClonedProject::new(&command(&["true"]), &[]);
     let notice = || {
         let contents = clone.contents();
-        let fingerprint = Fingerprint::of(&contents);
+        let fingerprint = Fingerprint::compute(&contents);
         let untrusted = UntrustedConfig { contents, fingerprint, before: None };
         let notice = untrusted.notice();
         notice.replace(clone.root.to_str().unwrap(), "PROJECT")
@@ -274,7 +274,7 @@ fn the_notice_names_the_existing_configuration() {
 #[test]
 fn bytecode_that_shadows_a_module_ends_the_trust() {
     let clone = ClonedProject::new(&command(&["python3", "tools/server.py"]), &["tools/server.py"]);
-    let before = Fingerprint::of(&clone.contents());
+    let before = Fingerprint::compute(&clone.contents());
     clone.write("tools/json.pyc", "evil");
     assert_eq!(clone.differences(&before)["../tools/json.pyc"], Difference::New);
 }
@@ -290,7 +290,7 @@ fn trust_survives_the_loss_of_files_of_the_users_own_servers() {
     let path = |name: &str| clone.root.join(name).display().to_string();
     let users = [server(&path("a/x.py")), server(&path("b/y.py")), server("own.sh")];
     let take = |users: &[StartedServer]| {
-        Fingerprint::of(&ProjectFiles::read(&clone.root, users).unwrap().unwrap())
+        Fingerprint::compute(&ProjectFiles::read(&clone.root, users).unwrap().unwrap())
     };
     let before = take(&users);
     assert!(before.covers(&before) && before.covers(&take(&users[..1])));

@@ -19,8 +19,12 @@ fn touch(access: Access, path: &str, depth: TouchDepth) -> PathTouch {
 /// A call of one command with these known effects.
 fn call_with(words: &str, extent: SideEffects, touches: &[PathTouch]) -> Call {
     let words = words.split(' ').map(|word| CommandWord::Literal(word.to_owned())).collect();
-    let command =
-        SimpleCommand { words, extent, touches: touches.to_vec(), ..SimpleCommand::default() };
+    let command = SimpleCommand {
+        words,
+        side_effects: extent,
+        touches: touches.to_vec(),
+        ..SimpleCommand::default()
+    };
     Call::shell("line", CommandMeaning::Commands(vec![command]))
 }
 
@@ -68,7 +72,7 @@ fn a_command_that_reaches_further_than_a_read_is_asked_about() {
             "what `touch x` does is known only when it runs",
         ),
         (call_with("touch x", SideEffects::Anything, &[writes("/p/x")]), "it runs a command"),
-        (call_with("git status", SideEffects::HeldReads, &[]), "it runs a command"),
+        (call_with("git status", SideEffects::SandboxedReads, &[]), "it runs a command"),
     ] {
         for mode in [PermissionMode::Ask, PermissionMode::AcceptEdits] {
             assert_eq!(call.outcome(&policy_in(mode, [])), AskUser, "{reason}");
@@ -83,11 +87,11 @@ fn a_command_that_reaches_further_than_a_read_is_asked_about() {
 
 #[test]
 fn a_command_that_obeys_project_settings_is_a_read_only_in_a_sandbox() {
-    let call = call_with("git status", SideEffects::HeldReads, &[reads("/p")]);
+    let call = call_with("git status", SideEffects::SandboxedReads, &[reads("/p")]);
     assert_eq!(call.outcome(&policy([])), AskUser);
     let contained = policy([]).with_read_sandbox(true);
     assert_eq!(call.outcome(&contained), Allow);
-    let outside = call_with("git status", SideEffects::HeldReads, &[reads("/q")]);
+    let outside = call_with("git status", SideEffects::SandboxedReads, &[reads("/q")]);
     assert_eq!(outside.outcome(&contained), AskUser);
     let Subject::Command(line) = &call.plan.subject else { panic!("a command") };
     assert!(line.only_reads());

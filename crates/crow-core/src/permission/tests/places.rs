@@ -4,7 +4,7 @@ use super::call::{Call, paths, policy_in};
 use crate::{
     permission::{
         Decision, Disclosure, PermissionMode, PermissionPolicy, PermissionRule, RuleDecision,
-        SandboxPlaces,
+        SandboxPaths,
     },
     tool_types::{Access, Effects, Subject, ToolCategory},
 };
@@ -12,7 +12,7 @@ use Access::{Read, Write};
 
 /// A policy like that of the program, for the workspace `/p` of the user whose home is `/users/u`.
 fn in_mode(mode: PermissionMode, rules: Vec<PermissionRule>) -> PermissionPolicy {
-    policy_in(mode, rules).with_places(SandboxPlaces {
+    policy_in(mode, rules).with_places(SandboxPaths {
         writable: vec!["/users/u/.cache/build".into(), "/data/crow/sandbox/s/tmp".into()],
         readable: vec!["/data/crow/sessions/s".into()],
         visible: vec!["/proc/cpuinfo".into()],
@@ -238,22 +238,22 @@ fn a_question_says_in_which_mode_its_call_would_pass() {
         let Decision::Ask(ask) = call.decide(&in_mode(PermissionMode::Ask, vec![])) else {
             panic!("not asked: {:?}", call.plan.effects)
         };
-        assert_eq!(ask.passes_in, mode, "{:?}", call.plan.effects);
+        assert_eq!(ask.least_mode, mode, "{:?}", call.plan.effects);
     }
     let policy = in_mode(PermissionMode::Ask, vec![]).with_uncontained(true);
     let Decision::Ask(ask) = Call::bash("ls").decide(&policy) else { panic!("not asked") };
-    assert_eq!(ask.passes_in, None, "no mode lets a command pass without a sandbox");
+    assert_eq!(ask.least_mode, None, "no mode lets a command pass without a sandbox");
 }
 
 #[test]
 fn disclosure_before_the_answer_needs_permission_to_read() {
     for (path, mode, disclosure) in [
-        ("/p/a", PermissionMode::Ask, Disclosure::AtOnce),
-        ("/p/.vscode/tasks.json", PermissionMode::AcceptEdits, Disclosure::AtOnce),
-        ("/p/.env", PermissionMode::Ask, Disclosure::AfterYes),
-        ("/other/a", PermissionMode::Ask, Disclosure::AfterYes),
-        ("/other/a", PermissionMode::FullAuto, Disclosure::AtOnce),
-        ("/users/u/.ssh/authorized_keys", PermissionMode::FullAuto, Disclosure::AfterYes),
+        ("/p/a", PermissionMode::Ask, Disclosure::Immediate),
+        ("/p/.vscode/tasks.json", PermissionMode::AcceptEdits, Disclosure::Immediate),
+        ("/p/.env", PermissionMode::Ask, Disclosure::AfterApproval),
+        ("/other/a", PermissionMode::Ask, Disclosure::AfterApproval),
+        ("/other/a", PermissionMode::FullAuto, Disclosure::Immediate),
+        ("/users/u/.ssh/authorized_keys", PermissionMode::FullAuto, Disclosure::AfterApproval),
     ] {
         let Decision::Ask(ask) = Call::write(path).decide(&in_mode(mode, vec![])) else {
             panic!("not asked: {path}")
@@ -263,5 +263,5 @@ fn disclosure_before_the_answer_needs_permission_to_read() {
     let denied = vec![PermissionRule::deny_path(Read, "/p/a")];
     let policy = in_mode(PermissionMode::Ask, denied);
     let Decision::Ask(ask) = Call::write("/p/a").decide(&policy) else { panic!("not asked") };
-    assert_eq!(ask.disclosure, Disclosure::AfterYes, "a denial of reading holds");
+    assert_eq!(ask.disclosure, Disclosure::AfterApproval, "a denial of reading holds");
 }

@@ -21,7 +21,7 @@ pub(super) struct CallPiece<'a> {
 }
 
 impl<'a> CallPiece<'a> {
-    pub(super) fn read(piece: &'a Value) -> Self {
+    pub(super) fn parse(piece: &'a Value) -> Self {
         let function = piece.get("function").unwrap_or(&Value::Null);
         let text = |value: &'a Value, name: &str| {
             value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
@@ -46,16 +46,16 @@ pub(super) struct ChatOpenCall {
 
 /// Effect of a piece on the name of its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CallPieceEffect {
+pub(super) enum NameChange {
     /// The piece set the name.
-    Now,
+    Set,
     /// The name was set before, or is still unknown.
-    No,
+    Unchanged,
 }
 
 impl ChatOpenCall {
     /// Returns true if `piece` may belong to this call, judged by its index or, without one, by its id.
-    pub(super) fn may_own(&self, piece: &CallPiece<'_>) -> bool {
+    pub(super) fn may_contain(&self, piece: &CallPiece<'_>) -> bool {
         match (piece.index, piece.id) {
             (Some(index), _) => self.index == Some(index),
             (None, Some(id)) => self.id.as_deref() == Some(id),
@@ -65,7 +65,7 @@ impl ChatOpenCall {
 
     /// Returns true if `piece` starts another call although it has the same index: some servers give every call index
     /// 0.
-    pub(super) fn is_followed_by(&self, piece: &CallPiece<'_>) -> bool {
+    pub(super) fn is_ended_by(&self, piece: &CallPiece<'_>) -> bool {
         match (self.id.as_deref(), piece.id) {
             (Some(own), Some(other)) => own != other,
             _ => piece.name.is_some() && self.is_complete(),
@@ -79,7 +79,7 @@ impl ChatOpenCall {
     }
 
     /// Adds a piece. Arguments that are not a string are complete.
-    pub(super) fn push(&mut self, piece: &CallPiece<'_>) -> CallPieceEffect {
+    pub(super) fn push(&mut self, piece: &CallPiece<'_>) -> NameChange {
         self.index = self.index.or(piece.index);
         if self.id.is_none() {
             self.id = piece.id.map(str::to_owned);
@@ -87,10 +87,10 @@ impl ChatOpenCall {
         let effect = match piece.name {
             Some(name) if self.name.is_empty() => {
                 name.clone_into(&mut self.name);
-                CallPieceEffect::Now
+                NameChange::Set
             }
             // Some servers repeat the name in every piece.
-            Some(_) | None => CallPieceEffect::No,
+            Some(_) | None => NameChange::Unchanged,
         };
         match piece.arguments {
             Some(Value::String(more)) => self.arguments.push_str(more),

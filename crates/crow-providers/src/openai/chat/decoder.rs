@@ -46,7 +46,7 @@ enum ChunkPosition {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ChatRefusal {
     None,
-    Said,
+    Received,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl ChatDecoder {
     }
 
     fn on_chunk(&mut self, chunk: &Value, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        if let Some(error) = failure::of_event(chunk) {
+        if let Some(error) = failure::event_error(chunk) {
             return Err(error);
         }
         if self.response_id.is_none() {
@@ -109,7 +109,7 @@ impl ChatDecoder {
         choice: &Value,
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ProviderError> {
-        if let Some(error) = failure::of_event(choice) {
+        if let Some(error) = failure::event_error(choice) {
             return Err(error);
         }
         if let Some(delta) = choice.get("delta") {
@@ -144,12 +144,12 @@ impl ChatDecoder {
         }
         let refusal = delta.get("refusal").and_then(Value::as_str);
         if let Some(refusal) = refusal.filter(|text| !text.is_empty()) {
-            self.refusal = ChatRefusal::Said;
+            self.refusal = ChatRefusal::Received;
             self.reply.push_text(refusal, out);
         }
         let calls = delta.get("tool_calls").and_then(Value::as_array);
         for piece in calls.into_iter().flatten() {
-            self.reply.push_call(&CallPiece::read(piece), out);
+            self.reply.push_call(&CallPiece::parse(piece), out);
         }
     }
 
@@ -160,7 +160,7 @@ impl ChatDecoder {
             Some("content_filter") => StopReason::Refusal,
             // Ollama ends with "stop" after calls, too; some servers end with "tool_calls" without a call.
             Some(_) | None if has_calls => StopReason::ToolUse,
-            Some(_) | None if self.refusal == ChatRefusal::Said => StopReason::Refusal,
+            Some(_) | None if self.refusal == ChatRefusal::Received => StopReason::Refusal,
             Some(_) | None => StopReason::EndTurn,
         }
     }

@@ -31,7 +31,7 @@ fn deltas(deltas: &[&str], finish: &str) -> String {
 }
 
 fn check(name: &str, stream: &str, expected: &[&str]) {
-    assert_eq!(testing::told(decoder(), stream), expected.join("\n"), "{name}");
+    assert_eq!(testing::transcript(decoder(), stream), expected.join("\n"), "{name}");
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn irregular_pieces_are_assigned_to_their_calls() {
 fn an_id_of_an_earlier_reply_is_not_used_again() {
     let mut codec = ChatCodec::new(testing::route("m", testing::PLAIN), ChatVariant::COMPATIBLE);
     let arguments = crow_core::message::CallArguments::parse("{}");
-    let call = ReplyBlock::plain(testing::call("call_0", arguments));
+    let call = ReplyBlock::without_native_item(testing::call("call_0", arguments));
     codec.encode_message(&testing::assistant("1", testing::origin("m"), vec![call]));
     let stream = deltas(
         &[
@@ -286,7 +286,7 @@ fn an_id_of_an_earlier_reply_is_not_used_again() {
         ],
         "tool_calls",
     );
-    let transcript = testing::told(codec.decoder(), &stream);
+    let transcript = testing::transcript(codec.decoder(), &stream);
     assert_eq!(transcript, "~ call read\ncall OURS read {}\n= ToolUse");
 }
 
@@ -300,7 +300,7 @@ fn every_way_to_end_has_its_reason() {
         (r#"{"content":"x"}"#, "content_filter", "Refusal"),
         (r#"{"refusal":"x"}"#, "stop", "Refusal"),
     ] {
-        let transcript = testing::told(decoder(), &deltas(&[delta], finish));
+        let transcript = testing::transcript(decoder(), &deltas(&[delta], finish));
         assert_eq!(transcript, format!("~ \"x\"\ntext \"x\"\n= {expected}"), "{delta} {finish}");
     }
 }

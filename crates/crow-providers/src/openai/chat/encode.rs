@@ -73,7 +73,7 @@ impl ChatCodec {
         let content = if text.is_empty() { Value::Null } else { json!(text) };
         fields.insert("content".to_owned(), content);
         if message.origin == self.route.origin {
-            fields.extend(reasoning::to_send_back(&message.blocks));
+            fields.extend(reasoning::request_fields(&message.blocks));
         }
         if !calls.is_empty() {
             fields.insert("tool_calls".to_owned(), Value::Array(calls));
@@ -151,7 +151,11 @@ impl Codec for ChatCodec {
             }
             Message::Results(results) => self.results(results),
         };
-        EncodedMessage { id: message.id().clone(), json: body::joined(&values), mark_at: None }
+        EncodedMessage {
+            id: message.id().clone(),
+            json: body::joined(&values),
+            cache_mark_offset: None,
+        }
     }
 
     fn assemble(&self, frame: Frame<'_>, messages: &[EncodedMessage]) -> Bytes {

@@ -30,8 +30,8 @@ fn history(origin: &str) -> Vec<Arc<Message>> {
             vec![
                 thinking,
                 testing::text("I look."),
-                ReplyBlock::plain(testing::call("call_1", path)),
-                ReplyBlock::plain(testing::call("call_2", cut)),
+                ReplyBlock::without_native_item(testing::call("call_1", path)),
+                ReplyBlock::without_native_item(testing::call("call_2", cut)),
             ],
         ),
         testing::results(
@@ -111,7 +111,8 @@ fn reasoning_details_are_sent_back_complete_and_in_order() {
 
 #[test]
 fn an_empty_reply_is_omitted() {
-    let thinking = ReplyBlock::plain(ReplyContent::Thinking { text: "Hm.".to_owned() });
+    let thinking =
+        ReplyBlock::without_native_item(ReplyContent::Thinking { text: "Hm.".to_owned() });
     for message in [
         testing::assistant("1", testing::origin("m"), vec![thinking, testing::text("  ")]),
         testing::assistant("1", testing::origin("m"), Vec::new()),

@@ -75,7 +75,7 @@ impl OpenReasoning {
 }
 
 /// Returns the fields of all reasoning of a reply: texts joined, lists appended.
-pub(super) fn to_send_back(blocks: &[ReplyBlock]) -> Map<String, Value> {
+pub(super) fn request_fields(blocks: &[ReplyBlock]) -> Map<String, Value> {
     let mut fields = Map::new();
     for item in blocks.iter().filter_map(ReplyBlock::native_item) {
         for (name, value) in item.as_object().into_iter().flatten() {

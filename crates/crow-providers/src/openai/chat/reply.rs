@@ -6,7 +6,7 @@ use crow_core::{
 };
 
 use super::{
-    calls::{CallPiece, CallPieceEffect, ChatOpenCall},
+    calls::{CallPiece, ChatOpenCall, NameChange},
     reasoning::{OpenReasoning, ReasoningDelta},
 };
 use crate::openai::call_ids::ReplyIds;
@@ -53,10 +53,10 @@ impl ChatOpenReply {
     pub(super) fn push_call(&mut self, piece: &CallPiece<'_>, out: &mut Vec<ModelEvent>) {
         // The last call that the piece may belong to.
         let owner = self.blocks.iter_mut().rev().find_map(|block| match block {
-            ChatOpenBlock::Call(call) if call.may_own(piece) => Some(call),
+            ChatOpenBlock::Call(call) if call.may_contain(piece) => Some(call),
             ChatOpenBlock::Call(_) | ChatOpenBlock::Text(_) | ChatOpenBlock::Reasoning(_) => None,
         });
-        if let Some(call) = owner.filter(|call| !call.is_followed_by(piece)) {
+        if let Some(call) = owner.filter(|call| !call.is_ended_by(piece)) {
             announce(call.push(piece), call, out);
         } else {
             let mut call = ChatOpenCall::default();
@@ -69,20 +69,22 @@ impl ChatOpenReply {
         self.blocks
             .into_iter()
             .map(|block| match block {
-                ChatOpenBlock::Text(text) => ReplyBlock::plain(ReplyContent::Text { text }),
+                ChatOpenBlock::Text(text) => {
+                    ReplyBlock::without_native_item(ReplyContent::Text { text })
+                }
                 ChatOpenBlock::Reasoning(reasoning) => reasoning_block(reasoning),
                 ChatOpenBlock::Call(call) => {
-                    ReplyBlock::plain(ReplyContent::Call(call.into_call(ids)))
+                    ReplyBlock::without_native_item(ReplyContent::Call(call.into_call(ids)))
                 }
             })
             .collect()
     }
 }
 
-fn announce(effect: CallPieceEffect, call: &ChatOpenCall, out: &mut Vec<ModelEvent>) {
+fn announce(effect: NameChange, call: &ChatOpenCall, out: &mut Vec<ModelEvent>) {
     match effect {
-        CallPieceEffect::Now => out.push(ModelEvent::CallStarted { name: call.name().to_owned() }),
-        CallPieceEffect::No => {}
+        NameChange::Set => out.push(ModelEvent::CallStarted { name: call.name().to_owned() }),
+        NameChange::Unchanged => {}
     }
 }
 
@@ -95,6 +97,6 @@ fn reasoning_block(reasoning: OpenReasoning) -> ReplyBlock {
     };
     match native {
         Some(item) => ReplyBlock::with_native(content, item),
-        None => ReplyBlock::plain(content),
+        None => ReplyBlock::without_native_item(content),
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct ResponsesDecoder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ResponsesRefusal {
     None,
-    Said,
+    Received,
 }
 
 /// End of the reply.
@@ -67,7 +67,7 @@ impl ResponsesDecoder {
         let name = piece.kind.as_deref().unwrap_or(event);
         let Some(subject) = delta::subject(name) else { return false };
         if name == "response.refusal.delta" {
-            self.refusal = ResponsesRefusal::Said;
+            self.refusal = ResponsesRefusal::Received;
         }
         self.output.on_delta(subject, &piece, out);
         true
@@ -151,7 +151,7 @@ impl Decoder for ResponsesDecoder {
             }
             "error" => return Err(classify::error_event(&value)),
             kind => {
-                if let Some(error) = failure::of_event(&value) {
+                if let Some(error) = failure::event_error(&value) {
                     return Err(error);
                 }
                 tracing::trace!(kind, "an event that says nothing new is skipped");
@@ -166,7 +166,7 @@ impl Decoder for ResponsesDecoder {
             return Err(ProviderError::new(ProviderErrorKind::Truncated, message));
         }
         let output = std::mem::take(&mut self.output);
-        let is_refused = self.refusal == ResponsesRefusal::Said || output.has_refusal();
+        let is_refused = self.refusal == ResponsesRefusal::Received || output.has_refusal();
         let blocks = output.into_blocks(&mut self.ids);
         Ok(ModelReply {
             stop: self.stop(&blocks, is_refused),

@@ -20,7 +20,7 @@ fn stream(events: &[&str]) -> String {
 }
 
 fn check(name: &str, events: &[&str], expected: &[&str]) {
-    assert_eq!(testing::told(decoder(), &stream(events)), expected.join("\n"), "{name}");
+    assert_eq!(testing::transcript(decoder(), &stream(events)), expected.join("\n"), "{name}");
 }
 
 const COMPLETED: &str =
@@ -255,5 +255,5 @@ fn unknown_events_and_done_are_skipped() {
     let stream = "data: {\"type\":\"response.novel\",\"x\":1}\n\n\
         event: keepalive\ndata: {\"type\":\"keepalive\"}\n\n\
         event: response.completed\ndata: {\"response\":{}}\n\ndata: [DONE]\n\n";
-    assert_eq!(testing::told(decoder(), stream), "= EndTurn");
+    assert_eq!(testing::transcript(decoder(), stream), "= EndTurn");
 }

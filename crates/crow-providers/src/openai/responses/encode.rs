@@ -184,7 +184,11 @@ impl Codec for ResponsesCodec {
                 results.results.iter().map(|result| self.result(result)).collect()
             }
         };
-        EncodedMessage { id: message.id().clone(), json: body::joined(&items), mark_at: None }
+        EncodedMessage {
+            id: message.id().clone(),
+            json: body::joined(&items),
+            cache_mark_offset: None,
+        }
     }
 
     fn assemble(&self, frame: Frame<'_>, messages: &[EncodedMessage]) -> Bytes {
@@ -201,7 +205,7 @@ fn has_all_reasoning(blocks: &[ReplyBlock]) -> bool {
     blocks.iter().all(|block| match &block.content {
         ReplyContent::Text { .. } | ReplyContent::Call(_) => true,
         ReplyContent::Thinking { .. } | ReplyContent::Opaque => {
-            block.native_item().is_some_and(item::can_be_sent_back)
+            block.native_item().is_some_and(item::is_resendable)
         }
     })
 }

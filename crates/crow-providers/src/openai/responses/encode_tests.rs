@@ -112,7 +112,7 @@ fn items_keep_their_ids_only_if_their_reasoning_is_complete() {
         ("in the clear, by an open model", open, true),
         ("not encrypted", reasoning(""), false),
         ("changed since", changed, false),
-        ("from elsewhere", ReplyBlock::plain(ReplyContent::Opaque), false),
+        ("from elsewhere", ReplyBlock::without_native_item(ReplyContent::Opaque), false),
     ] {
         let mut codec = codec("m", THINKS);
         let items = input(&mut codec, vec![first, call("call_1", arguments())], "m");

@@ -19,7 +19,7 @@ pub(super) enum ItemKind {
 }
 
 impl ItemKind {
-    pub(super) fn of(item: &Value) -> Self {
+    pub(super) fn of_item(item: &Value) -> Self {
         match text(item, "type") {
             "message" => Self::Message,
             "reasoning" => Self::Reasoning,
@@ -31,12 +31,12 @@ impl ItemKind {
 
 /// Returns true if the item is reasoning.
 pub(super) fn is_reasoning(item: &Value) -> bool {
-    ItemKind::of(item) == ItemKind::Reasoning
+    ItemKind::of_item(item) == ItemKind::Reasoning
 }
 
 /// Returns true if a native item is of use to a stateless server: reasoning is if it contains its content, encrypted
 /// or, from open models, in the clear.
-pub(super) fn can_be_sent_back(item: &Value) -> bool {
+pub(super) fn is_resendable(item: &Value) -> bool {
     !is_reasoning(item)
         || !text(item, "encrypted_content").is_empty()
         || !list(item, "content").is_empty()
@@ -48,7 +48,7 @@ pub(super) fn is_refusal(item: &Value) -> bool {
 }
 
 /// Returns the visible text of an item: the text of a message, or the readable part of reasoning.
-pub(super) fn shown(item: &Value, kind: ItemKind) -> String {
+pub(super) fn visible_text(item: &Value, kind: ItemKind) -> String {
     match kind {
         ItemKind::Message => list(item, "content")
             .iter()
@@ -76,9 +76,9 @@ pub(super) fn shown(item: &Value, kind: ItemKind) -> String {
 /// Converts a complete item to a block that contains it.
 pub(super) fn into_block(mut item: Value, kind: ItemKind, ids: &mut ReplyIds) -> ReplyBlock {
     let content = match kind {
-        ItemKind::Message => ReplyContent::Text { text: shown(&item, kind) },
+        ItemKind::Message => ReplyContent::Text { text: visible_text(&item, kind) },
         ItemKind::Reasoning => {
-            let text = shown(&item, kind);
+            let text = visible_text(&item, kind);
             if text.is_empty() { ReplyContent::Opaque } else { ReplyContent::Thinking { text } }
         }
         ItemKind::Call => {

@@ -83,7 +83,7 @@ impl OpenItem {
         if !was_named {
             self.announce(out);
         }
-        let full = item::shown(&self.item, self.kind);
+        let full = item::visible_text(&self.item, self.kind);
         if let Some(rest) = full.strip_prefix(&self.streamed) {
             self.show(rest, out);
         }
@@ -106,7 +106,7 @@ impl OpenItem {
             }
             ItemKind::Other => return None,
         };
-        Some(ReplyBlock::plain(content))
+        Some(ReplyBlock::without_native_item(content))
     }
 }
 
@@ -120,7 +120,7 @@ impl Output {
     /// Handles the start of an item.
     pub(super) fn on_added(&mut self, event: &Value, out: &mut Vec<ModelEvent>) {
         let Some(item) = event.get("item") else { return };
-        let open = OpenItem::new(ItemKind::of(item), index(event), item.clone());
+        let open = OpenItem::new(ItemKind::of_item(item), index(event), item.clone());
         open.announce(out);
         self.items.push(open);
     }
@@ -128,7 +128,7 @@ impl Output {
     /// Handles the final form of an item.
     pub(super) fn on_done(&mut self, event: &Value, out: &mut Vec<ModelEvent>) {
         let Some(item) = event.get("item") else { return };
-        let (kind, id) = (ItemKind::of(item), text(item, "id"));
+        let (kind, id) = (ItemKind::of_item(item), text(item, "id"));
         self.open_item(kind, id, index(event)).complete(item.clone(), out);
     }
 
@@ -157,7 +157,7 @@ impl Output {
     /// Handles the whole output at the end, which fills in what was not sent before.
     pub(super) fn on_all(&mut self, output: &[Value], out: &mut Vec<ModelEvent>) {
         for (position, item) in output.iter().enumerate() {
-            let kind = ItemKind::of(item);
+            let kind = ItemKind::of_item(item);
             // An item that was sent completely before is not changed.
             match self.items.get_mut(position) {
                 Some(open) if open.state == OutputItemState::Open && open.kind == kind => {

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     agent::{AgentError, AgentInternals},
-    outside_calls::RunBy,
+    delegated_calls::RunBy,
 };
 
 /// Maximum number of reading calls that run in parallel.
@@ -144,7 +144,7 @@ impl UnderstoodCall {
 
     fn run_by(&self) -> RunBy {
         match &self.meaning {
-            Ok(resolved) if resolved.tool.runs_outside() => RunBy::Outside,
+            Ok(resolved) if resolved.tool.is_delegated() => RunBy::Outside,
             Ok(_) | Err(_) => RunBy::Inside,
         }
     }

@@ -60,7 +60,7 @@ impl CallReports {
     }
 
     /// Waits until a call has produced output. Cancel-safe.
-    pub(super) async fn said(&self) {
+    pub(super) async fn wait_for_output(&self) {
         self.said.notified().await;
     }
 

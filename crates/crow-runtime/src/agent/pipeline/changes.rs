@@ -41,7 +41,7 @@ const LOOKING: &str = "the files of the project are read, so that changes can be
 impl AgentInternals {
     /// Waits for a scan of the project's files. Notifies the user if it takes long, such as the first scan of a large
     /// project.
-    pub async fn look_at_files<T>(
+    pub async fn wait_for_scan<T>(
         &mut self,
         look: impl Future<Output = T>,
     ) -> Result<T, AgentError> {
@@ -56,23 +56,23 @@ impl AgentInternals {
 
     /// Waits until a call may change files, and captures the files that it may change. Returns `None` if cancelled
     /// meanwhile, and an empty guard if the call cannot change anything.
-    pub(super) async fn hold(
+    pub(super) async fn begin_changes(
         &mut self,
         ready: &ReadyCall,
         cancel: &CancellationToken,
     ) -> Result<Option<ChangeGuard>, AgentError> {
         let tool = &ready.resolved.tool;
-        let scope = ChangeScope::of(&ready.plan.effects);
+        let scope = ChangeScope::of_effects(&ready.plan.effects);
         let Some(scope) = scope.filter(|_| tool.category() != ToolCategory::Read) else {
             return Ok(Some(ChangeGuard::default()));
         };
         // The sandbox prevents any change: no lease is needed, and there is nothing to capture.
-        if self.is_to_run_read_only(ready) && self.holds_read_only_commands().await {
+        if self.is_to_run_read_only(ready) && self.can_enforce_read_only().await {
             return Ok(Some(ChangeGuard::default()));
         }
         // A call run outside may wait for a person, so it takes no lease and its changes count as shared. A call that
         // starts agents takes none either: it would deadlock with them.
-        let lease = if tool.runs_outside() || tool.category() == ToolCategory::Agent {
+        let lease = if tool.is_delegated() || tool.category() == ToolCategory::Agent {
             None
         } else {
             let Some(lease) = self.lease(ready, cancel).await? else { return Ok(None) };
@@ -82,9 +82,9 @@ impl AgentInternals {
             return Ok(Some(ChangeGuard { _lease: lease, recording: None }));
         };
         let (workspace, session) = (self.context.workspace.clone(), self.context.root_id.clone());
-        let watch = stores.watch_of(&workspace);
+        let watch = stores.job_watch(&workspace);
         let work = move || {
-            ChangeRecording::begin(stores.of_workspace(&workspace)?, watch, session, &scope)
+            ChangeRecording::begin(stores.open_workspace(&workspace)?, watch, session, &scope)
         };
         // A slow first capture is announced as a wait of the call.
         let mut begun = self.tasks.spawn_blocking(work);
@@ -99,12 +99,12 @@ impl AgentInternals {
         let Some(begun) = begun else { return Ok(None) };
         let recording = match begun {
             Ok(Ok(recording)) => {
-                self.tell_job_changes().await?;
+                self.record_job_changes().await?;
                 self.tell_not_scanned(recording.not_scanned()).await?;
                 Some(recording)
             }
             Ok(Err(error)) => {
-                self.tell_trouble(&error).await?;
+                self.report_snapshot_error(&error).await?;
                 None
             }
             Err(error) => return Err(AgentError::Custom(Box::new(error))),
@@ -137,7 +137,7 @@ impl AgentInternals {
 
     /// Captures the changes of a call and adds them to its result, then releases the lease. Not interrupted by a
     /// cancel, since undo depends on it.
-    pub(super) async fn let_go(
+    pub(super) async fn finish_changes(
         &mut self,
         guard: ChangeGuard,
         result: &mut ToolResult,
@@ -163,7 +163,7 @@ impl AgentInternals {
             }
             Ok(Err(error)) => {
                 result.metadata.snapshot_before = Some(before);
-                self.tell_trouble(&error).await?;
+                self.report_snapshot_error(&error).await?;
             }
             Err(error) => return Err(AgentError::Custom(Box::new(error))),
         }
@@ -179,7 +179,7 @@ impl AgentInternals {
         let Some(stores) = self.config.snapshots.clone() else { return Ok(()) };
         let (workspace, session) = (self.context.workspace.clone(), self.context.root_id.clone());
         let cut_off = before.clone();
-        let watch = stores.watch_of(&workspace);
+        let watch = stores.job_watch(&workspace);
         let sessions = Arc::clone(&self.config.store);
         let work = move || {
             let undos = sessions.undos(&session).unwrap_or_else(|error| {
@@ -187,21 +187,21 @@ impl AgentInternals {
                 Vec::new()
             });
             let copies = undos.into_iter().flat_map(|undo| undo.copies).collect();
-            let store = stores.of_workspace(&workspace)?;
+            let store = stores.open_workspace(&workspace)?;
             ChangeRecording::of_cut_off(store, watch, session, cut_off, copies)
         };
         match self.tasks.spawn_blocking(work).await {
             Ok(Ok(recording)) => self.end_recording(recording, result).await,
             Ok(Err(error)) => {
                 result.metadata.snapshot_before = Some(before);
-                self.tell_trouble(&error).await
+                self.report_snapshot_error(&error).await
             }
             Err(error) => Err(AgentError::Custom(Box::new(error))),
         }
     }
 
     /// Notifies the user that changes cannot be undone, once for each reason.
-    pub(crate) async fn tell_trouble(
+    pub(crate) async fn report_snapshot_error(
         &mut self,
         error: &SnapshotStoreError,
     ) -> Result<(), AgentError> {
@@ -220,13 +220,13 @@ impl AgentInternals {
     }
 
     async fn tell_once(&mut self, text: String) -> Result<(), AgentError> {
-        if self.told_trouble.contains(&text) {
+        if self.reported_errors.contains(&text) {
             return Ok(());
         }
-        if self.told_trouble.len() == KEPT_TROUBLES {
-            self.told_trouble.pop_front();
+        if self.reported_errors.len() == KEPT_TROUBLES {
+            self.reported_errors.pop_front();
         }
-        self.told_trouble.push_back(text.clone());
+        self.reported_errors.push_back(text.clone());
         let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
         self.emit(AgentEvent::Notice { level, audience, text }).await
     }

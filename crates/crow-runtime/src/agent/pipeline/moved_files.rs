@@ -4,7 +4,7 @@
 use std::{path::Path, sync::Arc};
 
 use crow_core::{
-    capability::{Original, PutAside, QuestionAnswer, QuestionChoice, UserQuestion},
+    capability::{OriginalState, QuarantinedFile, QuestionAnswer, QuestionChoice, UserQuestion},
     event::{AgentEvent, NoticeAudience, NoticeLevel},
 };
 use tokio_util::sync::CancellationToken;
@@ -23,13 +23,14 @@ const COMMANDS: usize = 3;
 impl AgentInternals {
     /// Notifies the user of files moved aside or put back because a command may have planted them, so that the user can
     /// find files of their own again.
-    pub(crate) async fn tell_moved_files(&mut self) -> Result<(), AgentError> {
+    pub(crate) async fn report_moved_files(&mut self) -> Result<(), AgentError> {
         let tree = Arc::clone(&self.shared.tree);
         let Some(sandbox) = &tree.sandbox else { return Ok(()) };
-        for moved in sandbox.take_untold() {
-            self.tell_user(describe_moved(&while_ran(&moved.during), &moved)).await?;
+        for moved in sandbox.take_unreported() {
+            self.report_warning(describe_moved(&while_ran(&moved.running_commands), &moved))
+                .await?;
             if sandbox.can_bring_back(&moved) {
-                tree.ask_later(moved);
+                tree.queue_moved_file(moved);
             }
         }
         Ok(())
@@ -42,7 +43,7 @@ impl AgentInternals {
     ) -> Result<(), AgentError> {
         let tree = Arc::clone(&self.shared.tree);
         while !cancel.is_cancelled() {
-            let moved = tree.take_unasked(MOST);
+            let moved = tree.take_moved_files(MOST);
             let Some(question) = self.question_about(&moved) else { return Ok(()) };
             let answer = self.ask_user(question, cancel).await?;
             let Some(QuestionAnswer::Chosen { labels }) = answer else { continue };
@@ -56,9 +57,9 @@ impl AgentInternals {
         Ok(())
     }
 
-    fn question_about(&self, moved: &[PutAside]) -> Option<UserQuestion> {
+    fn question_about(&self, moved: &[QuarantinedFile]) -> Option<UserQuestion> {
         let mut during: Vec<String> = Vec::new();
-        for line in moved.iter().flat_map(|moved| &moved.during) {
+        for line in moved.iter().flat_map(|moved| &moved.running_commands) {
             if !during.contains(line) {
                 during.push(line.clone());
             }
@@ -69,12 +70,16 @@ impl AgentInternals {
             [one] => {
                 let path = self.display_path(&one.path);
                 let (did, then, whose) = match one.original {
-                    Original::Absent => ("appeared", "It was moved aside", "Is it"),
-                    Original::PutBack => ("was changed", "It is as it was before", "Is the change"),
-                    Original::Disarmed => {
+                    OriginalState::Absent => ("appeared", "It was moved aside", "Is it"),
+                    OriginalState::Restored => {
+                        ("was changed", "It is as it was before", "Is the change")
+                    }
+                    OriginalState::Disarmed => {
                         ("was changed", "The programs were taken out", "Is the change")
                     }
-                    Original::Lost => ("was changed", "What it became was moved aside", "Is it"),
+                    OriginalState::Lost => {
+                        ("was changed", "What it became was moved aside", "Is it")
+                    }
                 };
                 format!("{path} {did} {when}: it would start programs. {then}. {whose} yours?")
             }
@@ -103,11 +108,12 @@ impl AgentInternals {
         Some(UserQuestion { text, header, choices, multiple: false, free_text: false })
     }
 
-    async fn bring_back(&mut self, moved: PutAside) -> Result<(), AgentError> {
+    async fn bring_back(&mut self, moved: QuarantinedFile) -> Result<(), AgentError> {
         let Some(sandbox) = self.shared.tree.sandbox.clone() else { return Ok(()) };
         let path = moved.path.display().to_string();
-        let kept = moved.kept.as_ref().map(|kept| kept.display().to_string()).unwrap_or_default();
-        let done = self.tasks.spawn_blocking(move || sandbox.bring_back(&moved)).await;
+        let kept =
+            moved.moved_to.as_ref().map(|kept| kept.display().to_string()).unwrap_or_default();
+        let done = self.tasks.spawn_blocking(move || sandbox.restore_quarantined(&moved)).await;
         let error = match done {
             Ok(Ok(())) => {
                 let (level, audience) = (NoticeLevel::Info, NoticeAudience::User);
@@ -121,7 +127,7 @@ impl AgentInternals {
             Err(error) => error.to_string(),
         };
         let text = format!("{path} was not put back ({error}): what you made is in {kept}");
-        self.tell_user(text).await
+        self.report_warning(text).await
     }
 
     fn display_path(&self, path: &Path) -> String {
@@ -146,23 +152,23 @@ pub(crate) fn while_ran(during: &[String]) -> String {
 }
 
 /// Describes what was moved aside or put back, and where it is.
-pub(crate) fn describe_moved(when: &str, moved: &PutAside) -> String {
+pub(crate) fn describe_moved(when: &str, moved: &QuarantinedFile) -> String {
     let path = moved.path.display();
-    let kept = moved.kept.as_ref().map(|kept| kept.display());
+    let kept = moved.moved_to.as_ref().map(|kept| kept.display());
     match (moved.original, kept) {
-        (Original::Absent, Some(kept)) => format!(
+        (OriginalState::Absent, Some(kept)) => format!(
             "{path} appeared {when}, and can start programs: it was moved to {kept}; if you made it yourself, move it back"
         ),
-        (Original::Absent, None) => format!(
+        (OriginalState::Absent, None) => format!(
             "{path} appeared {when}, and can start programs; it could not be moved away: look at it before you go on"
         ),
-        (Original::PutBack, Some(kept)) => format!(
+        (OriginalState::Restored, Some(kept)) => format!(
             "{path} was changed {when}, and can start programs: it is as it was before; what it had become is in {kept}; if you changed it yourself, take it from there"
         ),
-        (Original::PutBack, None) => {
+        (OriginalState::Restored, None) => {
             format!("{path} was changed {when}, and can start programs: it is as it was before")
         }
-        (Original::Disarmed, kept) => {
+        (OriginalState::Disarmed, kept) => {
             let kept = kept.map(|kept| {
                 format!(
                     "; with them it is in {kept}; if you wrote them yourself, take it from there"
@@ -173,7 +179,7 @@ pub(crate) fn describe_moved(when: &str, moved: &PutAside) -> String {
                 kept.unwrap_or_default()
             )
         }
-        (Original::Lost, _) => format!(
+        (OriginalState::Lost, _) => format!(
             "{path} was changed {when}, and can start programs; it could not be put back: look at it before you go on"
         ),
     }

@@ -11,7 +11,7 @@ use crow_core::{
     event::{AgentEvent, AgentState, NoticeAudience, NoticeLevel},
     ids::{ReplyId, RequestId},
     permission::{
-        Ask, CallFacts, Decision, Denial, Disclosure, PermissionMode, Permit, SandboxPlaces,
+        Ask, CallFacts, Decision, Denial, Disclosure, PermissionMode, Permit, SandboxPaths,
         WithheldReads,
     },
     redact::Redactor,
@@ -136,7 +136,7 @@ impl AgentInternals {
             | ToolCategory::External => true,
             ToolCategory::Read | ToolCategory::Session | ToolCategory::Agent => false,
         };
-        writes && self.config.redactor.is_active() && Redactor::holds_mark(&resolved.input)
+        writes && self.config.redactor.is_active() && Redactor::contains_mark(&resolved.input)
     }
 
     /// Asks the policy and, if required, the user.
@@ -150,9 +150,9 @@ impl AgentInternals {
         let tool = &resolved.tool;
         // 1) What the policy must know: the sandbox, and paths that would start programs.
         if tool.category() == ToolCategory::Execute {
-            self.look_at_sandbox().await?;
+            self.update_sandbox().await?;
         }
-        let led_to = self.led_to(&plan.effects).await;
+        let led_to = self.autorun_paths(&plan.effects).await;
         let agent = self.context.agent_name.get();
         let facts = CallFacts {
             call_id: &ctx.call_id,
@@ -167,15 +167,15 @@ impl AgentInternals {
         let workspace = &self.context.workspace;
         let (decision, withheld_reads) = self.shared.tree.with_policy(|policy| {
             let withheld_reads = policy.withheld_reads(facts);
-            if led_to.is_empty() && self.shared.reach == AgentAccess::Policy {
+            if led_to.is_empty() && self.shared.access == AgentAccess::Policy {
                 return (policy.decide(facts, workspace), withheld_reads);
             }
             // Restrictions of this call or agent apply to a copy of the policy.
             let mut policy = policy.clone();
-            if self.shared.reach == AgentAccess::ReadOnly {
+            if self.shared.access == AgentAccess::ReadOnly {
                 policy.set_mode(PermissionMode::ReadOnly);
             }
-            policy.add_places(SandboxPlaces { protected: led_to, ..SandboxPlaces::default() });
+            policy.add_places(SandboxPaths { protected: led_to, ..SandboxPaths::default() });
             (policy.decide(facts, workspace), withheld_reads)
         });
         ctx.withheld_reads = withheld_reads;
@@ -196,7 +196,7 @@ impl AgentInternals {
             Ok(preview) => preview,
             // The error would reveal content that the model may not read: the user is asked first, and the call then
             // fails by itself.
-            Err(ToolError::Model(_)) if ask.disclosure == Disclosure::AfterYes => None,
+            Err(ToolError::Model(_)) if ask.disclosure == Disclosure::AfterApproval => None,
             Err(error) => return Ok(Err(PermitRefusal::Tool(error))),
         };
         self.announce(resolved, plan, ctx, preview.as_ref()).await?;
@@ -239,7 +239,7 @@ impl AgentInternals {
             subject: plan.subject.clone(),
             reason: ask.reason.clone(),
             offers: ask.offers.clone(),
-            passes_in: ask.passes_in,
+            least_mode: ask.least_mode,
             preview: ctx.preview.clone(),
         };
         // 1) The question, for handles and for the answerer.

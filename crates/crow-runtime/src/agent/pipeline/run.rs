@@ -66,7 +66,7 @@ impl AgentInternals {
                     executed.push(call);
                 }
                 PreparedCall::Ready(ready) => {
-                    let Some(guard) = self.hold(&ready, cancel).await? else {
+                    let Some(guard) = self.begin_changes(&ready, cancel).await? else {
                         let call =
                             ExecutedCall { result: not_run(), ..cancelled_until_done(&ready) };
                         self.record_end(reply_id, &call).await?;
@@ -106,7 +106,7 @@ impl AgentInternals {
                 },
                 () = &mut patience => break,
                 event = self.next_to_record() => self.record_for(event).await?,
-                () = reports.said() => for (call_id, said) in reports.take() {
+                () = reports.wait_for_output() => for (call_id, said) in reports.take() {
                     self.report(call_id, said).await?;
                 },
             }
@@ -121,7 +121,7 @@ impl AgentInternals {
                 self.finish(reply_id, call, Some(guard)).await?;
             }
         }
-        self.tell_moved_files().await?;
+        self.report_moved_files().await?;
         self.ask_about_moved_files(cancel).await?;
         Ok(executed)
     }
@@ -199,7 +199,7 @@ impl AgentInternals {
         guard: Option<ChangeGuard>,
     ) -> Result<(), AgentError> {
         if let Some(guard) = guard {
-            self.let_go(guard, &mut call.result).await?;
+            self.finish_changes(guard, &mut call.result).await?;
         }
         self.record_end(reply_id, call).await?;
         self.watch_job(&call.id, &call.result.metadata).await?;

@@ -30,19 +30,19 @@ impl AgentInternals {
         let recovered = self.tasks.spawn_blocking(move || sandbox.recover()).await;
         for moved in recovered.unwrap_or_default() {
             let text = describe_moved("while a command of a session ran that was killed", &moved);
-            self.tell_user(text).await?;
+            self.report_warning(text).await?;
         }
         Ok(())
     }
 
-    pub(crate) async fn tell_user(&mut self, text: String) -> Result<(), AgentError> {
+    pub(crate) async fn report_warning(&mut self, text: String) -> Result<(), AgentError> {
         let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
         self.emit(AgentEvent::Notice { level, audience, text }).await
     }
 
     /// Returns those of the paths a call writes that would be executed because something refers to them, whatever their
     /// names: hooks named in git settings, scripts behind links, repositories elsewhere.
-    pub(super) async fn led_to(&mut self, effects: &Effects) -> Vec<PathBuf> {
+    pub(super) async fn autorun_paths(&mut self, effects: &Effects) -> Vec<PathBuf> {
         let written = written_paths(effects);
         if written.is_empty() {
             return Vec::new();
@@ -51,8 +51,8 @@ impl AgentInternals {
         let roots = self.context.workspace.roots().to_vec();
         let paths = written.clone();
         let look = move || match sandbox {
-            Some(sandbox) => sandbox.led_to(&paths),
-            None => Sandbox::led_to_in(roots, &paths),
+            Some(sandbox) => sandbox.autorun_paths(&paths),
+            None => Sandbox::autorun_paths_in(roots, &paths),
         };
         // If the check failed, all paths are treated as such.
         self.tasks.spawn_blocking(look).await.unwrap_or(written)
@@ -60,24 +60,24 @@ impl AgentInternals {
 
     /// Updates the policy with the containment of the sandbox, sets the sandbox profile from the agent's access and the
     /// mode, and notifies the user once if layers of the sandbox are missing.
-    pub(super) async fn look_at_sandbox(&mut self) -> Result<(), AgentError> {
+    pub(super) async fn update_sandbox(&mut self) -> Result<(), AgentError> {
         let tree = Arc::clone(&self.shared.tree);
         let Some(sandbox) = &tree.sandbox else { return Ok(()) };
         let containment = sandbox.containment().await;
         let mode = tree.change_policy(|policy| {
-            policy.set_uncontained(!containment.holds());
+            policy.set_uncontained(!containment.has_any_layer());
             policy.set_read_sandbox(containment == Containment::Full);
             policy.set_read_only_sandbox(containment == Containment::Full);
             policy.mode()
         });
         let only_reads =
-            self.shared.reach == AgentAccess::ReadOnly || mode == PermissionMode::ReadOnly;
+            self.shared.access == AgentAccess::ReadOnly || mode == PermissionMode::ReadOnly;
         self.runner.set_profile(if only_reads {
             SandboxProfile::ReadOnly
         } else {
             SandboxProfile::Workspace
         });
-        if containment == Containment::Full || tree.told_of_sandbox.swap(true, Ordering::Relaxed) {
+        if containment == Containment::Full || tree.sandbox_reported.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
         let reason = sandbox.reason().await.unwrap_or_default();
@@ -89,6 +89,6 @@ impl AgentInternals {
                 format!("commands run in a sandbox that lacks some layers: {reason}")
             }
         };
-        self.tell_user(text).await
+        self.report_warning(text).await
     }
 }

@@ -57,7 +57,7 @@ async fn abort_during_call(fixture: &mut UndoFixture) {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     handle.abort();
-    handle.ended().await;
+    handle.wait_for_end().await;
 }
 
 #[tokio::test]
@@ -208,7 +208,7 @@ async fn force_keeps_a_copy_of_files_changed_by_a_shared_call() {
     fixture.write("mine", "old");
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
     let other_stores = SnapshotStores::new(fixture.snapshots(), limits, None);
-    let other = other_stores.of(&fixture.root()).unwrap().begin().unwrap();
+    let other = other_stores.open(&fixture.root()).unwrap().begin().unwrap();
     fixture.turn(&[Call::Sh("echo 1 > a; printf theirs > mine")]).await;
     drop(other);
     fixture.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
@@ -485,7 +485,7 @@ fn a_save_concurrent_with_an_undo_is_not_lost() {
     let root = root.canonicalize().unwrap();
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
     let stores = SnapshotStores::new(folder.path().join("snapshots"), limits, None);
-    let store = stores.of(&root).unwrap();
+    let store = stores.open(&root).unwrap();
     let session = crow_core::ids::SessionId::new("s");
     let path = root.join("a");
     let state = |content: &str| {
@@ -506,11 +506,11 @@ fn a_save_concurrent_with_an_undo_is_not_lost() {
                 // Editors save like this.
                 fs::rename(&new_file, &path).unwrap();
             });
-            store.put_back(&path, &expected, &wanted).unwrap()
+            store.restore_path(&path, &expected, &wanted).unwrap()
         });
         let content = fs::read_to_string(&path).unwrap();
         // A save before the last check is a conflict, and one after the rename is still there.
-        if matches!(outcome, crow_runtime::PutBack::Done) && content == "before the call" {
+        if matches!(outcome, crow_runtime::RestoreResult::Done) && content == "before the call" {
             lost += 1;
         }
     }

@@ -64,8 +64,8 @@ async fn changes_of_a_job_after_its_turn_are_undone_to_the_start() {
     let line = fixture.gated("g", "echo made > made");
     fixture.turn(&[Call::Job(&line)]).await;
     let (open, done) = pipes(&fixture, "g");
-    open.tell().await;
-    done.told().await;
+    open.signal().await;
+    done.wait_for_signal().await;
     fixture.agent.until(|event| matches!(event, AgentEvent::JobChanges { .. })).await;
     let calls = fixture.journal().calls().to_vec();
     assert_eq!((titles(&calls), calls[0].turn), (vec!["job:"], 1));
@@ -79,8 +79,8 @@ async fn changes_of_a_job_between_two_turns_belong_to_the_first_turn() {
     let line = server(&fixture, "g", "echo made > made");
     fixture.turn(&[Call::Job(&line)]).await;
     let (open, done) = pipes(&fixture, "g");
-    open.tell().await;
-    done.told().await;
+    open.signal().await;
+    done.wait_for_signal().await;
     fixture.turn(&[Call::Sh("echo 2 > second")]).await;
     let calls = fixture.journal().calls().to_vec();
     assert_eq!((titles(&calls), calls[0].turn, calls[1].turn), (vec!["job:", "echo"], 1, 2));
@@ -98,7 +98,7 @@ async fn changes_of_a_job_at_the_end_of_its_agent_are_recorded() {
         format!("trap 'echo bye > bye; exit' TERM; echo > {}; sleep 1000 & wait", done.display());
     fixture.turn(&[Call::Job(&line), Call::Gate(&(open, done))]).await;
     fixture.agent.handle.shutdown();
-    fixture.agent.handle.ended().await;
+    fixture.agent.handle.wait_for_end().await;
     assert!(fixture.exists("bye"));
     let (config, id) = (fixture.config.clone(), fixture.agent.handle.session_id().clone());
     let mut journal = UndoJournal::open(&config, &id).unwrap();
@@ -178,7 +178,7 @@ async fn changes_of_a_job_while_another_process_works_are_shared() {
     fixture.turn(&[Call::Job(&line)]).await;
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
     let other_stores = SnapshotStores::new(fixture.snapshots(), limits, None);
-    let other = other_stores.of(&fixture.root()).unwrap().begin().unwrap();
+    let other = other_stores.open(&fixture.root()).unwrap().begin().unwrap();
     fixture.turn(&[Call::Gate(&fixture.gate("g"))]).await;
     drop(other);
     assert!(fixture.journal().calls()[0].shared);
@@ -192,7 +192,7 @@ async fn a_call_during_a_job_of_another_session_is_shared() {
     let mut fixture = UndoFixture::new();
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
     let other_stores = SnapshotStores::new(fixture.snapshots(), limits, None);
-    let store = other_stores.of(&fixture.root()).unwrap();
+    let store = other_stores.open(&fixture.root()).unwrap();
     let own = store.begin_job(fixture.agent.handle.session_id()).unwrap();
     assert!(!metadata(&fixture.turn(&[Call::Sh("echo 1 > a")]).await).shared);
     let other = store.begin_job(&SessionId::new("another")).unwrap();

@@ -29,7 +29,7 @@ async fn a_cancelled_call_reports_its_changes() {
     fixture.agent.model.push(reply([call("c1", "sh", json!({"command": line}))]));
     let (handle, marker) = (fixture.agent.handle.clone(), NamedPipe::at(&marker));
     let (events, ()) = tokio::join!(fixture.agent.run("go"), async {
-        marker.told().await;
+        marker.wait_for_signal().await;
         handle.interrupt();
     });
     let recorded = metadata(&events);
@@ -74,7 +74,7 @@ async fn a_resumed_session_records_the_changes_of_an_interrupted_call() {
         sender.send(last).await.map_err(|error| AgentError::Custom(Box::new(error)))
     });
     let (status, recorded) = receiver.recv().await.unwrap().unwrap();
-    handle.ended().await;
+    handle.wait_for_end().await;
     assert_eq!(status, ToolStatus::Cancelled);
     assert!(recorded.shared && recorded.cut_off && recorded.snapshot_after.is_some());
     assert_eq!(recorded.changes.unwrap().deleted, 1);
@@ -106,7 +106,7 @@ async fn copies_kept_by_an_undo_are_not_recorded_as_changes_of_an_interrupted_ca
         sender.send(last).await.map_err(|error| AgentError::Custom(Box::new(error)))
     });
     let (_, recorded) = receiver.recv().await.unwrap().unwrap();
-    handle.ended().await;
+    handle.wait_for_end().await;
     assert!(!recorded.files_modified.iter().any(|path| path.ends_with("cut.txt.crow-kept")));
     assert!(!recorded.files_modified.iter().any(|path| path.ends_with("n.crow-kept")));
     let mut journal = UndoJournal::open(&fixture.config, &id).unwrap();
@@ -158,7 +158,7 @@ async fn the_snapshot_before_a_call_is_logged_before_it_runs() {
         let AgentEvent::CallStart { snapshot, .. } = &line.event else { return None };
         snapshot.clone()
     });
-    let store = fixture.config.snapshots.as_ref().unwrap().of(&fixture.root()).unwrap();
+    let store = fixture.config.snapshots.as_ref().unwrap().open(&fixture.root()).unwrap();
     let entry = store.entry(&before.unwrap(), &fixture.root().join("a")).unwrap().unwrap();
     assert_eq!(store.read(&entry).unwrap(), b"1");
 }
@@ -170,7 +170,7 @@ async fn a_new_session_removes_temporary_files_of_killed_processes() {
     let leftover = fixture.root().join("src/.crow-0123456789abcdef.tmp");
     fs::write(&leftover, "half").unwrap();
     let stores = fixture.config.snapshots.clone().unwrap();
-    stores.of(&fixture.root()).unwrap();
+    stores.open(&fixture.root()).unwrap();
     // The record that the process made before it wrote.
     let [store] = fixture.stores().try_into().unwrap();
     fs::create_dir_all(store.join("writing")).unwrap();

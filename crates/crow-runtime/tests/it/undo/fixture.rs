@@ -161,8 +161,8 @@ impl TypedTool for Gate {
 
     async fn execute(&self, input: GateInput, _plan: &CallPlan, _ctx: &ToolContext) -> ToolResult {
         let (open, answer) = (NamedPipe::at(&input.open), NamedPipe::at(&input.answer));
-        open.tell().await;
-        answer.told().await;
+        open.signal().await;
+        answer.wait_for_signal().await;
         ToolResult::success("answered")
     }
 }
@@ -242,9 +242,9 @@ impl UndoFixture {
         self.agent.model.push(reply([call("c1", "sh", json!({"command": line}))]));
         let (handle, marker) = (self.agent.handle.clone(), NamedPipe::at(&marker));
         handle.send_input(vec![Block::text("go")]).unwrap();
-        marker.told().await;
+        marker.wait_for_signal().await;
         handle.abort();
-        handle.ended().await;
+        handle.wait_for_end().await;
     }
 
     /// Removes the last line of `undo.jsonl`, as if the process was killed before writing it.
@@ -334,7 +334,7 @@ impl UndoFixture {
     /// Creates a second session whose agent works in these folders as well.
     pub(super) fn second_session_with(other: &Self, further: &[&Path]) -> Self {
         let options = options(other.config.clone(), further);
-        let agent = other.agent.beside(ScriptedModel::new([]), options);
+        let agent = other.agent.start_another(ScriptedModel::new([]), options);
         let data = tempfile::tempdir().unwrap();
         Self { root: other.root(), agent, config: other.config.clone(), number: 0, data }
     }

@@ -305,7 +305,7 @@ async fn an_undo_through_a_separate_journal_is_told_to_the_model_later() {
     let mut journal =
         UndoJournal::open(&fixture.config, fixture.agent.handle.session_id()).unwrap();
     let report = journal.undo(&UndoTarget::LastTurn, plain()).unwrap();
-    assert!(report.told_later && !fixture.exists("a"));
+    assert!(report.notified_later && !fixture.exists("a"));
     assert!(matches!(journal.undo(&UndoTarget::ToStart, CHAT), Err(UndoError::ChatInUse { .. })));
     fixture.turn(&[]).await;
     let requests = fixture.agent.model.requests();

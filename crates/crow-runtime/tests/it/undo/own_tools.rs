@@ -59,7 +59,7 @@ impl TypedTool for Delegate {
         let handle = runtime.0.spawn(session, |mut internals: AgentInternals| async move {
             UndoFixture::make_call(&mut internals, &tools, "touch made").await
         });
-        let end = tokio::time::timeout(Duration::from_secs(5), handle.ended()).await;
+        let end = tokio::time::timeout(Duration::from_secs(5), handle.wait_for_end()).await;
         handle.abort();
         match end {
             Ok(end) => ToolResult::success(format!("{:?}", end.result)),
@@ -88,7 +88,7 @@ async fn a_tool_that_waits_for_an_agent_in_its_directory_does_not_deadlock() {
         internals.context().resources.insert(shared);
         make_call(&mut internals, &tools, "delegate").await
     });
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
     assert!(fixture.exists("made"));
 }
 
@@ -278,7 +278,7 @@ async fn an_interrupted_call_of_a_child_does_not_include_later_changes() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     handle.abort();
-    handle.ended().await;
+    handle.wait_for_end().await;
     // The session is resumed; its agent closes the open calls, as every agent does.
     let session = AgentSession::open(&config, &id, crow_core::model::Abilities::default()).unwrap();
     let tools = UndoFixture::tools();
@@ -288,7 +288,7 @@ async fn an_interrupted_call_of_a_child_does_not_include_later_changes() {
         internals.emit(crow_core::event::AgentEvent::TurnStart { turn: 2 }).await?;
         UndoFixture::make_call(&mut internals, &tools, "echo new > b").await
     });
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
     fixture.write("mine", "days later");
     let mut journal = crow_runtime::UndoJournal::open(&config, &id).unwrap();
     let diff = journal.diff(&RestorePoint::Start, &RestorePoint::End).unwrap();

@@ -109,7 +109,7 @@ async fn a_call_runs_without_snapshots_and_the_user_is_told_once() {
 #[tokio::test(start_paused = true)]
 async fn a_call_emits_a_wait_event_during_a_slow_file_scan() {
     let mut fixture = UndoFixture::new();
-    fixture.config.snapshots.clone().unwrap().of(&fixture.root()).unwrap();
+    fixture.config.snapshots.clone().unwrap().open(&fixture.root()).unwrap();
     // While the store is locked exclusively, no scan can run.
     let [store] = fixture.stores().try_into().unwrap();
     let lock_file = File::open(store.join("lock")).unwrap();

@@ -144,7 +144,7 @@ async fn a_root_around_the_project_is_scanned_without_the_project() {
     let data = tempfile::tempdir().unwrap();
     let stores = SnapshotStores::new(data.path(), limits, None);
     let workspace = Workspace::new(&project).with_root(&path);
-    let store = stores.of_workspace(&workspace).unwrap();
+    let store = stores.open_workspace(&workspace).unwrap();
     let session = SessionId::new("s");
     let alone = store.begin().unwrap();
     let before = store.scan(&session).unwrap();
@@ -292,7 +292,7 @@ async fn a_further_root_uses_its_own_gitignore() {
 async fn sessions_of_different_projects_detect_each_other_in_a_shared_root() {
     let further = FurtherRoot::new();
     let mut fixture = fixture(&[&further.path]);
-    let other = other_process_stores(&fixture).of(&further.path).unwrap();
+    let other = other_process_stores(&fixture).open(&further.path).unwrap();
     let activity = other.begin().unwrap();
     let line = format!("echo 1 > {}/a", further.shown());
     assert!(fixture.sh(&line).await.shared);
@@ -305,7 +305,7 @@ async fn sessions_of_different_projects_detect_each_other_in_a_shared_root() {
     let project = tempfile::tempdir().unwrap();
     let workspace = Workspace::new(project.path().canonicalize().unwrap());
     let third =
-        other_process_stores(&fixture).of_workspace(&workspace.with_root(&further.path)).unwrap();
+        other_process_stores(&fixture).open_workspace(&workspace.with_root(&further.path)).unwrap();
     let activity = third.begin().unwrap();
     assert!(fixture.sh(&format!("echo 4 > {}/a", further.shown())).await.shared);
     assert!(activity.overlapped());
@@ -359,7 +359,7 @@ async fn a_session_resumed_without_a_root_knows_the_changes_of_an_interrupted_ca
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
         internals.close_open_calls().await.map(drop)
     });
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
     let mut journal = UndoJournal::open(&fixture.config, &id).unwrap();
     let made = further.path.join("made");
     assert_eq!(journal.calls()[0].files, [fixture.root().join("kept"), made.clone()]);
@@ -383,7 +383,7 @@ async fn a_root_added_after_an_interrupted_call_is_not_counted_as_its_change() {
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
         internals.close_open_calls().await.map(drop)
     });
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
     let journal = UndoJournal::open(&fixture.config, &id).unwrap();
     assert_eq!(journal.calls()[0].files, [fixture.root().join("kept"), further.path.join("made")]);
 }
@@ -392,7 +392,7 @@ async fn a_root_added_after_an_interrupted_call_is_not_counted_as_its_change() {
 async fn resume_with(fixture: &UndoFixture, further: Vec<PathBuf>, line: &str) -> SessionId {
     let id = fixture.agent.handle.session_id().clone();
     fixture.agent.handle.shutdown();
-    fixture.agent.handle.ended().await;
+    fixture.agent.handle.wait_for_end().await;
     let abilities = fixture.agent.model.resolved().info.abilities;
     let policy = PermissionPolicy::new(PermissionMode::FullAuto);
     let config = RuntimeConfig { policy, ..fixture.config.clone() };
@@ -403,7 +403,7 @@ async fn resume_with(fixture: &UndoFixture, further: Vec<PathBuf>, line: &str) -
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
         UndoFixture::make_call(&mut internals, &tools, &line).await
     });
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
     id
 }
 
@@ -467,7 +467,7 @@ async fn changes_of_a_child_in_a_further_root_are_undone_with_the_parents_turn()
         let mut child = internals.child(spec).await?;
         UndoFixture::make_call(&mut child, &tools, &line).await
     });
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
     assert!(!further.path.join("kept").exists() && !fixture.exists("kept"));
     let mut journal = UndoJournal::open(&config, &id).unwrap();
     assert_eq!(journal.calls()[0].agent, "helper");
@@ -530,7 +530,7 @@ fn snapshots_of_more_workspaces_than_stay_open_remain_usable() {
         let further = base.join(number.to_string());
         fs::create_dir_all(&further).unwrap();
         let workspace = Workspace::new(&project).with_root(&further);
-        let store = stores.of_workspace(&workspace).unwrap();
+        let store = stores.open_workspace(&workspace).unwrap();
         (store.scan(&session).unwrap().snapshot, store, further)
     };
     let before: Vec<_> = (0..70).map(|number| look(number).0).collect();

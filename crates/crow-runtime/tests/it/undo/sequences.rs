@@ -138,8 +138,8 @@ impl Simulation {
         self.fixture.turn(&[Call::Job(&line)]).await;
         let (open, done) = self.fixture.gate(&name);
         let (open, done) = (NamedPipe::at(&open), NamedPipe::at(&done));
-        open.tell().await;
-        done.told().await;
+        open.signal().await;
+        done.wait_for_signal().await;
         self.fixture.agent.until(|event| matches!(event, AgentEvent::JobChanges { .. })).await;
     }
 

@@ -40,7 +40,7 @@ async fn a_call_that_overlaps_with_another_process_is_shared_and_its_undo_confli
     // Another process opens the same store separately.
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
     let other_stores = SnapshotStores::new(one.snapshots(), limits, None);
-    let store = other_stores.of(&one.root()).unwrap();
+    let store = other_stores.open(&one.root()).unwrap();
     let other = store.begin().unwrap();
     let recorded = metadata(&one.turn(&[Call::Sh("echo 1 > a")]).await);
     drop(other);
@@ -102,7 +102,7 @@ async fn changes_of_a_child_are_undone_with_the_parents_turn() {
         let mut child = internals.child(spec).await?;
         UndoFixture::make_call(&mut child, &tools, "touch made").await
     });
-    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
     assert!(fixture.exists("made"));
     let mut journal = UndoJournal::open(&config, &id).unwrap();
     assert_eq!((journal.calls()[0].turn, journal.calls()[0].agent.as_str()), (1, "helper"));
@@ -117,19 +117,19 @@ async fn sessions_of_nested_projects_detect_each_other() {
     let other_stores = SnapshotStores::new(one.snapshots(), limits, None);
     one.turn(&[Call::Sh("mkdir sub beside")]).await;
     let (sub, sibling) = (one.root().join("sub"), one.root().join("beside"));
-    let inner = other_stores.of(&sub).unwrap().begin().unwrap();
-    let other = other_stores.of(&sibling).unwrap().begin().unwrap();
+    let inner = other_stores.open(&sub).unwrap().begin().unwrap();
+    let other = other_stores.open(&sibling).unwrap().begin().unwrap();
     assert!(!other.overlapped() && !inner.overlapped());
     assert!(metadata(&one.turn(&[Call::Sh("echo 1 > a")]).await).shared);
     assert!(inner.overlapped(), "the project around it was at work");
     drop((inner, other));
     assert!(!metadata(&one.turn(&[Call::Sh("echo 1 > b")]).await).shared);
-    let outer = other_stores.of(&one.root()).unwrap().begin().unwrap();
-    assert!(other_stores.of(&sub).unwrap().begin().unwrap().overlapped());
+    let outer = other_stores.open(&one.root()).unwrap().begin().unwrap();
+    assert!(other_stores.open(&sub).unwrap().begin().unwrap().overlapped());
     assert!(outer.overlapped());
     drop(outer);
-    assert!(!other_stores.of(&sub).unwrap().begin().unwrap().overlapped());
-    let job = other_stores.of(&sub).unwrap().begin_job(&SessionId::new("inside")).unwrap();
+    assert!(!other_stores.open(&sub).unwrap().begin().unwrap().overlapped());
+    let job = other_stores.open(&sub).unwrap().begin_job(&SessionId::new("inside")).unwrap();
     assert!(metadata(&one.turn(&[Call::Sh("echo 1 > c")]).await).shared);
     drop(job);
     assert!(!metadata(&one.turn(&[Call::Sh("echo 1 > d")]).await).shared);

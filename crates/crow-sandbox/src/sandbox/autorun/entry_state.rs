@@ -122,7 +122,7 @@ impl EntryState {
 impl StateReader {
     /// Searches for repositories below the roots, before the next pass.
     pub(super) fn look_for_repositories(&mut self, scope: &InventoryScope, moment: Moment) {
-        self.nested.look(scope, moment);
+        self.nested.search(scope, moment);
     }
 
     /// Returns the `.git` paths of the repositories found.
@@ -165,7 +165,7 @@ impl StateReader {
     }
 
     /// Reads the state of an entry of a directory.
-    pub(super) fn look(
+    pub(super) fn observe(
         &mut self,
         directory: &Directory,
         name: &EntryName,

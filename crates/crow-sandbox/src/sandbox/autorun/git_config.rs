@@ -116,7 +116,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<GitSetting>, NotSettings> {
 /// # Errors
 ///
 /// As [`parse`].
-pub(super) fn without(
+pub(super) fn remove_settings(
     text: &str,
     is_left_out: impl Fn(&GitSetting) -> bool,
 ) -> Result<String, NotSettings> {
@@ -343,7 +343,7 @@ mod tests {
             ("[a]\nd = evil \\\n more ; no\n[b]\nc = \"evil\"", "[a]\n[b]\n"),
             ("[a]\r\n\td = evil\r\n\te = f\r\n", "[a]\n\te = f\n"),
         ] {
-            assert_eq!(without(text, evil).unwrap(), expected, "{text:?}");
+            assert_eq!(remove_settings(text, evil).unwrap(), expected, "{text:?}");
         }
     }
 
@@ -377,7 +377,7 @@ mod tests {
         #[test]
         fn no_text_makes_the_parser_panic(text in "[\\[\\]a-z\"\\\\#; =\n\t.]{0,60}") {
             let _settings = parse(&text);
-            let rest = without(&text, |setting| setting.key.len() % 2 == 0);
+            let rest = remove_settings(&text, |setting| setting.key.len() % 2 == 0);
             let _again = rest.map(|rest| parse(&rest));
         }
     }

@@ -41,7 +41,7 @@ impl InventoryBuilder<'_> {
         let entrance = root.join(GIT);
         // If `.git` is no valid repository, git checks whether the directory itself is one.
         self.bare_repository(root);
-        if matches!(self.look(&entrance), EntryState::Absent) {
+        if matches!(self.state_at(&entrance), EntryState::Absent) {
             self.insert(&entrance, InventoryRole::GitEntrance, EntryState::Absent.into(), None);
             // Git continues in the parent directories, and commits go to the repository found there.
             if let Some(above) = root
@@ -50,20 +50,20 @@ impl InventoryBuilder<'_> {
                 .map(|above| above.join(GIT))
                 .find(|git| self.view.is_there(git))
             {
-                self.enter(&above);
+                self.enter_repository(&above);
             }
             return;
         }
-        self.enter(&entrance);
+        self.enter_repository(&entrance);
     }
 
-    pub(super) fn look(&mut self, path: &Path) -> EntryState {
-        self.find(path).state
+    pub(super) fn state_at(&mut self, path: &Path) -> EntryState {
+        self.observe(path).state
     }
 
-    fn find(&mut self, path: &Path) -> EntryObservation {
+    fn observe(&mut self, path: &Path) -> EntryObservation {
         match self.view.parent(path) {
-            Ok((directory, name)) => self.look_in(&directory, &name, path),
+            Ok((directory, name)) => self.observe_entry(&directory, &name, path),
             Err(error) if is_absence(&error) => EntryState::Absent.into(),
             Err(_) => EntryState::Unreadable.into(),
         }
@@ -78,7 +78,7 @@ impl InventoryBuilder<'_> {
             && self.view.is_there(&common.join("objects"))
             && self.view.is_there(&common.join("refs"))
         {
-            let state = self.look(&head);
+            let state = self.state_at(&head);
             self.insert(&head, InventoryRole::BareRepository, state.into(), None);
             self.repository(
                 &GitRepository { entrance: head, git_dir: root.to_owned(), common_dir: common },
@@ -88,8 +88,8 @@ impl InventoryBuilder<'_> {
     }
 
     /// Enters a repository by its `.git`, or by the directory of a submodule's repository.
-    pub(super) fn enter(&mut self, entrance: &Path) {
-        self.deeper(|this, is_too_deep| this.enter_once(entrance, is_too_deep));
+    pub(super) fn enter_repository(&mut self, entrance: &Path) {
+        self.one_layer_deeper(|this, is_too_deep| this.enter_once(entrance, is_too_deep));
     }
 
     fn enter_once(&mut self, entrance: &Path, is_too_deep: bool) {
@@ -109,7 +109,7 @@ impl InventoryBuilder<'_> {
         }
         self.repositories.insert(entrance.to_owned());
         let Some(worktree) = entrance.parent() else { return };
-        let found = self.find(entrance);
+        let found = self.observe(entrance);
         // 1) Find the git directory: itself, behind a link, or named by a `gitdir:` file.
         let state = found.state.clone();
         let git_dir = match &state {
@@ -149,7 +149,7 @@ impl InventoryBuilder<'_> {
     }
 
     fn top_without_following(&mut self, path: &Path, role: InventoryRole) {
-        let found = self.find(path);
+        let found = self.observe(path);
         if matches!(found.state, EntryState::File { .. }) {
             self.seal(path, role);
         }
@@ -170,22 +170,24 @@ impl InventoryBuilder<'_> {
             return;
         }
         let is_own_directory = git_dir == entrance && common_dir == git_dir;
-        let reverse_link = self.look(&git_dir.join("gitdir"));
+        let reverse_link = self.state_at(&git_dir.join("gitdir"));
         let reverse_link =
             reverse_link.bytes().and_then(|bytes| self.view.resolve(&git_dir.join(path_in(bytes))));
         let points_back =
             reverse_link.as_ref() == Some(entrance) && git_dir.starts_with(common_dir);
         if is_own_directory || points_back {
             for path in [common_dir, git_dir] {
-                if !self.scope.is_writable(path) && !self.inventory.outside.contains(path) {
-                    self.inventory.outside.push(path.clone());
+                if !self.scope.is_writable(path)
+                    && !self.inventory.external_git_directories.contains(path)
+                {
+                    self.inventory.external_git_directories.push(path.clone());
                 }
             }
         }
     }
 
     fn common_dir_of(&mut self, git_dir: &Path) -> PathBuf {
-        let state = self.look(&git_dir.join("commondir"));
+        let state = self.state_at(&git_dir.join("commondir"));
         let named =
             state.bytes().and_then(|bytes| self.view.resolve(&git_dir.join(path_in(bytes))));
         named.unwrap_or_else(|| git_dir.to_owned())
@@ -208,7 +210,7 @@ impl InventoryBuilder<'_> {
             for name in ["worktrees", "modules"] {
                 let path = common_dir.join(name);
                 // Git creates these directories; a link in their place would redirect it.
-                if let state @ EntryState::Symlink { .. } = self.look(&path) {
+                if let state @ EntryState::Symlink { .. } = self.state_at(&path) {
                     self.insert(&path, InventoryRole::GitRedirect, state.into(), entrance);
                 }
             }
@@ -249,7 +251,11 @@ impl InventoryBuilder<'_> {
     /// Returns true if commands can change the contents of a repository's directory.
     fn can_change(&self, folder: &Path) -> bool {
         self.scope.is_writable(folder)
-            || self.inventory.outside.iter().any(|outside| folder.starts_with(outside))
+            || self
+                .inventory
+                .external_git_directories
+                .iter()
+                .any(|outside| folder.starts_with(outside))
     }
 
     fn file_of_repository(&mut self, path: &Path, role: InventoryRole, entrance: Option<&Path>) {
@@ -280,11 +286,11 @@ impl InventoryBuilder<'_> {
             }
             Err(_) => return,
         };
-        let found = self.look_in(&directory, &name, path);
+        let found = self.observe_entry(&directory, &name, path);
         match found.state {
             EntryState::Absent => {}
             _ if self.scope.is_writable(path) => {
-                self.top_in(&directory, &name, path, role, entrance);
+                self.add_in(&directory, &name, path, role, entrance);
             }
             // In a repository outside of the workspace that commits write to.
             EntryState::File { .. } | EntryState::Directory { .. } => {
@@ -308,7 +314,7 @@ impl InventoryBuilder<'_> {
         }
         for name in git_todo::FOLDERS {
             let path = git_dir.join(name);
-            if let state @ EntryState::Symlink { .. } = self.look(&path) {
+            if let state @ EntryState::Symlink { .. } = self.state_at(&path) {
                 self.insert(&path, InventoryRole::GitRedirect, state.into(), entrance);
             }
         }
@@ -326,7 +332,7 @@ impl InventoryBuilder<'_> {
             around.is_some_and(|around| self.view.is_there(&around.join("HEAD")))
         });
         if is_of_module {
-            self.removable(|this| {
+            self.while_removable(|this| {
                 this.file_of_repository(&settings, InventoryRole::GitSettings, entrance);
             });
         } else {
@@ -342,13 +348,13 @@ impl InventoryBuilder<'_> {
         }
         for name in self.view.names_in(folder).iter() {
             let own = folder.join(name.as_os_str());
-            let found = self.find(&own);
+            let found = self.observe(&own);
             let is_directory = matches!(found.state, EntryState::Directory { .. });
             self.insert(&own, InventoryRole::GitEntrance, found, Some(&own));
             if !is_directory {
                 continue;
             }
-            let state = self.look(&own.join("gitdir"));
+            let state = self.state_at(&own.join("gitdir"));
             let named = state.bytes().map(|bytes| self.view.physical(&own.join(path_in(bytes))));
             let is_root = |path: &PathBuf| {
                 path.parent()
@@ -364,14 +370,14 @@ impl InventoryBuilder<'_> {
                 if let Some(entrance) = named.filter(|path| {
                     path.ends_with(GIT) && this.scope.is_writable(path) && this.view.is_there(path)
                 }) {
-                    this.enter(&entrance);
+                    this.enter_repository(&entrance);
                 }
             };
             if is_removable {
-                self.removable(look);
+                self.while_removable(look);
             } else {
                 self.pin(&own);
-                let state = self.look(&own.join("rebase-merge"));
+                let state = self.state_at(&own.join("rebase-merge"));
                 if matches!(state, EntryState::Directory { .. }) {
                     self.inventory.seals.insert(own.join("rebase-merge"));
                 }
@@ -393,8 +399,8 @@ impl InventoryBuilder<'_> {
         }
         for name in self.view.names_in(folder).iter() {
             let path = folder.join(name.as_os_str());
-            match self.look(&path) {
-                EntryState::Symlink { .. } => self.enter(&path),
+            match self.state_at(&path) {
+                EntryState::Symlink { .. } => self.enter_repository(&path),
                 EntryState::Unreadable => {
                     self.insert_unreadable(&path, InventoryRole::GitRedirect, None);
                 }
@@ -403,7 +409,7 @@ impl InventoryBuilder<'_> {
                         .iter()
                         .any(|name| self.view.is_there(&path.join(name)));
                     if is_repository {
-                        self.enter(&path);
+                        self.enter_repository(&path);
                     } else if let Some(depth) = depth.checked_sub(1) {
                         self.modules(&path, depth);
                     } else {
@@ -418,7 +424,7 @@ impl InventoryBuilder<'_> {
     /// Returns true if a directory exists and cannot be read.
     fn is_closed(&mut self, folder: &Path) -> bool {
         let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
-        match self.look(folder) {
+        match self.state_at(folder) {
             EntryState::Directory { mode } => {
                 mode & 0o500 != 0o500 && crow_fs::read_directory(folder).is_err_and(is_denied)
             }
@@ -433,12 +439,12 @@ impl InventoryBuilder<'_> {
     /// Enters the repository of a submodule. Git follows a link in place of the submodule's directory, but
     /// none above it.
     fn submodule(&mut self, path: &Path) {
-        let found = self.find(path);
+        let found = self.observe(path);
         match found.state {
             EntryState::Directory { .. } => {
                 let entrance = path.join(GIT);
                 // A missing `.git` is no entrance yet, but may become one.
-                if matches!(self.look(&entrance), EntryState::Absent) {
+                if matches!(self.state_at(&entrance), EntryState::Absent) {
                     self.insert(
                         &entrance,
                         InventoryRole::GitEntrance,
@@ -446,7 +452,7 @@ impl InventoryBuilder<'_> {
                         Some(&entrance),
                     );
                 } else {
-                    self.enter(&entrance);
+                    self.enter_repository(&entrance);
                 }
             }
             EntryState::Symlink { .. } => {
@@ -457,7 +463,7 @@ impl InventoryBuilder<'_> {
                     entry.leads_outside = inside.is_none();
                 }
                 if let Some(target) = inside {
-                    self.enter(&target.join(GIT));
+                    self.enter_repository(&target.join(GIT));
                 }
             }
             EntryState::Unreadable => {

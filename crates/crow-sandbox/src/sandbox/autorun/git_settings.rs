@@ -47,7 +47,7 @@ impl InventoryBuilder<'_> {
         settings: &mut Vec<GitSetting>,
     ) {
         let Some(real) = self.view.resolve(path) else { return };
-        let state = self.look(&real);
+        let state = self.state_at(&real);
         let text = state.bytes().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
         let Ok(own) = git_config::parse(&text) else { return };
         for setting in own {
@@ -55,7 +55,7 @@ impl InventoryBuilder<'_> {
                 (setting.is_include(), depth.checked_sub(1), path.parent())
             {
                 let included = self.view.physical(&self.expanded_path(&setting.value, folder));
-                self.top(&included, InventoryRole::GitSettings, entrance);
+                self.add(&included, InventoryRole::GitSettings, entrance);
                 self.settings_to(depth, &included, entrance, settings);
             }
             settings.push(setting);
@@ -81,7 +81,7 @@ impl InventoryBuilder<'_> {
         for setting in user.iter().chain(settings).filter(|setting| !setting.is_harmless()) {
             if setting.is("core", "hookspath") {
                 let hooks = self.view.physical(&self.expanded_path(&setting.value, worktree));
-                self.top(&hooks, InventoryRole::GitHook, entrance);
+                self.add(&hooks, InventoryRole::GitHook, entrance);
             } else if setting.is_git_alias() {
                 // `-c core.pager=tools/x` and `--exec tools/x`: in a git command, no word without a slash
                 // is a program.
@@ -141,7 +141,7 @@ impl InventoryBuilder<'_> {
         if self.scope.is_writable(&real)
             && !self.view.metadata(&real).is_ok_and(|found| found.is_directory())
         {
-            self.top(&real, InventoryRole::Settings, entrance);
+            self.add(&real, InventoryRole::Settings, entrance);
         }
     }
 
@@ -191,7 +191,7 @@ impl InventoryBuilder<'_> {
             let folder = self.view.physical(&common_dir.join(kind));
             for name in self.view.names_in(&folder).iter() {
                 let real = self.view.physical(&folder.join(name.as_os_str()));
-                let state = self.look(&real);
+                let state = self.state_at(&real);
                 let text = state.bytes().map(String::from_utf8_lossy).unwrap_or_default();
                 addresses.extend(text.lines().map(|line| {
                     let address = line.strip_prefix("URL:").unwrap_or(line).trim();
@@ -214,13 +214,13 @@ impl InventoryBuilder<'_> {
         let bare = path.with_file_name(format!("{name}.git"));
         for place in [path.join(".git"), path, bare.join(".git"), bare] {
             let Some(mut real) = self.view.resolve(&place) else { continue };
-            if let EntryState::File { .. } = self.look(&real)
+            if let EntryState::File { .. } = self.state_at(&real)
                 && let Some(named) = self.git_file(&real)
             {
                 real = named;
             }
             if self.scope.is_writable(&real) && self.view.is_there(&real.join("HEAD")) {
-                self.enter(&real);
+                self.enter_repository(&real);
                 return;
             }
         }
@@ -228,7 +228,7 @@ impl InventoryBuilder<'_> {
 
     /// Returns the directory named by a `.git` file.
     fn git_file(&mut self, path: &Path) -> Option<PathBuf> {
-        let state = self.look(path);
+        let state = self.state_at(path);
         self.view.resolve(&path.parent()?.join(path_in(state.bytes()?.strip_prefix(b"gitdir:")?)))
     }
 }

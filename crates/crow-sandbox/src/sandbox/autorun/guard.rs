@@ -25,7 +25,7 @@ use std::{
 };
 
 use crow_core::{
-    capability::{Original, PutAside},
+    capability::{OriginalState, QuarantinedFile},
     workspace::PROTECTED,
 };
 use crow_fs::{Directory, EntryKind, EntryMetadata, FileIdentity, RenameMode};
@@ -36,7 +36,7 @@ use super::{
     inventory_diff::{AttributableChanges, Judge, Rebases},
     journal::{GuardJournal, renew_sign_of_life},
     nested_repositories::Moment,
-    quarantine::{Quarantine, bring_back},
+    quarantine::{Quarantine, restore},
     repair::repair,
 };
 use crate::sandbox::CommandKind;
@@ -77,9 +77,9 @@ struct GuardState {
     running: BTreeMap<u64, RunningCommand>,
     started: u64,
     /// Findings while commands ran whose result was not awaited.
-    pending: Vec<PutAside>,
+    pending: Vec<QuarantinedFile>,
     /// Findings not yet reported to the user.
-    unreported: Vec<PutAside>,
+    unreported: Vec<QuarantinedFile>,
     journal: Option<GuardJournal>,
 }
 
@@ -92,7 +92,7 @@ struct RunningCommand {
     /// Seals that the kernel holds for it.
     seals: BTreeMap<PathBuf, RunSeal>,
     /// Findings while it ran.
-    found: Vec<PutAside>,
+    found: Vec<QuarantinedFile>,
 }
 
 /// Requirements for the mounts of a command.
@@ -103,7 +103,7 @@ pub(in crate::sandbox) struct SealedMounts {
     /// Directories whose contents may change, but that must not be renamed or removed.
     pub pinned: Vec<PathBuf>,
     /// Git directories outside of the workspace that commits go to.
-    pub outside: Vec<PathBuf>,
+    pub external_git_directories: Vec<PathBuf>,
     /// Paths that must not appear, and links that must not be replaced: mounts cannot protect these.
     pub absent: Vec<PathBuf>,
 }
@@ -111,7 +111,7 @@ pub(in crate::sandbox) struct SealedMounts {
 impl RunSeal {
     fn new(path: &Path, baseline: &Inventory) -> Option<Self> {
         let identity = baseline.entries.get(path)?.identity?;
-        let file = crow_fs::hold(path).ok()?;
+        let file = crow_fs::open_without_reading(path).ok()?;
         let is_same = EntryMetadata::of_file(&file).ok()?.identity == identity;
         is_same.then_some(Self { identity, _held: file })
     }
@@ -162,7 +162,7 @@ impl SealedPaths for KernelSealedPaths<'_> {
         self.has(path, identity)
     }
 
-    fn is_kept(&self, path: &Path) -> bool {
+    fn is_unchangeable(&self, path: &Path) -> bool {
         let found = crow_fs::metadata(path);
         if found.is_ok_and(|found| found.kind == EntryKind::File && found.links > 1) {
             return false;
@@ -190,7 +190,7 @@ impl AutorunGuard {
 
     /// Returns the mount requirements for a command that cannot change the workspace. Blocks while it takes
     /// the inventory.
-    pub(in crate::sandbox) fn look(&self) -> SealedMounts {
+    pub(in crate::sandbox) fn read_only_mounts(&self) -> SealedMounts {
         let mut state = self.state();
         if state.running.is_empty() {
             self.adopt_all(&mut state);
@@ -235,7 +235,7 @@ impl AutorunGuard {
 
     /// Checks while a command runs, unless another check is in progress, and returns the findings. Blocks
     /// while it takes the inventory.
-    pub(in crate::sandbox) fn check(&self) -> Vec<PutAside> {
+    pub(in crate::sandbox) fn check(&self) -> Vec<QuarantinedFile> {
         // A check may take long; without this the next start of the program could take it for dead.
         if let Some(folder) = &self.marker_folder {
             renew_sign_of_life(folder);
@@ -254,7 +254,7 @@ impl AutorunGuard {
     /// Checks a last time after a command, and returns what was moved aside or put back while it ran.
     /// Blocks while it takes the inventory.
     #[expect(clippy::needless_pass_by_value, reason = "a run ends once")]
-    pub(crate) fn end(&self, run: GuardedRun) -> Vec<PutAside> {
+    pub(crate) fn end(&self, run: GuardedRun) -> Vec<QuarantinedFile> {
         let mut state = self.state();
         let runs_on = |(number, command): (&u64, &RunningCommand)| {
             *number != run.0 && command.kind == CommandKind::Foreground
@@ -277,7 +277,7 @@ impl AutorunGuard {
 
     /// Runs a change that the user asked for while the guard is locked, and accepts the present state of
     /// the paths that `changed` returns. Blocks until it is done.
-    pub(crate) fn while_user_changes<T>(
+    pub(crate) fn run_user_change<T>(
         &self,
         change: impl FnOnce() -> T,
         changed: impl FnOnce(&T) -> Vec<PathBuf>,
@@ -339,20 +339,20 @@ impl AutorunGuard {
     }
 
     /// Returns the findings since the last call.
-    pub(crate) fn take_untold(&self) -> Vec<PutAside> {
+    pub(crate) fn take_unreported(&self) -> Vec<QuarantinedFile> {
         std::mem::take(&mut self.state().unreported)
     }
 
     /// Stores findings for the next command that ends.
-    pub(in crate::sandbox) fn tell_later(&self, found: Vec<PutAside>) {
+    pub(in crate::sandbox) fn report_later(&self, found: Vec<QuarantinedFile>) {
         self.state().pending.extend(found);
     }
 
     fn adopt_all(&self, state: &mut GuardState) {
         state.baseline = self.collect(state);
-        let found = &state.baseline.outside;
+        let found = &state.baseline.external_git_directories;
         let known = state.outside.get_or_insert_with(|| found.clone());
-        state.baseline.outside.retain(|path| known.contains(path));
+        state.baseline.external_git_directories.retain(|path| known.contains(path));
         if state.baseline.is_cut {
             tracing::warn!(
                 "not all files that could start programs are looked at: there are too many"
@@ -372,8 +372,8 @@ impl AutorunGuard {
     /// Moves a file that was moved aside back to its place: the user made it. What is at that place is
     /// exchanged with it. Fails with [`io::ErrorKind::AlreadyExists`] if the place has changed since.
     /// Blocks while it takes the inventory.
-    pub(crate) fn bring_back(&self, aside: &PutAside) -> io::Result<()> {
-        let kept = aside.kept.as_deref().filter(|kept| self.quarantine.holds(kept));
+    pub(crate) fn restore_quarantined(&self, aside: &QuarantinedFile) -> io::Result<()> {
+        let kept = aside.moved_to.as_deref().filter(|kept| self.quarantine.contains(kept));
         let kept = kept.ok_or(io::ErrorKind::Unsupported)?;
         let mut state = self.state();
         if !state.running.is_empty() {
@@ -381,33 +381,36 @@ impl AutorunGuard {
         }
         let path = aside.path.as_path();
         let (directory, name) = Directory::open_parent(path)?;
-        let found = state.reader.look(&directory, &name, path).state;
+        let found = state.reader.observe(&directory, &name, path).state;
         let as_left = state.baseline.entries.get(path).map(|entry| &entry.state);
         let mode = match aside.original {
             _ if found == EntryState::Absent => RenameMode::Keep,
-            Original::PutBack | Original::Disarmed if as_left == Some(&found) => {
+            OriginalState::Restored | OriginalState::Disarmed if as_left == Some(&found) => {
                 RenameMode::Exchange
             }
-            Original::PutBack | Original::Disarmed | Original::Absent | Original::Lost => {
+            OriginalState::Restored
+            | OriginalState::Disarmed
+            | OriginalState::Absent
+            | OriginalState::Lost => {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
         };
-        bring_back(kept, path, mode)?;
+        restore(kept, path, mode)?;
         self.adopt_in(&mut state, std::slice::from_ref(&aside.path));
         Ok(())
     }
 
     /// Returns true if a file that was moved aside can be moved back.
-    pub(crate) fn can_bring_back(&self, aside: &PutAside) -> bool {
-        aside.kept.as_deref().is_some_and(|kept| self.quarantine.holds(kept))
+    pub(crate) fn can_bring_back(&self, aside: &QuarantinedFile) -> bool {
+        aside.moved_to.as_deref().is_some_and(|kept| self.quarantine.contains(kept))
     }
 
     /// Puts back and moves aside until no difference can start a program any more.
-    fn repair(&self, state: &mut GuardState) -> Vec<PutAside> {
+    fn repair(&self, state: &mut GuardState) -> Vec<QuarantinedFile> {
         self.repair_at(state, Moment::After)
     }
 
-    fn repair_at(&self, state: &mut GuardState, moment: Moment) -> Vec<PutAside> {
+    fn repair_at(&self, state: &mut GuardState, moment: Moment) -> Vec<QuarantinedFile> {
         let mut running = state.running.values();
         let may_rebase = running.any(|command| command.kind == CommandKind::Foreground);
         self.repair_all(state, moment, Rebases::of(may_rebase))
@@ -418,7 +421,7 @@ impl AutorunGuard {
         state: &mut GuardState,
         moment: Moment,
         rebases: Rebases,
-    ) -> Vec<PutAside> {
+    ) -> Vec<QuarantinedFile> {
         state.reader.look_for_repositories(&self.scope, moment);
         let seals = KernelSealedPaths {
             seal: self.seal,
@@ -431,7 +434,7 @@ impl AutorunGuard {
         let during: Vec<String> =
             state.running.values().map(|command| command.line.clone()).collect();
         for found in &mut found {
-            found.during.clone_from(&during);
+            found.running_commands.clone_from(&during);
         }
         for command in state.running.values_mut() {
             let room = MAX_UNREPORTED.saturating_sub(command.found.len());
@@ -452,7 +455,7 @@ impl AutorunGuard {
 
 /// Returns those of the paths that start programs because something leads to them, or that lie in such a
 /// path. Blocks while it takes the inventory.
-pub(crate) fn led_to(scope: &InventoryScope, paths: &[PathBuf]) -> Vec<PathBuf> {
+pub(crate) fn autorun_paths(scope: &InventoryScope, paths: &[PathBuf]) -> Vec<PathBuf> {
     let found = Inventory::collect_with_absent(scope, &mut StateReader::default());
     let leads_to = |path: &Path| {
         found.absent_files.contains(path)
@@ -485,7 +488,7 @@ fn mounts(scope: &InventoryScope, inventory: &Inventory) -> SealedMounts {
     SealedMounts {
         read_only: inventory.seals.iter().cloned().collect(),
         pinned: inventory.pins.iter().cloned().collect(),
-        outside: inventory.outside.clone(),
+        external_git_directories: inventory.external_git_directories.clone(),
         absent,
     }
 }

@@ -95,7 +95,7 @@ pub(super) struct Inventory {
     /// Git directories: their contents may change, but they must not be renamed.
     pub pins: BTreeSet<PathBuf>,
     /// Git directories outside of the workspace that commits write to.
-    pub outside: Vec<PathBuf>,
+    pub external_git_directories: Vec<PathBuf>,
     /// Modes of the roots.
     pub roots: BTreeMap<PathBuf, u32>,
     /// True if a limit cut the inventory short.
@@ -113,7 +113,7 @@ pub(super) trait SealedPaths {
     fn is_sealed(&self, path: &Path, identity: FileIdentity) -> bool;
 
     /// Returns true if no command can have changed or created what is at a path.
-    fn is_kept(&self, path: &Path) -> bool;
+    fn is_unchangeable(&self, path: &Path) -> bool;
 }
 
 /// Case without any kernel seals.
@@ -124,7 +124,7 @@ impl SealedPaths for NothingSealed {
         false
     }
 
-    fn is_kept(&self, _path: &Path) -> bool {
+    fn is_unchangeable(&self, _path: &Path) -> bool {
         false
     }
 }
@@ -231,17 +231,17 @@ impl InventoryBuilder<'_> {
             collector.root(root);
         }
         for path in &scope.protected {
-            collector.top(path, InventoryRole::Settings, None);
+            collector.add(path, InventoryRole::Settings, None);
         }
         for entrance in collector.reader.nested() {
-            collector.removable(|this| this.enter(&entrance));
+            collector.while_removable(|this| this.enter_repository(&entrance));
         }
         collector.script_targets();
         std::mem::take(&mut collector.inventory)
     }
 
     /// Returns the state of an entry of a directory, cached.
-    pub(super) fn look_in(
+    pub(super) fn observe_entry(
         &mut self,
         directory: &Directory,
         name: &EntryName,
@@ -250,7 +250,7 @@ impl InventoryBuilder<'_> {
         if let Some(found) = self.found.get(path) {
             return found.clone();
         }
-        let found = self.reader.look(directory, name, path);
+        let found = self.reader.observe(directory, name, path);
         self.found.insert(path.to_owned(), found.clone());
         found
     }
@@ -298,16 +298,16 @@ impl InventoryBuilder<'_> {
             }
             match path.file_name().map(EntryName::new) {
                 Some(Ok(name)) if path.parent() == Some(root) => {
-                    self.top_in(&directory, &name, &path, InventoryRole::Settings, None);
+                    self.add_in(&directory, &name, &path, InventoryRole::Settings, None);
                 }
                 // Path with several components.
-                _ => self.top(&path, InventoryRole::Settings, None),
+                _ => self.add(&path, InventoryRole::Settings, None),
             }
         }
         for name in &names {
             if has_protected_suffix(name) {
                 let path = root.join(name.as_os_str());
-                self.top_in(&directory, name, &path, InventoryRole::Settings, None);
+                self.add_in(&directory, name, &path, InventoryRole::Settings, None);
             }
         }
         if !self.scope.is_unprotected(&root.join(".git")) {
@@ -316,10 +316,10 @@ impl InventoryBuilder<'_> {
     }
 
     /// Adds a path with everything below, and its target if it is a link.
-    pub(super) fn top(&mut self, path: &Path, role: InventoryRole, entrance: Option<&Path>) {
+    pub(super) fn add(&mut self, path: &Path, role: InventoryRole, entrance: Option<&Path>) {
         // Parents with links were resolved before; a remaining one means that nothing exists there.
         match self.view.parent(path) {
-            Ok((directory, name)) => self.top_in(&directory, &name, path, role, entrance),
+            Ok((directory, name)) => self.add_in(&directory, &name, path, role, entrance),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 self.insert_unreadable(path, role, entrance);
             }
@@ -327,7 +327,7 @@ impl InventoryBuilder<'_> {
         }
     }
 
-    pub(super) fn top_in(
+    pub(super) fn add_in(
         &mut self,
         directory: &Directory,
         name: &EntryName,
@@ -338,7 +338,7 @@ impl InventoryBuilder<'_> {
         if self.scope.is_unprotected(path) || !self.scope.is_writable(path) {
             return;
         }
-        let found = self.look_in(directory, name, path);
+        let found = self.observe_entry(directory, name, path);
         match found.state {
             // Missing paths get no entry: there are many names and few files, and a new file is noticed by
             // its new entry.
@@ -349,7 +349,7 @@ impl InventoryBuilder<'_> {
             | EntryState::Special
             | EntryState::Unreadable => {
                 self.seal(path, role);
-                self.tree(directory, name, path, role, found, entrance);
+                self.add_tree(directory, name, path, role, found, entrance);
             }
         }
     }
@@ -371,7 +371,7 @@ impl InventoryBuilder<'_> {
     }
 
     /// Examines a repository that commands may remove.
-    pub(super) fn removable(&mut self, act: impl FnOnce(&mut Self)) {
+    pub(super) fn while_removable(&mut self, act: impl FnOnce(&mut Self)) {
         let before = std::mem::replace(&mut self.is_removable, true);
         act(self);
         self.is_removable = before;
@@ -392,14 +392,14 @@ impl InventoryBuilder<'_> {
         }
         let Some(target) = target else { return };
         let Ok((directory, name)) = self.view.parent(&target) else { return };
-        let found = self.look_in(&directory, &name, &target);
+        let found = self.observe_entry(&directory, &name, &target);
         if !matches!(found.state, EntryState::Absent | EntryState::Symlink { .. }) {
             self.seal(&target, role);
         }
-        self.tree(&directory, &name, &target, role, found, entrance);
+        self.add_tree(&directory, &name, &target, role, found, entrance);
     }
 
-    fn tree(
+    fn add_tree(
         &mut self,
         directory: &Directory,
         name: &EntryName,
@@ -422,13 +422,13 @@ impl InventoryBuilder<'_> {
             }
             return;
         }
-        self.deeper(|this, is_too_deep| {
+        self.one_layer_deeper(|this, is_too_deep| {
             this.names_of_tree(&inner, path, role, entrance, is_too_deep);
         });
     }
 
     /// Runs `act` one layer deeper; its second argument is true if that is too deep.
-    pub(super) fn deeper(&mut self, act: impl FnOnce(&mut Self, bool)) {
+    pub(super) fn one_layer_deeper(&mut self, act: impl FnOnce(&mut Self, bool)) {
         self.layer += 1;
         let is_too_deep = self.layer > LAYERS;
         act(self, is_too_deep);
@@ -461,11 +461,11 @@ impl InventoryBuilder<'_> {
                 continue;
             }
             let path = path.join(name.as_os_str());
-            let found = self.look_in(inner, &name, &path);
+            let found = self.observe_entry(inner, &name, &path);
             if matches!(found.state, EntryState::Symlink { .. }) {
                 self.file_behind_link(&path, role, entrance);
             }
-            self.tree(inner, &name, &path, role, found, entrance);
+            self.add_tree(inner, &name, &path, role, found, entrance);
         }
     }
 
@@ -482,7 +482,7 @@ impl InventoryBuilder<'_> {
         }
         let is_directory = self.view.metadata(&target).is_ok_and(|found| found.is_directory());
         if !is_directory && !self.inventory.entries.contains_key(&target) {
-            self.top(&target, role, entrance);
+            self.add(&target, role, entrance);
         }
     }
 

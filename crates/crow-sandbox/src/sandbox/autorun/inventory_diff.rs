@@ -41,7 +41,7 @@ pub(super) enum AttributableChanges<'a> {
 impl AttributableChanges<'_> {
     fn may_have_changed(&self, path: &Path) -> bool {
         match self {
-            Self::NotSealed(sealed) => !sealed.is_kept(path),
+            Self::NotSealed(sealed) => !sealed.is_unchangeable(path),
             // A missing file starts nothing.
             Self::ChangedUntil(until) => {
                 crow_fs::metadata(path).is_ok_and(|found| nanoseconds(found.changed) <= *until)
@@ -145,7 +145,7 @@ fn disarmed(path: &Path, before: &InventoryEntry, now: &EntryState) -> Option<Re
             let is_new_program = |setting: &git_config::GitSetting| {
                 !setting.is_harmless() && !before_settings.contains(setting)
             };
-            git_config::without(&now, is_new_program).ok()?.into_bytes()
+            git_config::remove_settings(&now, is_new_program).ok()?.into_bytes()
         }
         (InventoryRole::GitTodo, _) if git_todo::is_list(path) => {
             git_todo::without_new_programs(bytes, &known)

@@ -17,7 +17,7 @@ use std::{
     time::SystemTime,
 };
 
-use crow_core::capability::PutAside;
+use crow_core::capability::QuarantinedFile;
 use crow_fs::change_time::nanoseconds;
 use serde::{Deserialize, Serialize};
 
@@ -168,7 +168,7 @@ pub(in crate::sandbox) fn is_recoverable(folder: &Path) -> bool {
 
 /// Puts back and moves aside what a session that was killed during a command left behind. `folder` is its
 /// private folder, which no other process may use now. Blocks while it takes the inventory.
-pub(crate) fn recover(folder: &Path) -> Vec<PutAside> {
+pub(crate) fn recover(folder: &Path) -> Vec<QuarantinedFile> {
     let Ok(marker) = fs::symlink_metadata(folder.join(RUNNING)) else { return Vec::new() };
     let alive_until = alive_until(nanoseconds((marker.mtime(), marker.mtime_nsec())));
     let found = match read(&folder.join(STATE)) {

@@ -21,7 +21,7 @@ mod repair;
 mod script_targets;
 
 pub(super) use self::{
-    guard::{AutorunGuard, GuardedRun, KernelSeal, SealedMounts, led_to},
+    guard::{AutorunGuard, GuardedRun, KernelSeal, SealedMounts, autorun_paths},
     inventory::InventoryScope,
     journal::{is_recoverable, recover},
 };

@@ -82,7 +82,7 @@ impl NestedRepositories {
     }
 
     /// Searches for repositories, unless the last walk was too recent.
-    pub(super) fn look(&mut self, scope: &InventoryScope, moment: Moment) {
+    pub(super) fn search(&mut self, scope: &InventoryScope, moment: Moment) {
         let started = Instant::now();
         if let (Moment::During, Some((ended, took))) = (moment, self.ended)
             && started.duration_since(ended) < took * REST

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crow_core::capability::{Original, PutAside};
+use crow_core::capability::{OriginalState, QuarantinedFile};
 use crow_fs::{Directory, EntryName, NewFile, RenameMode};
 
 use super::entry_state::{EntryState, FileContent};
@@ -29,16 +29,16 @@ impl Quarantine {
     }
 
     /// Moves a file or directory aside.
-    pub(super) fn move_aside(&self, path: &Path) -> PutAside {
+    pub(super) fn move_aside(&self, path: &Path) -> QuarantinedFile {
         let kept = self.take(path).inspect_err(|error| {
             tracing::warn!(path = %path.display(), %error, "a protected file cannot be moved aside");
         });
-        let (path, original, during) = (path.to_owned(), Original::Absent, Vec::new());
-        PutAside { path, kept: kept.ok(), original, during }
+        let (path, original, during) = (path.to_owned(), OriginalState::Absent, Vec::new());
+        QuarantinedFile { path, moved_to: kept.ok(), original, running_commands: during }
     }
 
     /// Restores a previous state, and moves aside what is there now.
-    pub(super) fn put_back(&self, path: &Path, before: &EntryState) -> PutAside {
+    pub(super) fn put_back(&self, path: &Path, before: &EntryState) -> QuarantinedFile {
         if *before == EntryState::Absent {
             return self.move_aside(path);
         }
@@ -46,22 +46,27 @@ impl Quarantine {
         if let Err(error) = &result {
             tracing::warn!(path = %path.display(), %error, "a protected file cannot be put back");
         }
-        let original = if result.is_ok() { Original::PutBack } else { Original::Lost };
-        PutAside { path: path.to_owned(), kept, original, during: Vec::new() }
+        let original = if result.is_ok() { OriginalState::Restored } else { OriginalState::Lost };
+        QuarantinedFile {
+            path: path.to_owned(),
+            moved_to: kept,
+            original,
+            running_commands: Vec::new(),
+        }
     }
 
     /// Replaces a file by its content without programs.
-    pub(super) fn disarm(&self, path: &Path, rest: &EntryState) -> PutAside {
-        let (original, outcome) = (Original::Disarmed, self.put_back(path, rest));
+    pub(super) fn disarm(&self, path: &Path, rest: &EntryState) -> QuarantinedFile {
+        let (original, outcome) = (OriginalState::Disarmed, self.put_back(path, rest));
         match outcome.original {
-            Original::PutBack => PutAside { original, ..outcome },
-            Original::Absent | Original::Disarmed | Original::Lost => outcome,
+            OriginalState::Restored => QuarantinedFile { original, ..outcome },
+            OriginalState::Absent | OriginalState::Disarmed | OriginalState::Lost => outcome,
         }
     }
 
     /// Returns true if the kept file is in the quarantine folder, which no command can reach, and not next
     /// to its original place.
-    pub(super) fn holds(&self, kept: &Path) -> bool {
+    pub(super) fn contains(&self, kept: &Path) -> bool {
         kept.parent() == Some(&self.folder)
     }
 
@@ -103,7 +108,7 @@ impl Quarantine {
 }
 
 /// Moves a kept file back. With [`RenameMode::Exchange`] it is exchanged with what is at the path.
-pub(super) fn bring_back(kept: &Path, path: &Path, mode: RenameMode) -> io::Result<()> {
+pub(super) fn restore(kept: &Path, path: &Path, mode: RenameMode) -> io::Result<()> {
     let (folder, held) = Directory::open_parent(kept)?;
     let (directory, name) = Directory::open_parent(path)?;
     folder.rename(&held, &directory, &name, mode)

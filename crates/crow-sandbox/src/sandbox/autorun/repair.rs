@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crow_core::capability::{Original, PutAside};
+use crow_core::capability::{OriginalState, QuarantinedFile};
 use crow_fs::EntryKind;
 
 use super::{
@@ -23,8 +23,8 @@ pub(super) fn repair(
     baseline: &mut Inventory,
     quarantine: &Quarantine,
     judge: &Judge<'_>,
-) -> Vec<PutAside> {
-    let mut results: Vec<PutAside> = Vec::new();
+) -> Vec<QuarantinedFile> {
+    let mut results: Vec<QuarantinedFile> = Vec::new();
     for _ in 0..ROUNDS {
         reopen_roots(baseline);
         let mut now = Inventory::collect(scope, reader, sealed);
@@ -50,7 +50,7 @@ pub(super) fn repair(
                 RepairAction::MoveAside(path) => {
                     last_moved = Some(path.clone());
                     let outcome = quarantine.move_aside(path);
-                    if outcome.kept.is_none() && open_way(scope, path) {
+                    if outcome.moved_to.is_none() && open_way(scope, path) {
                         quarantine.move_aside(path)
                     } else {
                         outcome
@@ -62,9 +62,9 @@ pub(super) fn repair(
                     let before = before.unwrap_or(&EntryState::Absent);
                     let outcome = quarantine.put_back(path, before);
                     let has_failed = match outcome.original {
-                        Original::Absent => outcome.kept.is_none(),
-                        Original::PutBack | Original::Disarmed => false,
-                        Original::Lost => true,
+                        OriginalState::Absent => outcome.moved_to.is_none(),
+                        OriginalState::Restored | OriginalState::Disarmed => false,
+                        OriginalState::Lost => true,
                     };
                     if has_failed && open_way(scope, path) {
                         quarantine.put_back(path, before)
@@ -75,7 +75,7 @@ pub(super) fn repair(
             };
             match results.iter_mut().find(|earlier| earlier.path == outcome.path) {
                 // An earlier attempt failed because of something else in the way.
-                Some(earlier) if earlier.kept.is_none() => *earlier = outcome,
+                Some(earlier) if earlier.moved_to.is_none() => *earlier = outcome,
                 Some(_) => {}
                 None => results.push(outcome),
             }

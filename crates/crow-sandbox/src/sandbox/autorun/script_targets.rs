@@ -102,7 +102,7 @@ impl InventoryBuilder<'_> {
             scripts.extend(found.map(|path| (path, entry.entrance.clone())));
         }
         for (path, entrance) in scripts {
-            let state = self.look(&path);
+            let state = self.state_at(&path);
             let Some(bytes) = state.bytes() else { continue };
             let words = started_words(&String::from_utf8_lossy(bytes));
             let worktree = entrance.as_deref().and_then(Path::parent).map(Path::to_owned);

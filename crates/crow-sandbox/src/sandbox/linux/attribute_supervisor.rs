@@ -38,7 +38,7 @@ const TRACING_IS_RESTRICTED: u32 = 2;
 
 /// Directories in which a command may change attributes, and exceptions within them.
 #[derive(Debug)]
-pub(super) struct ChangeablePlaces {
+pub(super) struct ChangeablePaths {
     changeable: Vec<PathBuf>,
     fixed: Vec<PathBuf>,
 }
@@ -51,7 +51,7 @@ pub(super) struct AttributeSupervisor {
     thread: Option<JoinHandle<()>>,
 }
 
-impl ChangeablePlaces {
+impl ChangeablePaths {
     /// Resolves the paths now. Ignores those that do not exist.
     pub(super) fn new(changeable: &[PathBuf], fixed: &[PathBuf]) -> Self {
         let resolve = |paths: &[PathBuf]| {
@@ -72,7 +72,7 @@ impl ChangeablePlaces {
 
 impl AttributeSupervisor {
     /// Starts a supervisor. Returns the socket over which the command is to send its seccomp listener.
-    pub(super) fn start(places: ChangeablePlaces) -> io::Result<(Self, OwnedFd)> {
+    pub(super) fn start(places: ChangeablePaths) -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = sockets()?;
         let (stopped, stop) = io::pipe()?;
         let thread = std::thread::Builder::new().name("attributes".to_owned());
@@ -108,9 +108,9 @@ pub(super) fn try_out(filter: &Arc<SyscallFilter>) -> Result<(), String> {
     let mut command = std::process::Command::new("/");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).env_clear();
     let filter = Arc::clone(filter);
-    child::set_up(&mut command, move || {
+    child::run_without_exec(&mut command, move || {
         rustix::thread::set_no_new_privs(true)?;
-        Ok(hand_over(&filter, theirs.as_fd())?)
+        Ok(install_and_send_listener(&filter, theirs.as_fd())?)
     });
     let result = command.spawn().and_then(|mut process| process.wait());
     drop(command);
@@ -122,7 +122,10 @@ pub(super) fn try_out(filter: &Arc<SyscallFilter>) -> Result<(), String> {
 }
 
 /// Installs the filter in this process, and sends its listener to the supervisor. Allocates nothing.
-pub(super) fn hand_over(filter: &SyscallFilter, to: BorrowedFd<'_>) -> rustix::io::Result<()> {
+pub(super) fn install_and_send_listener(
+    filter: &SyscallFilter,
+    to: BorrowedFd<'_>,
+) -> rustix::io::Result<()> {
     let listener = child::filter_with_listener(filter.program())?;
     send(to, [Some(listener.as_fd())])
 }
@@ -132,7 +135,7 @@ fn sockets() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
 }
 
-fn serve(socket: &OwnedFd, stopped: &PipeReader, places: &ChangeablePlaces) {
+fn serve(socket: &OwnedFd, stopped: &PipeReader, places: &ChangeablePaths) {
     // 1) The command sends its listener just before exec; if it never starts, the socket closes.
     if !wait(socket.as_fd(), stopped) {
         return;
@@ -182,7 +185,7 @@ fn wait(from: BorrowedFd<'_>, stopped: &PipeReader) -> bool {
 fn handle(
     call: &CallNotification,
     listener: BorrowedFd<'_>,
-    places: &ChangeablePlaces,
+    places: &ChangeablePaths,
 ) -> rustix::io::Result<()> {
     let thread = CallingThread::open(call.thread)?;
     let request = AttributeRequest::read(call, &thread)?;
@@ -210,7 +213,7 @@ mod tests {
     #[test]
     fn the_nearest_place_decides_where_attributes_may_be_changed() {
         let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
-        let places = ChangeablePlaces {
+        let places = ChangeablePaths {
             changeable: paths(&["/a/project", "/a/keys/temp"]),
             fixed: paths(&["/a/keys", "/a/project/.git/hooks", "/a/both"]),
         };

@@ -27,11 +27,11 @@ pub(super) enum SyscallDecision {
     Allowed = 251,
     Refused,
     /// Fails with `ENOSYS`, as if the kernel did not have the call.
-    Absent,
+    NotImplemented,
     /// Handed to the command's supervisor.
     Supervised,
     /// Depends on the arguments: continues with the rules behind the search.
-    Ruled,
+    Conditional,
 }
 
 impl SyscallDecision {
@@ -59,7 +59,7 @@ pub(super) fn search(
     let fate = |number: u32| {
         let is_foreign = arch == TargetArch::x86_64 && number >= X32;
         let known = fates.get(&number).copied().unwrap_or(SyscallDecision::Allowed);
-        if is_foreign { SyscallDecision::Absent } else { known }
+        if is_foreign { SyscallDecision::NotImplemented } else { known }
     };
     // 1) Split the numbers into ranges with the same decision: (first number, decision).
     let edges = fates.keys().flat_map(|number| [*number, number.saturating_add(1)]).chain([X32]);
@@ -70,7 +70,7 @@ pub(super) fn search(
     // 2) Emit the search, with placeholders as jump distances.
     let mut program = vec![
         instruction(LOAD, 0, 0, MACHINE),
-        instruction(JUMP_IF_EQUAL, 0, SyscallDecision::Ruled.jump(), machine),
+        instruction(JUMP_IF_EQUAL, 0, SyscallDecision::Conditional.jump(), machine),
         instruction(LOAD, 0, 0, NUMBER),
     ];
     halve(&ranges, &mut program)?;
@@ -176,7 +176,7 @@ mod tests {
             other in 0_u32..X32,
         ) {
             const FATES: [SyscallDecision; 5] =
-                [SyscallDecision::Allowed, SyscallDecision::Refused, SyscallDecision::Absent, SyscallDecision::Supervised, SyscallDecision::Ruled];
+                [SyscallDecision::Allowed, SyscallDecision::Refused, SyscallDecision::NotImplemented, SyscallDecision::Supervised, SyscallDecision::Conditional];
             let fates: BTreeMap<_, _> = calls.into_iter().map(|(call, fate)| (call, FATES[fate])).collect();
             let mut program = search(&fates, TargetArch::x86_64).unwrap();
             program.push(instruction(RETURN, 0, 0, 77));
@@ -184,9 +184,9 @@ mod tests {
                 let expected = match fates.get(&number).unwrap_or(&SyscallDecision::Allowed) {
                     SyscallDecision::Allowed => 0x7fff_0000,
                     SyscallDecision::Refused => 0x5_0001,
-                    SyscallDecision::Absent => 0x5_0026,
+                    SyscallDecision::NotImplemented => 0x5_0026,
                     SyscallDecision::Supervised => 0x7fc0_0000,
-                    SyscallDecision::Ruled => 77,
+                    SyscallDecision::Conditional => 77,
                 };
                 prop_assert_eq!(run(&program, 0xc000_003e, number, [0; 6]), expected, "{}", number);
                 prop_assert_eq!(run(&program, 0x4000_0003, number, [0; 6]), 77);

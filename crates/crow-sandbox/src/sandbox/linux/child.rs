@@ -18,7 +18,7 @@ use tokio::process::Command;
 
 use super::{
     super::config::ProcessLimits,
-    attribute_supervisor::hand_over,
+    attribute_supervisor::install_and_send_listener,
     init_report::{InitReport, SetupStage},
     memory_ranges::MemoryRanges,
     plan_codec::PlanStrings,
@@ -57,12 +57,12 @@ pub(super) fn confine(command: &mut Command, mut confines: ChildRestrictions) {
     // SAFETY: the closure and all that it calls only make system calls on what it owns; nothing allocates,
     // locks or panics. The processes that it forks never return from it, except for the one that continues
     // to exec.
-    unsafe { command.pre_exec(move || confines.enter()) };
+    unsafe { command.pre_exec(move || confines.apply()) };
 }
 
 /// Makes `command` a child that never calls exec: it runs `work`, and exits when that is done.
 #[expect(unsafe_code, reason = "a step between fork and exec")]
-pub(super) fn set_up(
+pub(super) fn run_without_exec(
     command: &mut std::process::Command,
     mut work: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
 ) {
@@ -77,7 +77,7 @@ pub(super) fn set_up(
 }
 
 impl ChildRestrictions {
-    fn enter(&mut self) -> io::Result<()> {
+    fn apply(&mut self) -> io::Result<()> {
         let report = self.report.as_fd();
         let or_report = |stage: SetupStage, result: rustix::io::Result<()>| {
             result
@@ -91,10 +91,10 @@ impl ChildRestrictions {
         or_report(SetupStage::Rights, privileges::drop_bounds())?;
         or_report(SetupStage::Rights, privileges::drop_capabilities())?;
         or_report(SetupStage::Rights, rustix::thread::set_no_new_privs(true))?;
-        or_report(SetupStage::Files, restrict(self.ruleset.as_fd()))?;
+        or_report(SetupStage::Files, apply_landlock(self.ruleset.as_fd()))?;
         // Last, since the filter may forbid the calls above.
         let applied = match &self.supervisor {
-            Some(supervisor) => hand_over(&self.filter, supervisor.as_fd()),
+            Some(supervisor) => install_and_send_listener(&self.filter, supervisor.as_fd()),
             None => self.filter.apply(),
         };
         or_report(SetupStage::Calls, applied)
@@ -156,7 +156,7 @@ pub(super) fn add_rule(
     unsafe_code,
     reason = "a system call that no library offers for a ruleset that is made already"
 )]
-pub(super) fn restrict(ruleset: BorrowedFd<'_>) -> rustix::io::Result<()> {
+pub(super) fn apply_landlock(ruleset: BorrowedFd<'_>) -> rustix::io::Result<()> {
     // SAFETY: no memory is passed.
     let result = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) };
     checked(result).map(drop)
@@ -269,7 +269,7 @@ pub(super) fn fork() -> rustix::io::Result<Option<Pid>> {
 /// Clones this process into new `namespaces` as a sibling: the new process becomes a child of this one's
 /// parent. Returns its number, as seen here, in this process, and `None` in the new one, which finds it in
 /// the shared `number`.
-pub(super) fn clone_beside(
+pub(super) fn clone_as_sibling(
     namespaces: libc::c_int,
     number: &AtomicI32,
 ) -> rustix::io::Result<Option<Pid>> {
@@ -289,7 +289,7 @@ fn clone(flags: libc::c_int, number: *mut i32) -> rustix::io::Result<Option<Pid>
 
 /// Moves this process into new namespaces (a user namespace or a network).
 #[expect(unsafe_code, reason = "unshare is unsafe where threads share descriptors")]
-pub(super) fn leave(flags: UnshareFlags) -> rustix::io::Result<()> {
+pub(super) fn enter_new_namespaces(flags: UnshareFlags) -> rustix::io::Result<()> {
     // SAFETY: called between fork and exec, where no thread shares the descriptors.
     unsafe { rustix::thread::unshare_unsafe(flags) }
 }
@@ -313,7 +313,7 @@ pub(super) fn loopback_up(socket: BorrowedFd<'_>) -> rustix::io::Result<()> {
 /// `ranges`. Neither the stack nor anything that `work` needs may lie in these ranges.
 #[expect(unsafe_code, reason = "no library gives back memory that it does not own")]
 #[inline(never)]
-pub(super) fn go_on_alone(
+pub(super) fn unmap_and_run(
     fds: [RawFd; 2],
     ranges: &MemoryRanges,
     work: fn([BorrowedFd<'static>; 2]) -> !,
@@ -431,7 +431,7 @@ pub(in super::super) fn reset_ignored_signals() {
 /// Blocks all signals and resets them to their default action, except ignored ones outside of the list
 /// above.
 #[expect(unsafe_code, reason = "no library changes the mask of a forked process")]
-pub(super) fn hold_signals() {
+pub(super) fn block_signals() {
     // SAFETY: the kernel and libc write `set` and `now` before they are read, and both live until the calls
     // return. The process has one thread, so no other code changes actions or the mask meanwhile.
     unsafe {
@@ -453,7 +453,7 @@ pub(super) fn hold_signals() {
 
 /// Unblocks all signals.
 #[expect(unsafe_code, reason = "no library changes the mask of a forked process")]
-pub(super) fn release_signals() {
+pub(super) fn unblock_signals() {
     // SAFETY: the first call initializes `set` before the second reads it.
     unsafe {
         let mut set = std::mem::MaybeUninit::uninit();
@@ -464,7 +464,7 @@ pub(super) fn release_signals() {
 
 /// Opens a descriptor from which blocked signals can be read.
 #[expect(unsafe_code, reason = "no library reads signals without a handler")]
-pub(super) fn held_signals() -> rustix::io::Result<OwnedFd> {
+pub(super) fn signal_descriptor() -> rustix::io::Result<OwnedFd> {
     // SAFETY: the first call initializes `set` before the second reads it. The descriptor is new, so
     // nothing else owns it.
     unsafe {

@@ -17,13 +17,13 @@ use rustix::{
 use tokio::process::Command;
 
 use super::{
-    attribute_supervisor::{AttributeSupervisor, ChangeablePlaces},
+    attribute_supervisor::{AttributeSupervisor, ChangeablePaths},
     child::{self, ChildRestrictions},
     init::{CommandPlan, InitDescriptors},
     init_report::InitReport,
     keeper::SandboxKeeper,
     landlock::LandlockAccess,
-    mount_plan::{MountPlan, MountRequest, NOTHING, text},
+    mount_plan::{EMPTY_FILE, MountPlan, MountRequest, text},
     mount_steps::MountStep,
     platform_sandbox::{EnforcementLevel, LinuxSandbox, Supervision},
     sockets::Session,
@@ -56,9 +56,9 @@ pub(in crate::sandbox) struct LinuxConfinement {
 #[derive(Debug)]
 enum LaunchMethod {
     /// Started by the keeper, in namespaces.
-    Kept(Box<KeeperLaunch>),
+    Keeper(Box<KeeperLaunch>),
     /// Started by this program, with Landlock and seccomp only.
-    Own(ChildRestrictions),
+    Direct(ChildRestrictions),
 }
 
 /// Everything that the keeper needs for one command, except the command itself.
@@ -121,14 +121,14 @@ impl LinuxConfinement {
                 (Some(keeper), (filter, Supervision::None))
             }
             EnforcementLevel::Restricted { filters, .. } => (None, filters.choose(profile)),
-            EnforcementLevel::Open { .. } => return Ok(None),
+            EnforcementLevel::Unconfined { .. } => return Ok(None),
         };
         let private = &sandbox.private;
         let mut writable = vec![private.temp(), private.shared_memory()];
         if profile == SandboxProfile::Workspace {
             writable.extend(sandbox.roots.iter().cloned());
             writable.extend(sandbox.config.writable.iter().cloned());
-            writable.extend(sealed.outside.iter().cloned());
+            writable.extend(sealed.external_git_directories.iter().cloned());
         }
         // Without mounts nothing can be laid over hidden files, so they get no Landlock rule instead.
         let unreadable = if keeper.is_some() { &[][..] } else { sandbox.hidden.paths() };
@@ -145,13 +145,13 @@ impl LinuxConfinement {
                 let started = match supervision {
                     Supervision::None => None,
                     Supervision::Needed => {
-                        let places = ChangeablePlaces::new(&writable, &fixed);
+                        let places = ChangeablePaths::new(&writable, &fixed);
                         Some(AttributeSupervisor::start(places)?)
                     }
                 };
                 let (started, socket) = started.unzip();
                 supervisor = started;
-                LaunchMethod::Own(ChildRestrictions {
+                LaunchMethod::Direct(ChildRestrictions {
                     ruleset,
                     filter,
                     supervisor: socket,
@@ -162,7 +162,7 @@ impl LinuxConfinement {
             Some(keeper) => {
                 // A Landlock rule for a directory also applies to mounts below it. What must not change is
                 // protected by read-only mounts.
-                let readable = [&sandbox.roots, &sealed.outside, shown].concat();
+                let readable = [&sandbox.roots, &sealed.external_git_directories, shown].concat();
                 let changeable = [&sandbox.roots[..], &sandbox.config.writable].concat();
                 let wanted = MountRequest {
                     private,
@@ -170,13 +170,13 @@ impl LinuxConfinement {
                     readable: &readable,
                     hidden: &sandbox.hidden,
                     sockets: &sandbox.sockets,
-                    session: Session { list: keeper.sockets(), places: &changeable },
+                    session: Session { list: keeper.sockets(), changeable_paths: &changeable },
                     sealed,
                 };
                 let places = MountPlan::new(&wanted)?;
                 let mut rules = vec![(c"/proc".to_owned(), LandlockAccess::reading())];
                 rules.extend(places.terminals().map(|path| (path, LandlockAccess::terminals())));
-                LaunchMethod::Kept(Box::new(KeeperLaunch {
+                LaunchMethod::Keeper(Box::new(KeeperLaunch {
                     keeper: Arc::clone(keeper),
                     steps: places.steps,
                     rules,
@@ -209,7 +209,7 @@ impl LinuxConfinement {
         )
         .map_err(|error| error.to_string())?;
         let Some(mut confinement) = confinement else { return Ok(()) };
-        let output = fs::File::options().write(true).open(NOTHING);
+        let output = fs::File::options().write(true).open(EMPTY_FILE);
         let output = output.map_err(|error| error.to_string())?.into();
         let launch = CommandLaunch { path: Path::new(""), argv: &[], env: BTreeMap::new(), output };
         let result = confinement.start(&launch).and_then(|init| {
@@ -231,7 +231,7 @@ impl LinuxConfinement {
 
     /// Starts a command by the keeper, and returns its init. Fails with `Unsupported` without namespaces.
     pub(in crate::sandbox) fn start(&mut self, launch: &CommandLaunch<'_>) -> io::Result<Pid> {
-        let Some(LaunchMethod::Kept(keeper_launch)) = &self.method else {
+        let Some(LaunchMethod::Keeper(keeper_launch)) = &self.method else {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let started = keeper_launch.start(launch);
@@ -246,22 +246,22 @@ impl LinuxConfinement {
     }
 
     /// Returns true if a command was not started because the keeper has ended.
-    pub(in crate::sandbox) fn lacks_starter(&self) -> bool {
-        matches!(self.method, Some(LaunchMethod::Kept(_)))
+    pub(in crate::sandbox) fn is_keeper_gone(&self) -> bool {
+        matches!(self.method, Some(LaunchMethod::Keeper(_)))
     }
 
     /// Starts another keeper if the present one has ended.
-    pub(in crate::sandbox) fn renew(&self) -> io::Result<()> {
+    pub(in crate::sandbox) fn restart_keeper(&self) -> io::Result<()> {
         match &self.method {
-            Some(LaunchMethod::Kept(keeper_launch)) => keeper_launch.keeper.renew(),
-            Some(LaunchMethod::Own(_)) | None => Ok(()),
+            Some(LaunchMethod::Keeper(keeper_launch)) => keeper_launch.keeper.restart(),
+            Some(LaunchMethod::Direct(_)) | None => Ok(()),
         }
     }
 
     /// Adds the restrictions to a command that this program is about to start, without namespaces.
     pub(in crate::sandbox) fn apply(&mut self, command: &mut Command) {
-        if let Some(LaunchMethod::Own(confines)) =
-            self.method.take_if(|method| matches!(method, LaunchMethod::Own(_)))
+        if let Some(LaunchMethod::Direct(confines)) =
+            self.method.take_if(|method| matches!(method, LaunchMethod::Direct(_)))
         {
             child::confine(command, confines);
         }
@@ -293,7 +293,7 @@ impl LinuxConfinement {
         if !self.has_init {
             return None;
         }
-        let InitReport::Ended { status, was_left } =
+        let InitReport::Ended { status, left_running: was_left } =
             InitReport::receive(self.report_reader.take()?)?
         else {
             return None;
@@ -303,6 +303,6 @@ impl LinuxConfinement {
             (Some(code), _) => ProcessEnd::Exited(code),
             (None, signal) => ProcessEnd::Signaled(signal.unwrap_or(0)),
         };
-        Some(SandboxedCommandEnd { end, was_left })
+        Some(SandboxedCommandEnd { end, left_running: was_left })
     }
 }

@@ -24,7 +24,7 @@ use rustix::{
 use super::{
     child,
     init_report::{InitReport, SetupStage},
-    mount_steps::{HELD, MountStep},
+    mount_steps::{MAX_TREES, MountStep},
     plan_codec::{PlanReader, PlanStrings, PlanWriter},
     privileges,
     syscall_filter::SyscallFilter,
@@ -164,7 +164,7 @@ fn mount(reader: &mut PlanReader<'_>) -> rustix::io::Result<()> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change(c"/", private)?;
     let pid_max = reader.text().ok_or(Errno::INVAL)?;
-    let mut trees = [const { None }; HELD];
+    let mut trees = [const { None }; MAX_TREES];
     for _ in 0..reader.number().ok_or(Errno::INVAL)? {
         MountStep::read(reader).ok_or(Errno::INVAL)?.apply(&mut trees)?;
     }
@@ -212,7 +212,7 @@ fn become_program(order: &InitDescriptors<OwnedFd>, program: &InitProgram<'_>) -
     if program.path.is_empty() {
         child::exit(0);
     }
-    child::release_signals();
+    child::unblock_signals();
     fail(order, (None, child::exec(program.path, &program.arguments, &program.variables)))
 }
 
@@ -227,7 +227,7 @@ fn confine(
     privileges::limit(program.limits).or_else(failed_at(SetupStage::Rights))?;
     privileges::drop_capabilities().or_else(failed_at(SetupStage::Rights))?;
     rustix::thread::set_no_new_privs(true).or_else(failed_at(SetupStage::Rights))?;
-    child::restrict(order.ruleset.as_fd()).or_else(failed_at(SetupStage::Files))?;
+    child::apply_landlock(order.ruleset.as_fd()).or_else(failed_at(SetupStage::Files))?;
     // Last, since the filter may forbid the calls above.
     program.filter.apply().or_else(failed_at(SetupStage::Calls))
 }
@@ -236,7 +236,7 @@ fn confine(
 /// process exits, the kernel kills the rest of the namespace; it also exits when the program is gone.
 fn supervise(main: Pid, report: BorrowedFd<'_>, lifeline: BorrowedFd<'_>) -> ! {
     child::close_all_but(&mut [report.as_raw_fd(), lifeline.as_raw_fd()]);
-    let Ok(signals) = child::held_signals() else { child::exit(1) };
+    let Ok(signals) = child::signal_descriptor() else { child::exit(1) };
     let mut status = None;
     let mut leftovers = LeftoverState::Waiting;
     loop {
@@ -267,7 +267,7 @@ fn supervise(main: Pid, report: BorrowedFd<'_>, lifeline: BorrowedFd<'_>) -> ! {
         }
     }
     let was_left = leftovers == LeftoverState::Asked;
-    InitReport::Ended { status: status.unwrap_or_default(), was_left }.send(report);
+    InitReport::Ended { status: status.unwrap_or_default(), left_running: was_left }.send(report);
     child::exit(0)
 }
 

@@ -55,7 +55,7 @@ pub(super) enum InitReport {
         /// Raw status from `wait`.
         status: i32,
         /// True if processes that it had started still ran, and were told to end.
-        was_left: bool,
+        left_running: bool,
     },
 }
 
@@ -68,7 +68,7 @@ impl InitReport {
     pub(super) fn send(self, to: BorrowedFd<'_>) {
         let (kind, flag, number) = match self {
             Self::Failed(stage, error) => (FAILED, stage as u8, error.raw_os_error()),
-            Self::Ended { status, was_left } => (ENDED, u8::from(was_left), status),
+            Self::Ended { status, left_running: was_left } => (ENDED, u8::from(was_left), status),
         };
         let [a, b, c, d] = number.to_le_bytes();
         // A failure of this write has no one to be reported to.
@@ -86,7 +86,7 @@ impl InitReport {
         let &[kind, flag, a, b, c, d] = bytes else { return None };
         let number = i32::from_le_bytes([a, b, c, d]);
         if kind == ENDED {
-            return Some(Self::Ended { status: number, was_left: flag != 0 });
+            return Some(Self::Ended { status: number, left_running: flag != 0 });
         }
         let stage = SetupStage::ALL.into_iter().find(|stage| *stage as u8 == flag)?;
         Some(Self::Failed(stage, Errno::from_raw_os_error(number)))
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_last_report_is_received() {
-        let ended = InitReport::Ended { status: 0x0100, was_left: true };
+        let ended = InitReport::Ended { status: 0x0100, left_running: true };
         for report in [ended, InitReport::Failed(SetupStage::Calls, Errno::PERM)] {
             let (reader, writer) = std::io::pipe().unwrap();
             InitReport::Failed(SetupStage::Session, Errno::INVAL).send(writer.as_fd());

@@ -42,7 +42,7 @@ use super::{
     init::{self, InitDescriptors},
     init_report::{InitReport, SetupStage},
     memory_ranges::MemoryRanges,
-    namespaces::{MADE, NamespaceBuilder, NamespaceOptions, Namespaces},
+    namespaces::{MAX_DESCRIPTORS, NamespaceBuilder, NamespaceOptions, Namespaces},
     privileges,
     sockets::list_inode,
 };
@@ -104,14 +104,14 @@ impl SandboxKeeper {
     }
 
     /// Starts another keeper in the same namespaces, if the present one has ended. Blocks for a moment.
-    pub(super) fn renew(&self) -> io::Result<()> {
+    pub(super) fn restart(&self) -> io::Result<()> {
         let _renewal = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
         // Another caller may already have replaced it.
         if !self.worker().is_gone {
             return Ok(());
         }
         let namespaces = self.namespaces.clone();
-        let join = move || namespaces.join().map(|()| [const { None }; MADE]);
+        let join = move || namespaces.join().map(|()| [const { None }; MAX_DESCRIPTORS]);
         let (worker, _) = KeeperProcess::start(self.lifeline.as_fd(), join)?;
         let gone = std::mem::replace(&mut *self.worker(), worker);
         // Waits for the old process to exit; the lock on `worker` is already released.
@@ -167,8 +167,11 @@ impl KeeperProcess {
     #[expect(clippy::disallowed_methods, reason = "it starts what commands are started by")]
     fn start(
         lifeline: BorrowedFd<'_>,
-        enter: impl Fn() -> rustix::io::Result<[Option<OwnedFd>; MADE]> + Send + Sync + 'static,
-    ) -> io::Result<(Self, [Option<OwnedFd>; MADE])> {
+        enter: impl Fn() -> rustix::io::Result<[Option<OwnedFd>; MAX_DESCRIPTORS]>
+        + Send
+        + Sync
+        + 'static,
+    ) -> io::Result<(Self, [Option<OwnedFd>; MAX_DESCRIPTORS])> {
         let (ours, theirs) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
@@ -180,15 +183,15 @@ impl KeeperProcess {
         // Never executed: the child stays in `run_keeper`.
         let mut command = std::process::Command::new("/");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).env_clear();
-        child::set_up(&mut command, move || -> io::Result<()> {
+        child::run_without_exec(&mut command, move || -> io::Result<()> {
             let made = enter()?;
             send(theirs.as_fd(), made.each_ref().map(|fd| fd.as_ref().map(OwnedFd::as_fd)))?;
             privileges::drop_bounds()?;
             rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
             // Inherited signal handlers would use the program's memory, which is about to be unmapped.
-            child::hold_signals();
+            child::block_signals();
             let fds = [theirs.as_raw_fd(), lifeline.as_raw_fd()];
-            child::go_on_alone(fds, &MemoryRanges::new(&memory), run_keeper)
+            child::unmap_and_run(fds, &MemoryRanges::new(&memory), run_keeper)
         });
         let process = OwnProcess::start(|| command.spawn(), Child::id)?;
         // Closes the keeper's end of the socket in this process.
@@ -246,7 +249,7 @@ fn run_keeper([control, lifeline]: [BorrowedFd<'static>; 2]) -> ! {
             // The program has closed the socket, or the message is malformed.
             Ok(_) | Err(_) => child::exit(0),
         };
-        let answer = match child::clone_beside(NAMESPACES, number) {
+        let answer = match child::clone_as_sibling(NAMESPACES, number) {
             // In the new process. A later clone may overwrite `number` before it is read here, but the
             // program uses it only if the keeper has not answered, and then there was no later clone.
             Ok(None) => init::run(&order, lifeline, number.load(Ordering::Relaxed)),
@@ -395,7 +398,7 @@ mod tests {
         let wrong = File::open("/dev/null").unwrap().into();
         let keeper = with_worker(Namespaces::new([None, Some(wrong)]), drop);
         assert_eq!(launch(&keeper).unwrap(), None);
-        let error = keeper.renew().unwrap_err();
+        let error = keeper.restart().unwrap_err();
         assert_eq!(error.raw_os_error(), Some(Errno::INVAL.raw_os_error()));
         assert_eq!(launch(&keeper).unwrap(), None);
     }
@@ -404,7 +407,7 @@ mod tests {
     fn a_living_keeper_is_not_replaced() {
         let keeper = with_worker(none(), drop);
         let process = keeper.worker().process.get_mut().id();
-        keeper.renew().unwrap();
+        keeper.restart().unwrap();
         assert_eq!(keeper.worker().process.get_mut().id(), process);
     }
 

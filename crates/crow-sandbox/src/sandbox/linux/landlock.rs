@@ -69,7 +69,7 @@ impl SystemFiles {
             return Arc::clone(&opened.rules);
         }
         let mounts = File::open("/proc/self/mountinfo");
-        let stamps = ["/", DEVICES_FOLDER].map(|path| DirectoryStamp::of(Path::new(path)));
+        let stamps = ["/", DEVICES_FOLDER].map(|path| DirectoryStamp::of_path(Path::new(path)));
         let rules = Arc::new(open_system(&[]));
         *opened = match (mounts, stamps) {
             (Ok(mounts), [Some(root), Some(devices)])
@@ -87,7 +87,7 @@ impl SystemFiles {
 impl OpenedSystem {
     /// Returns true if no entry and no mount has changed since the paths were opened.
     fn is_valid(&self) -> bool {
-        let now = ["/", DEVICES_FOLDER].map(|path| DirectoryStamp::of(Path::new(path)));
+        let now = ["/", DEVICES_FOLDER].map(|path| DirectoryStamp::of_path(Path::new(path)));
         let mut mounts = [PollFd::new(&self.mounts, PollFlags::PRI)];
         now == self.directories.map(Some)
             && poll(&mut mounts, Some(&Timespec::default())).is_ok_and(|changed| changed == 0)

@@ -7,7 +7,7 @@ mod bpf_instructions;
 mod calling_thread;
 mod child;
 mod confinement;
-mod hidden_places;
+mod hidden_paths;
 mod init;
 mod init_report;
 mod keeper;
@@ -26,5 +26,5 @@ mod syscall_filter;
 
 pub(super) use child::reset_ignored_signals;
 pub(super) use confinement::LinuxConfinement as PlatformConfinement;
-pub(super) use mount_plan::{covered, kept};
+pub(super) use mount_plan::{covered_folders, visible_exceptions};
 pub(super) use platform_sandbox::LinuxSandbox as PlatformSandbox;

@@ -19,8 +19,8 @@ use std::{
 
 use super::{
     super::autorun::SealedMounts,
-    hidden_places::{HiddenPlace, HiddenPlaces},
-    mount_steps::{HELD, MountStep},
+    hidden_paths::{HiddenPath, HiddenPaths},
+    mount_steps::{MAX_TREES, MountStep},
     sockets::{Session, SocketFinder},
 };
 
@@ -50,17 +50,17 @@ const RUN_KEPT: [&str; 6] = [
     "/run/systemd/resolve",
     "/run/NetworkManager",
 ];
-pub(super) const NOTHING: &str = "/dev/null";
+pub(super) const EMPTY_FILE: &str = "/dev/null";
 const TERMINALS: &str = "/dev/pts";
 
 /// Returns the system folders that commands do not see, because something else is mounted there.
-pub(in crate::sandbox) fn covered() -> Vec<PathBuf> {
+pub(in crate::sandbox) fn covered_folders() -> Vec<PathBuf> {
     let folders = TEMPORARY.into_iter().chain([SHARED_MEMORY, RUN, PROCESSES]);
     folders.map(PathBuf::from).collect()
 }
 
 /// Returns the paths within them that stay visible.
-pub(in crate::sandbox) fn kept() -> Vec<PathBuf> {
+pub(in crate::sandbox) fn visible_exceptions() -> Vec<PathBuf> {
     RUN_KEPT.into_iter().chain(PROCESSES_KEPT).map(PathBuf::from).collect()
 }
 
@@ -76,7 +76,9 @@ impl PrivateFolders {
     /// Creates the folders below `base`.
     pub(super) fn make(base: &Path) -> io::Result<Self> {
         let folders = Self { base: base.to_owned(), mount_points: Mutex::default() };
-        for folder in [folders.temp(), folders.shared_memory(), folders.covers(), folders.held()] {
+        for folder in
+            [folders.temp(), folders.shared_memory(), folders.covers(), folders.quarantine_folder()]
+        {
             fs::create_dir_all(folder)?;
         }
         Ok(folders)
@@ -92,7 +94,7 @@ impl PrivateFolders {
     }
 
     /// Returns the folder for files that the autorun guard moved aside.
-    pub(super) fn held(&self) -> PathBuf {
+    pub(super) fn quarantine_folder(&self) -> PathBuf {
         self.base.join("held")
     }
 
@@ -133,7 +135,7 @@ pub(super) struct MountRequest<'a> {
     /// Paths that stay visible, read-only.
     pub readable: &'a [PathBuf],
     /// Paths that commands must not see.
-    pub hidden: &'a HiddenPlaces,
+    pub hidden: &'a HiddenPaths,
     /// Finds the sockets of other programs, which are covered.
     pub sockets: &'a SocketFinder,
     /// Identifies the session's own sockets, which are not covered.
@@ -148,9 +150,9 @@ enum MountLayer {
     /// A folder of the session.
     Folder(PathBuf),
     /// An empty file.
-    Nothing,
+    EmptyFile,
     /// The real content; the index of its held mount tree.
-    Truth(usize),
+    Real(usize),
 }
 
 /// Mount steps of one command, in order.
@@ -173,11 +175,11 @@ impl MountPlan {
         layers.insert(RUN.into(), MountLayer::Folder(covers.join("run")));
         layers.retain(|path, _| fs::symlink_metadata(path).is_ok_and(|data| !data.is_symlink()));
         // 2) Hidden paths that exist.
-        for HiddenPlace { number, path, is_directory } in wanted.hidden.present() {
+        for HiddenPath { number, path, is_directory } in wanted.hidden.present() {
             let layer = if is_directory {
                 MountLayer::Folder(covers.join(number.to_string()))
             } else {
-                MountLayer::Nothing
+                MountLayer::EmptyFile
             };
             layers.insert(path, layer);
         }
@@ -195,14 +197,14 @@ impl MountPlan {
             let Some(path) = real.clone() else { continue };
             let is_needed = !is_read_only || nearest(&layers, &path).is_some();
             if is_needed && !layers.contains_key(&path) {
-                layers.insert(path.clone(), MountLayer::Truth(held_trees.len()));
+                layers.insert(path.clone(), MountLayer::Real(held_trees.len()));
                 held_trees.push((path, is_read_only));
             }
         }
         // 4) Sockets of other programs, unless a folder already covers them.
         for path in wanted.sockets.find(&wanted.session) {
             if !matches!(nearest(&layers, &path), Some((_, MountLayer::Folder(_)))) {
-                layers.insert(path, MountLayer::Nothing);
+                layers.insert(path, MountLayer::EmptyFile);
             }
         }
         let put_steps = put_steps(&layers, &mut held_trees, wanted.private)?;
@@ -264,33 +266,33 @@ fn put_steps(
             private.make_mount_point(&folder.join(below), path.is_dir())?;
         }
         let slot = match layer {
-            MountLayer::Nothing => {
-                put_steps.push(MountStep::Cover {
-                    from: text(NOTHING.as_ref())?,
+            MountLayer::EmptyFile => {
+                put_steps.push(MountStep::BindFile {
+                    from: text(EMPTY_FILE.as_ref())?,
                     path: text(path.as_os_str())?,
                 });
                 continue;
             }
-            MountLayer::Truth(slot) => *slot,
+            MountLayer::Real(slot) => *slot,
             MountLayer::Folder(folder) => {
                 private.make_mount_point(folder, true)?;
                 held_trees.push((folder.clone(), false));
                 held_trees.len() - 1
             }
         };
-        put_steps.push(MountStep::Put { slot, path: text(path.as_os_str())? });
+        put_steps.push(MountStep::MountTree { slot, path: text(path.as_os_str())? });
     }
     Ok(put_steps)
 }
 
 /// Builds the steps that open the held mount trees.
 fn hold_steps(held_trees: &[(PathBuf, bool)]) -> io::Result<Vec<MountStep<CString>>> {
-    if held_trees.len() > HELD {
-        return Err(io::Error::other(format!("more than {HELD} places to show or to hide")));
+    if held_trees.len() > MAX_TREES {
+        return Err(io::Error::other(format!("more than {MAX_TREES} places to show or to hide")));
     }
     let mut steps = Vec::new();
     for (slot, (path, is_read_only)) in held_trees.iter().enumerate() {
-        steps.push(MountStep::Hold {
+        steps.push(MountStep::OpenTree {
             path: text(path.as_os_str())?,
             slot,
             is_read_only: *is_read_only,

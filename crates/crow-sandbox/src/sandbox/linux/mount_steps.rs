@@ -17,19 +17,19 @@ use super::{
 };
 
 /// Maximum number of mount trees that are held open at once.
-pub(super) const HELD: usize = 1024;
+pub(super) const MAX_TREES: usize = 1024;
 
 /// One change of the mounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum MountStep<P> {
     /// Opens a copy of a mount tree in a slot; if `is_read_only`, nothing can be changed through this copy.
-    Hold { path: P, slot: usize, is_read_only: bool },
+    OpenTree { path: P, slot: usize, is_read_only: bool },
     /// Makes all mounts read-only, except those that are mounted later.
     SealAll,
     /// Mounts one file over another.
-    Cover { from: P, path: P },
+    BindFile { from: P, path: P },
     /// Mounts the held tree of a slot at a path.
-    Put { slot: usize, path: P },
+    MountTree { slot: usize, path: P },
     /// Mounts a path over itself, so that it cannot be renamed or removed.
     Pin { path: P },
     /// Like `Pin`, and makes it read-only.
@@ -41,12 +41,12 @@ pub(super) enum MountStep<P> {
 impl<P: AsRef<CStr>> MountStep<P> {
     pub(super) fn apply(&self, trees: &mut [Option<OwnedFd>]) -> rustix::io::Result<()> {
         match self {
-            Self::Hold { path, slot, is_read_only } => {
+            Self::OpenTree { path, slot, is_read_only } => {
                 let tree = hold(path.as_ref(), *is_read_only)?;
                 trees.get_mut(*slot).ok_or(Errno::INVAL)?.replace(tree);
                 Ok(())
             }
-            Self::Cover { from, path } => {
+            Self::BindFile { from, path } => {
                 match rustix::mount::mount_bind(from.as_ref(), path.as_ref()) {
                     // Sockets of other programs come and go; a missing one needs no cover.
                     Err(Errno::NOENT) => Ok(()),
@@ -58,7 +58,7 @@ impl<P: AsRef<CStr>> MountStep<P> {
                 let root = rustix::fs::open(c"/", flags, Mode::empty())?;
                 make_read_only(root.as_fd())
             }
-            Self::Put { slot, path } => {
+            Self::MountTree { slot, path } => {
                 let tree = trees.get(*slot).and_then(Option::as_ref);
                 put(tree.ok_or(Errno::INVAL)?, path.as_ref())
             }
@@ -74,18 +74,18 @@ impl<P: AsRef<CStr>> MountStep<P> {
 
     pub(super) fn write(&self, plan: &mut PlanWriter) {
         match self {
-            Self::Hold { path, slot, is_read_only } => {
+            Self::OpenTree { path, slot, is_read_only } => {
                 plan.number(u64::from(*is_read_only));
                 plan.number(*slot as u64);
                 plan.text(path.as_ref());
             }
             Self::SealAll => plan.number(2),
-            Self::Cover { from, path } => {
+            Self::BindFile { from, path } => {
                 plan.number(3);
                 plan.text(from.as_ref());
                 plan.text(path.as_ref());
             }
-            Self::Put { slot, path } => {
+            Self::MountTree { slot, path } => {
                 plan.number(4);
                 plan.number(*slot as u64);
                 plan.text(path.as_ref());
@@ -112,10 +112,12 @@ impl<'a> MountStep<&'a CStr> {
         let kind = reader.number()?;
         let mut slot = || usize::try_from(reader.number()?).ok();
         Some(match kind {
-            0 | 1 => Self::Hold { slot: slot()?, path: reader.text()?, is_read_only: kind == 1 },
+            0 | 1 => {
+                Self::OpenTree { slot: slot()?, path: reader.text()?, is_read_only: kind == 1 }
+            }
             2 => Self::SealAll,
-            3 => Self::Cover { from: reader.text()?, path: reader.text()? },
-            4 => Self::Put { slot: slot()?, path: reader.text()? },
+            3 => Self::BindFile { from: reader.text()?, path: reader.text()? },
+            4 => Self::MountTree { slot: slot()?, path: reader.text()? },
             5 => Self::Pin { path: reader.text()? },
             6 => Self::Seal { path: reader.text()? },
             7 => Self::Terminals { path: reader.text()? },
@@ -148,11 +150,11 @@ mod tests {
     fn steps_survive_encoding_and_decoding() {
         let (path, from) = (c"/a b", c"/dev/null");
         let steps = [
-            MountStep::Hold { path, slot: 7, is_read_only: true },
-            MountStep::Hold { path, slot: 0, is_read_only: false },
+            MountStep::OpenTree { path, slot: 7, is_read_only: true },
+            MountStep::OpenTree { path, slot: 0, is_read_only: false },
             MountStep::SealAll,
-            MountStep::Cover { from, path },
-            MountStep::Put { slot: 3, path },
+            MountStep::BindFile { from, path },
+            MountStep::MountTree { slot: 3, path },
             MountStep::Pin { path },
             MountStep::Seal { path },
             MountStep::Terminals { path },

@@ -20,7 +20,7 @@ use super::child;
 /// Backlog of the proxy's listening socket.
 const BACKLOG: i32 = 64;
 /// Maximum number of created descriptors: user namespace, network namespace, listener.
-pub(super) const MADE: usize = 3;
+pub(super) const MAX_DESCRIPTORS: usize = 3;
 
 /// Namespaces to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,17 +83,17 @@ impl NamespaceBuilder {
 
     /// Moves this process into new namespaces. Returns their descriptors and the listener. Allocates
     /// nothing.
-    pub(super) fn make(&self) -> rustix::io::Result<[Option<OwnedFd>; MADE]> {
+    pub(super) fn make(&self) -> rustix::io::Result<[Option<OwnedFd>; MAX_DESCRIPTORS]> {
         let mut user = None;
         if let Some(identity) = &self.identity {
-            child::leave(UnshareFlags::NEWUSER)?;
+            child::enter_new_namespaces(UnshareFlags::NEWUSER)?;
             identity.assume()?;
             user = Some(open_namespace(c"/proc/self/ns/user")?);
         }
         if !self.wanted.network {
             return Ok([user, None, None]);
         }
-        child::leave(UnshareFlags::NEWNET)?;
+        child::enter_new_namespaces(UnshareFlags::NEWNET)?;
         Ok([user, Some(open_namespace(c"/proc/self/ns/net")?), self.listen()?])
     }
 
@@ -112,7 +112,7 @@ impl NamespaceBuilder {
     }
 
     /// Returns which of the three descriptors `make` returns.
-    pub(super) fn parts(&self) -> [bool; MADE] {
+    pub(super) fn parts(&self) -> [bool; MAX_DESCRIPTORS] {
         let network = self.wanted.network;
         [self.identity.is_some(), network, network && self.wanted.listener]
     }
@@ -152,7 +152,7 @@ impl Namespaces {
 }
 
 /// Returns the system setting that probably forbids namespaces, as a hint for the user.
-pub(super) fn why_not() -> Option<&'static str> {
+pub(super) fn forbidding_setting() -> Option<&'static str> {
     let is = |path: &str, value: &str| {
         fs::read_to_string(Path::new(path)).is_ok_and(|text| text.trim() == value)
     };

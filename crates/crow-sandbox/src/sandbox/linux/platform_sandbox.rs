@@ -15,7 +15,7 @@ use crow_core::capability::Containment;
 use super::{
     attribute_supervisor, child,
     confinement::LinuxConfinement,
-    hidden_places::HiddenPlaces,
+    hidden_paths::HiddenPaths,
     keeper::SandboxKeeper,
     landlock::SystemFiles,
     mount_plan::PrivateFolders,
@@ -31,7 +31,7 @@ pub(in crate::sandbox) struct LinuxSandbox {
     pub(super) config: SandboxConfig,
     pub(super) roots: Vec<PathBuf>,
     pub(super) private: PrivateFolders,
-    pub(super) hidden: HiddenPlaces,
+    pub(super) hidden: HiddenPaths,
     pub(super) sockets: SocketFinder,
     pub(super) system: SystemFiles,
     pub(super) level: EnforcementLevel,
@@ -50,7 +50,7 @@ pub(super) enum EnforcementLevel {
     /// Landlock and seccomp only.
     Restricted { filters: RestrictedFilters, reason: String },
     /// None.
-    Open { reason: String },
+    Unconfined { reason: String },
 }
 
 /// Seccomp filters for commands without namespaces, where only Landlock protects files.
@@ -91,7 +91,7 @@ pub(super) enum Supervision {
 
 impl LinuxSandbox {
     /// Creates the sandbox. Blocks for some milliseconds.
-    pub(in crate::sandbox) fn lay(
+    pub(in crate::sandbox) fn set_up(
         mut config: SandboxConfig,
         roots: Vec<PathBuf>,
         private: &Path,
@@ -99,9 +99,9 @@ impl LinuxSandbox {
         let private = PrivateFolders::make(private)?;
         let (lifeline, life) = io::pipe()?;
         let mut sandbox = Self {
-            level: EnforcementLevel::Open { reason: String::new() },
+            level: EnforcementLevel::Unconfined { reason: String::new() },
             listener: None,
-            hidden: HiddenPlaces::new(std::mem::take(&mut config.hidden)),
+            hidden: HiddenPaths::new(std::mem::take(&mut config.hidden)),
             sockets: SocketFinder::default(),
             system: SystemFiles::default(),
             config,
@@ -117,12 +117,12 @@ impl LinuxSandbox {
     fn find_level(&mut self) -> (EnforcementLevel, Option<TcpListener>) {
         if child::landlock_interface() < 1 {
             let reason = "the kernel has no Landlock, or it is switched off".to_owned();
-            return (EnforcementLevel::Open { reason }, None);
+            return (EnforcementLevel::Unconfined { reason }, None);
         }
         let filter = SyscallFilter::new(AllowedSockets::Network, AttributeChanges::Allowed);
         let Some(filter) = filter.map(Arc::new) else {
             let reason = format!("system calls of {} are not known", std::env::consts::ARCH);
-            return (EnforcementLevel::Open { reason }, None);
+            return (EnforcementLevel::Unconfined { reason }, None);
         };
         // 1) All layers, if a trial run succeeds.
         let wanted = NamespaceOptions {
@@ -137,7 +137,7 @@ impl LinuxSandbox {
                     Ok(()) => {
                         let level = std::mem::replace(
                             &mut self.level,
-                            EnforcementLevel::Open { reason: String::new() },
+                            EnforcementLevel::Unconfined { reason: String::new() },
                         );
                         return (level, listener);
                     }
@@ -147,7 +147,7 @@ impl LinuxSandbox {
             Err(error) => format!("namespaces cannot be made: {error}"),
         };
         // 2) Otherwise Landlock and seccomp, with the reason.
-        let reason = match namespaces::why_not() {
+        let reason = match namespaces::forbidding_setting() {
             Some(setting) => format!("{reason}; {setting}"),
             None => reason,
         };
@@ -157,7 +157,7 @@ impl LinuxSandbox {
         };
         match RestrictedFilters::new(sockets) {
             Some(filters) => (EnforcementLevel::Restricted { filters, reason }, None),
-            None => (EnforcementLevel::Open { reason }, None),
+            None => (EnforcementLevel::Unconfined { reason }, None),
         }
     }
 
@@ -186,7 +186,7 @@ impl LinuxSandbox {
                 }
                 Containment::Partial { gaps }
             }
-            EnforcementLevel::Open { .. } => Containment::None,
+            EnforcementLevel::Unconfined { .. } => Containment::None,
         }
     }
 
@@ -194,9 +194,8 @@ impl LinuxSandbox {
     pub(in crate::sandbox) fn reason(&self) -> Option<&str> {
         match &self.level {
             EnforcementLevel::Full { .. } => None,
-            EnforcementLevel::Restricted { reason, .. } | EnforcementLevel::Open { reason } => {
-                Some(reason)
-            }
+            EnforcementLevel::Restricted { reason, .. }
+            | EnforcementLevel::Unconfined { reason } => Some(reason),
         }
     }
 

@@ -71,7 +71,7 @@ pub(super) struct Session<'a> {
     /// program.
     pub list: Option<u64>,
     /// Paths that commands can change.
-    pub places: &'a [PathBuf],
+    pub changeable_paths: &'a [PathBuf],
 }
 
 /// Sockets of one network namespace, and the processes in it.
@@ -109,7 +109,7 @@ impl SocketFinder {
             }
         }
         // 2) One walk for all sockets that were not found near their names.
-        search(session.places, pending, &mut located, &mut known.missing);
+        search(session.changeable_paths, pending, &mut located, &mut known.missing);
         known.paths = located;
         without_own(&known, session)
     }
@@ -185,7 +185,7 @@ fn without_own(known: &SocketPaths, session: &Session<'_>) -> BTreeSet<PathBuf> 
     let own = OnceCell::new();
     let is_own = |socket: &BoundSocket, path: &Path| {
         session.list.is_none()
-            && session.places.iter().any(|place| path.starts_with(place))
+            && session.changeable_paths.iter().any(|place| path.starts_with(place))
             && socket
                 .number
                 .is_some_and(|number| own.get_or_init(session_processes::sockets).contains(&number))
@@ -375,7 +375,7 @@ mod tests {
 
     use super::*;
 
-    const NO_SESSION: Session<'static> = Session { list: None, places: &[] };
+    const NO_SESSION: Session<'static> = Session { list: None, changeable_paths: &[] };
 
     fn folder() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
@@ -408,7 +408,7 @@ mod tests {
         let places = [folder.clone()];
         let finder = SocketFinder::default();
         let find = || {
-            let mut found = finder.find(&Session { list: None, places: &places });
+            let mut found = finder.find(&Session { list: None, changeable_paths: &places });
             found.retain(|path| path.starts_with(&folder));
             found.into_iter().collect::<Vec<_>>()
         };
@@ -423,7 +423,7 @@ mod tests {
         let (_folder, folder) = folder();
         drop(UnixListener::bind(folder.join("left")).unwrap());
         let places = [folder.clone()];
-        let session = Session { list: None, places: &places };
+        let session = Session { list: None, changeable_paths: &places };
         assert!(!SocketFinder::default().find(&session).contains(&folder.join("left")));
     }
 }

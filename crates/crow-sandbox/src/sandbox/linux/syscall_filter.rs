@@ -178,8 +178,8 @@ impl SyscallFilter {
         }
         // 2) Decisions by call number, as a binary search.
         let forbidden = FORBIDDEN.iter().map(|call| (*call, SyscallDecision::Refused));
-        let absent = ABSENT.iter().map(|call| (*call, SyscallDecision::Absent));
-        let judged = rules.keys().map(|call| (*call, SyscallDecision::Ruled));
+        let absent = ABSENT.iter().map(|call| (*call, SyscallDecision::NotImplemented));
+        let judged = rules.keys().map(|call| (*call, SyscallDecision::Conditional));
         let attributes = attribute_fates(attributes);
         let fates = forbidden.chain(absent).chain(attributes).chain(judged);
         let fates = fates.map(|(call, fate)| Some((u32::try_from(call).ok()?, fate)));
@@ -238,7 +238,9 @@ fn attribute_fates(
         AttributeChanges::Allowed => (SyscallDecision::Allowed, SyscallDecision::Allowed),
         AttributeChanges::Refused => (SyscallDecision::Refused, SyscallDecision::Refused),
         // Programs fall back to the older calls, which the supervisor supports.
-        AttributeChanges::Supervised => (SyscallDecision::Supervised, SyscallDecision::Absent),
+        AttributeChanges::Supervised => {
+            (SyscallDecision::Supervised, SyscallDecision::NotImplemented)
+        }
     };
     let known = ATTRIBUTE_CALLS.iter().map(move |call| (*call, known));
     known.chain(NEW_ATTRIBUTE_CALLS.iter().map(move |call| (*call, new)))

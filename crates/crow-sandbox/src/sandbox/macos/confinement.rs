@@ -43,10 +43,11 @@ impl MacosConfinement {
         sealed_paths: &SealedMounts,
     ) -> io::Result<Self> {
         let config = &sandbox.config;
-        let mut readable = [&sandbox.roots, &sealed_paths.outside, shown].concat();
+        let mut readable = [&sandbox.roots, &sealed_paths.external_git_directories, shown].concat();
         let writable = match profile {
             SandboxProfile::Workspace => {
-                [&sandbox.roots[..], &config.writable, &sealed_paths.outside].concat()
+                [&sandbox.roots[..], &config.writable, &sealed_paths.external_git_directories]
+                    .concat()
             }
             SandboxProfile::ReadOnly => Vec::new(),
         };
@@ -56,8 +57,8 @@ impl MacosConfinement {
         readable.retain(|path| !writable.contains(path));
         let seatbelt_profile = SeatbeltProfile {
             writable,
-            readable: readable.iter().map(|path| resolved(path)).collect(),
-            hidden: config.hidden.iter().map(|path| resolved(path)).collect(),
+            readable: readable.iter().map(|path| resolve_links(path)).collect(),
+            hidden: config.hidden.iter().map(|path| resolve_links(path)).collect(),
             sealed: sealed_paths
                 .read_only
                 .iter()
@@ -66,7 +67,7 @@ impl MacosConfinement {
                 .collect(),
             pinned: sealed_paths.pinned.clone(),
             temp: sandbox.temp(),
-            reach: sandbox.reach(),
+            network: sandbox.network_access(),
         };
         let text = seatbelt_profile
             .text()
@@ -83,7 +84,7 @@ impl MacosConfinement {
     /// sets limits, the command.
     pub(in crate::sandbox) fn program(&self, command: Program) -> Program {
         let memory = self.limits.memory / KIB;
-        let mut arguments = under(&self.profile);
+        let mut arguments = sandbox_exec_arguments(&self.profile);
         arguments.extend(["-c".into(), BOUND.into(), command.path.into()]);
         arguments.push(self.limits.processes.to_string().into());
         arguments.push(memory.to_string().into());
@@ -99,13 +100,13 @@ impl MacosConfinement {
 
     /// Returns false: there is no keeper whose end could prevent a start.
     #[expect(clippy::unused_self, reason = "so it is on Linux")]
-    pub(in crate::sandbox) fn lacks_starter(&self) -> bool {
+    pub(in crate::sandbox) fn is_keeper_gone(&self) -> bool {
         false
     }
 
     /// Does nothing: there is no keeper.
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "so it is on Linux")]
-    pub(in crate::sandbox) fn renew(&self) -> io::Result<()> {
+    pub(in crate::sandbox) fn restart_keeper(&self) -> io::Result<()> {
         Ok(())
     }
 
@@ -140,19 +141,19 @@ impl MacosConfinement {
 }
 
 /// Returns the arguments of `sandbox-exec` that start a shell under a profile.
-pub(super) fn under(profile: &str) -> Vec<OsString> {
+pub(super) fn sandbox_exec_arguments(profile: &str) -> Vec<OsString> {
     ["-p", profile, "--", SHELL].map(OsString::from).to_vec()
 }
 
 /// Resolves the links of a path that need not exist.
-pub(super) fn resolved(path: &Path) -> PathBuf {
+pub(super) fn resolve_links(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| with_resolved_parent(path))
 }
 
 /// Resolves the links of a path's parent, but not the last component.
 fn with_resolved_parent(path: &Path) -> PathBuf {
     match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => resolved(parent).join(name),
+        (Some(parent), Some(name)) => resolve_links(parent).join(name),
         _ => path.to_owned(),
     }
 }
@@ -295,8 +296,8 @@ mod tests {
         let (_reader, writer) = io::pipe().unwrap();
         let (path, env) = (Path::new(SHELL), BTreeMap::new());
         let launch = CommandLaunch { path, argv: &[], env, output: writer.into() };
-        assert!(confinement.start(&launch).is_err() && !confinement.lacks_starter());
-        assert!(confinement.renew().is_ok());
+        assert!(confinement.start(&launch).is_err() && !confinement.is_keeper_gone());
+        assert!(confinement.restart_keeper().is_ok());
         assert_eq!(confinement.end(), None);
     }
 }

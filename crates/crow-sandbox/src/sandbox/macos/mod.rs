@@ -13,6 +13,6 @@ mod seatbelt_quote;
 #[cfg(not(target_os = "linux"))]
 pub(super) use confinement::MacosConfinement as PlatformConfinement;
 #[cfg(not(target_os = "linux"))]
-pub(super) use covered_folders::{covered, kept};
+pub(super) use covered_folders::{covered_folders, visible_exceptions};
 #[cfg(not(target_os = "linux"))]
 pub(super) use platform_sandbox::MacosSandbox as PlatformSandbox;

@@ -10,7 +10,7 @@ use std::{
 use crow_core::capability::Containment;
 
 use super::{
-    confinement::{MacosConfinement, resolved, under},
+    confinement::{MacosConfinement, resolve_links, sandbox_exec_arguments},
     seatbelt_profile::{NetworkAccess, SeatbeltProfile},
 };
 use crate::sandbox::{Network, SandboxConfig, SandboxProfile, autorun::SealedMounts};
@@ -37,7 +37,7 @@ pub(in crate::sandbox) struct MacosSandbox {
 impl MacosSandbox {
     /// Creates the sandbox. Blocks until the trial run has ended.
     #[expect(clippy::needless_pass_by_value, reason = "so it is on Linux")]
-    pub(in crate::sandbox) fn lay(
+    pub(in crate::sandbox) fn set_up(
         config: SandboxConfig,
         roots: Vec<PathBuf>,
         private: &Path,
@@ -57,13 +57,13 @@ impl MacosSandbox {
         };
         let mut sandbox = Self {
             config,
-            roots: roots.iter().map(|root| resolved(root)).collect(),
+            roots: roots.iter().map(|root| resolve_links(root)).collect(),
             seatbelt,
             private: private.canonicalize()?,
             reason: None,
             listener,
         };
-        for folder in [sandbox.temp(), sandbox.held()] {
+        for folder in [sandbox.temp(), sandbox.quarantine_folder()] {
             fs::create_dir_all(folder)?;
         }
         sandbox.reason = sandbox.try_out().err();
@@ -76,11 +76,11 @@ impl MacosSandbox {
     }
 
     /// Returns the folder for files that the autorun guard moved aside.
-    pub(super) fn held(&self) -> PathBuf {
+    pub(super) fn quarantine_folder(&self) -> PathBuf {
         self.private.join("held")
     }
 
-    pub(super) fn reach(&self) -> NetworkAccess {
+    pub(super) fn network_access(&self) -> NetworkAccess {
         match self.config.network {
             Network::Loopback | Network::Hosts(_) => NetworkAccess::Loopback,
             Network::All => NetworkAccess::Everything,
@@ -107,7 +107,10 @@ impl MacosSandbox {
         };
         let text = profile.text().map_err(|error| error.to_string())?;
         let mut command = Command::new(&self.seatbelt);
-        command.args(under(&text)).args(["-c", TRIAL]).args([&allowed, &denied, &secret, &copy]);
+        command
+            .args(sandbox_exec_arguments(&text))
+            .args(["-c", TRIAL])
+            .args([&allowed, &denied, &secret, &copy]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).env_clear();
         let output = command.output().map_err(failed)?;
         let is_held = !denied.exists() && fs::metadata(&copy).map_or(true, |copy| copy.len() == 0);
@@ -231,7 +234,7 @@ mod tests {
     fn without_sandbox_exec_there_is_no_containment() {
         let folder = tempfile::tempdir().unwrap();
         let config = SandboxConfig::new(folder.path());
-        let sandbox = MacosSandbox::lay(config, Vec::new(), folder.path()).unwrap();
+        let sandbox = MacosSandbox::set_up(config, Vec::new(), folder.path()).unwrap();
         if cfg!(target_os = "linux") {
             assert_eq!(sandbox.reason(), Some("there is no /usr/bin/sandbox-exec"));
         }
@@ -246,7 +249,7 @@ mod tests {
             (Network::All, false, NetworkAccess::Everything),
         ] {
             let (_folder, mut sandbox) = sandbox(OBEYS, network);
-            assert_eq!(sandbox.reach(), reach);
+            assert_eq!(sandbox.network_access(), reach);
             let listener = sandbox.take_listener();
             assert_eq!(listener.is_some(), listens);
             assert!(

@@ -87,7 +87,7 @@ pub(super) struct SeatbeltProfile {
     pub pinned: Vec<PathBuf>,
     /// Temporary folder of the command, in which it may also listen on sockets.
     pub temp: PathBuf,
-    pub reach: NetworkAccess,
+    pub network: NetworkAccess,
 }
 
 /// Reachable network.
@@ -110,7 +110,7 @@ enum ProfileRight {
 impl SeatbeltProfile {
     /// Returns the text of the profile.
     pub(super) fn text(&self) -> Result<String, UnquotablePath> {
-        let reach = match self.reach {
+        let reach = match self.network {
             NetworkAccess::Loopback => LOOPBACK,
             NetworkAccess::Everything => EVERYTHING,
         };
@@ -192,7 +192,7 @@ mod tests {
             sealed: paths(&["/users/a/project/.git/hooks", "/users/a/project/.vscode"]),
             pinned: paths(&["/users/a/project/.git"]),
             temp: "/users/a/data/sandbox/1/tmp".into(),
-            reach: NetworkAccess::Loopback,
+            network: NetworkAccess::Loopback,
         }
     }
 
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn network_access_to_everything_replaces_the_loopback_rules() {
-        let profile = SeatbeltProfile { reach: NetworkAccess::Everything, ..profile() };
+        let profile = SeatbeltProfile { network: NetworkAccess::Everything, ..profile() };
         let text = profile.text().unwrap();
         assert!(text.contains(EVERYTHING) && !text.contains(LOOPBACK));
     }
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn no_service_that_gives_a_way_out_is_allowed() {
         for reach in [NetworkAccess::Loopback, NetworkAccess::Everything] {
-            let text = SeatbeltProfile { reach, ..profile() }.text().unwrap();
+            let text = SeatbeltProfile { network: reach, ..profile() }.text().unwrap();
             for service in [
                 "securityd",
                 "SecurityServer",

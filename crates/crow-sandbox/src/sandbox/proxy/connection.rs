@@ -64,7 +64,7 @@ async fn handle(
 ) -> Result<(), ProxyError> {
     let head = timeout(shared.bounds.head, read_head(client));
     let head = head.await.unwrap_or(Err(ProxyError::TooSlow))?;
-    let ProxyRequest { target, way } = ProxyRequest::parse(&head)?;
+    let ProxyRequest { target, mode: way } = ProxyRequest::parse(&head)?;
     let addresses = dial::decide(&target, &shared.allowed)?;
     let limit = shared.bounds.connect;
     let mut server = dial::connect(&target, addresses, &shared.resolver, limit).await?;

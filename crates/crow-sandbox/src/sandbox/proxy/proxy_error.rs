@@ -15,7 +15,7 @@ pub(super) enum ProxyError {
     TooLong,
     #[error("the head of the request did not come in time")]
     TooSlow,
-    #[error("{}", told(.0))]
+    #[error("{}", refusal_message(.0))]
     Host(RefusedHost),
     #[error("{target} cannot be reached: {source}")]
     Unreachable { target: ProxyTarget, source: io::Error },
@@ -26,7 +26,7 @@ pub(super) enum ProxyError {
     Gone(#[from] io::Error),
 }
 
-fn told(refused: &RefusedHost) -> String {
+fn refusal_message(refused: &RefusedHost) -> String {
     match refused.reason {
         HostRefusal::NotAllowed => format!(
             "the sandbox does not let commands reach {refused}; the user can allow it with --allow-host {}",

@@ -37,7 +37,7 @@ const NOT_PASSED_ON: [&str; 12] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ProxyRequest {
     pub target: ProxyTarget,
-    pub way: ProxyMode,
+    pub mode: ProxyMode,
 }
 
 /// Requested host and port. The name is normalized, as it is compared and resolved.
@@ -111,11 +111,11 @@ impl ProxyRequest {
             if !matches!(fields.body, BodyFraming::None | BodyFraming::Length(0)) {
                 return Err(MalformedRequest("a tunnel has no body"));
             }
-            return Ok(Self { target: ProxyTarget::parse(target, None)?, way: ProxyMode::Tunnel });
+            return Ok(Self { target: ProxyTarget::parse(target, None)?, mode: ProxyMode::Tunnel });
         }
         let (target, path) = split(target)?;
         let head = format!("{method} {path} {version}\r\n{}", fields.for_host(&target));
-        Ok(Self { target, way: ProxyMode::Forward { head, body: fields.body } })
+        Ok(Self { target, mode: ProxyMode::Forward { head, body: fields.body } })
     }
 }
 

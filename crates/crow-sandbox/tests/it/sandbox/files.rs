@@ -107,7 +107,7 @@ async fn existing_protected_files_cannot_be_changed_or_replaced() {
     assert_eq!(fs::read_to_string(project.join(".vscode/tasks.json")).unwrap(), "{}");
     assert_eq!(fs::read_dir(project.join(".git/hooks")).unwrap().count(), 0);
     assert_eq!(fs::read_dir(project.join(".crow-agent")).unwrap().count(), 0);
-    assert_eq!(outcome.put_aside, []);
+    assert_eq!(outcome.quarantined, []);
 }
 
 #[tokio::test]
@@ -115,9 +115,9 @@ async fn protected_files_that_appear_are_moved_aside() {
     let fixture = SandboxFixture::new();
     let outcome =
         fixture.run("mkdir -p .github/workflows && echo evil >.github/workflows/x.yml").await;
-    let [aside] = outcome.put_aside.as_slice() else { panic!("{:?}", outcome.put_aside) };
+    let [aside] = outcome.quarantined.as_slice() else { panic!("{:?}", outcome.quarantined) };
     assert_eq!(aside.path, fixture.project().join(".github"));
-    assert!(aside.kept.as_ref().unwrap().join("workflows/x.yml").exists());
+    assert!(aside.moved_to.as_ref().unwrap().join("workflows/x.yml").exists());
     assert_eq!(fs::read_dir(fixture.project()).unwrap().count(), 0);
 }
 
@@ -127,7 +127,7 @@ async fn a_repository_can_be_made_and_committed_to() {
     let git = "git -c user.name=a -c user.email=a@b -c init.defaultBranch=main";
     let outcome = fixture.run(&format!("{git} init -q . && echo a >a && git add a && {git} commit -qm first && git log --oneline | wc -l")).await;
     assert_eq!(printed(&outcome), "1\n");
-    assert_eq!((outcome.put_aside, outcome.end), (Vec::new(), ProcessEnd::Exited(0)));
+    assert_eq!((outcome.quarantined, outcome.end), (Vec::new(), ProcessEnd::Exited(0)));
     let again = format!(
         "echo b >>a && {git} commit -qam second && git stash list && git log --oneline | wc -l; git config core.fsmonitor evil 2>/dev/null; echo $?"
     );
@@ -142,16 +142,16 @@ async fn nested_repositories_cannot_be_configured_to_start_programs() {
     let created = fixture
         .run(&format!("git init -q . && git init -q sub && (cd sub && {commit}) && git add sub 2>/dev/null; ls"))
         .await;
-    assert_eq!((printed(&created).as_str(), created.put_aside), ("sub\n", Vec::new()));
+    assert_eq!((printed(&created).as_str(), created.quarantined), ("sub\n", Vec::new()));
     let configured = fixture.run("git -C sub config core.fsmonitor evil; echo $?").await;
-    assert_eq!((printed(&configured).lines().last(), configured.put_aside.len()), (Some("4"), 0));
+    assert_eq!((printed(&configured).lines().last(), configured.quarantined.len()), (Some("4"), 0));
     let other = fixture
         .run(&format!("git init -q new && (cd new && {commit} && git config core.fsmonitor evil) && git add new 2>/dev/null"))
         .await;
-    let [aside] = other.put_aside.as_slice() else { panic!("{:?}", other.put_aside) };
+    let [aside] = other.quarantined.as_slice() else { panic!("{:?}", other.quarantined) };
     assert_eq!(aside.path, fixture.project().join("new/.git"));
     let module = fixture.run("mkdir -p .git/modules/m && cp -r .git/HEAD .git/objects .git/refs .git/modules/m && printf '[core]\nfsmonitor = evil\n' >.git/modules/m/config").await;
-    assert_eq!(module.put_aside.len(), 1, "{:?}", module.put_aside);
+    assert_eq!(module.quarantined.len(), 1, "{:?}", module.quarantined);
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ use rustix::{
 use tokio_util::sync::CancellationToken;
 
 use super::sandbox_fixture::{SandboxFixture, printed};
-use crow_testkit::processes::{has_own_process, kill_children, living_children};
+use crow_testkit::processes::{has_own_process, kill_children, running_children};
 
 /// Shell script that prints the namespaces of a command and what they keep it from.
 const CONTAINMENT_SCRIPT: &str = "readlink /proc/self/ns/user /proc/self/ns/net; grep -E '^(NoNewPrivs|Seccomp|CapEff|CapBnd):' /proc/self/status
@@ -47,7 +47,7 @@ async fn run_until_it_prints(fixture: &SandboxFixture, script: &str, expected: &
 /// Returns the keeper of a fixture. No command may be running.
 async fn keeper(fixture: &SandboxFixture) -> Pid {
     assert_eq!(fixture.sandbox.containment().await, Containment::Full);
-    let children = living_children();
+    let children = running_children();
     assert_eq!(children.len(), 1, "{children:?}");
     children[0]
 }
@@ -170,7 +170,7 @@ async fn a_call_dropped_after_its_keeper_was_killed_leaves_no_processes() {
         assert!(Instant::now() < until, "it goes on");
         tokio::task::yield_now().await;
     }
-    assert_eq!(living_children(), []);
+    assert_eq!(running_children(), []);
 }
 
 fn is_any_running(arguments: &str) -> bool {
@@ -184,7 +184,7 @@ fn is_any_running(arguments: &str) -> bool {
 fn kill_keepers(stop: &AtomicBool) -> usize {
     let mut killed = HashSet::new();
     while !stop.load(Ordering::Relaxed) {
-        for child in living_children() {
+        for child in running_children() {
             // The init of a sandbox has a second process id, in its own namespace; a keeper has one.
             let status = fs::read_to_string(format!("/proc/{}/status", child.as_raw_nonzero()));
             let status = status.unwrap_or_default();
@@ -276,7 +276,7 @@ async fn many_commands_leave_no_descriptors_behind() {
         assert_eq!(fixture.run("true").await.end, ProcessEnd::Exited(0));
     }
     assert_eq!((descriptors("self").unwrap(), descriptors(&pid)), before);
-    assert_eq!(living_children(), [keeper], "another one was needed");
+    assert_eq!(running_children(), [keeper], "another one was needed");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 
 use std::{fs, os::unix::net::UnixDatagram};
 
-use crow_core::capability::{Containment, Original};
+use crow_core::capability::{Containment, OriginalState};
 
 use super::sandbox_fixture::{SandboxFixture, printed};
 
@@ -45,7 +45,7 @@ pub(super) async fn is_inner(name: &str, user: InnerUser) -> bool {
     );
     let fixture = SandboxFixture::new();
     // The test binary may lie in a folder that the sandbox replaces by a private one, such as `/tmp`.
-    fixture.sandbox.show(&exe);
+    fixture.sandbox.make_readable(&exe);
     let outcome = fixture.run(&script).await;
     assert_eq!(outcome.containment, Containment::Full);
     assert!(printed(&outcome).contains("1 passed"), "{}", printed(&outcome));
@@ -78,14 +78,14 @@ async fn without_namespaces_the_other_layers_apply_and_the_gaps_are_named() {
     };
     assert!(gaps[0].starts_with("no namespaces (namespaces cannot be made"), "{gaps:?}");
     let outcome = fixture.run("mkdir .github; echo evil >.github/x").await;
-    assert_eq!(outcome.put_aside.len(), 1);
+    assert_eq!(outcome.quarantined.len(), 1);
     // An existing protected file can be changed during the command, and is restored after it.
     fs::write(fixture.project().join(".envrc"), "use nix").unwrap();
     let outcome = fixture.run("echo evil >.envrc; cat .envrc").await;
     assert_eq!(printed(&outcome), "evil\n");
-    assert_eq!(outcome.put_aside[0].original, Original::PutBack);
+    assert_eq!(outcome.quarantined[0].original, OriginalState::Restored);
     assert_eq!(fs::read_to_string(fixture.project().join(".envrc")).unwrap(), "use nix");
-    assert_eq!(fixture.run("cat .envrc").await.put_aside, []);
+    assert_eq!(fixture.run("cat .envrc").await.quarantined, []);
 }
 
 #[tokio::test]

@@ -59,9 +59,9 @@ impl SentReply {
 
 /// All replies that were sent completely.
 #[derive(Debug, Default)]
-pub(in super::super) struct EchoBook(Vec<SentReply>);
+pub(in super::super) struct EchoCheck(Vec<SentReply>);
 
-impl EchoBook {
+impl EchoCheck {
     pub(in super::super) fn remember(&mut self, reply: SentReply) {
         self.0.push(reply);
     }

@@ -21,6 +21,6 @@ pub use sequence::prefix_sequence;
 pub use violation::{Rule, ServerChecks, Violation, Violations};
 
 pub(super) use body::check_record;
-pub(super) use echo::{EchoBook, SentReply};
-pub(super) use prefix::PrefixBook;
+pub(super) use echo::{EchoCheck, SentReply};
+pub(super) use prefix::PrefixHistory;
 pub(super) use sequence::without_mark;

@@ -21,9 +21,9 @@ pub enum PrefixCheck {
 
 /// The last request of each conversation.
 #[derive(Debug, Default)]
-pub(in super::super) struct PrefixBook(HashMap<(WireDialect, String, String), Vec<String>>);
+pub(in super::super) struct PrefixHistory(HashMap<(WireDialect, String, String), Vec<String>>);
 
-impl PrefixBook {
+impl PrefixHistory {
     /// Forgets all requests, so that the next ones may begin anew.
     pub(in super::super) fn forget(&mut self) {
         self.0.clear();

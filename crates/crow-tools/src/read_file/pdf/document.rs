@@ -194,7 +194,7 @@ fn show(document: &Document, pages: PdfPageRange, budget: &PdfBudget) -> Result<
     let last = pages.last.unwrap_or(count).min(count);
     let (mut output, mut shown, mut has_text) = (String::new(), pages.first, false);
     for (number, id) in (1..).zip(&ids).take(last).skip(pages.first - 1) {
-        let text = match text::of_page(document, *id, budget) {
+        let text = match text::page_text(document, *id, budget) {
             Ok(text) => text,
             Err(PdfError::Cancelled) => return Err(PdfError::Cancelled),
             Err(PdfError::TooCostly) if Instant::now() > budget.until => break,

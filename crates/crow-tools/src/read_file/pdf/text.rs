@@ -25,7 +25,7 @@ enum PdfFont<'a> {
 }
 
 /// Returns the text of a page.
-pub(super) fn of_page(
+pub(super) fn page_text(
     document: &Document,
     page: ObjectId,
     budget: &PdfBudget,

@@ -15,9 +15,9 @@ pub(super) enum CollectMode {
     /// At most this many lines, matching or around a match.
     Lines(usize),
     /// None, only the fact that there is a match.
-    Whether,
+    AnyMatch,
     /// None, only the number of matching lines.
-    Number,
+    Count,
 }
 
 /// A line of a file.
@@ -55,8 +55,8 @@ impl<'a> HitCollector<'a> {
     /// Adds a line. Returns true if more are needed.
     fn push(&mut self, number: u64, bytes: &[u8], is_match: bool) -> bool {
         match self.mode {
-            CollectMode::Number => true,
-            CollectMode::Whether => false,
+            CollectMode::Count => true,
+            CollectMode::AnyMatch => false,
             CollectMode::Lines(count) => {
                 self.lines.push(GrepLine { number, text: self.clip(bytes), is_match });
                 self.lines.len() < count
@@ -118,7 +118,7 @@ mod tests {
 
     fn clip(pattern: &str, line: &str) -> String {
         let matcher = RegexMatcher::new(pattern).unwrap();
-        HitCollector::new(&matcher, CollectMode::Whether).clip(line.as_bytes())
+        HitCollector::new(&matcher, CollectMode::AnyMatch).clip(line.as_bytes())
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crow_core::tool::ToolContext;
 
 use super::collect::FileHits;
-use crate::paths::shown;
+use crate::paths::display_path;
 
 /// Most bytes that are shown, whatever the number of lines.
 const MAX_BYTES: usize = 50 * 1024;
@@ -49,10 +49,10 @@ pub(super) fn lines(hits: &[FileHits], page: HitPage, ctx: &ToolContext) -> Stri
                     }
                 }
                 Some(_) => {
-                    let _ = writeln!(text, "\n{}", shown(&file.path, ctx));
+                    let _ = writeln!(text, "\n{}", display_path(&file.path, ctx));
                 }
                 None => {
-                    let _ = writeln!(text, "{}", shown(&file.path, ctx));
+                    let _ = writeln!(text, "{}", display_path(&file.path, ctx));
                 }
             }
             let mark = if line.is_match { ':' } else { '-' };
@@ -65,13 +65,14 @@ pub(super) fn lines(hits: &[FileHits], page: HitPage, ctx: &ToolContext) -> Stri
 
 /// Writes the names of files.
 pub(super) fn names(hits: &[FileHits], page: HitPage, ctx: &ToolContext) -> String {
-    let lines = hits.iter().map(|file| shown(&file.path, ctx));
+    let lines = hits.iter().map(|file| display_path(&file.path, ctx));
     list(lines, hits.len(), page)
 }
 
 /// Writes the number of matching lines in each file and in all.
 pub(super) fn counts(hits: &[FileHits], page: HitPage, ctx: &ToolContext) -> String {
-    let lines = hits.iter().map(|file| format!("{}:{}", shown(&file.path, ctx), file.matches));
+    let lines =
+        hits.iter().map(|file| format!("{}:{}", display_path(&file.path, ctx), file.matches));
     let mut text = list(lines, hits.len(), page);
     let total: u64 = hits.iter().map(|file| file.matches).sum();
     let _ = writeln!(text, "[{total} matching lines in {} files]", hits.len());

@@ -111,7 +111,7 @@ pub(super) fn search(
 ) -> GrepResults {
     let mut results = GrepResults::default();
     let withheld = RefCell::new(Vec::new());
-    let mut paths = files(&scope.root, &scope.withheld, IgnoreMode::Left, stop)
+    let mut paths = files(&scope.root, &scope.withheld, IgnoreMode::Skip, stop)
         .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
         .map(ignore::DirEntry::into_path)
         .filter(|path| scope.includes(path))
@@ -145,7 +145,7 @@ fn chunk_size(mode: CollectMode) -> usize {
     let (least, most) = CHUNKS;
     match mode {
         CollectMode::Lines(count) => (LINES_OF_CHUNK / count.max(1)).clamp(least, most),
-        CollectMode::Whether | CollectMode::Number => most,
+        CollectMode::AnyMatch | CollectMode::Count => most,
     }
 }
 
@@ -157,7 +157,7 @@ pub(super) fn has_match(
     stop: &SearchDeadline,
 ) -> bool {
     let outcome =
-        search_file(&mut query.searcher(), scope, path, query, CollectMode::Whether, stop);
+        search_file(&mut query.searcher(), scope, path, query, CollectMode::AnyMatch, stop);
     matches!(outcome, FileSearchOutcome::Hits(_))
 }
 

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::{
     super::{
-        files::NameFilter, search_deadline::SearchDeadline, walk::first_ignored,
+        files::NameFilter, search_deadline::SearchDeadline, walk::first_ignored_match,
         withheld_files::WithheldFiles,
     },
     collect::CollectMode,
@@ -23,8 +23,8 @@ use super::{
 };
 use crate::{
     blocking::blocking_until_cancelled,
-    file::{LoadError, missing, open},
-    paths::{self, AllowedPath, here, open_folder, shown},
+    file::{LoadError, missing_file_message, open},
+    paths::{self, AllowedPath, display_path, here, open_folder},
 };
 
 /// Lines that are shown if the call has no limit.
@@ -182,8 +182,8 @@ async fn grep_planned(
     plan: &CallPlan,
     ctx: &ToolContext,
 ) -> Result<ToolResult, ToolError> {
-    let root = paths::planned(&input.path, plan, ctx).await?;
-    let withheld = WithheldFiles::below(&root, ctx);
+    let root = paths::resolve_planned(&input.path, plan, ctx).await?;
+    let withheld = WithheldFiles::for_root(&root, ctx);
     let (names, types) = (input.names()?, input.types()?);
     let session = ctx.clone();
     let work = move || {
@@ -206,9 +206,9 @@ fn grep(
             hits.iter().map(|file| file.lines.len()).sum::<usize>() >= needed
         }),
         OutputMode::FilesWithMatches => {
-            search(scope, &query, CollectMode::Whether, &stop, |hits| hits.len() >= needed)
+            search(scope, &query, CollectMode::AnyMatch, &stop, |hits| hits.len() >= needed)
         }
-        OutputMode::Count => search(scope, &query, CollectMode::Number, &stop, |_| false),
+        OutputMode::Count => search(scope, &query, CollectMode::Count, &stop, |_| false),
     };
     if stop.is_cancelled() {
         return Err(ToolError::Cancelled);
@@ -244,7 +244,7 @@ fn grep(
 /// Names files that were not searched because of their names or a rule, and says how to search them.
 fn not_searched(withheld: &[PathBuf], ctx: &ToolContext) -> String {
     let mut names: Vec<String> =
-        withheld.iter().take(MAX_WITHHELD).map(|path| shown(path, ctx)).collect();
+        withheld.iter().take(MAX_WITHHELD).map(|path| display_path(path, ctx)).collect();
     if withheld.len() > names.len() {
         names.push(format!("{} more", withheld.len() - names.len()));
     }
@@ -256,14 +256,14 @@ fn not_searched(withheld: &[PathBuf], ctx: &ToolContext) -> String {
 
 /// Opens the folder to search. Returns `None` if it is a file.
 fn open_root(root: &AllowedPath, ctx: &ToolContext) -> Result<Option<Directory>, ToolError> {
-    let name = shown(root, ctx);
+    let name = display_path(root, ctx);
     match open(root) {
         Ok(_) => Ok(None),
         Err(LoadError::Folder) => match open_folder(root) {
             Ok(folder) => Ok(Some(folder)),
             Err(error) => Err(ToolError::Model(paths::explain(&name, &error))),
         },
-        Err(LoadError::Missing) => Err(ToolError::Model(missing(root, ctx))),
+        Err(LoadError::Missing) => Err(ToolError::Model(missing_file_message(root, ctx))),
         Err(LoadError::Io(error)) => Err(ToolError::Model(paths::explain(&name, &error))),
         Err(error @ (LoadError::Special(_) | LoadError::TooLarge)) => {
             Err(ToolError::Model(format!("{name} {error} and is not searched")))
@@ -279,7 +279,7 @@ fn nothing(
     stop: &SearchDeadline,
     ctx: &ToolContext,
 ) -> String {
-    let mut text = match shown(&scope.root, ctx).as_str() {
+    let mut text = match display_path(&scope.root, ctx).as_str() {
         "." => "No matches.".to_owned(),
         root => format!("No matches in {root}."),
     };
@@ -288,7 +288,7 @@ fn nothing(
     }
     let hint = SearchDeadline::new(ctx.cancellation.clone(), HINT_LIMIT);
     let ignored = (!stop.is_due() && scope.folder.is_some()).then(|| {
-        first_ignored(&scope.root, &scope.withheld, &hint, |entry| {
+        first_ignored_match(&scope.root, &scope.withheld, &hint, |entry| {
             entry.file_type().is_some_and(|kind| kind.is_file())
                 && scope.includes(entry.path())
                 && !scope.withheld.is_secret(entry.path())
@@ -299,7 +299,7 @@ fn nothing(
         let _ = write!(
             text,
             " Ignored files do match, such as {}; give their folder as path to search them.",
-            shown(&path, ctx)
+            display_path(&path, ctx)
         );
     }
     text.push('\n');

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use crow_core::capability::{Original, PutAside};
+use crow_core::capability::{OriginalState, QuarantinedFile};
 
 use super::super::{
     AutorunGuard, InventoryScope, KernelSeal, is_recoverable, journal::booted_at, recover,
@@ -91,13 +91,13 @@ impl Project {
     }
 
     /// Runs `deed` as a command would, and returns what was moved aside and put back.
-    pub(super) fn run(&self, deed: impl FnOnce(&Self)) -> Vec<(String, Original)> {
+    pub(super) fn run(&self, deed: impl FnOnce(&Self)) -> Vec<(String, OriginalState)> {
         let (run, _mounts) = self.guard.begin("cmd", CommandKind::Foreground);
         deed(self);
         self.told(&self.guard.end(run))
     }
 
-    pub(super) fn told(&self, found: &[PutAside]) -> Vec<(String, Original)> {
+    pub(super) fn told(&self, found: &[QuarantinedFile]) -> Vec<(String, OriginalState)> {
         let name =
             |path: &Path| path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
         found.iter().map(|found| (name(&found.path), found.original)).collect()
@@ -229,11 +229,11 @@ fn a_file_that_trusted_settings_lead_to_is_put_back() {
         ("scripts/x.sh", "echo\n"),
     ] {
         let found = project.run(|project| project.write(path, "[core]\n\tfsmonitor = evil\n"));
-        assert_eq!(found, [(path.to_owned(), Original::PutBack)]);
+        assert_eq!(found, [(path.to_owned(), OriginalState::Restored)]);
         assert_eq!(project.read(path), text);
     }
     let found = project.run(|project| project.write(".husky/post-commit", "evil\n"));
-    assert_eq!(found, [(".husky/post-commit".to_owned(), Original::Absent)]);
+    assert_eq!(found, [(".husky/post-commit".to_owned(), OriginalState::Absent)]);
 }
 
 #[test]
@@ -259,11 +259,15 @@ fn programs_named_in_git_settings_in_any_spelling_are_put_back() {
         assert_eq!(output, "", "{setting}");
         project.write(program, "good\n");
         let found = project.run(|project| project.write(program, "evil\n"));
-        assert_eq!(found, [(program.to_owned(), Original::PutBack)], "{setting}");
+        assert_eq!(found, [(program.to_owned(), OriginalState::Restored)], "{setting}");
         assert_eq!(project.read(program), "good\n");
         fs::remove_file(project.root.join(program)).unwrap();
         let found = project.run(|project| project.write(program, "evil\n"));
-        assert_eq!(found, [(program.to_owned(), Original::Absent)], "{setting}, not there before");
+        assert_eq!(
+            found,
+            [(program.to_owned(), OriginalState::Absent)],
+            "{setting}, not there before"
+        );
     }
 }
 
@@ -280,7 +284,7 @@ fn changed_files_that_protected_scripts_start_are_put_back() {
     for path in ["tools/check.sh", "scripts/push.js", "tools/env.sh", "lint.sh"] {
         project.write(path, "good\n");
         let found = project.run(|project| project.write(path, "evil\n"));
-        assert_eq!(found, [(path.to_owned(), Original::PutBack)]);
+        assert_eq!(found, [(path.to_owned(), OriginalState::Restored)]);
     }
     let found = project.run(|project| {
         fs::rename(project.root.join("tools"), project.root.join("old")).unwrap();
@@ -354,7 +358,7 @@ fn a_new_repository_is_moved_aside_only_with_planted_files() {
             project.write(planted, "[core]\n\tfsmonitor = evil\n");
             project.write(".git/modules/x/HEAD", "");
         });
-        assert_eq!(found, [(moved.to_owned(), Original::Absent)], "{planted}");
+        assert_eq!(found, [(moved.to_owned(), OriginalState::Absent)], "{planted}");
         assert!(!project.root.join(planted).exists());
     }
 }
@@ -392,25 +396,25 @@ fn nothing_outside_is_touched_wherever_links_and_names_lead() {
 #[test]
 fn every_change_of_a_protected_file_is_put_back() {
     type Deed = fn(&Path) -> io::Result<()>;
-    let deeds: [(Deed, &[(&str, Original)]); 9] = [
+    let deeds: [(Deed, &[(&str, OriginalState)]); 9] = [
         (|_| Ok(()), &[]),
         (|root| fs::write(root.join("ordinary"), "changed"), &[]),
-        (|root| fs::write(root.join(".envrc"), "evil"), &[(".envrc", Original::PutBack)]),
-        (|root| fs::remove_file(root.join(".envrc")), &[(".envrc", Original::PutBack)]),
+        (|root| fs::write(root.join(".envrc"), "evil"), &[(".envrc", OriginalState::Restored)]),
+        (|root| fs::remove_file(root.join(".envrc")), &[(".envrc", OriginalState::Restored)]),
         (
             |root| fs::set_permissions(root.join(".envrc"), fs::Permissions::from_mode(0o755)),
-            &[(".envrc", Original::PutBack)],
+            &[(".envrc", OriginalState::Restored)],
         ),
         (
             |root| fs::write(root.join(".github/new.yml"), "evil"),
-            &[(".github/new.yml", Original::Absent)],
+            &[(".github/new.yml", OriginalState::Absent)],
         ),
         (
             |root| fs::remove_dir_all(root.join(".github")),
             &[
-                (".github", Original::PutBack),
-                (".github/workflows", Original::PutBack),
-                (".github/workflows/ci.yml", Original::PutBack),
+                (".github", OriginalState::Restored),
+                (".github/workflows", OriginalState::Restored),
+                (".github/workflows/ci.yml", OriginalState::Restored),
             ],
         ),
         (
@@ -418,7 +422,7 @@ fn every_change_of_a_protected_file_is_put_back() {
                 fs::remove_file(root.join(".envrc"))?;
                 symlink("../home/.ssh/config", root.join(".envrc"))
             },
-            &[(".envrc", Original::PutBack)],
+            &[(".envrc", OriginalState::Restored)],
         ),
         (
             |root| {
@@ -426,9 +430,9 @@ fn every_change_of_a_protected_file_is_put_back() {
                 symlink("..", root.join(".github"))
             },
             &[
-                (".github", Original::PutBack),
-                (".github/workflows", Original::PutBack),
-                (".github/workflows/ci.yml", Original::PutBack),
+                (".github", OriginalState::Restored),
+                (".github/workflows", OriginalState::Restored),
+                (".github/workflows/ci.yml", OriginalState::Restored),
             ],
         ),
     ];
@@ -455,7 +459,7 @@ fn a_file_too_long_to_be_kept_is_reported_as_lost() {
     let project = Project::new();
     project.write(".envrc", &"x".repeat((1 << 20) + 1));
     let found = project.run(|project| project.write(".envrc", "evil"));
-    assert_eq!(found, [(".envrc".to_owned(), Original::Lost)]);
+    assert_eq!(found, [(".envrc".to_owned(), OriginalState::Lost)]);
 }
 
 #[test]
@@ -474,8 +478,8 @@ fn changes_by_permitted_tools_stay_and_later_ones_by_commands_do_not() {
     assert_eq!(
         found,
         [
-            (".github/workflows/evil.yml".to_owned(), Original::Absent),
-            (".envrc".to_owned(), Original::PutBack)
+            (".github/workflows/evil.yml".to_owned(), OriginalState::Absent),
+            (".envrc".to_owned(), OriginalState::Restored)
         ]
     );
     assert_eq!(project.read(".envrc"), "use nix\n");
@@ -490,7 +494,7 @@ fn settings_changed_by_the_user_during_a_command_stay() {
     assert_eq!(project.told(&project.guard.check()), []);
     project.shell("git config core.fsmonitor 'touch {home}/canary; false'");
     let found = project.told(&project.guard.check());
-    assert_eq!(found, [(".git/config".to_owned(), Original::Disarmed)]);
+    assert_eq!(found, [(".git/config".to_owned(), OriginalState::Disarmed)]);
     assert!(project.read(".git/config").contains("nick = x"));
     assert!(!project.read(".git/config").contains("fsmonitor"));
     assert_eq!(project.told(&project.guard.end(job)), found);
@@ -507,11 +511,11 @@ fn findings_are_reported_to_each_command_that_ran() {
     let found = project.guard.end(third);
     assert_eq!(found, []);
     let found = project.guard.end(second);
-    assert_eq!(project.told(&found), [(".envrc".to_owned(), Original::Absent)]);
-    assert_eq!(found[0].during, ["first", "second"]);
+    assert_eq!(project.told(&found), [(".envrc".to_owned(), OriginalState::Absent)]);
+    assert_eq!(found[0].running_commands, ["first", "second"]);
     project.write(".github/x", "evil\n");
     let found = project.guard.end(first);
-    let during: Vec<_> = found.iter().map(|found| found.during.join(" ")).collect();
+    let during: Vec<_> = found.iter().map(|found| found.running_commands.join(" ")).collect();
     assert_eq!(during, ["first second", "first"]);
 }
 
@@ -526,14 +530,14 @@ fn a_users_file_can_be_brought_back_and_stays() {
     assert_eq!(project.read(".envrc"), "old\n");
     for found in &found {
         assert!(project.guard.can_bring_back(found));
-        project.guard.bring_back(found).unwrap();
+        project.guard.restore_quarantined(found).unwrap();
     }
     assert_eq!(project.told(&project.guard.check()), []);
     assert_eq!(project.read(".envrc"), "mine\n");
     assert_eq!(project.read(".github/workflows/ci.yml"), "run: test\n");
     // What took its place is kept in exchange: nothing is lost.
     let envrc = found.iter().find(|found| found.path.ends_with(".envrc")).unwrap();
-    assert_eq!(fs::read_to_string(envrc.kept.as_ref().unwrap()).unwrap(), "old\n");
+    assert_eq!(fs::read_to_string(envrc.moved_to.as_ref().unwrap()).unwrap(), "old\n");
     project.write(".envrc", "evil\n");
     drop(project.guard.end(job));
     assert_eq!(project.read(".envrc"), "mine\n");
@@ -552,9 +556,9 @@ fn nothing_is_brought_back_to_a_changed_place() {
     project.write(".envrc", "two\n");
     project.write(".github/x", "two\n");
     for found in &found {
-        let error = project.guard.bring_back(found).unwrap_err();
+        let error = project.guard.restore_quarantined(found).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
-        assert!(found.kept.as_ref().unwrap().exists());
+        assert!(found.moved_to.as_ref().unwrap().exists());
     }
     assert_eq!(
         (project.read(".envrc"), project.read(".github/x")),
@@ -571,13 +575,16 @@ fn nothing_is_brought_back_over_a_link_or_from_outside_the_quarantine() {
         project.guard.end(run)
     };
     symlink(project.base.join("home"), project.root.join(".vscode")).unwrap();
-    assert!(project.guard.bring_back(&found[0]).is_err());
+    assert!(project.guard.restore_quarantined(&found[0]).is_err());
     let beside = project.root.join(".envrc.crow-held-0");
     fs::write(&beside, "evil\n").unwrap();
-    let forged =
-        PutAside { kept: Some(beside), path: project.root.join(".envrc"), ..found[0].clone() };
+    let forged = QuarantinedFile {
+        moved_to: Some(beside),
+        path: project.root.join(".envrc"),
+        ..found[0].clone()
+    };
     assert!(!project.guard.can_bring_back(&forged));
-    assert!(project.guard.bring_back(&forged).is_err());
+    assert!(project.guard.restore_quarantined(&forged).is_err());
     assert!(!project.root.join(".envrc").exists());
 }
 
@@ -589,7 +596,7 @@ fn changes_by_the_user_between_commands_are_adopted() {
     project.write(".envrc", "mine\n");
     assert_eq!(project.run(|_| {}), []);
     let found = project.run(|project| project.write(".envrc", "evil\n"));
-    assert_eq!(found, [(".envrc".to_owned(), Original::PutBack)]);
+    assert_eq!(found, [(".envrc".to_owned(), OriginalState::Restored)]);
     assert_eq!(project.read(".envrc"), "mine\n");
 }
 
@@ -597,12 +604,12 @@ fn changes_by_the_user_between_commands_are_adopted() {
 fn a_command_that_removes_its_repository_does_not_open_the_one_around_it() {
     let project = Project::with_repository();
     drop(project.shell("git init -q .."));
-    assert!(project.guard.look().outside.is_empty());
+    assert!(project.guard.read_only_mounts().external_git_directories.is_empty());
     assert_eq!(project.run(|project| drop(project.shell("rm -rf .git"))), []);
-    assert!(project.guard.look().outside.is_empty());
+    assert!(project.guard.read_only_mounts().external_git_directories.is_empty());
     let fresh = Project::new();
     drop(fresh.shell("git init -q .."));
-    assert_eq!(fresh.guard.look().outside, [fresh.base.join(".git")]);
+    assert_eq!(fresh.guard.read_only_mounts().external_git_directories, [fresh.base.join(".git")]);
 }
 
 #[test]
@@ -644,7 +651,9 @@ fn a_worktree_may_commit_to_its_repository_only_if_that_knows_it() {
     let own = main.join(".git/worktrees/tree");
     let outside = |root: &Path| {
         let scope = InventoryScope { roots: vec![root.to_owned()], ..InventoryScope::default() };
-        AutorunGuard::new(scope, KernelSeal::Missing, project.base.join("held")).look().outside
+        AutorunGuard::new(scope, KernelSeal::Missing, project.base.join("held"))
+            .read_only_mounts()
+            .external_git_directories
     };
     assert_eq!(outside(&project.base.join("tree")), [main.join(".git"), own.clone()]);
     project.write(".git", &format!("gitdir: {}\n", own.display()));
@@ -674,9 +683,9 @@ fn the_next_session_recovers_files_changed_by_a_command_of_a_killed_session() {
     assert_eq!(
         found,
         [
-            (".vscode".to_owned(), Original::Absent),
-            (".envrc".to_owned(), Original::PutBack),
-            ("sub/.git/config".to_owned(), Original::Disarmed),
+            (".vscode".to_owned(), OriginalState::Absent),
+            (".envrc".to_owned(), OriginalState::Restored),
+            ("sub/.git/config".to_owned(), OriginalState::Disarmed),
         ]
     );
     assert_eq!(project.read(".envrc"), "use nix\n");
@@ -824,7 +833,7 @@ fn files_made_a_second_after_the_last_sign_of_life_stay() {
     }
     let marker = fs::File::options().write(true).open(private.join("autorun.running")).unwrap();
     marker.set_modified(between).unwrap();
-    assert_eq!(project.told(&recover(&private)), [(".envrc".to_owned(), Original::Absent)]);
+    assert_eq!(project.told(&recover(&private)), [(".envrc".to_owned(), OriginalState::Absent)]);
     assert_eq!(project.read(".vscode/tasks.json"), "mine\n");
 }
 
@@ -835,19 +844,19 @@ fn disarmed_settings_keep_their_harmless_additions() {
             "",
             "git config core.pager evil; git remote add o https://a.invalid",
             "url = https://a.invalid",
-            Original::Disarmed,
+            OriginalState::Disarmed,
         ),
         (
             "git config core.editor vi",
             "git config core.pager evil; git config branch.x.merge y",
             "editor = vi",
-            Original::Disarmed,
+            OriginalState::Disarmed,
         ),
         (
             "git config core.pager less",
             "git config core.pager evil; git remote add o https://a.invalid",
             "pager = less",
-            Original::PutBack,
+            OriginalState::Restored,
         ),
     ] {
         let project = Project::with_repository();

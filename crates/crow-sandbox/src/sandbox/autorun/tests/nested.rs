@@ -1,6 +1,6 @@
 //! Tests of repositories below the root that its index does not name yet.
 
-use crow_core::capability::Original;
+use crow_core::capability::OriginalState;
 
 use super::guard::Project;
 use crate::sandbox::CommandKind;
@@ -95,6 +95,6 @@ fn a_new_repository_is_found_while_the_command_runs() {
     project.shell(&make(&format!("{NESTED}; {EVIL}"), "vend"));
     let found = std::iter::repeat_with(|| project.told(&project.guard.check()));
     let found = found.take(100_000).find(|found| !found.is_empty());
-    assert_eq!(found, Some(vec![("vend/.git".to_owned(), Original::Absent)]));
+    assert_eq!(found, Some(vec![("vend/.git".to_owned(), OriginalState::Absent)]));
     project.guard.end(run);
 }

@@ -124,7 +124,7 @@ impl SealedPaths for AllSealed {
         true
     }
 
-    fn is_kept(&self, _path: &Path) -> bool {
+    fn is_unchangeable(&self, _path: &Path) -> bool {
         false
     }
 }

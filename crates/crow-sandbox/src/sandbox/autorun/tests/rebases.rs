@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crow_core::capability::Original;
+use crow_core::capability::OriginalState;
 
 use super::guard::Project;
 use crate::sandbox::CommandKind;
@@ -66,7 +66,7 @@ fn commands_added_to_a_rebase_list_are_removed_and_the_rebase_continues() {
         let project = Project::with_repository();
         project.shell(&stopped("-x 'touch mine'"));
         let found = project.run(|project| drop(project.shell(&add.replace("TODO", TODO))));
-        assert_eq!(found, [(TODO.to_owned(), Original::Disarmed)], "{add}");
+        assert_eq!(found, [(TODO.to_owned(), OriginalState::Disarmed)], "{add}");
         let list = project.read(TODO);
         assert!(!list.contains("canary") && list.contains("exec touch mine"), "{list}");
         let output = project.shell("git rebase --continue; git status; git log --format=%s -4");
@@ -89,7 +89,7 @@ fn a_running_rebase_keeps_its_commands_until_the_command_ends() {
     assert!(project.read(TODO).contains("exec true"));
     assert_eq!(project.guard.check(), []);
     let found = project.told(&project.guard.end(run));
-    assert_eq!(found, [(TODO.to_owned(), Original::Disarmed)]);
+    assert_eq!(found, [(TODO.to_owned(), OriginalState::Disarmed)]);
     assert!(project.read(TODO).contains("pick") && !project.read(TODO).contains("exec"));
     assert_eq!(project.run(|project| drop(project.shell("git rebase --continue"))), []);
     assert!(!project.root.join(".git/rebase-merge").exists());
@@ -101,7 +101,7 @@ fn commands_added_to_an_existing_list_are_removed_at_the_next_check() {
     project.shell(&stopped(""));
     let (run, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
     project.shell(&format!("echo 'exec evil' >> {TODO}"));
-    assert_eq!(project.told(&project.guard.check()), [(TODO.to_owned(), Original::Disarmed)]);
+    assert_eq!(project.told(&project.guard.check()), [(TODO.to_owned(), OriginalState::Disarmed)]);
     assert!(!project.read(TODO).contains("exec"));
     project.guard.end(run);
 }
@@ -117,14 +117,14 @@ fn strategies_planted_in_an_interrupted_rebase_are_moved_aside() {
         project.shell(&before);
         assert!(project.root.join(file).parent().unwrap().is_dir(), "{file}");
         let found = project.run(|project| drop(project.shell(&plant.replace("FILE", file))));
-        assert_eq!(found, [(file.to_owned(), Original::Absent)]);
+        assert_eq!(found, [(file.to_owned(), OriginalState::Absent)]);
         assert!(!project.root.join(file).exists());
     }
     let project = Project::with_repository();
     let found = project.run(|project| {
         project.shell("mkdir -p evil; echo 'exec evil' > evil/git-rebase-todo; ln -s ../evil .git/rebase-merge");
     });
-    assert_eq!(found, [(".git/rebase-merge".to_owned(), Original::Absent)]);
+    assert_eq!(found, [(".git/rebase-merge".to_owned(), OriginalState::Absent)]);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn the_main_worktree_is_guarded_for_commands_in_a_linked_one() {
     let found = project.run(|project| {
         project.shell("mkdir ../first/.git/rebase-merge; echo 'exec evil' > ../first/.git/rebase-merge/git-rebase-todo");
     });
-    assert_eq!(found, [(list.display().to_string(), Original::Disarmed)]);
+    assert_eq!(found, [(list.display().to_string(), OriginalState::Disarmed)]);
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn unsealed_files_of_worktrees_and_submodules_are_repaired() {
         let found = project.run(|project| drop(project.shell(plant)));
         assert!(found.iter().any(|(found, _)| found == path), "{plant}: {found:?}");
         assert!(
-            !found.iter().any(|(_, original)| *original == Original::Lost),
+            !found.iter().any(|(_, original)| *original == OriginalState::Lost),
             "{plant}: {found:?}"
         );
         let output = project

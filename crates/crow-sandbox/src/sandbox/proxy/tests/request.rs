@@ -12,7 +12,7 @@ fn parse(head: &str) -> Result<ProxyRequest, MalformedRequest> {
 /// Returns the host, the port, and the head that is sent there.
 fn forwarded(head: &str) -> (String, u16, String) {
     let request = parse(head).unwrap();
-    let ProxyMode::Forward { head, .. } = request.way else { panic!("{head:?}") };
+    let ProxyMode::Forward { head, .. } = request.mode else { panic!("{head:?}") };
     (request.target.host, request.target.port, head)
 }
 
@@ -25,7 +25,7 @@ fn a_tunnel_leads_to_the_host_of_the_first_line() {
         ("1.2.3.4:65535", "1.2.3.4", 65535),
     ] {
         let request = parse(&format!("CONNECT {target} HTTP/1.1\r\nHost: evil\r\n\r\n")).unwrap();
-        assert_eq!(request.way, ProxyMode::Tunnel);
+        assert_eq!(request.mode, ProxyMode::Tunnel);
         assert_eq!((request.target.host.as_str(), request.target.port), (host, port));
     }
 }
@@ -61,7 +61,7 @@ fn a_body_goes_as_far_as_one_field_says() {
         ("Transfer-Encoding: Chunked\r\n", BodyFraming::Chunked),
     ] {
         let request = parse(&format!("PUT http://a/ HTTP/1.1\r\n{fields}\r\n")).unwrap();
-        assert!(matches!(request.way, ProxyMode::Forward { body: found, .. } if found == body));
+        assert!(matches!(request.mode, ProxyMode::Forward { body: found, .. } if found == body));
     }
 }
 
@@ -249,7 +249,7 @@ proptest! {
 
     #[test]
     fn a_forwarded_head_is_one_request_for_the_checked_host(bytes in heads()) {
-        let Ok(ProxyRequest { target, way }) = ProxyRequest::parse(&bytes) else { return Ok(()) };
+        let Ok(ProxyRequest { target, mode }) = ProxyRequest::parse(&bytes) else { return Ok(()) };
         prop_assert_eq!(hosts::clean(&target.host).unwrap(), target.host.clone());
         let ProxyMode::Forward { head, .. } = way else { return Ok(()) };
         let text = head.strip_suffix("\r\n\r\n").unwrap();

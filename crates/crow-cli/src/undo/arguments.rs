@@ -10,7 +10,7 @@ use std::{
 use clap::{Args, Parser};
 use crow_runtime::{ChangedCall, RestorePoint, UndoOptions, UndoTarget};
 
-use crate::quoted_path::words;
+use crate::quoted_path::split_words;
 
 /// What to undo and how: the same words as options of the command, and after `/undo` in the chat.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
@@ -112,11 +112,11 @@ pub(crate) fn slash_redo(argument: &str) -> Result<HowWords, String> {
 /// Parses the argument of `/diff` in a chat: a call, a turn or a range, `--ignored`, and paths after `--`. Returns the
 /// request, and true if files that git ignores are to be shown too.
 pub(crate) fn slash_diff(argument: &str) -> Result<(DiffRequest, bool), String> {
-    let mut words = words(argument).into_iter();
+    let mut words = split_words(argument).into_iter();
     let before: Vec<_> = words.by_ref().take_while(|word| word != "--").collect();
     let (flags, what): (Vec<_>, Vec<_>) = before.into_iter().partition(|word| word == "--ignored");
     let mut what = what.into_iter();
-    let request = DiffRequest { what: what.next(), paths: words.collect() };
+    let request = DiffRequest { selector: what.next(), paths: words.collect() };
     match what.next() {
         Some(word) => Err(format!("unexpected argument '{}' found", word.display())),
         None => Ok((request, !flags.is_empty())),
@@ -144,7 +144,7 @@ fn parse<T: Parser>(argument: &str) -> Result<T, String> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DiffRequest {
     /// Call, turn or range; a path if it names no call.
-    pub what: Option<OsString>,
+    pub selector: Option<OsString>,
     pub paths: Vec<OsString>,
 }
 
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn slash_diff_may_name_paths() {
         let request = |what: Option<&str>, paths: &[&str]| DiffRequest {
-            what: what.map(Into::into),
+            selector: what.map(Into::into),
             paths: paths.iter().map(Into::into).collect(),
         };
         let table = [

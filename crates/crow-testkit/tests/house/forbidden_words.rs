@@ -13,7 +13,7 @@ fn no_source_is_unsafe() {
             continue;
         }
         wrong.extend(
-            source.words().filter(|(_, word)| *word == "unsafe").map(|(at, _)| source.place(at)),
+            source.words().filter(|(_, word)| *word == "unsafe").map(|(at, _)| source.location(at)),
         );
     }
     assert_eq!(wrong, [""; 0]);
@@ -24,7 +24,7 @@ fn a_lint_is_expected_with_a_reason_and_never_allowed() {
     let mut wrong = Vec::new();
     for source in tree::sources() {
         for range in source.attributes() {
-            let place = source.place(range.start);
+            let place = source.location(range.start);
             let code = source.code.get(range.clone()).unwrap();
             let names: Vec<&str> = words(code).map(|(_, word)| word).collect();
             if names.contains(&"allow") {

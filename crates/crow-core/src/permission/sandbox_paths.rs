@@ -10,7 +10,7 @@ use crate::workspace::Workspace;
 /// the configuration of the sandbox itself, even if commands run without one: what file tools may do does not depend
 /// on whether there is a sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SandboxPlaces {
+pub struct SandboxPaths {
     /// Directories and files that can be changed.
     pub writable: Vec<PathBuf>,
     /// Directories and files that file tools may read in every mode: the session's own output.
@@ -40,7 +40,7 @@ pub(super) enum Region {
     Elsewhere,
 }
 
-impl SandboxPlaces {
+impl SandboxPaths {
     /// Adds the places of `other` that are missing here.
     pub fn add(&mut self, other: Self) {
         for (own, further) in [
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_innermost_place_counts_and_of_two_the_hidden_one() {
-        let places = SandboxPlaces {
+        let places = SandboxPaths {
             writable: vec!["/cache".into()],
             readable: vec!["/users/u/.data/crow/scratch".into()],
             visible: vec!["/proc/cpuinfo".into()],
@@ -133,7 +133,7 @@ mod tests {
                 "/users/u/.ssh".into(),
                 "/proc".into(),
             ],
-            ..SandboxPlaces::default()
+            ..SandboxPaths::default()
         };
         let workspace =
             Workspace::new("/p").with_root("/users/u/.ssh").with_root("/users/u/.data/crow/own");
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_hidden_place_also_matches_by_its_resolved_path() {
         let places =
-            SandboxPlaces { hidden: vec!["/users/u/.ssh".into()], ..SandboxPlaces::default() };
+            SandboxPaths { hidden: vec!["/users/u/.ssh".into()], ..SandboxPaths::default() };
         let real = |path: &Path| Path::new("/data").join(path.strip_prefix("/users").unwrap());
         let places = places.resolved(real);
         let workspace = Workspace::new("/p");

@@ -2,7 +2,7 @@
 
 use crow_core::tool::{ToolResult, ToolStatus};
 
-use super::{ConsoleStyle, changed::SHELL, exact, paint::Paint, wrap::shorten_end};
+use super::{ConsoleStyle, approval_text, change_summary::SHELL, paint::Paint, wrap::shorten_end};
 
 /// Maximum number of lines shown of a successful command.
 const FIRST: usize = 5;
@@ -12,7 +12,7 @@ const INDENT: &str = "  ";
 const NOTHING: &str = "(no output)";
 
 /// Renders an excerpt of the output of a shell command; empty for other tools.
-pub(super) fn printed(style: &ConsoleStyle, tool: &str, result: &ToolResult) -> String {
+pub(super) fn output_excerpt(style: &ConsoleStyle, tool: &str, result: &ToolResult) -> String {
     if tool != SHELL {
         return String::new();
     }
@@ -76,7 +76,7 @@ fn lines_of(output: &str) -> Vec<&str> {
 fn line(style: &ConsoleStyle, paint: Paint, content: &str, text: &mut String) {
     let room = style.width.saturating_sub(INDENT.len() + 1);
     text.push_str(INDENT);
-    paint.write(style, &shorten_end(&exact(content), room, style.glyphs), text);
+    paint.write(style, &shorten_end(&approval_text(content), room, style.glyphs), text);
     text.push('\n');
 }
 
@@ -108,30 +108,34 @@ mod tests {
             ),
         ];
         for (result, expected) in table {
-            assert_eq!(printed(&style, SHELL, &result), expected, "{result:?}");
+            assert_eq!(output_excerpt(&style, SHELL, &result), expected, "{result:?}");
         }
         let mut same = ToolResult { error: Some("a".into()), ..failed("a\n[exit code 1]".into()) };
-        assert_eq!(printed(&style, SHELL, &same), "  a\n");
+        assert_eq!(output_excerpt(&style, SHELL, &same), "  a\n");
         same.metadata.extra = serde_json::Value::Null;
-        assert_eq!(printed(&style, SHELL, &same), "");
+        assert_eq!(output_excerpt(&style, SHELL, &same), "");
     }
 
     #[test]
     fn the_beginning_of_the_output_of_a_successful_command_is_shown() {
         let style = ConsoleStyle::plain(80);
-        let shown =
-            |count| printed(&style, SHELL, &ToolResult::success(numbered(count, "exit code 0")));
+        let shown = |count| {
+            output_excerpt(&style, SHELL, &ToolResult::success(numbered(count, "exit code 0")))
+        };
         assert_eq!(shown(2), "  line 1\n  line 2\n");
         assert_eq!(shown(6), "  line 1\n  line 2\n  line 3\n  line 4\n  line 5\n  … 1 line more\n");
         assert!(shown(40).ends_with("  line 5\n  … 35 lines more\n"));
-        assert_eq!(printed(&style, SHELL, &ToolResult::success("(no output)\n[exit code 0]")), "");
-        assert_eq!(printed(&style, "grep", &ToolResult::success("a\nb")), "");
+        assert_eq!(
+            output_excerpt(&style, SHELL, &ToolResult::success("(no output)\n[exit code 0]")),
+            ""
+        );
+        assert_eq!(output_excerpt(&style, "grep", &ToolResult::success("a\nb")), "");
     }
 
     #[test]
     fn the_end_of_the_output_of_a_failed_command_is_shown() {
         let style = ConsoleStyle::plain(80);
-        let text = printed(&style, SHELL, &failed(numbered(40, "exit code 1")));
+        let text = output_excerpt(&style, SHELL, &failed(numbered(40, "exit code 1")));
         assert!(text.starts_with("  … 28 lines before\n  line 29\n"), "{text}");
         assert!(text.ends_with("  line 40\n"), "{text}");
     }
@@ -139,9 +143,12 @@ mod tests {
     #[test]
     fn a_line_of_output_is_neutralised_and_fits_the_screen() {
         let style = ConsoleStyle::plain(20);
-        let text =
-            printed(&style, SHELL, &failed(format!("\u{1b}[2J{}\n[exit code 1]", "x".repeat(40))));
+        let text = output_excerpt(
+            &style,
+            SHELL,
+            &failed(format!("\u{1b}[2J{}\n[exit code 1]", "x".repeat(40))),
+        );
         assert!(!text.contains('\u{1b}') && text.lines().count() == 1, "{text}");
-        assert!(super::super::wrap::width(text.trim_end()) <= 19, "{text}");
+        assert!(output_excerpt::super::wrap::width(text.trim_end()) <= 19, "{text}");
     }
 }

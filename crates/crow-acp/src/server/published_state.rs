@@ -48,18 +48,18 @@ impl PublishedState {
 
     /// Returns the current options for a response that carries them. Adds an update if the mode changed, for clients
     /// that know only modes.
-    pub(super) async fn answered(
+    pub(super) async fn options_for_response(
         &mut self,
         out: &mut Vec<SessionUpdateOut>,
     ) -> Result<Vec<SessionConfigOption>, HostError> {
         let before = self.modes.clone();
         let (options, _) = self.options().await?;
-        self.tell_mode(before.as_ref(), out);
+        self.push_mode(before.as_ref(), out);
         Ok(options)
     }
 
     /// Adds updates for options and mode if they changed.
-    pub(super) async fn tell_options(&mut self, out: &mut Vec<SessionUpdateOut>) {
+    pub(super) async fn push_options(&mut self, out: &mut Vec<SessionUpdateOut>) {
         let (before, mode_before) = (self.options.clone(), self.modes.clone());
         let Ok((options, _)) = self.options().await else { return };
         if options != before {
@@ -68,11 +68,11 @@ impl PublishedState {
                 out,
             );
         }
-        self.tell_mode(mode_before.as_ref(), out);
+        self.push_mode(mode_before.as_ref(), out);
     }
 
     /// Adds a mode update if the mode differs from `before`.
-    fn tell_mode(&self, before: Option<&SessionModeState>, out: &mut Vec<SessionUpdateOut>) {
+    fn push_mode(&self, before: Option<&SessionModeState>, out: &mut Vec<SessionUpdateOut>) {
         let Some(modes) = &self.modes else { return };
         let is_new = before.is_none_or(|mode| mode.current_mode_id != modes.current_mode_id);
         if is_new {
@@ -82,7 +82,7 @@ impl PublishedState {
     }
 
     /// Adds an update with the available commands if they changed.
-    pub(super) async fn tell_commands(&mut self, out: &mut Vec<SessionUpdateOut>) {
+    pub(super) async fn push_commands(&mut self, out: &mut Vec<SessionUpdateOut>) {
         let Ok(commands) = self.host.commands(&self.id).await else { return };
         let update = view::commands(&commands);
         if self.commands.as_ref() != Some(&update) {
@@ -92,7 +92,7 @@ impl PublishedState {
     }
 
     /// Adds an update with the title if it changed.
-    pub(super) fn tell_title(&mut self, handle: &AgentHandle, out: &mut Vec<SessionUpdateOut>) {
+    pub(super) fn push_title(&mut self, handle: &AgentHandle, out: &mut Vec<SessionUpdateOut>) {
         let metadata = handle.metadata();
         let title = metadata.crow().title;
         if title != self.title {
@@ -103,7 +103,7 @@ impl PublishedState {
     }
 
     /// Adds an update with the used context window and the cost if they changed.
-    pub(super) async fn tell_usage(&mut self, out: &mut Vec<SessionUpdateOut>) {
+    pub(super) async fn push_usage(&mut self, out: &mut Vec<SessionUpdateOut>) {
         let Ok(usage) = self.host.usage(&self.id).await else { return };
         if self.usage != Some(usage) {
             self.usage = Some(usage);

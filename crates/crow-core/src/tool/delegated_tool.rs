@@ -9,12 +9,12 @@ use crate::model::ToolDefinition;
 /// A tool that is run outside: its calls are decided and announced like any other, and the result is passed through the
 /// agent's handle.
 #[derive(Debug, Clone)]
-pub struct OutsideTool {
+pub struct DelegatedTool {
     definition: ToolDefinition,
     category: ToolCategory,
 }
 
-impl OutsideTool {
+impl DelegatedTool {
     /// Makes a tool from its definition for the model.
     pub fn new(definition: ToolDefinition, category: ToolCategory) -> Self {
         Self { definition, category }
@@ -22,7 +22,7 @@ impl OutsideTool {
 }
 
 #[async_trait]
-impl Tool for OutsideTool {
+impl Tool for DelegatedTool {
     fn name(&self) -> &str {
         &self.definition.name
     }
@@ -39,13 +39,13 @@ impl Tool for OutsideTool {
         self.category
     }
 
-    fn runs_outside(&self) -> bool {
+    fn is_delegated(&self) -> bool {
         true
     }
 
     /// The effects of an outside call are unknown.
     async fn plan(&self, _input: &Value, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
-        if let Some(outside) = &ctx.agent.outside {
+        if let Some(outside) = &ctx.agent.delegated_calls {
             // A client may answer the announced call before it has started here.
             outside.expect(&ctx.call_id);
         }
@@ -54,7 +54,7 @@ impl Tool for OutsideTool {
     }
 
     async fn execute(&self, _input: Value, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
-        match &ctx.agent.outside {
+        match &ctx.agent.delegated_calls {
             Some(outside) => outside.result(&ctx.call_id, &ctx.cancellation).await,
             None => ToolResult::failure("this runtime takes no results from outside"),
         }

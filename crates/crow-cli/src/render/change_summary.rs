@@ -4,7 +4,7 @@ use std::{fmt::Write as _, path::Path};
 
 use crow_core::tool::{NotRestorable, ToolResult};
 
-use super::{ConsoleStyle, one_line, paint::Paint, words, wrap::wrapped};
+use super::{ConsoleStyle, one_line, paint::Paint, words, wrap::wrap};
 
 /// Name of the shell tool. It can change any number of files, so its changes are summarised instead of shown as a diff.
 pub(crate) const SHELL: &str = "bash";
@@ -12,7 +12,7 @@ pub(crate) const SHELL: &str = "bash";
 const NAMED: usize = 3;
 
 /// Returns true if the change is summarised: it comes from the shell, or the diff lacks some of the changed files.
-pub(super) fn is_summed_up(tool: &str, result: &ToolResult) -> bool {
+pub(super) fn is_summarised(tool: &str, result: &ToolResult) -> bool {
     let Some(counts) = &result.metadata.changes else { return false };
     let in_diff = result.metadata.diff.as_ref().map_or(0, |patch| patch.files.len() as u64);
     counts.paths() > 0 && (tool == SHELL || counts.paths() > in_diff)
@@ -20,18 +20,18 @@ pub(super) fn is_summed_up(tool: &str, result: &ToolResult) -> bool {
 
 /// Renders the summary of the changes, and below it the limits of an undo: changes that cannot be restored or may be
 /// foreign.
-pub(super) fn changed(style: &ConsoleStyle, tool: &str, result: &ToolResult) -> String {
+pub(super) fn change_summary(style: &ConsoleStyle, tool: &str, result: &ToolResult) -> String {
     let mut lines = String::new();
-    if is_summed_up(tool, result) {
-        lines.push_str(&wrapped(style, Paint::Dim, "  ", &summary(result)));
+    if is_summarised(tool, result) {
+        lines.push_str(&wrap(style, Paint::Dim, "  ", &summary(result)));
     }
     let irreversible = &result.metadata.not_restorable;
     if !irreversible.is_empty() {
-        lines.push_str(&wrapped(style, Paint::Yellow, "  ", &cannot_be_undone(irreversible)));
+        lines.push_str(&wrap(style, Paint::Yellow, "  ", &cannot_be_undone(irreversible)));
     }
     if result.metadata.shared {
         let text = "others may have made some of these changes; an undo leaves those alone";
-        lines.push_str(&wrapped(style, Paint::Dim, "  ", text));
+        lines.push_str(&wrap(style, Paint::Dim, "  ", text));
     }
     lines
 }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     fn shown(tool: &str, result: &ToolResult) -> String {
-        changed(&ConsoleStyle::plain(80), tool, result)
+        change_summary(&ConsoleStyle::plain(80), tool, result)
     }
 
     #[test]

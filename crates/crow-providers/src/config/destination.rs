@@ -3,24 +3,24 @@
 use reqwest::Url;
 
 use super::{Address, KeyRule, KeySource, ProviderConfig, ProviderKind};
-use crate::http::shown;
+use crate::http::redact_url;
 
 /// Destination of a configured provider's requests, and the source of its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProviderReach {
+pub struct ProviderDestination {
     /// The address, or a description of it, without any secret.
     pub address: String,
     /// Environment variable whose value is sent as the key.
     pub key_variable: Option<String>,
     /// True if the configuration itself contains the key.
-    pub holds_key: bool,
+    pub contains_key: bool,
 }
 
 impl ProviderConfig {
     /// Returns the destination. Reads no variables: they may name another address for a built-in provider.
-    pub fn reach(&self) -> ProviderReach {
+    pub fn destination(&self) -> ProviderDestination {
         let address = match (&self.base_url, self.kind) {
-            (Some(url), _) => Url::parse(url).map_or_else(|_| url.clone(), |url| shown(&url)),
+            (Some(url), _) => Url::parse(url).map_or_else(|_| url.clone(), |url| redact_url(&url)),
             (None, ProviderKind::BuiltIn(built_in)) => match built_in.address {
                 Address::Cloud { url, .. } => url.to_owned(),
                 Address::Local { port, .. } => format!("this machine, port {port}"),
@@ -40,6 +40,6 @@ impl ProviderConfig {
             (KeySource::BuiltIn, KeyRule::None) | (KeySource::Direct(_), _) => None,
         };
         let holds_key = matches!(self.key, KeySource::Direct(_));
-        ProviderReach { address, key_variable, holds_key }
+        ProviderDestination { address, key_variable, contains_key: holds_key }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 /// The agent behind an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Who {
+pub(super) struct Attribution {
     pub(super) session: SessionId,
     pub(super) agent: String,
     pub(super) role: AgentRole,
@@ -18,7 +18,7 @@ pub(super) struct Who {
     pub(super) parent: Option<ToolCallId>,
 }
 
-impl Who {
+impl Attribution {
     pub(super) fn new(envelope: &Envelope, parent: Option<ToolCallId>) -> Self {
         Self {
             session: envelope.session_id.clone(),
@@ -70,6 +70,6 @@ impl Who {
 }
 
 /// Returns an object with one key.
-pub(super) fn only(key: &str, value: impl Into<Value>) -> Map<String, Value> {
+pub(super) fn single_key(key: &str, value: impl Into<Value>) -> Map<String, Value> {
     Map::from_iter([(key.to_owned(), value.into())])
 }

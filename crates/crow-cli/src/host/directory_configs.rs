@@ -53,7 +53,7 @@ pub(super) struct DirectoryConfig {
 #[derive(Debug)]
 pub(super) struct DirectoryConfigs {
     environment: Environment,
-    configured: ConfigurationSource,
+    configuration_source: ConfigurationSource,
     limits: AgentLimits,
     models: Arc<dyn Models>,
     /// Directory in which the program was started.
@@ -75,14 +75,21 @@ impl DirectoryConfigs {
         limits: AgentLimits,
         models: Arc<dyn Models>,
     ) -> Self {
-        Self { environment, configured, limits, models, start: None, cache: Mutex::default() }
+        Self {
+            environment,
+            configuration_source: configured,
+            limits,
+            models,
+            start: None,
+            cache: Mutex::default(),
+        }
     }
 
     /// Adds the configuration of the directory in which the program was started. Blocks.
     pub(super) fn with_start(mut self, start: StartPlace) -> Self {
         let StartPlace { cwd, project, configuration } = start;
         // If the trust status cannot be determined, the directory is read again at the first session.
-        if let Ok(status) = trust::standing(&cwd, &self.environment) {
+        if let Ok(status) = trust::trust_status(&cwd, &self.environment) {
             let stamp = self.stamp(&status);
             let place = Arc::new(self.make(project, configuration));
             self.cache().insert(cwd.clone(), (stamp, place));
@@ -92,7 +99,7 @@ impl DirectoryConfigs {
     }
 
     /// Returns the current configuration of a directory. Blocks.
-    pub(super) fn of(&self, cwd: &Path) -> Result<Arc<DirectoryConfig>, HostError> {
+    pub(super) fn for_directory(&self, cwd: &Path) -> Result<Arc<DirectoryConfig>, HostError> {
         self.read(cwd).map_err(|error| HostError::Refused {
             message: error.message,
             hint: error.hint.unwrap_or_default(),
@@ -100,7 +107,7 @@ impl DirectoryConfigs {
     }
 
     fn read(&self, cwd: &Path) -> Result<Arc<DirectoryConfig>, CliError> {
-        let status = trust::standing(cwd, &self.environment)?;
+        let status = trust::trust_status(cwd, &self.environment)?;
         let stamp = self.stamp(&status);
         if let Some((_, place)) = self.cache().get(cwd).filter(|(cached, _)| *cached == stamp) {
             return Ok(Arc::clone(place));
@@ -112,7 +119,7 @@ impl DirectoryConfigs {
                 cwd.display()
             ));
         }
-        let configuration = match self.configured {
+        let configuration = match self.configuration_source {
             ConfigurationSource::InFiles => Configuration::load(&self.environment, &project)?,
             ConfigurationSource::Shipped => Configuration::shipped(),
         };
@@ -126,7 +133,7 @@ impl DirectoryConfigs {
     }
 
     fn make(&self, project: Project, configuration: Configuration) -> DirectoryConfig {
-        let (prompts, misplaced) = match self.configured {
+        let (prompts, misplaced) = match self.configuration_source {
             ConfigurationSource::InFiles => {
                 let agents = &configuration.agents;
                 (PromptFiles::read(agents.layers()), agents.misplaced())
@@ -141,13 +148,13 @@ impl DirectoryConfigs {
 
     fn stamp(&self, status: &TrustStatus) -> Stamp {
         let mut user = Vec::new();
-        if self.configured == ConfigurationSource::InFiles
+        if self.configuration_source == ConfigurationSource::InFiles
             && let Ok(folder) = self.environment.config_dir()
         {
             files_below(&folder, 0, &mut user);
             user.sort();
         }
-        Stamp { project: status.mark(), user }
+        Stamp { project: status.stamp(), user }
     }
 
     fn cache(&self) -> MutexGuard<'_, HashMap<PathBuf, (Stamp, Arc<DirectoryConfig>)>> {

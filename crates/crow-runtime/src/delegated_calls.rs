@@ -7,14 +7,14 @@ use std::{
 
 use async_trait::async_trait;
 use crow_core::{
-    capability::OutsideCalls, event::AgentEvent, ids::CallId, message::calls_of, tool::ToolResult,
+    capability::DelegatedCalls, event::AgentEvent, ids::CallId, message::calls_of, tool::ToolResult,
 };
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// The open calls of an agent, and the results received for them from outside.
 #[derive(Debug, Default)]
-pub(crate) struct CallDesk {
+pub(crate) struct DelegatedResults {
     calls: Mutex<BTreeMap<CallId, ResultTaker>>,
     /// Notified when a result arrives for an unclaimed call.
     unclaimed: Notify,
@@ -45,9 +45,9 @@ pub(crate) enum RunBy {
 
 /// Error: no open call expects a result from outside.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NotOpen;
+pub(crate) struct CallNotOpen;
 
-impl CallDesk {
+impl DelegatedResults {
     /// Updates the open calls.
     pub(crate) fn on_event(&self, event: &AgentEvent) {
         if let AgentEvent::Reply { blocks, .. } = event {
@@ -60,9 +60,9 @@ impl CallDesk {
     }
 
     /// Delivers a result from outside. Each open call accepts one.
-    pub(crate) fn deliver(&self, call_id: &CallId, result: ToolResult) -> Result<(), NotOpen> {
+    pub(crate) fn deliver(&self, call_id: &CallId, result: ToolResult) -> Result<(), CallNotOpen> {
         let mut calls = self.lock();
-        let taker = calls.get_mut(call_id).ok_or(NotOpen)?;
+        let taker = calls.get_mut(call_id).ok_or(CallNotOpen)?;
         match taker {
             ResultTaker::Unclaimed(early @ None) => {
                 *early = Some(Box::new(result));
@@ -75,13 +75,13 @@ impl CallDesk {
             }
             ResultTaker::Waiting(_) => match std::mem::replace(taker, ResultTaker::Nobody) {
                 // An error means that the waiting call was dropped.
-                ResultTaker::Waiting(waiting) => waiting.send(result).map_err(|_| NotOpen),
+                ResultTaker::Waiting(waiting) => waiting.send(result).map_err(|_| CallNotOpen),
                 ResultTaker::Unclaimed(_) | ResultTaker::Call(_) | ResultTaker::Nobody => {
-                    Err(NotOpen)
+                    Err(CallNotOpen)
                 }
             },
             ResultTaker::Unclaimed(Some(_)) | ResultTaker::Call(Some(_)) | ResultTaker::Nobody => {
-                Err(NotOpen)
+                Err(CallNotOpen)
             }
         }
     }
@@ -106,7 +106,7 @@ impl CallDesk {
     }
 
     /// Waits for a result of an unclaimed call. Cancel-safe.
-    pub(crate) async fn unclaimed(&self) -> (CallId, Box<ToolResult>) {
+    pub(crate) async fn next_unclaimed_result(&self) -> (CallId, Box<ToolResult>) {
         loop {
             if let Some(unclaimed) = self.take_unclaimed() {
                 return unclaimed;
@@ -145,7 +145,7 @@ impl CallDesk {
 }
 
 #[async_trait]
-impl OutsideCalls for CallDesk {
+impl DelegatedCalls for DelegatedResults {
     fn expect(&self, call_id: &CallId) {
         let mut calls = self.lock();
         let Some(taker) = calls.get_mut(call_id) else { return };

@@ -23,21 +23,21 @@ use rustix::{
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::{
-    asked::{QuestionLine, QuestionOnScreen},
     command::ChatLine,
     conversation::{ChatEnd, ChatLoop, SessionRetention, failure, unwritable},
     feed::InputFeed,
     interrupts::{ChatPhase, InterruptAction},
     modes::{PASTE_OFF, PASTE_ON},
-    pastes::size_above,
+    pastes::size_if_longer,
+    question::{QuestionLine, QuestionOnScreen},
 };
 use crate::{
     error::CliError,
     output::{ExitCode, ReportBuilder},
     render::{LiveInput, RunActivity, one_line},
     run::{
-        AnswerDelivery, Effect, PumpEnd, TICK, TerminalQuestion, TypedLine, Wish, is_end,
-        learn_prices,
+        AnswerDelivery, PumpEnd, QuestionEffect, SignalAction, TICK, TerminalQuestion, TypedLine,
+        is_root_run_end, set_prices,
     },
 };
 
@@ -114,14 +114,14 @@ impl ChatLoop {
                     }
                 }
                 event = self.events.next(), if has_room => match event {
-                    Some(event) => self.take(event),
-                    None => return Err(failure(&*self.handle.ended().await)),
+                    Some(event) => self.on_events(event),
+                    None => return Err(failure(&*self.handle.wait_for_end().await)),
                 },
                 pumped = self.screen.pump() => match pumped {
                     PumpEnd::Room => {}
                     PumpEnd::Failed => return Err(unwritable()),
                 },
-                end = self.handle.ended(), if has_room => return Err(failure(&end)),
+                end = self.handle.wait_for_end(), if has_room => return Err(failure(&end)),
                 _ = ticks.tick() => self.screen.tick(Timestamp::now()),
             }
             if self.work.phase == WorkPhase::Ended {
@@ -133,11 +133,11 @@ impl ChatLoop {
     }
 
     /// Handles an event and those that are queued behind it, as far as the screen has room.
-    pub(super) fn take(&mut self, first: Arc<Envelope>) {
+    pub(super) fn on_events(&mut self, first: Arc<Envelope>) {
         let mut next = Some(first);
         while let Some(event) = next {
             self.work.report.on_event(&event);
-            if self.questions.on_event(&event.event) == Effect::Closed {
+            if self.questions.on_event(&event.event) == QuestionEffect::Closed {
                 self.end_question();
             }
             if matches!(
@@ -176,7 +176,7 @@ impl ChatLoop {
             self.work.phase = WorkPhase::Running;
             self.work.calls = RunActivity::None;
         }
-        if is_end(envelope) {
+        if is_root_run_end(envelope) {
             self.work.phase = WorkPhase::Ended;
         }
     }
@@ -190,7 +190,7 @@ impl ChatLoop {
 
     /// Shows the result of a run that has ended.
     async fn show_end(&mut self) {
-        learn_prices(&mut self.work.report, &*self.models).await;
+        set_prices(&mut self.work.report, &*self.models).await;
         let mut report = self.work.report.report();
         if report.code() == ExitCode::Interrupted {
             // The user interrupted it, so no error is shown.
@@ -202,9 +202,9 @@ impl ChatLoop {
         self.work.phase = WorkPhase::Shown(Instant::now());
     }
 
-    fn on_wish(&mut self, wish: Wish) -> Option<ChatEnd> {
+    fn on_wish(&mut self, wish: SignalAction) -> Option<ChatEnd> {
         match wish {
-            Wish::Interrupt => match self.interrupts.press(ChatPhase::Work) {
+            SignalAction::Interrupt => match self.interrupts.press(ChatPhase::Work) {
                 InterruptAction::Leave => Some(ChatEnd::Interrupted),
                 InterruptAction::Stop | InterruptAction::Warn => {
                     self.handle.interrupt();
@@ -217,8 +217,8 @@ impl ChatLoop {
                     None
                 }
             },
-            Wish::End => Some(ChatEnd::Interrupted),
-            Wish::Continue => {
+            SignalAction::End => Some(ChatEnd::Interrupted),
+            SignalAction::Continue => {
                 self.resume_typing();
                 self.ask_again();
                 None
@@ -288,13 +288,13 @@ impl ChatLoop {
         match self.handle.steer(vec![Block::text(text.clone())]) {
             Ok(()) => {
                 self.work.unread += 1;
-                self.kept = SessionRetention::Yes;
+                self.retention = SessionRetention::Yes;
                 self.echo(&text);
             }
             Err(error) => {
                 let first = shorten(&text);
                 let message = format!("not sent, and put back: {first}: {error}");
-                self.complain(&CliError::failed(message));
+                self.show_error(&CliError::failed(message));
                 self.typing.put_before(&text);
             }
         }
@@ -305,7 +305,7 @@ impl ChatLoop {
         if !self.modes.is_live() {
             return;
         }
-        let shown = match size_above(MOST_ECHOED_LINES, MOST_ECHOED_BYTES, text) {
+        let shown = match size_if_longer(MOST_ECHOED_LINES, MOST_ECHOED_BYTES, text) {
             Some(size) => format!("{} [{size}]", shorten(text)),
             None => text.replace('\n', "\n  "),
         };
@@ -346,7 +346,7 @@ impl ChatLoop {
         let text = question.choices();
         let mut requests = self.work.requests.iter();
         if let Some(request) = requests.find(|event| question.is_asked_by(&event.event)) {
-            self.screen.push_again(Arc::clone(request));
+            self.screen.push_repeated_question(Arc::clone(request));
         }
         if !self.modes.is_live() {
             return self.screen.push_prompt(text);
@@ -360,7 +360,7 @@ impl ChatLoop {
     /// Takes a line as the answer of the open question, or keeps it and explains the possible answers.
     fn answer(&mut self, line: &str) {
         let Some(question) = self.questions.open() else { return };
-        let (hint, text) = (question.not_understood(), question.choices());
+        let (hint, text) = (question.invalid_answer_message(), question.choices());
         let kind =
             if question.is_plain_answer(line) { QuestionLine::Plain } else { QuestionLine::Words };
         let may_answer = self.work.asked.as_ref().is_none_or(|asked| asked.may_answer(kind));
@@ -455,7 +455,7 @@ impl ChatLoop {
     async fn suspend(&mut self) -> Option<ChatEnd> {
         self.pause_typing();
         self.screen.push_say("stopped; fg goes on".to_owned());
-        let _ = self.screen.shown().await;
+        let _ = self.screen.wait_until_shown().await;
         let chat_end = self.stop().await;
         self.resume_typing();
         self.ask_again();
@@ -470,8 +470,8 @@ impl ChatLoop {
         // The stop may be delivered a moment later. A process in an orphaned process group, which nobody could
         // continue, is not stopped at all.
         match timeout(STOP_WAIT, self.signals.next()).await {
-            Ok(Wish::End) => Some(ChatEnd::Interrupted),
-            Ok(Wish::Interrupt | Wish::Continue) | Err(_) => None,
+            Ok(SignalAction::End) => Some(ChatEnd::Interrupted),
+            Ok(SignalAction::Interrupt | SignalAction::Continue) | Err(_) => None,
         }
     }
 }

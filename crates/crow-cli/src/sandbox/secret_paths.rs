@@ -2,7 +2,7 @@
 
 /// Files and folders that are always hidden from commands. A whole folder is listed if no build needs anything in it:
 /// one mount per command is cheaper than many, and new files in it are covered too.
-pub(super) const SECRET_PLACES: &[&str] = &[
+pub(super) const SECRET_PATHS: &[&str] = &[
     // Keys to other machines.
     ".ssh",
     ".putty",
@@ -386,7 +386,7 @@ pub(super) const SETTINGS_WITH_KEYS: &[(&str, &[&str])] = &[
 ];
 
 /// Variables that name where a program keeps keys: a file, a folder, or several, separated by colons.
-pub(super) const VARIABLES_OF_PLACES: &[&str] = &[
+pub(super) const PATH_VARIABLES: &[&str] = &[
     "GNUPGHOME",
     "AWS_SHARED_CREDENTIALS_FILE",
     "AWS_CONFIG_FILE",

@@ -6,7 +6,7 @@ use crow_core::event::AgentEvent;
 use crow_runtime::{ChangedCall, SessionError, SessionStore};
 
 /// Returns, by the sequence number of the call, the number of its changes that cannot be undone, read from the logs.
-pub(crate) fn lost(
+pub(crate) fn irreversible_counts(
     store: &dyn SessionStore,
     calls: &[ChangedCall],
 ) -> Result<BTreeMap<u64, usize>, SessionError> {

@@ -46,8 +46,8 @@ impl Provider for RoutedProvider {
     }
 
     fn conversation(&self, model: &ModelInfo, session: &SessionId) -> Box<dyn Conversation> {
-        Box::new(FollowingConversation {
-            following: self.clone(),
+        Box::new(RoutedConversation {
+            provider: self.clone(),
             model: model.clone(),
             session: session.clone(),
             open: None,
@@ -55,18 +55,18 @@ impl Provider for RoutedProvider {
     }
 }
 
-struct FollowingConversation {
-    following: RoutedProvider,
+struct RoutedConversation {
+    provider: RoutedProvider,
     model: ModelInfo,
     session: SessionId,
     /// The conversation on a route, with the number of that route.
     open: Option<(u64, Box<dyn Conversation>)>,
 }
 
-impl Conversation for FollowingConversation {
+impl Conversation for RoutedConversation {
     fn stream(&mut self, request: ModelRequest<'_>) -> ModelStream {
-        let RoutedProvider { configured, sources, client } = &self.following;
-        let (number, provider) = match configured.current(sources, client) {
+        let RoutedProvider { configured, sources, client } = &self.provider;
+        let (number, provider) = match configured.current_provider(sources, client) {
             Ok(Some(current)) => current,
             Ok(None) => {
                 self.open = None;

@@ -18,14 +18,14 @@ use crow_fs::DirectoryStamp;
 
 /// Hidden paths and the cached result of the last look-up.
 #[derive(Debug)]
-pub(super) struct HiddenPlaces {
+pub(super) struct HiddenPaths {
     paths: Vec<PathBuf>,
-    found: Mutex<Option<Arc<FoundPlaces>>>,
+    found: Mutex<Option<Arc<FoundHiddenPaths>>>,
 }
 
 /// Hidden path that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct HiddenPlace {
+pub(super) struct HiddenPath {
     /// Index in the configuration.
     pub number: usize,
     /// Resolved path, without links.
@@ -34,17 +34,17 @@ pub(super) struct HiddenPlace {
 }
 
 #[derive(Debug)]
-struct FoundPlaces {
+struct FoundHiddenPaths {
     /// Nearest existing ancestors of the paths, stamped before the paths were looked at.
     around: BTreeMap<PathBuf, DirectoryStamp>,
-    places: Vec<HiddenPlace>,
+    places: Vec<HiddenPath>,
     /// Indices of paths that are symbolic links.
     links: Vec<usize>,
     /// True if every later change is certain to give the directories another time stamp.
     is_settled: bool,
 }
 
-impl HiddenPlaces {
+impl HiddenPaths {
     pub(super) fn new(paths: Vec<PathBuf>) -> Self {
         Self { paths, found: Mutex::default() }
     }
@@ -55,7 +55,7 @@ impl HiddenPlaces {
     }
 
     /// Returns the paths that exist, resolved.
-    pub(super) fn present(&self) -> Vec<HiddenPlace> {
+    pub(super) fn present(&self) -> Vec<HiddenPath> {
         let mut known = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let found = match &*known {
             Some(found) if found.is_valid() => Arc::clone(found),
@@ -67,13 +67,13 @@ impl HiddenPlaces {
         found.places.iter().cloned().chain(behind_links).collect()
     }
 
-    fn find(&self) -> FoundPlaces {
+    fn find(&self) -> FoundHiddenPaths {
         let mut around = BTreeMap::new();
         let (mut places, mut links, mut is_all_settled) = (Vec::new(), Vec::new(), true);
         for (number, path) in self.paths.iter().enumerate() {
             let nearest = path.ancestors().skip(1).find_map(|above| {
                 let known = around.get(above).copied();
-                known.or_else(|| DirectoryStamp::of(above)).map(|stamp| (above, stamp))
+                known.or_else(|| DirectoryStamp::of_path(above)).map(|stamp| (above, stamp))
             });
             // A relative path, or the root itself, has no such ancestor and is resolved each time.
             let Some((above, stamp)) = nearest else {
@@ -88,21 +88,21 @@ impl HiddenPlaces {
                 Err(_) => {}
             }
         }
-        FoundPlaces { around, places, links, is_settled: is_all_settled }
+        FoundHiddenPaths { around, places, links, is_settled: is_all_settled }
     }
 
-    fn resolve(&self, number: usize) -> Option<HiddenPlace> {
+    fn resolve(&self, number: usize) -> Option<HiddenPath> {
         let path = crow_fs::canonicalize(self.paths.get(number)?).ok()?;
         let is_directory = path.is_dir();
-        Some(HiddenPlace { number, path, is_directory })
+        Some(HiddenPath { number, path, is_directory })
     }
 }
 
-impl FoundPlaces {
+impl FoundHiddenPaths {
     /// Returns true if no ancestor directory has changed.
     fn is_valid(&self) -> bool {
         self.is_settled
-            && self.around.iter().all(|(path, stamp)| DirectoryStamp::of(path) == Some(*stamp))
+            && self.around.iter().all(|(path, stamp)| DirectoryStamp::of_path(path) == Some(*stamp))
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     /// Returns the names of the paths that exist.
-    fn present(hidden: &HiddenPlaces, home: &Path) -> Vec<String> {
+    fn present(hidden: &HiddenPaths, home: &Path) -> Vec<String> {
         let home = home.canonicalize().unwrap();
         let mut names: Vec<String> = hidden
             .present()
@@ -129,7 +129,7 @@ mod tests {
 
     /// Waits until the next change is certain to get another time stamp.
     fn settle(path: &Path) {
-        while !DirectoryStamp::of(path).is_none_or(|stamp| stamp.is_settled()) {
+        while !DirectoryStamp::of_path(path).is_none_or(|stamp| stamp.is_settled()) {
             std::thread::yield_now();
         }
     }
@@ -141,7 +141,7 @@ mod tests {
         fs::create_dir_all(home.join(".config/app")).unwrap();
         fs::write(home.join(".netrc"), "key").unwrap();
         let names = [".netrc", ".ssh", ".config/op/keys", ".config/app", "missing/deep/key"];
-        let hidden = HiddenPlaces::new(names.map(|name| home.join(name)).to_vec());
+        let hidden = HiddenPaths::new(names.map(|name| home.join(name)).to_vec());
         let mut seen = Vec::new();
         let mut look = |change: &dyn Fn()| {
             for path in
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_change_right_after_a_look_up_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
-        let hidden = HiddenPlaces::new(vec![folder.path().join("key")]);
+        let hidden = HiddenPaths::new(vec![folder.path().join("key")]);
         for _ in 0..200 {
             fs::write(folder.path().join("key"), "").unwrap();
             assert_eq!(hidden.present().len(), 1);

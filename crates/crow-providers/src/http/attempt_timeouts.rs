@@ -9,7 +9,7 @@ use super::Timeouts;
 
 /// State of one attempt's timeouts.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct AttemptTimeouts {
     timeouts: Timeouts,
     /// Time of the last byte, or of the start of the attempt.
     last_byte: Instant,
@@ -20,7 +20,7 @@ pub(super) struct Patience {
     /// True if any part arrived.
     has_begun: bool,
     /// True if the silence since the last part was reported.
-    told: bool,
+    is_reported: bool,
 }
 
 /// Action that is due, see [`Patience::next`].
@@ -34,12 +34,12 @@ pub(super) enum ExpiredTimeout {
     Nothing,
 }
 
-impl Patience {
+impl AttemptTimeouts {
     /// Starts an attempt.
     pub(super) fn new(timeouts: Timeouts) -> Self {
         let now = Instant::now();
         let (has_bytes, has_begun, told) = (false, false, false);
-        Self { timeouts, last_byte: now, last_part: now, has_bytes, has_begun, told }
+        Self { timeouts, last_byte: now, last_part: now, has_bytes, has_begun, is_reported: told }
     }
 
     /// Records the arrival of any bytes.
@@ -52,13 +52,13 @@ impl Patience {
     pub(super) fn on_part(&mut self) {
         self.last_part = self.last_byte;
         self.has_begun = true;
-        (self.has_bytes, self.told) = (false, false);
+        (self.has_bytes, self.is_reported) = (false, false);
     }
 
     /// Returns the next time at which an action is due if nothing arrives.
     pub(super) fn next(&self) -> Instant {
         let end = self.silent_until().min(self.part_until());
-        if self.told { end } else { end.min(self.last_part + self.timeouts.notice) }
+        if self.is_reported { end } else { end.min(self.last_part + self.timeouts.notice) }
     }
 
     /// Returns the action that is due now.
@@ -70,10 +70,10 @@ impl Patience {
         if now >= self.part_until() {
             return ExpiredTimeout::TimedOut(timeout(self.silence(self.timeouts.progress)));
         }
-        if self.told || now < self.last_part + self.timeouts.notice {
+        if self.is_reported || now < self.last_part + self.timeouts.notice {
             return ExpiredTimeout::Nothing;
         }
-        self.told = true;
+        self.is_reported = true;
         ExpiredTimeout::Notice(RateLimitWait {
             reason: self.silence(self.timeouts.notice),
             wait: None,
@@ -122,7 +122,10 @@ mod tests {
 
     /// Advances the time as the driver does, with a keep-alive each second if wanted. Returns the notices, the error,
     /// and the time until it.
-    async fn wait(patience: &mut Patience, keep_alives: bool) -> (Vec<String>, String, Duration) {
+    async fn wait(
+        patience: &mut AttemptTimeouts,
+        keep_alives: bool,
+    ) -> (Vec<String>, String, Duration) {
         let start = Instant::now();
         let mut notes = Vec::new();
         loop {
@@ -140,7 +143,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn silence_is_reported_after_ten_seconds_and_fails_after_two_minutes() {
-        let mut patience = Patience::new(Timeouts::default());
+        let mut patience = AttemptTimeouts::new(Timeouts::default());
         assert_eq!(patience.next(), Instant::now() + seconds(10));
         let (notes, why, time) = wait(&mut patience, false).await;
         assert_eq!(notes, ["the server sent nothing for 10 s"]);
@@ -149,7 +152,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn keep_alives_alone_fail_after_ten_minutes() {
-        let mut patience = Patience::new(Timeouts::default());
+        let mut patience = AttemptTimeouts::new(Timeouts::default());
         let (notes, why, time) = wait(&mut patience, true).await;
         assert_eq!(notes, ["the server sent keep-alives, but no part of a reply for 10 s"]);
         assert_eq!(why, "the server sent keep-alives, but no part of a reply for 600 s");
@@ -159,7 +162,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_part_of_the_reply_restarts_the_timeouts_and_the_notice() {
-        let mut patience = Patience::new(Timeouts::default());
+        let mut patience = AttemptTimeouts::new(Timeouts::default());
         for _ in 0..3 {
             tokio::time::advance(seconds(60)).await;
             assert!(matches!(patience.expired(), ExpiredTimeout::Notice(_)));

@@ -25,14 +25,14 @@ use super::{
     ErrorReport, ExitCode, FailureReport, RefusalReport, joined_commands::joined_commands,
     model_usage::ModelUsageSums,
 };
-use crate::open_reply::{ConsoleOpenReply, text_of};
+use crate::open_reply::{StreamedReplyProgress, text_of};
 
 /// Maximum number of failed calls in the report.
 const KEPT_FAILURES: usize = 20;
 
 /// State of the fold over the events of a run.
 #[derive(Debug, Default)]
-pub(super) struct RunSoFar {
+pub(super) struct RunState {
     pub(super) outcome: Option<RunOutcome>,
     /// End of the last turn of the root session.
     pub(super) last_turn: Option<TurnEnd>,
@@ -46,7 +46,7 @@ pub(super) struct RunSoFar {
     pub(super) failures: VecDeque<FailureReport>,
     start: Option<Timestamp>,
     end: Option<Timestamp>,
-    reply: ConsoleOpenReply,
+    reply: StreamedReplyProgress,
     text: String,
     usage: ModelUsageSums,
     files: Vec<PathBuf>,
@@ -74,7 +74,7 @@ struct LastStep {
     refused: Option<RefusedCall>,
 }
 
-impl RunSoFar {
+impl RunState {
     /// Adds an event.
     pub(super) fn on_event(&mut self, envelope: &Envelope) {
         self.start.get_or_insert(envelope.time);
@@ -196,7 +196,7 @@ impl RunSoFar {
     }
 
     /// Returns the end of the turn that decided the outcome; `None` for completed, cancelled and failed runs.
-    pub(super) fn end(&self) -> Option<&TurnEnd> {
+    pub(super) fn deciding_turn_end(&self) -> Option<&TurnEnd> {
         match &self.outcome {
             Some(RunOutcome::Stopped { reason }) => Some(reason),
             Some(RunOutcome::NeedsInput) => self.last_turn.as_ref(),
@@ -209,7 +209,7 @@ impl RunSoFar {
 
     /// Builds the report of a failure without a provider error.
     pub(super) fn failure(&self, code: ExitCode) -> ErrorReport {
-        let message = match (&self.outcome, self.end()) {
+        let message = match (&self.outcome, self.deciding_turn_end()) {
             (Some(RunOutcome::Failed { error, .. }), _) | (_, Some(TurnEnd::Error { error })) => {
                 error.clone()
             }
@@ -236,7 +236,7 @@ impl RunSoFar {
     }
 
     fn switch_to(&mut self, reply_id: &ReplyId) {
-        if self.reply.turn_to(reply_id) {
+        if self.reply.switch_to(reply_id) {
             self.is_whole = false;
             self.text.clear();
         }

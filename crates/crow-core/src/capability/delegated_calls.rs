@@ -9,7 +9,7 @@ use crate::{ids::CallId, tool_types::ToolResult};
 
 /// Waits for the results of calls that are run outside.
 #[async_trait]
-pub trait OutsideCalls: Send + Sync + fmt::Debug {
+pub trait DelegatedCalls: Send + Sync + fmt::Debug {
     /// Registers a call whose result will come from outside: a result that arrives before the wait is stored.
     fn expect(&self, call_id: &CallId);
 

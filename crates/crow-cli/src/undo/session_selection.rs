@@ -6,7 +6,7 @@ use crow_core::ids::SessionId;
 use crow_runtime::{RuntimeConfig, SessionFilter, SessionStore, UndoJournal, UnusedSessions};
 
 use crate::{
-    damage::{family, say_damage},
+    damage::{print_damage, session_subtree},
     environment::Environment,
     error::CliError,
     product,
@@ -28,7 +28,7 @@ pub(crate) fn journal_of(
     let session = match requested {
         // Changes of subagents and reviewers are undone through their root session.
         Some(prefix) => store.header(&store.find(prefix)?)?.crow().root_id,
-        None => last_here(store.as_ref(), environment)?,
+        None => last_session_of_current_dir(store.as_ref(), environment)?,
     };
     let config = RuntimeConfig {
         store,
@@ -36,15 +36,15 @@ pub(crate) fn journal_of(
         ..RuntimeConfig::default()
     };
     // Changes in a damaged part of a log are not undone; the user must know that the undo may be incomplete.
-    for id in family(config.store.as_ref(), &session)? {
-        say_damage(&id, &config.store.read(&id)?.damage);
+    for id in session_subtree(config.store.as_ref(), &session)? {
+        print_damage(&id, &config.store.read(&id)?.damage);
     }
     let journal = UndoJournal::open(&config, &session)?;
     Ok(Journal { session, journal })
 }
 
 /// Returns the session that last worked in the current directory, or else in the nearest ancestor that has sessions.
-pub(crate) fn last_here(
+pub(crate) fn last_session_of_current_dir(
     store: &dyn SessionStore,
     environment: &Environment,
 ) -> Result<SessionId, CliError> {

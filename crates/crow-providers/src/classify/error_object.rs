@@ -9,7 +9,7 @@ use super::{kind::kind_of, text::one_line, wait};
 
 /// An error as a server reports it.
 #[derive(Debug, Default)]
-pub(super) struct Complaint {
+pub(super) struct ErrorObject {
     codes: Vec<String>,
     message: String,
     status: Option<u16>,
@@ -17,9 +17,9 @@ pub(super) struct Complaint {
     request_id: Option<String>,
 }
 
-impl Complaint {
+impl ErrorObject {
     /// Parses an error body or event; none if it contains no error.
-    pub(super) fn read(value: &Value) -> Option<Self> {
+    pub(super) fn parse(value: &Value) -> Option<Self> {
         let value = value.as_array().and_then(|list| list.first()).unwrap_or(value);
         let error = value
             .get("error")
@@ -96,9 +96,9 @@ impl Complaint {
 
 /// Converts an error that was received as an event of a stream.
 pub(crate) fn error_event(event: &Value) -> ProviderError {
-    let complaint = Complaint::read(event).unwrap_or_else(|| Complaint {
+    let complaint = ErrorObject::parse(event).unwrap_or_else(|| ErrorObject {
         message: "the provider reported an error without saying which".to_owned(),
-        ..Complaint::default()
+        ..ErrorObject::default()
     });
     complaint.into_error(None)
 }

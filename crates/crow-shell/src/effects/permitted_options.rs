@@ -60,7 +60,7 @@ pub(super) fn options_of(
     context: &CommandContext<'_>,
 ) -> OptionsOf {
     let Some((table, rest)) = tables_of(program, words) else {
-        return OptionsOf::Unlisted(unlisted_words::positions(program, words, context));
+        return OptionsOf::Unlisted(unlisted_words::unlisted_positions(program, words, context));
     };
     if program.rsplit('/').next() == Some("git") && formats_signatures(words) {
         return OptionsOf::Unknown;
@@ -205,7 +205,7 @@ fn unknown(word: &CommandWord, context: &CommandContext<'_>) -> Option<ProgramWo
             && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
     };
     let is_of_the_line =
-        |name: &str| context.notes.variables.contains_key(name) || is_set_by_the_shell(name);
+        |name: &str| context.facts.variables.contains_key(name) || is_set_by_the_shell(name);
     if let Some(name) = name.filter(|name| is_name(name)) {
         if !is_of_the_line(name) {
             return Some(ProgramWord::Operand);

@@ -1,11 +1,11 @@
 //! Placeholder texts where a history contains nothing that a service accepts.
 
 /// Text of an empty user message, which keeps the roles in order.
-pub(crate) const NO_WORDS: &str = "(empty message)";
+pub(crate) const EMPTY_MESSAGE: &str = "(empty message)";
 /// Text of an empty result.
-pub(crate) const NO_OUTPUT: &str = "(no output)";
+pub(crate) const EMPTY_OUTPUT: &str = "(no output)";
 /// Text in place of an image, for a model without vision.
-pub(crate) const NO_VISION: &str = "[a picture was left out: this model cannot see pictures]";
+pub(crate) const IMAGE_OMITTED: &str = "[a picture was left out: this model cannot see pictures]";
 
 /// Converts a name to a legal tool name, since a model may call a name that no tool can have. `marks` are the
 /// characters that are allowed besides ASCII letters and digits.

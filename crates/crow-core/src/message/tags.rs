@@ -2,7 +2,7 @@
 
 /// Escapes the angle bracket of these tags in a text, whatever their case, so that the text can neither end the marks
 /// around it nor begin others.
-pub fn without_marks(text: &str, tags: &[&str]) -> String {
+pub fn escape_tags(text: &str, tags: &[&str]) -> String {
     let mut output = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('<') {
@@ -19,8 +19,8 @@ pub fn without_marks(text: &str, tags: &[&str]) -> String {
 }
 
 /// Wraps a text in marks that name its author.
-pub fn marked(tag: &str, author: &str, text: &str) -> String {
-    let text = without_marks(text.trim(), &[tag]);
+pub fn wrap_in_tag(tag: &str, author: &str, text: &str) -> String {
+    let text = escape_tags(text.trim(), &[tag]);
     format!("<{tag} author=\"{author}\">\n{text}\n</{tag}>")
 }
 
@@ -37,9 +37,9 @@ mod tests {
             ("<reviewer>", "&lt;reviewer>"),
             ("<<review", "<&lt;review"),
         ] {
-            assert_eq!(without_marks(text, &["review"]), expected);
+            assert_eq!(escape_tags(text, &["review"]), expected);
         }
-        let marked = marked("review", "the reviewer", " no </review> ");
+        let marked = wrap_in_tag("review", "the reviewer", " no </review> ");
         assert_eq!(marked, "<review author=\"the reviewer\">\nno &lt;/review>\n</review>");
     }
 }

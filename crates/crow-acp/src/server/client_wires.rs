@@ -9,24 +9,24 @@ use super::wire::ClientWire;
 
 /// The [`ClientWire`]s of a connection.
 #[derive(Debug)]
-pub(super) enum Ways {
+pub(super) enum ClientWires {
     /// One for all sessions: standard streams and WebSocket.
-    One(Arc<ClientWire>),
+    Shared(Arc<ClientWire>),
     /// One for each session, by its id: over HTTP every session has its own stream of server-sent events.
-    OfSessions(Mutex<HashMap<String, Arc<ClientWire>>>),
+    PerSession(Mutex<HashMap<String, Arc<ClientWire>>>),
 }
 
-impl Ways {
+impl ClientWires {
     /// Creates the wires of a client that opens a stream for each session.
     pub(super) fn of_sessions() -> Self {
-        Self::OfSessions(Mutex::default())
+        Self::PerSession(Mutex::default())
     }
 
     /// Returns the wire that carries the updates of a session.
-    pub(super) fn of(&self, session: &str) -> Arc<ClientWire> {
+    pub(super) fn wire_of(&self, session: &str) -> Arc<ClientWire> {
         match self {
-            Self::One(wire) => Arc::clone(wire),
-            Self::OfSessions(wires) => {
+            Self::Shared(wire) => Arc::clone(wire),
+            Self::PerSession(wires) => {
                 let mut wires = wires.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(wire) = wires.get(session) {
                     return Arc::clone(wire);
@@ -37,10 +37,10 @@ impl Ways {
     }
 
     /// Drops the wire of a closed session: its next stream is a new one, and updates that were not read are lost.
-    pub(super) fn forget(&self, session: &str) {
+    pub(super) fn remove(&self, session: &str) {
         match self {
-            Self::One(_) => {}
-            Self::OfSessions(wires) => {
+            Self::Shared(_) => {}
+            Self::PerSession(wires) => {
                 wires.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
             }
         }

@@ -42,20 +42,20 @@ impl Pump {
         let response = response(result, &prompt.usage);
         match prompt.reply {
             Some(PromptReply::Ended(reply)) => {
-                self.peer.progress(&self.root, SessionProgress::Ended(&response));
-                reply.give(response);
+                self.peer.report_progress(&self.root, SessionProgress::Ended(&response));
+                reply.send(response);
             }
             // It was cancelled before the agent read it.
             Some(PromptReply::Inserted(reply)) => {
-                reply.give(response.and(Err(Error::request_cancelled())));
+                reply.send(response.and(Err(Error::request_cancelled())));
             }
-            None => self.peer.progress(&self.root, SessionProgress::Ended(&response)),
+            None => self.peer.report_progress(&self.root, SessionProgress::Ended(&response)),
         }
     }
 
     /// Holds back an error event while a prompt of its run is open, and returns true if it did. At the end of the run,
     /// shows those held back errors that the response to the prompt does not report.
-    pub(super) fn holds_back(&mut self, envelope: &Envelope) -> bool {
+    pub(super) fn hold_back_error(&mut self, envelope: &Envelope) -> bool {
         if envelope.session_id != envelope.root_id {
             return false;
         }
@@ -84,7 +84,7 @@ impl Pump {
                     AgentEvent::Error { error, .. } if Some(error) == reported
                 );
                 if !is_answered {
-                    self.view.event(&deferred, EventSource::Live, &mut self.out);
+                    self.view.on_event(&deferred, EventSource::Live, &mut self.updates);
                 }
             }
         }
@@ -92,15 +92,15 @@ impl Pump {
     }
 
     /// Answers the prompt of the current run in version 2, because the agent has read it.
-    pub(super) fn inserted(&mut self, message_id: &str) {
+    pub(super) fn on_inserted(&mut self, message_id: &str) {
         let run = self.run_id.as_ref();
         let prompt = self.prompts.iter_mut().find(|prompt| Some(&prompt.run_id) == run);
         let Some(prompt) = prompt else { return };
-        let began = SessionProgress::Began { message_id, prompt: &prompt.content };
+        let began = SessionProgress::Started { message_id, prompt: &prompt.content };
         match prompt.reply.take() {
             Some(PromptReply::Inserted(reply)) => {
-                reply.give(Ok(message_id.to_owned()));
-                self.peer.progress(&self.root, began);
+                reply.send(Ok(message_id.to_owned()));
+                self.peer.report_progress(&self.root, began);
             }
             ended => prompt.reply = ended,
         }
@@ -135,25 +135,25 @@ impl Pump {
 
     /// Shows the output of a command, and answers its prompt.
     async fn show_output(&mut self, text: &str, content: &[ContentBlock], reply: PromptReply) {
-        self.commands += 1;
-        let message_id = format!("command-{}", self.commands);
+        self.command_count += 1;
+        let message_id = format!("command-{}", self.command_count);
         let reply = match reply {
             PromptReply::Inserted(reply) => {
-                reply.give(Ok(message_id.clone()));
+                reply.send(Ok(message_id.clone()));
                 None
             }
             PromptReply::Ended(reply) => Some(reply),
         };
-        let began = SessionProgress::Began { message_id: &message_id, prompt: content };
-        self.peer.progress(&self.root, began);
-        self.view.say_aside(text, &mut self.out);
-        self.published.tell_options(&mut self.out).await;
-        self.published.tell_title(&self.handle, &mut self.out);
+        let began = SessionProgress::Started { message_id: &message_id, prompt: content };
+        self.peer.report_progress(&self.root, began);
+        self.view.show_command_output(text, &mut self.updates);
+        self.published.push_options(&mut self.updates).await;
+        self.published.push_title(&self.handle, &mut self.updates);
         self.flush().await;
         let response = response(&RunOutcome::NeedsInput, &TokenUsage::default());
-        self.peer.progress(&self.root, SessionProgress::Ended(&response));
+        self.peer.report_progress(&self.root, SessionProgress::Ended(&response));
         if let Some(reply) = reply {
-            reply.give(response);
+            reply.send(response);
         }
     }
 
@@ -203,9 +203,9 @@ impl Pump {
 fn refuse_cancelled(reply: PromptReply) {
     match reply {
         PromptReply::Ended(reply) => {
-            reply.give(response(&RunOutcome::Cancelled, &TokenUsage::default()));
+            reply.send(response(&RunOutcome::Cancelled, &TokenUsage::default()));
         }
-        PromptReply::Inserted(reply) => reply.give(Err(Error::request_cancelled())),
+        PromptReply::Inserted(reply) => reply.send(Err(Error::request_cancelled())),
     }
 }
 
