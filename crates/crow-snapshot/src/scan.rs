@@ -315,7 +315,7 @@ impl<'a> ScanWalk<'a> {
         judged_otherwise: bool,
     ) -> Result<ItemChange, SnapshotStoreError> {
         let before = item.child();
-        let still = matches!(&item.kind, IndexItemKind::File { stamp, .. } if !judged_otherwise && seen.still(&stamp));
+        let still = matches!(&item.kind, IndexItemKind::File { stamp: known, .. } if !judged_otherwise && known.proves_unchanged(&stamp));
         if !still {
             let limit = if item.ignored {
                 self.limits.ignored_file_bytes.min(self.limits.file_bytes)

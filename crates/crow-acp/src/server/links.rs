@@ -146,12 +146,12 @@ impl McpLink for ClientServerLink {
         if self.links.ended.is_cancelled() {
             return ended(McpLinkError::Closed);
         }
-        let Some((under, news)) = self.links.begin(Arc::clone(&self.id)) else {
+        let Some((guard, notifications)) = self.links.begin(Arc::clone(&self.id)) else {
             let text = format!("{REQUESTS} requests to servers of the client are under way");
             return ended(McpLinkError::Broken(text));
         };
         let McpLinkRequest { method, params } = request;
-        let request = MessageMcpRequest::new(Arc::clone(&self.id), under.id.clone(), method);
+        let request = MessageMcpRequest::new(Arc::clone(&self.id), guard.id.clone(), method);
         // Queued before returning, so that it follows the messages sent before.
         let answer = self.peer.send_mcp_request(request.params(params));
         Box::pin(stream::unfold(

@@ -15,7 +15,7 @@ use crate::{
     args::OutputForm,
     command::write_out,
     config::{
-        UnsetEffect, UnsetKey, one_line_value, unset_keyunset_keys_of_compositioncomposition,
+        UnsetEffect, UnsetKey, one_line_value, unset_keys_of_base, unset_keys_of_composition,
     },
     environment::Environment,
     error::CliError,

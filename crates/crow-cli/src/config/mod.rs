@@ -18,5 +18,5 @@ pub(crate) use load::{Configuration, DEFAULT_AGENT, layers, tool_names};
 pub(crate) use project::{capabilities, check_project, servers};
 pub(crate) use schema::print as print_schema;
 pub(crate) use settings::{SETTINGS, Settings};
-pub(crate) use unset::{UnsetEffect, UnsetKey, unset_keyunset_keys_of_compositioncomposition};
+pub(crate) use unset::{UnsetEffect, UnsetKey, unset_keys_of_base, unset_keys_of_composition};
 pub(crate) use validate::{check, validate};

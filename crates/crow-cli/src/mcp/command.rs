@@ -8,7 +8,7 @@ use crow_providers::{HttpClient, Proxies};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::{ConfiguredServers, McpLaunch, ServerOrigin, configured};
+use super::{ConfiguredServers, McpLaunch, ServerOrigin, configured_servers};
 use crate::{
     args::OutputForm,
     command::write_out,

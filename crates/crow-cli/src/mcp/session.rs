@@ -19,7 +19,7 @@ use crow_runtime::{ChildEnvironment, ProcessRunner};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use super::{ConfiguredServers, configured, user_servers};
+use super::{ConfiguredServers, configured_servers, user_servers};
 use crate::{
     environment::Environment,
     error::CliError,
@@ -248,7 +248,7 @@ mod tests {
         };
         let start = || {
             let argv = ["sh", "tools/server.sh"].map(str::to_owned).to_vec();
-            let errors = OutputTail::new(64);
+            let stderr_tail = OutputTail::new(64);
             let spec = PipedSpec {
                 argv,
                 cwd: project.clone(),

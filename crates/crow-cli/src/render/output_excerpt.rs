@@ -149,6 +149,6 @@ mod tests {
             &failed(format!("\u{1b}[2J{}\n[exit code 1]", "x".repeat(40))),
         );
         assert!(!text.contains('\u{1b}') && text.lines().count() == 1, "{text}");
-        assert!(output_excerpt::super::wrap::width(text.trim_end()) <= 19, "{text}");
+        assert!(super::super::wrap::width(text.trim_end()) <= 19, "{text}");
     }
 }

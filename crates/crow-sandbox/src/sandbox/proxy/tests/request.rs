@@ -251,7 +251,7 @@ proptest! {
     fn a_forwarded_head_is_one_request_for_the_checked_host(bytes in heads()) {
         let Ok(ProxyRequest { target, mode }) = ProxyRequest::parse(&bytes) else { return Ok(()) };
         prop_assert_eq!(hosts::clean(&target.host).unwrap(), target.host.clone());
-        let ProxyMode::Forward { head, .. } = way else { return Ok(()) };
+        let ProxyMode::Forward { head, .. } = mode else { return Ok(()) };
         let text = head.strip_suffix("\r\n\r\n").unwrap();
         let lines: Vec<_> = text.split("\r\n").collect();
         prop_assert!(lines.iter().all(|line| !line.is_empty() && !line.starts_with([' ', '\t'])));
