@@ -13,7 +13,7 @@ pub(crate) const MAX_RANGES: usize = 50;
 /// The id of a line that is not in the pattern.
 const FOREIGN: u32 = u32::MAX;
 
-/// Returns the places of `needle`, including overlapping ones, at most [`MANY`].
+/// Returns the places of `needle`, including overlapping ones, at most [`MAX_RANGES`].
 pub(crate) fn find_overlapping(haystack: &str, needle: &str) -> Vec<Range<usize>> {
     let Some(step) = needle.chars().next().map(char::len_utf8) else { return Vec::new() };
     let mut found = Vec::new();

@@ -99,7 +99,7 @@ pub(crate) struct Lifetime {
 }
 
 impl ServerConnection {
-    /// Connects and lists the tools. Fails with [`ConnectError::Late`] after `limit`.
+    /// Connects and lists the tools. Fails with [`ConnectError::TimedOut`] after `limit`.
     pub(crate) async fn open(
         settings: &McpSettings,
         outside: &ConnectionContext,

@@ -21,7 +21,7 @@ pub(crate) fn sanitise(text: &str) -> String {
     visible
 }
 
-/// Returns the text sanitised by [`plain`], on one line, and cut to at most `most` bytes.
+/// Returns the text sanitised by [`sanitise`], on one line, and cut to at most `most` bytes.
 pub(crate) fn one_line(text: &str, most: usize) -> String {
     // Cut first, so that a huge text is not sanitised as a whole.
     let start = text.floor_char_boundary(most.saturating_mul(8));

@@ -11,13 +11,13 @@ use crate::secret::ApiKey;
 pub struct StoredKey {
     /// The key.
     pub key: ApiKey,
-    /// The only origin that it may be sent to: scheme, host and port, in the form of [`KeyHome::origin`].
+    /// The only origin that it may be sent to: scheme, host and port, in the form of [`KeyDestination::origin`].
     pub origin: String,
 }
 
 /// A store of keys.
 pub trait KeyStore: Send + Sync + fmt::Debug {
-    /// Returns the key that is stored under a name, see [`KeyHome::name`]. The error is a sentence on why it cannot be
+    /// Returns the key that is stored under a name, see [`KeyDestination::name`]. The error is a sentence on why it cannot be
     /// read.
     fn find(&self, name: &str) -> Result<Option<StoredKey>, String>;
 }

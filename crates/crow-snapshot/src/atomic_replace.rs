@@ -1,6 +1,6 @@
 //! Replaces the entry at a path atomically, without losing a file that another program saves at that moment.
 //!
-//! A new entry is written under a temporary name first. [`StagedReplacement::put`] exchanges it with the old one in
+//! A new entry is written under a temporary name first. [`StagedReplacement::install`] exchanges it with the old one in
 //! one rename and then checks that the entry taken out is the one that was seen before. If it is not, it is exchanged
 //! back and the outcome is [`ReplaceOutcome::Changed`].
 

@@ -2,7 +2,7 @@
 //!
 //! Each path goes through the same steps: check that its current entry is the expected one, stage the wanted entry
 //! beside it, check again as late as possible, and replace it atomically. A path that fails a check is left alone and
-//! reported as [`PutBack::Conflict`].
+//! reported as [`RestoreResult::Conflict`].
 //!
 //! Changes are undone in an order in which folders exist when needed: added paths are removed innermost first, then
 //! the others are restored outermost first. Folders without full permissions for their owner are opened during the

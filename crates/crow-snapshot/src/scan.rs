@@ -1,6 +1,6 @@
 //! The walk over a root, which brings its index up to date and stores changed files and folders.
 //!
-//! Every known entry is compared with the stamp of the last scan ([`prove`] did most of that in parallel); only
+//! Every known entry is compared with the stamp of the last scan ([`mark_unchanged`] did most of that in parallel); only
 //! entries that look changed are read. The items of an [`IndexFolder`] are updated in place, innermost first, and a
 //! folder's tree object is stored again only if one of its items changed. Invariant: `node` and `unignored` of a
 //! folder are set only if they describe its current items, so that an aborted scan is repeated.

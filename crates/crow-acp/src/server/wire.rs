@@ -28,7 +28,7 @@ pub(super) const MAX_LINE_BYTES: usize = 64 << 20;
 /// Replacement for a line that cannot be a message: the library answers it with a parse error.
 pub(super) const UNPARSABLE_LINE: &str = "{";
 
-/// Number of unwritten updates at which [`ClientWire::room`] waits.
+/// Number of unwritten updates at which [`ClientWire::wait_for_room`] waits.
 const WAIT_LIMIT: u64 = 256;
 
 /// Number of unwritten updates at which further ones are dropped. It bounds wires on which no task waits for room:
@@ -44,7 +44,7 @@ const UPDATE_WITHIN: usize = 64;
 /// State of the transport to a client: counts of updates sent and written, so that a client that does not read costs
 /// little memory, and whether the client is gone.
 ///
-/// The library queues without a bound. A task that sends many updates waits for [`room`](Self::room) before each.
+/// The library queues without a bound. A task that sends many updates waits for [`wait_for_room`](Self::wait_for_room) before each.
 #[derive(Debug, Default)]
 pub(super) struct ClientWire {
     sent: AtomicU64,
@@ -126,7 +126,7 @@ pub(super) fn lines(
 }
 
 /// Reads a line without its line ending; `None` at the end of the stream. A line that is too long or not UTF-8 becomes
-/// [`JUNK`], and empty lines are skipped.
+/// [`UNPARSABLE_LINE`], and empty lines are skipped.
 async fn next_line(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<String>> {
     loop {
         let mut line = Vec::new();

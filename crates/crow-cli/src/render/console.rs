@@ -5,7 +5,7 @@
 //!   final blocks add only the rest.
 //! - Open block: `block` is a streamed text or reasoning without its last line end. All other output closes it first;
 //!   the method `lines` does so.
-//! - Candidate for the answer: with [`AnswerPlace::AtEnd`], `held` collects the text of the reply. A call, another
+//! - Candidate for the answer: with [`AnswerDestination::AtEnd`], `held` collects the text of the reply. A call, another
 //!   reply or a reaction of the user or a reviewer proves that it is not the answer, and releases it to stderr.
 
 use std::io::{self, Write};
@@ -46,7 +46,7 @@ const STALL_MS: i64 = 1000;
 /// Renderer of events for people.
 ///
 /// Text of the root session's agent is shown as it streams; that of other agents is shown when it is complete, with
-/// their name. Stdout gets the agent's text and nothing else, see [`AnswerPlace`]; the rest goes to stderr. A write
+/// their name. Stdout gets the agent's text and nothing else, see [`AnswerDestination`]; the rest goes to stderr. A write
 /// error is returned at once and the buffered output is lost: the caller stops rendering.
 #[derive(Debug)]
 pub struct ConsoleRenderer<O, E> {

@@ -2,7 +2,7 @@
 //!
 //! Three passes: [`rows_of`] parses the hunks into rows with line numbers, [`mark_words`] pairs deleted with added
 //! lines and finds the words that differ, [`write_row`] writes the rows. [`CodeRow`] breaks a line that is wider than
-//! the screen and cuts one that is longer than [`LONGEST_LINE`].
+//! the screen and cuts one that is longer than [`MAX_LINE_BYTES`].
 
 use crow_core::tool::{FileDiff, Patch};
 use similar::{ChangeTag, TextDiff};

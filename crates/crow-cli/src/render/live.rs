@@ -112,7 +112,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         self.flush()
     }
 
-    /// Shows a message like [`say`](Self::say), dimly.
+    /// Shows a message like [`show_message`](Self::show_message), dimly.
     pub fn show_dim_message(&mut self, text: &str) -> io::Result<()> {
         let lines: String =
             neutralise(text).lines().map(|line| self.wrapped_line(line, Paint::Dim)).collect();

@@ -207,7 +207,7 @@ pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, Cl
 
 impl Audience {
     /// Returns [`Person`](Self::Person) if stdin and stderr are terminals and the output is text, else
-    /// [`Nobody`](Self::Nobody).
+    /// [`Unattended`](Self::Unattended).
     pub(crate) fn detect(output: OutputForm, environment: &Environment) -> Self {
         let is_interactive = environment.stdin_is_terminal
             && environment.stderr_is_terminal

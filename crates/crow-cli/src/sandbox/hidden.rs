@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// Common files with keys, written down independently of [`SECRET_PLACES`].
+    /// Common files with keys, written down independently of [`SECRET_PATHS`].
     const USUAL: &[&str] = &[
         ".claude.json",
         ".config/github-copilot/hosts.json",

@@ -1,7 +1,7 @@
 //! The files of a project's configuration: everything below `.crow-agent`, and `.mcp.json`, read once into memory.
 //!
 //! The same bytes are shown, hashed and used; nothing is read from disk a second time. Names are relative to
-//! `.crow-agent`; those of files beside it start with [`BESIDE`]. Links are stored as links, and accepted only if
+//! `.crow-agent`; those of files beside it start with [`OUTSIDE_PREFIX`]. Links are stored as links, and accepted only if
 //! they lead to a file that was read as well.
 
 use std::{

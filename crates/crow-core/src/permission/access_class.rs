@@ -1,6 +1,6 @@
 //! Access classes: what a call reaches, as far as permission modes distinguish it.
 //!
-//! [`AccessClass::of`] maps a call to the classes of its paths (by region of the sandbox and protected names) plus
+//! [`AccessClass::of_call`] maps a call to the classes of its paths (by region of the sandbox and protected names) plus
 //! one for the call as a whole, if its paths do not tell everything. [`by_mode`] takes the mode's strictest decision
 //! over them.
 

@@ -1,7 +1,7 @@
 //! The parts of a call that rules are matched against one by one.
 //!
 //! A shell line has a part per command, plus one per path that the command is known to touch or redirect; a file tool
-//! has one per path. A rule that denies or asks counts if it touches any part ([`CallPart::is_touched_by`], which may
+//! has one per path. A rule that denies or asks counts if it touches any part ([`CallPart::match_restriction`], which may
 //! be unsure); a rule that allows must cover a part ([`CallPart::is_covered_by`], which must be sure), and all parts
 //! must be covered or free for the call to be allowed.
 

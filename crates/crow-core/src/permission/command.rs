@@ -1,7 +1,7 @@
 //! A command as rules see it.
 //!
 //! Two directions with opposite error: a rule that denies or asks must not miss a command, so
-//! [`CommandPart::begins_with`] and [`CommandPart::is_found_by`] also look at wrappers, links and programs that may
+//! [`CommandPart::match_prefix`] and [`CommandPart::match_regex`] also look at wrappers, links and programs that may
 //! start others, and answer [`RuleMatch::Maybe`] when unsure. A rule that allows must not cover too much, so
 //! `is_covered_by_prefix` and `is_covered_by_regex` require literal words, a plain command and the same program.
 

@@ -1,6 +1,6 @@
 //! Other ways to start a program than to name it first, which a denial must consider too.
 //!
-//! [`may_start`] examines a command's arguments and variables, [`may_be_fed`] its input, and [`may_be_copy`] copies
+//! [`may_start`] examines a command's arguments and variables, [`input_may_start`] its input, and [`may_be_copy`] copies
 //! of a program under another name. They err on the side of a match: the answer is mostly [`RuleMatch::Maybe`], which
 //! makes the policy ask the user.
 

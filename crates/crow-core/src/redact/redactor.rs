@@ -56,7 +56,7 @@ impl Redactor {
     }
 
     /// Adds secrets for this redactor and all its clones. Of the learned ones only the last
-    /// [`MOST_LEARNED`](Self::MOST_LEARNED) are retained: keys that are renewed do not accumulate.
+    /// [`MAX_LEARNED`](Self::MAX_LEARNED) are retained: keys that are renewed do not accumulate.
     pub fn learn(&self, secrets: impl IntoIterator<Item = String>) {
         let mut set = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let mut learned = set.learned.clone();

@@ -23,7 +23,7 @@ pub(super) struct AttemptTimeouts {
     is_reported: bool,
 }
 
-/// Action that is due, see [`Patience::next`].
+/// Action that is due, see [`AttemptTimeouts::next`].
 #[derive(Debug, PartialEq)]
 pub(super) enum ExpiredTimeout {
     /// Report that nothing arrives.

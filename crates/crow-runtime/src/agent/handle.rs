@@ -118,7 +118,7 @@ impl AgentHandle {
     }
 
     /// Answers a question to the user from any agent of the root session. The first answer counts. An answer that the
-    /// question does not accept is refused, see [`UserQuestion::takes`](crow_core::capability::UserQuestion::takes).
+    /// question does not accept is refused, see [`UserQuestion::accepts`](crow_core::capability::UserQuestion::accepts).
     pub fn answer_question(
         &self,
         id: &RequestId,
@@ -211,7 +211,7 @@ impl AgentHandle {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Returns true if [`ended`](Self::ended) would return at once.
+    /// Returns true if [`wait_for_end`](Self::wait_for_end) would return at once.
     pub(super) fn has_ended(&self) -> bool {
         self.shared.end.borrow().is_some()
     }

@@ -76,7 +76,7 @@ impl Recorder {
     }
 
     /// Writes an event to the log if it is durable, and delivers it. First waits for a slot in the main stream
-    /// ([`Outlet::room`](crate::events::Outlet::room)), but only briefly after a cancel.
+    /// ([`Outlet::reserve_slot`](crate::events::Outlet::reserve_slot)), but only briefly after a cancel.
     pub(crate) async fn record(
         &self,
         event: RedactedEvent,

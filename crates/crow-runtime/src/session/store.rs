@@ -133,7 +133,7 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
     /// it is in use.
     fn repair(&self, id: &SessionId) -> Result<SessionRepair, SessionError>;
 
-    /// Returns the headers of root sessions in the order of [`ListPlace`]. A header rebuilt from the log because the
+    /// Returns the headers of root sessions in the order of [`ListCursor`]. A header rebuilt from the log because the
     /// stored one is lost or damaged has `rebuilt` set and may lack its children.
     fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionMetadata>, SessionError>;
 

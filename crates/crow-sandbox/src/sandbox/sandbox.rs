@@ -178,7 +178,7 @@ impl Sandbox {
         autorun_paths(&scope(&self.config, self.roots.clone()), paths)
     }
 
-    /// Like [`led_to`](Self::led_to), for a workspace without a sandbox.
+    /// Like [`autorun_paths`](Self::autorun_paths), for a workspace without a sandbox.
     pub fn autorun_paths_in(roots: Vec<PathBuf>, paths: &[PathBuf]) -> Vec<PathBuf> {
         autorun_paths(&InventoryScope { roots, ..InventoryScope::default() }, paths)
     }

@@ -2,7 +2,7 @@
 //!
 //! Settings of a repository can name programs that even `git status` starts. So none of these commands counts as a
 //! read by itself, but only where the sandbox keeps what it starts from changing anything
-//! ([`SideEffects::HeldReads`]).
+//! ([`SideEffects::SandboxedReads`]).
 
 use std::path::Path;
 
