@@ -5,7 +5,7 @@
 //! the workspace, holds secrets, or has a name that `xargs` would take apart, the command reads below these folders and
 //! nothing else. In every other case it stays unknown.
 
-use std::path::Path;
+use std::{fs::FileType, path::Path};
 
 use crow_core::tool::{Access, CommandWord, PathTouch, SideEffects, SimpleCommand, TouchDepth};
 
@@ -22,6 +22,8 @@ use crate::parse::{FilePassing, FoundFiles};
 const FILES: &str = "{}";
 /// Programs that print their arguments, or parts of them, and open none of them.
 const PRINTING: [&str; 3] = ["basename", "dirname", "echo"];
+/// Programs that show the names and attributes of files and read none of them.
+const LISTING: [&str; 4] = ["du", "ls", "readlink", "stat"];
 /// The most entries of folders that are looked at for one command.
 const MOST_ENTRIES: usize = 200_000;
 
@@ -36,6 +38,8 @@ pub(super) fn xargs(arguments: &[Argument]) -> Option<CommandEffects> {
         // Without a command there is none that is judged by itself.
         match arguments.next()?? {
             option if PLAIN.contains(&option) => {}
+            "-d" if matches!(arguments.next()??, "\n" | "\\n") => {}
+            "-d\\n" | "--delimiter=\\n" => {}
             option if VALUED.contains(&option) => drop(arguments.next()?),
             option if VALUED.iter().any(|known| option.starts_with(known)) => {}
             option if option.starts_with('-') => return None,
@@ -53,23 +57,42 @@ pub(super) fn read_found(
 ) -> Option<CommandEffects> {
     let finder = before.get(found.finder)?;
     let search = FileSearch::parse(finder, found.passing, context)?;
-    // 1) What the command would do with the folders of the search in place of the files.
-    let replaced = with_folders(command, &search.folders)?;
-    let [CommandWord::Literal(program), words @ ..] = replaced.words.as_slice() else {
-        return None;
+    let effects_with = |folders: &[String]| {
+        let replaced = with_folders(command, folders)?;
+        let [CommandWord::Literal(program), words @ ..] = replaced.words.as_slice() else {
+            return None;
+        };
+        let effects = program_effects(program, &arguments(words, context), &replaced, context);
+        (effects.extent == SideEffects::Reads).then_some((program.clone(), effects))
     };
-    let mut effects = program_effects(program, &arguments(words, context), &replaced, context);
-    if effects.extent != SideEffects::Reads || !search.is_read_by(program, &effects, context) {
+    // 1) What the command would do with the folders of the search in place of the files, also if there are several: a
+    // program that reads one file may write the second.
+    let (program, mut effects) = effects_with(&search.folders)?;
+    let twice = [search.folders.clone(), search.folders.clone()].concat();
+    effects_with(&twice)?;
+    if !search.is_read_by(&program, &effects, context) {
         return None;
     }
     // 2) Whether it may do so with everything that `find` may pass on. A command that searches folders also reads what
     // `find` leaves out.
-    let is_recursive = effects.touches.iter().any(|touch| touch.depth == TouchDepth::Below);
-    let secret = search.check_files(is_recursive, context)?;
+    let use_of_files = if [&PRINTING[..], &LISTING[..]].concat().contains(&program.as_str()) {
+        UseOfFiles::Lists
+    } else if effects.touches.iter().any(|touch| touch.depth == TouchDepth::Below) {
+        UseOfFiles::SearchesFolders
+    } else {
+        UseOfFiles::Reads
+    };
+    let secret = search.check_files(use_of_files, context)?;
     for touch in &mut effects.touches {
         touch.depth = TouchDepth::Below;
     }
+    effects.touches.dedup();
     effects.touches.extend(secret);
+    // 3) `xargs` starts its command once even if nothing was found: then it may read the working directory.
+    if search.passing != FilePassing::Arguments {
+        let (_, without_files) = effects_with(&[])?;
+        effects.touches.extend(without_files.touches);
+    }
     Some(effects)
 }
 
@@ -89,19 +112,43 @@ fn with_folders(command: &SimpleCommand, folders: &[String]) -> Option<SimpleCom
 struct FileSearch {
     /// The folders that are searched, as they are written.
     folders: Vec<String>,
-    /// The pattern that names match, if only such files are passed on.
-    name: Option<NamePattern>,
-    has_only_files: bool,
+    /// For each way to the action that passes files on: the tests that come before it, all of which hold.
+    branches: Vec<Vec<FileTest>>,
     passing: FilePassing,
 }
 
-#[derive(Debug)]
+/// A test of `find` that is understood. Others leave nothing out here.
+#[derive(Debug, Clone)]
+enum FileTest {
+    Name {
+        pattern: NamePattern,
+        is_negated: bool,
+    },
+    /// At least one of these patterns matches the name.
+    AnyName(Vec<NamePattern>),
+    /// The type is one of these letters.
+    Type {
+        letters: String,
+        is_negated: bool,
+    },
+}
+
+#[derive(Debug, Clone)]
 struct NamePattern {
     letters: Vec<char>,
     ignores_case: bool,
 }
 
+/// The printing actions of a search.
+#[derive(Debug, Default)]
+struct Printing {
+    lines: bool,
+    terminated: bool,
+}
+
 impl FileSearch {
+    /// Reads the words of `find` in its own order: what follows an action leaves nothing out for that action, and `-o`
+    /// begins anew.
     fn parse(
         finder: &SimpleCommand,
         passing: FilePassing,
@@ -117,49 +164,58 @@ impl FileSearch {
         if folders.is_empty() {
             folders.push(".".to_owned());
         }
-        let mut search = Self { folders, name: None, has_only_files: false, passing };
-        let mut is_conjunction = true;
-        let mut is_terminated = false;
+        let mut printing = Printing::default();
+        let (mut branches, mut unprinted) = (Vec::new(), Vec::new());
+        let mut tests: Vec<FileTest> = Vec::new();
         while let Some(word) = words.next() {
+            let is_negated = matches!(word, "-not" | "!");
+            let word = if is_negated { words.next()? } else { word };
             match word {
                 "-name" | "-iname" => {
-                    let pattern = words.next()?;
-                    let letters = pattern.chars().collect();
-                    // Brackets and backslashes are left to `find`: such a pattern leaves nothing out here.
-                    if !pattern.contains(['[', '\\']) {
-                        search.name = Some(NamePattern { letters, ignores_case: word == "-iname" });
+                    let pattern = NamePattern::parse(words.next()?, word == "-iname", is_negated);
+                    tests.extend(pattern.map(|pattern| FileTest::Name { pattern, is_negated }));
+                }
+                "-type" => {
+                    tests.push(FileTest::Type { letters: words.next()?.to_owned(), is_negated });
+                }
+                "(" => {
+                    let group: Vec<&str> = words.by_ref().take_while(|word| *word != ")").collect();
+                    let any = any_name(&group)?;
+                    tests.extend(any.filter(|_| !is_negated));
+                }
+                "-path" | "-ipath" | "-wholename" | "-iwholename" | "-regex" | "-iregex"
+                | "-regextype" | "-maxdepth" | "-mindepth" | "-size" | "-mtime" | "-mmin"
+                | "-newer" | "-newermt" | "-user" | "-group" | "-perm" => drop(words.next()?),
+                "-a" | "-and" | "-prune" | "-xdev" | "-mount" | "-empty" | "-readable"
+                | "-writable" | "-executable" | "-true" => {}
+                "-o" | "-or" | "," if !is_negated => unprinted.push(std::mem::take(&mut tests)),
+                "-print" | "-print0" if !is_negated => {
+                    printing.lines |= word == "-print";
+                    printing.terminated |= word == "-print0";
+                    if passing != FilePassing::Arguments {
+                        branches.push(tests.clone());
                     }
                 }
-                "-type" => search.has_only_files |= words.next()? == "f",
-                "-path" | "-ipath" | "-maxdepth" | "-mindepth" | "-size" | "-mtime" | "-mmin" => {
-                    words.next()?;
-                }
-                // It leaves out more, which is not needed here.
-                "-not" | "!" => match words.next()? {
-                    "-name" | "-iname" | "-path" | "-ipath" => drop(words.next()?),
-                    _ => return None,
-                },
-                "-o" | "-or" | "(" | ")" | "," => is_conjunction = false,
-                "-print" | "-a" | "-and" | "-prune" | "-xdev" | "-mount" | "-empty"
-                | "-readable" => {}
-                "-print0" => is_terminated = true,
-                "-exec" if passing == FilePassing::Arguments => {
+                "-exec" if !is_negated && passing == FilePassing::Arguments => {
                     words.find(|word| matches!(*word, ";" | "+"))?;
+                    branches.push(tests.clone());
                 }
                 // It may follow links, print in another form, or start something whose output is passed on.
                 _ => return None,
             }
         }
-        if !is_conjunction {
-            search.name = None;
-            search.has_only_files = false;
+        unprinted.push(tests);
+        let prints = printing.lines || printing.terminated;
+        if passing != FilePassing::Arguments && !prints {
+            printing.lines = true;
+            branches = unprinted;
         }
         let is_fitting = match passing {
             FilePassing::Arguments => true,
-            FilePassing::Words => !is_terminated,
-            FilePassing::NulTerminated => is_terminated,
+            FilePassing::Words | FilePassing::Lines => !printing.terminated,
+            FilePassing::NulTerminated => !printing.lines,
         };
-        is_fitting.then_some(search)
+        is_fitting.then_some(Self { folders, branches, passing })
     }
 
     /// Returns true if a command takes what is in place of the files for files: as a script or a pattern, the name of a file
@@ -177,11 +233,11 @@ impl FileSearch {
         PRINTING.contains(&program) || self.folders.iter().all(reads)
     }
 
-    /// Checks all files that may be passed on. Returns the first that may hold secrets, if there is one; None if one of them keeps the
-    /// command from being known.
+    /// Checks all files that may be passed on. Returns the first that may hold secrets, if there is one; None if one of
+    /// them keeps the command from being known.
     fn check_files(
         &self,
-        is_recursive: bool,
+        use_of_files: UseOfFiles,
         context: &CommandContext<'_>,
     ) -> Option<Vec<PathTouch>> {
         let [here] = context.folders? else { return None };
@@ -195,11 +251,12 @@ impl FileSearch {
                 // What cannot be read is not passed on either.
                 let Ok(entry) = entry else { continue };
                 let kind = entry.file_type()?;
-                if !is_recursive && !self.may_pass(entry.path(), kind.is_file()) {
+                if use_of_files != UseOfFiles::SearchesFolders && !self.may_pass(entry.path(), kind)
+                {
                     continue;
                 }
                 let printed = entry.path().strip_prefix(here).unwrap_or(entry.path());
-                if self.passing == FilePassing::Words && !is_one_word(printed) {
+                if !self.passing.keeps_whole(printed) {
                     return None;
                 }
                 let mut path = entry.path().to_owned();
@@ -211,7 +268,8 @@ impl FileSearch {
                         return None;
                     }
                 }
-                if !kind.is_dir() && (holds_secret(&path) || holds_secret(entry.path())) {
+                let reads = use_of_files != UseOfFiles::Lists && !kind.is_dir();
+                if reads && (holds_secret(&path) || holds_secret(entry.path())) {
                     let touch = PathTouch { access: Access::Read, path, depth: TouchDepth::Itself };
                     return Some(vec![touch]);
                 }
@@ -220,25 +278,102 @@ impl FileSearch {
         Some(Vec::new())
     }
 
-    fn may_pass(&self, path: &Path, is_file: bool) -> bool {
-        if self.has_only_files && !is_file {
-            return false;
-        }
-        let Some(pattern) = &self.name else { return true };
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return true };
-        if pattern.ignores_case {
-            let lower = |letters: &[char]| -> Vec<char> {
-                letters.iter().flat_map(|letter| letter.to_lowercase()).collect()
-            };
-            let name: Vec<char> = name.chars().collect();
-            return globs::is_match(&lower(&pattern.letters), &lower(&name));
-        }
-        globs::is_match(&pattern.letters, &name.chars().collect::<Vec<_>>())
+    fn may_pass(&self, path: &Path, kind: FileType) -> bool {
+        let name = path.file_name().and_then(|name| name.to_str());
+        self.branches.iter().any(|tests| tests.iter().all(|test| test.may_hold(name, kind)))
     }
 }
 
-/// Returns true if `xargs` takes a path as one word.
-fn is_one_word(path: &Path) -> bool {
-    let is_split = |letter: char| letter.is_whitespace() || matches!(letter, '\'' | '"' | '\\');
-    path.to_str().is_some_and(|path| !path.contains(is_split))
+/// What a command does with the files that it gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UseOfFiles {
+    /// It shows names and attributes.
+    Lists,
+    /// It reads them.
+    Reads,
+    /// It reads them and everything below those that are folders.
+    SearchesFolders,
+}
+
+impl FileTest {
+    /// Returns false if the test surely leaves a file out. `name` is `None` for a name that is not UTF-8.
+    fn may_hold(&self, name: Option<&str>, kind: FileType) -> bool {
+        match self {
+            Self::Name { pattern, is_negated } => {
+                name.is_none_or(|name| pattern.matches(name) != *is_negated)
+            }
+            Self::AnyName(patterns) => {
+                name.is_none_or(|name| patterns.iter().any(|pattern| pattern.matches(name)))
+            }
+            Self::Type { letters, is_negated } => {
+                let is_listed = letters.split(',').any(|letter| match letter {
+                    "f" => kind.is_file(),
+                    "d" => kind.is_dir(),
+                    "l" => kind.is_symlink(),
+                    _ => !kind.is_file() && !kind.is_dir() && !kind.is_symlink(),
+                });
+                is_listed != *is_negated
+            }
+        }
+    }
+}
+
+impl NamePattern {
+    /// Returns `None` for a pattern that is left to `find`: one with brackets or backslashes, and one of which it is not
+    /// certain what it leaves out.
+    fn parse(pattern: &str, ignores_case: bool, is_negated: bool) -> Option<Self> {
+        let is_certain = !is_negated || !ignores_case || pattern.is_ascii();
+        (!pattern.contains(['[', '\\']) && is_certain)
+            .then(|| Self { letters: pattern.chars().collect(), ignores_case })
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        let name: Vec<char> = name.chars().collect();
+        if !self.ignores_case {
+            return globs::is_match(&self.letters, &name);
+        }
+        let lower = |letters: &[char]| -> Vec<char> {
+            letters.iter().flat_map(|letter| letter.to_lowercase()).collect()
+        };
+        globs::is_match(&lower(&self.letters), &lower(&name))
+    }
+}
+
+/// Returns the test of a group of names that are joined by `-o`. The outer `None` stands for a group that may hold
+/// actions, the inner one for tests that leave nothing out here.
+#[expect(clippy::option_option, reason = "a group that is unknown differs from one without a test")]
+fn any_name(group: &[&str]) -> Option<Option<FileTest>> {
+    const HARMLESS: [&str; 9] =
+        ["-name", "-iname", "-path", "-ipath", "-o", "-or", "-type", "-not", "!"];
+    let mut patterns = Vec::new();
+    let mut is_understood = true;
+    let mut words = group.iter();
+    while let Some(word) = words.next() {
+        match *word {
+            "-name" | "-iname" => match NamePattern::parse(words.next()?, *word == "-iname", false)
+            {
+                Some(pattern) => patterns.push(pattern),
+                None => is_understood = false,
+            },
+            "-o" | "-or" => {}
+            word if HARMLESS.contains(&word) => is_understood = false,
+            word if word.starts_with('-') || matches!(word, "(" | ",") => return None,
+            _ => {}
+        }
+    }
+    // `-name a -name b` without `-o` holds for fewer files.
+    Some((is_understood && !patterns.is_empty()).then_some(FileTest::AnyName(patterns)))
+}
+
+impl FilePassing {
+    /// Returns true if a command gets a path as one argument, as it is.
+    fn keeps_whole(self, path: &Path) -> bool {
+        let is_split = |letter: char| match self {
+            Self::Arguments | Self::NulTerminated => false,
+            Self::Lines => letter == '\n',
+            Self::Words => letter.is_whitespace() || matches!(letter, '\'' | '"' | '\\'),
+        };
+        matches!(self, Self::Arguments | Self::NulTerminated)
+            || path.to_str().is_some_and(|path| !path.contains(is_split))
+    }
 }

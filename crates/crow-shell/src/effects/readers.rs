@@ -139,9 +139,17 @@ fn files(
             }
         }
     }
+    // Two folders are compared file by file, also without `-r`.
+    let is_folder = |touch: &PathTouch| {
+        crow_fs::metadata(&touch.path).is_ok_and(|metadata| metadata.is_directory())
+    };
+    if operands == Operands::Compared && touches.iter().any(is_folder) {
+        touches.iter_mut().for_each(|touch| touch.depth = TouchDepth::Below);
+    }
     // Where links are followed, none may lead out of the workspace.
-    let follows = operands == Operands::Compared && depth == TouchDepth::Below;
-    let stays = |touch: &PathTouch| !follows || context.holds_all_below(&touch.path);
+    let follows =
+        |touch: &PathTouch| operands == Operands::Compared && touch.depth == TouchDepth::Below;
+    let stays = |touch: &PathTouch| !follows(touch) || context.holds_all_below(&touch.path);
     touches.iter().all(stays).then_some(touches)
 }
 

@@ -66,7 +66,8 @@ pub(super) fn add_secret(
     context: &CommandContext<'_>,
 ) -> Option<()> {
     let is_recursive = match name {
-        "grep" | "egrep" | "fgrep" | "diff" => given.is_recursive(),
+        "grep" | "egrep" | "fgrep" => given.is_recursive(),
+        "diff" => touches.iter().any(|touch| touch.depth == TouchDepth::Below),
         "rg" => !["--files", "--type-list"].iter().any(|it| given.long.contains(it)),
         _ => false,
     };

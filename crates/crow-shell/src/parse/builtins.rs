@@ -61,23 +61,25 @@ pub(super) fn set(words: &[CommandWord]) -> Result<(), UnclearReason> {
     const NAMES: [&str; 6] = ["pipefail", "errexit", "nounset", "xtrace", "noclobber", "verbose"];
     let mut names_option = false;
     for word in words.get(1..).unwrap_or_default() {
-        let Some(word) = word.as_literal() else { return Err("set is not understood".into()) };
+        let Some(word) = word.as_literal() else {
+            return Err("unsupported arguments of set".into());
+        };
         if names_option {
             names_option = false;
             if !NAMES.contains(&word) {
-                return Err("set is not understood".into());
+                return Err("unsupported arguments of set".into());
             }
         } else if word == "--" {
             return Ok(());
         } else {
             // A cluster of flags; `o` takes the next word as a name, so it must be last.
-            let letters = word.strip_prefix(['-', '+']).ok_or("set is not understood")?;
+            let letters = word.strip_prefix(['-', '+']).ok_or("unsupported arguments of set")?;
             if letters.is_empty() || !letters.chars().all(|letter| "euxfCvo".contains(letter)) {
-                return Err("set is not understood".into());
+                return Err("unsupported arguments of set".into());
             }
             names_option = letters.ends_with('o');
             if letters.trim_end_matches('o').contains('o') {
-                return Err("set is not understood".into());
+                return Err("unsupported arguments of set".into());
             }
         }
     }
@@ -96,7 +98,7 @@ pub(super) fn sets_variables(words: &[CommandWord]) -> Result<(), UnclearReason>
     if words.iter().skip(1).all(is_harmless) {
         Ok(())
     } else {
-        Err("a variable is set in an unknown way".into())
+        Err("an unsupported way to set a variable".into())
     }
 }
 
@@ -179,5 +181,5 @@ fn is_one_word(text: &str) -> bool {
 }
 
 fn names_a_variable() -> UnclearReason {
-    "a variable is named in an unknown way".into()
+    "a variable name that is not literal".into()
 }

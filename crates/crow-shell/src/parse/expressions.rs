@@ -28,9 +28,9 @@ impl SyntaxWalk<'_, '_> {
             .map(|inner| (inner.start_byte() - start, inner.end_byte() - start))
             .collect();
         let expansion = parameter_expansion(self.text_from(start), &inner)
-            .ok_or("an expansion that shells may read in several ways")?;
+            .ok_or("an expansion that shells parse differently")?;
         if start + expansion.end != node.end_byte() {
-            return Err("an expansion whose end is not clear".into());
+            return Err("an expansion without a clear end".into());
         }
         match expansion.operator {
             Operator::Value => Ok(()),
@@ -60,10 +60,10 @@ impl SyntaxWalk<'_, '_> {
             VariableEffect::Programs => self.line.export(name),
             VariableEffect::ChangesLookup => {
                 return Err(UnclearReason(format!(
-                    "{name} is set, and names may mean other programs"
+                    "{name} is set, which may change what programs run"
                 )));
             }
-            VariableEffect::NoName => return Err("a variable whose name is not known".into()),
+            VariableEffect::NoName => return Err("a variable without a valid name".into()),
         }
         Ok(())
     }
@@ -74,7 +74,7 @@ impl SyntaxWalk<'_, '_> {
         match index {
             Some("@" | "*") => Ok(()),
             Some(index) if is_number(index) => Ok(()),
-            Some(_) | None => Err("an index that is more than a number".into()),
+            Some(_) | None => Err("an index that is not a plain number".into()),
         }
     }
 
@@ -151,7 +151,7 @@ impl SyntaxWalk<'_, '_> {
                 match self.word(part)? {
                     CommandWord::Literal(word) => word,
                     CommandWord::Computed(_) => {
-                        return Err("a variable whose name is not known".into());
+                        return Err("a variable without a valid name".into());
                     }
                 }
             };
@@ -173,7 +173,7 @@ impl SyntaxWalk<'_, '_> {
         // To the shell, `[` and `]` are words, so blanks must separate them.
         let is_apart = |char: char| char == ' ' || char == '\t';
         if !inner.starts_with(is_apart) || !inner.ends_with(is_apart) || inner.ends_with("\\ ") {
-            return Err("a test whose brackets touch its words".into());
+            return Err("a test without spaces inside its brackets".into());
         }
         self.expression(node, NodeContext::Test)?;
         let words = self.words_of_test(node)?;
@@ -224,7 +224,7 @@ impl SyntaxWalk<'_, '_> {
                 "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge"
                     if context == NodeContext::Condition =>
                 {
-                    return Err("arithmetic on more than numbers".into());
+                    return Err("arithmetic with more than plain numbers".into());
                 }
                 _ => {}
             }

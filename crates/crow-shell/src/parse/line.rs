@@ -60,6 +60,15 @@ pub(crate) struct FoundFiles {
     pub(crate) passing: FilePassing,
 }
 
+/// A command whose output another one gets through a pipe.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PipeSource {
+    /// Its index; it starts no other commands.
+    pub(super) index: usize,
+    /// True if filters in between may leave lines out.
+    pub(super) is_filtered: bool,
+}
+
 /// How `find` passes on the files that it finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FilePassing {
@@ -67,6 +76,8 @@ pub(crate) enum FilePassing {
     Arguments,
     /// Through a pipe to `xargs`, which splits at blanks and interprets quotes.
     Words,
+    /// Through a pipe to `xargs -d '\n'`.
+    Lines,
     /// Through a pipe to `xargs -0`.
     NulTerminated,
 }
@@ -82,7 +93,7 @@ pub(crate) fn read_with_facts(text: &str) -> (CommandLine, LineFacts) {
     let mut reading = ParsedLine::default();
     let meaning = match reading.read(text) {
         Ok(()) if !reading.has_only_numbers() => {
-            CommandMeaning::Unclear("arithmetic on more than numbers".to_owned())
+            CommandMeaning::Unclear("arithmetic with more than plain numbers".to_owned())
         }
         Ok(()) => {
             let (commands, notes) = reading.finish();
@@ -115,8 +126,8 @@ pub(super) struct ParsedLine {
     set_in: Vec<(String, Range<usize>)>,
     /// The variables that arithmetic evaluates, with their offsets.
     evaluated: Vec<(String, usize)>,
-    /// The index of the command whose output the command that is read now gets, if it is one command alone.
-    piped_from: Option<usize>,
+    /// The source of the input of the command that is read now.
+    pipe_source: Option<PipeSource>,
     facts: LineFacts,
 }
 
@@ -124,7 +135,7 @@ impl ParsedLine {
     /// Reads a line, or a line nested in another.
     pub(super) fn read(&mut self, text: &str) -> Result<(), UnclearReason> {
         if text.len() > MAX_BYTES {
-            return Err("the line is too long to be read".into());
+            return Err("the line is too long".into());
         }
         if text.contains(|char: char| {
             char == '\r' || (char.is_control() && char != '\n' && char != '\t')
@@ -132,7 +143,7 @@ impl ParsedLine {
             return Err("control characters".into());
         }
         if text.contains(is_invisible) {
-            return Err("characters that cannot be seen, or that turn the text around".into());
+            return Err("invisible characters, or ones that change the text direction".into());
         }
         let tree = parse(text)?;
         self.read_nested(|reading| SyntaxWalk::new(text, reading).walk(tree.root_node()))
@@ -166,16 +177,21 @@ impl ParsedLine {
         self.commands.len()
     }
 
+    /// Returns a command found so far.
+    pub(super) fn command(&self, index: usize) -> Option<&SimpleCommand> {
+        self.commands.get(index)
+    }
+
     /// Sets the command whose output the next command gets through a pipe.
-    pub(super) fn set_piped_from(&mut self, index: Option<usize>) {
-        self.piped_from = index;
+    pub(super) fn set_pipe_source(&mut self, source: Option<PipeSource>) {
+        self.pipe_source = source;
     }
 
     /// Takes the `find` command whose output the current command gets, if it gets that of one.
-    pub(super) fn take_piped_finder(&mut self) -> Option<usize> {
-        let index = self.piped_from.take()?;
-        let program = self.commands.get(index)?.words.first()?.as_literal()?;
-        (program == "find").then_some(index)
+    pub(super) fn take_piped_finder(&mut self) -> Option<PipeSource> {
+        let source = self.pipe_source.take()?;
+        let program = self.commands.get(source.index)?.words.first()?.as_literal()?;
+        (program == "find").then_some(source)
     }
 
     /// Notes that the command at `index` gets found files, unless it started others that would get them instead.
@@ -279,7 +295,7 @@ fn has_wide_range(text: &str) -> bool {
 /// Parses a line with tree-sitter, in bounded time. A parser is kept per thread.
 fn parse(text: &str) -> Result<Tree, UnclearReason> {
     if has_wide_range(text) {
-        return Err("a brace before a character that is no ASCII".into());
+        return Err("a brace before a non-ASCII character".into());
     }
     let tree = PARSER.with_borrow_mut(|slot| {
         if slot.is_none() {
@@ -306,7 +322,7 @@ fn parse(text: &str) -> Result<Tree, UnclearReason> {
     });
     match tree {
         Some(tree) if !tree.root_node().has_error() => Ok(tree),
-        Some(_) | None => Err("its syntax is not understood".into()),
+        Some(_) | None => Err("unsupported syntax".into()),
     }
 }
 

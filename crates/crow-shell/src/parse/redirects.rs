@@ -18,11 +18,11 @@ pub(super) fn read(
             operator = part.kind();
         } else if part.kind() != "file_descriptor" {
             if end == Some(part.start_byte()) {
-                return Err("words that touch each other".into());
+                return Err("words without a space between them".into());
             }
             end = Some(part.end_byte());
             let word = text.get(part.byte_range()).and_then(read_word);
-            words.push(word.ok_or("the target of a redirection")?);
+            words.push(word.ok_or("an unsupported target of a redirection")?);
         }
     }
     let access = match operator {
@@ -62,14 +62,14 @@ fn copy(
 ) -> Result<(Option<Redirect>, Vec<CommandWord>), UnclearReason> {
     let (target, more) = first(words)?;
     let CommandWord::Literal(name) = &target else {
-        return Err("a descriptor that is not known".into());
+        return Err("an unknown descriptor".into());
     };
     let digits = name.strip_suffix('-').unwrap_or(name);
     if digits.chars().all(|char| char.is_ascii_digit()) {
         return Ok((None, more));
     }
     if operator == "<&" {
-        return Err("a descriptor that is not known".into());
+        return Err("an unknown descriptor".into());
     }
     Ok((Some(Redirect { access: Access::Write, target, path: None }), more))
 }

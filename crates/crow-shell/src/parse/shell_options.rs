@@ -35,9 +35,9 @@ pub(super) fn shell_script(arguments: &[CommandWord]) -> Result<ShellScript<'_>,
     let operand = loop {
         let Some(word) = words.next() else { break None };
         let unknown = if takes_line {
-            "a shell line that is known only when it runs"
+            "a shell line that is built at run time"
         } else {
-            "the options of a shell are not known"
+            "options of a shell that are not literal"
         };
         let text = word.as_literal().ok_or(unknown)?;
         if text == "-" || text == "--" {
@@ -68,7 +68,7 @@ pub(super) fn shell_script(arguments: &[CommandWord]) -> Result<ShellScript<'_>,
     match (takes_line, operand) {
         (true, Some(line)) => Ok(ShellScript::Line(line)),
         (false, Some(script)) => file(script),
-        (_, None) => Err("a shell that reads its commands from its input".into()),
+        (_, None) => Err("a shell that reads commands from standard input".into()),
     }
 }
 
@@ -85,15 +85,15 @@ pub(super) fn check_sourced_file(arguments: &[CommandWord]) -> Result<(), Unclea
 /// Accepts a script by its name. The content of a script is not analysed; but an input of the shell may come from the
 /// line itself.
 fn file(script: &CommandWord) -> Result<ShellScript<'_>, UnclearReason> {
-    let name = script.as_literal().ok_or("a script that is known only when the line runs")?;
+    let name = script.as_literal().ok_or("a script that is chosen at run time")?;
     if INPUTS.iter().any(|input| name.starts_with(input)) {
-        return Err("a shell that reads its commands from its input".into());
+        return Err("a shell that reads commands from standard input".into());
     }
     Ok(ShellScript::File)
 }
 
 fn not_understood() -> UnclearReason {
-    "the options of a shell are not understood".into()
+    "unsupported options of a shell".into()
 }
 
 #[cfg(test)]

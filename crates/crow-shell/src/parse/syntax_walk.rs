@@ -14,7 +14,7 @@ use crow_core::tool::{CommandWord, Redirect, SimpleCommand};
 use tree_sitter::Node;
 
 use super::{
-    line::{ParsedLine, UnclearReason},
+    line::{ParsedLine, PipeSource, UnclearReason},
     node_kinds::{ARITHMETIC, COMMENTED, PLAIN, TEXTS, WORDS},
     opaque_text, redirects,
     words::{is_whole_ansi_string, read_word},
@@ -62,8 +62,8 @@ pub(super) struct SyntaxWalk<'text, 'reading> {
     at: usize,
     /// True if the last leaf was only digits, and not a descriptor.
     is_number_last: bool,
-    /// The node of the last command that stands for one command alone, and the index of that command.
-    last_single: Option<(usize, usize)>,
+    /// For nodes of commands that start no others: the index of the command.
+    singles: HashMap<usize, usize>,
 }
 
 impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
@@ -74,7 +74,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
             attached: HashMap::new(),
             at: 0,
             is_number_last: false,
-            last_single: None,
+            singles: HashMap::new(),
         }
     }
 
@@ -106,7 +106,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         if opaque_text::is_space(self.slice(0, self.at), rest, "") {
             Ok(())
         } else {
-            Err("text that is no part of a command".into())
+            Err("text outside of any command".into())
         }
     }
 
@@ -128,7 +128,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         if start == end {
             return Ok(());
         }
-        let gap = self.text.get(self.at..start).ok_or("parts in an unknown order")?;
+        let gap = self.text.get(self.at..start).ok_or("parts in an unexpected order")?;
         let (before, after) = (self.slice(0, self.at), self.slice(start, self.text.len()));
         let is_known = step.scope == NodeContext::String && gap.trim().is_empty()
             || step.scope == NodeContext::Document && opaque_text::is_inert(gap)
@@ -136,7 +136,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
             || node.kind().starts_with("<<") && is_lost_dash(gap)
             || opaque_text::is_space(before, gap, after);
         if !is_known {
-            return Err("text that is no part of a command".into());
+            return Err("text outside of any command".into());
         }
         self.at = end;
         let text = self.text_of(node);
@@ -147,7 +147,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
             is_number(text) && node.kind() != "file_descriptor",
         );
         if is_redirect && last && gap.is_empty() && step.scope == NodeContext::Statements {
-            return Err("digits that touch a redirection".into());
+            return Err("digits directly before a redirection".into());
         }
         let is_understood = match node.kind() {
             "comment" => opaque_text::may_comment_follow(self.slice(0, start)),
@@ -174,7 +174,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         // 1) Contexts that accept only listed kinds.
         let kind = node.kind();
         if scope == NodeContext::Arithmetic && !ARITHMETIC.contains(&kind) {
-            return Err("arithmetic on more than numbers".into());
+            return Err("arithmetic with more than plain numbers".into());
         }
         // 2) Kinds with rules of their own; plain kinds need none, unknown ones are refused.
         match kind {
@@ -211,7 +211,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
             "file_redirect" => self.lone_redirect(node)?,
             _ if PLAIN.contains(&kind) => {}
             _ => {
-                return Err(UnclearReason(format!("{} is not understood", kind.replace('_', " "))));
+                return Err(UnclearReason(format!("{} is not supported", kind.replace('_', " "))));
             }
         }
         // 3) Words outside of commands must be readable too.
@@ -222,7 +222,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
     }
 
     pub(super) fn word(&self, node: Node<'_>) -> Result<CommandWord, UnclearReason> {
-        read_word(self.text_of(node)).ok_or_else(|| "a word is not understood".into())
+        read_word(self.text_of(node)).ok_or_else(|| "an unsupported kind of word".into())
     }
 
     /// Checks a substitution. Quoting inside back quotes has rules of its own, and is refused.
@@ -237,7 +237,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         if text.starts_with('`') && text.matches('`').count() == 2 && !text.contains(is_odd) {
             return Ok(());
         }
-        Err("back quotes with quoting inside".into())
+        Err("backquotes with quotes inside".into())
     }
 
     /// Checks that no line ends between the parts of a node: to the shell, a command would end there.
@@ -260,7 +260,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
             let kind = part.kind();
             let is_redirect = kind.ends_with("_redirect");
             if !is_redirect && word_end == Some(part.start_byte()) {
-                return Err("words that touch each other".into());
+                return Err("words without a space between them".into());
             }
             word_end = (!is_redirect).then(|| part.end_byte());
             match kind {
@@ -277,7 +277,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
                 "$" | "==" | "=~" => command.words.push(CommandWord::Literal(kind.to_owned())),
                 "command_name" => command.words.push(self.name(part)?),
                 _ if WORDS.contains(&kind) => command.words.push(self.word(part)?),
-                _ => return Err("an argument is not understood".into()),
+                _ => return Err("an unsupported kind of argument".into()),
             }
         }
         if let Some(attached) = self.attached.remove(&node.id()) {
@@ -287,19 +287,18 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         if self.line.may_lead() && is_lead(node) && self.surely_begins(node) {
             self.line.lead();
         }
-        self.line.set_piped_from(self.source_of_pipe(node));
+        self.line.set_pipe_source(self.pipe_source(node));
         let index = self.line.command_count();
         wrappers::unwrap(command, self.line)?;
         if self.line.command_count() == index + 1 {
-            self.last_single = Some((node.id(), index));
+            self.singles.insert(node.id(), index);
         }
         Ok(())
     }
 
-    /// Returns the index of the command whose output a command reads, if that one starts no others and nothing else is
-    /// read. The pipe must be a plain one: `|&` passes on errors, too.
-    fn source_of_pipe(&self, node: Node<'_>) -> Option<usize> {
-        let pipe = node.prev_sibling().filter(|pipe| pipe.kind() == "|")?;
+    /// Returns the command whose output a command reads, if nothing else is read. Filters in between that only leave lines
+    /// out are passed over. The pipes must be plain ones: `|&` passes on errors, too.
+    fn pipe_source(&self, node: Node<'_>) -> Option<PipeSource> {
         let pipeline = node.parent().filter(|around| around.kind() == "pipeline")?;
         // A redirection of the last command stands behind the whole pipeline.
         let around = pipeline.parent().filter(|outer| outer.kind() == "redirected_statement");
@@ -310,15 +309,26 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         if parts.any(|part| reads(&part)) {
             return None;
         }
-        let mut source = pipe.prev_sibling()?;
-        if source.kind() == "redirected_statement" {
-            let is_silenced = |part: &Node<'_>| self.text_of(*part) == "2>/dev/null";
-            match children(source).as_slice() {
-                [command, redirect] if is_silenced(redirect) => source = *command,
-                _ => return None,
+        let mut is_filtered = false;
+        let mut reader = node;
+        loop {
+            let pipe = reader.prev_sibling().filter(|pipe| pipe.kind() == "|")?;
+            let mut source = pipe.prev_sibling()?;
+            let outer = source;
+            if source.kind() == "redirected_statement" {
+                let is_silenced = |part: &Node<'_>| self.text_of(*part) == "2>/dev/null";
+                match children(source).as_slice() {
+                    [command, redirect] if is_silenced(redirect) => source = *command,
+                    _ => return None,
+                }
             }
+            let index = *self.singles.get(&source.id())?;
+            if !self.line.command(index).is_some_and(leaves_out_lines) {
+                return Some(PipeSource { index, is_filtered });
+            }
+            is_filtered = true;
+            reader = outer;
         }
-        self.last_single.filter(|(id, _)| *id == source.id()).map(|(_, index)| index)
     }
 
     /// Returns whether nothing that the shell does before it starts a command can fail or run others. If a file
@@ -336,7 +346,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
 
     fn name(&self, node: Node<'_>) -> Result<CommandWord, UnclearReason> {
         if wrappers::is_grammar(&CommandWord::Literal(self.text_of(node).to_owned())) {
-            return Err("a word of the grammar in an unknown place".into());
+            return Err("a keyword in an unexpected place".into());
         }
         self.word(node)
     }
@@ -432,7 +442,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         let after = self.slice(end.end_byte(), self.text.len());
         let takes_tabs = find("<<-").is_some();
         if !is_apart || !delimiter.ends(body, self.text_of(end), after, takes_tabs) {
-            return Err("the end of a here-document is not clear".into());
+            return Err("a here-document without a clear end".into());
         }
         // Bash joins the rest of a substitution after it into other commands than the written ones.
         if step.depth > 0 && !after.trim_start().starts_with(')') {
@@ -501,4 +511,36 @@ fn comment(node: Node<'_>) -> Result<(), UnclearReason> {
     } else {
         Err("a comment in the middle of a command".into())
     }
+}
+
+/// Returns true if a command prints its input unchanged but for the order of lines and lines that are left out.
+fn leaves_out_lines(command: &SimpleCommand) -> bool {
+    let words: Option<Vec<&str>> = command.words.iter().map(CommandWord::as_literal).collect();
+    let Some((name, arguments)) = words.as_deref().and_then(|words| words.split_first()) else {
+        return false;
+    };
+    let is_flag = |word: &&str, letters: &str| {
+        word.strip_prefix('-').is_some_and(|flags| {
+            !flags.is_empty() && flags.chars().all(|flag| letters.contains(flag))
+        })
+    };
+    let is_count = |word: &str| {
+        let word = word.strip_prefix("-n").or_else(|| word.strip_prefix('-')).unwrap_or(word);
+        !word.is_empty() && word.chars().all(|char| char.is_ascii_digit() || char == '+')
+    };
+    let is_understood = match *name {
+        "sort" => arguments.iter().all(|word| is_flag(word, "urnfVbhd")),
+        "uniq" => arguments.is_empty(),
+        "head" | "tail" => arguments.iter().all(|word| *word == "-n" || is_count(word)),
+        "grep" | "egrep" | "fgrep" => {
+            let (flags, patterns): (Vec<&str>, Vec<&str>) =
+                arguments.iter().copied().partition(|word| word.starts_with('-'));
+            patterns.len() == 1 && flags.iter().all(|word| is_flag(word, "viEFwx"))
+        }
+        _ => false,
+    };
+    is_understood
+        && command.redirects.iter().all(Redirect::is_device)
+        && command.assignments.is_empty()
+        && command.wrappers.is_empty()
 }

@@ -38,7 +38,7 @@ pub(super) fn unwrap(
             return reading.push(command);
         }
         if OPAQUE.contains(&name.as_str()) || name.starts_with("ld-linux") {
-            return Err(UnclearReason(format!("{name} is not understood")));
+            return Err(UnclearReason(format!("{name} is not supported")));
         }
         if is_own && !STARTERS.contains(&name.as_str()) {
             return reading.push(command);
@@ -54,7 +54,7 @@ pub(super) fn unwrap(
             let at = known_up_to(&command.words, at)?;
             // The text after `time` is grammar again.
             if name == "time" && command.words.get(at).is_some_and(is_grammar) {
-                return Err("time is not understood".into());
+                return Err("this use of time is not supported".into());
             }
             Some((at, Vec::new()))
         } else {
@@ -110,7 +110,7 @@ fn known_up_to(words: &[CommandWord], at: usize) -> Result<usize, UnclearReason>
     if words.iter().take(at).all(|word| word.as_literal().is_some()) {
         Ok(at)
     } else {
-        Err("options that are not known".into())
+        Err("options that are not literal".into())
     }
 }
 
@@ -119,14 +119,14 @@ fn skip_options(words: &[CommandWord], options: &WrapperOptions) -> Result<usize
     let mut at = 1;
     while let Some(word) = words.get(at) {
         // A computed word may become an option or not.
-        let word = word.as_literal().ok_or("options that are not known")?;
+        let word = word.as_literal().ok_or("options that are not literal")?;
         if word == "--" {
             return known_up_to(words, at + 1);
         }
         if let Some(long) = word.strip_prefix("--") {
             let name = format!("--{}", long.split('=').next().unwrap_or_default());
             if !options.long.contains(&name.as_str()) || needs_next(&name, word) {
-                return Err(UnclearReason(format!("the option {name} is not understood")));
+                return Err(UnclearReason(format!("the option {name} is not supported")));
             }
             at += 1;
             continue;
@@ -142,7 +142,7 @@ fn skip_options(words: &[CommandWord], options: &WrapperOptions) -> Result<usize
                 break;
             }
             if !options.flags.contains(letter) {
-                return Err(UnclearReason(format!("the option -{letter} is not understood")));
+                return Err(UnclearReason(format!("the option -{letter} is not supported")));
             }
         }
     }
@@ -180,15 +180,15 @@ fn env(command: &SimpleCommand) -> Result<(usize, Vec<String>), UnclearReason> {
         at += 1;
         let is_option = |word: &str| word.starts_with('-');
         if command.words.get(at).and_then(CommandWord::as_literal).is_some_and(is_option) {
-            return Err("the options of env are not understood".into());
+            return Err("unsupported options of env".into());
         }
     }
     let mut assignments = Vec::new();
     while let Some(word) = command.words.get(at) {
-        let text = word.as_literal().ok_or("options that are not known")?;
+        let text = word.as_literal().ok_or("options that are not literal")?;
         let Some((name, _)) = text.split_once('=') else { break };
         if variable_effect(name) == VariableEffect::NoName {
-            return Err("a variable whose name is not known".into());
+            return Err("a variable without a valid name".into());
         }
         assignments.push(name.to_owned());
         at += 1;
@@ -250,7 +250,7 @@ fn nested(
 
 /// Checks a test that is a command. Its offset in the line is unknown, so numeric variables are refused.
 fn without_numbers(words: &[CommandWord]) -> Result<(), UnclearReason> {
-    if test(words)?.is_empty() { Ok(()) } else { Err("a test that is not understood".into()) }
+    if test(words)?.is_empty() { Ok(()) } else { Err("an unsupported test".into()) }
 }
 
 fn starts_lines(name: &str) -> bool {
@@ -271,7 +271,7 @@ fn inner(
     let is_assignment =
         matches!(command.words.first(), Some(CommandWord::Literal(word)) if word.contains('='));
     if is_assignment {
-        return Err("variables before a command that another one starts".into());
+        return Err("variables set before a command that a wrapper starts".into());
     }
     // Its own wrappers are stripped, too. Each step removes words, so the length of the line bounds the depth.
     reading.read_nested(|reading| unwrap(command, reading))
@@ -283,7 +283,7 @@ fn xargs(
     words: &[CommandWord],
     reading: &mut ParsedLine,
 ) -> Result<(), UnclearReason> {
-    let finder = reading.take_piped_finder();
+    let source = reading.take_piped_finder();
     let at = skip_options(words, &XARGS)?;
     let (options, rest) = words.split_at_checked(at).unwrap_or((words, &[]));
     if rest.is_empty() {
@@ -302,7 +302,7 @@ fn xargs(
     let is_cluster =
         |option: &&str| !option.starts_with("--") && option.len() > 2 && option.contains('I');
     if mark.is_none() && options.iter().any(is_cluster) {
-        return Err("the options of xargs are not understood".into());
+        return Err("unsupported options of xargs".into());
     }
     let mut words: Vec<CommandWord> = rest.iter().map(|word| replaced(word, mark)).collect();
     if mark.is_none() {
@@ -310,8 +310,11 @@ fn xargs(
     }
     let index = reading.command_count();
     inner(outer, words, reading)?;
-    if let (Some(finder), Some(passing)) = (finder, xargs_passing(&options)) {
-        reading.pass_found_files(index, FoundFiles { finder, passing });
+    if let (Some(source), Some(passing)) = (source, xargs_passing(&options)) {
+        // Filters take lines, and a name may have several.
+        if !source.is_filtered || passing != FilePassing::NulTerminated {
+            reading.pass_found_files(index, FoundFiles { finder: source.index, passing });
+        }
     }
     Ok(())
 }
@@ -323,6 +326,8 @@ fn xargs_passing(options: &[&str]) -> Option<FilePassing> {
     while let Some(option) = options.next() {
         match *option {
             "-0" | "--null" => passing = FilePassing::NulTerminated,
+            "-d" if is_line_feed(options.next()?) => passing = FilePassing::Lines,
+            "-d\\n" | "--delimiter=\\n" => passing = FilePassing::Lines,
             "-r" | "--no-run-if-empty" | "-t" | "--verbose" | "-x" | "--" => {}
             "-n" | "-L" | "-P" | "-I" => drop(options.next()?),
             _ if ["-n", "-L", "-P", "-I"].iter().any(|known| option.starts_with(known)) => {}
@@ -330,6 +335,10 @@ fn xargs_passing(options: &[&str]) -> Option<FilePassing> {
         }
     }
     Some(passing)
+}
+
+fn is_line_feed(delimiter: &str) -> bool {
+    matches!(delimiter, "\n" | "\\n")
 }
 
 /// Returns a word as computed if it contains the mark.
@@ -361,13 +370,13 @@ fn find(
             .and_then(CommandWord::as_literal)
             .is_some_and(|word| word.ends_with("dir"));
         rest = rest.get(at + 1..).unwrap_or_default();
-        let end = rest.iter().position(ends).ok_or("the end of the command of find")?;
+        let end = rest.iter().position(ends).ok_or("a command of find without an end")?;
         let command = rest.get(..end).unwrap_or_default();
         let is_relative = |program: &str| program.contains('/') && !program.starts_with('/');
         if is_elsewhere
             && command.first().and_then(CommandWord::as_literal).is_some_and(is_relative)
         {
-            return Err("a program in a folder that is not known".into());
+            return Err("a program in an unknown folder".into());
         }
         let index = reading.command_count();
         inner(outer, command.iter().map(|word| replaced(word, Some("{}"))).collect(), reading)?;
@@ -398,7 +407,7 @@ fn fd(
     let Some(at) = words.iter().position(starts) else {
         // `--exec=command`, and abbreviated options.
         return if words.iter().any(attached) {
-            Err("the options of fd are not understood".into())
+            Err("unsupported options of fd".into())
         } else {
             Ok(())
         };
@@ -418,7 +427,7 @@ fn fd(
 fn line(words: &[CommandWord], reading: &mut ParsedLine) -> Result<(), UnclearReason> {
     let words: Option<Vec<&str>> = words.iter().map(CommandWord::as_literal).collect();
     let Some(words) = words else {
-        return Err("a shell line that is known only when it runs".into());
+        return Err("a shell line that is built at run time".into());
     };
     reading.read(&words.join(" "))
 }
@@ -426,7 +435,7 @@ fn line(words: &[CommandWord], reading: &mut ParsedLine) -> Result<(), UnclearRe
 fn shell(name: &str, words: &[CommandWord], reading: &mut ParsedLine) -> Result<(), UnclearReason> {
     match shell_script(words.get(1..).unwrap_or_default())? {
         ShellScript::Line(CommandWord::Literal(text)) if name != "bash" && needs_bash(text) => {
-            Err("another shell than bash may read its line in another way".into())
+            Err("shells other than bash may parse its line differently".into())
         }
         ShellScript::Line(text) => line(std::slice::from_ref(text), reading),
         ShellScript::File | ShellScript::Nothing => Ok(()),

@@ -26,6 +26,14 @@ fn commands_that_read_files_found_by_find_need_no_question() {
         "find src -type f -print0 | xargs -0 -n1 basename",
         "find . -name Cargo.toml 2>/dev/null | xargs head -n 5",
         "ls | xargs -n1 basename",
+        "find . \\( -name '*.rs' -o -name '*.js' \\) -exec wc -l {} +",
+        "find . -path ./node_modules -prune -o -name '*.js' -print | xargs wc -l",
+        "find src -type f -not -path './.git/*' -not -name '.*' | xargs wc -l",
+        "find . -maxdepth 2 -type d | xargs du -sh",
+        "find . -type f -size +10k -exec ls -lh {} +",
+        "find src -name '*.rs' | sort | xargs wc -l",
+        "find src -name '*.rs' | grep -v parser | head -5 | xargs cat",
+        "diff src docs",
         "seq 3 | xargs echo",
     ];
     let needless = asked(&project, &lines);
@@ -42,6 +50,14 @@ fn commands_that_may_read_keys_found_by_find_are_asked_about() {
         "find / -name '*.rs' | xargs cat",
         "find src -name '*.rs' | xargs -I{} sh -c 'cat {}'",
         "find src -name '*.rs' | xargs rm",
+        "find . -type f -print -name zzz | xargs cat",
+        "find . -exec cat {} \\; -name zzz",
+        "find src -type f -exec uniq {} +",
+        "find src | xargs xxd",
+        "find src -name none | xargs grep -r KEY",
+        "diff . src",
+        "diff -N . src",
+        "diff certs docs",
         "find src -name '*.rs' -exec sed -i s/a/b/ {} +",
     ];
     assert_eq!(asked(&project, &lines), lines);

@@ -141,7 +141,7 @@ fn arithmetic_on_variables_that_hold_numbers_is_read() {
 
 #[test]
 fn a_line_with_a_character_that_cannot_be_seen_is_not_understood() {
-    let reason = "unclear: characters that cannot be seen, or that turn the text around";
+    let reason = "unclear: invisible characters, or ones that change the text direction";
     for char in [
         '\u{ad}',
         '\u{34f}',
