@@ -94,7 +94,7 @@ pub enum AssemblyError {
     },
     /// Its runs have a limit in money, and the price of one of its models is unknown.
     #[error(
-        "{at}: max_money bounds the run, and the price of {model}, which {agent} asks, is not known"
+        "{at}: max_money limits the run, but the price of {model}, which {agent} uses, is unknown"
     )]
     NoPrice {
         /// File and line of the limit.
@@ -107,7 +107,7 @@ pub enum AssemblyError {
         advice: Option<String>,
     },
     /// Neither its definition nor the user chose a model.
-    #[error("{agent}: there is no model for it to ask")]
+    #[error("{agent}: it has no model")]
     NoModel {
         /// The agent.
         agent: String,
@@ -345,7 +345,7 @@ impl<'a> AssemblyBuilder<'a> {
         self.add_task_tools(&mut tools, &mut unknown);
         if !unknown.is_empty() {
             let unknown = unknown.join(", ");
-            self.warnings.push(format!("{name}: there are no tools {unknown}; it works without"));
+            self.warnings.push(format!("{name}: unknown tools {unknown}; it works without them"));
         }
         // Limits and model settings, with the choices of the user on top.
         let mut limits = definition.limits;
@@ -459,7 +459,8 @@ impl<'a> AssemblyBuilder<'a> {
             match self.assembly.models.resolve(&reference).await {
                 Ok(model) => models.push(model),
                 Err(error) => {
-                    let warning = format!("{}: no falling back on {name}: {error}", agent());
+                    let warning =
+                        format!("{}: the fallback {name} cannot be used: {error}", agent());
                     self.warnings.push(warning);
                 }
             }

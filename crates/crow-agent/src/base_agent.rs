@@ -316,6 +316,6 @@ async fn confirm(context: &AgentContext, report: &mut CheckReport, cancel: &Canc
     match cancel.run_until_cancelled(current).await.flatten() {
         Some(current) if current == *files => {}
         Some(_) => report.mark_unverified("files changed after the checks ran"),
-        None => report.mark_unverified("nobody knows whether files changed after the checks ran"),
+        None => report.mark_unverified("it is unknown whether files changed after the checks ran"),
     }
 }

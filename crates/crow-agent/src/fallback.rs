@@ -30,7 +30,7 @@ impl<'a> Fallback<'a> {
     ) -> Result<bool, AgentError> {
         let Some(next) = self.remaining.next() else { return Ok(false) };
         let text = format!(
-            "{} cannot answer ({error}); {} is asked instead",
+            "{} cannot answer ({error}); {} is used instead",
             self.in_use.info.reference, next.info.reference
         );
         let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);

@@ -75,7 +75,7 @@ fn converse(
     }
     if arguments > 1 {
         return Err(CliError::usage("the chat needs a terminal for input and output")
-            .hint("crow-agent run \"what to do\" needs none"));
+            .hint("without a terminal: crow-agent run \"what to do\""));
     }
     let help = Cli::command().render_help().to_string();
     // A failure to write this output cannot be reported.

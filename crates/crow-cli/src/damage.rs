@@ -31,7 +31,7 @@ pub(crate) fn session_subtree(
 pub(crate) fn print_damage(id: &SessionId, damage: &Damage) {
     if !damage.is_none() {
         print_message(&format!(
-            "session {id} is damaged: {damage}. What is whole is used; `crow-agent sessions repair {id}` writes it anew and keeps the damaged files"
+            "session {id} is damaged: {damage}. The intact part is used; `crow-agent sessions repair {id}` rebuilds it and keeps the damaged files"
         ));
     }
 }

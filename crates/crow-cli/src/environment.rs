@@ -59,8 +59,8 @@ impl Environment {
     /// Returns the current directory at the start of the process. Fails if it did not exist.
     pub(crate) fn current_dir(&self) -> Result<&Path, CliError> {
         self.current_dir.as_deref().ok_or_else(|| {
-            CliError::usage("the current directory does not exist any more")
-                .hint("change into one that does, or give --cwd")
+            CliError::usage("the current directory no longer exists")
+                .hint("change to an existing directory, or give --cwd")
         })
     }
 
@@ -81,7 +81,7 @@ impl Environment {
         let base = given.or_else(|| self.var("HOME").map(|home| Path::new(&home).join(below_home)));
         let base = base.ok_or_else(|| {
             CliError::usage(format!(
-                "neither {variable} nor HOME is set, so there is no place for files"
+                "neither {variable} nor HOME is set, so there is no directory for files"
             ))
             .hint(format!("set HOME, or set {variable} to an absolute path"))
         })?;

@@ -52,10 +52,10 @@ impl From<SessionError> for CliError {
                 Self { code: "session_locked", ..Self::usage(message) }.hint("wait for that process, or end it")
             }
             SessionError::Write { .. } => Self { code: "storage", ..Self::usage(message) }
-                .hint("make the folder writable and see that the disk has room, or set XDG_DATA_HOME to another place"),
+                .hint("make the folder writable, free disk space, or set XDG_DATA_HOME to another folder"),
             SessionError::Damaged { .. } | SessionError::Inconsistent { .. } => {
                 Self { code: "session_damaged", ..Self::failed(message) }
-                    .hint("nothing of it can be saved: both header and log are damaged; the files are left as they are, and `crow-agent sessions rm` removes them")
+                    .hint("it cannot be repaired: both header and log are damaged; its files are unchanged, `crow-agent sessions rm` removes them")
             }
             SessionError::NewerFormat { .. } => {
                 Self { code: "session_format", ..Self::usage(message) }.hint("update crow-agent")
@@ -119,7 +119,7 @@ impl From<UndoError> for CliError {
 impl From<RuleStoreError> for CliError {
     fn from(error: RuleStoreError) -> Self {
         Self { code: "config", ..Self::usage(error.to_string()) }
-            .hint("mend the file or remove it; nothing runs on rules that cannot be read")
+            .hint("fix or remove the file; nothing runs until the rules can be read")
     }
 }
 

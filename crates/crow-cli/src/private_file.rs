@@ -30,14 +30,14 @@ pub(crate) enum PrivateFileError {
     Read { path: PathBuf, source: io::Error },
     #[error("cannot write {}: {source}", .path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error("{} is no file of its own (a link, a folder, a device), and is not used", .path.display())]
+    #[error("{} is not a regular file (a link, a folder, a device), and is not used", .path.display())]
     NoFile { path: PathBuf },
-    #[error("{} is larger than any such file is, and is not used", .path.display())]
+    #[error("{} is too large for such a file, and is not used", .path.display())]
     TooLarge { path: PathBuf },
-    #[error("{} belongs to another user (number {owner}), and is not used", .path.display())]
+    #[error("{} belongs to another user (uid {owner}), and is not used", .path.display())]
     Foreign { path: PathBuf, owner: u32 },
     #[error(
-        "others can {what} {} (its mode is {mode:o}), so it is not used; make it yours alone: chmod 600 '{}'",
+        "other users can {what} {} (its mode is {mode:o}), so it is not used; restrict it: chmod 600 '{}'",
         .path.display(),
         .path.display()
     )]

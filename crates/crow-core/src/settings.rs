@@ -11,14 +11,14 @@ use crate::{
     permission::PermissionMode,
 };
 
-/// What a session's header says of how it goes on. The log has it as well, so that a header that is lost is made anew
+/// The settings in a session's header with which it continues. The log has it as well, so that a header that is lost is made anew
 /// without a guess.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionSettings {
     /// The agent that the session was opened with, where the product has several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened_with: Option<OpenedWith>,
-    /// What happens to calls of which no rule speaks; none where the configuration says it.
+    /// What happens to calls that no rule matches; none if the configuration sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permissions: Option<PermissionMode>,
     /// The folders beside the working directory in which the agent works as well, absolute and resolved.
@@ -26,13 +26,13 @@ pub struct SessionSettings {
     pub additional_directories: Vec<PathBuf>,
 }
 
-/// What becomes of a system prompt.
+/// A change of a system prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", content = "text", rename_all = "snake_case")]
 pub enum SystemPrompt {
-    /// This stands after it.
+    /// A text that is appended to it.
     Append(String),
-    /// This stands in its place.
+    /// A text that replaces it.
     Replace(String),
 }
 
@@ -41,22 +41,22 @@ pub enum SystemPrompt {
 pub struct OpenedWith {
     /// The agent's name: that of a composition, or of a base agent that works alone.
     pub agent: String,
-    /// The model that all of its agents ask; none where each asks its own.
+    /// The model that all of its agents use; none if each uses its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelRef>,
-    /// The model that those ask which look at the work of others.
+    /// The model of the reviewers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reviewer_model: Option<ModelRef>,
-    /// What comes after a turn; none where the agent says it.
+    /// What comes after a turn; none if the agent sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Preset>,
-    /// Who looks at the work, where the mode has a place for them; none where the agent says it, an empty list for nobody.
+    /// The reviewers, if the mode uses them; none if the agent sets them, an empty list for no reviewer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reviewers: Option<Vec<String>>,
-    /// How much the model of the agent that does the work thinks; none where the agent says it.
+    /// How much the model of the agent that does the work thinks; none if the agent sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<Thinking>,
-    /// What becomes of the system prompt of the agent that does the work.
+    /// The change of the system prompt of the agent that does the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<SystemPrompt>,
 }

@@ -197,7 +197,7 @@ impl ServerConnection {
                 let answer = self.peer.send_request(ClientRequest::ListToolsRequest(request)).await;
                 let answer = answer.map_err(|error| list_error(&error))?;
                 let Some(page) = ToolPage::from_result(answer) else {
-                    return Err("it answered with what is no list of tools".to_owned());
+                    return Err("its answer is not a valid tool list".to_owned());
                 };
                 let room = MOST_LISTED.saturating_sub(tools.len() + invalid.len());
                 tools.extend(page.tools.into_iter().take(room));
@@ -213,7 +213,7 @@ impl ServerConnection {
         tokio::select! {
             biased;
             listed = timeout(LIST, pages) => {
-                listed.unwrap_or_else(|_| Err("it does not list its tools".to_owned()))
+                listed.unwrap_or_else(|_| Err("it failed to list its tools".to_owned()))
             }
             () = self.state.transport_state.closed.cancelled() => Err(self.state.close_message().await),
         }
@@ -241,7 +241,7 @@ impl ServerConnection {
             handle = timeout(settings.tool_timeout, send) => match handle {
                 Ok(Ok(handle)) => handle,
                 Ok(Err(_)) => return Err(CallError::Unsent(self.state.close_message().await)),
-                Err(_) => return Err(CallError::Unsent("it does not read what it is sent".to_owned())),
+                Err(_) => return Err(CallError::Unsent("it does not read its input".to_owned())),
             },
         };
         let token = handle.progress_token.clone();
@@ -276,10 +276,10 @@ impl ServerConnection {
                 () = sleep_until(silent_until.min(deadline)) => {
                     break late(if silent_until < deadline {
                         let limit = settings.tool_timeout.as_secs_f64();
-                        format!("the server said nothing for {limit} s, and was told to stop")
+                        format!("the server sent nothing for {limit} s, so the call was cancelled")
                     } else {
                         let limit = settings.call_limit().as_secs_f64();
-                        format!("the call took more than {limit} s, and the server was told to stop")
+                        format!("the call took more than {limit} s and was cancelled")
                     });
                 }
                 // Polled last: messages that arrived before the close were handled first.
@@ -357,7 +357,8 @@ impl ServerConnection {
 impl ConnectionState {
     /// Returns the reason for the close, at most `LONGEST` bytes.
     async fn close_message(&self) -> String {
-        let why = self.close_reason().await.unwrap_or_else(|| "it hung up".to_owned());
+        let why =
+            self.close_reason().await.unwrap_or_else(|| "it closed the connection".to_owned());
         crow_text::shorten(&why, LONGEST)
     }
 
@@ -400,7 +401,7 @@ async fn connect(
                 let _gone = gone.drop_guard();
                 let text = match end.await {
                     Ok(ProcessEnd::Exited(code)) => format!("it ended with exit code {code}"),
-                    Ok(ProcessEnd::Signaled(signal)) => format!("signal {signal} ended it"),
+                    Ok(ProcessEnd::Signaled(signal)) => format!("it was killed by signal {signal}"),
                     Ok(ProcessEnd::TimedOut | ProcessEnd::Cancelled) => "it was ended".to_owned(),
                     Err(error) => error.to_string(),
                 };
@@ -472,7 +473,9 @@ fn header_map(
     let invalid_header = |name: &str| {
         // The value may be a secret, so only the name is quoted.
         let name = text::one_line(name, 100);
-        ConnectError::Config(format!("the header {name} cannot be sent: its name or value is none"))
+        ConnectError::Config(format!(
+            "the header {name} cannot be sent: its name or value is invalid"
+        ))
     };
     headers
         .iter()
@@ -487,7 +490,7 @@ fn header_map(
 
 fn list_error(error: &ServiceError) -> String {
     if let ServiceError::McpError(error) = error {
-        return format!("it does not list its tools: {}", text::one_line(&error.message, LONGEST));
+        return format!("it failed to list its tools: {}", text::one_line(&error.message, LONGEST));
     }
     text::one_line(&error.to_string(), LONGEST)
 }

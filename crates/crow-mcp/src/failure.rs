@@ -40,13 +40,13 @@ pub(crate) enum ConnectError {
     #[error("the session is ending")]
     Closed,
     /// The client that served it is gone for good: a new connection has other links.
-    #[error("the client that serves it is gone")]
+    #[error("the client that provides it has disconnected")]
     Gone,
     /// The client replaced the servers of the session.
-    #[error("the client of the session took it away")]
+    #[error("the client removed it from the session")]
     Retired,
     /// It failed recently, and the next attempt is not due yet.
-    #[error("{why} (the next attempt is made in {} s)", .wait.as_secs().max(1))]
+    #[error("{why} (next attempt in {} s)", .wait.as_secs().max(1))]
     BackingOff {
         /// The last error.
         why: String,
@@ -78,7 +78,7 @@ pub(crate) enum CallError {
     Unsent(String),
     /// The connection broke off; the server may have done what it was asked.
     #[error(
-        "the connection to the server broke off; it is not known whether the call had effects: {0}"
+        "the connection to the server broke off; it is unclear whether the call had effects: {0}"
     )]
     Lost(String),
     /// The server answered with an error.
@@ -86,14 +86,14 @@ pub(crate) enum CallError {
     Refused(String),
     /// The client that forwards messages to the server did not deliver it, or returned no answer.
     #[error(
-        "no answer came back from the client that serves it; it is not known whether the call had effects: {0}"
+        "no answer came from the client that provides it; it is unclear whether the call had effects: {0}"
     )]
     LinkFailed(String),
     /// The server asked for further input, which is not supported.
-    #[error("the server asks back in the middle of the call, which this client does not support")]
+    #[error("the server asked for input during the call, which this client does not support")]
     InputRequired,
     /// The answer is not the result of a call.
-    #[error("the server answered with what is no result of a call")]
+    #[error("the server's answer is not a valid call result")]
     UnexpectedAnswer,
 }
 

@@ -75,7 +75,7 @@ impl ToolListing {
         let mut summary = String::new();
         if self.left_out > 0 {
             summary = format!(
-                "; {} more have no room, `tools` of its configuration says which to take",
+                "; {} more exceed the limit, `tools` of its configuration selects which to use",
                 self.left_out
             );
         }

@@ -67,14 +67,14 @@ fn block_text(block: ContentBlock, images: &mut Vec<Image>) -> Option<String> {
                     blob.len()
                 )
             }
-            _ => "[a resource of a kind that is not known, left out]".to_owned(),
+            _ => "[a resource of an unknown kind, left out]".to_owned(),
         },
         ContentBlock::ResourceLink(link) => {
             let about = link.description.as_deref().map(inline).filter(|text| !text.is_empty());
             let about = about.map(|text| format!(": {text}")).unwrap_or_default();
             format!("[link to the resource {} at {}{about}]", inline(&link.name), inline(&link.uri))
         }
-        _ => "[content of a kind that is not known, left out]".to_owned(),
+        _ => "[content of an unknown kind, left out]".to_owned(),
     })
 }
 

@@ -159,7 +159,7 @@ impl McpServer {
             if is_news {
                 let waited = self.settings.startup_timeout.as_secs_f64();
                 self.push_notice(NoticeLevel::Warning, &format!(
-                    "is not there after {waited} s; the agent begins without its tools, and gets them when it is"
+                    "is not ready after {waited} s; the agent starts without its tools and gets them later"
                 ));
             }
         }
@@ -191,7 +191,7 @@ impl McpServer {
             let connection = match connecting {
                 None => return Err(CallError::Cancelled.to_string()),
                 Some(Err(error)) => {
-                    return Err(format!("the MCP server {} is not there: {error}", self.label));
+                    return Err(format!("the MCP server {} is unavailable: {error}", self.label));
                 }
                 Some(Ok(connection)) => connection,
             };
@@ -308,7 +308,7 @@ impl McpServer {
     fn on_failed(&self, error: &ConnectError) {
         let is_news = self.start_backoff(&error.to_string());
         if is_news {
-            self.push_notice(NoticeLevel::Warning, &format!("is not there: {error}"));
+            self.push_notice(NoticeLevel::Warning, &format!("is unavailable: {error}"));
         }
     }
 
@@ -353,7 +353,7 @@ impl McpServer {
             None if was_late => {
                 self.push_notice(
                     NoticeLevel::Info,
-                    &format!("is there now, with {count} tools{omissions}"),
+                    &format!("is available now, with {count} tools{omissions}"),
                 );
             }
             None if !omissions.is_empty() => {

@@ -72,7 +72,7 @@ impl Tool for McpTool {
 
     async fn execute(&self, input: Value, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
         let Value::Object(arguments) = input else {
-            return ToolResult::failure("the arguments of the call are no object");
+            return ToolResult::failure("the arguments of the call are not an object");
         };
         let called = self.server.call(&self.tool, &arguments, ctx).await;
         match called {

@@ -114,7 +114,7 @@ impl McpTools {
             .flat_map(|(mark, names)| names.into_iter().map(move |name| format!("{mark}{name}")))
             .collect();
         if !changes.is_empty() {
-            let text = format!("the client hands over other MCP servers: {}", changes.join(" "));
+            let text = format!("the client changed the MCP servers: {}", changes.join(" "));
             self.shared.push_notice(NoticeLevel::Info, text);
         }
         join_all(gone.iter().map(|server| server.retire())).await;
@@ -202,7 +202,7 @@ fn servers(
 ) -> Arc<[Arc<McpServer>]> {
     if settings.len() > MOST_SERVERS {
         let text = format!(
-            "of {} MCP servers the first {MOST_SERVERS} are used; there may be no more",
+            "of {} MCP servers only the first {MOST_SERVERS} are used: that is the limit",
             settings.len()
         );
         shared.push_notice(NoticeLevel::Warning, text);

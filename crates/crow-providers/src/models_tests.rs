@@ -85,7 +85,7 @@ async fn a_missing_or_invalid_key_is_reported_with_its_variable() {
         (
             "anthropic/x",
             &[("ANTHROPIC_API_KEY", "sk one\nsk-two")],
-            "provider anthropic cannot be used: the key in ANTHROPIC_API_KEY holds white space in its middle; was more \
+            "provider anthropic cannot be used: the key in ANTHROPIC_API_KEY has white space in its middle; was more \
              than the key copied?",
         ),
     ] {

@@ -21,7 +21,7 @@ impl ApiKey {
         match invalid {
             None => Ok(key),
             Some(c) if c.is_whitespace() => {
-                Err("holds white space in its middle; was more than the key copied?".to_owned())
+                Err("has white space in its middle; was more than the key copied?".to_owned())
             }
             Some(c) => Err(format!(
                 "holds the character U+{:04X}, which no key has; copy it again",

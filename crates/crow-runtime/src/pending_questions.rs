@@ -28,13 +28,13 @@ pub enum AnswerError {
         id: RequestId,
     },
     /// The question is answered already.
-    #[error("question {id} is answered already")]
+    #[error("question {id} is already answered")]
     Answered {
         /// The question.
         id: RequestId,
     },
     /// The answer allows or chooses something that was not offered. The question stays open.
-    #[error("question {id} does not offer what the answer takes")]
+    #[error("question {id} does not offer the given answer")]
     NotOffered {
         /// The question.
         id: RequestId,

@@ -30,7 +30,7 @@ pub enum RuleStoreError {
         source: RuleError,
     },
     /// A rule has a scope that its file must not use.
-    #[error("{}: the rule `{id}` is managed, which only rules of the administrator are", .path.display())]
+    #[error("{}: the rule `{id}` has the scope managed, reserved for the administrator", .path.display())]
     Managed {
         /// The file.
         path: PathBuf,
@@ -141,7 +141,7 @@ fn read_bounded(path: &Path) -> io::Result<String> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
     }
     if metadata.len() > LARGEST {
-        let message = format!("it has {} bytes, and rules have at most {LARGEST}", metadata.len());
+        let message = format!("it has {} bytes; the limit is {LARGEST}", metadata.len());
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     let mut text = String::new();

@@ -146,7 +146,7 @@ pub enum NotCoveredReason {
     #[error("the file is too large")]
     TooLarge,
     /// One scan reached its limit of newly stored bytes.
-    #[error("too much is new at once")]
+    #[error("too much new data at once")]
     TooMuchNew,
     /// The store has reached its size limit.
     #[error("the snapshot store is full")]

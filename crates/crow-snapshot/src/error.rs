@@ -52,7 +52,7 @@ pub enum SnapshotStoreError {
         path: PathBuf,
     },
     /// An id that is not one of a snapshot of this store.
-    #[error("{id} is no snapshot of this store")]
+    #[error("{id} is not a snapshot of this store")]
     Unknown {
         /// The id as given.
         id: SnapshotId,

@@ -93,7 +93,7 @@ impl TypedTool for AskUser {
             Err(message) => return ToolResult::failure(message),
         };
         let Some(questions) = &ctx.questions else {
-            return no_user("nobody is connected");
+            return no_user("no user is connected");
         };
         match questions.ask(&ctx.call_id, question, &ctx.cancellation).await {
             Some(answer) => answer_result(answer),
@@ -115,7 +115,7 @@ fn question(input: &AskUserInput) -> Result<UserQuestion, String> {
     for (index, choice) in choices.iter().enumerate() {
         let before = choices.iter().take(index);
         if choice.label.is_empty() || before.into_iter().any(|other| other.label == choice.label) {
-            return Err(format!("choice {} is empty or there twice", index + 1));
+            return Err(format!("choice {} is empty or a duplicate", index + 1));
         }
     }
     let header = input.header.clone().filter(|header| !header.trim().is_empty());
@@ -142,6 +142,6 @@ fn answer_result(answer: QuestionAnswer) -> ToolResult {
 
 fn no_user(hint: &str) -> ToolResult {
     ToolResult::failure(format!(
-        "Nobody can be asked now: {hint}. Go on with the most sensible assumption and name it; if every assumption could do harm, end your turn with the question."
+        "The user cannot be asked now: {hint}. Go on with the most sensible assumption and name it; if every assumption could do harm, end your turn with the question."
     ))
 }

@@ -32,7 +32,7 @@ const MOVED: &str = "leads to another place than when the call was allowed, so n
 /// Reasons by kind of error, with advice.
 const REASONS: [(io::ErrorKind, &str); 7] = [
     (io::ErrorKind::NotFound, "does not exist"),
-    (io::ErrorKind::NotADirectory, "lies below something that is a file, not a folder"),
+    (io::ErrorKind::NotADirectory, "is below a file, not a folder"),
     (io::ErrorKind::PermissionDenied, "may not be accessed: permission denied"),
     (io::ErrorKind::InvalidFilename, "cannot be used: the path or a name in it is too long"),
     (io::ErrorKind::StorageFull, "cannot be written: the disk is full; free some space first"),
@@ -229,7 +229,7 @@ fn resolve_now(given: &str, workspace: &Workspace) -> Result<PathBuf, String> {
 /// Explains why a path cannot be resolved.
 fn explain_unresolved(given: &str, error: &io::Error) -> String {
     if crow_fs::is_link_error(error) {
-        return format!("{} cannot be accessed: its links lead in a circle", shorten(given));
+        return format!("{} cannot be accessed: its links form a loop", shorten(given));
     }
     explain(given, error)
 }

@@ -226,7 +226,7 @@ fn outcome(
                 MaybeUndefined::Null | MaybeUndefined::Undefined => None,
             },
         }),
-        Ok(_) => Err(McpLinkError::Broken("the answer is not understood".to_owned())),
+        Ok(_) => Err(McpLinkError::Broken("the answer is invalid".to_owned())),
         // The library may notice the closed connection first.
         Err(error) if is_incoming_transport_closed(&error) || is_connection_terminated(&error) => {
             links.ended.cancel();

@@ -48,5 +48,5 @@ fn parse(cursor: &str) -> Result<ListCursor, Error> {
     let parsed = cursor.split_once(' ').and_then(|(time, id)| {
         Some(ListCursor { updated_at: time.parse().ok()?, id: SessionId::new(id) })
     });
-    parsed.ok_or_else(|| invalid("cursor: it is not one that session/list gave"))
+    parsed.ok_or_else(|| invalid("cursor: not one that session/list returned"))
 }

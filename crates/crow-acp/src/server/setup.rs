@@ -91,7 +91,7 @@ fn mcp_server(
         McpServer::Stdio(stdio) => {
             let env = stdio.env.into_iter().map(|variable| (variable.name, variable.value));
             let command = stdio.command.to_str().ok_or_else(|| {
-                invalid(format!("mcpServers: the command of {} is no text", stdio.name))
+                invalid(format!("mcpServers: the command of {} is not text", stdio.name))
             })?;
             let transport = McpTransport::Stdio {
                 command: command.to_owned(),

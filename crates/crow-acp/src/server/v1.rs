@@ -188,7 +188,7 @@ fn set_option(
     let value = match request.value {
         SessionConfigOptionValue::Boolean { value } => OptionValue::Switched(value),
         SessionConfigOptionValue::ValueId { value } => OptionValue::Named(value.0.to_string()),
-        _ => return responder.respond_with_error(invalid("the value is of no known kind")),
+        _ => return responder.respond_with_error(invalid("the value has an unknown kind")),
     };
     let option = OptionName::Named(request.config_id.0.to_string());
     let reply = reply(responder, |options| {

@@ -103,7 +103,7 @@ impl SessionView {
             ObserverItem::Lagged { .. } => {}
             ObserverItem::OpenReply(reply) => self.open_reply(reply, out),
             ObserverItem::Lost(error) => {
-                let text = format!("some of what happened cannot be shown: {error}");
+                let text = format!("some events cannot be shown: {error}");
                 self.report_warning(&text, out);
             }
         }

@@ -25,7 +25,7 @@ use super::{
 };
 
 /// Text about a completed task that the checks confirm.
-const BORNE_OUT: &str = "The checks bear it out.";
+const BORNE_OUT: &str = "The checks confirm it.";
 
 /// Importance of a text, and its form for clients that take no notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,7 +144,7 @@ impl SessionView {
             AgentEvent::Switch { change } => self.report(at, Weight::Aside, change),
             AgentEvent::FilesRestored { text, .. } => self.report(at, Weight::Info, text),
             AgentEvent::Rewind { .. } => {
-                let text = "The conversation goes on from an earlier point.";
+                let text = "The conversation was rewound to an earlier point.";
                 self.report(at, Weight::Info, text);
             }
             AgentEvent::Compaction { summary, .. } => self.on_compaction(at, summary),
@@ -224,7 +224,7 @@ impl SessionView {
     fn on_compaction(&mut self, at: &mut EventContext<'_>, summary: &str) {
         let ChildDisplay::Session(session) = at.display else { return };
         if !self.abilities.compaction.is_yes() {
-            return self.report(at, Weight::Aside, "The history was made shorter.");
+            return self.report(at, Weight::Aside, "The history was compacted.");
         }
         let id = self.message_id(at);
         let update = CompactionUpdate::new(id.0, CompactionStatus::Completed)

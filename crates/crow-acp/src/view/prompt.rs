@@ -74,7 +74,7 @@ pub(crate) enum PromptFault {
         media_type: Option<String>,
     },
     /// A block of an unknown kind.
-    #[error("a block of the prompt is of a kind that is not known")]
+    #[error("a block of the prompt has an unknown kind")]
     Unknown,
 }
 

@@ -202,7 +202,7 @@ impl SessionView {
         (attempt, wait_ms): (u32, u64),
     ) {
         let shown = self.reply_of(at, reply);
-        let void = if shown.shows_something() { " What came of the answer is void." } else { "" };
+        let void = if shown.shows_something() { " The partial answer is discarded." } else { "" };
         shown.reset();
         let wait = seconds(wait_ms);
         let text = format!("The model failed: {error}.{void} Retry {attempt} in {wait}.");

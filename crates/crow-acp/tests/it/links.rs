@@ -158,11 +158,11 @@ async fn errors_of_a_server_and_of_its_client_are_reported_differently() {
     let results = fixture.results();
     for text in [
         "the server refused the call: no such city",
-        "no answer came back from the client that serves it; it is not known whether the call had effects: the provider was removed",
+        "no answer came from the client that provides it; it is unclear whether the call had effects: the provider was removed",
     ] {
         assert!(results.contains(text), "{results}");
     }
-    assert_eq!(results.matches("no answer came back").count(), 2, "{results}");
+    assert_eq!(results.matches("no answer came").count(), 2, "{results}");
 }
 
 #[tokio::test]
@@ -198,12 +198,14 @@ async fn a_call_fails_at_once_when_its_client_disconnects_and_the_session_contin
     let outline = requests.last().unwrap().outline().join("\n");
     assert!(
         outline.contains(
-            "it is not known whether the call had effects: the client that serves it is gone"
+            "it is unclear whether the call had effects: the client that provides it has disconnected"
         ),
         "{outline}"
     );
     assert!(
-        outline.contains("the MCP server one is not there: the client that serves it is gone"),
+        outline.contains(
+            "the MCP server one is unavailable: the client that provides it has disconnected"
+        ),
         "{outline}"
     );
     product.model.push(reply([text("Still here.")]));

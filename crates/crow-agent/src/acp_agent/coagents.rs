@@ -166,7 +166,7 @@ pub(super) async fn run_review(
         (Coagent::Base(_), CoagentSessionKind::Composition(_))
         | (Coagent::Composition(_), CoagentSessionKind::Base(_)) => {
             let mut outcome = CoagentOutcome::new(coagent.name());
-            outcome.failure = Some(Failure::other("its session is that of another kind of agent"));
+            outcome.failure = Some(Failure::other("its session belongs to another kind of agent"));
             Ok(outcome)
         }
     };

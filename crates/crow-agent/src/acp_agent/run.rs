@@ -258,10 +258,10 @@ impl Run<'_> {
             }
             finish = finish.or(outcome.finish);
             if let Some(failure) = outcome.failure {
-                outcome.review.text = format!("I could not look at the work: {}", failure.error);
+                outcome.review.text = format!("I could not review the work: {}", failure.error);
                 // The run fails only if no coagent could review.
                 if all_failed {
-                    let context = format!("{} could not look at the work", outcome.review.reviewer);
+                    let context = format!("{} could not review the work", outcome.review.reviewer);
                     finish = finish.or(Some(RunFinish::Failed(failure.with_context(&context))));
                 }
             }
@@ -462,7 +462,7 @@ fn generated_text(turn: TurnResult) -> Result<String, RunFinish> {
             let is_refused = end == TurnEnd::Refusal;
             let kind = if is_refused { FailureKind::Refusal } else { FailureKind::Other };
             let failure = Failure { error: end.to_string(), kind };
-            Err(RunFinish::Failed(failure.with_context("the generator came to nothing")))
+            Err(RunFinish::Failed(failure.with_context("the generator gave no message")))
         }
     }
 }

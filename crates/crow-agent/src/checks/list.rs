@@ -114,7 +114,7 @@ impl Checks {
                 Ok(_) => {}
                 Err(error) => {
                     let reason =
-                        format!("the checks passed, but nobody knows with which files: {error}");
+                        format!("the checks passed, but it is unknown with which files: {error}");
                     return CheckOutcome::Passed(CheckReport::unverified(pass.runs(), reason));
                 }
             }

@@ -127,7 +127,7 @@ fn model(raw: RawModelChoice, node: &Node) -> Result<ModelChoice, ConfigError> {
     for (key, value) in [("provider", &raw.provider), ("model", &raw.model)] {
         if value.as_ref().is_some_and(|value| value.trim().is_empty()) {
             let origin = node.origin_of(&["model", key]);
-            return Err(origin.error(format!("{key} is empty; leave it out to have no choice")));
+            return Err(origin.error(format!("{key} is empty; leave it out to use the default")));
         }
     }
     for (number, fallback) in raw.fallbacks.iter().enumerate() {
@@ -136,7 +136,7 @@ fn model(raw: RawModelChoice, node: &Node) -> Result<ModelChoice, ConfigError> {
             .is_some_and(|(provider, model)| !provider.is_empty() && !model.is_empty());
         if !is_reference {
             let origin = node.origin_of(&["model", "fallbacks", &number.to_string()]);
-            return Err(origin.error(format!("\"{fallback}\" is not written as provider/model")));
+            return Err(origin.error(format!("\"{fallback}\" is not of the form provider/model")));
         }
     }
     if raw.temperature.is_some_and(|value| !(0.0..=2.0).contains(&value)) {

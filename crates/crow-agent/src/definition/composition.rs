@@ -38,13 +38,13 @@ pub(super) fn read(
     match (control_flow.coagent_tools(), coagents.len()) {
         (Some(_), 0) if matches!(control_flow, ControlFlow::Coagent { .. }) => {
             return Err(flow.origin().error(format!(
-                "{} needs somebody who looks at the work: name one in composition.coagent",
+                "{} needs a reviewer: name one in composition.coagent",
                 flow.name()
             )));
         }
         (None, 1..) => warn(
             member_origin(&raw.composition, node),
-            format!("{} has no place for a coagent; it is never asked", flow.name()),
+            format!("{} uses no coagent; the named one is ignored", flow.name()),
         ),
         (Some(CoagentTools::Full), 2..) => warn(
             member_origin(&raw.composition, node),
@@ -58,7 +58,7 @@ pub(super) fn read(
         None => None,
     };
     if raw.handoff.is_some() && coagents.is_empty() {
-        warn(node.origin_of(&["handoff"]), "nobody is handed anything".to_owned());
+        warn(node.origin_of(&["handoff"]), "handoff is unused without a coagent".to_owned());
     }
     Ok(CompositionDefinition {
         name: name.to_owned(),
@@ -214,7 +214,7 @@ impl ControlFlowFields<'_> {
             let origin = self.node.origin_of(&path);
             match last {
                 Some((before, _, name)) if before.layer() == origin.layer() => {
-                    return Err(origin.error(format!("{name} says the same already")));
+                    return Err(origin.error(format!("{name} already sets the same limit")));
                 }
                 Some((before, _, _)) if before.layer() > origin.layer() => {}
                 Some(_) | None => last = Some((origin, rounds, key)),

@@ -107,7 +107,7 @@ fn split(file: &SourceFile) -> Result<(std::ops::Range<usize>, usize), ConfigErr
         Some(first) if first.trim_end() == "---" => at += first.len(),
         Some(_) | None => {
             return Err(file_error(
-                "begins with no line of ---, below which name and description stand",
+                "does not begin with a --- line, followed by name and description",
             ));
         }
     }
@@ -119,7 +119,7 @@ fn split(file: &SourceFile) -> Result<(std::ops::Range<usize>, usize), ConfigErr
             return Ok((start..end, at));
         }
     }
-    Err(file_error("has no second line of ---, below which the system prompt stands"))
+    Err(file_error("has no second --- line, followed by the system prompt"))
 }
 
 /// Splits the front matter into keys with their continuation lines.
@@ -139,12 +139,12 @@ fn head_lines(
         if line.starts_with([' ', '\t', '-']) {
             match lines.last_mut() {
                 Some(last) => last.below.push((origin, line)),
-                None => return Err(origin.error("a line of the head begins with a key")),
+                None => return Err(origin.error("a front matter line must begin with a key")),
             }
             continue;
         }
         let Some((key, value)) = line.split_once(':') else {
-            return Err(origin.error("a line of the head is written as key: value"));
+            return Err(origin.error("a front matter line must be key: value"));
         };
         let value_at = at - raw.len() + key.len() + 1 + (value.len() - value.trim_start().len());
         lines.push(FrontMatterLine {
@@ -169,7 +169,7 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn line(&mut self, line: &FrontMatterLine<'_>) -> Result<(), ConfigError> {
         if FOREIGN.contains(&line.key) {
-            self.warn(&line.origin, format!("the key {} means nothing here", line.key));
+            self.warn(&line.origin, format!("the key {} has no effect here", line.key));
             return Ok(());
         }
         let Some((_, path)) = KEYS.iter().find(|(key, _)| *key == line.key) else {
@@ -177,7 +177,7 @@ impl Builder<'_> {
             return Err(line.origin.error(unknown_word_message("key", line.key, &known)));
         };
         if self.entries.iter().any(|(other, _, _)| other == path) {
-            return Err(line.origin.error(format!("the key {} stands here twice", line.key)));
+            return Err(line.origin.error(format!("the key {} is set twice", line.key)));
         }
         let value = match line.key {
             "tools" => self.tool_list(line)?,
@@ -291,7 +291,7 @@ fn text(line: &FrontMatterLine<'_>) -> Result<String, ConfigError> {
         "|" | "|-" | "|+" => "\n",
         ">" | ">-" | ">+" | "" => " ",
         _ if !line.below.is_empty() => {
-            return Err(line.origin.error(format!("{} takes one line", line.key)));
+            return Err(line.origin.error(format!("{} must be one line", line.key)));
         }
         value => return Ok(unquote(value).to_owned()),
     };

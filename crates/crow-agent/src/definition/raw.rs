@@ -23,12 +23,12 @@ fn require_nothing(schema: &mut Schema) {
 pub(super) struct RawBase {
     #[serde(default)]
     pub(super) agent: RawAgent,
-    /// The model that it asks. Without it: the one of the command line, or the default.
+    /// Its model. Without it: the one of the command line, or the default.
     #[serde(default)]
     pub(super) model: RawModelChoice,
     #[serde(default)]
     pub(super) tools: RawTools,
-    /// The bounds of a turn.
+    /// The limits of a turn.
     #[serde(default)]
     pub(super) react: RawReact,
     #[serde(default)]
@@ -46,7 +46,7 @@ pub(super) struct RawComposition {
     #[serde(default)]
     pub(super) control_flow: RawControlFlow,
     pub(super) handoff: Option<RawHandoff>,
-    /// The bounds of a run. The first one that is reached ends it.
+    /// The limits of a run. The first one that is reached ends it.
     #[serde(default)]
     pub(super) limits: RawAgentLimits,
 }
@@ -81,7 +81,7 @@ pub(super) struct RawModelChoice {
     /// The most tokens of one reply.
     pub(super) max_tokens: Option<u64>,
     pub(super) thinking: Option<RawThinking>,
-    /// What is asked where the model cannot be, each as "provider/model".
+    /// The models used if it cannot answer, each as "provider/model".
     #[serde(default)]
     pub(super) fallbacks: Vec<String>,
 }
@@ -146,9 +146,9 @@ pub(super) struct RawFile {
 pub(super) struct RawMembers {
     /// The base agent that does the work.
     pub(super) primary: String,
-    /// Who looks at the work: a base agent or a composition.
+    /// The reviewer: a base agent or a composition.
     pub(super) coagent: Option<String>,
-    /// Several that look at the same time, each with a vote.
+    /// Several reviewers at the same time, each with a vote.
     pub(super) coagents: Option<Vec<String>>,
     /// How many of them must approve.
     #[serde(default)]
@@ -185,7 +185,7 @@ pub(super) struct RawControlFlow {
     /// Of coagent: what the coagent may use.
     #[schemars(with = "Option<ToolsWord>")]
     pub(super) tools: Option<CoagentTools>,
-    /// Of coagent: whether it says that the task is done, and nobody else.
+    /// Of coagent: whether only it may say that the task is done.
     pub(super) can_terminate: Option<bool>,
 }
 

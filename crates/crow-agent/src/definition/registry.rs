@@ -139,7 +139,7 @@ impl AgentRegistry {
             names.map(|name| {
                 let path = layer.path(&format!("agents/{name}.toml"));
                 format!(
-                    "{} is not read: base agents stand in agents/base, compositions in agents/acp",
+                    "{} is not read: base agents belong in agents/base, compositions in agents/acp",
                     path.display()
                 )
             })
@@ -316,13 +316,12 @@ impl AgentRegistry {
             if walk.path.contains(coagent) {
                 walk.path.push(coagent.clone());
                 let circle = walk.path.join(" → ");
-                return Err(
-                    origin.error(format!("agents look at each other in a circle: {circle}"))
-                );
+                return Err(origin.error(format!("agents review each other in a cycle: {circle}")));
             }
             if walk.path.len() > DEEPEST {
-                return Err(origin
-                    .error(format!("more than {DEEPEST} compositions look at each other's work")));
+                return Err(
+                    origin.error(format!("more than {DEEPEST} compositions review each other"))
+                );
             }
             match self.composition_node(coagent)? {
                 // It was checked before.

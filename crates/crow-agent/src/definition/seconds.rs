@@ -52,7 +52,7 @@ impl Visitor<'_> for SecondsOrText {
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Seconds, E> {
         parse(text).map(Seconds).ok_or_else(|| {
-            E::custom(format!("\"{text}\" is no time; write \"90s\", \"30m\" or \"2h\""))
+            E::custom(format!("\"{text}\" is not a duration; write \"90s\", \"30m\" or \"2h\""))
         })
     }
 }

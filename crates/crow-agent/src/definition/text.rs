@@ -63,7 +63,7 @@ impl DefinitionTexts<'_> {
         // Other files of these folders contain keys and rules, which no agent may show.
         let name = name.trim_start_matches("./");
         if !stays_inside(name) || !name.starts_with(FOLDER) {
-            return Err(error(format!("\"{name}\" is not below {FOLDER}, where texts stand")));
+            return Err(error(format!("\"{name}\" is not below {FOLDER}, the folder of texts")));
         }
         match self.layers.topmost(name)? {
             Some((layer, text)) => {

@@ -57,7 +57,7 @@ impl ToolNames {
         }
         if name.starts_with(SOURCED_NAME) {
             return ToolName::Unknown(format!(
-                "\"{name}\" names no tool of a server; it is written as mcp__SERVER__TOOL, mcp__SERVER__* or mcp__*"
+                "\"{name}\" is not a server's tool; write mcp__SERVER__TOOL, mcp__SERVER__* or mcp__*"
             ));
         }
         let known: Vec<&str> = self.names.iter().map(String::as_str).collect();

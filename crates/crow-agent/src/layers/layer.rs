@@ -188,7 +188,7 @@ fn read_file(path: &Path) -> Result<Option<Vec<u8>>, String> {
         Err(error) => return Err(unreadable(error)),
     };
     if !metadata.is_file() {
-        return Err("is no file".to_owned());
+        return Err("is not a file".to_owned());
     }
     let mut bytes = Vec::new();
     let file = fs::File::open(path).map_err(unreadable)?;
@@ -204,7 +204,7 @@ fn is_absent(kind: io::ErrorKind) -> bool {
 }
 
 fn too_large() -> String {
-    format!("is larger than {} KiB, which no such file is", LARGEST >> 10)
+    format!("is larger than {} KiB, the limit for such files", LARGEST >> 10)
 }
 
 fn to_text(bytes: Vec<u8>) -> Result<String, String> {
@@ -239,9 +239,9 @@ mod tests {
         large.set_len(100 << 20).unwrap();
         std::os::unix::fs::symlink("nowhere", folder.path().join("agents/link.md")).unwrap();
         for (name, reason) in [
-            ("folder", "is no file"),
+            ("folder", "is not a file"),
             ("binary", "is not text in UTF-8"),
-            ("large", "is larger than 256 KiB, which no such file is"),
+            ("large", "is larger than 256 KiB, the limit for such files"),
             ("link", "cannot be read: No such file or directory (os error 2)"),
         ] {
             let error = layer.read(&format!("agents/{name}.md")).unwrap_err();

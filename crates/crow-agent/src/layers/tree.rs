@@ -108,7 +108,7 @@ fn read_value(file: &Arc<SourceFile>, value: &Spanned<DeValue<'_>>) -> Result<No
         }
         DeValue::Float(number) => {
             let parsed = number.as_str().parse::<f64>();
-            Value::Float(parsed.map_err(|_| origin.error("this is no number"))?)
+            Value::Float(parsed.map_err(|_| origin.error("this is not a number"))?)
         }
         DeValue::Datetime(_) => {
             return Err(origin.error("no key takes a date; put it in quotes if it is a text"));

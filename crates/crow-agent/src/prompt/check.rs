@@ -151,7 +151,7 @@ impl<'a> TemplateCheck<'a> {
             return Err(error_at(format!("more than {DEEPEST} templates include each other")));
         }
         if !include.params.is_empty() {
-            return Err(error_at("an included template sees what this one sees".to_owned()));
+            return Err(error_at("an included template takes no parameters".to_owned()));
         }
         for value in include.hash.values() {
             self.value(value).map_err(error_at)?;

@@ -138,7 +138,7 @@ fn syntax(reason: &str) -> String {
     } else {
         line
     };
-    format!("{description}; write \\{{{{ for braces that are meant as such")
+    format!("{description}; write \\{{{{ for literal braces")
 }
 
 pub(super) fn unknown_variable(name: &str, known: &[&str]) -> String {

@@ -118,7 +118,7 @@ fn child_result(child: &BackgroundChild) -> ToolResult {
     let BackgroundChild { id, agent, description, state, duration } = child;
     let mut result = match state {
         BackgroundState::Running => ToolResult::success(format!(
-            "{id} ({agent}: {description}) goes on, for {} s by now",
+            "{id} ({agent}: {description}) is running, for {} s by now",
             duration.as_secs()
         )),
         BackgroundState::Ended(outcome) => report::result(agent, outcome),

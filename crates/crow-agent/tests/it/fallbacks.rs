@@ -43,7 +43,7 @@ async fn a_failing_model_is_replaced_for_one_turn_with_a_warning() {
         })
         .collect();
     assert_eq!(notices.len(), 2, "{notices:?}");
-    assert!(notices[1].ends_with("spare/c is asked instead"), "{notices:?}");
+    assert!(notices[1].ends_with("spare/c is used instead"), "{notices:?}");
     assert!(matches!(
         &events.last().unwrap().event,
         AgentEvent::RunEnd { result: RunOutcome::NeedsInput, .. }

@@ -22,17 +22,17 @@ pub(crate) fn create(
     environment: &Environment,
 ) -> Result<ExitCode, CliError> {
     if !is_name(name) {
-        let message = format!("\"{name}\" cannot name an agent");
+        let message = format!("\"{name}\" is not a valid agent name");
         return Err(CliError::usage(message).hint(
-            "up to 64 letters of ASCII, digits, \"-\", \"_\" and \".\" can, the first of them no \"-\" or \".\"",
+            "use up to 64 ASCII letters, digits, \"-\", \"_\" and \".\", not starting with \"-\" or \".\"",
         ));
     }
     let agents = registry(environment)?;
     for kind in [AgentKind::Composition, AgentKind::Base] {
         if agents.names(kind).iter().any(|known| known == name) {
-            return Err(CliError::usage(format!("there is an agent {name} already")).hint(
-                format!("crow-agent agents show {name} shows where; `config set` changes it"),
-            ));
+            return Err(CliError::usage(format!("an agent {name} already exists")).hint(format!(
+                "crow-agent agents show {name} shows where; `config set` changes it"
+            )));
         }
     }
     let (kind, text) = match from {

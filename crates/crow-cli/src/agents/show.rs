@@ -70,7 +70,7 @@ fn describe(name: &str, agents: &AgentRegistry) -> Result<AgentDescription, CliE
     let (Some(node), Ok(base)) = (node_of(AgentKind::Base)?, &base) else {
         let error = agents.composition(name).err().map(|error| error.to_string());
         return Err(
-            wrong(error.unwrap_or_default()).hint("crow-agent agents list shows what there is")
+            wrong(error.unwrap_or_default()).hint("crow-agent agents list shows the agents")
         );
     };
     let prompt =

@@ -24,7 +24,7 @@ pub(crate) struct Cli {
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 no credentials · 4 provider unavailable
-            5 a limit ended it · 6 a call was refused by policy · 130 interrupted
+            5 limit reached · 6 a call was refused by policy · 130 interrupted
 
 Without a command and at a terminal it opens a chat; the options above are for it.
 A task of several words needs no command: crow-agent \"fix the test\" is crow-agent run \"fix the test\".
@@ -42,13 +42,13 @@ pub(crate) enum Command {
     /// List, show, continue and remove sessions
     #[command(subcommand)]
     Sessions(SessionsCommand),
-    /// Undo what the agent changed: the last turn, or what is named
+    /// Undo changes of the agent: those of the last turn, or the named ones
     Undo(UndoArgs),
     /// Undo the last undo
     Redo(RedoArgs),
     /// Show what a call, a turn or a session changed
     Diff(DiffArgs),
-    /// Put one file or folder into a state that it had
+    /// Restore one file or folder to an earlier state
     Restore(RestoreArgs),
     /// List, show and make agents
     #[command(subcommand)]
@@ -56,23 +56,23 @@ pub(crate) enum Command {
     /// Show, change and check the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Show the permission rules, and what they say about a call
+    /// Show the permission rules, and how they decide a call
     #[command(subcommand)]
     Permissions(PermissionsCommand),
-    /// Look at the configuration that a project brings along, and trust it
+    /// Show the configuration that a project contains, and trust it
     Trust(TrustArgs),
-    /// Store the key of a provider, or see which keys there are
+    /// Store the key of a provider, or show which keys are set
     Login(LoginArgs),
-    /// Forget the stored key of a provider
+    /// Delete the stored key of a provider
     Logout(LogoutArgs),
     /// List providers and their models
     Models(ModelsArgs),
     /// List the MCP servers, and try one
     #[command(subcommand)]
     Mcp(McpCommand),
-    /// Check what holds commands, the configuration, keys and models, and whether the files of Crow are in order
+    /// Check the sandbox, the configuration, keys, models, and the files of Crow
     Doctor {
-        /// What stdout gets: text, or one JSON object per line
+        /// Output format: text, or one JSON object per line
         #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
         output: OutputForm,
     },
@@ -90,10 +90,10 @@ pub(crate) enum Command {
 pub(crate) struct ChatArgs {
     #[command(flatten)]
     pub agent: AgentOptions,
-    /// Go on with a session: its id or the beginning of it [without one: the last session of this directory]
+    /// Resume a session: its id or an id prefix [without one: the last session of this directory]
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", add = candidates::session_ids())]
     pub resume: Option<String>,
-    /// Where the agent works [default: the current directory]; a session goes on where it began
+    /// Working directory [default: the current one]; a resumed session keeps its own
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "resume")]
     pub cwd: Option<PathBuf>,
 }
@@ -101,16 +101,16 @@ pub(crate) struct ChatArgs {
 /// Which model works, and what it may do.
 #[derive(Debug, Args)]
 pub(crate) struct AgentOptions {
-    /// The agent; `crow-agent agents list` shows them [default: what config.toml says, or BUILD-HITL]
+    /// The agent; `crow-agent agents list` shows them [default: that of config.toml, or BUILD-HITL]
     #[arg(long, short, value_name = "NAME", add = candidates::primary_agents())]
     pub agent: Option<String>,
     /// The model of every agent, as provider/model; `crow-agent models` lists them
     #[arg(long, short, value_name = "PROVIDER/MODEL", add = candidates::models())]
     pub model: Option<String>,
-    /// The model of those that look at the work of others
+    /// The model of the reviewers
     #[arg(long, value_name = "PROVIDER/MODEL", add = candidates::models())]
     pub reviewer_model: Option<String>,
-    /// What happens to calls that change files or run commands [default: ask; a chat begins with what was chosen last in the
+    /// What happens to calls that change files or run commands [default: ask; a chat starts with the last choice in the
     /// project, but never with full-auto]
     #[arg(long, short, value_enum)]
     pub permissions: Option<Permissions>,
@@ -121,17 +121,17 @@ pub(crate) struct AgentOptions {
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// The task; `-` reads it from standard input, and what is piped beside a task is added to it
+    /// The task; `-` reads it from standard input, and piped input is appended to the task
     pub prompt: Option<String>,
     #[command(flatten)]
     pub options: RunOptions,
-    /// Continue a session: its id or the beginning of it [without one: the last session of this directory]
+    /// Continue a session: its id or an id prefix [without one: the last session of this directory]
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", conflicts_with = "session_id", add = candidates::session_ids())]
     pub resume: Option<String>,
     /// The id of the new session; refused if it exists
     #[arg(long, value_name = "ID")]
     pub session_id: Option<String>,
-    /// Where the agent works [default: the current directory]; a session goes on where it began
+    /// Working directory [default: the current one]; a resumed session keeps its own
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "resume")]
     pub cwd: Option<PathBuf>,
 }
@@ -141,16 +141,16 @@ pub(crate) struct RunArgs {
 pub(crate) struct RunOptions {
     #[command(flatten)]
     pub agent: AgentOptions,
-    /// The most model calls of a turn
+    /// Maximum number of model calls in a turn
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub max_steps: Option<u32>,
-    /// The most rounds of the run
+    /// Maximum number of rounds of the run
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub max_rounds: Option<u32>,
-    /// What stdout gets: the answer, or one JSON event per line and a final result
+    /// Output format: the answer, or one JSON event per line and a final result
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,
-    /// With `--output json`: leave out the pieces in which text arrives; the whole text follows in any case
+    /// With `--output json`: omit text deltas; the whole text follows in any case
     #[arg(long)]
     pub no_deltas: bool,
 }
@@ -163,14 +163,14 @@ pub(crate) struct AcpArgs {
     /// Serve over HTTP at this address instead, for instance 127.0.0.1:8420; the path is `/acp`
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
-    /// Whoever connects must show the token in this file, or in the variable `CROW_ACP_TOKEN`; needed where others can
+    /// Clients must send the token in this file, or in the variable `CROW_ACP_TOKEN`; required if others can
     /// reach the address
     #[arg(long, value_name = "FILE", requires = "listen")]
     pub token_file: Option<PathBuf>,
-    /// The most model calls of a turn
+    /// Maximum number of model calls in a turn
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub max_steps: Option<u32>,
-    /// The most rounds of a run
+    /// Maximum number of rounds of a run
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub max_rounds: Option<u32>,
 }
@@ -178,7 +178,7 @@ pub(crate) struct AcpArgs {
 /// Arguments of `demo`.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// What stdout gets
+    /// Output format
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,
     /// Play without pauses
@@ -189,13 +189,13 @@ pub(crate) struct DemoArgs {
 /// What to do with sessions.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
-    /// List sessions, the last used first
+    /// List sessions, the most recent first
     List(ListArgs),
     /// Show what happened in a session
     Show(ShowArgs),
     /// Continue a session with a further prompt
     Resume {
-        /// The session's id or the beginning of it
+        /// The session's id or an id prefix
         #[arg(add = candidates::session_ids())]
         id: String,
         /// The prompt; `-` reads it from standard input
@@ -205,19 +205,19 @@ pub(crate) enum SessionsCommand {
     },
     /// Print a session as Markdown
     Export {
-        /// The session's id or the beginning of it
+        /// The session's id or an id prefix
         #[arg(add = candidates::session_ids())]
         id: String,
     },
-    /// Write a damaged session anew from what is whole of it
+    /// Rebuild a damaged session from its intact part
     Repair {
-        /// The session's id or the beginning of it
+        /// The session's id or an id prefix
         #[arg(add = candidates::session_ids())]
         id: String,
     },
     /// Remove sessions for good
     Rm {
-        /// The sessions' ids or the beginnings of them
+        /// The sessions' ids or id prefixes
         #[arg(required = true, add = candidates::session_ids())]
         ids: Vec<String>,
     },
@@ -226,13 +226,13 @@ pub(crate) enum SessionsCommand {
 /// Arguments of `sessions list`.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// The most sessions to list; 0 lists all
+    /// Maximum number of sessions to list; 0 lists all
     #[arg(long, short = 'n', default_value_t = 50)]
     pub limit: usize,
     /// Only sessions of this directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub cwd: Option<PathBuf>,
-    /// What stdout gets: a table, or one JSON object per line
+    /// Output format: a table, or one JSON object per line
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,
 }
@@ -240,13 +240,13 @@ pub(crate) struct ListArgs {
 /// Arguments of `sessions show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// The session's id or the beginning of it
+    /// The session's id or an id prefix
     #[arg(add = candidates::session_ids())]
     pub id: String,
     /// Show what each call changed, and what was undone
     #[arg(long)]
     pub changes: bool,
-    /// What stdout gets: a transcript or a table, or JSON lines
+    /// Output format: a transcript or a table, or JSON lines
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,
 }
@@ -256,16 +256,16 @@ pub(crate) struct ShowArgs {
 pub(crate) enum AgentsCommand {
     /// List the agents, and what they are for
     List {
-        /// What stdout gets: a table, or one JSON object per line
+        /// Output format: a table, or one JSON object per line
         #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
         output: OutputForm,
     },
-    /// Show all of an agent, and where each value stands
+    /// Show all settings of an agent, and where each is set
     Show {
         /// The agent
         #[arg(add = candidates::agents())]
         name: String,
-        /// What stdout gets: text, or one JSON object
+        /// Output format: text, or one JSON object
         #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
         output: OutputForm,
     },
@@ -273,7 +273,7 @@ pub(crate) enum AgentsCommand {
     New {
         /// Its name
         name: String,
-        /// The agent that it begins as: a base agent or a composition
+        /// The agent to copy: a base agent or a composition
         #[arg(long, value_name = "AGENT", add = candidates::agents())]
         from: Option<String>,
     },
@@ -287,7 +287,7 @@ pub(crate) enum ConfigCommand {
         /// The dotted key
         key: String,
     },
-    /// Set a value in your own configuration, if it can be used
+    /// Set a value in your own configuration, if it is valid
     Set {
         /// The dotted key
         key: String,
@@ -295,7 +295,7 @@ pub(crate) enum ConfigCommand {
         #[arg(allow_hyphen_values = true)]
         value: String,
     },
-    /// Say what each layer says about a key, and which one counts
+    /// Show the value of a key in each layer, and which one counts
     Explain {
         /// The dotted key, of a value or of a table
         key: String,
@@ -329,18 +329,18 @@ pub(crate) enum SchemaOf {
 /// What to do with servers of the Model Context Protocol.
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
-    /// List the servers, and the tools that they had when they were last seen; starts nothing
+    /// List the servers, and their tools as last seen; starts nothing
     List {
-        /// What stdout gets: text, or one JSON object per line
+        /// Output format: text, or one JSON object per line
         #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
         output: OutputForm,
     },
-    /// Connect to a server, list its tools and end it again
+    /// Connect to a server, list its tools and disconnect
     Test {
         /// The server
         #[arg(add = candidates::mcp_servers())]
         name: String,
-        /// What stdout gets: text, or one JSON object
+        /// Output format: text, or one JSON object
         #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
         output: OutputForm,
     },
@@ -349,13 +349,13 @@ pub(crate) enum McpCommand {
 /// What to do with permission rules.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PermissionsCommand {
-    /// List the rules, the ones that go first first
+    /// List the rules in order of precedence
     List {
-        /// What stdout gets: a table, or one JSON object per line
+        /// Output format: a table, or one JSON object per line
         #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
         output: OutputForm,
     },
-    /// Say what happens to a call, and why
+    /// Show how a call is decided, and why
     Explain(ExplainArgs),
 }
 
@@ -364,7 +364,7 @@ pub(crate) enum PermissionsCommand {
 pub(crate) struct ExplainArgs {
     /// A command line, or the name of a tool and a path: `cargo test`, `edit_file src/main.rs`
     pub call: String,
-    /// What happens to calls of which no rule speaks
+    /// What happens to calls that no rule matches
     #[arg(long, short, value_enum, default_value_t = Permissions::Ask)]
     pub permissions: Permissions,
     /// The agent that makes the call
@@ -373,7 +373,7 @@ pub(crate) struct ExplainArgs {
     /// Where the agent works [default: the current directory]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub cwd: Option<PathBuf>,
-    /// What stdout gets: text, or one JSON object
+    /// Output format: text, or one JSON object
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,
 }
@@ -381,13 +381,13 @@ pub(crate) struct ExplainArgs {
 /// Arguments of `trust`.
 #[derive(Debug, Args)]
 pub(crate) struct TrustArgs {
-    /// Trust it as it is, without a question
+    /// Trust it as it is, without asking
     #[arg(long, conflicts_with_all = ["list", "revoke"])]
     pub yes: bool,
     /// List the projects that are trusted
     #[arg(long, conflicts_with_all = ["revoke", "cwd"])]
     pub list: bool,
-    /// Trust it no longer
+    /// Revoke the trust
     #[arg(long)]
     pub revoke: bool,
     /// A directory of the project [default: the current directory]
@@ -398,17 +398,17 @@ pub(crate) struct TrustArgs {
 /// Arguments of `login`.
 #[derive(Debug, Args)]
 pub(crate) struct LoginArgs {
-    /// The provider; its key is typed unseen, or comes on standard input
+    /// The provider; its key is read from a hidden prompt or standard input
     #[arg(add = candidates::providers_with_key())]
     pub provider: Option<String>,
-    /// Store it without a question
+    /// Store it without asking
     #[arg(long)]
     pub yes: bool,
     /// Store it in the keyring of the system instead of a file
     #[cfg(feature = "keyring")]
     #[arg(long, conflicts_with = "status")]
     pub keyring: bool,
-    /// Show where each provider's key is, and no key
+    /// Show where each provider's key is, not the key itself
     #[arg(long, conflicts_with_all = ["provider", "yes"])]
     pub status: bool,
 }
@@ -427,12 +427,12 @@ pub(crate) struct ModelsArgs {
     /// Only this provider
     #[arg(add = candidates::providers())]
     pub provider: Option<String>,
-    /// What stdout gets: a table, or one JSON object per line
+    /// Output format: a table, or one JSON object per line
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,
 }
 
-/// What stdout gets.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputForm {
     /// Text for people
@@ -446,11 +446,11 @@ pub(crate) enum OutputForm {
 pub(crate) enum Permissions {
     /// Ask about every change and command; without a terminal they are refused
     Ask,
-    /// Let changes of files in the working directory pass, ask about the rest
+    /// Allow changes of files in the working directory, ask about the rest
     AcceptEdits,
     /// Only reading
     ReadOnly,
-    /// Let all pass that the sandbox lets commands do, also for file tools; ask about the rest
+    /// Allow what the sandbox lets commands do, also to file tools; ask about the rest
     FullAuto,
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct DiffArgs {
 /// Arguments of `restore`.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
-    /// PATH@CALL or PATH@TURN: as it was after it, with ^ behind as before it; PATH@start: before the session
+    /// PATH@CALL or PATH@TURN: its state after it, with a trailing ^ before it; PATH@start: before the session
     #[arg(value_name = "PATH@WHEN", value_parser = OsStringValueParser::new().try_map(|text| PathAt::parse(&text)))]
     pub what: PathAt,
     #[command(flatten)]
@@ -58,10 +58,10 @@ pub(crate) struct RestoreArgs {
 /// Which session is meant, and how stdout says what came of it.
 #[derive(Debug, Args)]
 pub(crate) struct OfSession {
-    /// The session: its id or the beginning of it [default: the last one of the current directory, or of the nearest above]
+    /// The session: its id or an id prefix [default: the last one of the current directory, or of its nearest parent]
     #[arg(long, short, value_name = "ID", add = candidates::session_ids())]
     pub session: Option<String>,
-    /// What stdout gets: text, or one JSON object
+    /// Output format: text, or one JSON object
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,
 }

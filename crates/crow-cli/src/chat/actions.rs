@@ -44,7 +44,7 @@ impl ChatLoop {
                 self.screen.push_say(help(&all(host_commands), columns));
             }
             _ if (switches_session || is_undo) && phase == ChatPhase::Work => {
-                self.screen.push_say("the agent works; ctrl-c stops it".to_owned());
+                self.screen.push_say("the agent is working; ctrl-c stops it".to_owned());
             }
             _ if switches_session => self.switch_session(name, argument).await?,
             name if host_commands.iter().any(|command| command.name == name) => {
@@ -52,7 +52,7 @@ impl ChatLoop {
                 match self.host.run_command(&id, name, argument).await {
                     // A prompt sent now would interrupt the text of the running agent.
                     Ok(CommandOutcome::Prompt(_)) if phase == ChatPhase::Work => {
-                        self.screen.push_say("the agent works; ctrl-c stops it".to_owned());
+                        self.screen.push_say("the agent is working; ctrl-c stops it".to_owned());
                     }
                     Ok(CommandOutcome::Prompt(content)) => {
                         // Boxed, because a run can lead to a command again (recursion).
@@ -138,7 +138,7 @@ fn all(host_commands: Vec<HostCommand>) -> Vec<HostCommand> {
         SESSIONS => HostCommand::new(
             SESSIONS,
             "[ID]",
-            "list the last sessions of this directory, or go over to one",
+            "list recent sessions of this directory, or switch to one",
         ),
         _ => command,
     });
@@ -148,7 +148,7 @@ fn all(host_commands: Vec<HostCommand>) -> Vec<HostCommand> {
 fn unknown(name: &str, commands: &[HostCommand]) -> String {
     let meant = nearest(name, commands).map(|near| format!("; did you mean /{near}?"));
     format!(
-        "there is no command /{name}{}\n/help lists them; to tell it to the agent, begin with a blank",
+        "there is no command /{name}{}\n/help lists them; to send it to the agent, start with a space",
         meant.unwrap_or_default()
     )
 }

@@ -209,7 +209,7 @@ impl ChatLoop {
                 InterruptAction::Stop | InterruptAction::Warn => {
                     self.handle.interrupt();
                     let suffix = if self.take_back_words() {
-                        ", and what it has not read is on your line"
+                        "; unread input is back on your input line"
                     } else {
                         ""
                     };
@@ -293,7 +293,7 @@ impl ChatLoop {
             }
             Err(error) => {
                 let first = shorten(&text);
-                let message = format!("not sent, and put back: {first}: {error}");
+                let message = format!("not sent, back on your input line: {first}: {error}");
                 self.show_error(&CliError::failed(message));
                 self.typing.put_before(&text);
             }
@@ -454,7 +454,7 @@ impl ChatLoop {
     /// Stops the process on ctrl-z, and shows input and question again when it continues.
     async fn suspend(&mut self) -> Option<ChatEnd> {
         self.pause_typing();
-        self.screen.push_say("stopped; fg goes on".to_owned());
+        self.screen.push_say("stopped; fg resumes".to_owned());
         let _ = self.screen.wait_until_shown().await;
         let chat_end = self.stop().await;
         self.resume_typing();

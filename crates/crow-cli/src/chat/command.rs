@@ -49,7 +49,7 @@ pub(super) const HELP: &str = "help";
 pub(super) static CHAT_COMMANDS: [HostCommand; 3] = [
     HostCommand::new("new", "", "start a new session"),
     HostCommand::new(HELP, "", "show this"),
-    HostCommand::new("quit", "", "leave; so does ctrl-d"),
+    HostCommand::new("quit", "", "leave (also ctrl-d)"),
 ];
 /// Other names of commands.
 pub(super) const ALIASES: [(&str, &str); 1] = [("exit", "quit")];
@@ -58,7 +58,7 @@ pub(super) const ALIASES: [(&str, &str); 1] = [("exit", "quit")];
 const KEYS: &str = "\
 ctrl-c      stop the agent; again: leave
 ctrl-d      leave, at an empty prompt
-up, ctrl-r  earlier prompts; one that begins with a blank is not kept
+up, ctrl-r  earlier prompts; one that starts with a space is not saved
 \\ enter     a further line; a paste of several lines is one prompt
 While the agent works: what you type and enter reaches it before its next step.";
 

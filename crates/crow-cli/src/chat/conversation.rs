@@ -361,7 +361,7 @@ fn unreadable(error: &io::Error) -> CliError {
 }
 
 fn stream(handle: &AgentHandle) -> Result<EventStream, CliError> {
-    handle.stream().ok_or_else(|| CliError::failed("the agent's events are taken"))
+    handle.stream().ok_or_else(|| CliError::failed("the agent's events are already in use"))
 }
 
 pub(super) fn unwritable() -> CliError {

@@ -23,7 +23,7 @@ impl ChatGreeting<'_> {
         let cwd = one_line(&below_home(self.cwd, environment));
         let agent = one_line(self.agent);
         let (mode, permissions) = (self.mode, self.permissions);
-        let resumed = self.resumed.map(|title| format!("going on with: {}\n", one_line(title)));
+        let resumed = self.resumed.map(|title| format!("resuming: {}\n", one_line(title)));
         format!(
             "crow-agent {version}  {model}\n{cwd}\n{}agent: {agent}  mode: {mode}  permissions: {permissions}\n/help shows commands and keys",
             resumed.unwrap_or_default()
@@ -33,7 +33,7 @@ impl ChatGreeting<'_> {
 
 /// Returns the command that resumes a session.
 pub(super) fn farewell(session: &str) -> String {
-    format!("go on with: crow-agent --resume {}", one_line(session))
+    format!("resume with: crow-agent --resume {}", one_line(session))
 }
 
 fn below_home(cwd: &Path, environment: &Environment) -> String {

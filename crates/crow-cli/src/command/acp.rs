@@ -53,8 +53,7 @@ pub(crate) async fn acp(args: AcpArgs, environment: &Environment) -> Result<Exit
             let token = token(file.as_deref(), environment)?;
             // Without a token only this machine may connect.
             if token.is_none() && !address.ip().is_loopback() {
-                let message =
-                    format!("others can reach {address}, so whoever connects must show a token");
+                let message = format!("other machines can reach {address}, so a token is required");
                 return Err(
                     CliError::usage(message).hint("--token-file FILE, or listen at 127.0.0.1")
                 );
@@ -93,10 +92,10 @@ fn token(file: Option<&Path>, environment: &Environment) -> Result<Option<Access
     let Some(token) = token else { return Ok(None) };
     AccessToken::new(token.trim()).map(Some).ok_or_else(|| {
         CliError::usage(format!(
-            "the token has fewer than {} characters, or some that are none of ASCII",
+            "the token has fewer than {} characters, or non-ASCII characters",
             AccessToken::SHORTEST
         ))
-        .hint("openssl rand -hex 32 makes a good one")
+        .hint("openssl rand -hex 32 generates one")
     })
 }
 

@@ -113,7 +113,7 @@ fn rules() -> Result<StoredRules, CliError> {
 fn copy_project() -> Result<PathBuf, CliError> {
     let unwritable = |error: std::io::Error| {
         CliError::failed(format!("the demonstration cannot be set up: {error}"))
-            .hint("set TMPDIR to a folder that can be written")
+            .hint("set TMPDIR to a writable folder")
     };
     let folder =
         tempfile::Builder::new().prefix("crow-demo-").tempdir().map_err(unwritable)?.keep();

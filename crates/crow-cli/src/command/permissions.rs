@@ -299,10 +299,10 @@ fn sandbox_state(
     let is_read_only = matches!(explanation.cause, DecisionCause::Mode(PermissionMode::ReadOnly));
     match containment {
         Containment::Full if line.only_reads() || is_read_only => {
-            "whole, and nothing but its temporary files can be changed in it"
+            "whole, and read-only except for its temporary files"
         }
         Containment::Full => "whole",
-        Containment::Partial { .. } => "in part; crow-agent doctor names the gaps",
+        Containment::Partial { .. } => "partial; crow-agent doctor lists the gaps",
         Containment::None => "none",
     }
 }

@@ -137,16 +137,18 @@ pub(crate) fn repair(prefix: &str, environment: &Environment) -> Result<ExitCode
         }
         let _ = writeln!(report, "session {id}: {damage}");
         if let Some(reason) = damage.header {
-            let _ = writeln!(report, "  the header was made anew from the log ({reason})");
+            let _ = writeln!(report, "  the header was rebuilt from the log ({reason})");
             if store.header(&id)?.crow().agent_lost {
-                report.push_str("  the log does not tell the agent: name it with --agent when the session goes on\n");
+                report.push_str(
+                    "  the log does not name the agent: give --agent when you resume the session\n",
+                );
             }
         }
         for LostLine { line, reason } in damage.lines {
             let _ = writeln!(report, "  line {line} is lost ({reason})");
         }
         for path in kept {
-            let _ = writeln!(report, "  as it was: {}", path.display());
+            let _ = writeln!(report, "  original kept in: {}", path.display());
         }
     }
     if report.is_empty() {

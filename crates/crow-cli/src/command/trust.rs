@@ -27,7 +27,7 @@ pub(crate) fn trust(args: &TrustArgs, environment: &Environment) -> Result<ExitC
         TrustStatus::Untrusted(untrusted) => untrusted,
         TrustStatus::Nothing => {
             let root = project_root(&cwd);
-            return say(&format!("{} brings no configuration along", root.display()));
+            return say(&format!("{} contains no configuration", root.display()));
         }
         TrustStatus::Trusted(contents) => {
             return say(&format!("{} is trusted as it is", contents.root().display()));
@@ -48,7 +48,7 @@ fn ask(
     if !args.yes {
         if !environment.stdin_is_terminal {
             return Err(CliError::usage("there is no terminal to ask at")
-                .hint("read the above, and say --yes if you trust it"));
+                .hint("read the above, and pass --yes if you trust it"));
         }
         if !confirm("Trust it?")? {
             return say("not trusted");
@@ -73,7 +73,7 @@ fn revoke(given: Option<&Path>, environment: &Environment) -> Result<ExitCode, C
         root = project_root(&named);
         was_trusted = store.remove(&root)?;
     }
-    let what = if was_trusted { "is trusted no longer" } else { "was not trusted" };
+    let what = if was_trusted { "is no longer trusted" } else { "was not trusted" };
     say(&format!("{} {what}", root.display()))
 }
 
@@ -86,7 +86,7 @@ fn list(environment: &Environment) -> Result<ExitCode, CliError> {
         let state = match trust_status(Path::new(&root), environment)? {
             TrustStatus::Trusted(_) => "trusted",
             TrustStatus::Untrusted(_) => "changed since",
-            TrustStatus::Nothing => "has no configuration any more",
+            TrustStatus::Nothing => "no longer has a configuration",
             TrustStatus::Refused { .. } => "cannot be read",
         };
         say(&format!("{}  {state}  {root}", trusted.as_of.strftime("%Y-%m-%d %H:%M")))?;

@@ -155,5 +155,5 @@ fn out_style(environment: &Environment) -> ConsoleStyle {
 
 fn line(line: &impl serde::Serialize) -> Result<Vec<u8>, CliError> {
     json_line(line)
-        .map_err(|error| CliError::failed(format!("this cannot be told as JSON: {error}")))
+        .map_err(|error| CliError::failed(format!("this cannot be written as JSON: {error}")))
 }

@@ -28,7 +28,7 @@ pub(crate) fn set(key: &str, value: &str, environment: &Environment) -> Result<E
     if let KeyTarget::Agent { kind: AgentKind::Base, name } = &key.target {
         let markdown = user.path(&format!("agents/{name}.md"));
         if markdown.exists() {
-            let message = format!("{name} is described by {}", markdown.display());
+            let message = format!("{name} is defined in {}", markdown.display());
             return Err(CliError::usage(message).hint("edit that file"));
         }
     }

@@ -29,7 +29,7 @@ impl ConfigKey {
     /// key.
     pub(super) fn parse(text: &str) -> Result<Self, CliError> {
         let parts = toml_edit::Key::parse(text)
-            .map_err(|_| CliError::usage(format!("\"{text}\" is not written as a dotted key")))?;
+            .map_err(|_| CliError::usage(format!("\"{text}\" is not a dotted key")))?;
         let parts: Vec<String> = parts.iter().map(|part| part.get().to_owned()).collect();
         let key = match parts.as_slice() {
             [agents, kind, name, path @ ..] if agents == "agents" => {
@@ -45,7 +45,7 @@ impl ConfigKey {
                     }
                 };
                 if !is_name(name) {
-                    return Err(CliError::usage(format!("\"{name}\" cannot name an agent")));
+                    return Err(CliError::usage(format!("\"{name}\" is not a valid agent name")));
                 }
                 Self { target: KeyTarget::Agent { kind, name: name.clone() }, path: path.to_vec() }
             }

@@ -35,11 +35,11 @@ pub(crate) fn capabilities(
         return Some(settings.map(|settings| of_settings(&settings)).map_err(Into::into));
     }
     if name.starts_with("prompts/") {
-        return Some(Ok(vec!["what agents are told".to_owned()]));
+        return Some(Ok(vec!["prompts of agents".to_owned()]));
     }
     if let Some(command) = name.strip_prefix("commands/").and_then(|file| file.strip_suffix(".md"))
     {
-        return Some(Ok(vec![format!("the command /{command}: what the agent is told with it")]));
+        return Some(Ok(vec![format!("the command /{command}: its prompt")]));
     }
     // Anything else below `agents/` describes an agent, whose kind is told by the subfolder.
     let file = name.strip_prefix("agents/")?;
@@ -66,7 +66,7 @@ pub(crate) fn capabilities(
             let flow = composition.control_flow.name();
             let coagents = composition.coagents.join(", ");
             let reviewed_by =
-                if coagents.is_empty() { coagents } else { format!(", looked at by {coagents}") };
+                if coagents.is_empty() { coagents } else { format!(", reviewed by {coagents}") };
             format!(
                 "the agent {agent}: {} works{reviewed_by}; after a turn: {flow}",
                 composition.primary
@@ -83,9 +83,10 @@ pub(crate) fn capabilities(
 
 fn of_settings(settings: &Settings) -> Vec<String> {
     let checks = settings.checks.iter().map(|check| format!("runs `{}` to check work", check.run));
-    let agent = settings.agent.iter().map(|agent| format!("works as {agent} by default"));
-    let model = settings.model.iter().map(|model| format!("asks {model} by default"));
-    let review = settings.review_model.iter().map(|model| format!("asks {model} for reviews"));
+    let agent = settings.agent.iter().map(|agent| format!("uses the agent {agent} by default"));
+    let model = settings.model.iter().map(|model| format!("uses the model {model} by default"));
+    let review =
+        settings.review_model.iter().map(|model| format!("uses the model {model} for reviews"));
     let servers = settings.mcp.servers.iter().map(|(name, server)| describe_access(name, server));
     checks.chain(agent).chain(model).chain(review).chain(servers).collect()
 }

@@ -50,11 +50,11 @@ pub(crate) struct CheckSettings {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawSettings {
-    /// The agent that works where nobody names one.
+    /// The default agent.
     agent: Option<String>,
-    /// The model that is asked where neither the command line nor the agent names one, as "provider/model".
+    /// The model used if neither the command line nor the agent names one, as "provider/model".
     model: Option<String>,
-    /// The same for agents that look at the work of others.
+    /// The same for reviewers.
     review_model: Option<String>,
     #[serde(default)]
     checks: RawChecks,
@@ -71,7 +71,7 @@ struct RawChecks {
     /// Command lines.
     #[serde(default)]
     commands: Vec<String>,
-    /// Command lines with a name and a bound of their own: [[checks.command]].
+    /// Command lines with a name and a time limit of their own: [[checks.command]].
     #[serde(default)]
     command: Vec<RawCheck>,
 }
@@ -79,7 +79,7 @@ struct RawChecks {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RawCheck {
-    /// What it is called; its command line if absent.
+    /// Its name; its command line if absent.
     name: Option<String>,
     /// The command line.
     run: String,
@@ -87,7 +87,7 @@ struct RawCheck {
     timeout: Option<Seconds>,
 }
 
-/// What holds commands.
+/// The sandbox of commands.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SandboxTable {
@@ -97,7 +97,7 @@ pub(crate) struct SandboxTable {
     /// `true` lets them reach everything.
     #[serde(default)]
     pub(crate) network: bool,
-    /// Folders beside the project that they may change.
+    /// Folders outside the project that they may change.
     #[serde(default)]
     pub(crate) writable: Vec<PathBuf>,
     /// Hidden places that they may read.
@@ -111,7 +111,7 @@ pub(crate) struct SandboxTable {
     pub(crate) unprotected: Vec<PathBuf>,
     /// How much memory they may use together, in GiB.
     pub(crate) memory_gib: Option<u64>,
-    /// How many processes there may be at a time.
+    /// Maximum number of processes at a time.
     pub(crate) processes: Option<u64>,
 }
 
@@ -132,7 +132,7 @@ impl Settings {
             let of_project =
                 tables.iter().find(|(_, leaf)| leaf.origin.layer() == LayerKind::Project);
             if let Some((_, leaf)) = of_project {
-                let message = "a project cannot set what holds its commands; the user can";
+                let message = "a project cannot configure the sandbox; only the user can";
                 return Err(leaf.origin.error(message));
             }
         }
@@ -161,7 +161,7 @@ fn checks(raw: RawChecks, node: &Node) -> Result<Vec<CheckSettings>, ConfigError
     for (name, run, timeout, key) in plain.chain(named) {
         let wrong = |message: String| node.origin_of(&["checks", key]).error(message);
         if run.trim().is_empty() {
-            return Err(wrong("a check without a command checks nothing".to_owned()));
+            return Err(wrong("the check has no command".to_owned()));
         }
         let name = name.filter(|name| !name.trim().is_empty()).unwrap_or_else(|| run.clone());
         if checks.iter().any(|check| check.name == name) {
@@ -218,7 +218,7 @@ mod tests {
         );
         assert_eq!(
             read("", "[sandbox]\nallow_hosts = [\"evil.example\"]\n").unwrap_err(),
-            "project/config.toml:2:15: a project cannot set what holds its commands; the user can"
+            "project/config.toml:2:15: a project cannot configure the sandbox; only the user can"
         );
     }
 

@@ -81,10 +81,10 @@ pub(crate) fn unset_keys_of_composition(
 ) -> Vec<UnsetKey> {
     let mut all = vec![role(agent.role)];
     if agent.coagents.is_empty() {
-        all.push(nothing("composition.coagent", "nobody looks at the work"));
+        all.push(nothing("composition.coagent", "no reviewer"));
     } else {
         let usual = match agent.handoff {
-            Some(HandoffDefinition::Verbatim) => "the last words of the other agent as they are",
+            Some(HandoffDefinition::Verbatim) => "the other agent's last message, verbatim",
             Some(_) | None => "the built-in bundle of the task, what was done and what changed",
         };
         all.push(nothing("handoff", usual));
@@ -95,7 +95,7 @@ pub(crate) fn unset_keys_of_composition(
     let rounds = ["max_rounds", "max_iterations", "max_turns"];
     let has_rounds = rounds.iter().any(|key| node.find(&["control_flow", key]).is_some());
     if !has_rounds {
-        all.push(nothing("control_flow.max_rounds", "limits.max_rounds bounds it alone"));
+        all.push(nothing("control_flow.max_rounds", "only limits.max_rounds applies"));
     }
     all.push(built_in("limits.max_rounds", agent.limits.max_rounds));
     for key in ["limits.max_tokens", "limits.max_money", "limits.max_time"] {
@@ -110,7 +110,7 @@ fn unset_keys_of_settings(node: Option<&Node>) -> Vec<UnsetKey> {
     let mut all = vec![
         built_in("agent", DEFAULT_AGENT),
         nothing("model", "the default one of the first provider with a key"),
-        nothing("review_model", "that of the agent whose work is looked at"),
+        nothing("review_model", "that of the reviewed agent"),
         built_in("checks.commands", json!([])),
         built_in("sandbox.network", false),
         built_in("sandbox.memory_gib", limits.memory >> 30),

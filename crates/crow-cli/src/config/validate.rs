@@ -29,7 +29,7 @@ pub(crate) fn validate(environment: &Environment) -> Result<ExitCode, CliError> 
         let _ = writeln!(text, "{}", one_line(&line));
     }
     if errors.is_empty() {
-        let _ = writeln!(text, "{count} agents, settings, providers and rules can be used");
+        let _ = writeln!(text, "{count} agents, settings, providers and rules are valid");
     }
     write_out(text.as_bytes())?;
     Ok(if errors.is_empty() { ExitCode::Done } else { ExitCode::Usage })

@@ -55,9 +55,9 @@ pub(crate) enum CredentialError {
     #[error(transparent)]
     File(#[from] PrivateFileError),
     /// Not JSON of this format. The parser's message is left out, since it could quote a key.
-    #[error("{}:{line}:{column}: this is not what crow-agent writes there; mend the file, or move it away and log in again", .path.display())]
+    #[error("{}:{line}:{column}: the file is invalid; fix it, or move it away and log in again", .path.display())]
     Broken { path: PathBuf, line: usize, column: usize },
-    #[error("{} has version {found}, and only version {VERSION} is known; update crow-agent", .path.display())]
+    #[error("{} has version {found}, but only version {VERSION} is supported; update crow-agent", .path.display())]
     Version { path: PathBuf, found: u32 },
 }
 

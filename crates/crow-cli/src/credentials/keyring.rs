@@ -27,7 +27,7 @@ fn read(entry: &Entry, name: &str) -> Result<Option<Credential>, String> {
     match entry.get_password() {
         Ok(text) => serde_json::from_str(&text)
             .map(Some)
-            .map_err(|_| format!("the keyring's entry {SERVICE}/{name} is not ours")),
+            .map_err(|_| format!("the keyring's entry {SERVICE}/{name} is invalid")),
         Err(Error::NoEntry) => Ok(None),
         Err(error) => Err(failed(&error)),
     }
@@ -94,6 +94,6 @@ mod tests {
         assert!(delete(&entry).is_err());
         entry.set_password("very-secret").unwrap();
         let error = read(&entry, "one").unwrap_err();
-        assert_eq!(error, "the keyring's entry crow-agent/one is not ours");
+        assert_eq!(error, "the keyring's entry crow-agent/one is invalid");
     }
 }

@@ -41,7 +41,7 @@ pub(crate) fn login(args: &LoginArgs, environment: &Environment) -> Result<ExitC
     announce(provider, &home, KeyLocation::of(args, &file));
     if !args.yes && !environment.stdin_is_terminal {
         return Err(CliError::usage("a key from standard input is stored only with --yes")
-            .hint("read the above, and say --yes if you want that"));
+            .hint("read the above, and pass --yes if you want that"));
     }
     // The key is asked for first: a key that is pasted at once must not be echoed by another question.
     let key = if environment.stdin_is_terminal {
@@ -65,7 +65,7 @@ pub(crate) fn login(args: &LoginArgs, environment: &Environment) -> Result<ExitC
     }
     KeyLocation::of(args, &file)
         .add(&home.name, Credential { origin: home.origin.clone(), key })?;
-    done(&format!("stored; `crow-agent logout {}` forgets it", home.name))
+    done(&format!("stored; `crow-agent logout {}` deletes it", home.name))
 }
 
 /// Storage of a key.
@@ -115,7 +115,7 @@ impl fmt::Display for KeyLocation<'_> {
 fn announce(provider: &str, home: &KeyDestination, location: KeyLocation<'_>) {
     if let Some(variable) = &home.redirect_variable {
         print_message(&format!(
-            "{variable} names another place than {provider}'s own: the key will be good for {} alone",
+            "{variable} sets another address than {provider}'s own: the key will be used for {} only",
             one_line(&home.origin)
         ));
     }
@@ -124,7 +124,7 @@ fn announce(provider: &str, home: &KeyDestination, location: KeyLocation<'_>) {
         one_line(&home.origin)
     ));
     if let Some(variable) = &home.variable {
-        print_message(&format!("where {variable} is set, it goes before the stored key"));
+        print_message(&format!("if {variable} is set, it takes precedence over the stored key"));
     }
 }
 
@@ -134,7 +134,7 @@ fn read_piped_key() -> Result<String, CliError> {
     let read = io::stdin().lock().take(LONGEST + 1).read_to_string(&mut text);
     read.map_err(|error| unreadable(&error))?;
     if text.len() as u64 > LONGEST {
-        return Err(CliError::usage("what stands on standard input is too long for a key"));
+        return Err(CliError::usage("the text on standard input is too long for a key"));
     }
     Ok(text)
 }
@@ -161,7 +161,7 @@ pub(crate) fn logout(args: &LogoutArgs, environment: &Environment) -> Result<Exi
     if !forget(&file, &name)? {
         return done(&format!("no key of {name} is stored"));
     }
-    done(&format!("the key of {name} is forgotten"))?;
+    done(&format!("the key of {name} is deleted"))?;
     let variable = models(environment)?.key_home(&name).ok().and_then(|home| home.variable);
     // The user may expect to be logged out, but the variable still supplies a key.
     if let Some(variable) = variable.filter(|variable| environment.is_set(variable)) {
@@ -176,7 +176,7 @@ pub(crate) fn remove_only_key(file: &CredentialFile) -> Result<String, CliError>
     let names: Vec<_> = stored.keys().map(String::as_str).collect();
     let [name] = names.as_slice() else {
         let hint = match names.as_slice() {
-            [] => "keys in variables and in files of providers are the user's to remove".to_owned(),
+            [] => "keys in variables and in provider files must be removed by hand".to_owned(),
             names => format!("crow-agent logout PROVIDER, with one of {}", names.join(", ")),
         };
         let message = if names.is_empty() { "no key is stored" } else { "several keys are stored" };

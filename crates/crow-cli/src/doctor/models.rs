@@ -72,7 +72,7 @@ fn local_server(server: &FoundServer, agreed: &BTreeSet<String>) -> DoctorFindin
         return DoctorFinding::fine(format!("{found}; you agreed that it gets prompts"));
     }
     DoctorFinding::fine(format!(
-        "{found}; it gets no prompt before you name a model of it or agree"
+        "{found}; it gets no prompts until you name one of its models or agree"
     ))
 }
 
@@ -112,14 +112,14 @@ fn model(
     if let Some(server) = servers.first() {
         return DoctorFinding::warning(
             format!(
-                "model: none is named; {} at {} could have one",
+                "model: none is chosen; {} at {} may serve one",
                 server.provider, server.base_url
             ),
             "name one with --model or `crow-agent config set model`; at a terminal `crow-agent run` asks once",
         );
     }
     DoctorFinding::warning(
-        "model: there is none to talk to",
+        "model: none is available",
         "give a provider's key with `crow-agent login PROVIDER`, or start a model server on this machine",
     )
 }

@@ -43,36 +43,36 @@ async fn trial(
 ) -> Result<Vec<DoctorFinding>, CliError> {
     let network = match &config.network {
         Network::Loopback => "no network but loopback".to_owned(),
-        Network::Hosts(hosts) => format!("of the network loopback and {hosts}"),
+        Network::Hosts(hosts) => format!("only loopback and {hosts}"),
         Network::All => "the whole network".to_owned(),
     };
     let hidden = config.hidden.iter().filter(|path| path.exists()).count();
     let (containment, reason) = probe_containment(config, environment.current_dir()?).await;
     Ok(match containment {
         Containment::Full => vec![
-            DoctorFinding::fine("sandbox: namespaces, Landlock and seccomp hold every command"),
+            DoctorFinding::fine("sandbox: namespaces, Landlock and seccomp confine every command"),
             DoctorFinding::fine(format!(
                 "commands reach {network}; {hidden} places with keys are hidden from them"
             )),
         ],
         Containment::Partial { gaps } => {
             let (summary, hint) = if cfg!(target_os = "linux") {
-                ("sandbox: Landlock and seccomp hold commands, namespaces do not", reason)
+                ("sandbox: Landlock and seccomp confine commands, namespaces do not", reason)
             } else {
                 (
-                    "sandbox: Seatbelt holds every command",
-                    "a trial has just shown it; its rules were tested on Linux only, as text"
+                    "sandbox: Seatbelt confines every command",
+                    "a trial run just confirmed it; its rules were tested on Linux only, as text"
                         .to_owned(),
                 )
             };
             let mut findings = vec![DoctorFinding::warning(summary, hint)];
-            let gap = |gap: String| DoctorFinding::warning(format!("not held back: {gap}"), "");
+            let gap = |gap: String| DoctorFinding::warning(format!("not confined: {gap}"), "");
             findings.extend(gaps.into_iter().map(gap));
             findings
         }
         Containment::None => vec![DoctorFinding::bad(
             format!("sandbox: none: {reason}"),
-            "commands are asked about in every mode; --no-sandbox runs them without",
+            "every mode asks about commands; --no-sandbox runs them without a sandbox",
         )],
     })
 }
@@ -96,7 +96,7 @@ fn look_at_folder(name: &str, folder: &Path, forbidden_bits: u32) -> Option<Doct
     }
     if metadata.permissions().mode() & forbidden_bits != 0 {
         return Some(DoctorFinding::warning(
-            format!("{name}: others can look into {shown}"),
+            format!("{name}: other users can read {shown}"),
             format!("chmod 700 {shown}"),
         ));
     }

@@ -103,10 +103,10 @@ impl MarkdownDocument {
             AgentEvent::Switch { change } => self.note(change),
             AgentEvent::FilesRestored { .. } => self.note("changes of files were undone or redone"),
             AgentEvent::Rewind { .. } => {
-                self.note("the conversation goes on from an earlier point");
+                self.note("the conversation was rewound to an earlier point");
             }
             AgentEvent::Compaction { summary, .. } => {
-                self.note("what was said before was made shorter");
+                self.note("the conversation before was compacted");
                 self.part(&neutralise(summary));
             }
             AgentEvent::Notice { audience: NoticeAudience::User, text, .. } => self.note(text),
@@ -219,7 +219,7 @@ impl MarkdownDocument {
     fn end(&mut self, result: &RunOutcome) {
         match result {
             RunOutcome::Completed { .. } | RunOutcome::NeedsInput => {}
-            RunOutcome::Stopped { .. } => self.note("the run was stopped by a bound"),
+            RunOutcome::Stopped { .. } => self.note("the run was stopped by a limit"),
             RunOutcome::Cancelled => self.note("the run was cancelled"),
             RunOutcome::Failed { error, .. } => self.note(&format!("the run failed: {error}")),
         }

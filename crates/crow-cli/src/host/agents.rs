@@ -168,7 +168,7 @@ fn refused(error: &AssemblyError) -> HostError {
         | AssemblyError::NoDefaultModel { .. }
         | AssemblyError::ModelName { .. } => "`crow-agent models` shows the models",
         AssemblyError::Composition(_) | AssemblyError::Template { .. } => {
-            "`crow-agent config validate` looks at all files"
+            "`crow-agent config validate` checks all files"
         }
         AssemblyError::NoPrice { advice, .. } => {
             let advice = advice.clone().unwrap_or_default();

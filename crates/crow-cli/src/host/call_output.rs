@@ -11,7 +11,7 @@ use crate::render::{SHELL, one_line};
 pub(super) const OUTPUT: HostCommand = HostCommand::new(
     "output",
     "[N|CALL]",
-    "show all that a command printed: the last one, the last but one (2), or the call whose id begins so",
+    "show a command's full output: the last one, the one before (2), or the call with this id prefix",
 );
 
 /// Maximum number of commands in the list.

@@ -21,14 +21,14 @@ use crate::{
 pub(super) const UNDO: HostCommand = HostCommand::new(
     "undo",
     "[turn N|call ID|back-to N|all] [--chat] [--force] [--dry-run]",
-    "undo what the agent changed last, or what is named; with --chat the conversation goes back, too",
+    "undo the agent's last changes, or the named ones; --chat also rewinds the conversation",
 );
 pub(super) const REDO: HostCommand =
     HostCommand::new("redo", "[--force] [--dry-run]", "undo the last undo");
 pub(super) const DIFF: HostCommand = HostCommand::new(
     "diff",
     "[CALL|TURN|A..B] [--ignored] [-- PATH...]",
-    "show what the session changed, or a call, or a turn; behind -- only below these paths",
+    "show changes of the session, a call or a turn; after -- only below these paths",
 );
 pub(super) const CHANGES: HostCommand =
     HostCommand::new("changes", "", "list the calls that changed files");
@@ -98,7 +98,7 @@ pub(super) async fn idle(handle: &AgentHandle) -> Result<(), HostError> {
     };
     let settled = async { while is_at_work() && events.next().await.is_some() {} };
     timeout(SETTLING, settled).await.map_err(|_| HostError::Refused {
-        message: "the agent works".to_owned(),
+        message: "the agent is working".to_owned(),
         hint: "interrupt it first".to_owned(),
     })
 }

@@ -24,22 +24,22 @@ const LISTED: usize = 10;
 const REVIEW: HostCommand =
     HostCommand::new("review", "[WHAT]", "have a reviewer look at the work of this session");
 const AGENTS: HostCommand =
-    HostCommand::new("agents", "[NAME]", "list the agents, or go on with another one");
+    HostCommand::new("agents", "[NAME]", "list the agents, or switch to another");
 const MODE_COMMAND: HostCommand =
-    HostCommand::new(MODE, "[MODE]", "show what comes after a turn, or set it");
+    HostCommand::new(MODE, "[MODE]", "show or set what follows a turn");
 const MODEL_COMMAND: HostCommand =
-    HostCommand::new(MODEL, "[PROVIDER/MODEL]", "show the model, or go on with another one");
+    HostCommand::new(MODEL, "[PROVIDER/MODEL]", "show the model, or switch to another");
 const THINKING_COMMAND: HostCommand =
-    HostCommand::new(THINKING, "[AMOUNT]", "show how much the model thinks, or set it");
+    HostCommand::new(THINKING, "[AMOUNT]", "show or set how much the model thinks");
 const REVIEWER_COMMAND: HostCommand =
-    HostCommand::new(REVIEWER, "[NAME|none]", "show who looks at the work, or set it");
+    HostCommand::new(REVIEWER, "[NAME|none]", "show or set the reviewers");
 const PERMISSIONS_COMMAND: HostCommand = HostCommand::new(
     PERMISSIONS,
     "[MODE|forget]",
-    "show what happens to calls that change something, set it, or forget what was allowed for the session",
+    "show or set what happens to calls that change something, or revoke what the session allowed",
 );
 const STATUS: HostCommand =
-    HostCommand::new("status", "", "show what this session works with, and what it used");
+    HostCommand::new("status", "", "show the settings and usage of this session");
 const EXPORT: HostCommand =
     HostCommand::new("export", "[FILE]", "write this session to a file, as Markdown");
 const SESSIONS: HostCommand =
@@ -101,7 +101,7 @@ impl ProductHost {
             }
             (PERMISSIONS, "forget") => {
                 blocking(move || handle.forget_grants()).await??;
-                Ok("what was allowed for this session is asked about again".to_owned())
+                Ok("permissions granted in this session were revoked".to_owned())
             }
             ("agents", argument) => self.show_or_set(&current, AGENT, argument).await,
             (MODE | MODEL | THINKING | REVIEWER | PERMISSIONS, argument) => {

@@ -45,7 +45,7 @@ impl DefaultModel {
                 | CredentialStatus::Missing { .. } => None,
             })
         {
-            let hint = "mend this, or name a model with --model".to_owned();
+            let hint = "fix this, or name a model with --model".to_owned();
             return Err(HostError::Refused { message: reason, hint });
         }
         let chosen = self.local_servers.choose(discover(providers).await).await;
@@ -60,7 +60,7 @@ fn all_disabled(providers: &ProviderModels) -> Option<HostError> {
     let names: Vec<_> = disabled.map(|route| route.provider).collect();
     (!names.is_empty()).then(|| HostError::Refused {
         message: format!(
-            "there is no model to talk to: no provider that is enabled has a key, and {} disabled",
+            "no model is available: no provider that is enabled has a key, and {} disabled",
             if let [name] = names.as_slice() {
                 format!("{name} is")
             } else {
@@ -77,15 +77,14 @@ pub(super) fn no_model() -> HostError {
 Give a provider's key, for example one of
   export ANTHROPIC_API_KEY=…     export OPENAI_API_KEY=…
   export GEMINI_API_KEY=…        export OPENROUTER_API_KEY=…
-or store it with `crow-agent login PROVIDER`, and run again. Or start a model server on this machine (Ollama, llama.cpp, LM Studio, vLLM): it is found by itself, and used once you agree.
+or store it with `crow-agent login PROVIDER`, and run again. Or start a model server on this machine (Ollama, llama.cpp, LM Studio, vLLM): it is detected, and used once you agree.
 
   crow-agent models              shows providers, models and what is missing
   crow-agent run -m PROVIDER/MODEL \"task\"   names the model yourself
   crow-agent demo                shows Crow at work without any model";
     HostError::NoCredentials {
-        message:
-            "there is no model to talk to: no provider has a key, and no local model server answers"
-                .to_owned(),
+        message: "no model is available: no provider has a key, and no local model server answers"
+            .to_owned(),
         hint: hint.to_owned(),
     }
 }

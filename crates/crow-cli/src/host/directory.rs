@@ -49,8 +49,11 @@ pub(super) fn additional(cwd: &Path, given: &[PathBuf]) -> Result<Vec<PathBuf>, 
     let paths = given.iter().map(|path| resolved(path)).collect::<Result<Vec<_>, _>>()?;
     if let Some(path) = paths.iter().find(|path| path.parent().is_none()) {
         return Err(HostError::Refused {
-            message: format!("{} is everything, and no directory to work in", path.display()),
-            hint: "name the directories that are meant".to_owned(),
+            message: format!(
+                "{} is the whole file system, not a working directory",
+                path.display()
+            ),
+            hint: "name specific directories".to_owned(),
         });
     }
     let is_in = |path: &Path, other: &Path| path != other && path.starts_with(other);
@@ -70,8 +73,8 @@ pub(super) fn check_directory_exists(cwd: &Path) -> Result<(), HostError> {
         return Ok(());
     }
     Err(HostError::Refused {
-        message: format!("the directory of the session, {}, is not there any more", cwd.display()),
-        hint: "put it back, or start a new session".to_owned(),
+        message: format!("the directory of the session, {}, no longer exists", cwd.display()),
+        hint: "restore it, or start a new session".to_owned(),
     })
 }
 

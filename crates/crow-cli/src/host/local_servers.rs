@@ -110,7 +110,7 @@ impl LocalServerConsent {
         for candidate in candidates {
             let ModelCandidate { model, address } = &candidate;
             let question = format!(
-                "No model is named, and no provider has a key. A model server answers on this machine: {} at {}.\nShall it get your prompts, and what the agent reads of your files?",
+                "No model is named, and no provider has a key. A model server answers on this machine: {} at {}.\nSend it your prompts, and what the agent reads of your files?",
                 approval_line(&model.to_string()),
                 approval_line(address)
             );
@@ -151,13 +151,13 @@ fn load(path: &Path) -> Result<BTreeSet<String>, CliError> {
         return Ok(BTreeSet::new());
     };
     let broken = |why: &str| {
-        let message = format!("{} cannot be understood: {why}", path.display());
-        CliError::usage(message).hint("mend the file or remove it; then you are asked again")
+        let message = format!("{} is invalid: {why}", path.display());
+        CliError::usage(message).hint("fix or remove the file; then you are asked again")
     };
     let document: ConsentFile =
         serde_json::from_str(&text).map_err(|error| broken(&error.to_string()))?;
     if document.version != VERSION {
-        return Err(broken(&format!("version {} is not known", document.version)));
+        return Err(broken(&format!("version {} is not supported", document.version)));
     }
     Ok(document.addresses)
 }

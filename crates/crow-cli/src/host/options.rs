@@ -59,8 +59,8 @@ fn option(
 }
 
 fn mode_option(current: &SessionState) -> SessionOption {
-    let own = (current.review.own_mode.is_none())
-        .then(|| choice(CUSTOM, "goes on as the files of the agent say"));
+    let own =
+        (current.review.own_mode.is_none()).then(|| choice(CUSTOM, "follows the agent's files"));
     let presets = Preset::ALL.map(|preset| {
         let level = preset.level().map(|level| format!(" (level {level})")).unwrap_or_default();
         OptionChoice {
@@ -103,7 +103,7 @@ fn model_option(current: &SessionState, providers: Option<&ProviderModels>) -> S
 
 pub(super) fn permissions_option(handle: &AgentHandle) -> SessionOption {
     let choices = PermissionMode::ALL.map(|mode| choice(mode.as_str(), meaning(mode)));
-    let about = "what happens to calls of which no rule speaks";
+    let about = "what happens to calls that no rule matches";
     let value = handle.policy().mode().as_str();
     option(PERMISSIONS, OptionKind::Permissions, about, value, choices.to_vec())
 }
@@ -113,11 +113,11 @@ fn meaning(mode: PermissionMode) -> &'static str {
     match mode {
         PermissionMode::Ask => "changes and commands are asked about",
         PermissionMode::AcceptEdits => {
-            "changes of files in the directory pass, the rest is asked about"
+            "file changes in the directory are allowed, the rest is asked about"
         }
         PermissionMode::ReadOnly => "only reading",
         PermissionMode::FullAuto => {
-            "what the sandbox lets commands do passes, for all tools; the rest is asked about"
+            "what the sandbox lets commands do is allowed to all tools; the rest is asked about"
         }
     }
 }
@@ -147,11 +147,11 @@ fn reviewer_option(current: &SessionState) -> SessionOption {
     let chosen = current.opened_with.reviewers.as_ref().filter(|_| reviewers.is_empty());
     let names = chosen.unwrap_or(reviewers);
     let value = if names.is_empty() { NO_REVIEWER.to_owned() } else { names.join(", ") };
-    let no_reviewer = choice(NO_REVIEWER, "nobody; a mode that needs somebody becomes hitl");
+    let no_reviewer = choice(NO_REVIEWER, "no reviewer; a mode that needs one becomes hitl");
     let listed = current.config.agents.reviewers().into_iter();
     let choices =
         std::iter::once(no_reviewer).chain(listed.map(|(name, about)| choice(name, about)));
-    let about = "who looks at the work, in the modes loop, advise, judge, smart and chat";
+    let about = "the reviewers, in the modes loop, advise, judge, smart and chat";
     let choices = with_value(choices.collect(), &value);
     option(REVIEWER, OptionKind::Reviewer, about, value, choices)
 }
@@ -249,7 +249,8 @@ fn thinking(current: &SessionState, value: &str) -> Result<Option<Thinking>, Hos
     }
     let level = AMOUNTS.iter().find(|(name, _)| *name == value).map(|(_, amount)| *amount);
     let names = || AMOUNTS.map(|(name, _)| name).join(", ");
-    let wrong = || refused(format!("\"{value}\" is no amount; known are {DEFAULT}, {}", names()));
+    let wrong =
+        || refused(format!("\"{value}\" is not an amount; known are {DEFAULT}, {}", names()));
     level.map(Some).ok_or_else(wrong)
 }
 

@@ -50,7 +50,7 @@ impl PromptFiles {
                     Ok(Some(text)) if is_name(&name) => text,
                     Ok(Some(_)) => {
                         let path = layer.path(&path).display().to_string();
-                        let why = "the name of a command has letters, digits, \"-\" and \"_\"";
+                        let why = "a command name may have only letters, digits, \"-\" and \"_\"";
                         warnings.push(format!("{path}: {why}"));
                         continue;
                     }

@@ -380,7 +380,7 @@ fn change(with: &mut OpenedWith, setup: &SessionSetup) -> Result<(), HostError> 
 fn agent_lost(id: &SessionId) -> HostError {
     HostError::Refused {
         message: format!(
-            "the agent that session {id} was opened with is lost with its header, and so is what was permitted"
+            "session {id} lost its header, and with it its agent and permission mode"
         ),
         hint: "name the agent with --agent; the session only reads unless --permissions says otherwise"
             .to_owned(),

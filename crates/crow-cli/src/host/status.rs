@@ -16,8 +16,11 @@ pub(super) fn text(current: &SessionState, usage: SessionUsage, is_sandboxed: bo
     let review = &current.review;
     let mode = review.mode.map_or("custom", Preset::as_str);
     let reviewers = review.reviewers.join(", ");
-    let mode =
-        if reviewers.is_empty() { mode.to_owned() } else { format!("{mode}, {reviewers} looks") };
+    let mode = if reviewers.is_empty() {
+        mode.to_owned()
+    } else {
+        format!("{mode}, reviewed by {reviewers}")
+    };
     let mut text = String::new();
     let mut line = |name: &str, value: &dyn std::fmt::Display| {
         // Writing to a string cannot fail.
@@ -37,7 +40,7 @@ pub(super) fn text(current: &SessionState, usage: SessionUsage, is_sandboxed: bo
     line("permissions", &current.handle.policy().mode());
     line(
         "sandbox",
-        if is_sandboxed { &"holds commands" } else { &"off: commands can do whatever you can do" },
+        if is_sandboxed { &"confines commands" } else { &"off: commands run with all your rights" },
     );
     for server in &current.servers() {
         line("mcp", &format_args!("{} ({})", server.name, server_state(server)));

@@ -50,7 +50,7 @@ pub(crate) fn list(output: OutputForm, environment: &Environment) -> Result<Exit
     }
     if text.is_empty() && output == OutputForm::Text {
         text.push_str(
-            "There are no MCP servers. They stand in config.toml as [mcp.servers.NAME], or in mcp.json beside it.\n",
+            "There are no MCP servers. Configure them in config.toml as [mcp.servers.NAME], or in mcp.json beside it.\n",
         );
     }
     write_out(text.as_bytes())
@@ -221,7 +221,7 @@ fn success_output(name: &str, server: &ProbedServer, output: OutputForm) -> Stri
     if server.left_out > 0 {
         let _ = writeln!(
             text,
-            "  and {} more that have no room; `tools` says which to take",
+            "  and {} more beyond the limit; `tools` selects which to use",
             server.left_out
         );
     }

@@ -147,7 +147,7 @@ impl ConfiguredServers {
         };
         if origin == ServerOrigin::Project && names_variables(&settings.server.transport) {
             self.faults.push(format!(
-                "the MCP server {name} of the project is left out: a project gets no variables of yours; configure the server yourself to give it some"
+                "the MCP server {name} of the project is left out: a project cannot use your variables; configure the server yourself to pass some"
             ));
             return;
         }

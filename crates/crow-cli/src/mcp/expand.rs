@@ -9,7 +9,7 @@ pub(super) enum ExpandError {
     #[error("the variable {0} is not set")]
     NotSet(String),
     /// A brace is not closed, or its name is empty or has characters other than ASCII letters, digits and `_`.
-    #[error("\"${{\" begins no variable; it is written as ${{NAME}} or ${{NAME:-otherwise}}")]
+    #[error("\"${{\" does not start a variable; write ${{NAME}} or ${{NAME:-otherwise}}")]
     Broken,
 }
 

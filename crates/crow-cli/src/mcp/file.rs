@@ -79,7 +79,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<ServersFileContents, CliE
 /// Converts an entry to a table. Fails with a message if it is not a valid server.
 fn table(server: ServerEntry, name: &str) -> Result<ServerTable, String> {
     if server.kind.as_deref() == Some("sse") {
-        return Err("it speaks the old form of HTTP with server-sent events, which is not spoken here; many such servers speak streamable HTTP at another address".to_owned());
+        return Err("it uses the old HTTP+SSE transport, which is not supported; many such servers offer streamable HTTP at another address".to_owned());
     }
     let table = ServerTable {
         command: server.command,

@@ -260,7 +260,7 @@ mod tests {
         assert!(start().await.is_ok());
         fs::write(project.join("tools/server.sh"), "touch pwned; exec cat").unwrap();
         let refused = start().await.err().unwrap().to_string();
-        assert!(refused.contains("these changed: tools/server.sh"), "{refused}");
+        assert!(refused.contains("changed since you trusted it: tools/server.sh"), "{refused}");
         assert!(!project.join("pwned").exists());
     }
 

@@ -37,7 +37,7 @@ pub(crate) struct ServerTable {
     /// Its arguments.
     #[serde(default)]
     pub(crate) args: Vec<String>,
-    /// Variables beside those that every command sees; in your own configuration `${NAME}` stands for one of yours.
+    /// Variables in addition to those that every command sees; in your own configuration `${NAME}` stands for one of yours.
     #[serde(default)]
     pub(crate) env: BTreeMap<String, String>,
     /// Where it is started [default: the working directory of the session].
@@ -49,7 +49,7 @@ pub(crate) struct ServerTable {
     pub(crate) headers: BTreeMap<String, String>,
     /// How long the first request of a session waits for a server that was never seen before [default: 10 seconds].
     pub(crate) startup_timeout: Option<Seconds>,
-    /// How long a call may go without a word of progress [default: 60 seconds]; with progress ten times as long.
+    /// How long a call may go without progress [default: 60 seconds]; with progress ten times as long.
     pub(crate) tool_timeout: Option<Seconds>,
     /// `false` leaves the server out.
     pub(crate) enabled: Option<bool>,
@@ -82,7 +82,7 @@ impl ServerTable {
         let transport = match (&self.command, &self.url) {
             (Some(command), None) if !command.trim().is_empty() => {
                 if !self.headers.is_empty() {
-                    return Err(("headers", "a program has no headers".to_owned()));
+                    return Err(("headers", "headers need a url".to_owned()));
                 }
                 McpTransport::Stdio {
                     command: command.clone(),
@@ -191,7 +191,7 @@ pub(crate) fn describe_access(name: &str, server: &ServerTable) -> String {
             let (line, cwd) = (one_line(&words.join(" ")), cwd.unwrap_or_default());
             format!("starts `{line}`{env}{cwd} as the MCP server {name}")
         }
-        (None, Some(url)) => format!("asks {} as the MCP server {name}", one_line(url)),
+        (None, Some(url)) => format!("connects to {} as the MCP server {name}", one_line(url)),
         (None, None) => format!("the MCP server {name}, which cannot be used"),
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn refusal_error(call: &RefusedCall) -> ErrorReport {
 pub(super) fn interrupt_error(session_id: Option<&str>) -> ErrorReport {
     let error = ErrorReport::new(ExitCode::Interrupted, "the run was interrupted");
     match session_id {
-        Some(id) => error.with_hint(format!("--resume {id} goes on with the session")),
+        Some(id) => error.with_hint(format!("--resume {id} continues the session")),
         None => error,
     }
 }
@@ -51,12 +51,12 @@ fn provider_hint(kind: ProviderErrorKind) -> Option<&'static str> {
             "set the provider's key in the environment; `crow-agent models` says which variable and what is found",
         ),
         ProviderErrorKind::Permission => {
-            Some("use a key that may use this model, or choose another with --model")
+            Some("use a key with access to this model, or choose another with --model")
         }
         ProviderErrorKind::NotFound => {
             Some("`crow-agent models` lists the models; check base_url if the address is wrong")
         }
-        ProviderErrorKind::ContextLength => Some("go on in a new session"),
+        ProviderErrorKind::ContextLength => Some("continue in a new session"),
         ProviderErrorKind::RateLimited
         | ProviderErrorKind::Overloaded
         | ProviderErrorKind::Server
@@ -87,7 +87,7 @@ fn limit_hint(end: &TurnEnd) -> Option<&'static str> {
         TurnEnd::Budget { limit: LimitKind::Tokens | LimitKind::Money | LimitKind::Time } => {
             Some("raise the limit in the agent's configuration")
         }
-        TurnEnd::DoomLoop { .. } => Some("say in a new prompt how to go on"),
+        TurnEnd::DoomLoop { .. } => Some("say in a new prompt how to continue"),
         TurnEnd::InvalidCalls | TurnEnd::OutputLimit => Some("choose another model with --model"),
         TurnEnd::Text
         | TurnEnd::TaskComplete { .. }

@@ -35,7 +35,7 @@ impl JsonSchema for Version {
     }
 }
 
-/// A line that tells an event.
+/// A line with an event.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct EventLine<'a> {
     /// The version of the format.
@@ -44,13 +44,13 @@ pub(super) struct EventLine<'a> {
     pub(super) envelope: &'a Envelope,
 }
 
-/// A line that tells more text or reasoning of a reply. The first delta of the reply was an event with its origin.
+/// A line with more text or reasoning of a reply. The first delta of the reply was an event with its origin.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct DeltaLine<'a> {
     /// The version of the format.
     pub(super) v: Version,
-    /// What there is more of.
+    /// Kind of the delta.
     #[serde(rename = "type")]
     pub(super) kind: DeltaType,
     /// The reply.
@@ -61,7 +61,7 @@ pub(super) struct DeltaLine<'a> {
     pub(super) delta: &'a str,
 }
 
-/// What a delta is of.
+/// The kind of a delta.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum DeltaType {

@@ -12,24 +12,24 @@ use super::ExitCode;
 pub enum ReportOutcome {
     /// The agent says that the task is done.
     Completed,
-    /// The agent answered, and the next word is the user's.
+    /// The agent answered and waits for the user.
     NeedsInput,
     /// A limit, the budget or the loop guard ended it.
     Stopped,
     /// The user ended it.
     Cancelled,
-    /// It failed, or never began.
+    /// It failed, or did not start.
     Failed,
 }
 
-/// What came of a run. The last line of the JSON output.
+/// The result of a run. The last line of the JSON output.
 ///
 /// `error` is set if and only if `exit_code` is not 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunReport {
     /// The version of the format.
     pub schema_version: u32,
-    /// The session; none if the run never began.
+    /// The session; none if the run did not start.
     pub session_id: Option<String>,
     /// How it ended.
     pub outcome: ReportOutcome,
@@ -40,7 +40,7 @@ pub struct RunReport {
     pub text: String,
     /// What the agent says about the finished task.
     pub summary: Option<String>,
-    /// Whether checks bear out that the task is done.
+    /// Whether checks confirm that the task is done.
     pub verified: bool,
     /// Turns of all agents.
     pub turns: u32,
@@ -103,7 +103,7 @@ pub struct FailureReport {
     pub title: String,
 }
 
-/// Why a run did not come to a good end.
+/// Why a run did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorReport {
     /// What kind of error it is, in one word: the kind of a provider's error (`auth`, `overloaded`, …), else the

@@ -29,17 +29,17 @@ pub(crate) struct UndoLine {
     session_id: SessionId,
     /// What was done.
     action: Action,
-    /// Nothing was done: this is what would be.
+    /// Dry run: nothing was changed.
     dry_run: bool,
-    /// Every path is as it was to be. The exit code is 0 if so, else 1.
+    /// Every path is in the wanted state. The exit code is 0 if so, else 1.
     complete: bool,
     /// The calls, in the order in which they were made.
     calls: Vec<CallChanges>,
-    /// What became of each path, sorted.
+    /// The outcome of each path, sorted.
     paths: Vec<PathReportLine>,
-    /// The conversation goes on from before this turn.
+    /// The conversation was rewound to before this turn.
     rewound_to: Option<u32>,
-    /// The agent of the session runs in another process: it is told before it asks its model again.
+    /// The agent of the session runs in another process: it is told before its next model call.
     told_later: bool,
 }
 
@@ -67,9 +67,9 @@ pub(crate) struct RecordLine {
     time: Timestamp,
     /// What was done.
     action: Action,
-    /// The calls that are undone by it, or redone.
+    /// The calls that it undid or redid.
     calls: Vec<String>,
-    /// The record that it takes back.
+    /// The record that it reverses.
     reverses: Option<String>,
     /// The last event that the conversation keeps, if it went back.
     last_kept: Option<u64>,
@@ -83,7 +83,7 @@ pub(crate) struct DiffLine<'a> {
     kind: DiffType,
     /// The session.
     session_id: &'a SessionId,
-    /// The change of each file. A path that is no UTF-8 is in quotes, as git writes it: `"/p/na\377me.txt"`.
+    /// The change of each file. A path that is not UTF-8 is in quotes, as git writes it: `"/p/na\377me.txt"`.
     files: Cow<'a, [FileDiff]>,
     /// Those of the files that git ignores.
     ignored: Vec<String>,
@@ -121,7 +121,7 @@ enum Action {
     Undo,
     /// An undo was undone.
     Redo,
-    /// A single path was put into a state that it had.
+    /// A single path was restored to an earlier state.
     Restore,
 }
 
@@ -150,7 +150,7 @@ pub(crate) struct CallChanges {
     files: Vec<String>,
     /// Others may have made some of the changes.
     shared: bool,
-    /// It was cut off, and nobody saw what it did at last.
+    /// It was cut off, so its last changes were not observed.
     cut_off: bool,
     /// It is undone now.
     undone: bool,
@@ -159,13 +159,13 @@ pub(crate) struct CallChanges {
 /// What became of a path.
 #[derive(Debug, Serialize, JsonSchema)]
 struct PathReportLine {
-    /// The path, absolute. One that is no UTF-8 is in quotes, as git writes it: `"/p/na\377me.txt"`.
+    /// The path, absolute. One that is not UTF-8 is in quotes, as git writes it: `"/p/na\377me.txt"`.
     path: String,
-    /// What became of it.
+    /// How it changed.
     outcome: OutcomeWord,
-    /// What that did to the path, if it was restored.
+    /// How the path changed, if it was restored.
     change: Option<FileChange>,
-    /// Where what was there before is kept, if it was put aside by force.
+    /// Where the previous content is kept, if it was moved aside by force.
     copy: Option<String>,
     /// Why it was not restored.
     reason: Option<String>,
@@ -177,13 +177,13 @@ struct PathReportLine {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum OutcomeWord {
-    /// It is as wanted now.
+    /// It is now in the wanted state.
     Restored,
-    /// It was as wanted already.
+    /// It was already as wanted.
     Unchanged,
-    /// Somebody changed it since; it was left alone.
+    /// It was changed since; it was left alone.
     Conflict,
-    /// What should be there was never stored; it was left alone.
+    /// The wanted content was never stored; it was left alone.
     NotRestorable,
     /// It could not be put back.
     Failed,

@@ -318,7 +318,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         let mut suffix = "";
         if envelope.is_root() {
             if self.style.answer == AnswerDestination::Streamed && !self.reply.text.is_empty() {
-                suffix = "; the text above is void";
+                suffix = "; discard the text above";
             }
             self.held.clear();
             self.reply.reset();

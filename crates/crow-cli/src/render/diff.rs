@@ -74,7 +74,7 @@ fn write_rest(style: &ConsoleStyle, hidden: u64, files: &[FileDiff], out: &mut S
         out.push('\n');
     }
     if files.iter().any(|file| file.truncated) {
-        Paint::Dim.write(style, &format!("  {mark} and a part too long to be kept"), out);
+        Paint::Dim.write(style, &format!("  {mark} and a part too long to store"), out);
         out.push('\n');
     }
 }

@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Text for a rewind of the conversation.
-const REWOUND: &str = "the conversation goes on from an earlier point";
+const REWOUND: &str = "the conversation was rewound to an earlier point";
 /// Maximum columns of an agent's name in a prefix.
 const NAME_WIDTH: usize = 16;
 
@@ -68,7 +68,7 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
             remark(style, &format!("{}the question was withdrawn", agent_prefix(style, envelope)))
         }
         AgentEvent::Switch { change } => remark(style, change),
-        AgentEvent::Compaction { .. } => remark(style, "the history was made shorter"),
+        AgentEvent::Compaction { .. } => remark(style, "the history was compacted"),
         AgentEvent::Notice { level, audience: NoticeAudience::User, text } => {
             notice(style, *level, &format!("{}{text}", agent_prefix(style, envelope)))
         }

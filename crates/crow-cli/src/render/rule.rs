@@ -46,6 +46,6 @@ fn purpose(category: ToolCategory) -> &'static str {
         ToolCategory::Network => "use the network",
         ToolCategory::Session => "keep the session's own state",
         ToolCategory::Agent => "start agents",
-        ToolCategory::External => "are done by servers outside",
+        ToolCategory::External => "run on external servers",
     }
 }

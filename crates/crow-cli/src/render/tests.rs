@@ -251,7 +251,7 @@ fn a_command_that_changes_files_says_so_and_so_do_undos() {
     story.answer("Done.");
     let undo_id = UndoId::new("u1");
     let text =
-        "The user undid changes of yours. Calls: rm (bash).\nNot as you left them: a.".into();
+        "The user undid some of your changes. Calls: rm (bash).\nNot as you left them: a.".into();
     story.push(AgentEvent::FilesRestored { undo_id: undo_id.clone(), text });
     story.push(AgentEvent::Rewind { undo_id, last_kept: 3 });
     let style = ConsoleStyle { colour: false, ..terminal(80) };

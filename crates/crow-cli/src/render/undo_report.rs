@@ -98,7 +98,7 @@ impl UndoReporter<'_> {
             text.push_str(&wrap(self.style, Paint::Dim, "  ", hint));
         }
         if self.forced && report.dry_run && !done.is_empty() {
-            let hint = "copies would be kept of what somebody else may have changed";
+            let hint = "copies of what others may have changed would be kept";
             text.push_str(&wrap(self.style, Paint::Dim, "  ", hint));
         }
         // 3) Summary and remarks.
@@ -164,7 +164,7 @@ impl UndoReporter<'_> {
                 let copy_note = copy.as_ref().map(|copy| self.kept_copy(copy, dry_run));
                 (mark, paint, format!("{would}{word}{}", copy_note.unwrap_or_default()))
             }
-            PathOutcome::Unchanged => ("=", Paint::Dim, "as wanted already".to_owned()),
+            PathOutcome::Unchanged => ("=", Paint::Dim, "already as wanted".to_owned()),
             PathOutcome::Conflict { reason, .. } => {
                 ("!", Paint::Yellow, format!("{}: {}", left_alone(dry_run), one_line(reason)))
             }
@@ -239,7 +239,7 @@ fn left_alone(dry_run: bool) -> &'static str {
 
 fn summary(report: &UndoReport, done: usize, skipped: usize) -> String {
     if (done, skipped) == (0, 0) {
-        return "nothing is to be done: every path is as wanted already".to_owned();
+        return "nothing to do: every path is already as wanted".to_owned();
     }
     let verb = match (report.action, report.dry_run) {
         (UndoAction::Undo | UndoAction::Restore, false) => "put back",
@@ -263,7 +263,7 @@ fn remarks(report: &UndoReport, done: usize, prompting: &CommandStyle) -> Vec<St
     let mut remarks = Vec::new();
     if let Some(turn) = report.rewound_to {
         let verb = if report.dry_run { "would go" } else { "goes" };
-        remarks.push(format!("the conversation {verb} on from before turn {turn}"));
+        remarks.push(format!("the conversation {verb} back to before turn {turn}"));
     }
     if report.notified_later {
         let verb = if report.dry_run { "would be" } else { "is" };
@@ -344,7 +344,7 @@ mod tests {
         let conflict =
             |reason: &str| PathOutcome::Conflict { reason: reason.into(), forcible: true };
         let long =
-            "bash `make` was cut off, so nobody knows whether it or somebody else changed this";
+            "bash `make` was cut off, so it is unclear whether it or something else changed this";
         report(vec![
             ("/p/a.rs", restored(FileChange::Created)),
             ("/p/b \u{1b}[2J.rs", restored(FileChange::Deleted)),
@@ -468,6 +468,6 @@ mod tests {
         }
         let nothing =
             text(&ConsoleStyle::plain(80), &report(vec![("/p/a", PathOutcome::Unchanged)]));
-        assert!(nothing.ends_with("every path is as wanted already\n"), "{nothing}");
+        assert!(nothing.ends_with("every path is already as wanted\n"), "{nothing}");
     }
 }

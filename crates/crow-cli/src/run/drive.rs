@@ -42,7 +42,8 @@ pub(crate) async fn drive(
     models: Arc<dyn Models>,
 ) -> Result<ExitCode, CliError> {
     let StartedAgent { host, handle, audience, warnings } = launched;
-    let events = handle.stream().ok_or_else(|| CliError::failed("the agent's events are taken"))?;
+    let events =
+        handle.stream().ok_or_else(|| CliError::failed("the agent's events are already in use"))?;
     handle
         .send_input(vec![Block::text(prompt)])
         .map_err(|error| CliError::failed(error.to_string()))?;

@@ -112,7 +112,7 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
     let places = sandbox.sandbox_paths();
     let sandbox = request.sandbox.for_commands(sandbox);
     if sandbox.is_none() {
-        print_message("--no-sandbox: commands can do whatever you can do");
+        print_message("--no-sandbox: commands run with all your rights");
     }
     Ok(ProductHost::new(HostParts {
         environment: (*environment).clone(),
@@ -196,9 +196,7 @@ pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, Cl
     };
     host.disable_questions();
     if handle.torn_bytes() > 0 {
-        print_message(
-            "the last event of the session was not written to its end; it was cut off and kept in history.torn",
-        );
+        print_message("the last event of the session was incomplete; it was moved to history.torn");
     }
     print_damage(handle.session_id(), handle.damage());
     let warnings = host.warnings(handle.session_id(), warned_of.as_ref());

@@ -23,7 +23,7 @@ const LONGEST: u64 = 10 << 20;
 pub(super) fn read_prompt() -> Result<String, CliError> {
     let bytes = read("the prompt")?;
     String::from_utf8(bytes).map_err(|error| {
-        CliError::usage(format!("the prompt on standard input is no UTF-8: {error}"))
+        CliError::usage(format!("the prompt on standard input is not UTF-8: {error}"))
     })
 }
 
@@ -40,7 +40,7 @@ pub(super) fn read_piped(first_byte: Duration) -> Result<Option<String>, CliErro
             let ready = retry_on_intr(|| poll(&mut polled, timeout.as_ref()));
             if ready.is_ok_and(|ready| ready == 0) {
                 print_message(
-                    "nothing comes on standard input: it is not waited for (< /dev/null closes it)",
+                    "no input arrives on standard input: not waiting for it (< /dev/null closes it)",
                 );
                 return Ok(None);
             }
@@ -48,7 +48,7 @@ pub(super) fn read_piped(first_byte: Duration) -> Result<Option<String>, CliErro
         // Standard input is a device, or closed.
         Ok(_) | Err(_) => return Ok(None),
     }
-    let text = String::from_utf8_lossy(&read("what is piped")?).into_owned();
+    let text = String::from_utf8_lossy(&read("the piped text")?).into_owned();
     Ok((!text.trim().is_empty()).then_some(text))
 }
 

@@ -171,7 +171,7 @@ impl RunRequest {
         environment: &Environment,
     ) -> Result<Self, CliError> {
         if options.no_deltas && options.output == OutputForm::Text {
-            return Err(CliError::usage("--no-deltas goes with --output json"));
+            return Err(CliError::usage("--no-deltas needs --output json"));
         }
         let prompt = match prompt {
             Some(text) if text == "-" => read_prompt()?,

@@ -15,13 +15,13 @@ use crate::{
 
 const GIB: u64 = 1 << 30;
 
-/// What holds commands.
+/// The sandbox of commands.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct SandboxOptions {
     /// Let commands reach a host, as example.org, *.example.org or example.org:8080
     #[arg(long, value_name = "HOST")]
     pub allow_host: Vec<String>,
-    /// Let commands do whatever you can do: nothing holds them
+    /// Run commands without a sandbox, with all your rights
     #[arg(long, conflicts_with = "allow_host")]
     pub no_sandbox: bool,
 }

@@ -259,7 +259,7 @@ impl UntrustedConfig {
             Some(_) => format!("{location} changed since you trusted it:\n"),
             None if self.contents.items.is_empty() => {
                 format!(
-                    "Your own configuration starts what you did not trust yet, from {location}:\n"
+                    "Your own configuration starts programs that you have not trusted yet, from {location}:\n"
                 )
             }
             None => format!("{location} has configuration that you did not trust yet:\n"),
@@ -320,9 +320,9 @@ fn programs(
     };
     text.push_str(&others);
     if programs.is_cut {
-        text.push_str("    There is more code beside them than is watched: a change of that is not noticed.\n");
+        text.push_str("    More code lies beside them than is watched: changes of the rest are not noticed.\n");
     }
-    text.push_str("    A change of one of these files ends the trust. What they load from elsewhere, as from packages, is not watched.\n");
+    text.push_str("    Changing one of these files revokes the trust. What they load from elsewhere, such as packages, is not watched.\n");
     text
 }
 
@@ -339,6 +339,6 @@ pub(crate) fn trust_store(environment: &Environment) -> Result<TrustStore, CliEr
 impl From<TrustError> for CliError {
     fn from(error: TrustError) -> Self {
         Self { code: "trust", ..Self::usage(error.to_string()) }
-            .hint("mend the file or move it away; until then nothing is trusted")
+            .hint("fix the file or move it away; until then nothing is trusted")
     }
 }

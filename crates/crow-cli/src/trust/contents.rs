@@ -73,7 +73,7 @@ pub(crate) enum ContentsError {
     TooMany { path: PathBuf },
     #[error("{} holds more than {} KiB", .path.display(), MOST_BYTES >> 10)]
     TooLarge { path: PathBuf },
-    #[error("the link {} leads to {target}, which is no file in {FOLDER}", .path.display())]
+    #[error("the link {} points to {target}, which is not a file in {FOLDER}", .path.display())]
     Link { path: PathBuf, target: String },
 }
 
@@ -108,7 +108,7 @@ impl ProjectFiles {
                 if crow_fs::is_link_error(&error)
                     || error.kind() == io::ErrorKind::NotADirectory =>
             {
-                let what = "a link or a file, and must be a folder";
+                let what = "a link or a file, but must be a folder";
                 return Err(ContentsError::UnexpectedType { path: folder, what });
             }
             Err(error) => return Err(unreadable(folder, error)),
@@ -251,7 +251,7 @@ impl ProjectReader<'_> {
         match crow_fs::open_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) if crow_fs::is_link_error(&error) => {
-                Err(ContentsError::UnexpectedType { path, what: "a link, and must be a file" })
+                Err(ContentsError::UnexpectedType { path, what: "a link, but must be a file" })
             }
             Err(error) => Err(unreadable(path, error)),
             Ok(file) => {
@@ -260,7 +260,7 @@ impl ProjectReader<'_> {
                 if metadata.kind != EntryKind::File {
                     return Err(ContentsError::UnexpectedType {
                         path,
-                        what: "no file, and must be one",
+                        what: "not a regular file, but must be one",
                     });
                 }
                 let bytes = self.read_bytes(file, &path)?;
@@ -286,7 +286,7 @@ impl ProjectReader<'_> {
         let entries = folder.entries(MOST_ITEMS + 1);
         for (entry, _) in entries.map_err(|error| unreadable(folder_path.clone(), error))? {
             let Some(name) = entry.as_os_str().to_str() else {
-                return odd(folder_path, "a folder with a name in it that is not text");
+                return odd(folder_path, "a folder with a file name that is not UTF-8");
             };
             if self.items.len() == MOST_ITEMS {
                 return Err(ContentsError::TooMany { path: self.folder.to_path_buf() });
@@ -316,7 +316,7 @@ impl ProjectReader<'_> {
                 let Ok(target) = target.into_os_string().into_string() else {
                     return Err(ContentsError::UnexpectedType {
                         path,
-                        what: "a link whose target is not text",
+                        what: "a link whose target is not UTF-8",
                     });
                 };
                 self.items.insert(item_name, ProjectItem::Link { target });

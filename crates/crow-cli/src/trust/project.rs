@@ -144,7 +144,7 @@ fn reach(provider: &ProviderConfig) -> String {
         (None, false) => String::new(),
     };
     format!(
-        "the provider \"{}\": what you say and the files that the agent reads go to {}{key}",
+        "the provider \"{}\": your prompts and the files that the agent reads go to {}{key}",
         provider.name(),
         reach.address
     )
@@ -165,7 +165,7 @@ fn provider(path: &Path, bytes: &[u8]) -> Result<ProviderConfig, CliError> {
         ProviderConfig::parse(path, text).map_err(|error| config_error(error.to_string()))?;
     if is_built_in(provider.name()) {
         return Err(config_error(format!(
-            "{}: \"{}\" is built in, and a project cannot put another provider in its place",
+            "{}: \"{}\" is built in, and a project cannot replace it",
             path.display(),
             provider.name()
         ))
@@ -182,7 +182,7 @@ fn rules(root: &Path, path: &Path, bytes: &[u8]) -> Result<RuleSet, CliError> {
         let reason = error.to_string();
         let reason = reason.split(" at line ").next().unwrap_or_default();
         return Err(config_error(format!("{}:{line}:{column}: {reason}", path.display()))
-            .hint("a project's rules deny and ask; what is allowed stands in your own rules"));
+            .hint("a project's rules can only deny or ask; allow in your own rules"));
     }
     let rules = rules.into_rules().into_iter().map(|rule| of_project(rule, root, path));
     RuleSet::new(rules.collect::<Result<Vec<_>, _>>()?)
@@ -203,7 +203,7 @@ fn of_project(
         RuleScope::Global | RuleScope::Agent(_) => {}
         RuleScope::Managed | RuleScope::Session(_) | RuleScope::User => {
             return Err(config_error(format!(
-                "{}: the rule `{}` has a scope that a project has no right to",
+                "{}: the rule `{}` has a scope that a project may not use",
                 path.display(),
                 rule.id
             ))
@@ -235,7 +235,7 @@ struct NarrowingRule {
 fn denies_or_asks<'de, D: Deserializer<'de>>(json: D) -> Result<RuleDecision, D::Error> {
     match RuleDecision::deserialize(json)? {
         RuleDecision::Allow => {
-            Err(D::Error::custom("a project can deny and ask, and it cannot allow anything"))
+            Err(D::Error::custom("a project can only deny or ask, it cannot allow"))
         }
         decision @ (RuleDecision::Deny | RuleDecision::AskUser) => Ok(decision),
     }

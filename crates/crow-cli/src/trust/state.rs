@@ -26,7 +26,7 @@ pub(crate) struct TrustedState {
 pub(crate) enum ServerRefusal {
     /// Files have changed since they were trusted.
     #[error(
-        "it is started from files of the project, and since you trusted the project these changed: {}; look at them with `crow-agent trust` and start again",
+        "it is started from files of the project that changed since you trusted it: {}; review them with `crow-agent trust` and start again",
         .names.join(", ")
     )]
     Changed {
@@ -35,7 +35,7 @@ pub(crate) enum ServerRefusal {
     },
     /// The state cannot be determined.
     #[error(
-        "it is started from files of the project, and whether these are as you trusted them cannot be told: {0}"
+        "it is started from files of the project that cannot be compared with the trusted ones: {0}"
     )]
     Unknown(String),
 }

@@ -49,11 +49,11 @@ struct TrustVersion {
 pub(crate) enum TrustError {
     #[error(transparent)]
     File(#[from] PrivateFileError),
-    #[error("{} cannot be understood: {source}", .path.display())]
+    #[error("{} is invalid: {source}", .path.display())]
     Broken { path: PathBuf, source: serde_json::Error },
-    #[error("{} has version {found}, and only version {VERSION} is known; update crow-agent", .path.display())]
+    #[error("{} has version {found}, but only version {VERSION} is supported; update crow-agent", .path.display())]
     Version { path: PathBuf, found: u32 },
-    #[error("the name of the folder {} is not text, so it cannot be trusted", .path.display())]
+    #[error("the name of the folder {} is not UTF-8, so it cannot be trusted", .path.display())]
     Name { path: PathBuf },
 }
 

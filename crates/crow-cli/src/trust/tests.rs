@@ -108,12 +108,12 @@ fn a_folder_without_files_needs_no_trust() {
 fn special_files_outward_links_and_oversized_folders_are_refused() {
     type Spoil = fn(&Path);
     let table: [(&str, Spoil); 13] = [
-        ("leads to ../secret", |at| symlink("../secret", at.join("l")).unwrap()),
-        ("leads to /etc/passwd", |at| symlink("/etc/passwd", at.join("l")).unwrap()),
-        ("leads to gone", |at| symlink("gone", at.join("l")).unwrap()),
-        ("leads to l", |at| symlink("l", at.join("l")).unwrap()),
-        ("leads to providers", |at| symlink("providers", at.join("l")).unwrap()),
-        ("leads to d/x", |at| {
+        ("points to ../secret", |at| symlink("../secret", at.join("l")).unwrap()),
+        ("points to /etc/passwd", |at| symlink("/etc/passwd", at.join("l")).unwrap()),
+        ("points to gone", |at| symlink("gone", at.join("l")).unwrap()),
+        ("points to l", |at| symlink("l", at.join("l")).unwrap()),
+        ("points to providers", |at| symlink("providers", at.join("l")).unwrap()),
+        ("points to d/x", |at| {
             symlink("providers", at.join("d")).unwrap();
             symlink("d/x", at.join("a")).unwrap();
         }),
@@ -159,10 +159,10 @@ fn forbidden_project_settings_are_errors_with_their_position() {
         (scoped("\"managed\""), scoped("\"user\""), scoped("{\"session\": \"s\"}"));
     let built_in = WORK.replace("\"work\"", "\"anthropic\"");
     for (name, text, expected) in [
-        ("permissions.json", allow, "permissions.json:4:23: a project can deny and ask"),
-        ("permissions.json", &managed, "no right to"),
-        ("permissions.json", &user, "no right to"),
-        ("permissions.json", &session, "no right to"),
+        ("permissions.json", allow, "permissions.json:4:23: a project can only deny or ask"),
+        ("permissions.json", &managed, "may not use"),
+        ("permissions.json", &user, "may not use"),
+        ("permissions.json", &session, "may not use"),
         ("permissions.json", "{\"version\": 1, \"rules\": 3}", "permissions.json:1:"),
         ("permissions.json", "\u{feff}", "permissions.json:1:"),
         ("providers/a.toml", &built_in, "\"anthropic\" is built in"),

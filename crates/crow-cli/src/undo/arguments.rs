@@ -17,7 +17,7 @@ use crate::quoted_path::split_words;
 pub(crate) struct UndoWords {
     #[command(flatten)]
     pub target: TargetWords,
-    /// Let the conversation go on from before what is undone, too
+    /// Also rewind the conversation to before the undone calls
     #[arg(long)]
     pub chat: bool,
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub(crate) struct UndoWords {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 #[group(multiple = false)]
 pub(crate) struct TargetWords {
-    /// Undo this call: its id or the beginning of it
+    /// Undo this call: its id or an id prefix
     #[arg(long, value_name = "ID")]
     pub call: Option<String>,
     /// Undo the calls of this turn
@@ -45,10 +45,10 @@ pub(crate) struct TargetWords {
 /// How files are put back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args)]
 pub(crate) struct HowWords {
-    /// Change nothing, and say what would become of each path
+    /// Change nothing; show what would happen to each path
     #[arg(long, short = 'n')]
     pub dry_run: bool,
-    /// Put back also what somebody changed since, and keep a copy of that beside it
+    /// Also restore what others changed since, and keep a copy of that beside it
     #[arg(long)]
     pub force: bool,
 }
@@ -201,7 +201,8 @@ impl PathAt {
     /// Parses `PATH@CALL`, `PATH@TURN` (after it), either with `^` (before it), or `PATH@start`. Splits at the last
     /// `@`. The path may be any bytes valid in a file name, or be quoted as git does.
     pub(crate) fn parse(text: &OsStr) -> Result<Self, String> {
-        let missing_point = || "say when: PATH@CALL, PATH@TURN or PATH@start".to_owned();
+        let missing_point =
+            || "give a point in time: PATH@CALL, PATH@TURN or PATH@start".to_owned();
         let bytes = text.as_bytes();
         let split = bytes.iter().rposition(|byte| *byte == b'@').ok_or_else(missing_point)?;
         let (path, at) = bytes.split_at(split);

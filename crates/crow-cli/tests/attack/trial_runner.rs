@@ -33,7 +33,7 @@ pub(crate) fn has_full_sandbox(subject: &str) -> bool {
     let supported = *SUPPORTED.get_or_init(|| {
         let scene = Scene::new();
         let doctor = scene.program(&["doctor".to_owned()]).output().unwrap();
-        String::from_utf8_lossy(&doctor.stdout).contains("namespaces, Landlock and seccomp hold")
+        String::from_utf8_lossy(&doctor.stdout).contains("namespaces, Landlock and seccomp confine")
     });
     if !supported {
         let wanted = std::env::var("CROW_SANDBOX").unwrap_or_default();

@@ -72,11 +72,11 @@ async fn a_new_agent_is_valid_and_replaces_no_existing_one() {
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.contains("# ") && text.contains("name = \"mine\""), "{text}");
     for (args, reason) in [
-        (&["agents", "new", "mine"][..], "there is an agent mine already"),
-        (&["agents", "new", "builder"], "there is an agent builder already"),
-        (&["agents", "new", "../x"], "cannot name an agent"),
-        (&["agents", "new", "--", "-p"], "cannot name an agent"),
-        (&["agents", "new", "my agent"], "up to 64 letters"),
+        (&["agents", "new", "mine"][..], "an agent mine already exists"),
+        (&["agents", "new", "builder"], "an agent builder already exists"),
+        (&["agents", "new", "../x"], "is not a valid agent name"),
+        (&["agents", "new", "--", "-p"], "is not a valid agent name"),
+        (&["agents", "new", "my agent"], "up to 64 ASCII letters"),
         (&["agents", "new", "x", "--from", "nobody"], "there is no agent \"nobody\""),
     ] {
         let ran = fixture.run(args).await;
@@ -133,7 +133,7 @@ async fn an_agent_in_the_wrong_folder_is_reported() {
     let folder = fixture.home(".config/crow-agent/agents");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("foo.toml"), "description = \"x\"\n").unwrap();
-    let note = "agents/foo.toml is not read: base agents stand in agents/base";
+    let note = "agents/foo.toml is not read: base agents belong in agents/base";
     let ran = fixture.run(&["run", "hi", "--agent", "foo", "-m", "anthropic/claude-test"]).await;
     assert!(ran.exited(2).err.contains(note), "{}", ran.err);
     let ran = fixture.run(&["agents", "list"]).await;

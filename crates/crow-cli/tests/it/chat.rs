@@ -448,7 +448,7 @@ async fn input_beyond_the_queue_limit_is_reported_and_put_back() {
         terminal.wait_for_text(&format!("> {words}\n")).await;
     }
     terminal.type_keys("one too many\r");
-    terminal.wait_for_text("not sent, and put back: “one too many”").await;
+    terminal.wait_for_text("not sent, back on your input line: “one too many”").await;
     terminal.wait_for("the words", |screen| screen.ends_with("> one too many")).await;
     gate.open();
     terminal.wait_for_text("All read.").await.wait_for_prompt("one too many").await;
@@ -491,7 +491,7 @@ async fn ctrl_l_and_a_suspend_show_the_whole_question_again() {
     terminal.type_keys("\u{c}");
     terminal.wait_for(question, |screen| count(screen) == (2, 2) && screen.ends_with("why:")).await;
     terminal.type_keys("\u{1a}");
-    terminal.wait_for_text("fg goes on").await;
+    terminal.wait_for_text("fg resumes").await;
     // The system does not stop the program here, because no shell could continue it.
     terminal.wait_for(question, |screen| count(screen) == (3, 3) && screen.ends_with("why:")).await;
     terminal.type_keys("y\r");
@@ -511,7 +511,7 @@ async fn a_chat_resumes_a_session_and_switches_between_sessions() {
     .await;
     fixture.run(&["run", "begin here", "-m", MODEL, "--session-id", "mine"]).await.exited(0);
     let mut terminal = Terminal::start(&fixture, &["--resume", "mine"], 80, "xterm");
-    terminal.wait_for_text("going on with: begin here").await.wait_for_prompt("").await;
+    terminal.wait_for_text("resuming: begin here").await.wait_for_prompt("").await;
     assert!(terminal.screen().contains("> begin here\n  first answer"), "{}", terminal.screen());
     terminal.type_keys("more\r");
     terminal.wait_for_text("second answer").await.wait_for_prompt("").await;
@@ -625,7 +625,7 @@ async fn an_interrupt_returns_unread_input_to_the_line() {
     terminal.wait_for_text("> and then five").await;
     terminal.type_keys("\u{3}");
     terminal
-        .wait_for_text("what it has not read is on your line")
+        .wait_for_text("unread input is back on your input line")
         .await
         .wait_for_prompt("and then five")
         .await;

@@ -54,7 +54,7 @@ async fn a_mode_set_in_the_chat_applies_from_the_next_prompt_on() {
     terminal.type_keys("write it\r");
     terminal.wait_for_text("I looked at it.").await.wait_for_prompt("").await;
     terminal.type_keys("/status\r");
-    terminal.wait_for_text("judge, reviewer looks").await.wait_for_prompt("").await;
+    terminal.wait_for_text("judge, reviewed by reviewer").await.wait_for_prompt("").await;
     terminal.type_keys("/new\r");
     terminal.wait_for_prompt("").await;
     terminal.type_keys("/mode\r");

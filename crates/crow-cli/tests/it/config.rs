@@ -203,7 +203,7 @@ async fn validate_checks_servers_and_prompts_and_finds_misplaced_agents() {
     write_user_config(&fixture, "mcp.json", r#"{"servers": {"one": {"command": "x"}}}"#);
     let ran = fixture.run(&["config", "validate"]).await;
     for expected in [
-        "agents/mine.toml is not read: base agents stand in agents/base, compositions in agents/acp",
+        "agents/mine.toml is not read: base agents belong in agents/base, compositions in agents/acp",
         "mcp.json: it names no server: the key mcpServers is missing",
         "two words.md",
     ] {
@@ -334,7 +334,8 @@ async fn huge_files_pipes_and_devices_are_not_read() {
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     symlink("/dev/zero", folder.join("endless.toml")).unwrap();
     let ran = fixture.run(&["config", "validate"]).await;
-    for reason in ["huge.toml: is larger than", "pipe.toml: is no file", "endless.toml: is no file"]
+    for reason in
+        ["huge.toml: is larger than", "pipe.toml: is not a file", "endless.toml: is not a file"]
     {
         assert!(ran.exited(2).out.contains(reason), "{reason}: {}", ran.out);
     }

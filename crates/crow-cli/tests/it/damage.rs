@@ -114,7 +114,7 @@ async fn repaired_judge(older_log: bool) -> (Fixture, ModelServer) {
     }
     let repaired = fixture.run(&["sessions", "repair", &id]).await;
     let out = &repaired.exited(0).out;
-    assert_eq!(out.contains("name it with --agent"), older_log, "{out}");
+    assert_eq!(out.contains("give --agent"), older_log, "{out}");
     (fixture, server)
 }
 
@@ -137,7 +137,10 @@ async fn a_repaired_session_with_an_unknown_agent_needs_the_agent_flag() {
     let (fixture, server) = repaired_judge(true).await;
     let resumed = fixture.run(&["run", "--resume", &fixture.root(), "two"]).await;
     let error_text = &resumed.exited(2).err;
-    assert!(error_text.contains("is lost") && error_text.contains("--agent"), "{error_text}");
+    assert!(
+        error_text.contains("lost its header") && error_text.contains("--agent"),
+        "{error_text}"
+    );
     let args = ["run", "--resume", &fixture.root(), "-a", "BUILD-JUDGE", "-o", "json", "two"];
     let resumed = fixture.run(&args).await;
     let out = &resumed.exited(0).out;

@@ -43,7 +43,7 @@ async fn doctor_without_a_key_reports_the_missing_model_and_a_remedy() {
         &[
             "! keys: no provider has one",
             "crow-agent login PROVIDER",
-            "! model: there is none to talk to",
+            "! model: none is available",
             "✓ configuration: no file of your own in ",
             "✓ MCP servers: none",
             "has no configuration",
@@ -132,7 +132,7 @@ async fn doctor_shows_whether_a_local_server_may_get_prompts() {
     let found = format!("✓ local server: ollama at {url}, 1 model");
     assert_contains(
         &out,
-        &[&found, "it gets no prompt before", "! model: none is named; ollama at "],
+        &[&found, "it gets no prompts until", "! model: none is chosen; ollama at "],
     );
     let agreed = format!("{{\"version\": 1, \"addresses\": [\"{url}\"]}}");
     write(&fixture.home(".local/share/crow-agent/local-servers.json"), &agreed);

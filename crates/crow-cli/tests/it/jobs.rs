@@ -285,7 +285,7 @@ async fn a_change_by_a_job_killed_with_the_program_needs_a_forced_undo() {
     let diff = stdout_of(&fixture, &["diff"], 0).await;
     assert!(diff.contains("+built"), "{diff}");
     let report = stdout_of(&fixture, &["undo"], 1).await;
-    assert!(report.contains("cut off, so nobody knows whether it or somebody else"), "{report}");
+    assert!(report.contains("cut off, so it is unclear whether it or something else"), "{report}");
     assert!(fixture.project("out").exists());
     stdout_of(&fixture, &["undo", "--force"], 0).await;
     assert!(!fixture.project("out").exists());

@@ -43,7 +43,7 @@ async fn a_key_is_stored_used_and_removed() {
     assert!(ran.err.contains("credentials.json"), "{}", ran.err);
     assert!(!credentials_file(&fixture).exists());
     let ran = fixture.run_with_input(&["login", "anthropic", "--yes"], &format!("{KEY}\n")).await;
-    assert!(ran.exited(0).err.contains("ANTHROPIC_BASE_URL names another place"), "{}", ran.err);
+    assert!(ran.exited(0).err.contains("ANTHROPIC_BASE_URL sets another address"), "{}", ran.err);
     assert!(!ran.out.contains("sk-") && !ran.err.contains("sk-"));
     assert_eq!(
         (mode(&credentials_file(&fixture)), mode(credentials_file(&fixture).parent().unwrap())),
@@ -55,7 +55,7 @@ async fn a_key_is_stored_used_and_removed() {
     assert_eq!(ran.exited(0).out, "hello\n");
     assert_eq!(sent_key(&server.finish().await.unwrap()[0]), KEY);
     let ran = fixture.run(&["logout"]).await;
-    assert!(ran.exited(0).out.contains("is forgotten"), "{}", ran.out);
+    assert!(ran.exited(0).out.contains("is deleted"), "{}", ran.out);
     fixture.run(&["run", "hi", "-m", MODEL]).await.exited(3);
     assert!(!any_file_contains(&fixture.home(""), KEY));
     fixture.run(&["logout"]).await.exited(0);

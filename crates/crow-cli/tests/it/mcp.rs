@@ -147,7 +147,7 @@ async fn a_project_gets_no_variables_of_the_user() {
     write(&fixture.project(".mcp.json"), file);
     fixture.run(&["trust", "--yes"]).await.exited(0);
     let ran = fixture.run(&["run", "hi"]).await;
-    assert!(ran.exited(0).err.contains("a project gets no variables of yours"), "{}", ran.err);
+    assert!(ran.exited(0).err.contains("a project cannot use your variables"), "{}", ran.err);
     server.finish().await.unwrap();
 }
 
@@ -162,7 +162,7 @@ async fn a_failing_server_is_reported_and_the_run_continues() {
     let ran = fixture.run(&["run", "hi"]).await;
     assert_eq!(ran.exited(0).out, "hello\n");
     assert!(
-        ran.err.contains("the MCP server sick is not there: it ended with exit code 3"),
+        ran.err.contains("the MCP server sick is unavailable: it ended with exit code 3"),
         "{}",
         ran.err
     );

@@ -69,11 +69,11 @@ async fn permissions_explain_names_the_deciding_rule() {
 async fn a_read_only_command_is_explained_with_its_sandbox() {
     let fixture = Fixture::new();
     let doctor = fixture.run(&["doctor"]).await;
-    let is_whole = doctor.out.contains("namespaces, Landlock and seccomp hold");
+    let is_whole = doctor.out.contains("namespaces, Landlock and seccomp confine");
     // Git starts programs named in the project's settings, so it passes only with the sandbox.
     let ran = fixture.run(&["permissions", "explain", "git status"]).await;
     let (may, sandbox) = if is_whole {
-        ("git status may run", "whole, and nothing but its temporary files can be changed in it")
+        ("git status may run", "whole, and read-only except for its temporary files")
     } else {
         ("git status is asked about", "")
     };
@@ -152,7 +152,7 @@ async fn session_permissions_can_be_revoked_permanently() {
     terminal.type_keys("a\r");
     terminal.wait_for_text("It was tried.").await.wait_for_prompt("").await;
     terminal.type_keys("/permissions forget\r");
-    terminal.wait_for_text("asked about again").await.wait_for_prompt("").await;
+    terminal.wait_for_text("were revoked").await.wait_for_prompt("").await;
     terminal.type_keys("/quit\r");
     terminal.wait_for_exit(0).await;
     let session = fixture.session();
@@ -234,7 +234,7 @@ async fn a_refusing_rule_is_named_with_its_file_and_no_mode_is_suggested() {
         let rule = format!("the rule `no-push` ({}) {verb} `git push`", file.display());
         assert!(message.contains(&rule), "{message}");
         assert!(message.contains("no mode overrules a rule"), "{message}");
-        assert!(!message.contains("full-auto what the sandbox bounds"), "{message}");
+        assert!(!message.contains("full-auto what the sandbox allows"), "{message}");
         server.finish().await.unwrap();
     }
 }

@@ -129,7 +129,7 @@ async fn without_a_terminal_the_model_learns_that_questions_are_unavailable() {
     assert_eq!(ran.result()["text"], "I take SQLite.");
     let request = second_request(server).await;
     assert!(
-        request.contains("Nobody can be asked now: there is no terminal to ask at"),
+        request.contains("The user cannot be asked now: there is no terminal to ask at"),
         "{request}"
     );
 }

@@ -133,7 +133,7 @@ async fn piped_input_is_appended_to_the_prompt() {
     let pipe = child.stdin.take().unwrap();
     let ran = finish(child).await;
     drop(pipe);
-    assert!(ran.exited(0).err.contains("nothing comes on standard input"), "{}", ran.err);
+    assert!(ran.exited(0).err.contains("no input arrives on standard input"), "{}", ran.err);
     let requests = server.finish().await.unwrap();
     let messages_of = |number: usize| requests[number].body["messages"].to_string();
     assert!(

@@ -137,7 +137,7 @@ async fn undo_keeps_later_edits_unless_forced_and_then_saves_copies() {
     assert_eq!([read("a.txt"), read("b.txt"), read("c.txt")], ["mine\n", "old\n", "mine, too\n"]);
     let dry = stdout_of(&fixture, &["undo", "--force", "--dry-run"], 0).await;
     assert!(dry.contains("2 paths would be put back"), "{dry}");
-    assert!(dry.contains("copies would be kept of what somebody else may have changed"), "{dry}");
+    assert!(dry.contains("copies of what others may have changed would be kept"), "{dry}");
     assert_eq!(read("a.txt"), "mine\n");
     let forced = fixture.run(&["undo", "--force", "-o", "json"]).await;
     let report = forced.exited(0).lines().remove(0);
@@ -474,7 +474,9 @@ async fn the_model_is_informed_of_an_undo_when_the_session_resumes() {
     let resumed = fixture.run(&["run", "go on", "--resume", &id]).await;
     assert!(resumed.exited(0).err.contains("the agent is told: The user undid"), "{}", resumed.err);
     let request = server.finish().await.unwrap()[2].body.to_string();
-    assert!(request.contains("The user undid changes of yours") && request.contains("make one"));
+    assert!(
+        request.contains("The user undid some of your changes") && request.contains("make one")
+    );
 }
 
 #[tokio::test]
@@ -490,14 +492,14 @@ async fn undo_with_chat_also_rewinds_the_conversation() {
     let id = fixture.id();
     fixture.run(&["run", "make one", "--resume", &id, "-p", "full-auto"]).await.exited(0);
     let dry = stdout_of(&fixture, &["undo", "--chat", "--dry-run"], 0).await;
-    assert!(dry.contains("the conversation would go on from before turn 2"), "{dry}");
+    assert!(dry.contains("the conversation would go back to before turn 2"), "{dry}");
     insta::assert_snapshot!("chat_undone", stdout_of(&fixture, &["undo", "--chat"], 0).await);
     assert!(!fixture.project("one").exists());
     server.allow_prefix_break();
     let resumed = fixture.run(&["run", "go on", "--resume", &id]).await;
     assert_eq!(resumed.exited(0).out, "I see.\n");
     let shown = stdout_of(&fixture, &["sessions", "show", &id], 0).await;
-    assert!(shown.contains("the conversation goes on from an earlier point"), "{shown}");
+    assert!(shown.contains("the conversation was rewound to an earlier point"), "{shown}");
     let request = server.finish().await.unwrap()[3].body.to_string();
     assert!(request.contains("say hello") && request.contains("go on"), "{request}");
     assert!(!request.contains("make one") && !request.contains("undid"), "{request}");
@@ -526,7 +528,7 @@ async fn an_agent_in_another_process_is_informed_of_an_undo_before_its_next_step
     gate.open();
     finish(working).await.exited(0);
     let requests = server.finish().await.unwrap();
-    assert!(requests[2].body.to_string().contains("The user undid changes of yours"));
+    assert!(requests[2].body.to_string().contains("The user undid some of your changes"));
 }
 
 #[tokio::test]
@@ -605,14 +607,14 @@ async fn the_chat_undoes_redoes_and_shows_changes() {
     terminal.type_keys("count\r");
     gate.wait_for_arrival(1).await;
     terminal.type_keys("/redo\r");
-    terminal.wait_for_text("the agent works; ctrl-c stops it").await;
+    terminal.wait_for_text("the agent is working; ctrl-c stops it").await;
     gate.open();
     terminal.wait_for_text("one two three").await.wait_for_prompt("").await;
     assert!(!one.exists());
     server.allow_prefix_break();
     terminal.type_keys("/undo back-to 1 --chat\r");
     terminal
-        .wait_for_text("the conversation goes on from before turn 1")
+        .wait_for_text("the conversation goes back to before turn 1")
         .await
         .wait_for_prompt("")
         .await;
@@ -621,7 +623,7 @@ async fn the_chat_undoes_redoes_and_shows_changes() {
     terminal.type_keys("\u{4}");
     terminal.wait_for_exit(0).await;
     let requests = server.finish().await.unwrap();
-    assert!(requests[2].body.to_string().contains("The user undid changes of yours"));
+    assert!(requests[2].body.to_string().contains("The user undid some of your changes"));
     let last = requests[3].body.to_string();
     assert!(last.contains("start anew") && !last.contains("make one"), "{last}");
 }

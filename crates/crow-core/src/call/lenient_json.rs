@@ -52,7 +52,7 @@ impl fmt::Display for JsonRepair {
             Self::Escape => "an invalid escape, kept as it stands",
             Self::Comment => "a comment",
             Self::Unclosed => "missing closing brackets at the end",
-            Self::ExtraBrackets => "closing brackets too many at the end",
+            Self::ExtraBrackets => "extra closing brackets at the end",
         })
     }
 }

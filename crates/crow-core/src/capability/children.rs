@@ -81,7 +81,7 @@ pub enum ChildError {
         known: Vec<TaskId>,
     },
     /// Nesting is too deep, or too many agents run at once.
-    #[error("no further agent may be started here: {reason}")]
+    #[error("no more agents may be started here: {reason}")]
     Refused {
         /// The limit that was reached.
         reason: String,

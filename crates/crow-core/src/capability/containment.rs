@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the system holds a process back with.
+/// How the system confines a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "level")]
 pub enum Containment {
@@ -14,7 +14,7 @@ pub enum Containment {
     None,
     /// Only some of the layers.
     Partial {
-        /// What is not held back, each as a phrase: `unix sockets of other programs can be reached`.
+        /// What is not confined, each as a phrase: `unix sockets of other programs can be reached`.
         gaps: Vec<String>,
     },
     /// All layers that the platform has.

@@ -106,7 +106,7 @@ impl fmt::Display for JobState {
             Self::Ended(ProcessEnd::Signaled(signal)) => write!(f, "killed by signal {signal}"),
             Self::Ended(ProcessEnd::TimedOut) => f.write_str("timed out"),
             Self::Ended(ProcessEnd::Cancelled) => f.write_str("was stopped"),
-            Self::Failed { reason } => write!(f, "ended, nobody knows how: {reason}"),
+            Self::Failed { reason } => write!(f, "ended in an unknown way: {reason}"),
         }
     }
 }

@@ -46,7 +46,7 @@ pub enum McpLinkError {
     #[error("{0}")]
     Broken(String),
     /// The connection behind the link is closed.
-    #[error("the client that serves it is gone")]
+    #[error("the client that provides it has disconnected")]
     Closed,
 }
 

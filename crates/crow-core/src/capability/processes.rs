@@ -137,7 +137,7 @@ pub enum ProcessError {
     #[error("the run is read-only")]
     ReadOnly,
     /// The agent is ending.
-    #[error("the agent is ending and starts nothing any more")]
+    #[error("the agent is ending and starts no more processes")]
     Closed,
     /// The runtime does not support processes.
     #[error("this runtime runs no processes")]

@@ -23,7 +23,7 @@ pub struct UserQuestion {
     /// Several may be chosen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub multiple: bool,
-    /// The user may write an answer. Always so where there is nothing to choose.
+    /// The user may write an answer. Always true if there are no choices.
     pub free_text: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct QuestionChoice {
     pub description: Option<String>,
 }
 
-/// What the user says to a question.
+/// The user's answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum QuestionAnswer {

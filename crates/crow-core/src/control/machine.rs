@@ -281,7 +281,7 @@ impl ControlMachine {
         }
         if self.same_rounds >= SAME_ROUNDS {
             let reason =
-                format!("{SAME_ROUNDS} rounds in a row came to the same and changed nothing");
+                format!("{SAME_ROUNDS} rounds in a row had the same result and changed nothing");
             return self.finish(RunFinish::Stopped(TurnEnd::DoomLoop { reason }));
         }
         self.phase = ControlPhase::Primary(Some((source, message)));

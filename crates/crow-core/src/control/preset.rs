@@ -120,14 +120,14 @@ impl Preset {
             Self::Hitl => "returns to you after every turn",
             Self::Loop => "goes on until it says that the task is done",
             Self::Static => {
-                "is told to go on with the same words until it says that the task is done"
+                "gets the same message after each turn until it says that the task is done"
             }
             Self::Generated => {
-                "is told after each turn what a model writes: criteria, and which of them hold"
+                "gets a generated message after each turn: criteria, and which are met"
             }
             Self::Advise => "a reviewer without tools advises after each turn",
-            Self::Judge => "a reviewer that changes nothing says when it is done",
-            Self::Smart => "a reviewer that may repair says when it is done",
+            Self::Judge => "a read-only reviewer says when it is done",
+            Self::Smart => "a reviewer that may edit says when it is done",
             Self::Chat => "two agents talk until the second one says that it is done",
         }
     }

@@ -40,7 +40,7 @@ pub enum AgentEvent {
     RunStart {
         /// The run.
         run_id: RunId,
-        /// What the session goes on with from here on, where that is not what it began with or what an earlier run says.
+        /// The settings from here on, if they differ from those before.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         settings: Option<Box<SessionSettings>>,
     },
@@ -55,11 +55,11 @@ pub enum AgentEvent {
     RoundStart,
     /// A round ended. Durable.
     RoundEnd,
-    /// Somebody said something to the agent. Durable.
+    /// The agent got a message. Durable.
     UserInput {
-        /// The message that it became.
+        /// The id of the message.
         message_id: MessageId,
-        /// Whose words it is.
+        /// The source of the words.
         source: InputSource,
         /// What the loop put before the words: instructions of the project, facts about the machine.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ pub enum AgentEvent {
         /// Why it ended.
         end: TurnEnd,
     },
-    /// A model call and its tool calls are through.
+    /// A model call and its tool calls ended.
     StepComplete {
         /// Its number in the turn, counted from 1.
         step: u32,
@@ -116,7 +116,7 @@ pub enum AgentEvent {
         /// The whole reasoning of the reply.
         text: String,
     },
-    /// What came of the open reply is void: the request is sent again.
+    /// The partial reply is discarded: the request is sent again.
     ReplyReset {
         /// The reply.
         reply_id: ReplyId,
@@ -124,7 +124,7 @@ pub enum AgentEvent {
         error: ProviderError,
         /// The attempt that comes next, the first retry being 1.
         attempt: u32,
-        /// How long is waited before it.
+        /// The wait before it.
         wait_ms: u64,
     },
     /// The request waits for its turn within the limits of its provider.
@@ -133,7 +133,7 @@ pub enum AgentEvent {
         reply_id: ReplyId,
         /// What it waits for.
         reason: String,
-        /// How long it will wait, as far as that is known.
+        /// The remaining wait, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         wait_ms: Option<u64>,
     },
@@ -162,11 +162,11 @@ pub enum AgentEvent {
         reply_id: ReplyId,
         /// What it used.
         usage: TokenUsage,
-        /// The provider said nothing of it, or the attempt failed: the numbers are Crow's estimate.
+        /// True if the numbers are Crow's estimate: the provider gave none, or the attempt failed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         estimated: bool,
     },
-    /// A call is understood and about to be decided upon.
+    /// A call was parsed and awaits a decision.
     CallPending {
         /// The call.
         call_id: CallId,
@@ -176,7 +176,7 @@ pub enum AgentEvent {
         title: String,
         /// Its arguments.
         arguments: Value,
-        /// What it would change, where it is known.
+        /// What it would change, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         preview: Option<Patch>,
     },
@@ -192,7 +192,7 @@ pub enum AgentEvent {
         title: String,
         /// Its arguments as they are used.
         arguments: Value,
-        /// The state of the files that it may change, where it was captured.
+        /// The state of the files that it may change, if captured.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         snapshot: Option<SnapshotId>,
     },
@@ -249,7 +249,7 @@ pub enum AgentEvent {
         /// Others may have made some of the changes.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         shared: bool,
-        /// The job ended with a process that was killed: nobody saw what it changed last.
+        /// The job ended with a killed process: its last changes were not observed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         cut_off: bool,
     },
@@ -271,7 +271,7 @@ pub enum AgentEvent {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         offers: Vec<GrantOffer>,
     },
-    /// A question about a call is void: the call was cancelled before it was answered.
+    /// A question about a call is withdrawn: the call was cancelled before it was answered.
     PermissionWithdrawn {
         /// The question.
         request_id: RequestId,
@@ -308,7 +308,7 @@ pub enum AgentEvent {
         /// The answer.
         answer: QuestionAnswer,
     },
-    /// A question of an agent is void: the call was cancelled before it was answered. Durable.
+    /// A question of an agent is withdrawn: the call was cancelled before it was answered. Durable.
     QuestionWithdrawn {
         /// The question.
         request_id: RequestId,
@@ -320,7 +320,7 @@ pub enum AgentEvent {
         /// The whole list.
         items: Vec<TodoItem>,
     },
-    /// Work is handed from one agent to another. Durable.
+    /// One agent hands work to another. Durable.
     Handoff {
         /// The agent that gives.
         from: String,
@@ -329,14 +329,14 @@ pub enum AgentEvent {
         /// What it is told.
         prompt: String,
     },
-    /// A coagent begins to look at the work.
+    /// A coagent begins its review.
     CoagentStart {
         /// The agent whose work it is.
         primary: String,
         /// The coagent.
         coagent: String,
     },
-    /// A coagent is through.
+    /// A coagent ended its review.
     CoagentEnd {
         /// The agent whose work it is.
         primary: String,
@@ -355,7 +355,7 @@ pub enum AgentEvent {
         /// Its task.
         task: String,
     },
-    /// A subagent is through.
+    /// A subagent ended.
     SubagentEnd {
         /// The agent that started it. The envelope has a `parent` of its own.
         #[serde(rename = "parent_agent")]
@@ -364,7 +364,7 @@ pub enum AgentEvent {
         subagent: String,
         /// The subagent's session.
         child_id: SessionId,
-        /// What it came to.
+        /// Its outcome.
         result: String,
     },
     /// The configured checks ran. Durable.
@@ -374,7 +374,7 @@ pub enum AgentEvent {
         checks: Vec<CheckRun>,
         /// Whether all passed.
         passed: bool,
-        /// Why they bear nothing out although all passed, if that is so.
+        /// Why they confirm nothing although all passed, if so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unverified: Option<String>,
     },
@@ -389,7 +389,7 @@ pub enum AgentEvent {
     TaskComplete {
         /// What it says about it.
         summary: String,
-        /// Whether checks bear it out.
+        /// Whether checks confirm it.
         verified: bool,
     },
     /// The agent's state changed.
@@ -409,16 +409,16 @@ pub enum AgentEvent {
         /// What the model is told.
         text: String,
     },
-    /// The conversation goes on from an earlier point: what came after it is no longer part of it. Durable.
+    /// The conversation was rewound to an earlier point: what came after is no longer part of it. Durable.
     Rewind {
         /// What was done.
         undo_id: UndoId,
         /// The last event that is kept.
         last_kept: u64,
     },
-    /// The history was made shorter. Durable.
+    /// The history was compacted. Durable.
     Compaction {
-        /// What stands in place of the messages before.
+        /// The text that replaces the messages before.
         summary: String,
         /// The first message that is kept.
         first_kept: MessageId,
@@ -440,7 +440,7 @@ pub enum AgentEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         provider: Option<ProviderError>,
     },
-    /// The run is to stop: what is under way was told so.
+    /// The run is being cancelled.
     Cancelling,
     /// The run was cancelled. Durable.
     Cancelled,

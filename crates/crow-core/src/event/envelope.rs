@@ -10,7 +10,7 @@ use crate::ids::{CallId, SessionId};
 /// The version of log lines and of the JSON output. It changes when an old reader would misread a new line.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// What an agent is to the others of its session.
+/// The role of an agent in its session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentRole {
@@ -47,7 +47,7 @@ pub struct Envelope {
     pub root_id: SessionId,
     /// The agent's name.
     pub agent: String,
-    /// What the agent is to the others.
+    /// The role of the agent.
     pub role: AgentRole,
     /// The call that started the session, for a child.
     #[serde(default, skip_serializing_if = "Option::is_none")]

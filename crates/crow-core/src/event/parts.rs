@@ -38,10 +38,10 @@ pub enum RunOutcome {
     Completed {
         /// What it says about it.
         summary: String,
-        /// Whether checks bear it out.
+        /// Whether checks confirm it.
         verified: bool,
     },
-    /// The turn ended and the next word is the user's.
+    /// The turn ended and the agent waits for the user.
     NeedsInput,
     /// A limit, the budget or the loop guard ended it.
     Stopped {
@@ -66,7 +66,7 @@ impl From<Failure> for RunOutcome {
     }
 }
 
-/// What one check came to.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckRun {
     /// Its name.
@@ -81,7 +81,7 @@ pub struct CheckRun {
     pub error: Option<String>,
     /// How long it ran.
     pub duration_ms: u64,
-    /// It had passed with these very files, and was not run again.
+    /// It had passed with the same files, and was not run again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fresh: bool,
 }
@@ -98,7 +98,7 @@ impl CheckRun {
 pub struct CheckReport {
     /// The checks, in their order.
     pub checks: Vec<CheckRun>,
-    /// Whether they bear it out: all of them passed with the files as they are.
+    /// Whether they confirm it: all of them passed with the files as they are.
     pub verified: bool,
     /// Why they do not, if none of them failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

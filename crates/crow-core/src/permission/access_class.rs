@@ -21,7 +21,7 @@ use crate::{
 /// Reason to ask about a command if there is no more specific one.
 pub(super) const RUNS_A_COMMAND: &str = "it runs a command";
 /// Reason to ask about a file such as `.env`.
-const NAMED_LIKE_KEYS: &str = "the name of the file says that it holds keys or passwords";
+const NAMED_LIKE_KEYS: &str = "the file name suggests keys or passwords";
 
 /// A class of access that a mode decides about as a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -263,14 +263,14 @@ fn of_reach(
             }
         }
         (PermissionMode::ReadOnly, reach) if reach.changes() => {
-            (RuleDecision::Deny, "it is not a read")
+            (RuleDecision::Deny, "it is not read-only")
         }
         (_, AccessClass::Session) => allow("it touches only the session"),
         (_, AccessClass::ReadInside) => allow("it reads in the workspace"),
         (_, AccessClass::Anything)
             if containment.is_missing && facts.category == ToolCategory::Execute =>
         {
-            ask("no sandbox holds the command")
+            ask("no sandbox confines the command")
         }
         (PermissionMode::FullAuto, reach) if !reach.is_denied_by_sandbox() => {
             allow("the sandbox lets commands do the same")
@@ -284,24 +284,24 @@ fn of_reach(
         (_, AccessClass::ReadSecret | AccessClass::WriteSecret) => ask(NAMED_LIKE_KEYS),
         (_, AccessClass::ReadOutside) => ask("it reads outside the workspace"),
         (_, AccessClass::ReadHidden) => {
-            ask("it reads what is hidden from commands, where keys and the agent's own files are")
+            ask("it reads a place hidden from commands, with keys or the agent's own files")
         }
         (_, AccessClass::WriteInside) => ask("it changes files"),
         (_, AccessClass::WriteInstructions | AccessClass::WriteProtected) => {
             ask("it changes a file that starts programs or instructs agents")
         }
         (_, AccessClass::WriteReleased) => {
-            ask("it changes files that only commands may change unasked")
+            ask("it changes files that only commands may change without asking")
         }
         (_, AccessClass::WriteOutside) => ask("it changes files outside the workspace"),
         (_, AccessClass::WriteHidden) => {
-            ask("it changes what is hidden from commands, where keys and the agent's own files are")
+            ask("it changes a place hidden from commands, with keys or the agent's own files")
         }
         (_, AccessClass::Anything) if facts.category == ToolCategory::Network => {
             ask("it uses the network")
         }
         (_, AccessClass::Anything) if facts.category == ToolCategory::External => {
-            ask("a server outside of the sandbox does it")
+            ask("it runs on a server outside of the sandbox")
         }
         (_, AccessClass::Anything) => ask(RUNS_A_COMMAND),
     }

@@ -322,7 +322,7 @@ impl CallPart<'_> {
                 }
             }
             Self::Command(part) => part.warning(),
-            Self::Line(_) => Some("what it would run is not understood".to_owned()),
+            Self::Line(_) => Some("it is unclear what it would run".to_owned()),
         }
     }
 

@@ -235,14 +235,14 @@ impl<'a> CommandPart<'a> {
     pub(super) fn warning(&self) -> Option<String> {
         if self.command.side_effects == SideEffects::Hidden {
             let name = shortened(self.text());
-            return Some(format!("what `{name}` does is known only when it runs"));
+            return Some(format!("what `{name}` does is unknown until it runs"));
         }
         let touched = self.command.touches.iter().map(|touch| &touch.path);
         let redirected =
             self.command.redirects.iter().filter_map(|redirect| redirect.path.as_ref());
         let secret = touched.chain(redirected).find(|path| is_secret_file(path))?;
         let name = shortened(&secret.display().to_string());
-        Some(format!("it touches `{name}`, whose name says that it holds keys or passwords"))
+        Some(format!("it touches `{name}`, whose name suggests keys or passwords"))
     }
 
     /// Returns true if it may touch files that are only known when it runs.

@@ -90,13 +90,15 @@ impl<'a, 'r> Evaluation<'a, 'r> {
         let (decision, reason, deciders) = if let Some((rule, index)) = self.denial {
             (RuleDecision::Deny, self.reason(rule, index), vec![rule])
         } else if by_mode == RuleDecision::Deny {
-            let reason =
-                format!("the mode is {} and {} is not a read", self.context.mode, self.facts.tool);
+            let reason = format!(
+                "the mode is {} and {} is not read-only",
+                self.context.mode, self.facts.tool
+            );
             (RuleDecision::Deny, reason, Vec::new())
         } else if let Some((rule, index)) = question {
             (RuleDecision::AskUser, self.reason(rule, index), vec![rule])
         } else if let Some((rule, index)) = self.doubt() {
-            let reason = format!("it is not known whether {}", self.reason(rule, index));
+            let reason = format!("it is unclear whether {}", self.reason(rule, index));
             (RuleDecision::AskUser, reason, vec![rule])
         } else if let Some(deciders) = self.permission() {
             (RuleDecision::Allow, reason_to_allow(&deciders), deciders)

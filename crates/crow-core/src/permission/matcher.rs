@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use super::{CallFacts, call_part::RuleMatch};
 use crate::tool_types::{Access, ToolCategory};
 
-/// What a rule speaks of.
+/// What a rule matches.
 ///
 /// A call has parts: each command of a shell line and each path that is touched. The tool, the category, a custom
-/// matcher and `All` speak of the whole call; a prefix, a pattern and a path speak of single parts. A call is allowed
+/// matcher and `All` match the whole call; a prefix, a pattern and a path match single parts. A call is allowed
 /// if every part is, and denied if one part is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]

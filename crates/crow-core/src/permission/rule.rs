@@ -20,25 +20,25 @@ use crate::{
 pub struct PermissionRule {
     /// Names the rule among those that it came with.
     pub id: String,
-    /// For whom it holds, and before which other rules.
+    /// For whom it applies, and before which other rules.
     #[serde(default)]
     pub scope: RuleScope,
     /// Among rules of one scope the higher one goes first.
     #[serde(default)]
     pub priority: i32,
-    /// What it speaks of.
+    /// Which calls it matches.
     pub matcher: RuleMatcher,
     /// What it says.
     pub decision: RuleDecision,
     /// Why, for people and for the model that is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The file that it stands in, so that people find it. Nothing for rules that no file holds.
+    /// The file that contains it, shown to people. None for rules that are in no file.
     #[serde(skip)]
     pub file: Option<PathBuf>,
 }
 
-/// For whom a rule holds, and before which other rules.
+/// For whom a rule applies, and before which other rules.
 ///
 /// The order of rules that allow or ask is user, session, agent, global, managed. A managed denial is named first, a
 /// managed permission only fills what all others leave open.
@@ -63,7 +63,7 @@ pub enum RuleScope {
     User,
 }
 
-/// What a rule says about the calls that it speaks of.
+/// What a rule decides about the calls that it matches.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]

@@ -66,7 +66,7 @@ struct RuleSetVersion {
 #[non_exhaustive]
 pub enum RuleError {
     /// The JSON is not valid, or a rule cannot be written as JSON.
-    #[error("{place} cannot be understood as JSON: {source}")]
+    #[error("{place} cannot be parsed as JSON: {source}")]
     Json {
         /// The rule and key, as far as known.
         place: String,
@@ -74,7 +74,7 @@ pub enum RuleError {
         source: serde_json::Error,
     },
     /// The document was written by a newer program.
-    #[error("the rules have version {found}, and only version {known} is known", known = RuleSet::VERSION)]
+    #[error("the rules have version {found}, but only version {known} is supported", known = RuleSet::VERSION)]
     Version {
         /// The version in the document.
         found: u32,
@@ -200,13 +200,13 @@ pub(super) fn validate_rule(mut rule: PermissionRule) -> Result<PermissionRule, 
             )
         }
         RuleMatcher::Path { path, .. } if path.to_string_lossy().starts_with('~') => {
-            Some("`~` is not known in a path; write the folder out")
+            Some("`~` is not expanded in a path; write the folder out")
         }
         RuleMatcher::Path { path, .. } if !is_clean(path) => {
             Some("the path is empty or has `.` or `..` in it")
         }
         RuleMatcher::Path { path, .. } if has_star(folder_of_pattern(path)) => Some(
-            "a path is a file or a folder and no pattern; write `secrets` for the folder with all that is in it, and for files of a name in any folder a `regex`: \"(^|/)secrets/\"",
+            "a path cannot be a pattern; write `secrets` for the folder with its contents, or a `regex` for files of a name in any folder: \"(^|/)secrets/\"",
         ),
         RuleMatcher::ToolName(_)
         | RuleMatcher::ToolCategory(_)

@@ -56,7 +56,7 @@ impl Tool for DelegatedTool {
     async fn execute(&self, _input: Value, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
         match &ctx.agent.delegated_calls {
             Some(outside) => outside.result(&ctx.call_id, &ctx.cancellation).await,
-            None => ToolResult::failure("this runtime takes no results from outside"),
+            None => ToolResult::failure("this runtime accepts no external results"),
         }
     }
 }

@@ -21,7 +21,7 @@ pub enum ToolCategory {
     Session,
     /// Starts other agents.
     Agent,
-    /// Is done by a server outside of the agent: nobody here sees what it reads, sends or changes.
+    /// Runs on a server outside of the agent: what it reads, sends or changes is not observed.
     External,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Access;
 
-/// A shell line, and what is understood of it. Permission rules match on its commands, never on its text.
+/// A shell line, and the commands parsed from it. Permission rules match on its commands, never on its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommandLine {
     /// The line as the shell gets it.
@@ -57,7 +57,7 @@ pub enum CommandMeaning {
     /// These commands and no others, in the order in which they are written: those of lists, pipes, substitutions,
     /// bodies, and those that a wrapper (`sudo`, `xargs`, `sh -c`) starts.
     Commands(Vec<SimpleCommand>),
-    /// Something in it is not understood, so that anything may be run. The text says what.
+    /// Some of it is unsupported, so it may run anything. The text is the reason.
     Unclear(String),
 }
 

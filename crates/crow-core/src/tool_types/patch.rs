@@ -40,7 +40,7 @@ impl Patch {
 pub struct FileDiff {
     /// The file.
     pub path: PathBuf,
-    /// What became of it.
+    /// How it changed.
     #[serde(default, skip_serializing_if = "FileChange::is_modified")]
     pub change: FileChange,
     /// Added lines.
@@ -70,16 +70,16 @@ pub struct FileContents {
     pub after: Vec<u8>,
 }
 
-/// What became of a file.
+/// How a file changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileChange {
     /// It is new.
     Created,
-    /// It is not what it was.
+    /// It was changed.
     #[default]
     Modified,
-    /// It is no more.
+    /// It was deleted.
     Deleted,
 }
 

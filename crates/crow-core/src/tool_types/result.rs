@@ -21,7 +21,7 @@ pub enum ToolStatus {
     Cancelled,
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolResult {
     /// How it ended.
@@ -34,7 +34,7 @@ pub struct ToolResult {
     /// Pictures for the model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
-    /// What is known about the call beside its output.
+    /// Metadata of the call beside its output.
     #[serde(default)]
     pub metadata: ToolMetadata,
 }
@@ -81,7 +81,7 @@ impl From<String> for ToolResult {
     }
 }
 
-/// What is known about a call beside its output.
+/// Metadata of a call beside its output.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolMetadata {
     /// Files that the call created, changed or deleted.
@@ -106,13 +106,13 @@ pub struct ToolMetadata {
     /// off. An undo takes them for conflicts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
-    /// Nobody saw the end of the call: what changed until its session went on may be its work or that of others.
+    /// The end of the call was not observed: changes until the session was resumed may be its own or those of others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut_off: bool,
     /// How long the call took.
     #[serde(default)]
     pub duration_ms: u64,
-    /// What only this tool knows.
+    /// Metadata of this tool only.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub extra: Value,
 }
@@ -122,9 +122,9 @@ pub struct ToolMetadata {
 pub struct ChangeCounts {
     /// Files, links and folders that are new.
     pub created: u64,
-    /// Those that are no more.
+    /// Those that were deleted.
     pub deleted: u64,
-    /// Those that are not what they were.
+    /// Those that were changed.
     pub modified: u64,
     /// Lines that were added, as far as they were compared.
     pub additions: u64,
@@ -139,7 +139,7 @@ impl ChangeCounts {
     }
 }
 
-/// A path that changed and cannot be put back.
+/// A path whose change cannot be undone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotRestorable {
     /// The path.

@@ -168,7 +168,7 @@ pub enum CallEffect {
     FilesChanged,
     /// It ends the turn in this way.
     EndsTurn(TurnEnd),
-    /// It was to end the turn, and failed.
+    /// It was meant to end the turn, but failed.
     EndRefused,
 }
 

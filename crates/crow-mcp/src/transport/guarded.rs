@@ -196,7 +196,8 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
                     self.unasked += 1;
                     if self.transport_state.requests.fetch_add(1, Ordering::AcqRel) >= MOST_REQUESTS
                     {
-                        self.transport_state.fail("it asks more than it reads answers".to_owned());
+                        self.transport_state
+                            .fail("it sends requests without reading the answers".to_owned());
                         self.transport_state.closed.cancel();
                         return None;
                     }

@@ -146,7 +146,7 @@ async fn status_error(answer: HttpResponse, was_in_session: bool) -> HttpTranspo
         return HttpStatusError::new(status, after).into();
     }
     let hint = match status {
-        401 | 403 => ": it wants other credentials; they go into `headers` of its configuration",
+        401 | 403 => ": it rejects the credentials; set them in `headers` of its configuration",
         _ => "",
     };
     let shown = text::one_line(&read_error_body(answer).await, SHOWN);
@@ -207,7 +207,7 @@ impl StreamableHttpClient for HttpAdapter {
                 Err(_) if is_success && !is_request => Ok(StreamableHttpPostResponse::Accepted),
                 Err(_) => {
                     let shown = text::one_line(&String::from_utf8_lossy(&body), SHOWN);
-                    let text = format!("HTTP {status}, and no message: {shown}");
+                    let text = format!("HTTP {status}, not a valid message: {shown}");
                     Err(StreamableHttpError::UnexpectedServerResponse(text.into()))
                 }
             };

@@ -100,7 +100,7 @@ impl LineTransport {
         }
         // Fails the request that waits for this answer.
         if let Ok(OnlyId { id, method: None }) = serde_json::from_slice(line) {
-            let error = ErrorData::internal_error("the answer is not understood", None);
+            let error = ErrorData::internal_error("the answer is invalid", None);
             return Ok(Some(RxJsonRpcMessage::<RoleClient>::error(error, Some(id))));
         }
         self.junk += 1;
@@ -108,7 +108,8 @@ impl LineTransport {
         if self.junk > MOST_JUNK {
             let shown =
                 text::one_line(&String::from_utf8_lossy(line.get(..400).unwrap_or(line)), 100);
-            self.transport_state.fail(format!("it prints what are no messages, such as: {shown}"));
+            self.transport_state
+                .fail(format!("it prints lines that are not messages, such as: {shown}"));
             return Err(());
         }
         Ok(None)

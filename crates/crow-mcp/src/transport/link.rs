@@ -126,7 +126,7 @@ fn answer(id: &RequestId, ended: Result<Value, McpLinkError>) -> RxJsonRpcMessag
             let message = json!({ "jsonrpc": "2.0", "id": id, "result": result });
             match serde_json::from_value::<ServerJsonRpcMessage>(message) {
                 Ok(message @ JsonRpcMessage::Response(_)) => return message,
-                Ok(_) | Err(_) => ErrorData::internal_error("the answer is not understood", None),
+                Ok(_) | Err(_) => ErrorData::internal_error("the answer is invalid", None),
             }
         }
         Err(McpLinkError::Refused { code, message, data }) => {
@@ -161,7 +161,7 @@ impl io::Write for WriteCapacity {
 
 /// Splits a request into its method and parameters.
 fn split(request: &impl serde::Serialize) -> io::Result<McpLinkRequest> {
-    let invalid = || io::Error::other("a request that is none");
+    let invalid = || io::Error::other("an invalid request");
     let mut request = serde_json::to_value(request)?;
     let fields = request.as_object_mut().ok_or_else(invalid)?;
     let Some(Value::String(method)) = fields.remove("method") else { return Err(invalid()) };

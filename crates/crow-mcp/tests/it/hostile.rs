@@ -36,7 +36,7 @@ async fn a_program_that_prints_no_messages_is_reported_as_unavailable() {
     let session = timeout(TIME_LIMIT, servers.start()).await.unwrap();
     assert_eq!(
         session.news(),
-        ["the MCP server yes is not there: it prints what are no messages, such as: y"]
+        ["the MCP server yes is unavailable: it prints lines that are not messages, such as: y"]
     );
 }
 
@@ -188,7 +188,7 @@ async fn tools_beyond_the_limit_are_left_out_and_reported() {
     let session = timeout(TIME_LIMIT, servers.start()).await.unwrap();
     assert_eq!(session.names().len(), 100);
     let news = session.news().join("\n");
-    assert!(news.contains("has 100 tools; 1900 more have no room"), "{news}");
+    assert!(news.contains("has 100 tools; 1900 more exceed the limit"), "{news}");
 }
 
 #[tokio::test]
@@ -204,7 +204,11 @@ async fn a_server_that_sends_requests_without_reading_answers_is_disconnected() 
     });
     let session = servers.start().await;
     let result = timeout(TIME_LIMIT, session.call("mcp__nosy__t", json!({}))).await.unwrap();
-    assert!(result.output.contains("it asks more than it reads answers"), "{}", result.output);
+    assert!(
+        result.output.contains("it sends requests without reading the answers"),
+        "{}",
+        result.output
+    );
 }
 
 #[tokio::test]
@@ -271,7 +275,7 @@ async fn a_server_that_never_answers_the_handshake_times_out() {
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(
         session.news(),
-        ["the MCP server mute is not there: it did not answer within 120 s"]
+        ["the MCP server mute is unavailable: it did not answer within 120 s"]
     );
 }
 
@@ -307,7 +311,7 @@ async fn a_connection_that_ends_within_an_answer_fails_the_call() {
     let session = servers.start().await;
     let result = timeout(TIME_LIMIT, session.call("mcp__torn__t", json!({}))).await.unwrap();
     assert!(
-        result.output.contains("it is not known whether the call had effects"),
+        result.output.contains("it is unclear whether the call had effects"),
         "{}",
         result.output
     );

@@ -159,7 +159,7 @@ async fn a_401_is_reported_without_revealing_the_configured_secret() {
         session(|_, _, _| answer(401, "text/html", b"<h1>Who are you?</h1>".to_vec())).await;
     let news = tools.take_notices().remove(0).text;
     assert!(
-        news.contains("HTTP 401: it wants other credentials") && !news.contains("hunter2"),
+        news.contains("HTTP 401: it rejects the credentials") && !news.contains("hunter2"),
         "{news}"
     );
 }
@@ -207,7 +207,7 @@ async fn a_call_whose_connection_broke_is_not_resent() {
     .await;
     let result = call_first_tool(&tools).await;
     assert!(
-        result.output.contains("it is not known whether the call had effects"),
+        result.output.contains("it is unclear whether the call had effects"),
         "{}",
         result.output
     );

@@ -67,12 +67,12 @@ async fn a_slow_server_is_waited_for_10_s_and_its_tools_are_added_later() {
     assert_eq!(
         session.news(),
         [
-            "the MCP server late is not there after 10 s; the agent begins without its tools, and gets them when it is"
+            "the MCP server late is not ready after 10 s; the agent starts without its tools and gets them later"
         ]
     );
     session.wait_for_change(0).await;
     assert_eq!(session.names(), ["mcp__late__now"]);
-    assert_eq!(session.news(), ["the MCP server late is there now, with 1 tools"]);
+    assert_eq!(session.news(), ["the MCP server late is available now, with 1 tools"]);
 }
 
 async fn mute(_io: crate::support::Io) {
@@ -130,10 +130,7 @@ async fn a_server_that_keeps_failing_is_retried_after_a_pause() {
     let session = servers.start().await;
     let first_failure = session.call("mcp__frail__now", json!({})).await.output;
     let second_failure = session.call("mcp__frail__now", json!({})).await.output;
-    assert!(
-        second_failure.contains("the next attempt is made in 1 s"),
-        "{first_failure}\n{second_failure}"
-    );
+    assert!(second_failure.contains("next attempt in 1 s"), "{first_failure}\n{second_failure}");
     let starts = session.starts();
     tokio::time::sleep(Duration::from_secs(2)).await;
     session.call("mcp__frail__now", json!({})).await;
@@ -195,14 +192,14 @@ async fn replacing_the_servers_stops_removed_ones_and_keeps_the_others() {
         session.tools.replace_servers(vec![comes, stays]).await;
     });
     assert_eq!(interrupted.status, ToolStatus::Error);
-    let reason = "the client of the session took it away";
+    let reason = "the client removed it from the session";
     assert!(interrupted.output.contains(reason), "{}", interrupted.output);
     let later = call(removed.as_ref(), json!({}), &ctx).await.output;
-    assert_eq!(later, format!("the MCP server goes is not there: {reason}"));
+    assert_eq!(later, format!("the MCP server goes is unavailable: {reason}"));
     session.tools.ready(&ctx.cancellation).await;
     assert_eq!(session.names(), ["mcp__comes__t", "mcp__stays__t"]);
     assert_eq!(call(remaining.as_ref(), json!({"x": 1}), &ctx).await.output, r#"{"x":1}"#);
     assert_eq!(session.call("mcp__comes__t", json!({})).await.output, "{}");
     assert_eq!(session.starts(), 3);
-    assert_eq!(session.news(), ["the client hands over other MCP servers: +comes -goes"]);
+    assert_eq!(session.news(), ["the client changed the MCP servers: +comes -goes"]);
 }

@@ -311,7 +311,7 @@ async fn a_silent_call_over_a_link_times_out() {
     let result = linked.session.call("mcp__own__t", json!({})).await;
     assert_eq!(
         result.output,
-        "MCP server own: the server said nothing for 60 s, and was told to stop"
+        "MCP server own: the server sent nothing for 60 s, so the call was cancelled"
     );
 }
 
@@ -328,18 +328,21 @@ async fn calls_fail_at_once_when_the_client_is_gone() {
     let (_, lost) = linked.call(json!({})).await;
     assert_eq!(
         lost,
-        "MCP server own: the connection to the server broke off; it is not known whether the call had effects: \
-         the client that serves it is gone"
+        "MCP server own: the connection to the server broke off; it is unclear whether the call had effects: \
+         the client that provides it has disconnected"
     );
     assert!(linked.closed.is_cancelled());
     for _ in 0..3 {
         let (_, later) = linked.call(json!({})).await;
-        assert_eq!(later, "the MCP server own is not there: the client that serves it is gone");
+        assert_eq!(
+            later,
+            "the MCP server own is unavailable: the client that provides it has disconnected"
+        );
     }
     let news = linked.session.news();
     assert_eq!(
         news.first().unwrap(),
-        "the MCP server own has ended: the client that serves it is gone"
+        "the MCP server own has ended: the client that provides it has disconnected"
     );
 }
 
@@ -387,7 +390,7 @@ async fn an_oversized_answer_over_a_link_fails_the_call() {
     let (status, text) = linked.call(json!({})).await;
     assert_eq!(status, ToolStatus::Error);
     assert!(
-        text.ends_with("known whether the call had effects: it has more than 16 MiB"),
+        text.ends_with("it is unclear whether the call had effects: it has more than 16 MiB"),
         "{text}"
     );
     assert_eq!(linked.call(json!({})).await.1, "{}");
@@ -410,7 +413,7 @@ async fn a_server_with_an_unsupported_version_is_reported_and_does_not_affect_th
     .await;
     assert_eq!(linked.session.names(), ["mcp__other__t"]);
     let news = linked.session.news();
-    assert!(news[0].starts_with("the MCP server own is not there: "), "{news:?}");
+    assert!(news[0].starts_with("the MCP server own is unavailable: "), "{news:?}");
     assert!(news[0].contains("2025-11-25"), "{news:?}");
 }
 

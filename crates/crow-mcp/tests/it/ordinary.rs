@@ -123,10 +123,7 @@ async fn progress_extends_a_call_up_to_the_total_limit() {
     let session = servers.start().await;
     assert_eq!(session.call("mcp__slow__work", json!({})).await.output, "took long");
     let endless = session.call("mcp__slow__work", json!({})).await;
-    assert_eq!(
-        endless.output,
-        "MCP server slow: the call took more than 600 s, and the server was told to stop"
-    );
+    assert_eq!(endless.output, "MCP server slow: the call took more than 600 s and was cancelled");
 }
 
 async fn report_progress(io: &mut crate::support::Io, call: &Value, times: u32) {
@@ -167,7 +164,7 @@ async fn a_silent_call_times_out() {
     let result = session.call("mcp__dead__work", json!({})).await;
     assert_eq!(
         result.output,
-        "MCP server dead: the server said nothing for 60 s, and was told to stop"
+        "MCP server dead: the server sent nothing for 60 s, so the call was cancelled"
     );
     assert!(result.is_error());
     assert_eq!(session.call("mcp__dead__work", json!({})).await.output, "next");
@@ -260,7 +257,7 @@ async fn closing_a_session_ends_its_servers() {
     let now = session.tool("mcp__time__now");
     session.tools.close().await;
     let result = call(now.as_ref(), json!({}), &context()).await;
-    assert_eq!(result.output, "the MCP server time is not there: the session is ending");
+    assert_eq!(result.output, "the MCP server time is unavailable: the session is ending");
     drop((session, now));
     assert_eq!(ends.recv().await, None, "the script was dropped");
 }

@@ -16,7 +16,7 @@ pub(crate) fn base_url(text: &str) -> Result<String, String> {
         return Err(format!("\"{text}\" must begin with https:// or http://"));
     }
     if url.fragment().is_some() {
-        return Err(format!("\"{text}\" holds a \"#\", which no address of a service has"));
+        return Err(format!("\"{text}\" has a \"#\", which a service address may not have"));
     }
     let path = url.path().trim_end_matches('/').to_owned();
     url.set_path(&path);

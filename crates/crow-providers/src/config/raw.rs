@@ -32,7 +32,7 @@ pub(super) struct RawProvider {
     pub(super) headers: BTreeMap<Spanned<String>, Spanned<String>>,
     #[serde(default)]
     pub(super) timeouts: RawTimeouts,
-    /// Limits that all agents of a process share. What is left out is not limited.
+    /// Limits that all agents of a process share. Omitted ones are not limited.
     #[serde(default)]
     pub(super) limits: RawProviderLimits,
 }
@@ -112,7 +112,7 @@ impl<'de> Visitor<'de> for KeyVisitor {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawDefaults {
-    /// The model where nobody names one.
+    /// The default model.
     #[schemars(with = "Option<String>")]
     pub(super) model: Option<Spanned<String>>,
     /// The most tokens of one reply.

@@ -155,7 +155,7 @@ fn header(
         return Err(source.error(&name.span(), message));
     }
     if HeaderValue::try_from(value.get_ref()).is_err() {
-        let message = "a header holds letters, digits and signs of ASCII only";
+        let message = "a header may have only printable ASCII";
         return Err(source.error(&value.span(), message));
     }
     Ok(ExtraHeader { name: name.get_ref().clone(), value: value.get_ref().clone() })

@@ -168,7 +168,7 @@ impl ConfiguredProvider {
             None => String::new(),
         };
         let reason = format!(
-            "its stored key was given for {}, and requests go to {origin}{by}; the key is not sent there. \
+            "its stored key is for {}, but requests go to {origin}{by}; the key is not sent there. \
              `crow-agent login {}` stores one for that place",
             stored.origin, self.config.name
         );

@@ -53,7 +53,7 @@ impl ConfiguredProvider {
         let provider = HttpProvider::with_secret_headers(endpoint, client.clone(), timeouts);
         let provider = provider.map_err(|error| match error {
             EndpointError::InvalidHeader { name } => {
-                RouteError::Header { name, reason: "no header is like that" }
+                RouteError::Header { name, reason: "its name or value is invalid" }
             }
             EndpointError::InvalidUrl { reason, .. } => RouteError::Address { reason },
             EndpointError::InvalidKey { .. } => {

@@ -42,10 +42,10 @@ impl Http for HttpClient {
 
 fn address(text: &str) -> Result<Url, HttpError> {
     let invalid = |why: &str| HttpError::Request(format!("its address {why}"));
-    let url = Url::parse(text).map_err(|error| invalid(&format!("is none: {error}")))?;
+    let url = Url::parse(text).map_err(|error| invalid(&format!("is invalid: {error}")))?;
     match url.scheme() {
         "http" | "https" => Ok(url),
-        _ => Err(invalid("begins neither with http:// nor with https://")),
+        _ => Err(invalid("begins with neither http:// nor https://")),
     }
 }
 

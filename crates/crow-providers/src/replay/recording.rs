@@ -36,7 +36,7 @@ pub enum RecordingError {
         given: String,
     },
     /// It was made for another version of Crow.
-    #[error("the recording has version {given}, this program plays version {VERSION}")]
+    #[error("the recording has version {given}, this program supports version {VERSION}")]
     OtherVersion {
         /// Its `version`.
         given: u32,

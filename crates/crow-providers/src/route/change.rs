@@ -54,7 +54,7 @@ pub enum RouteError {
     #[error(transparent)]
     Unknown(#[from] ModelsError),
     /// The provider is a recording, which has no address.
-    #[error("{provider} plays recordings and cannot be called anywhere")]
+    #[error("{provider} plays recordings and has no address")]
     Recording {
         /// The provider.
         provider: String,
@@ -80,7 +80,7 @@ pub enum RouteError {
         reason: &'static str,
     },
     /// There are too many headers, or too many bytes of them.
-    #[error("{MOST_HEADERS} headers with {MOST_BYTES} bytes are the most that can be sent")]
+    #[error("at most {MOST_HEADERS} headers with {MOST_BYTES} bytes can be sent")]
     Headers,
 }
 
@@ -96,15 +96,15 @@ pub(crate) fn check(change: RouteChange) -> Result<ClientRoute, RouteError> {
     for header in &headers {
         let invalid = |reason| RouteError::Header { name: header.name.clone(), reason };
         let name = HeaderName::from_bytes(header.name.as_bytes())
-            .map_err(|_| invalid("no header has such a name"))?;
+            .map_err(|_| invalid("its name is invalid"))?;
         if HeaderValue::from_str(&header.value).is_err() {
-            return Err(invalid("it holds something else than letters, digits and signs of ASCII"));
+            return Err(invalid("its value has characters that are not printable ASCII"));
         }
         if FRAMING.contains(&name) {
-            return Err(invalid("it says how a message is sent, which is not a client's to say"));
+            return Err(invalid("it controls how a message is sent, which clients may not set"));
         }
         if names.contains(&name) {
-            return Err(invalid("it is there twice"));
+            return Err(invalid("it is given twice"));
         }
         names.push(name);
     }
@@ -120,7 +120,8 @@ fn address(text: &str) -> Result<String, String> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err("it must begin with https:// or http://".to_owned());
     }
-    config::base_url(text).map_err(|_| "it holds a \"#\", which no address of a service has".into())
+    config::base_url(text)
+        .map_err(|_| "it has a \"#\", which a service address may not have".into())
 }
 
 #[cfg(test)]

@@ -272,7 +272,7 @@ impl AgentSession {
         let StoredSession { metadata, damage, .. } = stored;
         if torn_bytes > 0 {
             let id = &metadata.session_id;
-            tracing::warn!(session = %id, torn_bytes, "the last line of the log was torn and was cut off");
+            tracing::warn!(session = %id, torn_bytes, "the last line of the log was incomplete and was removed");
         }
         let tools = ToolState::from_history(&history);
         let policy = policy(config, &metadata.crow());

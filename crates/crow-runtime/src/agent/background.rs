@@ -86,7 +86,7 @@ impl Background {
         let mut registry = self.registry();
         let is_open = |entry: &&BackgroundEntry| entry.child.borrow().is_running();
         if registry.children.iter().filter(is_open).count() >= MOST_OPEN {
-            let reason = format!("{MOST_OPEN} tasks are not through yet");
+            let reason = format!("{MOST_OPEN} tasks are still running");
             return Err(ChildError::Refused { reason });
         }
         registry.last += 1;
@@ -204,7 +204,7 @@ impl BackgroundEndGuard {
 impl Drop for BackgroundEndGuard {
     fn drop(&mut self) {
         if !self.is_reported {
-            let reason = "it broke down".to_owned();
+            let reason = "it ended unexpectedly".to_owned();
             let state = BackgroundState::NotStarted(ChildError::Failed { reason });
             self.background.set(&self.id, state);
         }
@@ -257,7 +257,7 @@ mod tests {
         let background = background();
         let id = add(&background).unwrap();
         drop(background.ending(id.clone()));
-        let reason = "it broke down".to_owned();
+        let reason = "it ended unexpectedly".to_owned();
         let broken = BackgroundState::NotStarted(ChildError::Failed { reason });
         assert_eq!(state(&background, &id).await, Ok(broken));
         assert_eq!(background.take_ended(), [], "it was read");

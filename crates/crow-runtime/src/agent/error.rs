@@ -21,7 +21,7 @@ pub enum AgentError {
     Models(#[from] ModelsError),
     /// The run has a limit in money, and the price of the model is unknown.
     #[error(
-        "max_money bounds the run, and the price of {model} is not known: give the price under [models.\"{id}\"] in the \
+        "max_money limits the run, but the price of {model} is unknown: give the price under [models.\"{id}\"] in the \
          TOML of provider {provider}, or take max_money out of the agent's file",
         id = .model.model, provider = .model.provider
     )]
@@ -33,7 +33,7 @@ pub enum AgentError {
     #[error(transparent)]
     Session(#[from] SessionError),
     /// The agent emitted an event that the history does not allow. A bug in the agent.
-    #[error("the agent broke its own history: {0}")]
+    #[error("the agent wrote an invalid history: {0}")]
     History(#[from] HistoryError),
     /// The model was called while calls had no result. A bug in the agent.
     #[error("the model was asked while {count} calls had no result")]
@@ -59,7 +59,7 @@ pub enum AgentError {
         to: AgentState,
     },
     /// Agents are nested too deep.
-    #[error("agents may start agents {depth} deep")]
+    #[error("agents may be nested at most {depth} deep")]
     ChildTooDeep {
         /// The depth limit.
         depth: usize,

@@ -134,9 +134,7 @@ impl AgentInternals {
         let found = match self.wait_for_scan(task).await? {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => {
-                let text = format!(
-                    "what a background job changed before it was killed is not known: {error}"
-                );
+                let text = format!("the changes of a killed background job are unknown: {error}");
                 return self.report_warning(text).await;
             }
             Err(error) => return Err(AgentError::Custom(Box::new(error))),
@@ -283,5 +281,7 @@ fn reports_end(line: &str, id: &str) -> bool {
 }
 
 fn gone_line(id: &str) -> String {
-    format!("{id} is gone: it ended with the program that ran it, before this session went on")
+    format!(
+        "{id} no longer exists: it ended with the program that ran it, before this session was resumed"
+    )
 }

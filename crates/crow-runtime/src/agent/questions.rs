@@ -188,7 +188,7 @@ async fn ask_answerer(answerer: &dyn Answerer, request: QuestionRequest) -> Ques
         Ok(answer) if question.accepts(&answer) => answer,
         Ok(_) => QuestionAnswer::Nobody { hint: "the answer does not fit the question".to_owned() },
         Err(panic) => QuestionAnswer::Nobody {
-            hint: format!("the answerer broke down: {}", panic_message(panic.as_ref())),
+            hint: format!("the answerer panicked: {}", panic_message(panic.as_ref())),
         },
     }
 }

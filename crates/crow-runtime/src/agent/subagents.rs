@@ -80,10 +80,10 @@ impl AgentInternals {
 
 fn line(child: &BackgroundChild) -> String {
     let end = match &child.state {
-        BackgroundState::Running => "goes on".to_owned(),
+        BackgroundState::Running => "is running".to_owned(),
         BackgroundState::NotStarted(error) => error.to_string(),
         BackgroundState::Ended(outcome) => match &outcome.end {
-            ChildEnd::Done { .. } => "is through".to_owned(),
+            ChildEnd::Done { .. } => "has finished".to_owned(),
             ChildEnd::Failed { reason } => format!("failed: {reason}"),
             ChildEnd::Cancelled => "was cancelled".to_owned(),
         },

@@ -101,7 +101,7 @@ pub enum SessionError {
     #[error(transparent)]
     ReservedKey(#[from] ReservedKey),
     /// The log contradicts itself.
-    #[error("the log of session {id} contradicts itself: {source}")]
+    #[error("the log of session {id} is inconsistent: {source}")]
     Inconsistent {
         /// The session.
         id: SessionId,

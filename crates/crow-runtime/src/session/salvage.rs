@@ -185,8 +185,7 @@ impl LogSalvage {
         if numbers.is_empty() {
             return;
         }
-        let text =
-            format!("{}: what happened here in the session is lost", lines_are_damaged(numbers));
+        let text = format!("{}: this part of the session is lost", lines_are_damaged(numbers));
         for audience in [NoticeAudience::User, NoticeAudience::Model] {
             let event =
                 AgentEvent::Notice { level: NoticeLevel::Warning, audience, text: text.clone() };

@@ -18,7 +18,7 @@ pub enum UndoError {
     #[error(transparent)]
     Snapshots(#[from] SnapshotStoreError),
     /// A call is changing files and does not end in time.
-    #[error("a call changes files now; interrupt it, or wait until it has ended")]
+    #[error("a call is changing files; interrupt it, or wait until it has ended")]
     Busy,
     /// The project folder is missing, and no call removed it.
     #[error("{} is gone: was the project moved?", .path.display())]
@@ -33,7 +33,7 @@ pub enum UndoError {
         what: &'static str,
     },
     /// There is nothing to undo, possibly because changes are not captured.
-    #[error("there is nothing to undo; what commands change here is not captured: {0}")]
+    #[error("there is nothing to undo; changes of commands are not captured here: {0}")]
     NotCaptured(SnapshotStoreError),
     /// No call that changed files has an id with this prefix.
     #[error("no call that changed files has an id that begins with {id}")]
@@ -58,10 +58,10 @@ pub enum UndoError {
         turns: u32,
     },
     /// The selected changes are undone already.
-    #[error("that is undone already")]
+    #[error("that is already undone")]
     UndoneAlready,
     /// The path is in no snapshot of that point.
-    #[error("it is not known what {path} was at that point")]
+    #[error("the state of {path} at that point is unknown")]
     UnknownPath {
         /// The path as given.
         path: String,

@@ -335,7 +335,7 @@ impl UndoExecution<'_> {
     fn shared_reason(&self, call: usize) -> String {
         match self.calls.get(call) {
             Some(call) if call.cut_off => format!(
-                "{} was cut off, so nobody knows whether it or somebody else changed this",
+                "{} was cut off, so it is unclear whether it or something else changed this",
                 call_label(call)
             ),
             Some(call) => {
@@ -364,9 +364,7 @@ impl UndoExecution<'_> {
                     && !self.force =>
             {
                 let by = self.name(author);
-                let reason = format!(
-                    "somebody changed it after {by}: it is as they left it, and what {by} did stays"
-                );
+                let reason = format!("it was changed after {by}, and the changes of {by} stay");
                 conflict(reason, true)
             }
             Ok(RestoreResult::Done) => {
@@ -408,7 +406,7 @@ impl UndoExecution<'_> {
             Ok(match (self.outcome(&restored, None, false), copy) {
                 (PathOutcome::Restored { .. }, copy) => PathOutcome::Restored { how, copy },
                 (PathOutcome::Failed { error }, Some(copy)) => {
-                    let error = format!("{error}; what was there is in {}", copy.display());
+                    let error = format!("{error}; the previous content is in {}", copy.display());
                     PathOutcome::Failed { error }
                 }
                 (outcome, _) => outcome,
@@ -442,7 +440,7 @@ fn is_unresolved(outcome: &PathOutcome) -> bool {
 }
 
 fn not_kept_reason(why: NotCoveredReason) -> String {
-    format!("what is there now cannot be kept ({why}), so it stays")
+    format!("the current content cannot be saved ({why}), so it was left alone")
 }
 
 fn change_of(reversal: Option<&Reversal>) -> FileChange {
@@ -463,8 +461,8 @@ fn conflict_reason(found: &SnapshotEntry, expected: Option<&SnapshotEntry>) -> S
     match (found, expected) {
         (SnapshotEntry::Absent, _) => "it was deleted since",
         (_, Some(SnapshotEntry::Absent)) => "it was created again since",
-        (SnapshotEntry::Folder { .. }, _) => "a folder is there since",
-        (SnapshotEntry::Link { .. }, _) => "a link is there since",
+        (SnapshotEntry::Folder { .. }, _) => "a folder is there now",
+        (SnapshotEntry::Link { .. }, _) => "a link is there now",
         _ => "it was changed since",
     }
     .to_owned()

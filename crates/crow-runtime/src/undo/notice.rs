@@ -19,10 +19,8 @@ pub(super) fn notice(
         return None;
     }
     let mut text = match action {
-        UndoAction::Undo => "The user undid changes of yours.".to_owned(),
-        UndoAction::Redo => {
-            "The user took an undo back: changes of yours are there again.".to_owned()
-        }
+        UndoAction::Undo => "The user undid some of your changes.".to_owned(),
+        UndoAction::Redo => "The user reverted an undo: your changes are back.".to_owned(),
         UndoAction::Restore => "The user put files back into an earlier state.".to_owned(),
     };
     if !calls.is_empty() {
@@ -30,7 +28,7 @@ pub(super) fn notice(
             calls.iter().map(|call| format!("{} ({})", call.title, call.tool)).collect();
         let _ = write!(text, " Calls: {}.", list(&titles, "; "));
     }
-    let _ = write!(text, "\nNot as you left them any more: {}.", list(&restored, ", "));
+    let _ = write!(text, "\nNo longer as you left them: {}.", list(&restored, ", "));
     let unrestored: Vec<String> = paths
         .iter()
         .filter(|path| !is_done(&path.outcome))

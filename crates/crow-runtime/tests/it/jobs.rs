@@ -355,7 +355,7 @@ async fn a_resumed_session_is_told_once_which_jobs_are_gone() {
     assert_eq!(handle.wait_for_end().await.result, Ok(()));
     let lines = job_lines(&model);
     assert_eq!(lines.len(), 2, "{lines:?}");
-    assert!(lines[0].contains("job-1 is gone"), "{lines:?}");
+    assert!(lines[0].contains("job-1 no longer exists"), "{lines:?}");
     assert!(lines[1].contains("job-3 (exit 3) ended with exit code 3"), "{lines:?}");
 
     let model = ScriptedModel::new([done()]);
@@ -492,6 +492,6 @@ async fn a_resumed_session_is_told_once_which_tasks_are_gone() {
     });
     assert_eq!(handle.wait_for_end().await.result, Ok(()));
     let outline = model.requests().last().unwrap().outline().join("\n");
-    assert_eq!(outline.matches("task-1 is gone").count(), 1, "{outline}");
-    assert_eq!(outline.matches("task-2 is gone").count(), 0, "{outline}");
+    assert_eq!(outline.matches("task-1 no longer exists").count(), 1, "{outline}");
+    assert_eq!(outline.matches("task-2 no longer exists").count(), 0, "{outline}");
 }

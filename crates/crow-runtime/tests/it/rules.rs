@@ -45,7 +45,7 @@ fn the_error_of_a_broken_rule_file_names_file_and_position() {
         ),
         (
             r#"{"version":1,"rules":[{"id":"m","scope":"managed","matcher":"all","decision":"allow"}]}"#,
-            "`m` is managed",
+            "`m` has the scope managed",
         ),
     ] {
         fs::write(&path, text).unwrap();
@@ -88,7 +88,7 @@ fn a_rule_file_that_is_not_regular_or_too_large_is_refused() {
     let large = folder.path().join("large.json");
     fs::write(&large, " ".repeat(1024 * 1024 + 1)).unwrap();
     for (path, expected) in [
-        (large.as_path(), "at most"),
+        (large.as_path(), "the limit is 1048576"),
         (folder.path(), "not a file"),
         (std::path::Path::new("/dev/zero"), "not a file"),
     ] {
@@ -107,6 +107,6 @@ fn the_error_of_a_broken_rule_has_its_line_and_reason() {
     .unwrap_err()
     .to_string();
     assert!(error.contains("permissions.json:3:"), "{error}");
-    let expected = "cannot be understood as JSON: missing field `matcher`";
+    let expected = "cannot be parsed as JSON: missing field `matcher`";
     assert!(error.ends_with(expected), "{error}");
 }

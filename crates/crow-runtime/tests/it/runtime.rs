@@ -406,7 +406,7 @@ async fn only_a_slow_file_scan_emits_a_notice() {
             break text.clone();
         }
     };
-    assert_eq!(notice_text, "the files of the project are read, so that changes can be undone");
+    assert_eq!(notice_text, "reading the files of the project, so that changes can be undone");
     done.send(2).unwrap();
     runtime.shutdown_all(SOON).await;
     // The short scan emitted no notice.

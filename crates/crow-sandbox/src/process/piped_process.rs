@@ -57,7 +57,7 @@ impl PipedProcesses for ProcessRunner {
     ) -> Result<PipedProcess, ProcessError> {
         if self.sandbox.is_some() {
             // A sandboxed process has only one pipe, for its output.
-            let text = "no process in it can be spoken to".to_owned();
+            let text = "it has no input for processes".to_owned();
             return Err(ProcessError::Sandbox(text));
         }
         let env = cancellation.run_until_cancelled(self.env.variables()).await;

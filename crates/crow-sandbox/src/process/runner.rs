@@ -225,12 +225,13 @@ fn start_by_keeper(
         return first;
     }
     confined.restart_keeper().map_err(|error| {
-        let text = format!("what starts commands has ended, and cannot be made anew: {error}");
+        let text =
+            format!("the process that starts commands has ended, and cannot be restarted: {error}");
         io::Error::new(error.kind(), text)
     })?;
     let second = start(confined);
     if confined.is_keeper_gone() {
-        let text = "what starts commands has ended, and so has what was made in its place";
+        let text = "the process that starts commands has ended, and so has its replacement";
         return Err(io::Error::new(io::ErrorKind::BrokenPipe, text));
     }
     second

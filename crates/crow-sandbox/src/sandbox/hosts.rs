@@ -19,7 +19,7 @@ pub struct HostPattern {
 
 /// Error for an invalid host pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` names no host: {reason}")]
+#[error("`{given}` is not a host: {reason}")]
 pub struct HostPatternError {
     given: String,
     reason: &'static str,
@@ -102,7 +102,7 @@ impl FromStr for HostPattern {
         };
         let name = clean(name).map_err(error)?;
         if is_below && !name.contains('.') {
-            return Err(error("all hosts of a top-level domain are too many"));
+            return Err(error("a whole top-level domain is too much"));
         }
         Ok(Self { name, is_below, port })
     }
@@ -117,7 +117,7 @@ pub(super) fn clean(name: &str) -> Result<String, &'static str> {
     }
     if !name.bytes().all(is_plain) {
         return Err(
-            "only letters, digits, `-`, `_` and `.` may stand in it; other scripts in their ASCII form",
+            "only letters, digits, `-`, `_` and `.` are allowed; other scripts in their ASCII form",
         );
     }
     if name.split('.').any(|label| label.is_empty() || label.len() > 63) {

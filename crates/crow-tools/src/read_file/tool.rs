@@ -197,7 +197,7 @@ fn lines_of(selection: ReadSelection) -> Option<LineRange> {
 
 fn no_pages(path: &Path, ctx: &ToolContext) -> ToolResult {
     let name = display_path(path, ctx);
-    ToolResult::failure(format!("{name} is no PDF and has no pages; use offset and limit"))
+    ToolResult::failure(format!("{name} is not a PDF and has no pages; use offset and limit"))
 }
 
 fn pages_of(selection: ReadSelection) -> Option<PdfPageRange> {
@@ -238,7 +238,7 @@ fn read_pdf(
 ) -> ToolResult {
     ToolResult::failure(format!(
         "{} is a PDF, which this build cannot read; use a command in bash (pdftotext)",
-        shown(path, ctx)
+        display_path(path, ctx)
     ))
 }
 

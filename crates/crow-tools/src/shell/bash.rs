@@ -359,7 +359,7 @@ fn result(
         let _ = write!(output, "\n[{}]", detached_processes_note(outcome.detached_count));
     } else if outcome.left_running {
         output.push_str(
-            "\n[something that the command started was still running when its shell ended, and was ended with it: only jobs outlive a call, see run_in_background]",
+            "\n[a process that the command started was still running when its shell ended, and was killed: only jobs outlive a call, see run_in_background]",
         );
     }
     let put_aside = sandbox::append_sandbox_notes(outcome, &mut output, &mut extra, ctx);

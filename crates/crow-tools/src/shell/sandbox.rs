@@ -23,12 +23,11 @@ const SIGNS: [&str; 9] = [
     "getaddrinfo",
     "dns error",
 ];
-const HINT: &str = "\n[if the sandbox was in the way: commands change files of the project and of /tmp alone, not those \
+const HINT: &str = "\n[if the sandbox caused this: commands can change only files of the project and of /tmp, not those \
      that start programs (.git/hooks, .git/config, settings of editors, agents and CI), and reach no network but their own \
      loopback; tell the user what you need]";
 /// Text on how protected files can be changed.
-const ASKED: &str =
-    "a call of write_file for it is asked about, and refused where nobody can be asked";
+const ASKED: &str = "write_file may change it if the user allows the call";
 /// Most refused hosts that are named.
 const MOST_HOSTS: usize = 5;
 
@@ -90,7 +89,7 @@ fn file_note(aside: &QuarantinedFile, ctx: &ToolContext) -> String {
         ),
         (OriginalState::Restored, kept) => {
             let kept = kept.as_ref();
-            let kept = kept.map(|kept| format!("; what it became is in {}", kept.display()));
+            let kept = kept.map(|kept| format!("; the changed version is in {}", kept.display()));
             format!(
                 "\n[{path} can start programs, so the sandbox put it back as it was{}; {ASKED}]",
                 kept.unwrap_or_default()
@@ -98,7 +97,7 @@ fn file_note(aside: &QuarantinedFile, ctx: &ToolContext) -> String {
         }
         (OriginalState::Disarmed, kept) => {
             let kept = kept.as_ref();
-            let kept = kept.map(|kept| format!("; with them it is in {}", kept.display()));
+            let kept = kept.map(|kept| format!("; the version with them is in {}", kept.display()));
             format!(
                 "\n[{path} named programs to start later, so the sandbox took these out{}; {ASKED}]",
                 kept.unwrap_or_default()
@@ -115,12 +114,12 @@ fn host_note(refused: &RefusedHost) -> String {
     match refused.reason {
         HostRefusal::NotAllowed => {
             format!(
-                "\n[the sandbox let no connection through to {refused}; the user can allow it with --allow-host {pattern}]"
+                "\n[the sandbox blocked the connection to {refused}; the user can allow it with --allow-host {pattern}]"
             )
         }
         HostRefusal::NotPublic => {
             format!(
-                "\n[the sandbox let no connection through to {refused}: the name leads into a local network]"
+                "\n[the sandbox blocked the connection to {refused}: the name resolves to a local address]"
             )
         }
     }

@@ -87,7 +87,7 @@ async fn each_kind_of_answer_is_described_in_words() {
         (QuestionAnswer::Declined, "The user does not want to answer.", true),
         (
             QuestionAnswer::Nobody { hint: "there is no terminal".into() },
-            "Nobody can be asked now: there is no terminal.",
+            "The user cannot be asked now: there is no terminal.",
             false,
         ),
     ];
@@ -109,7 +109,7 @@ async fn a_question_that_was_withdrawn_is_a_cancelled_call() {
 #[tokio::test]
 async fn ask_user_fails_at_once_without_a_connected_user() {
     let text = Bench::new().fails("ask_user", json!({"question": "Which?"})).await;
-    assert!(text.starts_with("Nobody can be asked now: nobody is connected."), "{text}");
+    assert!(text.starts_with("The user cannot be asked now: no user is connected."), "{text}");
 }
 
 #[tokio::test]

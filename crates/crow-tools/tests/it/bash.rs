@@ -109,7 +109,7 @@ async fn empty_output_and_processes_left_running_are_reported() {
     let output = bench.ok("bash", json!({"command": "sleep 60 &"})).await;
     assert_eq!(
         output,
-        "(no output)\n[exit code 0]\n[something that the command started was still running when its shell ended, and was ended with it: only jobs outlive a call, see run_in_background]"
+        "(no output)\n[exit code 0]\n[a process that the command started was still running when its shell ended, and was killed: only jobs outlive a call, see run_in_background]"
     );
 }
 
@@ -133,7 +133,7 @@ async fn refused_hosts_are_reported_with_the_option_that_allows_them() {
         "{output}"
     );
     assert!(
-        output.contains("intranet.example:8080: the name leads into a local network]"),
+        output.contains("intranet.example:8080: the name resolves to a local address]"),
         "{output}"
     );
 }

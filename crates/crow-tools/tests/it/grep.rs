@@ -65,7 +65,7 @@ async fn pages_follow_one_another_without_gap_or_overlap() {
     assert_eq!(lines, all);
     assert_eq!(
         bench.ok("grep", json!({"pattern": "x", "offset": 90})).await,
-        "Nothing is left behind offset 90.\n"
+        "No more results after offset 90.\n"
     );
 }
 
@@ -102,7 +102,7 @@ async fn case_globs_and_types_narrow_a_search() {
         }
     }
     let output = bench.fails("grep", json!({"pattern": "x", "type": "klingon"})).await;
-    assert_eq!(output, "type klingon is not known; use glob, such as *.klingon");
+    assert_eq!(output, "type klingon is unknown; use glob, such as *.klingon");
     let output = bench.fails("grep", json!({"pattern": "x", "glob": "a{"})).await;
     assert!(output.starts_with("glob: the pattern is not a glob"), "{output}");
 }

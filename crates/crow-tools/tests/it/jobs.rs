@@ -124,7 +124,7 @@ async fn job_output_is_formatted_like_command_output() {
                 }],
                 ..output(JobState::Running, "")
             },
-            "(nothing new)\n[job-1 running for 2 s, 0 bytes so far]\n[the sandbox let no connection through to crates.io:443; the user can allow it with --allow-host crates.io]",
+            "(nothing new)\n[job-1 running for 2 s, 0 bytes so far]\n[the sandbox blocked the connection to crates.io:443; the user can allow it with --allow-host crates.io]",
         ),
         (
             JobOutput {

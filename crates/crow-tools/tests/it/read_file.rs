@@ -249,7 +249,7 @@ async fn the_parameter_pages_is_refused_for_other_files_than_pdf() {
     let bench = Bench::new();
     bench.write("a.txt", "one\n");
     let output = bench.fails("read_file", json!({"path": "a.txt", "pages": "2"})).await;
-    assert_eq!(output, "a.txt is no PDF and has no pages; use offset and limit");
+    assert_eq!(output, "a.txt is not a PDF and has no pages; use offset and limit");
     let output = bench.fails("read_file", json!({"path": "a.txt", "pages": "5-2"})).await;
     assert_eq!(output, "pages is \"3\", \"2-5\" or \"4-\", not \"5-2\"");
 }

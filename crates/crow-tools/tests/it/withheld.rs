@@ -38,8 +38,8 @@ async fn a_search_leaves_out_files_with_keys_and_says_which() {
     assert_eq!(
         output,
         "src/a.rs\n1:needle in src/a.rs\n\nsub/.env.example\n1:needle in sub/.env.example\n\
-         [not searched, because their names say that they hold keys, or a rule of the user says so: .env, \
-         .ssh/config, sub/prod.env; the path of one as `path` searches it, which may be asked about or denied]\n"
+         [not searched, because their names suggest keys, or a rule of the user says so: .env, \
+         .ssh/config, sub/prod.env; give one as `path` to search it, which may be asked about or denied]\n"
     );
     for mode in ["files_with_matches", "count"] {
         let output = bench.ok("grep", json!({"pattern": "needle", "output_mode": mode})).await;
@@ -137,11 +137,11 @@ async fn a_file_in_the_way_is_reported_by_the_plan_inside_and_by_the_call_outsid
     let bench = Bench::new();
     bench.write("file", "x");
     let inside = bench.plan("write_file", &json!({"path": "file/a", "content": "x"})).await;
-    assert!(matches!(inside, Err(ToolError::Model(text)) if text.contains("is a file")));
+    assert!(matches!(inside, Err(ToolError::Model(text)) if text.contains("is below a file")));
     fs::write(bench.outside("file"), "x").unwrap();
     let path = bench.outside("file/a").display().to_string();
     let output = bench.fails("write_file", json!({"path": path, "content": "x"})).await;
-    assert!(output.contains("is a file"), "{output}");
+    assert!(output.contains("is below a file"), "{output}");
 }
 
 #[tokio::test]

@@ -214,5 +214,5 @@ async fn a_path_below_a_file_is_an_error_that_says_so() {
     let bench = Bench::new();
     bench.write("a.txt", "x");
     let output = bench.fails("write_file", json!({"path": "a.txt/b", "content": "x"})).await;
-    assert_eq!(output, "a.txt/b lies below something that is a file, not a folder");
+    assert_eq!(output, "a.txt/b is below a file, not a folder");
 }

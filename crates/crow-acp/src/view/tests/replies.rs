@@ -69,7 +69,7 @@ fn text_before_a_retry_stays_in_a_message_of_its_own() {
     let screen = Screen::of(&story.live(&mut view(bare())));
     assert_eq!((screen.text("a"), screen.text("a.2")), ("Wro", "Right"));
     let said = &screen.thoughts[0].1;
-    assert!(said.contains("too busy") && said.contains("is void") && said.contains("in 2 s"));
+    assert!(said.contains("too busy") && said.contains("is discarded") && said.contains("in 2 s"));
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn settings_without_effect_give_warnings() {
     let pair = format!("{PAIR}type = \"hitl\"\n");
     assert_eq!(
         warnings_of(&pair),
-        ["user/agents/acp/X.toml:3:11: hitl has no place for a coagent; it is never asked"]
+        ["user/agents/acp/X.toml:3:11: hitl uses no coagent; the named one is ignored"]
     );
     let several = "[composition]\nprimary = \"builder\"\ncoagents = [\"reviewer\", \"planner\"]\n[control_flow]\ntype = \"smart\"\n";
     assert_eq!(
@@ -76,7 +76,10 @@ fn settings_without_effect_give_warnings() {
         ]
     );
     let handoff = "[composition]\nprimary = \"builder\"\n[control_flow]\ntype = \"loop\"\n[handoff]\ntype = \"static\"\ntext = \"x\"\n";
-    assert_eq!(warnings_of(handoff), ["user/agents/acp/X.toml:5:1: nobody is handed anything"]);
+    assert_eq!(
+        warnings_of(handoff),
+        ["user/agents/acp/X.toml:5:1: handoff is unused without a coagent"]
+    );
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn compositions_that_review_each_other_in_a_circle_are_rejected() {
     ]);
     assert_eq!(
         circle.composition("A").unwrap_err().to_string(),
-        "user/agents/acp/C.toml:3:11: agents look at each other in a circle: A → B → C → A"
+        "user/agents/acp/C.toml:3:11: agents review each other in a cycle: A → B → C → A"
     );
     let chain: Vec<_> = (0..9)
         .map(|n| (format!("agents/acp/C{n}.toml"), reviewed_by(&format!("C{}", n + 1))))
@@ -90,7 +90,7 @@ fn compositions_that_review_each_other_in_a_circle_are_rejected() {
     let files: Vec<_> = chain.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     assert_eq!(
         registry(&files).composition("C0").unwrap_err().to_string(),
-        "user/agents/acp/C4.toml:3:11: more than 4 compositions look at each other's work"
+        "user/agents/acp/C4.toml:3:11: more than 4 compositions review each other"
     );
 }
 

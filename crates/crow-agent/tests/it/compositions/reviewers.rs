@@ -96,7 +96,7 @@ async fn a_failing_reviewer_does_not_approve_and_fails_the_run_if_it_is_the_only
     let mut team = Team::start(ControlFlow::judge(), script(), vec![broken()]);
     let lines = team.run("fix it").await;
     let last = lines.last().unwrap();
-    assert!(last.starts_with("failed: reviewer could not look at the work"), "{last}");
+    assert!(last.starts_with("failed: reviewer could not review the work"), "{last}");
 
     let mut team =
         Team::start_with(ControlFlow::judge(), script(), vec![broken(), approves()], |parts| {

@@ -124,7 +124,7 @@ async fn a_money_limit_without_a_known_price_fails_the_run() {
         AcpAgentParts { limits, ..parts }
     });
     let lines = team.run("fix it").await;
-    let expected = "failed: max_money bounds the run, and the price of scripted/model is not known: give the price under [models.\"model\"] in the TOML of provider scripted, or take max_money out of the agent's file";
+    let expected = "failed: max_money limits the run, but the price of scripted/model is unknown: give the price under [models.\"model\"] in the TOML of provider scripted, or take max_money out of the agent's file";
     assert_eq!(lines, ["user: fix it", expected]);
 }
 

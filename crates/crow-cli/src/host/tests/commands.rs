@@ -29,7 +29,7 @@ async fn the_status_command_shows_settings_and_usage() {
     let status = shown(&scene, &handle, "status", "").await;
     for part in [
         "BUILD-HITL",
-        "smart, reviewer looks",
+        "smart, reviewed by reviewer",
         "scripted/model",
         "ask",
         "100 of 100000 tokens (0 %)",

@@ -92,7 +92,7 @@ async fn a_session_uses_the_servers_of_the_client_that_opened_it_last() {
     // The connection of the first client breaks.
     first.gone.cancel();
     let result = call_tool(&scene, &handle, "c2").await;
-    assert!(result.contains("the client that serves it is gone"), "{result}");
+    assert!(result.contains("the client that provides it has disconnected"), "{result}");
     // A second client opens the session.
     scene.host.open(id, setup_with_server(&second)).await.unwrap();
     let result = call_tool(&scene, &handle, "c3").await;

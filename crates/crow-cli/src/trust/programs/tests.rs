@@ -181,7 +181,7 @@ fn the_question_says_when_not_all_code_is_watched() {
     assert!(contents.programs.is_cut && contents.programs.marks.len() <= 402);
     let fingerprint = Fingerprint::compute(&contents);
     let text = UntrustedConfig { contents, fingerprint, before: None }.description();
-    assert!(text.contains("more code beside them than is watched"), "{text}");
+    assert!(text.contains("ore code lies beside them than is watched"), "{text}");
 }
 
 #[test]

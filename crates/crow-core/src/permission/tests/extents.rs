@@ -69,7 +69,7 @@ fn a_command_that_reaches_further_than_a_read_is_asked_about() {
         ),
         (
             call_with("touch x", SideEffects::Hidden, &[]),
-            "what `touch x` does is known only when it runs",
+            "what `touch x` does is unknown until it runs",
         ),
         (call_with("touch x", SideEffects::Anything, &[writes("/p/x")]), "it runs a command"),
         (call_with("git status", SideEffects::SandboxedReads, &[]), "it runs a command"),
@@ -127,7 +127,7 @@ fn a_rule_for_a_command_allows_no_guarded_place() {
     ] {
         assert_eq!(call.outcome(&policy(rules())), wanted, "{:?}", call.plan.subject);
         let all_commands = policy([PermissionRule::allow_tool("bash")]);
-        let is_open = wanted == Allow || call.explain(&policy([])).reason.contains("only when");
+        let is_open = wanted == Allow || call.explain(&policy([])).reason.contains("until it runs");
         assert_eq!(call.outcome(&all_commands) == Allow, is_open, "{:?}", call.plan.subject);
     }
     let opened = [PermissionRule::allow_path(Access::Write, "/q")];

@@ -79,14 +79,17 @@ fn a_broken_document_says_where_it_is_broken() {
         (document("]}", ""), "line 3 column"),
         (document("\"rules\"", "\"ruls\""), "unknown field `ruls`"),
         (document("\"version\": 1, ", ""), "missing field `version`"),
-        (document("\"version\": 1", "\"version\": 2"), "version 2, and only version 1 is known"),
+        (
+            document("\"version\": 1", "\"version\": 2"),
+            "version 2, but only version 1 is supported",
+        ),
         (
             document("\"scope\"", "\"scop\""),
-            "rules[0].scop (the rule `r`) cannot be understood as JSON: unknown field `scop`",
+            "rules[0].scop (the rule `r`) cannot be parsed as JSON: unknown field `scop`",
         ),
         (
             document("\"user\"", "\"users\""),
-            "rules[0].scope (the rule `r`) cannot be understood as JSON: unknown variant `users`",
+            "rules[0].scope (the rule `r`) cannot be parsed as JSON: unknown variant `users`",
         ),
         (document("\"deny\"", "\"never\""), "unknown variant `never`"),
         (document("\"deny\"", "\"never\""), "line 2 column"),
@@ -124,7 +127,7 @@ fn a_broken_document_says_where_it_is_broken() {
                 "{\"tool_name\": \"bash\"}",
                 "{\"path\": {\"access\": \"read\", \"path\": \"~/.ssh\"}}",
             ),
-            "`~` is not known",
+            "`~` is not expanded",
         ),
         (
             document(

@@ -102,7 +102,7 @@ fn no_mode_allows_an_unsandboxed_command_without_a_rule() {
         for call in [Call::bash("cargo test"), Call::unclear("f() { ls; }")] {
             assert_eq!(call.outcome(&policy), wanted, "{mode}");
             let reason = call.explain(&policy).reason;
-            let names_sandbox = reason.ends_with("no sandbox holds the command");
+            let names_sandbox = reason.ends_with("no sandbox confines the command");
             assert_eq!(names_sandbox, wanted == RuleDecision::AskUser, "{mode}: {reason}");
         }
     }

@@ -57,7 +57,7 @@ fn a_denial_that_may_match_overrules_a_permission() {
         (ids(deciders), ids(&explained.overruled)),
         (vec!["no-x".into()], vec!["all".into()])
     );
-    assert!(explained.reason.starts_with("it is not known whether the rule `no-x` forbids"));
+    assert!(explained.reason.starts_with("it is unclear whether the rule `no-x` forbids"));
 }
 
 #[test]

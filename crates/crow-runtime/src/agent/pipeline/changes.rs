@@ -36,7 +36,7 @@ impl ChangeGuard {
 
 /// Duration of a scan after which the user is notified.
 const LONG_LOOK: Duration = Duration::from_secs(1);
-const LOOKING: &str = "the files of the project are read, so that changes can be undone";
+const LOOKING: &str = "reading the files of the project, so that changes can be undone";
 
 impl AgentInternals {
     /// Waits for a scan of the project's files. Notifies the user if it takes long, such as the first scan of a large
@@ -205,7 +205,7 @@ impl AgentInternals {
         &mut self,
         error: &SnapshotStoreError,
     ) -> Result<(), AgentError> {
-        self.tell_once(format!("what calls change cannot be undone from here on: {error}")).await
+        self.tell_once(format!("changes of calls cannot be undone from now on: {error}")).await
     }
 
     /// Notifies the user about roots whose changes cannot be undone, once for each.
@@ -213,7 +213,7 @@ impl AgentInternals {
         for NotScanned { root, reason } in roots {
             let root = root.display();
             let text =
-                format!("what commands change in {root} cannot be undone from here on: {reason}");
+                format!("changes of commands in {root} cannot be undone from now on: {reason}");
             self.tell_once(text).await?;
         }
         Ok(())

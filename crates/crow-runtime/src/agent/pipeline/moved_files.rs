@@ -71,14 +71,12 @@ impl AgentInternals {
                 let path = self.display_path(&one.path);
                 let (did, then, whose) = match one.original {
                     OriginalState::Absent => ("appeared", "It was moved aside", "Is it"),
-                    OriginalState::Restored => {
-                        ("was changed", "It is as it was before", "Is the change")
-                    }
+                    OriginalState::Restored => ("was changed", "It was restored", "Is the change"),
                     OriginalState::Disarmed => {
                         ("was changed", "The programs were taken out", "Is the change")
                     }
                     OriginalState::Lost => {
-                        ("was changed", "What it became was moved aside", "Is it")
+                        ("was changed", "The changed version was moved aside", "Is it")
                     }
                 };
                 format!("{path} {did} {when}: it would start programs. {then}. {whose} yours?")
@@ -117,16 +115,16 @@ impl AgentInternals {
         let error = match done {
             Ok(Ok(())) => {
                 let (level, audience) = (NoticeLevel::Info, NoticeAudience::User);
-                let text = format!("{path} is where you made it");
+                let text = format!("{path} was put back");
                 return self.emit(AgentEvent::Notice { level, audience, text }).await;
             }
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                "something else is there since".to_owned()
+                "something else is there now".to_owned()
             }
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
         };
-        let text = format!("{path} was not put back ({error}): what you made is in {kept}");
+        let text = format!("{path} was not put back ({error}): your version is in {kept}");
         self.report_warning(text).await
     }
 
@@ -163,15 +161,15 @@ pub(crate) fn describe_moved(when: &str, moved: &QuarantinedFile) -> String {
             "{path} appeared {when}, and can start programs; it could not be moved away: look at it before you go on"
         ),
         (OriginalState::Restored, Some(kept)) => format!(
-            "{path} was changed {when}, and can start programs: it is as it was before; what it had become is in {kept}; if you changed it yourself, take it from there"
+            "{path} was changed {when}, and can start programs: it was restored; the changed version is in {kept}; if you changed it yourself, take it from there"
         ),
         (OriginalState::Restored, None) => {
-            format!("{path} was changed {when}, and can start programs: it is as it was before")
+            format!("{path} was changed {when}, and can start programs: it was restored")
         }
         (OriginalState::Disarmed, kept) => {
             let kept = kept.map(|kept| {
                 format!(
-                    "; with them it is in {kept}; if you wrote them yourself, take it from there"
+                    "; the version with them is in {kept}; if you wrote them yourself, take it from there"
                 )
             });
             format!(

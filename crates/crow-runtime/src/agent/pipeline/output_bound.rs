@@ -32,7 +32,7 @@ pub(super) fn bound_output(
     let kept = match scratch.map(|folder| store_full_output(folder, call_id, &result.output)) {
         Some(Ok(path)) => format!("the whole output is in {path}"),
         None => "they are not kept".to_owned(),
-        Some(Err(error)) => format!("the whole output could not be kept: {error}"),
+        Some(Err(error)) => format!("the whole output could not be saved: {error}"),
     };
     let omitted = tail - head;
     let (first, last) = (

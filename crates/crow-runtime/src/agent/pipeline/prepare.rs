@@ -303,8 +303,8 @@ impl AgentInternals {
             return Ok(answer);
         }
         let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
-        let text = "the answer allowed more than what was offered; it holds for this call alone"
-            .to_owned();
+        let text =
+            "the answer allowed more than was offered; it applies to this call only".to_owned();
         self.emit(AgentEvent::Notice { level, audience, text }).await?;
         Ok(PermissionAnswer::AllowOnce)
     }
@@ -356,7 +356,7 @@ enum PermitRefusal {
 async fn ask_answerer(answerer: &dyn Answerer, request: PermissionRequest) -> PermissionAnswer {
     let caught = AssertUnwindSafe(async { answerer.ask(request).await }).catch_unwind().await;
     caught.unwrap_or_else(|panic| PermissionAnswer::Nobody {
-        hint: format!("the answerer broke down: {}", panic_message(panic.as_ref())),
+        hint: format!("the answerer panicked: {}", panic_message(panic.as_ref())),
     })
 }
 

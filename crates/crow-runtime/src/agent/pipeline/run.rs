@@ -177,7 +177,7 @@ impl AgentInternals {
             }
             let mut result = caught.unwrap_or_else(|panic| {
                 ToolResult::failure(format!(
-                    "the tool {name} broke down: {}",
+                    "the tool {name} panicked: {}",
                     panic_message(panic.as_ref())
                 ))
             });

@@ -266,7 +266,7 @@ async fn the_next_request_tells_the_model_of_an_undo_once() {
     fixture.turn(&[]).await;
     let requests = fixture.agent.model.requests();
     let outline = requests.last().unwrap().outline().join("\n");
-    assert_eq!(outline.matches("The user undid changes of yours").count(), 1, "{outline}");
+    assert_eq!(outline.matches("The user undid some of your changes").count(), 1, "{outline}");
 }
 
 #[tokio::test]

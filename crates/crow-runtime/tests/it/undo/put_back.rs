@@ -124,7 +124,7 @@ async fn a_file_at_the_old_path_stays_and_the_user_learns_where_his_copy_is() {
     let events = fixture.agent.until(is_end).await;
     assert_eq!(fixture.read(".envrc"), "second\n");
     let messages = warnings(&events).join("\n");
-    let copy = messages.split("what you made is in ").nth(1).unwrap();
+    let copy = messages.split("your version is in ").nth(1).unwrap();
     assert_eq!(std::fs::read_to_string(copy).unwrap(), "first\n");
 }
 

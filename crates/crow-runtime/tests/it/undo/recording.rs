@@ -134,6 +134,6 @@ async fn a_call_emits_a_wait_event_during_a_slow_file_scan() {
         lock_file.unlock().unwrap();
         reason
     });
-    assert_eq!(reason, "the files of the project are read, so that changes can be undone");
+    assert_eq!(reason, "reading the files of the project, so that changes can be undone");
     assert_eq!(metadata(&events).changes.unwrap().created, 1);
 }

@@ -185,7 +185,7 @@ async fn roots_that_cannot_be_scanned_are_named_once_and_the_others_are_undone()
     messages.sort();
     assert_eq!(messages.len(), 2, "{messages:?}");
     for (root, why) in [(&closed, "ot a directory"), (&huge, "holds more than 20 entries")] {
-        let named = format!("what commands change in {} cannot be undone", root.shown());
+        let named = format!("changes of commands in {} cannot be undone", root.shown());
         assert!(
             messages.iter().any(|text| text.starts_with(&named) && text.contains(why)),
             "{messages:?}"

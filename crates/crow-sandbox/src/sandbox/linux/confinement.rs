@@ -241,7 +241,7 @@ impl LinuxConfinement {
             self.method = None;
         }
         started?.ok_or_else(|| {
-            io::Error::new(io::ErrorKind::BrokenPipe, "what starts commands has ended")
+            io::Error::new(io::ErrorKind::BrokenPipe, "the process that starts commands has ended")
         })
     }
 

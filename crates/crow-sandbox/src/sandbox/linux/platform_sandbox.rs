@@ -121,7 +121,7 @@ impl LinuxSandbox {
         }
         let filter = SyscallFilter::new(AllowedSockets::Network, AttributeChanges::Allowed);
         let Some(filter) = filter.map(Arc::new) else {
-            let reason = format!("system calls of {} are not known", std::env::consts::ARCH);
+            let reason = format!("the system calls of {} are unknown", std::env::consts::ARCH);
             return (EnforcementLevel::Unconfined { reason }, None);
         };
         // 1) All layers, if a trial run succeeds.
@@ -168,7 +168,7 @@ impl LinuxSandbox {
             EnforcementLevel::Restricted { filters, reason } => {
                 let mut gaps = vec![
                     format!("no namespaces ({reason})"),
-                    "protected files are watched, and not held".to_owned(),
+                    "protected files are watched, not write-protected".to_owned(),
                     "processes of others can be seen".to_owned(),
                     "names of hidden files can be listed".to_owned(),
                 ];
@@ -220,8 +220,8 @@ impl LinuxSandbox {
 /// Returns the gaps of an older Landlock that nothing else closes without namespaces.
 fn interface_gaps(interface: libc::c_long) -> impl Iterator<Item = &'static str> {
     [
-        (3, "files of others can be cut short (Landlock of Linux 6.2 holds that)"),
-        (6, "processes of others can be sent signals (Landlock of Linux 6.12 holds that)"),
+        (3, "files of others can be truncated (Landlock of Linux 6.2 prevents that)"),
+        (6, "processes of others can be sent signals (Landlock of Linux 6.12 prevents that)"),
     ]
     .into_iter()
     .filter_map(move |(since, gap)| (interface < since).then_some(gap))

@@ -125,7 +125,7 @@ impl MacosSandbox {
                 let stderr = String::from_utf8_lossy(&output.stderr);
                 Err(format!("{} starts nothing: {}", self.seatbelt.display(), stderr.trim()))
             }
-            (false, _) => Err(format!("{} does not hold commands", self.seatbelt.display())),
+            (false, _) => Err(format!("{} does not confine commands", self.seatbelt.display())),
         }
     }
 
@@ -135,7 +135,8 @@ impl MacosSandbox {
             return Containment::None;
         }
         let mut gaps = vec![
-            "programs that leave the group of their command are not ended with it".to_owned(),
+            "processes that leave the process group of their command are not killed with it"
+                .to_owned(),
             "processes and memory are bounded for each process alone".to_owned(),
             "the temporary folder of the system can be read".to_owned(),
         ];
@@ -212,10 +213,13 @@ mod tests {
     #[test]
     fn a_profile_that_is_not_enforced_gives_no_containment() {
         for (script, expected) in [
-            (r#"shift 3; exec "$@""#, "does not hold commands"),
+            (r#"shift 3; exec "$@""#, "does not confine commands"),
             ("echo no such operation >&2; exit 65", "starts nothing: no such operation"),
-            (r#"[ "$1" = -p ] && echo done > "$7"; cat "$9" > "${10}""#, "does not hold commands"),
-            (r#"echo done > "$7"; echo done > "$8""#, "does not hold commands"),
+            (
+                r#"[ "$1" = -p ] && echo done > "$7"; cat "$9" > "${10}""#,
+                "does not confine commands",
+            ),
+            (r#"echo done > "$7"; echo done > "$8""#, "does not confine commands"),
         ] {
             let (_folder, sandbox) = sandbox(script, Network::Loopback);
             assert_eq!(sandbox.containment(), Containment::None, "{script}");

@@ -99,7 +99,7 @@ async fn read_head(reader: &mut (impl AsyncBufRead + Unpin)) -> Result<Vec<u8>, 
             return Err(if is_full { ProxyError::TooLong } else { closed() });
         }
         if !line.ends_with(b"\r\n") {
-            return Err(MalformedRequest("a line of its head has an end of another kind").into());
+            return Err(MalformedRequest("a header line does not end with CRLF").into());
         }
         if line == b"\r\n" {
             return Ok(head);

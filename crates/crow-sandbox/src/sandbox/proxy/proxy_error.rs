@@ -33,8 +33,8 @@ fn refusal_message(refused: &RefusedHost) -> String {
             refused.pattern()
         ),
         HostRefusal::NotPublic => format!(
-            "the sandbox does not let commands reach {refused}: the name leads to an address of this machine or of a \
-             network around it; the user can allow such an address by --allow-host ADDRESS:PORT, not by a name"
+            "the sandbox does not let commands reach {refused}: the name resolves to an address of this machine or of a \
+             local network; the user can allow such an address by --allow-host ADDRESS:PORT, not by a name"
         ),
     }
 }

@@ -122,7 +122,7 @@ async fn chunks(
         sink.write_all(head.as_bytes()).await.map_err(|_| BodyRelayError::Sink)?;
         exactly(length, source, sink, idle).await?;
         if line(source).await? != b"\r\n" {
-            let reason = "a chunk of its body does not end where it should, or something follows the last one";
+            let reason = "a chunk of its body has a wrong length, or data follows the last one";
             return Err(malformed(MalformedRequest(reason)));
         }
         sink.write_all(b"\r\n").await.map_err(|_| BodyRelayError::Sink)?;

@@ -96,7 +96,7 @@ impl ProxyRequest {
             return Err(MalformedRequest("its first line is not a method, a target and a version"));
         };
         if !is_token(method) || method.len() > METHOD_LIMIT {
-            return Err(MalformedRequest("its method has characters that none has"));
+            return Err(MalformedRequest("its method has invalid characters"));
         }
         if !matches!(version, "HTTP/1.1" | "HTTP/1.0") {
             return Err(MalformedRequest("its version is neither HTTP/1.1 nor HTTP/1.0"));
@@ -123,7 +123,7 @@ impl ProxyTarget {
     /// Parses `host:port`; the port may be missing if there is a `fallback`.
     fn parse(text: &str, fallback: Option<u16>) -> Result<Self, MalformedRequest> {
         if text.contains('@') {
-            return Err(MalformedRequest("names and passwords do not belong into an address"));
+            return Err(MalformedRequest("an address may not contain a user name or password"));
         }
         if text.starts_with('[') {
             return Err(MalformedRequest("addresses of IPv6 cannot be allowed"));
@@ -133,7 +133,7 @@ impl ProxyTarget {
             (None, Some(port)) => (text, port),
             (None, None) => return Err(MalformedRequest("its target has no port")),
         };
-        let host = hosts::clean(host).map_err(|_| MalformedRequest("its target names no host"))?;
+        let host = hosts::clean(host).map_err(|_| MalformedRequest("its target has no host"))?;
         Ok(Self { host, port })
     }
 }
@@ -147,11 +147,11 @@ fn parse_port(text: &str) -> Result<u16, MalformedRequest> {
 /// Splits `http://host/path` into the target and the path with the query.
 fn split(target: &str) -> Result<(ProxyTarget, String), MalformedRequest> {
     if !target.bytes().all(|byte| byte.is_ascii_graphic()) || target.contains('#') {
-        return Err(MalformedRequest("its target has characters that none has"));
+        return Err(MalformedRequest("its target has invalid characters"));
     }
     let (scheme, rest) = target.split_once("://").unwrap_or_default();
     if scheme.eq_ignore_ascii_case("https") {
-        return Err(MalformedRequest("hosts that speak HTTPS are reached by CONNECT alone"));
+        return Err(MalformedRequest("HTTPS hosts need CONNECT"));
     }
     if !scheme.eq_ignore_ascii_case("http") {
         return Err(MalformedRequest("its target does not begin with http://"));
@@ -189,15 +189,17 @@ impl<'a> HeaderFields<'a> {
             (self.values("content-length"), self.values("transfer-encoding"));
         let (length, encoding) = (lengths.next(), encodings.next());
         if lengths.next().is_some() || encodings.next().is_some() {
-            return Err(MalformedRequest("it says more than once how long its body is"));
+            return Err(MalformedRequest("it gives the length of its body more than once"));
         }
         match (length, encoding) {
             (None, None) => Ok(BodyFraming::None),
-            (Some(_), Some(_)) => Err(MalformedRequest("it says in two ways how long its body is")),
+            (Some(_), Some(_)) => {
+                Err(MalformedRequest("it has both Content-Length and Transfer-Encoding"))
+            }
             (None, Some(encoding)) if encoding.eq_ignore_ascii_case("chunked") => {
                 Ok(BodyFraming::Chunked)
             }
-            (None, Some(_)) => Err(MalformedRequest("its body has an encoding that is not known")),
+            (None, Some(_)) => Err(MalformedRequest("its body has an unknown encoding")),
             (Some(length), None) => {
                 let is_plain = length.bytes().all(|byte| byte.is_ascii_digit());
                 let length =
@@ -237,16 +239,16 @@ impl<'a> HeaderFields<'a> {
 
 fn read_field(line: &str) -> Result<(&str, &str), MalformedRequest> {
     if line.starts_with([' ', '\t']) {
-        return Err(MalformedRequest("a line of its head goes on in the next one"));
+        return Err(MalformedRequest("a header line is folded"));
     }
     let (name, value) =
-        line.split_once(':').ok_or(MalformedRequest("a line of its head has no name"))?;
+        line.split_once(':').ok_or(MalformedRequest("a header line has no name"))?;
     if !is_token(name) {
-        return Err(MalformedRequest("a name in its head has characters that none has"));
+        return Err(MalformedRequest("a header name has invalid characters"));
     }
     let value = value.trim_matches([' ', '\t']);
     if value.chars().any(|char| char.is_control() && char != '\t') {
-        return Err(MalformedRequest("its head has characters for control"));
+        return Err(MalformedRequest("its head has control characters"));
     }
     Ok((name, value))
 }

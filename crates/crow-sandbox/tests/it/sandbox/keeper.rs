@@ -218,7 +218,10 @@ async fn a_command_runs_once_or_fails_while_keepers_are_killed() {
             }
             Err(error) => {
                 let text = std::error::Error::source(&error).unwrap().to_string();
-                assert!(text.starts_with("what starts commands has ended, and "), "{text}");
+                assert!(
+                    text.starts_with("the process that starts commands has ended, and "),
+                    "{text}"
+                );
             }
         }
     }
@@ -248,7 +251,7 @@ async fn a_command_fails_with_the_reason_if_no_new_keeper_can_be_made() {
     for _ in 0..2 {
         let run = fixture.runner.run(fixture.spec("echo"), CancellationToken::new());
         let text = std::error::Error::source(&run.await.unwrap_err()).unwrap().to_string();
-        let start = "what starts commands has ended, and cannot be made anew: ";
+        let start = "the process that starts commands has ended, and cannot be restarted: ";
         assert!(text.starts_with(start), "{text}");
     }
 }

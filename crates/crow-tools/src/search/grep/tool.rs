@@ -129,7 +129,7 @@ impl GrepInput {
         types.select(kind);
         types.build().map(Some).map_err(|_| {
             ToolError::Model(format!(
-                "type {} is not known; use glob, such as *.{}",
+                "type {} is unknown; use glob, such as *.{}",
                 paths::escape(kind),
                 paths::escape(kind)
             ))
@@ -220,7 +220,7 @@ fn grep(
         OutputMode::Count => render::counts(&results.hits, page, ctx),
     };
     if text.is_empty() {
-        let _ = writeln!(text, "Nothing is left behind offset {}.", page.offset);
+        let _ = writeln!(text, "No more results after offset {}.", page.offset);
     }
     if stop.is_late() {
         let seconds = TIME_LIMIT.as_secs();
@@ -249,7 +249,7 @@ fn not_searched(withheld: &[PathBuf], ctx: &ToolContext) -> String {
         names.push(format!("{} more", withheld.len() - names.len()));
     }
     format!(
-        "[not searched, because their names say that they hold keys, or a rule of the user says so: {}; the path of one as `path` searches it, which may be asked about or denied]",
+        "[not searched, because their names suggest keys, or a rule of the user says so: {}; give one as `path` to search it, which may be asked about or denied]",
         names.join(", ")
     )
 }
