@@ -15,10 +15,39 @@ const WORD_ENDS: &str = "!;&|()<>=`";
 const JOINERS: &str = ":,%{}[]@";
 /// Maximum number of words per line.
 const MOST_WORDS: usize = 400;
+/// Maximum number of words per script.
+const MOST_SCRIPT_WORDS: usize = 2000;
 
 /// Returns the words of a command line that may be files, absolute or relative to where it is started. `~/`
 /// means the user's home.
 pub(super) fn command_words(line: &str) -> BTreeSet<String> {
+    words_of(line, MOST_WORDS)
+}
+
+/// Returns the words of a whole script that may be files.
+pub(super) fn script_words(text: &str) -> BTreeSet<String> {
+    // A backslash at the end continues a line. Each line is read by itself: an apostrophe in a comment opens no quotes.
+    let joined = text.replace("\\\n", "");
+    let mut words = BTreeSet::new();
+    for line in joined.lines() {
+        words.extend(words_of(line, MOST_WORDS));
+        if words.len() > MOST_SCRIPT_WORDS {
+            break;
+        }
+    }
+    add_modules(&mut words);
+    words
+}
+
+/// Adds the files of modules if one of the words is Python.
+fn add_modules(words: &mut BTreeSet<String>) {
+    if words.iter().any(|word| is_python(word)) {
+        let modules: Vec<String> = words.iter().flat_map(|word| module_files(word)).collect();
+        words.extend(modules);
+    }
+}
+
+fn words_of(line: &str, most: usize) -> BTreeSet<String> {
     // Only the value of `HOME` is known; other variables are handled by `behind_expansions`.
     let line = line.replace("${HOME}", "$HOME").replace("\"$HOME\"", "$HOME");
     let line = line.replace("$HOME/", "~/");
@@ -35,11 +64,8 @@ pub(super) fn command_words(line: &str) -> BTreeSet<String> {
     let values: Vec<String> = words.iter().filter_map(|word| option_value(word)).collect();
     words.extend(values);
     words.retain(|word| !word.is_empty() && !word.starts_with('-'));
-    if words.iter().any(|word| is_python(word)) {
-        let modules: Vec<String> = words.iter().flat_map(|word| module_files(word)).collect();
-        words.extend(modules);
-    }
-    words.into_iter().take(MOST_WORDS).collect()
+    add_modules(&mut words);
+    words.into_iter().take(most).collect()
 }
 
 /// Splits a text at whitespace and at the given characters.

@@ -7,23 +7,38 @@ use std::{
 };
 
 use super::{
-    command_words::command_words,
+    command_words::{command_words, script_words},
     entry_state::EntryState,
     git_config::{self, GitSetting},
     git_repository::path_in,
     inventory::{InventoryBuilder, InventoryRole},
+    pass_view::PassView,
 };
 
 /// Maximum depth of included settings; git allows ten.
 const INCLUDE_DEPTH: usize = 10;
 /// Maximum number of directories from which the words of a command line are resolved.
 const MOST_FOLDERS: usize = 8;
+/// Extensions of scripts that interpreters of shells, build tools and editors run.
+const SCRIPT_EXTENSIONS: [&str; 26] = [
+    "awk", "bash", "bat", "cjs", "cts", "el", "exs", "fish", "js", "ksh", "lua", "mjs", "mk",
+    "mts", "php", "pl", "pm", "ps1", "py", "rb", "sed", "sh", "tcl", "ts", "vim", "zsh",
+];
+/// Extensions that interpreters add to the name of a module.
+const MODULE_EXTENSIONS: [&str; 9] = ["cjs", "js", "mjs", "pl", "pm", "py", "rb", "sh", "ts"];
+/// Directories of packages, which installations rewrite.
+const PACKAGE_FOLDERS: [&str; 5] = ["node_modules", "target", "venv", ".venv", ".direnv"];
 
 impl InventoryBuilder<'_> {
     /// Reads the user's own settings, which apply to every repository.
     pub(super) fn user_settings(&mut self) {
         let mut settings = Vec::new();
         for file in &self.scope.git.settings {
+            // The file, or a folder on the way, may be a link into the workspace.
+            let real = self.view.physical(file);
+            if self.scope.is_writable(&real) {
+                self.add(&real, InventoryRole::GitSettings, None);
+            }
             self.settings(file, None, &mut settings);
         }
         self.user_settings = settings;
@@ -116,6 +131,55 @@ impl InventoryBuilder<'_> {
                 }
             }
             at += 1;
+        }
+    }
+
+    /// Adds the existing files of the workspace that a script names in any place and that look like programs, also
+    /// relative to the directories that it names.
+    pub(super) fn programs_of_script(
+        &mut self,
+        text: &str,
+        worktree: &Path,
+        entrance: Option<&Path>,
+    ) {
+        let words = script_words(text);
+        let mut folders = Vec::new();
+        // 1) Words as paths below the working tree.
+        for word in &words {
+            let path = self.expanded_path(word, worktree);
+            if is_of_packages(&path) {
+                continue;
+            }
+            if let Some(folder) = self.folder_of_workspace(&path) {
+                if folders.len() < MOST_FOLDERS && folder != worktree && !folders.contains(&folder)
+                {
+                    folders.push(folder);
+                }
+            } else if looks_like_program(&self.view, &path, word.contains('/')) {
+                self.program(&path, entrance);
+            } else if word.contains('/') && !self.view.is_there(&path) {
+                // Interpreters add the extension of a module.
+                for extension in MODULE_EXTENSIONS {
+                    let module = path.with_added_extension(extension);
+                    if self.view.is_there(&module) {
+                        self.program(&module, entrance);
+                    }
+                }
+            }
+        }
+        // 2) Words as names of files, or of modules, in the directories among them.
+        for folder in folders {
+            for name in self.view.names_in(&folder).iter() {
+                let name = Path::new(name.as_os_str());
+                let is_named = [Some(name.as_os_str()), name.file_stem()]
+                    .into_iter()
+                    .flatten()
+                    .any(|name| name.to_str().is_some_and(|name| words.contains(name)));
+                let path = folder.join(name);
+                if is_named && looks_like_program(&self.view, &path, false) {
+                    self.program(&path, entrance);
+                }
+            }
         }
     }
 
@@ -231,4 +295,20 @@ impl InventoryBuilder<'_> {
         let state = self.state_at(path);
         self.view.resolve(&path.parent()?.join(path_in(state.bytes()?.strip_prefix(b"gitdir:")?)))
     }
+}
+
+/// Returns true if a path lies in a directory of packages, which installations rewrite.
+pub(super) fn is_of_packages(path: &Path) -> bool {
+    path.components().any(|part| PACKAGE_FOLDERS.iter().any(|folder| part.as_os_str() == *folder))
+}
+
+/// Returns true if a path is an executable file or has the extension of a script; with `without_extension` also if it
+/// has no extension at all.
+fn looks_like_program(view: &PassView, path: &Path, without_extension: bool) -> bool {
+    let Ok(metadata) = view.metadata(path) else { return false };
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    !metadata.is_directory()
+        && (metadata.mode & 0o111 != 0
+            || extension.is_some_and(|extension| SCRIPT_EXTENSIONS.contains(&extension))
+            || without_extension && extension.is_none())
 }

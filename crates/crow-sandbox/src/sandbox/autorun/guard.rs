@@ -355,7 +355,7 @@ impl AutorunGuard {
         state.baseline.external_git_directories.retain(|path| known.contains(path));
         if state.baseline.is_cut {
             tracing::warn!(
-                "not all files that could start programs are looked at: there are too many"
+                "not all files that could start programs are checked: there are too many"
             );
         }
     }

@@ -1,10 +1,11 @@
 //! Finds the files of the workspace that a protected script starts directly: `./tools/check.sh` of a hook,
 //! what an `.envrc` sources, an `entry` of pre-commit, the path of yarn.
 //!
-//! Only words in the position of a command, or behind an interpreter, count: a hook that reads
-//! `package.json` does not make that a program. And only the first step is followed: what such a file
-//! starts in turn is ordinary code. Folders and patterns (`for f in hooks.d/*`) are not followed: a hook
-//! that checks each of `src/*` would protect all sources.
+//! Words in the position of a command, or behind an interpreter, count even if the file does not exist yet.
+//! All other words count if they name an existing file that looks like a program: a hook that reads
+//! `package.json` does not make that one. Only the first step is followed: what such a file starts in turn
+//! is ordinary code. Patterns (`for f in hooks.d/*`) are not followed: a hook that checks each of `src/*`
+//! would protect all sources.
 
 use std::{
     collections::BTreeSet,
@@ -13,7 +14,8 @@ use std::{
 
 use super::{
     command_words::{is_python, module_files},
-    inventory::{InventoryBuilder, InventoryRole},
+    git_settings::is_of_packages,
+    inventory::{InventoryBuilder, InventoryRole, InventoryScope},
 };
 
 /// Hook folders within the workspace.
@@ -21,8 +23,6 @@ const HOOK_FOLDERS: &[&str] = &[".husky", ".githooks"];
 /// Files with command lines, apart from hooks.
 const SCRIPTS: &[&str] =
     &[".envrc", ".pre-commit-config.yaml", ".yarnrc.yml", ".yarnrc", ".huskyrc"];
-/// Package folders, which installations rewrite: `source .venv/bin/activate`.
-const PACKAGE_FOLDERS: &[&str] = &["node_modules", "target", "venv", ".venv", ".direnv"];
 /// Words that may precede a command, including keys of settings files.
 const COMMAND_PREFIXES: &[&str] = &[
     "!",
@@ -91,7 +91,7 @@ impl InventoryBuilder<'_> {
     pub(super) fn script_targets(&mut self) {
         let mut scripts: Vec<(PathBuf, Option<PathBuf>)> = Vec::new();
         for (path, entry) in &self.inventory.entries {
-            if entry.role != InventoryRole::GitHook && !self.is_script(path) {
+            if entry.role != InventoryRole::GitHook && !is_script(self.scope, path) {
                 continue;
             }
             // The contents of a sealed directory were not read before.
@@ -104,10 +104,15 @@ impl InventoryBuilder<'_> {
         for (path, entrance) in scripts {
             let state = self.state_at(&path);
             let Some(bytes) = state.bytes() else { continue };
-            let words = started_words(&String::from_utf8_lossy(bytes));
+            let text = String::from_utf8_lossy(bytes).into_owned();
+            let words = started_words(&text);
             let worktree = entrance.as_deref().and_then(Path::parent).map(Path::to_owned);
             let root = self.scope.roots.iter().find(|root| path.starts_with(root)).cloned();
-            let folders = worktree.or(root).into_iter().chain(path.parent().map(Path::to_owned));
+            let worktree = worktree.or(root);
+            if let Some(worktree) = &worktree {
+                self.programs_of_script(&text, worktree, entrance.as_deref());
+            }
+            let folders = worktree.into_iter().chain(path.parent().map(Path::to_owned));
             for folder in folders {
                 for word in &words {
                     self.program(&folder.join(word), entrance.as_deref());
@@ -115,19 +120,19 @@ impl InventoryBuilder<'_> {
             }
         }
     }
+}
 
-    fn is_script(&self, path: &Path) -> bool {
-        let root = self.scope.roots.iter().find_map(|root| path.strip_prefix(root).ok());
-        root.is_some_and(|below| {
-            let name = below.file_name().unwrap_or_default();
-            let lefthook = name
-                .to_str()
-                .is_some_and(|name| name.trim_start_matches('.').starts_with("lefthook"));
-            lefthook
-                || SCRIPTS.iter().any(|known| name == *known)
-                || HOOK_FOLDERS.iter().any(|folder| below.starts_with(folder))
-        })
-    }
+/// Returns true if a file of the workspace holds command lines by its name.
+fn is_script(scope: &InventoryScope, path: &Path) -> bool {
+    let root = scope.roots.iter().find_map(|root| path.strip_prefix(root).ok());
+    root.is_some_and(|below| {
+        let name = below.file_name().unwrap_or_default();
+        let lefthook =
+            name.to_str().is_some_and(|name| name.trim_start_matches('.').starts_with("lefthook"));
+        lefthook
+            || SCRIPTS.iter().any(|known| name == *known)
+            || HOOK_FOLDERS.iter().any(|folder| below.starts_with(folder))
+    })
 }
 
 /// Returns the words of a script in positions where files are started, as relative paths.
@@ -223,8 +228,7 @@ fn path_of(word: &str) -> Option<String> {
         None => word,
     };
     let path = path.trim_start_matches('/');
-    let is_of_packages = path.split('/').any(|part| PACKAGE_FOLDERS.contains(&part));
-    (!path.is_empty() && !is_of_packages).then(|| path.to_owned())
+    (!path.is_empty() && !is_of_packages(Path::new(path))).then(|| path.to_owned())
 }
 
 #[cfg(test)]

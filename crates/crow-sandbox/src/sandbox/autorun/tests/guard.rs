@@ -299,6 +299,73 @@ fn changed_files_that_protected_scripts_start_are_put_back() {
 }
 
 #[test]
+fn existing_programs_that_a_script_names_in_any_spelling_are_put_back() {
+    for (script, program) in [
+        ("bash -euo pipefail scripts/run", "scripts/run"),
+        ("nice -n 5 scripts/run", "scripts/run"),
+        ("timeout -k 1 9 scripts/run", "scripts/run"),
+        ("scripts/\"run\"", "scripts/run"),
+        ("scripts/\\\nrun", "scripts/run"),
+        ("scripts/run>/dev/null", "scripts/run"),
+        ("sh < scripts/run", "scripts/run"),
+        ("eval \"$(cat scripts/run)\"", "scripts/run"),
+        ("trap 'scripts/run' EXIT", "scripts/run"),
+        ("cd ./scripts/ && sh run.sh", "scripts/run.sh"),
+        ("\"$(git rev-parse --show-toplevel)/scripts/run\"", "scripts/run"),
+        ("\"$(dirname \"$0\")/../../scripts/run\"", "scripts/run"),
+        ("\"${PWD}\"/scripts/run", "scripts/run"),
+        ("HOOK=scripts/run; \"$HOOK\"", "scripts/run"),
+        ("python3 -W ignore -- scripts/x.py", "scripts/x.py"),
+        ("python3 -c \"import scripts.x\"", "scripts/x.py"),
+        ("PYTHONPATH=scripts python3 -m x", "scripts/x.py"),
+        ("python3 <<E\nimport sys\nsys.path.insert(0, \"scripts\")\nimport x\nE", "scripts/x.py"),
+        ("node --require=./scripts/x.js -e 1", "scripts/x.js"),
+        ("node -e \"require('./scripts/x')\"", "scripts/x.js"),
+        ("perl -Iscripts -Mx -e1", "scripts/x.pm"),
+        ("make -fscripts/x.mk", "scripts/x.mk"),
+        ("make -C scripts -f x.mk", "scripts/x.mk"),
+        ("awk -fscripts/x.awk", "scripts/x.awk"),
+        ("vim -es -c \"source scripts/x.vim\"", "scripts/x.vim"),
+    ] {
+        let project = Project::with_repository();
+        project.write(".git/hooks/pre-commit", &format!("#!/bin/sh\n# don't\n{script}\n"));
+        project.write(program, "good\n");
+        let found = project.run(|project| project.write(program, "evil\n"));
+        assert_eq!(found, [(program.to_owned(), OriginalState::Restored)], "{script}");
+        let others = ["scripts/data.json", "scripts/notes.md", "README.md", "src/main.rs"];
+        let names = others.join(" ");
+        project.write(".git/hooks/pre-commit", &format!("#!/bin/sh\ncat {names}; {script}\n"));
+        for other in others {
+            let found = project.run(|project| project.write(other, "new\n"));
+            assert_eq!(found, [], "{script}: {other}");
+        }
+    }
+}
+
+#[test]
+fn a_user_setting_that_is_a_link_into_the_workspace_is_protected() {
+    for (link, target, path) in [
+        (".gitconfig", "../project/gitconfig", "gitconfig"),
+        (".config/git", "../../project/git", "git/config"),
+    ] {
+        let project = Project::with(|scope| {
+            let home = scope.roots[0].with_file_name("home");
+            scope.git.settings = vec![home.join(".config/git/config"), home.join(".gitconfig")];
+        });
+        let link = project.base.join("home").join(link);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(target, &link).unwrap();
+        let text = "[core]\n\tfsmonitor = evil\n";
+        let found = project.run(|project| project.write(path, text));
+        assert_eq!(found.len(), 1, "{path}: {found:?}");
+        assert_eq!(project.read(path), "", "{path}");
+        project.write(path, "[user]\n\tname = x\n");
+        let found = project.run(|project| project.write(path, text));
+        assert_eq!(found, [(path.to_owned(), OriginalState::Restored)]);
+    }
+}
+
+#[test]
 fn files_that_no_setting_starts_may_be_changed() {
     let project = Project::with_repository();
     project.shell(
