@@ -133,7 +133,7 @@ fn special_files_outward_links_and_oversized_folders_are_refused() {
             fs::rename(at, at.with_file_name("elsewhere")).unwrap();
             symlink("elsewhere", at).unwrap();
         }),
-        ("not text", |at| {
+        ("not UTF-8", |at| {
             use std::os::unix::ffi::OsStrExt as _;
             fs::write(at.join(std::ffi::OsStr::from_bytes(b"\xff")), "").unwrap();
         }),

@@ -141,7 +141,7 @@ struct NamePattern {
 
 /// The printing actions of a search.
 #[derive(Debug, Default)]
-struct Printing {
+struct PrintActions {
     lines: bool,
     terminated: bool,
 }
@@ -164,7 +164,7 @@ impl FileSearch {
         if folders.is_empty() {
             folders.push(".".to_owned());
         }
-        let mut printing = Printing::default();
+        let mut printing = PrintActions::default();
         let (mut branches, mut unprinted) = (Vec::new(), Vec::new());
         let mut tests: Vec<FileTest> = Vec::new();
         while let Some(word) = words.next() {

@@ -23,7 +23,10 @@ use super::{
     mark,
     resolve::follow,
     server::StartedServer,
-    words::{ENTRIES, NameKind, manifests, name_kind, pieces, runs_folders, spellings},
+    words::{
+        ENTRIES, NameKind, SCRIPT_ENTRIES, is_search_path, manifests, name_kind, pieces,
+        runs_first_operand, runs_folders, spellings,
+    },
 };
 
 /// Maximum number of files of code beside the named ones.
@@ -157,12 +160,59 @@ impl ProgramFinder<'_> {
         bases.dedup();
         let words: Vec<&str> = server.argv.iter().flat_map(|word| pieces(word)).collect();
         self.line(&words, bases.clone(), FileOrigin::Configuration);
+        self.root_as_script(&server.argv, &bases);
         // Variables such as PYTHONPATH name folders of modules: all code in them may be loaded.
-        for name in server.env.values().flat_map(|value| pieces(value)).flat_map(spellings) {
-            for base in &bases {
-                if let Some(folder) = self.path(base, Path::new(&name), FileOrigin::Configuration) {
-                    self.protect_folder(&folder, FileOrigin::Configuration);
-                    self.code_below(&folder, None, 0);
+        for (variable, value) in &server.env {
+            for name in pieces(value).into_iter().flat_map(spellings) {
+                for base in &bases {
+                    let folder = self.path(base, Path::new(&name), FileOrigin::Configuration);
+                    if let Some(folder) = folder {
+                        self.protect_folder(&folder, FileOrigin::Configuration);
+                        self.code_below(&folder, None, 0);
+                        if is_search_path(variable) {
+                            self.searched_folder(&folder, variable, &words);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Records the entry files of the root if it is the script of an interpreter: `python3 .`. Other arguments may name
+    /// the root only to tell a server where to work.
+    fn root_as_script(&mut self, argv: &[String], bases: &[PathBuf]) {
+        let at = argv.iter().position(|word| runs_first_operand(word));
+        let Some(arguments) = at.map(|at| &argv[at + 1..]) else { return };
+        for (at, argument) in arguments.iter().enumerate() {
+            let follows_option = at > 0 && arguments[at - 1].starts_with('-');
+            let names_root = bases.iter().any(|base| {
+                let folder = self.folder(base, Path::new(argument), FileOrigin::Configuration);
+                folder.is_some_and(|folder| folder == self.root)
+            });
+            if names_root {
+                for name in SCRIPT_ENTRIES {
+                    self.path(self.root, Path::new(name), FileOrigin::Configuration);
+                }
+            }
+            // The first operand; what follows an option may be its value.
+            if names_root || !argument.starts_with('-') && !follows_option {
+                return;
+            }
+        }
+    }
+
+    /// Records what a server may load from a folder of a search path: programs that its command line names, and in the
+    /// root, whose code is not protected as a whole, the modules.
+    fn searched_folder(&mut self, folder: &Path, variable: &str, words: &[&str]) {
+        if variable == "PATH" {
+            for word in words.iter().filter(|word| !word.contains('/')) {
+                self.path(folder, Path::new(word), FileOrigin::Configuration);
+            }
+        } else if folder == self.root {
+            for name in crow_fs::read_directory(folder).unwrap_or_default() {
+                let name = Path::new(name.as_os_str());
+                if name_kind(&name.to_string_lossy()) == NameKind::Code {
+                    self.path(folder, name, FileOrigin::Configuration);
                 }
             }
         }
@@ -181,6 +231,10 @@ impl ProgramFinder<'_> {
                 if runs_folders {
                     self.entries(&folder, ENTRIES, origin);
                     self.protect_folder(&folder, origin);
+                    // `perl -Itools -Mx` loads any module there.
+                    if words.iter().any(|word| word.starts_with("-I")) && folder != self.root {
+                        self.code_below(&folder, None, 0);
+                    }
                 }
                 if !bases.contains(&folder) && bases.len() < MOST_BASES {
                     bases.push(folder);

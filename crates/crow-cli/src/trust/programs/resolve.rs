@@ -31,12 +31,18 @@ pub(super) fn follow(root: &Path, base: &Path, path: &Path) -> PathTrail {
     let other = || joined.canonicalize().ok().and_then(|path| begin(root, &path));
     let Some((mut here, mut rest)) = begin(root, &joined).or_else(other) else { return trail };
     while let Some(part) = rest.pop_front() {
-        // The root itself must not be left.
         if part.as_os_str() == ".." {
-            if here == root || !here.pop() {
-                return trail;
+            if here != root {
+                here.pop();
+                continue;
             }
-            continue;
+            // The path leaves the project; it may come back: `../project/tools/run`.
+            let resolved = joined.canonicalize().ok().filter(|path| path.starts_with(root));
+            let Some(resolved) = resolved else { return trail };
+            let links = std::mem::take(&mut trail.links);
+            let mut rest = follow(root, root, &resolved);
+            rest.links.splice(..0, links);
+            return rest;
         }
         let next = here.join(&part);
         let Ok(metadata) = crow_fs::metadata(&next) else { return trail };

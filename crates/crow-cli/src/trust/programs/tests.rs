@@ -245,6 +245,21 @@ fn code_beside_a_named_script_is_held_and_the_work_itself_is_not() {
             &["dist/a.js", "dist/index.js"],
         ),
         (command(&["cargo", "run"]), &["Cargo.toml", "src/main.rs", "src/a.rs"], &[]),
+        (command(&["python3", "-u", "."]), &["__main__.py", "a.sh"], &["__main__.py"]),
+        (command(&["node", "./"]), &["index.js", "b.py"], &["index.js"]),
+        (command(&["node", "/usr/lib/server.js", "."]), &["index.js", "package.json"], &[]),
+        (command(&["perl", "-Itools", "-MS", "-e1"]), &["tools/S.pm"], &["tools/S.pm"]),
+        (
+            json!({"command": "srv", "env": {"PATH": "./bin:/usr/bin"}}),
+            &["bin/srv", "bin/other"],
+            &["bin/srv"],
+        ),
+        (
+            json!({"command": "python3", "args": ["/usr/lib/s.py"], "env": {"PYTHONPATH": "."}}),
+            &["x.py", "data.csv"],
+            &["x.py"],
+        ),
+        (json!({"command": "srv", "env": {"ROOT_DIR": "."}}), &["x.py"], &[]),
         (command(&["npm", "run", "serve"]), &["package.json"], &[]),
     ];
     for (server, files, expected) in table {
@@ -302,4 +317,19 @@ fn trust_survives_the_loss_of_files_of_the_users_own_servers() {
     assert!(!before.covers(&take(&users)), "nor one of the project");
     // A relative path of a server that is started elsewhere names no file here.
     assert!(ProjectFiles::read(&clone.root, &users[2..]).unwrap().unwrap().user_servers.is_empty());
+}
+
+#[test]
+fn a_path_that_leaves_the_project_and_comes_back_is_found() {
+    let clone = ClonedProject::new(&command(&["true"]), &["tools/run"]);
+    let name = clone.root.file_name().unwrap().to_string_lossy().into_owned();
+    for line in [
+        vec![format!("../{name}/tools/run")],
+        vec!["sh".to_owned(), format!("./../{name}/tools/run")],
+    ] {
+        let line: Vec<&str> = line.iter().map(String::as_str).collect();
+        clone.write(".mcp.json", &json!({"mcpServers": {"s": command(&line)}}).to_string());
+        let protected = clone.contents().programs.protected;
+        assert_eq!(protected, [clone.root.join("tools/run")].into(), "{line:?}");
+    }
 }

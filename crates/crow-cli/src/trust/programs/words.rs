@@ -51,6 +51,9 @@ const RUNNERS: &[(&[&str], &[&str])] = &[
 /// Interpreters that run a folder by one of its [`ENTRIES`].
 const INTERPRETERS: &[&str] =
     &["node", "tsx", "ts-node", "bun", "deno", "ruby", "php", "perl", "go", "uv", "cargo", "make"];
+/// Files with which interpreters start in a folder that they are given as their script.
+pub(super) const SCRIPT_ENTRIES: &[&str] =
+    &["package.json", "index.js", "index.mjs", "index.cjs", "index.ts", "__main__.py"];
 /// Files with which interpreters start in a folder.
 pub(super) const ENTRIES: &[&str] = &[
     "package.json",
@@ -138,6 +141,19 @@ pub(super) fn runs_folders(pieces: &[&str]) -> bool {
     pieces.iter().map(|piece| program(piece)).any(|name| {
         INTERPRETERS.contains(&name) || name.starts_with("python") || name.starts_with("pypy")
     })
+}
+
+/// Returns true if a program runs the script, or the folder, that is its first operand.
+pub(super) fn runs_first_operand(program_path: &str) -> bool {
+    const SCRIPT_INTERPRETERS: [&str; 8] =
+        ["node", "tsx", "ts-node", "bun", "deno", "ruby", "perl", "php"];
+    let name = program(program_path);
+    SCRIPT_INTERPRETERS.contains(&name) || name.starts_with("python") || name.starts_with("pypy")
+}
+
+/// Returns true if a variable names folders from which programs or modules are loaded.
+pub(super) fn is_search_path(variable: &str) -> bool {
+    variable.ends_with("PATH") || variable.ends_with("LIB") || variable.ends_with("LIBS")
 }
 
 /// Returns the name of a program without its folder.
