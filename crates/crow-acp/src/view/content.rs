@@ -2,7 +2,7 @@
 
 use agent_client_protocol::v1::schema::{ContentBlock, ImageContent, ToolCallContent};
 use crow_core::message::Image;
-use crow_text::approval_text;
+use crow_text::{approval_text, neutralise};
 use serde_json::{Map, Value};
 
 use super::text::{bounded, sanitise};
@@ -56,7 +56,8 @@ fn raw_at(value: &Value, depth: usize) -> Value {
         return Value::from("…");
     }
     match value {
-        Value::String(text) => Value::from(bounded(text, MOST_RAW_STRING)),
+        // An editor may show it with a question, so invisible characters become visible signs.
+        Value::String(text) => Value::from(neutralise(&bounded(text, MOST_RAW_STRING))),
         Value::Array(values) => values.iter().map(|value| raw_at(value, depth - 1)).collect(),
         Value::Object(fields) => {
             let fields = fields.iter().map(|(key, value)| (key.clone(), raw_at(value, depth - 1)));

@@ -144,7 +144,9 @@ fn files(
         crow_fs::metadata(&touch.path).is_ok_and(|metadata| metadata.is_directory())
     };
     if operands == Operands::Compared && touches.iter().any(is_folder) {
-        touches.iter_mut().for_each(|touch| touch.depth = TouchDepth::Below);
+        for touch in &mut touches {
+            touch.depth = TouchDepth::Below;
+        }
     }
     // Where links are followed, none may lead out of the workspace.
     let follows =

@@ -444,3 +444,14 @@ fn long_arguments_are_cut_in_the_raw_input() {
     let out = updates(&story.live(&mut view_with(bare(), Arc::new(NoContents))));
     assert!(out[0].to_string().len() < 20_000);
 }
+
+#[test]
+fn invisible_characters_of_arguments_are_visible_signs_in_the_raw_input() {
+    let mut story = Story::new();
+    let command = "touch \"a\u{202e}gpj.exe\u{200b}\" \u{1b}[31m";
+    story.pending("1", "bash", "touch", json!({"command": command}));
+    let out = updates(&story.live(&mut view_with(bare(), Arc::new(NoContents))));
+    let shown = out[0]["rawInput"]["command"].as_str().unwrap();
+    assert!(!shown.contains(['\u{202e}', '\u{200b}', '\u{1b}']), "{shown:?}");
+    assert!(shown.contains("gpj.exe"), "{shown:?}");
+}
