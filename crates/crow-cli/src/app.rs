@@ -11,20 +11,17 @@ use crow_core::redact::Redactor;
 use crow_runtime::{adopt_orphans, reset_ignored_signals};
 
 use crate::{
-    agents,
     args::{
         AgentsCommand, ChatArgs, Cli, Command, ConfigCommand, DiffArgs, McpCommand, OutputForm,
         PermissionsCommand, RedoArgs, RestoreArgs, RunOptions, SessionsCommand, UndoArgs,
     },
     chat, command,
     command_line::parse,
-    config, credentials,
     doctor::doctor,
     environment::Environment,
     error::CliError,
     hardening::restrict_process_inspection,
     known_secrets::redactor,
-    mcp,
     output::{ErrorReport, ExitCode, JsonWriter, RunReport},
     render::neutralise,
 };
@@ -104,27 +101,29 @@ fn execute(
             block_on(command::explain(&args, environment))
         }
         Command::Config(args) => match args {
-            ConfigCommand::Get { key } => config::get(&key, environment),
-            ConfigCommand::Set { key, value } => config::set(&key, &value, environment),
-            ConfigCommand::Explain { key } => config::explain(&key, environment),
-            ConfigCommand::Validate => config::validate(environment),
-            ConfigCommand::Schema { of } => config::print_schema(of),
-            ConfigCommand::Path => config::paths(environment),
+            ConfigCommand::Get { key } => command::config::get(&key, environment),
+            ConfigCommand::Set { key, value } => command::config::set(&key, &value, environment),
+            ConfigCommand::Explain { key } => command::config::explain(&key, environment),
+            ConfigCommand::Validate => command::config::validate(environment),
+            ConfigCommand::Schema { of } => command::config::print_schema(of),
+            ConfigCommand::Path => command::config::paths(environment),
         },
         Command::Agents(args) => match args {
-            AgentsCommand::List { output } => agents::list(output, environment),
-            AgentsCommand::Show { name, output } => agents::show(&name, output, environment),
+            AgentsCommand::List { output } => command::agents::list(output, environment),
+            AgentsCommand::Show { name, output } => {
+                command::agents::show(&name, output, environment)
+            }
             AgentsCommand::New { name, from } => {
-                agents::create(&name, from.as_deref(), environment)
+                command::agents::create(&name, from.as_deref(), environment)
             }
         },
-        Command::Mcp(McpCommand::List { output }) => mcp::list(output, environment),
+        Command::Mcp(McpCommand::List { output }) => command::mcp::list(output, environment),
         Command::Mcp(McpCommand::Test { name, output }) => {
-            block_on(mcp::test(&name, output, environment))
+            block_on(command::mcp::test(&name, output, environment))
         }
         Command::Doctor { output } => block_on(doctor(output, environment)),
-        Command::Login(args) => credentials::login(&args, environment),
-        Command::Logout(args) => credentials::logout(&args, environment),
+        Command::Login(args) => command::login(&args, environment),
+        Command::Logout(args) => command::logout(&args, environment),
         Command::Trust(args) => command::trust(&args, environment),
         Command::Completions { shell } => command::completions(shell, args, environment),
         Command::Man => command::man(),

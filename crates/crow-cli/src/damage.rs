@@ -3,7 +3,7 @@
 use crow_core::ids::SessionId;
 use crow_runtime::{Damage, SessionError, SessionStore};
 
-use crate::run::print_message;
+use crate::terminal::print_message;
 
 /// Returns a session and all its descendants. An unreadable descendant is left out; an unreadable root is an error.
 /// Blocks.

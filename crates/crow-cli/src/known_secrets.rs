@@ -14,10 +14,10 @@ use crow_providers::ProviderModels;
 
 use crate::{
     child_environment::{contains_secret, is_secret},
+    config::ProjectAdditions,
+    config::configured_servers,
     credentials::CredentialFile,
     environment::Environment,
-    mcp::configured_servers,
-    trust::Project,
 };
 
 /// Minimum length, in bytes, of a secret of only one kind of characters.
@@ -50,7 +50,9 @@ pub(crate) fn redactor(environment: &Environment, providers: Option<&ProviderMod
 /// Returns the secrets in the user's MCP servers. Unreadable configuration has none: it is reported elsewhere, and
 /// starts no server.
 fn of_servers(environment: &Environment) -> Vec<String> {
-    let Ok(found) = configured_servers(environment, &Project::default()) else { return Vec::new() };
+    let Ok(found) = configured_servers(environment, &ProjectAdditions::default()) else {
+        return Vec::new();
+    };
     found.servers.iter().flat_map(|(settings, _)| secrets_of_server(&settings.server)).collect()
 }
 

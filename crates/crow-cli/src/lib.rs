@@ -1,6 +1,5 @@
 //! The program as a library: the composition root, the commands, and the output of runs for people and programs.
 
-mod agents;
 mod app;
 mod args;
 mod chat;
@@ -29,10 +28,11 @@ pub mod render;
 mod run;
 mod sandbox;
 mod session_record;
+mod terminal;
 mod trust;
 mod undo;
 
 pub use app::main;
 pub use environment::Environment;
 pub use error::CliError;
-pub use run::console_style;
+pub use terminal::console_style;

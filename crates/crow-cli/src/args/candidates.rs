@@ -8,10 +8,9 @@ use crow_providers::{CredentialStatus, ProviderModels, ProviderSummary};
 use crow_runtime::{SessionFilter, SessionMetadata, UnusedSessions};
 
 use crate::{
-    config::{Configuration, layers, tool_names},
+    config::{Configuration, configured_servers, layers, tool_names},
     environment::Environment,
     error::CliError,
-    mcp::configured_servers,
     product,
     render::one_line,
     trust::{self, Project},
@@ -23,9 +22,9 @@ const MOST_SESSIONS: usize = 100;
 /// Models: the configured one, those of the last sessions, those of providers whose key is there, and all others.
 pub(super) fn models() -> ArgValueCandidates {
     candidates(|environment, project| {
-        let providers = product::models(environment, &project.providers)?;
+        let providers = product::models(environment, &project.additions.providers)?;
         let (usable, others): (Vec<_>, Vec<_>) = providers.list().into_iter().partition(is_usable);
-        let configured = Configuration::load(environment, project).ok();
+        let configured = Configuration::load(environment, &project.additions).ok();
         let configured = configured.and_then(|configuration| configuration.settings.model);
         let used = sessions(environment).unwrap_or_default();
         let mut models: Vec<String> = Vec::new();
@@ -100,7 +99,7 @@ pub(super) fn providers_with_stored_key() -> ArgValueCandidates {
 /// MCP servers that are not switched off.
 pub(super) fn mcp_servers() -> ArgValueCandidates {
     candidates(|environment, project| {
-        let found = configured_servers(environment, project)?;
+        let found = configured_servers(environment, &project.additions)?;
         Ok(found.servers.iter().map(|(one, _)| candidate(&one.server.name, "")).collect())
     })
 }
@@ -129,7 +128,7 @@ fn providers_where(
     is_wanted: impl Fn(&ProviderModels, &ProviderSummary) -> bool + Send + Sync + 'static,
 ) -> ArgValueCandidates {
     candidates(move |environment, project| {
-        let models = product::models(environment, &project.providers)?;
+        let models = product::models(environment, &project.additions.providers)?;
         let wanted = models.list().into_iter().filter(|provider| is_wanted(&models, provider));
         Ok(wanted.map(|provider| candidate(&provider.name, "")).collect())
     })
@@ -152,7 +151,7 @@ fn models_of(provider: &ProviderSummary) -> impl Iterator<Item = ModelRef> {
 }
 
 fn registry(environment: &Environment, project: &Project) -> Result<AgentRegistry, CliError> {
-    Ok(AgentRegistry::new(layers(environment, project)?, tool_names()))
+    Ok(AgentRegistry::new(layers(environment, &project.additions)?, tool_names()))
 }
 
 fn agent(agent: &ListedAgent) -> CompletionCandidate {

@@ -10,12 +10,15 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{
-    command::{ALIASES, CHAT_COMMANDS, help, nearest},
-    conversation::{ChatEnd, ChatLoop, SessionRetention},
-    interrupts::ChatPhase,
+use crate::{
+    chat::{
+        command::{ALIASES, CHAT_COMMANDS, help, nearest},
+        conversation::{ChatEnd, ChatLoop, SessionRetention},
+        interrupts::ChatPhase,
+    },
+    error::CliError,
+    terminal::console_style,
 };
-use crate::{error::CliError, run::console_style};
 
 /// Host command that lists sessions; with an id the chat handles it itself.
 const SESSIONS: &str = "sessions";

@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use crow_core::model::Models;
 
-use super::{
-    conversation::{ChatEnd, ChatLoop, ChatLoopParts, SessionRetention},
-    modes::{EscapeSupport, Modes, TerminalModeGuard},
-};
 use crate::{
     args::{ChatArgs, OutputForm},
+    chat::{
+        conversation::{ChatEnd, ChatLoop, ChatLoopParts, SessionRetention},
+        modes::{EscapeSupport, Modes, TerminalModeGuard},
+    },
     environment::Environment,
     error::CliError,
     output::ExitCode,
     product,
-    run::{AgentRequest, Audience, ProductLaunch, RunSink, SHUTDOWN, console_style, launch},
+    run::{AgentRequest, ProductLaunch, RunSink, SHUTDOWN, launch},
+    terminal::{Audience, console_style},
     trust,
 };
 
@@ -25,7 +26,7 @@ pub(crate) async fn chat(args: ChatArgs, environment: &Environment) -> Result<Ex
     let cwd = request.directory(store.as_ref(), environment)?;
     // Trust is asked about first: it decides which providers and servers exist.
     let project = trust::admit(&cwd, environment, Audience::Person)?;
-    let providers = Arc::new(product::models(environment, &project.providers)?);
+    let providers = Arc::new(product::models(environment, &project.additions.providers)?);
     let models: Arc<dyn Models> = Arc::clone(&providers) as _;
     let launched = launch(ProductLaunch {
         cwd,

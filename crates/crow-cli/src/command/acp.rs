@@ -14,7 +14,8 @@ use crate::{
     host::{ProductHost, working_directory},
     output::ExitCode,
     product,
-    run::{AgentRequest, Audience, HostLaunch, SignalAction, Signals, host, print_message},
+    run::{AgentRequest, HostLaunch, SignalAction, Signals, host},
+    terminal::{Audience, print_message},
     trust,
 };
 
@@ -105,7 +106,7 @@ fn product_host(
 ) -> Result<ProductHost, CliError> {
     let cwd = working_directory(None, environment)?;
     let project = trust::admit(&cwd, environment, Audience::Unattended)?;
-    let providers = Arc::new(product::models(environment, &project.providers)?);
+    let providers = Arc::new(product::models(environment, &project.additions.providers)?);
     host(HostLaunch {
         request,
         cwd,

@@ -21,12 +21,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::{DemoArgs, OutputForm, Permissions},
+    config::AgentLimits,
     environment::Environment,
     error::CliError,
-    host::{AgentLimits, ChoiceMemory},
+    host::ChoiceMemory,
     output::ExitCode,
     product,
-    run::{AgentRequest, Audience, ProductLaunch, RunDisplay, drive, launch, print_message},
+    run::{AgentRequest, ProductLaunch, RunDisplay, drive, launch},
+    terminal::{Audience, print_message},
     trust::Project,
 };
 

@@ -1,10 +1,8 @@
 //! `man`, and writing to stdout.
 
-use std::io;
-
 use clap::CommandFactory as _;
 
-use crate::{args::Cli, error::CliError, output::ExitCode};
+use crate::{args::Cli, error::CliError, output::ExitCode, terminal::write_out};
 
 /// Prints the manual page of the program, followed by those of its commands.
 pub(crate) fn man() -> Result<ExitCode, CliError> {
@@ -22,15 +20,4 @@ fn render_page(command: &clap::Command, pages: &mut Vec<u8>) -> Result<(), CliEr
         .get_subcommands()
         .filter(|sub| sub.get_name() != "help")
         .try_for_each(|sub| render_page(sub, pages))
-}
-
-/// Writes to stdout. A closed pipe is no error: the reader has enough.
-pub(crate) fn write_out(bytes: &[u8]) -> Result<ExitCode, CliError> {
-    use io::Write as _;
-    let mut out = io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
-        Ok(()) => Ok(ExitCode::Done),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::Done),
-        Err(error) => Err(CliError::failed(format!("the output cannot be written: {error}"))),
-    }
 }

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use crow_providers::{CredentialStatus, FoundModel, ModelSummary, ProviderSummary, discover};
 use serde_json::json;
 
-use super::write_out;
 use crate::{
     args::{ModelsArgs, OutputForm},
     environment::Environment,
@@ -13,7 +12,7 @@ use crate::{
     output::ExitCode,
     product,
     render::one_line,
-    run::print_message,
+    terminal::{print_message, write_out},
     trust,
 };
 
@@ -24,7 +23,7 @@ pub(crate) async fn models(
 ) -> Result<ExitCode, CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
     project.notice.iter().for_each(|notice| print_message(notice));
-    let models = product::models(environment, &project.providers)?;
+    let models = product::models(environment, &project.additions.providers)?;
     if let Some(name) = &args.provider {
         models.default_model_of(name)?;
     }

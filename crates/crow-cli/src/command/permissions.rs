@@ -19,7 +19,6 @@ use crow_runtime::{StoredRules, resolve_rules};
 use crow_tools::{plan_command_line, planned_path};
 use serde_json::{Value, json};
 
-use super::write_out;
 use crate::{
     args::{ExplainArgs, OutputForm},
     environment::Environment,
@@ -28,8 +27,8 @@ use crate::{
     output::ExitCode,
     product,
     render::{one_line, rule_subject, rule_verb as verb},
-    run::print_message,
     sandbox::{SandboxOptions, probe_containment, sandbox_config},
+    terminal::{print_message, write_out},
     trust,
 };
 
@@ -42,7 +41,7 @@ pub(crate) fn list_rules(
     let StoredRules { managed, user } = store.load()?;
     let project = trust::project_of(environment.current_dir()?, environment)?;
     print_notice(&project);
-    let all = managed.rules().iter().chain(user.rules()).chain(project.rules.rules());
+    let all = managed.rules().iter().chain(user.rules()).chain(project.additions.rules.rules());
     let mut rules: Vec<_> = all.collect();
     rules.sort_by_key(|rule| {
         (rule.decision, scope_order(&rule.scope), Reverse(rule.priority), rule.id.clone())
@@ -141,7 +140,7 @@ pub(crate) async fn explain(
     let mut policy = PermissionPolicy::new(mode)
         .with_rules(managed)
         .with_rules(user)
-        .with_rules(project.rules)
+        .with_rules(project.additions.rules)
         .with_places(places)
         .with_uncontained(!containment.has_any_layer())
         .with_read_sandbox(is_full);

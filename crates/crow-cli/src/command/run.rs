@@ -10,7 +10,8 @@ use crate::{
     error::CliError,
     output::ExitCode,
     product,
-    run::{Audience, ProductLaunch, RunDisplay, RunRequest, drive, launch, print_message},
+    run::{ProductLaunch, RunDisplay, RunRequest, drive, launch},
+    terminal::{Audience, print_message},
     trust,
 };
 
@@ -34,7 +35,7 @@ async fn start(request: RunRequest, environment: &Environment) -> Result<ExitCod
     let audience = Audience::detect(request.output, environment);
     let cwd = request.agent.directory(store.as_ref(), environment)?;
     let project = trust::admit(&cwd, environment, audience)?;
-    let providers = Arc::new(product::models(environment, &project.providers)?);
+    let providers = Arc::new(product::models(environment, &project.additions.providers)?);
     let models: Arc<dyn Models> = Arc::clone(&providers) as _;
     if let (Some(notice), OutputForm::Json) = (&project.notice, request.output) {
         // In text output the notice is one of the events.

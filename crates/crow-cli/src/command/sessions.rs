@@ -17,9 +17,9 @@ use crow_runtime::{
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{show_changes, write_out};
 use crate::{
     args::{ListArgs, OutputForm, ShowArgs},
+    command::show_changes,
     damage::{print_damage, session_subtree},
     environment::Environment,
     error::CliError,
@@ -28,8 +28,8 @@ use crate::{
     output::{ExitCode, UsageReport, usage_of},
     product,
     render::{SessionRow, neutralise, session_table, short_usage_text, show_session, usage_text},
-    run::console_style,
     session_record::SessionRecord,
+    terminal::{console_style, write_out},
 };
 
 /// Lists the stored sessions.

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::write_out;
 use crate::{
     args::TrustArgs,
     confirm::confirm,
@@ -11,6 +10,7 @@ use crate::{
     host::working_directory,
     output::ExitCode,
     render::one_line,
+    terminal::write_out,
     trust::{ProjectConfig, TrustStatus, UntrustedConfig, project_root, trust_status, trust_store},
 };
 

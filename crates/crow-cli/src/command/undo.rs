@@ -4,7 +4,6 @@ use std::{collections::BTreeSet, path::Path};
 
 use crow_runtime::{ChangedCall, UndoError, UndoReport};
 
-use super::write_out;
 use crate::{
     args::{DiffArgs, OfSession, OutputForm, RedoArgs, RestoreArgs, ShowArgs, UndoArgs},
     environment::Environment,
@@ -15,7 +14,7 @@ use crate::{
         ChangeLine, CommandStyle, ConsoleStyle, Destination, UndoReporter, change_table,
         format_patch_without, merge_by_time,
     },
-    run::console_style,
+    terminal::{console_style, write_out},
     undo::{
         DiffRefusal, DiffRequest, HowWords, Journal, absolute, diff_of, irreversible_counts,
         journal_of,

@@ -13,7 +13,7 @@ use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 use crate::{error::CliError, private_file::create_folder};
 
 /// Sets the value at a path of keys. Comments, order and layout of everything else stay unchanged.
-pub(super) fn set_value(
+pub(crate) fn set_value(
     source: SourceText<'_>,
     path: &[&str],
     value: Value,

@@ -12,14 +12,14 @@ use crate::error::CliError;
 
 /// A dotted key: a file and a path of keys in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ConfigKey {
-    pub(super) target: KeyTarget,
-    pub(super) path: Vec<String>,
+pub(crate) struct ConfigKey {
+    pub(crate) target: KeyTarget,
+    pub(crate) path: Vec<String>,
 }
 
 /// File that a key belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum KeyTarget {
+pub(crate) enum KeyTarget {
     Settings,
     Agent { kind: AgentKind, name: String },
 }
@@ -27,7 +27,7 @@ pub(super) enum KeyTarget {
 impl ConfigKey {
     /// Parses a key such as `agents.base.builder.model.model` or `sandbox.network`. Fails if the schema has no such
     /// key.
-    pub(super) fn parse(text: &str) -> Result<Self, CliError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, CliError> {
         let parts = toml_edit::Key::parse(text)
             .map_err(|_| CliError::usage(format!("\"{text}\" is not a dotted key")))?;
         let parts: Vec<String> = parts.iter().map(|part| part.get().to_owned()).collect();
@@ -62,12 +62,12 @@ impl ConfigKey {
     }
 
     /// Returns the path as string slices.
-    pub(super) fn path(&self) -> Vec<&str> {
+    pub(crate) fn path(&self) -> Vec<&str> {
         self.path.iter().map(String::as_str).collect()
     }
 
     /// Returns true if the key belongs to a composition.
-    pub(super) fn is_of_composition(&self) -> bool {
+    pub(crate) fn is_of_composition(&self) -> bool {
         matches!(self.target, KeyTarget::Agent { kind: AgentKind::Composition, .. })
     }
 
@@ -92,7 +92,7 @@ impl ConfigKey {
 
 impl KeyTarget {
     /// Returns the file, relative to the configuration folder.
-    pub(super) fn file(&self) -> String {
+    pub(crate) fn file(&self) -> String {
         match self {
             Self::Settings => SETTINGS.to_owned(),
             Self::Agent { kind, name } => format!("{}/{name}.toml", kind.folder()),
@@ -100,7 +100,7 @@ impl KeyTarget {
     }
 
     /// Returns the merged content of all layers.
-    pub(super) fn merged(&self, agents: &AgentRegistry) -> Result<Option<Node>, ConfigError> {
+    pub(crate) fn merged(&self, agents: &AgentRegistry) -> Result<Option<Node>, ConfigError> {
         match self {
             Self::Settings => agents.layers().merged(SETTINGS),
             Self::Agent { kind, name } => agents.node(*kind, name),
@@ -108,7 +108,7 @@ impl KeyTarget {
     }
 
     /// Returns the content of one layer.
-    pub(super) fn content_in(
+    pub(crate) fn content_in(
         &self,
         agents: &AgentRegistry,
         layer: &ConfigLayer,

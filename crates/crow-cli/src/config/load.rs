@@ -1,22 +1,59 @@
 //! Loading the layers of the configuration.
 
+use std::{collections::BTreeMap, path::PathBuf};
+
 use crow_agent::{
     Check, Checks,
     definition::{AgentRegistry, SHIPPED, ToolNames},
     layers::{ConfigLayer, LayerKind, Layers},
 };
 
+use crow_core::permission::RuleSet;
+use crow_providers::ProviderConfig;
+
+use super::ServerTable;
 use super::Settings;
-use crate::{
-    environment::Environment,
-    error::CliError,
-    host::{AgentLimits, AgentSettings},
-    product,
-    trust::Project,
-};
+use crate::{environment::Environment, error::CliError, product};
 
 /// Agent that is used if none is configured or named.
 pub(crate) const DEFAULT_AGENT: &str = "BUILD-HITL";
+
+/// Additions of a trusted project to the user's configuration.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ProjectAdditions {
+    /// Root of the project, from which its servers start; `None` if there is no trusted project.
+    pub(crate) root: Option<PathBuf>,
+    /// Rules that only deny or ask.
+    pub(crate) rules: RuleSet,
+    pub(crate) providers: Vec<ProviderConfig>,
+    /// Agents, prompts and settings.
+    pub(crate) layer: Option<ConfigLayer>,
+    /// MCP servers of its `.mcp.json`.
+    pub(crate) mcp_servers: BTreeMap<String, ServerTable>,
+    /// Command lines of the user's own servers that must not be started, because they run files of an untrusted
+    /// project.
+    pub(crate) blocked_commands: Vec<Vec<String>>,
+}
+
+/// Bounds of agents from the command line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct AgentLimits {
+    /// Maximum number of model calls in a turn.
+    pub max_steps: Option<u32>,
+    /// Maximum number of rounds in a run.
+    pub max_rounds: Option<u32>,
+}
+
+/// Configuration of agents.
+#[derive(Debug, Clone)]
+pub(crate) struct AgentSettings {
+    pub registry: AgentRegistry,
+    /// The agent of a session that names none.
+    pub default: String,
+    /// Commands that must succeed before a task is complete.
+    pub checks: Checks,
+    pub limits: AgentLimits,
+}
 
 /// The configuration that applies to a directory.
 #[derive(Debug, Clone)]
@@ -29,7 +66,10 @@ pub(crate) struct Configuration {
 
 impl Configuration {
     /// Reads the settings; agents are read when they are needed. Blocks.
-    pub(crate) fn load(environment: &Environment, project: &Project) -> Result<Self, CliError> {
+    pub(crate) fn load(
+        environment: &Environment,
+        project: &ProjectAdditions,
+    ) -> Result<Self, CliError> {
         let layers = layers(environment, project)?;
         let settings = Settings::read(&layers)?;
         Ok(Self { agents: AgentRegistry::new(layers, tool_names()), settings })
@@ -59,7 +99,10 @@ impl Configuration {
 }
 
 /// Returns the layers: built-in, user, and project if it is trusted.
-pub(crate) fn layers(environment: &Environment, project: &Project) -> Result<Layers, CliError> {
+pub(crate) fn layers(
+    environment: &Environment,
+    project: &ProjectAdditions,
+) -> Result<Layers, CliError> {
     let user = ConfigLayer::folder(LayerKind::User, environment.config_dir()?);
     let own = [ConfigLayer::shipped(SHIPPED), user];
     Ok(Layers::new(own.into_iter().chain(project.layer.clone()).collect()))

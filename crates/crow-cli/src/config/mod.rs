@@ -1,22 +1,27 @@
-//! The configuration: its layers, the settings of `config.toml`, and the commands that show and change it.
+//! The configuration: its layers and the settings of `config.toml`.
 
-mod change;
-mod commands;
 mod document;
 mod key;
 mod load;
+mod mcp;
 mod project;
 mod schema;
 mod settings;
 mod unset;
-mod validate;
 
-pub(crate) use change::set;
-pub(crate) use commands::{explain, get, one_line_value, paths};
-pub(crate) use document::write;
-pub(crate) use load::{Configuration, DEFAULT_AGENT, layers, tool_names};
+pub(crate) use document::{set_value, write};
+pub(crate) use key::{ConfigKey, KeyTarget};
+pub(crate) use load::{
+    AgentLimits, AgentSettings, Configuration, DEFAULT_AGENT, ProjectAdditions, layers, tool_names,
+};
+pub(crate) use mcp::{
+    ConfiguredServers, McpTable, PROJECT_FILE, ServerOrigin, ServerTable, check_servers,
+    configured_servers, describe_access, servers_of_project,
+};
 pub(crate) use project::{capabilities, check_project, servers};
-pub(crate) use schema::print as print_schema;
+pub(crate) use schema::{agent_schema, settings_schema};
 pub(crate) use settings::{SETTINGS, Settings};
-pub(crate) use unset::{UnsetEffect, UnsetKey, unset_keys_of_base, unset_keys_of_composition};
-pub(crate) use validate::{check, validate};
+pub(crate) use unset::{
+    BUILT_IN, UnsetEffect, UnsetKey, find as unset_effect, unset_keys_of_base,
+    unset_keys_of_composition,
+};

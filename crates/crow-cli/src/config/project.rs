@@ -7,10 +7,9 @@ use crow_agent::{
     layers::{ConfigLayer, Layers},
 };
 
-use super::{SETTINGS, Settings, load::tool_names};
 use crate::{
+    config::{SETTINGS, ServerTable, Settings, describe_access, tool_names},
     error::CliError,
-    mcp::{ServerTable, describe_access},
 };
 
 /// Fails if the settings of a project are invalid.

@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::{
+    config::{McpTable, check_servers},
     error::CliError,
-    mcp::{McpTable, check_servers},
 };
 
 /// Name of the settings file.

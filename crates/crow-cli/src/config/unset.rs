@@ -9,10 +9,7 @@ use crow_agent::{
 use crow_runtime::ProcessLimits;
 use serde_json::{Value, json};
 
-use super::{
-    key::{ConfigKey, KeyTarget},
-    load::DEFAULT_AGENT,
-};
+use crate::config::{ConfigKey, DEFAULT_AGENT, KeyTarget};
 
 /// A key that no file sets.
 #[derive(Debug, Clone, PartialEq)]
@@ -130,7 +127,7 @@ fn unset_keys_of_settings(node: Option<&Node>) -> Vec<UnsetKey> {
 
 /// Returns the effect of a key that no file sets. Returns `None` for keys of tables and for names that the user
 /// chose.
-pub(super) fn find(
+pub(crate) fn find(
     agents: &AgentRegistry,
     key: &ConfigKey,
     node: Option<&Node>,

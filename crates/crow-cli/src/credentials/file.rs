@@ -8,7 +8,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::private_file::{self, Privacy, PrivateFileError};
+use crate::{
+    error::CliError,
+    private_file::{self, Privacy, PrivateFileError},
+};
 
 /// Version of the file format.
 const VERSION: u32 = 1;
@@ -113,6 +116,12 @@ impl CredentialFile {
         private_file::close_folder(&self.path)?;
         private_file::replace(&self.path, &text)?;
         Ok(outcome)
+    }
+}
+
+impl From<CredentialError> for CliError {
+    fn from(error: CredentialError) -> Self {
+        Self { code: "credentials", ..Self::usage(error.to_string()) }
     }
 }
 

@@ -8,18 +8,18 @@ use super::file::Credential;
 const SERVICE: &str = "crow-agent";
 
 /// Looks up a key. The error is a message for the user. Blocks.
-pub(super) fn find(name: &str) -> Result<Option<Credential>, String> {
+pub(crate) fn find(name: &str) -> Result<Option<Credential>, String> {
     // Without a keyring on this system there is no key: not an error.
     entry(name).map_or(Ok(None), |entry| read(&entry, name))
 }
 
 /// Stores a key, replacing one of the same name. Blocks.
-pub(super) fn add(name: &str, credential: &Credential) -> Result<(), String> {
+pub(crate) fn add(name: &str, credential: &Credential) -> Result<(), String> {
     write(&entry(name)?, credential)
 }
 
 /// Removes a key. Returns true if there was one. Blocks.
-pub(super) fn remove(name: &str) -> Result<bool, String> {
+pub(crate) fn remove(name: &str) -> Result<bool, String> {
     entry(name).map_or(Ok(false), |entry| delete(&entry))
 }
 

@@ -2,12 +2,12 @@
 
 use std::{fs, path::Path};
 
-use super::report::DoctorFinding;
 use crate::{
-    config,
+    command,
+    config::ServerOrigin,
+    doctor::report::DoctorFinding,
     environment::Environment,
     error::CliError,
-    mcp::{self, ServerOrigin},
     trust::{Project, TrustStatus, project_root},
 };
 
@@ -76,7 +76,7 @@ pub(super) fn files(
     if let Some(names) = named(of_project) {
         findings.push(DoctorFinding::fine(format!("configuration of the project: {names}")));
     }
-    let checked = config::check(environment, project)?;
+    let checked = command::config::check(environment, project)?;
     let hint = "`crow-agent config validate` checks all files";
     findings.extend(checked.errors.into_iter().map(|error| DoctorFinding::bad(error, hint)));
     findings
@@ -86,7 +86,9 @@ pub(super) fn files(
 
 /// Reports the configured MCP servers. Their errors are reported by [`files`].
 pub(super) fn servers(environment: &Environment, project: &Project) -> Vec<DoctorFinding> {
-    let Ok(found) = mcp::configured_servers(environment, project) else { return Vec::new() };
+    let Ok(found) = crate::config::configured_servers(environment, &project.additions) else {
+        return Vec::new();
+    };
     let mut names: Vec<String> = found
         .servers
         .iter()

@@ -22,7 +22,9 @@ pub(super) async fn models(
     environment: &Environment,
     project: &Project,
 ) -> Vec<(&'static str, Vec<DoctorFinding>)> {
-    let Ok(models) = product::models(environment, &project.providers) else { return Vec::new() };
+    let Ok(models) = product::models(environment, &project.additions.providers) else {
+        return Vec::new();
+    };
     let servers = discover(&models).await;
     let (agreed, local) = match consented_servers(environment) {
         Ok(agreed) => {
@@ -31,7 +33,7 @@ pub(super) async fn models(
         }
         Err(error) => (BTreeSet::new(), vec![error.into()]),
     };
-    let chosen = Configuration::load(environment, project)
+    let chosen = Configuration::load(environment, &project.additions)
         .map(|configuration| model(&models, &configuration, &servers, &agreed));
     vec![("keys", keys(&models)), ("local servers", local), ("model", chosen.into_iter().collect())]
 }

@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
-use super::{configuration, models, sandbox};
 use crate::{
     args::OutputForm,
-    command::write_out,
+    doctor::{configuration, models, sandbox},
     environment::Environment,
     error::CliError,
     known_secrets::redactor,
     output::ExitCode,
     render::neutralise,
+    terminal::write_out,
     trust::{self, Project},
 };
 

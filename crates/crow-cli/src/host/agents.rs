@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crow_agent::{
-    AgentChoice, AssembledAgent, Assembly, AssemblyError, Checks, DEFAULT_REVIEWER,
-    definition::{AgentKind, AgentRegistry, DefinedRole, ListedAgent},
+    AgentChoice, AssembledAgent, Assembly, AssemblyError, DEFAULT_REVIEWER,
+    definition::{AgentKind, DefinedRole, ListedAgent},
 };
 use crow_core::model::{ModelRef, Models};
 use crow_runtime::{HostError, OpenedWith};
 
+use crate::config::{AgentLimits, AgentSettings};
 use crate::product;
 
 /// Maximum number of assembled agents in the cache.
@@ -25,26 +26,6 @@ pub(super) struct Agents {
     listed: OnceLock<Vec<ListedAgent>>,
     /// Cache of assembled agents, the newest last: sessions with the same agent share its tools and prompts.
     made: Mutex<Vec<(String, AgentChoice, AssembledAgent)>>,
-}
-
-/// Bounds of agents from the command line.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct AgentLimits {
-    /// Maximum number of model calls in a turn.
-    pub max_steps: Option<u32>,
-    /// Maximum number of rounds in a run.
-    pub max_rounds: Option<u32>,
-}
-
-/// Configuration of agents.
-#[derive(Debug, Clone)]
-pub(crate) struct AgentSettings {
-    pub registry: AgentRegistry,
-    /// The agent of a session that names none.
-    pub default: String,
-    /// Commands that must succeed before a task is complete.
-    pub checks: Checks,
-    pub limits: AgentLimits,
 }
 
 impl Agents {

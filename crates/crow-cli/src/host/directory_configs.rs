@@ -16,15 +16,15 @@ use std::{
 use crow_core::model::{ModelRef, Models};
 use crow_runtime::HostError;
 
-use super::{
-    agents::{AgentLimits, Agents},
-    parts::{ConfigurationSource, StartPlace},
-    prompt_files::PromptFiles,
-};
 use crate::{
-    config::Configuration,
+    config::{AgentLimits, Configuration},
     environment::Environment,
     error::CliError,
+    host::{
+        agents::Agents,
+        parts::{ConfigurationSource, StartPlace},
+        prompt_files::PromptFiles,
+    },
     trust::{self, Project, TrustStamp, TrustStatus},
 };
 
@@ -113,14 +113,16 @@ impl DirectoryConfigs {
             return Ok(Arc::clone(place));
         }
         let mut project = Project::of(cwd, status)?;
-        if !project.providers.is_empty() && self.start.as_deref() != Some(cwd) {
+        if !project.additions.providers.is_empty() && self.start.as_deref() != Some(cwd) {
             project.notice = Some(format!(
                 "the providers of the project in {} are known only to a crow-agent that is started there",
                 cwd.display()
             ));
         }
         let configuration = match self.configuration_source {
-            ConfigurationSource::InFiles => Configuration::load(&self.environment, &project)?,
+            ConfigurationSource::InFiles => {
+                Configuration::load(&self.environment, &project.additions)?
+            }
             ConfigurationSource::Shipped => Configuration::shipped(),
         };
         let place = Arc::new(self.make(project, configuration));

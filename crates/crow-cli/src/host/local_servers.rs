@@ -24,7 +24,7 @@ use crate::{
     error::CliError,
     private_file::{self, Privacy, PrivateFileError},
     render::approval_line,
-    run::{Audience, print_message},
+    terminal::{Audience, print_message},
 };
 
 /// Version of the file format.

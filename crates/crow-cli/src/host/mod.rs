@@ -22,7 +22,6 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use agents::{AgentLimits, AgentSettings};
 pub(crate) use directory::working_directory;
 pub(crate) use local_servers::consented_servers;
 pub(crate) use parts::{ChoiceMemory, ConfigurationSource, HostParts, StartPlace};

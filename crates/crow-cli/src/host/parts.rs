@@ -10,9 +10,12 @@ use crow_core::{
 use crow_providers::ProviderModels;
 use crow_runtime::{SandboxConfig, SessionStore, SnapshotStores, StoredRules};
 
-use crate::{config::Configuration, environment::Environment, run::Audience, trust::Project};
-
-use super::agents::AgentLimits;
+use crate::{
+    config::{AgentLimits, Configuration},
+    environment::Environment,
+    terminal::Audience,
+    trust::Project,
+};
 
 /// Everything that [`ProductHost`](super::ProductHost) is built from.
 pub(crate) struct HostParts {

@@ -20,22 +20,31 @@ use crow_runtime::{
 };
 use tokio::task::spawn_blocking;
 
-use super::{
-    changes::{self, ChangesRequest},
-    choices::{ChoiceStore, OptionChoiceRecord},
-    commands,
-    default_model::DefaultModel,
-    directory_configs::DirectoryConfigs,
-    local_servers::LocalServerConsent,
-    opened::{OpenSessions, SessionState},
-    options::{self, AGENT, MODE, MODEL, PERMISSIONS},
-    parts::{ChoiceMemory, HostParts},
-    providers,
-};
 use crate::{
-    credentials, environment::Environment, error::CliError, export::to_markdown,
-    known_secrets::redactor, mcp::McpLaunch, product, render::ConsoleStyle, run::console_style,
-    session_record::SessionRecord, trust::project_root, undo::remove,
+    credentials,
+    environment::Environment,
+    error::CliError,
+    export::to_markdown,
+    host::{
+        changes::{self, ChangesRequest},
+        choices::{ChoiceStore, OptionChoiceRecord},
+        commands,
+        default_model::DefaultModel,
+        directory_configs::DirectoryConfigs,
+        local_servers::LocalServerConsent,
+        opened::{OpenSessions, SessionState},
+        options::{self, AGENT, MODE, MODEL, PERMISSIONS},
+        parts::{ChoiceMemory, HostParts},
+        providers,
+    },
+    known_secrets::redactor,
+    mcp::McpLaunch,
+    product,
+    render::ConsoleStyle,
+    session_record::SessionRecord,
+    terminal::console_style,
+    trust::project_root,
+    undo::remove,
 };
 
 /// Time an agent may take to end when its session is closed or deleted.

@@ -299,7 +299,7 @@ impl ProductHost {
             let roots = crow.workspace().roots().to_vec();
             let started = mcp.started_files(&roots, &config.project, &servers);
             let tools = mcp.tools(roots, &config.project, servers).map_err(refused)?;
-            session.add_rules(config.project.rules.clone());
+            session.add_rules(config.project.additions.rules.clone());
             session.protect_files(started);
             if let Some(trusted) = &config.project.trusted {
                 session.protect_files(trusted.protected.clone());

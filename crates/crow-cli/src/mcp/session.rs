@@ -19,11 +19,11 @@ use crow_runtime::{ChildEnvironment, ProcessRunner};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use super::{ConfiguredServers, configured_servers, user_servers};
 use crate::{
+    config::{ConfiguredServers, configured_servers},
     environment::Environment,
     error::CliError,
-    trust::{self, Project, StartedServer, TrustedState, project_root},
+    trust::{self, Project, StartedServer, TrustedState, project_root, user_servers},
 };
 
 /// Folder of the cached tool lists, below the data folder.
@@ -112,7 +112,8 @@ impl McpLaunch {
         } else {
             Ok(Vec::new())
         };
-        let is_allowed = |server: &StartedServer| !project.blocked_commands.contains(&server.argv);
+        let is_allowed =
+            |server: &StartedServer| !project.additions.blocked_commands.contains(&server.argv);
         let mut servers: Vec<_> = own.unwrap_or_default().into_iter().filter(is_allowed).collect();
         let to_started =
             |server: &McpServerConfig| StartedServer::of_session(cwd, &server.transport);
@@ -128,7 +129,7 @@ impl McpLaunch {
         handed_over: Vec<McpServerConfig>,
     ) -> Result<(Vec<McpSettings>, Vec<String>), CliError> {
         let configured = if self.uses_configuration {
-            configured_servers(&self.environment, project)?
+            configured_servers(&self.environment, &project.additions)?
         } else {
             ConfiguredServers::default()
         };
@@ -314,7 +315,7 @@ mod tests {
         fs::write(base.join(".config/crow-agent/mcp.json"), servers.to_string()).unwrap();
         let environment = Environment::with([("HOME", base.to_str().unwrap())]);
         let names = |project: &Project| {
-            let found = configured_servers(&environment, project).unwrap();
+            let found = configured_servers(&environment, &project.additions).unwrap();
             let names = found.servers.iter().map(|(server, _)| server.server.name.clone());
             (names.collect::<Vec<_>>(), found.faults.join("\n"))
         };
@@ -336,7 +337,7 @@ mod tests {
         assert_eq!(state.protected, [project.join("tools/server.sh")]);
         let argv = ["sh", "tools/server.sh"].map(str::to_owned);
         assert!(state.starts(&argv) && !state.is_of_project(&argv) && state.check().is_ok());
-        assert!(!trusted.rules.rules().is_empty(), "file tools ask");
+        assert!(!trusted.additions.rules.rules().is_empty(), "file tools ask");
 
         fs::write(project.join("tools/server.sh"), "touch pwned").unwrap();
         assert!(state.check().is_err());

@@ -17,14 +17,15 @@ use jiff::Timestamp;
 use rustix::termios::{QueueSelector, tcflush};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::{
-    AnswerDelivery, Audience, Keyboard, LineInputBuffer, PumpEnd, QuestionEffect, QuestionQueue,
-    RunDisplay, ScreenThread, Signals, StartedAgent, TypedLine,
-};
 use crate::{
     error::CliError,
     output::{ErrorReport, ExitCode, ReportBuilder},
-    render::neutralise,
+    run::{
+        AnswerDelivery, Keyboard, LineInputBuffer, PumpEnd, QuestionEffect, QuestionQueue,
+        RunDisplay, ScreenThread, Signals, StartedAgent, TypedLine,
+    },
+    terminal::Audience,
+    terminal::print_message,
 };
 
 /// Interval at which the waiting line is redrawn.
@@ -92,12 +93,6 @@ fn keyboard(audience: Audience) -> Result<Option<Keyboard>, CliError> {
             .map(Some)
             .map_err(|error| CliError::failed(format!("the terminal cannot be read: {error}"))),
     }
-}
-
-/// Prints a message of the program itself to stderr.
-#[expect(clippy::print_stderr, reason = "the binary speaks to people")]
-pub(crate) fn print_message(text: &str) {
-    eprintln!("crow-agent: {}", neutralise(text));
 }
 
 struct Driver {

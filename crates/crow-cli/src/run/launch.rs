@@ -14,7 +14,6 @@ use crow_runtime::{
     SessionStore, SnapshotStores, StoredRules,
 };
 
-use super::{AgentRequest, answerer::HeadlessAnswerer, print_message};
 use crate::{
     args::OutputForm,
     config::Configuration,
@@ -22,7 +21,10 @@ use crate::{
     environment::Environment,
     error::CliError,
     host::{ChoiceMemory, ConfigurationSource, HostParts, ProductHost, StartPlace},
+    run::{AgentRequest, answerer::HeadlessAnswerer},
     sandbox::sandbox_config,
+    terminal::Audience,
+    terminal::print_message,
     trust::Project,
 };
 
@@ -53,15 +55,6 @@ pub(crate) struct StartedAgent {
     /// Recipient of the agent's questions.
     pub audience: Audience,
     pub warnings: Vec<String>,
-}
-
-/// Recipient of the questions of an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Audience {
-    /// A person at the terminal.
-    Person,
-    /// No one: the policy decides alone.
-    Unattended,
 }
 
 /// Parameters of [`host`].
@@ -96,7 +89,7 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
         // A caller that brings its own model gets the shipped configuration, not the user's.
         (ConfigurationSource::Shipped, Configuration::shipped())
     } else {
-        (ConfigurationSource::InFiles, Configuration::load(environment, project)?)
+        (ConfigurationSource::InFiles, Configuration::load(environment, &project.additions)?)
     };
     // Options of the command line, which override the configuration.
     let parse = |text: &String| {

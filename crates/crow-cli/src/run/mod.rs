@@ -14,13 +14,12 @@ mod sink;
 mod typing;
 mod user_question;
 
-pub(crate) use drive::{SHUTDOWN, TICK, drive, is_root_run_end, print_message, set_prices};
+pub(crate) use drive::{SHUTDOWN, TICK, drive, is_root_run_end, set_prices};
 pub(crate) use keyboard::Keyboard;
-pub(crate) use launch::{Audience, HostLaunch, ProductLaunch, StartedAgent, host, launch};
+pub(crate) use launch::{HostLaunch, ProductLaunch, StartedAgent, host, launch};
 pub(crate) use questions::{AnswerDelivery, QuestionEffect, QuestionQueue, TerminalQuestion};
 pub(crate) use request::{AgentRequest, RunRequest};
 pub(crate) use screen::{PumpEnd, ScreenThread};
 pub(crate) use signals::{SignalAction, Signals};
-pub use sink::console_style;
 pub(crate) use sink::{RunDisplay, RunSink};
 pub(crate) use typing::{LineInputBuffer, TypedLine};

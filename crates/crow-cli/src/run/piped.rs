@@ -13,8 +13,7 @@ use rustix::{
     io::retry_on_intr,
 };
 
-use super::drive::print_message;
-use crate::error::CliError;
+use crate::{error::CliError, terminal::print_message};
 
 /// Maximum length of the text on standard input, in bytes.
 const LONGEST: u64 = 10 << 20;

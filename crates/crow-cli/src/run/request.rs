@@ -5,13 +5,14 @@ use std::{path::PathBuf, time::Duration};
 use crow_core::ids::SessionId;
 use crow_runtime::SessionStore;
 
-use super::piped::{read_piped, read_prompt, with_piped};
 use crate::{
     args::{AcpArgs, AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions},
+    config::AgentLimits,
     environment::Environment,
     error::CliError,
-    host::{AgentLimits, ChoiceMemory, working_directory},
+    host::{ChoiceMemory, working_directory},
     output::Deltas,
+    run::piped::{read_piped, read_prompt, with_piped},
     sandbox::SandboxOptions,
     undo::last_session_of_current_dir,
 };

@@ -9,9 +9,8 @@ use crate::{
     args::OutputForm,
     environment::Environment,
     output::{Deltas, JsonWriter, RunReport},
-    render::{
-        ConsoleRenderer, ConsoleStyle, LiveInput, RunActivity, TerminalFacts, terminal_width,
-    },
+    render::{ConsoleRenderer, LiveInput, RunActivity, terminal_width},
+    terminal::console_style,
 };
 
 /// Output of a run, and whether its waits need messages.
@@ -133,22 +132,4 @@ impl RunSink {
             Self::Json(writer) => writer.result(report),
         }
     }
-}
-
-/// Chooses the style from the terminals, `TERM`, `NO_COLOR` and the locale of the process.
-pub fn console_style(environment: &Environment) -> ConsoleStyle {
-    let term = environment.var("TERM");
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .iter()
-        .find_map(|name| environment.var(name))
-        .unwrap_or_default()
-        .to_ascii_lowercase();
-    ConsoleStyle::new(&TerminalFacts {
-        stdout_terminal: environment.stdout_is_terminal,
-        stderr_terminal: environment.stderr_is_terminal,
-        capable: term.is_some_and(|term| term != "dumb"),
-        no_colour: environment.var("NO_COLOR").is_some(),
-        utf8: locale.contains("utf-8") || locale.contains("utf8"),
-        width: terminal_width(io::stderr()),
-    })
 }

@@ -7,10 +7,10 @@ use crow_runtime::{AllowedHosts, HostPattern, Network, ProcessLimits, SandboxCon
 
 use super::hidden::hidden;
 use crate::{
+    config::ProjectAdditions,
     config::{self, SETTINGS, Settings},
     environment::Environment,
     error::CliError,
-    trust::Project,
 };
 
 const GIB: u64 = 1 << 30;
@@ -41,7 +41,7 @@ pub(crate) fn sandbox_config(
 ) -> Result<SandboxConfig, CliError> {
     let path = environment.config_dir()?.join(SETTINGS);
     // The user's layers only: a project may not configure the sandbox.
-    let layers = config::layers(environment, &Project::default())?;
+    let layers = config::layers(environment, &ProjectAdditions::default())?;
     let table = Settings::read(&layers)?.sandbox;
     let home = environment.var("HOME").map(PathBuf::from);
     let to_absolute = |path: PathBuf| resolve(path, home.as_deref());

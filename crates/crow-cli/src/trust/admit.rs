@@ -6,47 +6,37 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crow_agent::layers::ConfigLayer;
 use crow_core::{
     permission::{PermissionRule, RuleSet},
     tool::Access,
 };
-use crow_providers::ProviderConfig;
 
-use super::{
-    contents::{ProjectFiles, project_root, started_from},
-    fingerprint::{Difference, Fingerprint},
-    programs::StartedServer,
-    project::{ProjectConfig, capabilities, folder_of, layer},
-    state::TrustedState,
-    store::{TrustError, TrustStore, project_key},
-};
 use crate::{
+    config::ProjectAdditions,
     confirm::confirm,
     environment::Environment,
     error::CliError,
-    mcp::{self, ServerTable},
     render::approval_line,
-    run::{Audience, print_message},
+    terminal::{Audience, print_message},
+    trust::{
+        contents::{ProjectFiles, project_root, started_from},
+        fingerprint::{Difference, Fingerprint},
+        programs::{StartedServer, user_servers},
+        project::{ProjectConfig, capabilities, folder_of, layer},
+        state::TrustedState,
+        store::{TrustError, TrustStore, project_key},
+    },
 };
 
-/// Additions of a project to the user's configuration; empty unless the project is trusted.
+/// A project as the user trusts it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Project {
-    /// Rules that only deny or ask.
-    pub(crate) rules: RuleSet,
-    pub(crate) providers: Vec<ProviderConfig>,
-    /// Agents, prompts and settings.
-    pub(crate) layer: Option<ConfigLayer>,
-    /// MCP servers of its `.mcp.json`.
-    pub(crate) mcp_servers: BTreeMap<String, ServerTable>,
+    /// Its additions to the user's configuration; empty unless it is trusted.
+    pub(crate) additions: ProjectAdditions,
     /// Notice for the user, for example that the project is not trusted.
     pub(crate) notice: Option<String>,
     /// State to compare with before one of its servers is started; `None` if the project is not trusted.
     pub(crate) trusted: Option<TrustedState>,
-    /// Command lines of the user's own servers that must not be started, because they run files of an untrusted
-    /// project.
-    pub(crate) blocked_commands: Vec<Vec<String>>,
 }
 
 /// Trust status of a project's configuration.
@@ -100,7 +90,7 @@ impl TrustStatus {
 pub(crate) fn trust_status(cwd: &Path, environment: &Environment) -> Result<TrustStatus, CliError> {
     let root = project_root(cwd);
     // Errors of the user's configuration are reported where it is used; with errors, none of its servers is started.
-    let user_servers = mcp::user_servers(cwd, environment).unwrap_or_default();
+    let user_servers = user_servers(cwd, environment).unwrap_or_default();
     let refused = |reason: String| {
         let user_servers = started_from(&root, &user_servers);
         TrustStatus::Refused { reason, user_servers }
@@ -204,16 +194,15 @@ impl Project {
         });
         let rules = RuleSet::new(rules.into_rules().into_iter().chain(ask_rules))
             .map_err(|error| CliError::usage(error.to_string()))?;
-        let (layer, trusted) = (Some(layer(contents)), Some(trusted));
-        Ok(Self {
+        let additions = ProjectAdditions {
+            root: Some(trusted.root.clone()),
             rules,
             providers,
-            layer,
+            layer: Some(layer(contents)),
             mcp_servers,
-            notice,
-            trusted,
             blocked_commands: Vec::new(),
-        })
+        };
+        Ok(Self { additions, notice, trusted: Some(trusted) })
     }
 
     fn untrusted(untrusted: &UntrustedConfig, notice: String) -> Self {
@@ -221,8 +210,9 @@ impl Project {
     }
 
     fn without(notice: String, user_servers: &[StartedServer]) -> Self {
-        let withheld = user_servers.iter().map(|server| server.argv.clone()).collect();
-        Self { notice: Some(notice), blocked_commands: withheld, ..Self::default() }
+        let blocked_commands = user_servers.iter().map(|server| server.argv.clone()).collect();
+        let additions = ProjectAdditions { blocked_commands, ..ProjectAdditions::default() };
+        Self { additions, notice: Some(notice), trusted: None }
     }
 }
 

@@ -14,11 +14,13 @@ use std::{
 use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName};
 use rustix::io::Errno;
 
-use super::{
-    programs::{ProjectPrograms, StartedServer},
-    project::servers,
+use crate::{
+    config::PROJECT_FILE,
+    trust::{
+        programs::{ProjectPrograms, StartedServer},
+        project::servers,
+    },
 };
-use crate::mcp::PROJECT_FILE;
 
 /// Folder of a project's configuration.
 pub(crate) const FOLDER: &str = ".crow-agent";

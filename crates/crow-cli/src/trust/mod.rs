@@ -18,6 +18,6 @@ pub(crate) use admit::{
     Project, TrustStamp, TrustStatus, UntrustedConfig, admit, project_of, trust_status, trust_store,
 };
 pub(crate) use contents::project_root;
-pub(crate) use programs::{StartedServer, started_files};
+pub(crate) use programs::{StartedServer, started_files, user_servers};
 pub(crate) use project::ProjectConfig;
 pub(crate) use state::TrustedState;

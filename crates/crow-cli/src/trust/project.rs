@@ -11,12 +11,12 @@ use crow_providers::{ProviderConfig, is_built_in};
 use crow_runtime::RuleStore;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use super::contents::{FOLDER, ProjectFiles, ProjectItem};
 use crate::{
     config,
+    config::{PROJECT_FILE, ServerTable},
     error::CliError,
-    mcp::{self, PROJECT_FILE, ServerTable},
     render::describe_rule,
+    trust::contents::{FOLDER, ProjectFiles, ProjectItem},
 };
 
 /// The file of permission rules.
@@ -52,7 +52,7 @@ impl ProjectConfig {
         config::check_project(&layer(contents))?;
         let (mcp_servers, faults) = match contents.servers() {
             // The file is shared with other programs: its errors are reported and do not stop the agent.
-            Some((path, bytes)) => mcp::servers_of_project(&path, bytes)
+            Some((path, bytes)) => config::servers_of_project(&path, bytes)
                 .unwrap_or_else(|error| (BTreeMap::new(), vec![error.message])),
             None => Default::default(),
         };
@@ -80,7 +80,7 @@ pub(super) fn servers(contents: &ProjectFiles) -> BTreeMap<String, ServerTable> 
         servers.extend(config::servers(&layer));
     }
     if let Some((path, bytes)) = contents.servers()
-        && let Ok((others, _)) = mcp::servers_of_project(&path, bytes)
+        && let Ok((others, _)) = config::servers_of_project(&path, bytes)
     {
         // Names do not matter here: of two servers with one name, both are watched.
         servers.extend(
@@ -130,8 +130,8 @@ fn file_capabilities(contents: &ProjectFiles, name: &str) -> Vec<String> {
 
 /// Describes the servers of a project.
 fn mcp_powers(path: &Path, bytes: &[u8]) -> Result<Vec<String>, CliError> {
-    let (servers, faults) = mcp::servers_of_project(path, bytes)?;
-    let powers = servers.iter().map(|(name, server)| mcp::describe_access(name, server));
+    let (servers, faults) = config::servers_of_project(path, bytes)?;
+    let powers = servers.iter().map(|(name, server)| config::describe_access(name, server));
     Ok(powers.chain(faults).collect())
 }
 

@@ -16,8 +16,9 @@ use crow_testkit::scripted::{ScriptedModel, ScriptedModels};
 use tempfile::TempDir;
 
 use crate::{
+    config::AgentLimits,
     environment::Environment,
-    host::{AgentLimits, ChoiceMemory, ConfigurationSource, HostParts, ProductHost},
+    host::{ChoiceMemory, ConfigurationSource, HostParts, ProductHost},
     trust::{self, TrustStatus},
 };
 
@@ -45,7 +46,7 @@ fn host_with(
     let models: Arc<dyn Models> = Arc::new(ScriptedModels(model.clone()));
     let store: Arc<dyn SessionStore> = Arc::new(FileStore::new(folder.join("sessions")));
     ProductHost::new(HostParts {
-        audience: crate::run::Audience::Unattended,
+        audience: crate::terminal::Audience::Unattended,
         environment: environment(folder),
         store,
         models,

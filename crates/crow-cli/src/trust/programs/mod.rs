@@ -13,4 +13,4 @@ mod words;
 
 pub(crate) use find::started_files;
 pub(super) use find::{ProjectPrograms, USER_MARK_PREFIX};
-pub(crate) use server::StartedServer;
+pub(crate) use server::{StartedServer, user_servers};

@@ -7,7 +7,11 @@ use std::{
 
 use crow_core::mcp::McpTransport;
 
-use crate::mcp::ServerTable;
+use crate::{
+    config::{ProjectAdditions, ServerTable, configured_servers},
+    environment::Environment,
+    error::CliError,
+};
 
 /// A program that is started as an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,4 +42,16 @@ impl StartedServer {
         let folder = own.as_ref().map_or_else(|| cwd.to_path_buf(), |own| cwd.join(own));
         Some(Self { argv, env: env.clone(), folders: vec![folder] })
     }
+}
+
+/// Returns the programs of the user's own servers as a session in `cwd` would start them. Blocks.
+pub(crate) fn user_servers(
+    cwd: &Path,
+    environment: &Environment,
+) -> Result<Vec<StartedServer>, CliError> {
+    let configured = configured_servers(environment, &ProjectAdditions::default())?;
+    let servers = configured.servers.iter();
+    Ok(servers
+        .filter_map(|(server, _)| StartedServer::of_session(cwd, &server.server.transport))
+        .collect())
 }

@@ -13,17 +13,13 @@ use crow_agent::layers::{LayerKind, Node};
 use crow_core::mcp::McpTransport;
 use crow_mcp::McpSettings;
 
+use super::super::{ProjectAdditions, SETTINGS, Settings, layers as config_layers};
 use super::{
     expand::{expand, names_variables},
     file::{self, LARGEST, USER_FILE},
     table::ServerTable,
 };
-use crate::{
-    config::{self, SETTINGS, Settings},
-    environment::Environment,
-    error::CliError,
-    trust::{Project, StartedServer},
-};
+use crate::{environment::Environment, error::CliError};
 
 /// Whose configuration defines a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,10 +44,10 @@ pub(crate) struct ConfiguredServers {
 /// Collects the servers of `config.toml`, of the user's `mcp.json`, and of a trusted project, in this order. Blocks.
 pub(crate) fn configured_servers(
     environment: &Environment,
-    project: &Project,
+    project: &ProjectAdditions,
 ) -> Result<ConfiguredServers, CliError> {
     let mut found = ConfiguredServers::default();
-    let layers = config::layers(environment, project)?;
+    let layers = config_layers(environment, project)?;
     if let Some(node) = layers.merged(SETTINGS)? {
         let settings = Settings::read(&layers)?;
         for (name, server) in &settings.mcp.servers {
@@ -71,30 +67,18 @@ pub(crate) fn configured_servers(
     }
     // A project's server starts in the project's root, to which its paths are relative, wherever in the project the
     // session works.
-    if let Some(trusted) = &project.trusted {
+    if let Some(root) = &project.root {
         for (settings, _) in
             found.servers.iter_mut().filter(|server| server.1 == ServerOrigin::Project)
         {
             if let McpTransport::Stdio { cwd, .. } = &mut settings.server.transport {
-                *cwd = Some(trusted.root.join(cwd.take().unwrap_or_default()));
+                *cwd = Some(root.join(cwd.take().unwrap_or_default()));
             }
         }
     }
     found.withhold(&project.blocked_commands);
     found.servers.sort_by(|one, other| one.0.server.name.cmp(&other.0.server.name));
     Ok(found)
-}
-
-/// Returns the programs of the user's own servers as a session in `cwd` would start them. Blocks.
-pub(crate) fn user_servers(
-    cwd: &Path,
-    environment: &Environment,
-) -> Result<Vec<StartedServer>, CliError> {
-    let configured = configured_servers(environment, &Project::default())?;
-    let servers = configured.servers.iter();
-    Ok(servers
-        .filter_map(|(server, _)| StartedServer::of_session(cwd, &server.server.transport))
-        .collect())
 }
 
 impl ConfiguredServers {

@@ -8,16 +8,16 @@ use crow_providers::{HttpClient, Proxies};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::{ConfiguredServers, McpLaunch, ServerOrigin, configured_servers};
 use crate::{
     args::OutputForm,
-    command::write_out,
+    config::{ConfiguredServers, ServerOrigin, configured_servers},
     environment::Environment,
     error::CliError,
+    mcp::McpLaunch,
     output::ExitCode,
     product,
     render::{neutralise, one_line},
-    run::print_message,
+    terminal::{print_message, write_out},
     trust::{self, Project},
 };
 
@@ -113,10 +113,10 @@ fn load_servers(
 ) -> Result<(ConfiguredServers, McpLaunch, Project), CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
     project.notice.iter().for_each(|notice| print_message(notice));
-    let found = configured_servers(environment, &project)?;
+    let found = configured_servers(environment, &project.additions)?;
     found.faults.iter().for_each(|fault| print_message(fault));
     let http = HttpClient::new(Proxies::from_lookup(|name| environment.var(name)));
-    let keys = product::models(environment, &project.providers)?.key_variables();
+    let keys = product::models(environment, &project.additions.providers)?.key_variables();
     let launch = McpLaunch::new(environment.clone(), http, environment.child_environment(&keys));
     Ok((found, launch, project))
 }

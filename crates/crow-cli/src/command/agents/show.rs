@@ -10,17 +10,18 @@ use crow_agent::{
 use crow_core::config::ConfigError;
 use serde_json::{Map, Value, json};
 
-use super::list::{kind_label, registry};
 use crate::{
     args::OutputForm,
-    command::write_out,
-    config::{
-        UnsetEffect, UnsetKey, one_line_value, unset_keys_of_base, unset_keys_of_composition,
+    command::{
+        agents::list::{kind_label, registry},
+        config::one_line_value,
     },
+    config::{UnsetEffect, UnsetKey, unset_keys_of_base, unset_keys_of_composition},
     environment::Environment,
     error::CliError,
     output::ExitCode,
     render::{neutralise, one_line},
+    terminal::write_out,
 };
 
 /// An agent as `agents show` prints it.

@@ -7,16 +7,15 @@ use crow_agent::{
 use crow_core::config::SourceText;
 use toml_edit::Value;
 
-use super::{
-    Settings,
-    commands::user_layer,
-    document::{set_value, write},
-    key::{ConfigKey, KeyTarget},
-    load::tool_names,
-};
 use crate::{
-    command::write_out, environment::Environment, error::CliError, output::ExitCode, private_file,
+    command::config::commands::user_layer,
+    config::{ConfigKey, KeyTarget, Settings, set_value, tool_names, write},
+    environment::Environment,
+    error::CliError,
+    output::ExitCode,
+    private_file,
     render::one_line,
+    terminal::write_out,
 };
 
 /// Sets a value in the user's file, if the resulting configuration is valid.

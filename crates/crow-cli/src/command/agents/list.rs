@@ -8,13 +8,12 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::{
     args::OutputForm,
-    command::write_out,
     config::{layers, tool_names},
     environment::Environment,
     error::CliError,
     output::ExitCode,
     render::one_line,
-    run::print_message,
+    terminal::{print_message, write_out},
     trust,
 };
 
@@ -37,7 +36,7 @@ pub(crate) fn list(output: OutputForm, environment: &Environment) -> Result<Exit
 pub(super) fn registry(environment: &Environment) -> Result<AgentRegistry, CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
     project.notice.iter().for_each(|notice| print_message(notice));
-    let agents = AgentRegistry::new(layers(environment, &project)?, tool_names());
+    let agents = AgentRegistry::new(layers(environment, &project.additions)?, tool_names());
     agents.misplaced().iter().for_each(|note| print_message(note));
     Ok(agents)
 }

@@ -4,18 +4,13 @@ use std::{fmt::Write as _, path::Path};
 
 use crow_agent::layers::{ConfigLayer, LayerKind, Node};
 
-use super::{
-    Configuration, SETTINGS,
-    key::{ConfigKey, KeyTarget},
-    unset::{self, BUILT_IN, UnsetEffect},
-};
 use crate::{
-    command::write_out,
+    config::{BUILT_IN, ConfigKey, Configuration, KeyTarget, SETTINGS, UnsetEffect, unset_effect},
     environment::Environment,
     error::CliError,
     output::ExitCode,
     render::one_line,
-    run::print_message,
+    terminal::{print_message, write_out},
     trust::{self, TrustStatus, project_root, trust_status},
 };
 
@@ -25,7 +20,7 @@ pub(crate) fn get(key: &str, environment: &Environment) -> Result<ExitCode, CliE
     let (configuration, key) = (load(environment)?, ConfigKey::parse(key)?);
     let node = merged(&configuration, &key)?;
     let Some(setting) = node.as_ref().and_then(|node| node.find(&key.path())) else {
-        let why = match unset::find(&configuration.agents, &key, node.as_ref()) {
+        let why = match unset_effect(&configuration.agents, &key, node.as_ref()) {
             Some(UnsetEffect::BuiltIn(value)) => {
                 print_message(&format!("{key_text}: {BUILT_IN}"));
                 let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -61,7 +56,7 @@ pub(crate) fn explain(key: &str, environment: &Environment) -> Result<ExitCode, 
     let effective = merged.as_ref().and_then(|node| node.find(&path));
     let mut text = String::new();
     let Some(effective) = effective else {
-        let _ = match unset::find(&configuration.agents, &key, merged.as_ref()) {
+        let _ = match unset_effect(&configuration.agents, &key, merged.as_ref()) {
             Some(UnsetEffect::BuiltIn(value)) => {
                 writeln!(text, "{key_text} = {value}\n  counts   {BUILT_IN}")
             }
@@ -134,7 +129,7 @@ pub(crate) fn paths(environment: &Environment) -> Result<ExitCode, CliError> {
 pub(super) fn load(environment: &Environment) -> Result<Configuration, CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
     project.notice.iter().for_each(|notice| print_message(notice));
-    Configuration::load(environment, &project)
+    Configuration::load(environment, &project.additions)
 }
 
 /// Returns the merged content of the file of a key. Fails if the key names an agent that does not exist.

@@ -7,20 +7,17 @@ use std::{
 
 use crow_providers::{ApiKey, CredentialStatus, KeyDestination, ProviderModels};
 
-use super::{
-    file::{Credential, CredentialError, CredentialFile},
-    hidden::{HiddenInput, ask_hidden, confirm_hidden},
-};
+use super::hidden_input::{HiddenInput, ask_hidden, confirm_hidden};
 use crate::{
     args::{LoginArgs, LogoutArgs},
-    command::write_out,
     confirm::is_yes,
+    credentials::{Credential, CredentialFile, forget},
     environment::Environment,
     error::CliError,
     output::ExitCode,
     product,
     render::one_line,
-    run::print_message,
+    terminal::{print_message, write_out},
     trust,
 };
 
@@ -93,7 +90,9 @@ impl<'a> KeyLocation<'a> {
         match self {
             Self::File(file) => Ok(file.add(name, credential)?),
             #[cfg(feature = "keyring")]
-            Self::Keyring => super::keyring::add(name, &credential).map_err(CliError::failed),
+            Self::Keyring => {
+                crate::credentials::keyring_add(name, &credential).map_err(CliError::failed)
+            }
         }
     }
 }
@@ -170,32 +169,6 @@ pub(crate) fn logout(args: &LogoutArgs, environment: &Environment) -> Result<Exi
     Ok(ExitCode::Done)
 }
 
-/// Removes the stored key if there is exactly one, and returns its name. Fails otherwise. Blocks.
-pub(crate) fn remove_only_key(file: &CredentialFile) -> Result<String, CliError> {
-    let stored = file.load()?;
-    let names: Vec<_> = stored.keys().map(String::as_str).collect();
-    let [name] = names.as_slice() else {
-        let hint = match names.as_slice() {
-            [] => "keys in variables and in provider files must be removed by hand".to_owned(),
-            names => format!("crow-agent logout PROVIDER, with one of {}", names.join(", ")),
-        };
-        let message = if names.is_empty() { "no key is stored" } else { "several keys are stored" };
-        return Err(CliError::usage(message).hint(hint));
-    };
-    forget(file, name)?;
-    Ok((*name).to_owned())
-}
-
-/// Removes a key from the file and the keyring. Returns true if there was one.
-fn forget(file: &CredentialFile, name: &str) -> Result<bool, CliError> {
-    let was_in_file = file.remove(name)?;
-    #[cfg(feature = "keyring")]
-    let was_in_keyring = super::keyring::remove(name).map_err(CliError::failed)?;
-    #[cfg(not(feature = "keyring"))]
-    let was_in_keyring = false;
-    Ok(was_in_file || was_in_keyring)
-}
-
 /// Prints the state of each provider's key.
 fn status(models: &ProviderModels, file: &CredentialFile) -> Result<ExitCode, CliError> {
     let mut text = String::new();
@@ -224,7 +197,7 @@ fn status(models: &ProviderModels, file: &CredentialFile) -> Result<ExitCode, Cl
 /// Returns the providers of the current directory, including those of a trusted project.
 fn models(environment: &Environment) -> Result<ProviderModels, CliError> {
     let providers = match environment.current_dir() {
-        Ok(cwd) => trust::project_of(cwd, environment)?.providers,
+        Ok(cwd) => trust::project_of(cwd, environment)?.additions.providers,
         Err(_) => Vec::new(),
     };
     product::models(environment, &providers)
@@ -249,10 +222,4 @@ fn unreadable(error: &io::Error) -> CliError {
 
 fn done(text: &str) -> Result<ExitCode, CliError> {
     write_out(format!("{}\n", one_line(text)).as_bytes())
-}
-
-impl From<CredentialError> for CliError {
-    fn from(error: CredentialError) -> Self {
-        Self { code: "credentials", ..Self::usage(error.to_string()) }
-    }
 }

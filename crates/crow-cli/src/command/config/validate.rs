@@ -4,17 +4,15 @@ use std::fmt::Write as _;
 
 use crow_agent::definition::{AgentKind, AgentRegistry};
 
-use super::{Settings, layers, load::tool_names};
 use crate::{
-    command::write_out,
+    config::{Settings, layers, tool_names},
     environment::Environment,
     error::CliError,
     host::PromptFiles,
-    mcp,
     output::ExitCode,
     product,
     render::one_line,
-    run::print_message,
+    terminal::{print_message, write_out},
     trust::{self, Project},
 };
 
@@ -50,7 +48,7 @@ pub(crate) fn check(
     environment: &Environment,
     project: &Project,
 ) -> Result<ConfigurationCheck, CliError> {
-    let layers = layers(environment, project)?;
+    let layers = layers(environment, &project.additions)?;
     let agents = AgentRegistry::new(layers.clone(), tool_names());
     let (mut errors, mut warnings) = (Vec::new(), Vec::new());
     let settings = Settings::read(&layers);
@@ -73,13 +71,13 @@ pub(crate) fn check(
         }
     }
     // Providers, rules and MCP servers.
-    if let Err(error) = product::models(environment, &project.providers) {
+    if let Err(error) = product::models(environment, &project.additions.providers) {
         errors.push(error.message);
     }
     if let Err(error) = product::rule_store(environment).and_then(|store| Ok(store.load()?)) {
         errors.push(error.message);
     }
-    match mcp::configured_servers(environment, project) {
+    match crate::config::configured_servers(environment, &project.additions) {
         Ok(servers) => warnings.push(servers.faults),
         // The error of config.toml is already in the list.
         Err(error) if errors.contains(&error.message) => {}

@@ -6,10 +6,9 @@ use crow_agent::{
 };
 use toml_edit::{DocumentMut, Item, Table};
 
-use super::list::registry;
 use crate::{
-    command::write_out, config, environment::Environment, error::CliError, output::ExitCode,
-    render::one_line,
+    command::agents::list::registry, config, environment::Environment, error::CliError,
+    output::ExitCode, render::one_line, terminal::write_out,
 };
 
 /// Template of a new base agent; `NAME` is replaced by its name.

@@ -1,0 +1,55 @@
+//! Writing to the terminal: output, messages of the program, and the style of both.
+
+use std::io::{self, Write as _};
+
+use crow_text::neutralise;
+
+use crate::{
+    environment::Environment,
+    error::CliError,
+    output::ExitCode,
+    render::{ConsoleStyle, TerminalFacts, terminal_width},
+};
+
+/// Recipient of the questions of an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// A person at the terminal.
+    Person,
+    /// No one: the policy decides alone.
+    Unattended,
+}
+
+/// Writes to stdout. A closed pipe is no error: the reader has enough.
+pub(crate) fn write_out(bytes: &[u8]) -> Result<ExitCode, CliError> {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Ok(()) => Ok(ExitCode::Done),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::Done),
+        Err(error) => Err(CliError::failed(format!("the output cannot be written: {error}"))),
+    }
+}
+
+/// Prints a message of the program itself to stderr.
+#[expect(clippy::print_stderr, reason = "the binary speaks to people")]
+pub(crate) fn print_message(text: &str) {
+    eprintln!("crow-agent: {}", neutralise(text));
+}
+
+/// Chooses the style from the terminals, `TERM`, `NO_COLOR` and the locale of the process.
+pub fn console_style(environment: &Environment) -> ConsoleStyle {
+    let term = environment.var("TERM");
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| environment.var(name))
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    ConsoleStyle::new(&TerminalFacts {
+        stdout_terminal: environment.stdout_is_terminal,
+        stderr_terminal: environment.stderr_is_terminal,
+        capable: term.is_some_and(|term| term != "dumb"),
+        no_colour: environment.var("NO_COLOR").is_some(),
+        utf8: locale.contains("utf-8") || locale.contains("utf8"),
+        width: terminal_width(io::stderr()),
+    })
+}
