@@ -69,7 +69,7 @@ async fn a_hostile_mcp_server_controls_only_its_own_answers() {
         // A flood of output ends the server, not the agent.
         with_server(auto("a line without end"), r"head -c 40000000 /dev/zero | tr '\\''\\0'\\'' x")
             .shows("more than 16 MiB"),
-        with_server(auto("a flood of junk"), "yes").shows("no messages"),
+        with_server(auto("a flood of junk"), "yes").shows("not messages"),
         with_server(auto("it ends in the middle"), "printf x; exit 3").shows("exit code 3"),
         with_server(
             auto("an answer to somebody else"),
