@@ -37,7 +37,7 @@ checks.finish();
 async function everything() {
 	const env = { HOME: home, [provider.key]: "none", [provider.variable]: server.url + provider.path };
 	const doctor = await crow(["doctor"], { cwd: project, env });
-	const isWhole = doctor.lines.some((line) => line.includes("namespaces, Landlock and seccomp hold"));
+	const isWhole = doctor.lines.some((line) => line.includes("namespaces, Landlock and seccomp confine"));
 	if (!isWhole && process.env.CROW_SANDBOX === "partial") {
 		console.log("this kernel has no whole sandbox: what follows shows what works in a part of it");
 	} else {

@@ -322,6 +322,10 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
                     _ => return None,
                 }
             }
+            // Input of its own takes the place of what comes through the pipe.
+            if children(source).iter().any(reads) {
+                return None;
+            }
             let index = *self.singles.get(&source.id())?;
             if !self.line.command(index).is_some_and(leaves_out_lines) {
                 return Some(PipeSource { index, is_filtered });

@@ -24,18 +24,122 @@ pub(super) fn command_words(line: &str) -> BTreeSet<String> {
     words_of(line, MOST_WORDS)
 }
 
-/// Returns the words of a whole script that may be files.
-pub(super) fn script_words(text: &str) -> BTreeSet<String> {
-    // A backslash at the end continues a line. Each line is read by itself: an apostrophe in a comment opens no quotes.
+/// The words of a whole script that may be files.
+#[derive(Debug, Default)]
+pub(super) struct ScriptWords {
+    pub(super) all: BTreeSet<String>,
+    /// Those in pipelines that run code: with an interpreter, a shell, or a tool that reads scripts.
+    pub(super) run: BTreeSet<String>,
+}
+
+/// Programs that run the code of a file among their arguments.
+const RUNNERS: [&str; 30] = [
+    ".",
+    "awk",
+    "bash",
+    "bun",
+    "dash",
+    "deno",
+    "eval",
+    "fish",
+    "gawk",
+    "gmake",
+    "ksh",
+    "lua",
+    "make",
+    "mawk",
+    "node",
+    "nvim",
+    "perl",
+    "php",
+    "ruby",
+    "sed",
+    "sh",
+    "source",
+    "source_env",
+    "ts-node",
+    "tsx",
+    "uv",
+    "vi",
+    "vim",
+    "watch_file",
+    "zsh",
+];
+/// Programs whose arguments are data to them: checkers, formatters, tests, and programs that print.
+const CHECKERS: [&str; 32] = [
+    "biome",
+    "black",
+    "clang-format",
+    "compileall",
+    "diff",
+    "echo",
+    "egrep",
+    "eslint",
+    "fgrep",
+    "flake8",
+    "golangci-lint",
+    "grep",
+    "hadolint",
+    "isort",
+    "jest",
+    "markdownlint",
+    "mocha",
+    "mypy",
+    "prettier",
+    "printf",
+    "py_compile",
+    "pylint",
+    "pytest",
+    "rg",
+    "rubocop",
+    "ruff",
+    "shellcheck",
+    "shfmt",
+    "stylelint",
+    "tsc",
+    "unittest",
+    "vitest",
+];
+
+/// Returns the words of a whole script that may be files, without those of comments and of checkers.
+pub(super) fn script_words(text: &str) -> ScriptWords {
+    // A backslash at the end continues a line. Each line is read by itself: an apostrophe in one opens no quotes.
     let joined = text.replace("\\\n", "");
-    let mut words = BTreeSet::new();
-    for line in joined.lines() {
-        words.extend(words_of(line, MOST_WORDS));
-        if words.len() > MOST_SCRIPT_WORDS {
+    let mut words = ScriptWords::default();
+    // The rest of a script in another language, or of a here-document that an interpreter reads, is its code.
+    let mut is_code = false;
+    for (at, line) in joined.lines().enumerate() {
+        let line = line.trim();
+        let is_first = at == 0 && line.starts_with("#!");
+        if line.starts_with('#') && !is_first {
+            continue;
+        }
+        for pipeline in
+            line.split(';').flat_map(|part| part.split("&&")).flat_map(|part| part.split("||"))
+        {
+            let found = words_of(pipeline, MOST_WORDS);
+            let has = |programs: &[&str]| {
+                found.iter().any(|word| programs.contains(&word.rsplit('/').next().unwrap_or(word)))
+            };
+            if has(&CHECKERS) {
+                continue;
+            }
+            let is_shell = has(&["sh", "bash", "dash", "zsh", "ksh", "fish"]);
+            let runs = has(&RUNNERS) || found.iter().any(|word| is_python(word));
+            if runs && (is_first && !is_shell || pipeline.contains("<<")) {
+                is_code = true;
+            }
+            if runs || is_code {
+                words.run.extend(found.iter().cloned());
+            }
+            words.all.extend(found);
+        }
+        if words.all.len() > MOST_SCRIPT_WORDS {
             break;
         }
     }
-    add_modules(&mut words);
+    add_modules(&mut words.run);
+    words.all.extend(words.run.iter().cloned());
     words
 }
 

@@ -2,6 +2,7 @@
 //! that are pushed to.
 
 use std::{
+    collections::BTreeSet,
     io,
     path::{Path, PathBuf},
 };
@@ -106,6 +107,7 @@ impl InventoryBuilder<'_> {
                 }
             } else if !setting.is_include() && !setting.names_data() {
                 self.programs_of_line(&setting.value, worktree, entrance);
+                self.programs_of_script(&setting.value, worktree, entrance);
             }
         }
         self.user_settings = user;
@@ -145,19 +147,22 @@ impl InventoryBuilder<'_> {
         let words = script_words(text);
         let mut folders = Vec::new();
         // 1) Words as paths below the working tree.
-        for word in &words {
+        for word in &words.all {
             let path = self.expanded_path(word, worktree);
             if is_of_packages(&path) {
                 continue;
             }
+            let is_run = words.run.contains(word);
             if let Some(folder) = self.folder_of_workspace(&path) {
                 if folders.len() < MOST_FOLDERS && folder != worktree && !folders.contains(&folder)
                 {
                     folders.push(folder);
                 }
-            } else if looks_like_program(&self.view, &path, word.contains('/')) {
+            } else if looks_like_program(&self.view, &path, is_run)
+                || word.contains('/') && path.extension().is_none() && self.view.is_there(&path)
+            {
                 self.program(&path, entrance);
-            } else if word.contains('/') && !self.view.is_there(&path) {
+            } else if is_run && word.contains('/') && !self.view.is_there(&path) {
                 // Interpreters add the extension of a module.
                 for extension in MODULE_EXTENSIONS {
                     let module = path.with_added_extension(extension);
@@ -171,12 +176,15 @@ impl InventoryBuilder<'_> {
         for folder in folders {
             for name in self.view.names_in(&folder).iter() {
                 let name = Path::new(name.as_os_str());
-                let is_named = [Some(name.as_os_str()), name.file_stem()]
-                    .into_iter()
-                    .flatten()
-                    .any(|name| name.to_str().is_some_and(|name| words.contains(name)));
+                let is_among = |words: &BTreeSet<String>| {
+                    [Some(name.as_os_str()), name.file_stem()]
+                        .into_iter()
+                        .flatten()
+                        .any(|name| name.to_str().is_some_and(|name| words.contains(name)))
+                };
                 let path = folder.join(name);
-                if is_named && looks_like_program(&self.view, &path, false) {
+                let is_run = is_among(&words.run);
+                if is_among(&words.all) && looks_like_program(&self.view, &path, is_run) {
                     self.program(&path, entrance);
                 }
             }
@@ -302,13 +310,12 @@ pub(super) fn is_of_packages(path: &Path) -> bool {
     path.components().any(|part| PACKAGE_FOLDERS.iter().any(|folder| part.as_os_str() == *folder))
 }
 
-/// Returns true if a path is an executable file or has the extension of a script; with `without_extension` also if it
-/// has no extension at all.
-fn looks_like_program(view: &PassView, path: &Path, without_extension: bool) -> bool {
+/// Returns true if a path is an executable file or, for one that an interpreter may be given, has the extension of a
+/// script.
+fn looks_like_program(view: &PassView, path: &Path, is_run: bool) -> bool {
     let Ok(metadata) = view.metadata(path) else { return false };
     let extension = path.extension().and_then(|extension| extension.to_str());
     !metadata.is_directory()
         && (metadata.mode & 0o111 != 0
-            || extension.is_some_and(|extension| SCRIPT_EXTENSIONS.contains(&extension))
-            || without_extension && extension.is_none())
+            || is_run && extension.is_some_and(|extension| SCRIPT_EXTENSIONS.contains(&extension)))
 }

@@ -55,6 +55,8 @@ const COMMAND_PREFIXES: &[&str] = &[
 ];
 /// Interpreters of hooks that are not shell scripts: the programs they start are in quotes.
 const CODE_INTERPRETERS: &[&str] = &["python", "node", "deno", "bun", "perl", "ruby", "php"];
+/// Extensions of files that nothing runs.
+const DATA_EXTENSIONS: &[&str] = &[".json", ".lock", ".md", ".toml", ".txt", ".yaml", ".yml"];
 /// Maximum number of words per script.
 const MOST_WORDS: usize = 1000;
 /// Programs that run the file given as their first argument.
@@ -228,7 +230,9 @@ fn path_of(word: &str) -> Option<String> {
         None => word,
     };
     let path = path.trim_start_matches('/');
-    (!path.is_empty() && !is_of_packages(Path::new(path))).then(|| path.to_owned())
+    // `require("./package.json")`: data is no program.
+    let is_data = DATA_EXTENSIONS.iter().any(|extension| path.ends_with(extension));
+    (!is_data && !path.is_empty() && !is_of_packages(Path::new(path))).then(|| path.to_owned())
 }
 
 #[cfg(test)]

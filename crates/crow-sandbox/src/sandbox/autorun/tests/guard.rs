@@ -250,6 +250,7 @@ fn programs_named_in_git_settings_in_any_spelling_are_put_back() {
         ("core.fsmonitor '\"$(git rev-parse --show-toplevel)/tools/x.sh\"'", "tools/x.sh"),
         ("alias.x '!\"$(git rev-parse --show-toplevel)\"/tools/x.sh'", "tools/x.sh"),
         ("alias.x '-c core.pager=tools/x.sh log'", "tools/x.sh"),
+        ("alias.x '!cd ./tools/ && sh x.sh'", "tools/x.sh"),
         ("diff.d.textconv \"sh -c \\\"'tools/x.sh' \\\\\\\"\\$1\\\\\\\"\\\"\"", "tools/x.sh"),
     ] {
         let project = Project::with_repository();
@@ -339,6 +340,27 @@ fn existing_programs_that_a_script_names_in_any_spelling_are_put_back() {
             let found = project.run(|project| project.write(other, "new\n"));
             assert_eq!(found, [], "{script}: {other}");
         }
+    }
+}
+
+#[test]
+fn sources_that_a_hook_only_mentions_may_be_changed() {
+    for (hook, path) in [
+        ("npx eslint src/app.js", "src/app.js"),
+        ("grep -q TODO src/app.js", "src/app.js"),
+        ("prettier --check src/app.js package.json", "package.json"),
+        ("python3 -m py_compile src/app.py", "src/app.py"),
+        ("python3 -m pytest tests/test_a.py", "tests/test_a.py"),
+        ("node -e \"require('./package.json')\"", "package.json"),
+        ("tsc src/index.ts", "src/index.ts"),
+        ("git diff --name-only | grep setup.py", "setup.py"),
+        ("echo \"see lib/util.py for why\"", "lib/util.py"),
+        ("# lib/util.py has the rules", "lib/util.py"),
+    ] {
+        let project = Project::with_repository();
+        project.write(".git/hooks/pre-commit", &format!("#!/bin/sh\n{hook}\n"));
+        project.write(path, "old\n");
+        assert_eq!(project.run(|project| project.write(path, "new\n")), [], "{hook}");
     }
 }
 
