@@ -17,7 +17,7 @@
 //!     loop {
 //!         let InputMessage::UserInput { run_id, content } = internals.receive().await? else { continue };
 //!         let run = internals.start_run(run_id).await?;
-//!         internals.say(InputSource::Prompt, None, content).await?;
+//!         internals.add_input(InputSource::Prompt, None, content).await?;
 //!         let summary = format!("Hello. You are number {}.", internals.history().entries().len());
 //!         internals.end_run(run, RunOutcome::Completed { summary, verified: false }).await?;
 //!     }
