@@ -41,7 +41,7 @@ const UNNOTICED: Duration = Duration::from_millis(10);
 ///
 /// let mut slot = limiter.acquire_with(500, |wait| eprintln!("waiting: {}", wait.reason)).await;
 /// // ... send the request ...
-/// slot.used(420); // the usage of the reply
+/// slot.set_used_tokens(420); // the usage of the reply
 /// drop(slot); // the next request may be sent
 /// # }
 /// ```
