@@ -15,7 +15,7 @@ pub struct CliError {
     pub code: &'static str,
     /// Description of the error.
     pub message: String,
-    /// What the user can do about it.
+    /// Advice to the user: a command or a setting that helps.
     pub hint: Option<String>,
 }
 

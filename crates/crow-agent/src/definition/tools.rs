@@ -11,7 +11,7 @@ use crow_core::{
 /// Tools that every product has, because its agent loops need them.
 const OF_LOOPS: [&str; 5] =
     ["task", "task_output", "task_cancel", "task_complete", "submit_for_review"];
-/// Tools that are known and not implemented yet.
+/// Web tools, which are part of a later version: an agent file that names one gets a warning and no tool.
 const PLANNED: [&str; 2] = ["web_fetch", "web_search"];
 
 /// The names of the available tools.

@@ -40,7 +40,7 @@ pub struct RunReport {
     pub text: String,
     /// What the agent says about the finished task.
     pub summary: Option<String>,
-    /// Whether checks confirm that the task is done.
+    /// True if all configured checks passed with the final files.
     pub verified: bool,
     /// Turns of all agents.
     pub turns: u32,

@@ -14,7 +14,7 @@ pub enum Containment {
     None,
     /// Only some of the layers.
     Partial {
-        /// What is not confined, each as a phrase: `unix sockets of other programs can be reached`.
+        /// The gaps in the confinement, each as a phrase: `unix sockets of other programs can be reached`.
         gaps: Vec<String>,
     },
     /// All layers that the platform has.

@@ -176,7 +176,7 @@ pub enum AgentEvent {
         title: String,
         /// Its arguments.
         arguments: Value,
-        /// What it would change, if known.
+        /// The patch that the call would apply, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         preview: Option<Patch>,
     },
@@ -389,7 +389,7 @@ pub enum AgentEvent {
     TaskComplete {
         /// What it says about it.
         summary: String,
-        /// Whether checks confirm it.
+        /// True if all configured checks passed with the final files.
         verified: bool,
     },
     /// The agent's state changed.

@@ -38,7 +38,7 @@ pub enum RunOutcome {
     Completed {
         /// What it says about it.
         summary: String,
-        /// Whether checks confirm it.
+        /// True if all configured checks passed with the final files.
         verified: bool,
     },
     /// The turn ended and the agent waits for the user.
@@ -98,7 +98,7 @@ impl CheckRun {
 pub struct CheckReport {
     /// The checks, in their order.
     pub checks: Vec<CheckRun>,
-    /// Whether they confirm it: all of them passed with the files as they are.
+    /// True if all checks passed with the files as they are.
     pub verified: bool,
     /// Why they do not, if none of them failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

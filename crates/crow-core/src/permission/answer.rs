@@ -21,7 +21,7 @@ pub enum PermissionAnswer {
         /// What the model is told.
         feedback: Option<String>,
     },
-    /// Nobody can answer: policy decides, and is named as the decider.
+    /// No answerer is connected: the policy decides, and is named as the decider.
     Nobody {
         /// How the user can permit such calls.
         hint: String,

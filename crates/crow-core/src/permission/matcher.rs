@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{CallFacts, call_part::RuleMatch};
 use crate::tool_types::{Access, ToolCategory};
 
-/// What a rule matches.
+/// The condition under which a rule applies to a call or to a part of it.
 ///
 /// A call has parts: each command of a shell line and each path that is touched. The tool, the category, a custom
 /// matcher and `All` match the whole call; a prefix, a pattern and a path match single parts. A call is allowed

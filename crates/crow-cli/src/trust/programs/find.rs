@@ -86,7 +86,7 @@ struct ProgramFinder<'a> {
 impl ProjectPrograms {
     /// Finds the files that these servers are started from. Blocks.
     ///
-    /// What interpreters load cannot be predicted from the command line. Watched are the files that the command line
+    /// A command line does not tell which files an interpreter loads. Watched are the files that the command line
     /// names in any form, the files of code beside and below them, and the files that small ones name in turn, all
     /// within bounds.
     pub(crate) fn find<'a>(

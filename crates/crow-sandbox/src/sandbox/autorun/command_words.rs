@@ -33,7 +33,7 @@ pub(super) struct ScriptWords {
 }
 
 /// Programs that run the code of a file among their arguments.
-const RUNNERS: [&str; 30] = [
+const RUNNERS: [&str; 29] = [
     ".",
     "awk",
     "bash",
@@ -62,7 +62,6 @@ const RUNNERS: [&str; 30] = [
     "uv",
     "vi",
     "vim",
-    "watch_file",
     "zsh",
 ];
 /// Programs whose arguments are data to them: checkers, formatters, tests, and programs that print.
