@@ -188,7 +188,7 @@ impl BaseAgent {
             }
             match turn.next_step() {
                 NextStep::CallModel { tool_choice, reminder } => {
-                    if let Some(limit) = agent.over_budget() {
+                    if let Some(limit) = agent.budget().exceeded_limit() {
                         turn.on_budget(limit);
                         continue;
                     }
@@ -300,7 +300,7 @@ impl BaseAgent {
 
 /// Ends a cancelled turn. If the time of the run is over, the time limit is the reason.
 fn on_cancelled(turn: &mut TurnMachine, agent: &AgentInternals) {
-    if agent.time_left() == Some(Duration::ZERO) {
+    if agent.budget().time_left() == Some(Duration::ZERO) {
         turn.on_budget(LimitKind::Time);
     } else {
         turn.on_cancelled();

@@ -74,8 +74,8 @@ impl AcpAgent {
         session.generated_handoff = None;
         session.generator = None;
         session.internals.context().description.set(self.description());
-        session.internals.set_budget(self.limits.into());
-        let left = session.internals.time_left();
+        session.internals.budget().set_limits(self.limits.into());
+        let left = session.internals.budget().time_left();
         let token = cancel.child_token();
         let mut run = Run {
             agent: self,
@@ -408,8 +408,7 @@ impl Run<'_> {
 
     /// Returns what all agents of the run have used so far, subagents included.
     fn spent(&self) -> RunUsage {
-        let internals = &self.session.internals;
-        internals.budget().spent(internals.config().clock.monotonic())
+        self.session.internals.budget().spent()
     }
 
     fn result(self, finish: RunFinish) -> RunResult {

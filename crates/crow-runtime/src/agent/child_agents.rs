@@ -28,10 +28,10 @@ use super::{
     background::Background,
     children::{ParentLink, wait_for_end},
     internals::InternalsParts,
+    job_notices::last_task,
     launch::{AgentLaunch, AgentPlacement},
     runtime::RuntimeInner,
     subagent_waits::{SubagentWaiter, SubagentWaits},
-    subagents::last_task,
 };
 use super::{AgentSession, SessionSpec};
 use crate::{agent_tree::AgentSlot, config::RuntimeConfig};
@@ -98,7 +98,7 @@ impl ChildAgents {
         }
     }
 
-    pub(super) fn factory(&self) -> Option<Arc<dyn ChildFactory>> {
+    fn factory(&self) -> Option<Arc<dyn ChildFactory>> {
         self.factory.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -154,6 +154,22 @@ impl ChildAgents {
         self.shared.add_child(handle.clone());
         launch.start(&handle, Some(parent), agent);
         Ok(handle)
+    }
+
+    /// Makes the agent of a session that the function of this agent drives.
+    pub(super) fn drive(
+        &self,
+        inner: &Arc<RuntimeInner>,
+        session: AgentSession,
+        access: AgentAccess,
+    ) -> AgentInternals {
+        let driver = Some(Arc::clone(&self.shared));
+        let place = self.placement(driver, &self.shared.session_token, access);
+        let (launch, _) = AgentLaunch::new(inner, session, place);
+        if let Some(factory) = self.factory() {
+            launch.internals.offer_children(factory);
+        }
+        launch.internals
     }
 
     /// Creates the session of a child. Parent and child refer to each other before the child runs.
@@ -258,7 +274,7 @@ impl ChildAgents {
     }
 
     /// Returns the placement of a child; a `driver` makes it a driven one.
-    pub(super) fn placement(
+    fn placement(
         &self,
         driver: Option<Arc<AgentShared>>,
         owner: &CancellationToken,

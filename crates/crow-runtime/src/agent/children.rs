@@ -1,26 +1,21 @@
-//! The interface through which agents start children and wait for them.
+//! Parameters of child agents, and their end.
 
 use std::{
-    future::Future,
     sync::{Arc, Weak},
     time::Duration,
 };
 
 use crow_core::{
-    event::{AgentEvent, AgentRole, AgentState},
-    ids::{CallId, SessionId},
+    event::{AgentEvent, AgentRole},
+    ids::CallId,
     model::ResolvedModel,
 };
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    AgentEnd, AgentError, AgentHandle, AgentInternals,
-    agent_shared::AgentShared,
-    launch::AgentLaunch,
-    runtime::{ABORT_GRACE, RuntimeInner},
+    AgentEnd, AgentHandle, agent_shared::AgentShared, recorder::Recorder, runtime::ABORT_GRACE,
 };
-use super::{AgentSession, recorder::Recorder};
 use crate::agent_tree::AgentSlot;
 
 /// Time for a cancelled child to end by itself, before it is aborted.
@@ -79,75 +74,6 @@ impl ParentLink {
         recorder.emit_unlogged(ended, &child.session_token).await;
         // The slot is released after the end was reported, so the next child begins after that.
         drop(self.seat);
-    }
-}
-
-impl AgentInternals {
-    /// Creates a child agent that this function drives itself, in its own task, so that one agent can act as another.
-    /// Its session is a child of this one, its events go to the same stream, and its usage counts as this agent's.
-    pub async fn child(&mut self, spec: ChildSpec) -> Result<Self, AgentError> {
-        let (inner, session) = self.children.session(&spec).await?;
-        Ok(self.drive(&inner, session, spec.access))
-    }
-
-    /// Reopens the last session among `earlier` in which an earlier process drove such a child, with its history; its
-    /// open calls are answered. Returns `None` if there is none.
-    pub async fn reopen_child(
-        &mut self,
-        spec: &ChildSpec,
-        earlier: &[SessionId],
-    ) -> Result<Option<Self>, AgentError> {
-        let Some((inner, session)) = self.children.earlier_session(spec, earlier).await? else {
-            return Ok(None);
-        };
-        let mut child = self.drive(&inner, session, spec.access);
-        child.close_open_calls().await?;
-        Ok(Some(child))
-    }
-
-    fn drive(&self, inner: &Arc<RuntimeInner>, session: AgentSession, reach: AgentAccess) -> Self {
-        let driver = Some(Arc::clone(&self.shared));
-        let place = self.children.placement(driver, &self.shared.session_token, reach);
-        let (launch, _) = AgentLaunch::new(inner, session, place);
-        if let Some(factory) = self.children.factory() {
-            launch.internals.offer_children(factory);
-        }
-        launch.internals
-    }
-
-    /// Spawns a child agent with a task and a handle of its own.
-    ///
-    /// It is shut down when `owner` is cancelled: the token of a call or a run, or
-    /// [`session_token`](Self::session_token) for a child that outlives the run. It never outlives this agent, and it
-    /// continues without any handle. Its events go to the stream of the root. Fails if children are nested too deep or
-    /// too many run, see [`ChildLimits`](crate::ChildLimits), and if the runtime was dropped.
-    pub async fn spawn_child<F, Fut>(
-        &mut self,
-        spec: ChildSpec,
-        owner: &CancellationToken,
-        agent: F,
-    ) -> Result<AgentHandle, AgentError>
-    where
-        F: FnOnce(Self) -> Fut + Send + 'static,
-        Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
-    {
-        let running = self.config.children.running;
-        self.children.check_depth()?;
-        let seat = self.shared.tree.try_acquire_slot();
-        let seat = seat.ok_or(AgentError::TooManyChildren { running })?;
-        self.children.spawn(spec, owner, seat, agent).await
-    }
-
-    /// Waits for a child to end. A child that does not end in time after `cancel` is aborted.
-    pub async fn wait_for_child(
-        &mut self,
-        child: &AgentHandle,
-        cancel: &CancellationToken,
-    ) -> Result<Arc<AgentEnd>, AgentError> {
-        self.set_state(AgentState::WaitingForSubagent(child.session_id().clone())).await?;
-        let end = wait_for_end(child, cancel).await;
-        self.set_state(AgentState::Processing).await?;
-        Ok(end)
     }
 }
 

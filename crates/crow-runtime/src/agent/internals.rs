@@ -1,70 +1,69 @@
 //! The internals that an agent function works with.
 
 use std::{
-    collections::VecDeque,
     path::Path,
-    sync::{Arc, Weak, atomic::Ordering},
+    sync::{Arc, Weak},
 };
 
 use crow_core::{
-    capability::Containment,
-    context::TokenEstimator,
-    event::{AgentEvent, AgentState, InputSource, NoticeAudience, NoticeLevel, RunOutcome},
+    event::{AgentEvent, AgentState, InputSource, RunOutcome},
     history::History,
-    ids::{CallId, MessageId, ReplyId, RunId, SessionId},
+    ids::{ReplyId, RunId, SessionId},
     message::Block,
-    model::{Abilities, Conversation, ModelRef},
+    model::{Abilities, ModelInfo, ModelReply},
     permission::SandboxPaths,
-    tool::{AgentContext, CurrentModel, CurrentText, HeaderValues, ToolResult},
+    tool::{AgentContext, CurrentModel, CurrentText, HeaderValues, ToolRegistry, ToolSource},
+    turn::RequestedCall,
 };
-use tokio::{sync::mpsc, task::JoinHandle};
+use serde_json::Value;
+use tokio::sync::mpsc;
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
 
-use super::recorder::Recorder;
 use super::{
-    AgentError, InputMessage,
+    AgentEnd, AgentError, AgentHandle, ChildFactory, ChildSpec, ExecutedCall, InputMessage,
+    ModelCall,
     agent_shared::AgentShared,
     child_agents::ChildAgents,
-    jobs::last_job,
-    questions::{AgentQuestions, RecordRequest},
+    children::wait_for_end,
+    inbox::AgentInbox,
+    job_changes::{JobChanges, JobChangesParts},
+    job_notices::{JobNotices, last_job},
+    model_call::ModelPort,
+    pipeline::{
+        CallPipeline, CallPipelineParts, CallSandbox, CallSandboxParts, ChangeTracker,
+        ChangeTrackerParts, MovedFileNotices, wait_for_scan,
+    },
+    questions::AgentQuestions,
+    recorder::Recorder,
+    run_budget::RunBudget,
     runtime::RuntimeInner,
+    session_writer::{SessionWriter, SessionWriterParts},
+    undo_notices::UndoNotices,
     user_processes::UserProcesses,
 };
 use crate::{
     ProcessRunner,
     changes::{Leases, ToolSnapshots},
     config::RuntimeConfig,
-    session::{SessionError, SessionMetadata, ToolState},
+    session::{SessionMetadata, ToolState},
 };
 use crow_sandbox::AgentJobs;
 
 /// The interface of an agent function: its inbox, its history, its event stream, models and tools.
+///
+/// Each part owns its state. They meet only here, and write through the [`SessionWriter`].
 pub struct AgentInternals {
-    pub(crate) config: Arc<RuntimeConfig>,
-    pub(crate) shared: Arc<AgentShared>,
-    pub(crate) recorder: Arc<Recorder>,
-    pub(crate) context: Arc<AgentContext>,
-    /// Runs the processes of its calls as well.
-    pub(crate) runner: ProcessRunner,
-    pub(super) history: History,
-    input: mpsc::Receiver<InputMessage>,
-    pub(super) conversation: Option<(ModelRef, Box<dyn Conversation>)>,
-    /// Created when a provider first omits the usage of a reply.
-    pub(super) estimator: Option<TokenEstimator>,
-    pub(crate) tasks: TaskTracker,
-    pub(crate) leases: Arc<Leases>,
-    /// The undo mark of the session up to which undo records have been reported.
-    pub(super) undo_mark: u64,
-    /// Texts of the problem notices already shown to the user.
-    pub(crate) reported_errors: VecDeque<String>,
-    syncing: Option<JoinHandle<Result<(), SessionError>>>,
-    pub(super) jobs: Arc<AgentJobs>,
-    pub(super) children: Arc<ChildAgents>,
-    /// Events that calls ask the agent to record.
-    pub(super) record_requests: mpsc::Receiver<RecordRequest>,
+    session: SessionWriter,
+    inbox: AgentInbox,
+    model: ModelPort,
+    calls: CallPipeline,
+    budget: RunBudget,
+    undo_notices: UndoNotices,
+    job_notices: JobNotices,
+    children: Arc<ChildAgents>,
     /// Ends the jobs when the internals are dropped: jobs never outlive the agent.
     _ends_jobs: DropGuard,
     /// Likewise for background children.
@@ -112,7 +111,8 @@ fn process_runner(parts: &InternalsParts) -> ProcessRunner {
 }
 
 impl AgentInternals {
-    pub(super) fn new(parts: InternalsParts) -> Self {
+    /// Assembles the internals. Also returns the changes of its jobs, which are recorded beyond the end of its function.
+    pub(super) fn new(parts: InternalsParts) -> (Self, JobChanges) {
         let metadata = parts.shared.metadata().clone();
         let crow = metadata.crow();
         // 1) Paths that tools and commands may use.
@@ -138,7 +138,7 @@ impl AgentInternals {
         let runner = process_runner(&parts);
         let user_processes =
             UserProcesses { runner: process_runner(&parts), tree: Arc::clone(&parts.shared.tree) };
-        let own_runner = runner.clone();
+        let call_runner = runner.clone();
         let token = &parts.shared.session_token;
         let jobs = Arc::new(AgentJobs::new(
             runner.clone(),
@@ -147,11 +147,12 @@ impl AgentInternals {
             last_job(&parts.history),
         ));
         let children = Arc::new(ChildAgents::new(&parts));
-        let (questions, asked) =
+        let (questions, record_queue) =
             AgentQuestions::new(Arc::clone(&parts.config), Arc::clone(&parts.shared));
         // 3) The context shared by the tools of this session.
         let ToolState { file_views, todo, resources } = parts.tools;
-        let context = AgentContext {
+        let workspace = crow.workspace();
+        let context = Arc::new(AgentContext {
             session_id: metadata.session_id.clone(),
             root_id: crow.root_id.clone(),
             agent_name: metadata.agent_type.as_str().into(),
@@ -160,7 +161,7 @@ impl AgentInternals {
             current_turn: parts.history.turns().into(),
             metadata: HeaderValues::new(metadata.own_values()),
             model: CurrentModel::new(metadata.model_ref(), parts.abilities),
-            workspace: crow.workspace(),
+            workspace: workspace.clone(),
             scratch,
             temp,
             sandbox_paths: places,
@@ -174,173 +175,189 @@ impl AgentInternals {
             delegated_calls: Some(Arc::clone(&parts.shared.calls) as _),
             questions: Some(Arc::new(questions)),
             resources,
-        };
-        Self {
-            config: parts.config,
-            shared: parts.shared,
-            recorder: parts.recorder,
-            context: Arc::new(context),
-            runner: own_runner,
-            history: parts.history,
-            input: parts.input,
-            conversation: None,
-            estimator: None,
-            tasks: parts.tasks,
-            leases: parts.leases,
-            undo_mark: 0,
-            reported_errors: VecDeque::new(),
-            syncing: None,
-            record_requests: asked,
+        });
+        // 4) The parts.
+        let InternalsParts { config, shared, recorder, history, input, tasks, leases, .. } = parts;
+        let tree = Arc::clone(&shared.tree);
+        let job_changes = JobChanges::new(JobChangesParts {
+            config: Arc::clone(&config),
+            jobs: Arc::clone(&jobs),
+            agent: shared.id.clone(),
+            root: context.root_id.clone(),
+            workspace: workspace.clone(),
+            leases: Arc::clone(&leases),
+            tasks: tasks.clone(),
+        });
+        let calls = CallPipeline::new(CallPipelineParts {
+            config: Arc::clone(&config),
+            shared: Arc::clone(&shared),
+            sandbox: CallSandbox::new(CallSandboxParts {
+                tree: Arc::clone(&tree),
+                runner: call_runner,
+                access: shared.access,
+                workspace: workspace.clone(),
+                tasks: tasks.clone(),
+            }),
+            changes: ChangeTracker::new(ChangeTrackerParts {
+                config: Arc::clone(&config),
+                workspace: workspace.clone(),
+                root: context.root_id.clone(),
+                leases,
+                tasks: tasks.clone(),
+                jobs: job_changes.clone(),
+            }),
+            moved_files: MovedFileNotices::new(tree, workspace, tasks.clone()),
+            record_queue,
+        });
+        let budget = RunBudget::new(Arc::clone(&shared), Arc::clone(&config));
+        let internals = Self {
+            inbox: AgentInbox::new(Arc::clone(&shared), Arc::clone(&config.ids), input),
+            model: ModelPort::new(Arc::clone(&shared), budget.clone()),
+            calls,
+            budget,
+            undo_notices: UndoNotices::new(Arc::clone(&config.store)),
             _ends_jobs: jobs.token().clone().drop_guard(),
-            jobs,
             _ends_children: children.background.token().clone().drop_guard(),
+            job_notices: JobNotices::new(jobs, Arc::clone(&children)),
             children,
-        }
+            session: SessionWriter::new(SessionWriterParts {
+                config,
+                shared,
+                context,
+                recorder,
+                history,
+                tasks,
+            }),
+        };
+        (internals, job_changes)
     }
 
     /// Returns the session id.
     pub fn session_id(&self) -> &SessionId {
-        &self.shared.id
+        &self.session.shared().id
     }
 
     /// Returns the session header.
     pub fn metadata(&self) -> SessionMetadata {
-        self.shared.metadata().clone()
+        self.session.shared().metadata().clone()
+    }
+
+    /// Stores a value of the embedding program in the session header. Blocks for one small write.
+    pub fn set_metadata(&mut self, key: &str, value: Value) -> Result<(), AgentError> {
+        self.session.set_metadata(key, value)
+    }
+
+    /// Updates and writes the session header. Done at the end of each run, and by the driver of a child after the
+    /// child's turn. Blocks for one small write.
+    pub fn save_metadata(&self) -> Result<(), AgentError> {
+        self.session.save_metadata()
     }
 
     /// Returns the session history.
     pub fn history(&self) -> &History {
-        &self.history
+        self.session.history()
     }
 
     /// Returns the context shared by the tools of this session.
     pub fn context(&self) -> &Arc<AgentContext> {
-        &self.context
+        self.session.context()
     }
 
     /// Returns the configuration of the runtime.
     pub fn config(&self) -> &RuntimeConfig {
-        &self.config
+        self.session.config()
     }
 
     /// Returns the token that ends this agent. Its child tokens outlive a run.
     pub fn session_token(&self) -> &CancellationToken {
-        &self.shared.session_token
+        &self.session.shared().session_token
     }
 
     /// Waits for the next input, and meanwhile reports undo records, job changes and moved files. Fails with
     /// [`AgentError::Closed`] on shutdown and when no handle is left.
     pub async fn receive(&mut self) -> Result<InputMessage, AgentError> {
-        self.report_undos(true).await?;
-        let (shared, jobs) = (Arc::clone(&self.shared), Arc::clone(&self.jobs));
+        let Self { session, inbox, model, calls, undo_notices, job_notices, .. } = self;
+        undo_notices.report(session, model, true).await?;
+        let shared = Arc::clone(session.shared());
         loop {
             let message = tokio::select! {
                 biased;
                 () = shared.session_token.cancelled() => return Err(AgentError::Closed),
                 () = shared.tree.undo_recorded.notified() => None,
-                () = jobs.wait_for_any_end() => None,
-                message = self.next_input() => Some(message),
+                () = job_notices.wait_for_job_end() => None,
+                message = inbox.next() => Some(message),
             };
             if let Some(message) = message {
                 return message;
             }
-            self.report_undos(true).await?;
-            self.scan_jobs().await?;
-            self.report_moved_files().await?;
-        }
-    }
-
-    async fn next_input(&mut self) -> Result<InputMessage, AgentError> {
-        tokio::select! {
-            biased;
-            (call_id, result) = self.shared.calls.next_unclaimed_result() => {
-                Ok(InputMessage::ToolResult { call_id, result })
-            }
-            (run_id, content) = self.shared.next_steering_run(self.config.ids.as_ref()) => {
-                Ok(InputMessage::Steering { run_id, content })
-            }
-            message = self.input.recv() => message.ok_or(AgentError::Closed),
+            undo_notices.report(session, model, true).await?;
+            calls.scan_jobs(session).await?;
+            calls.report_moved_files(session).await?;
         }
     }
 
     /// Begins a run. It is cancelled already if an interrupt came after its input was sent; interrupts of earlier runs
     /// do not count.
     pub async fn start_run(&mut self, id: RunId) -> Result<RunGuard, AgentError> {
-        let cancel = self.shared.begin_run(&id);
-        self.report_undos(true).await?;
-        self.scan_jobs().await?;
-        self.recorder.reset_rounds();
-        let settings = self.settings_to_record();
-        self.emit(AgentEvent::RunStart { run_id: id.clone(), settings }).await?;
-        self.recover_from_killed_sessions().await?;
-        self.report_moved_files().await?;
-        self.ask_about_moved_files(&cancel).await?;
+        let Self { session, model, calls, undo_notices, .. } = self;
+        let cancel = session.shared().begin_run(&id);
+        undo_notices.report(session, model, true).await?;
+        calls.scan_jobs(session).await?;
+        session.set_round(0);
+        let settings = session.settings_to_record();
+        session.emit(AgentEvent::RunStart { run_id: id.clone(), settings }).await?;
+        calls.recover_from_killed_sessions(session).await?;
+        calls.report_moved_files(session).await?;
+        calls.ask_about_moved_files(session, &cancel).await?;
         Ok(RunGuard { id, cancel })
     }
 
     /// Ends a run, updates the header and syncs the log to disk.
     pub async fn end_run(&mut self, run: RunGuard, result: RunOutcome) -> Result<(), AgentError> {
-        self.scan_jobs().await?;
-        self.report_moved_files().await?;
-        self.ask_about_moved_files(&run.cancel).await?;
-        self.emit(AgentEvent::RunEnd { run_id: run.id, result }).await?;
-        self.save_metadata()?;
-        self.sync().await
+        let Self { session, calls, .. } = self;
+        calls.scan_jobs(session).await?;
+        calls.report_moved_files(session).await?;
+        calls.ask_about_moved_files(session, &run.cancel).await?;
+        session.emit(AgentEvent::RunEnd { run_id: run.id, result }).await?;
+        session.save_metadata()?;
+        session.sync().await
     }
 
     /// Begins a round of the run.
     pub async fn start_round(&mut self) -> Result<(), AgentError> {
-        self.recorder.next_round();
-        self.emit(AgentEvent::RoundStart).await
+        self.session.start_round().await
     }
 
     /// Returns the round number of the events.
     pub fn round(&self) -> u32 {
-        self.recorder.round()
+        self.session.round()
     }
 
     /// Sets the round number of the events to that of another agent whose work this one reviews.
     pub fn set_round(&mut self, round: u32) {
-        self.recorder.set_round(round);
+        self.session.set_round(round);
+    }
+
+    /// Returns the budget of the run under way.
+    pub fn budget(&self) -> &RunBudget {
+        &self.budget
     }
 
     /// Returns true if the sandbox can enforce read-only commands: its containment is full.
     pub fn can_enforce_read_only(&self) -> impl Future<Output = bool> + Send + use<> {
-        let sandbox = self.shared.tree.sandbox.clone();
-        async move {
-            match sandbox {
-                Some(sandbox) => sandbox.containment().await == Containment::Full,
-                None => false,
-            }
-        }
+        self.calls.can_enforce_read_only()
     }
 
     /// Records an event: when this returns, a durable one is in the log and in the history.
     ///
     /// Secrets known to the configuration are removed first, so neither log nor history nor model sees them.
     pub async fn emit(&mut self, event: AgentEvent) -> Result<(), AgentError> {
-        let event = self.recorder.redacted(event);
-        // An event that the history rejects must not get into the log: the session could not be opened again.
-        self.history.check_next(event.event())?;
-        self.shared.on_event(event.event());
-        if let AgentEvent::TurnStart { turn } = event.event() {
-            self.context.current_turn.store(*turn, Ordering::Relaxed);
-        }
-        let envelope = self.recorder.record(event, &self.shared.run_token()).await?;
-        Ok(self.history.apply(&envelope)?)
+        self.session.emit(event).await
     }
 
     /// Reports an error to listeners, even if the log cannot take it.
     pub async fn report_error(&mut self, error: &AgentError) {
-        let provider = if let AgentError::Provider(provider) = error {
-            Some(provider.as_ref().clone())
-        } else {
-            None
-        };
-        let event = AgentEvent::Error { error: error.to_string(), provider };
-        if self.emit(event.clone()).await.is_err() {
-            self.recorder.emit_unlogged(event, &self.shared.run_token()).await;
-        }
+        self.session.report_error(error).await;
     }
 
     /// Adds an input to the history, with an optional preface as its context.
@@ -348,131 +365,176 @@ impl AgentInternals {
         &mut self,
         source: InputSource,
         preface: Option<String>,
-        mut content: Vec<Block>,
+        content: Vec<Block>,
     ) -> Result<(), AgentError> {
-        // Redacted here already because the title is made from it.
-        self.config.redactor.redact_blocks(&mut content);
-        if matches!(source, InputSource::Prompt | InputSource::Steering) && self.set_title(&content)
-        {
-            // Saved at once so that a session killed in its first run has a title.
-            self.save_metadata()?;
-        }
-        let message_id = MessageId::new(self.config.ids.next_id());
-        self.emit(AgentEvent::UserInput { message_id, source, context: preface, content }).await?;
-        self.sync_in_background().await
+        self.session.add_input(source, preface, content).await
     }
 
     /// Adds a notice for the model, which stays in its history.
     pub async fn add_notice(&mut self, text: impl Into<String>) -> Result<(), AgentError> {
-        let (level, audience) = (NoticeLevel::Info, NoticeAudience::Model);
-        self.emit(AgentEvent::Notice { level, audience, text: text.into() }).await
+        self.session.add_notice(text.into()).await
     }
 
     /// Moves the unread steering messages into the history, and returns their text if there were any.
     pub async fn take_steering(&mut self) -> Result<Option<String>, AgentError> {
         let mut text_so_far: Option<String> = None;
-        loop {
-            let next = self.shared.runs().next_steering();
-            let Some(content) = next else { return Ok(text_so_far) };
+        while let Some(content) = self.inbox.next_steering() {
             let text = Block::text_of(&content);
             text_so_far =
                 Some(text_so_far.map_or(text.clone(), |before| format!("{before}\n{text}")));
             self.add_input(InputSource::Steering, None, content).await?;
         }
+        Ok(text_so_far)
     }
 
     /// Sets the state of the agent. Fails without effect unless [`AgentState::may_become`] allows it; the end states
     /// are set by the runtime only.
     pub async fn set_state(&mut self, state: AgentState) -> Result<(), AgentError> {
-        let from = self.state();
-        if from == state {
-            return Ok(());
-        }
-        if !from.may_become(&state) || state.is_end() {
-            return Err(AgentError::IllegalState { from, to: state });
-        }
-        self.shared.state.send_replace(state.clone());
-        self.emit(AgentEvent::StateChange { state }).await
+        self.session.set_state(state).await
     }
 
     /// Returns the state of the agent.
     pub fn state(&self) -> AgentState {
-        self.shared.state.borrow().clone()
+        self.session.state()
+    }
+
+    /// Switches to another model for all later model calls. The switch is recorded, and the header names the new model.
+    pub async fn switch_model(&mut self, info: &ModelInfo) -> Result<(), AgentError> {
+        self.session.switch_model(info).await
+    }
+
+    /// Switches to another agent: later events carry its name, and the permission rules of that agent apply. The
+    /// `switches` describe the differences and are recorded first.
+    pub async fn switch_agent(
+        &mut self,
+        name: &str,
+        switches: Vec<String>,
+    ) -> Result<(), AgentError> {
+        self.session.switch_agent(name, switches).await
+    }
+
+    /// Calls the model with the whole history, emits deltas as events, and records the reply and its usage.
+    ///
+    /// Returns the reply and its id in the history.
+    pub async fn call_model(
+        &mut self,
+        call: ModelCall<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<(ReplyId, ModelReply), AgentError> {
+        let Self { session, model, undo_notices, job_notices, .. } = self;
+        session.set_state(AgentState::Processing).await?;
+        // Notices that the model must see first.
+        undo_notices.report(session, model, false).await?;
+        job_notices.report(session).await?;
+        model.call(session, call, cancel).await
+    }
+
+    /// Answers the calls of a reply, each exactly once, and returns the answers in the order of the calls.
+    ///
+    /// Consecutive reading calls run in parallel, as do consecutive agent-starting calls; every other call runs alone,
+    /// in order. When `cancel` is cancelled the remaining calls are answered as cancelled. Fails without running
+    /// anything if a call is not open in the history.
+    pub async fn call(
+        &mut self,
+        tools: &ToolRegistry,
+        reply_id: &ReplyId,
+        calls: Vec<RequestedCall>,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<ExecutedCall>, AgentError> {
+        self.calls.call(&mut self.session, tools, reply_id, calls, cancel).await
     }
 
     /// Answers every open call, as after a crash or a cancel, so that the model can be called again. Returns their
     /// number.
     pub async fn close_open_calls(&mut self) -> Result<usize, AgentError> {
-        let Some(reply_id) = self.history.open_reply().cloned() else { return Ok(0) };
-        let open = self.history.open_calls();
-        for call in &open {
-            let mut result = interrupted(call.started);
-            if let Some(before) = call.snapshot.clone() {
-                self.record_cut_off(before, &mut result).await?;
-                result.metadata.cut_off = true;
-            }
-            self.end_call(call.call_id.clone(), reply_id.clone(), call.tool.clone(), result)
-                .await?;
-        }
-        Ok(open.len())
+        self.calls.close_open_calls(&mut self.session).await
     }
 
-    async fn end_call(
+    /// Waits for a scan of the project's files. Notifies the user if it takes long, such as the first scan of a large
+    /// project.
+    pub async fn wait_for_scan<T>(
         &mut self,
-        call_id: CallId,
-        reply_id: ReplyId,
-        tool: String,
-        result: ToolResult,
-    ) -> Result<(), AgentError> {
-        self.emit(AgentEvent::CallEnd { call_id, reply_id, tool, result, denial: None }).await
+        scan: impl Future<Output = T>,
+    ) -> Result<T, AgentError> {
+        wait_for_scan(&mut self.session, scan).await
     }
 
-    /// Syncs the log to disk in the background. At most one such sync is under way; the failure of an earlier one is
-    /// returned here.
-    pub(super) async fn sync_in_background(&mut self) -> Result<(), AgentError> {
-        if let Some(task) = self.syncing.take() {
-            if !task.is_finished() {
-                self.syncing = Some(task);
-                return Ok(());
-            }
-            finish(task).await?;
-        }
-        self.syncing = self.recorder.sync().map(|work| self.tasks.spawn_blocking(work));
-        Ok(())
+    /// Enables the calls of this agent, and of agents it drives from now on, to start children by name.
+    pub fn offer_children(&self, factory: Arc<dyn ChildFactory>) {
+        self.children.set_factory(factory);
     }
 
-    /// Syncs the log to disk and waits for it.
-    async fn sync(&mut self) -> Result<(), AgentError> {
-        if let Some(task) = self.syncing.take() {
-            finish(task).await?;
-        }
-        if let Some(work) = self.recorder.sync() {
-            finish(self.tasks.spawn_blocking(work)).await?;
-        }
-        Ok(())
+    /// Sets the source of dynamic tools for all agents of the tree. Returns false if there is one already, which is
+    /// kept.
+    pub fn offer_tools(&self, source: Arc<dyn ToolSource>) -> bool {
+        self.session.shared().tree.tool_source.set(source).is_ok()
+    }
+
+    /// Returns the source of dynamic tools of the tree.
+    pub fn tool_source(&self) -> Option<Arc<dyn ToolSource>> {
+        self.session.shared().tree.tool_source.get().cloned()
+    }
+
+    /// Creates a child agent that this function drives itself, in its own task, so that one agent can act as another.
+    /// Its session is a child of this one, its events go to the same stream, and its usage counts as this agent's.
+    pub async fn child(&mut self, spec: ChildSpec) -> Result<Self, AgentError> {
+        let (inner, session) = self.children.session(&spec).await?;
+        Ok(self.children.drive(&inner, session, spec.access))
+    }
+
+    /// Reopens the last session among `earlier` in which an earlier process drove such a child, with its history; its
+    /// open calls are answered. Returns `None` if there is none.
+    pub async fn reopen_child(
+        &mut self,
+        spec: &ChildSpec,
+        earlier: &[SessionId],
+    ) -> Result<Option<Self>, AgentError> {
+        let Some((inner, session)) = self.children.earlier_session(spec, earlier).await? else {
+            return Ok(None);
+        };
+        let mut child = self.children.drive(&inner, session, spec.access);
+        child.close_open_calls().await?;
+        Ok(Some(child))
+    }
+
+    /// Spawns a child agent with a task and a handle of its own.
+    ///
+    /// It is shut down when `owner` is cancelled: the token of a call or a run, or
+    /// [`session_token`](Self::session_token) for a child that outlives the run. It never outlives this agent, and it
+    /// continues without any handle. Its events go to the stream of the root. Fails if children are nested too deep or
+    /// too many run, see [`ChildLimits`](crate::ChildLimits), and if the runtime was dropped.
+    pub async fn spawn_child<F, Fut>(
+        &mut self,
+        spec: ChildSpec,
+        owner: &CancellationToken,
+        agent: F,
+    ) -> Result<AgentHandle, AgentError>
+    where
+        F: FnOnce(Self) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
+    {
+        let running = self.config().children.running;
+        self.children.check_depth()?;
+        let seat = self.session.shared().tree.try_acquire_slot();
+        let seat = seat.ok_or(AgentError::TooManyChildren { running })?;
+        self.children.spawn(spec, owner, seat, agent).await
+    }
+
+    /// Waits for a child to end. A child that does not end in time after `cancel` is aborted.
+    pub async fn wait_for_child(
+        &mut self,
+        child: &AgentHandle,
+        cancel: &CancellationToken,
+    ) -> Result<Arc<AgentEnd>, AgentError> {
+        self.set_state(AgentState::WaitingForSubagent(child.session_id().clone())).await?;
+        let end = wait_for_end(child, cancel).await;
+        self.set_state(AgentState::Processing).await?;
+        Ok(end)
     }
 }
 
 impl std::fmt::Debug for AgentInternals {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AgentInternals").field("session", &self.shared.id).finish_non_exhaustive()
+        f.debug_struct("AgentInternals").field("session", self.session_id()).finish_non_exhaustive()
     }
-}
-
-async fn finish(task: JoinHandle<Result<(), SessionError>>) -> Result<(), AgentError> {
-    match task.await {
-        Ok(result) => Ok(result?),
-        Err(error) => Err(AgentError::Custom(Box::new(error))),
-    }
-}
-
-/// Returns the result of a call whose end was not recorded.
-fn interrupted(started: bool) -> ToolResult {
-    let mut result = ToolResult::cancelled();
-    result.output = if started {
-        "The call was interrupted and its outcome is unknown: it may have ended, or still be running. Look at what it changed before you go on.".to_owned()
-    } else {
-        "The call was not run: the run was interrupted before it began.".to_owned()
-    };
-    result
 }

@@ -25,8 +25,9 @@ use super::{
     children::{ParentLink, end_children},
     handle::{INPUT_QUEUE, WeakHandle},
     internals::InternalsParts,
-    jobs::report_last_moved_files,
+    job_changes::JobChanges,
     panic::panic_message,
+    pipeline::report_last_moved_files,
     runtime::RuntimeInner,
 };
 use super::{AgentSession, recorder::Recorder};
@@ -56,6 +57,8 @@ pub(super) struct AgentLaunch {
     pub(super) shared: Arc<AgentShared>,
     recorder: Arc<Recorder>,
     pub(super) internals: AgentInternals,
+    /// The changes of its jobs, whose last ones are recorded after its function returned.
+    job_changes: JobChanges,
 }
 
 impl AgentLaunch {
@@ -101,7 +104,7 @@ impl AgentLaunch {
             config: Arc::clone(config),
             leases: Arc::clone(&inner.leases),
         };
-        let internals = AgentInternals::new(InternalsParts {
+        let (internals, job_changes) = AgentInternals::new(InternalsParts {
             runtime: Arc::downgrade(inner),
             config: Arc::clone(config),
             shared: Arc::clone(&shared),
@@ -114,7 +117,7 @@ impl AgentLaunch {
             leases: Arc::clone(&inner.leases),
         });
         let (runtime, tasks) = (Arc::downgrade(inner), inner.tasks.clone());
-        (Self { runtime, tasks, shared, recorder, internals }, handle)
+        (Self { runtime, tasks, shared, recorder, internals, job_changes }, handle)
     }
 
     /// Registers the agent and starts its task, which owns all parts of the agent.
@@ -123,9 +126,8 @@ impl AgentLaunch {
         F: FnOnce(AgentInternals) -> Fut + Send + 'static,
         Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
     {
-        let Self { runtime, tasks, shared, recorder, internals } = self;
+        let Self { runtime, tasks, shared, recorder, internals, job_changes } = self;
         let inner = runtime.upgrade();
-        let (jobs, look) = (Arc::clone(&internals.jobs), internals.job_look());
         let is_refused = inner.as_ref().is_none_or(|inner| inner.is_over());
         if let Some(inner) = inner {
             inner.agents().insert(shared.id.clone(), WeakHandle::new(handle));
@@ -145,10 +147,8 @@ impl AgentLaunch {
             };
             // 2) The end. The clock and the store are supplied by the program and may panic here too.
             let sealing = async {
-                tokio::join!(end_children(&shared), jobs.end());
-                if let Some(look) = look {
-                    look.final_scan(&shared, &recorder).await;
-                }
+                tokio::join!(end_children(&shared), job_changes.end_jobs());
+                job_changes.final_scan(&shared, &recorder).await;
                 report_last_moved_files(&shared, &recorder).await;
                 seal(&shared, recorder, result).await
             };

@@ -4,16 +4,17 @@
 //! reply is recorded as one durable event. Usage is counted for every attempt that delivered something, with estimates
 //! where the provider reports none, so that budgets apply to all providers.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crow_core::{
     context::TokenEstimator,
-    event::{AgentEvent, AgentState},
+    event::AgentEvent,
+    history::History,
     ids::{CallId, ReplyId},
-    message::{ReplyBlock, ReplyContent},
+    message::{Message, ReplyBlock, ReplyContent},
     model::{
-        ModelConfig, ModelEvent, ModelReply, ModelRequest, ModelStream, Price, ProviderError,
-        ProviderErrorKind, ResolvedModel, Retry, ToolChoice, ToolDefinition,
+        Conversation, ModelConfig, ModelEvent, ModelRef, ModelReply, ModelRequest, ModelStream,
+        Price, ProviderError, ProviderErrorKind, ResolvedModel, Retry, ToolChoice, ToolDefinition,
     },
     redact::{RedactedStream, Redactor},
     usage::TokenUsage,
@@ -21,7 +22,9 @@ use crow_core::{
 use futures_util::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
-use super::{AgentError, AgentInternals};
+use super::{
+    AgentError, agent_shared::AgentShared, run_budget::RunBudget, session_writer::SessionWriter,
+};
 use crate::session::model_of;
 
 /// The parameters of a model call besides the history.
@@ -99,44 +102,117 @@ impl StreamedReply {
             DeltaKind::Thinking => AgentEvent::ThinkingDelta { reply_id, offset, delta },
         })
     }
+
+    /// Takes a delta, or `None` at the end, and emits what can be shown by now.
+    async fn pass_on(
+        &mut self,
+        session: &mut SessionWriter,
+        part: DeltaKind,
+        delta: Option<String>,
+    ) -> Result<(), AgentError> {
+        match self.take(part, delta) {
+            Some(event) => session.emit(event).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Discards what was received, because the request is repeated.
+    async fn restart(
+        &mut self,
+        session: &mut SessionWriter,
+        retry: Retry,
+    ) -> Result<(), AgentError> {
+        *self = Self::new(self.id.clone(), &session.config().redactor);
+        let wait_ms = whole_millis(retry.wait);
+        let event = AgentEvent::ReplyReset {
+            reply_id: self.id.clone(),
+            error: retry.error,
+            attempt: retry.attempt,
+            wait_ms,
+        };
+        session.emit(event).await
+    }
+
+    /// Records the complete reply and its usage.
+    async fn record(
+        self,
+        session: &mut SessionWriter,
+        reply: &ModelReply,
+        estimated: bool,
+    ) -> Result<(), AgentError> {
+        let Self { id, text, thinking, .. } = self;
+        session
+            .emit(AgentEvent::Reply {
+                reply_id: id.clone(),
+                blocks: reply.blocks.clone(),
+                stop: reply.stop,
+                origin: reply.origin.clone(),
+                response_id: reply.response_id.clone(),
+            })
+            .await?;
+        if !thinking.is_empty() {
+            session
+                .emit(AgentEvent::ThinkingComplete { reply_id: id.clone(), text: thinking })
+                .await?;
+        }
+        if !text.is_empty() {
+            session.emit(AgentEvent::TextComplete { reply_id: id.clone(), text }).await?;
+        }
+        session.emit(AgentEvent::Usage { reply_id: id, usage: reply.usage, estimated }).await
+    }
 }
 
-impl AgentInternals {
-    /// Calls the model with the whole history, emits deltas as events, and records the reply and its usage.
-    ///
-    /// Returns the reply and its id in the history.
-    pub async fn call_model(
+/// The connection of an agent to its model: the conversation with the provider, and the accounting of its usage.
+pub(super) struct ModelPort {
+    shared: Arc<AgentShared>,
+    budget: RunBudget,
+    /// The provider's side of the conversation, and the model it is with.
+    conversation: Option<(ModelRef, Box<dyn Conversation>)>,
+    /// Created when a provider first omits the usage of a reply.
+    estimator: Option<TokenEstimator>,
+}
+
+impl ModelPort {
+    pub(super) fn new(shared: Arc<AgentShared>, budget: RunBudget) -> Self {
+        Self { shared, budget, conversation: None, estimator: None }
+    }
+
+    /// Makes the provider start anew from the history, after the history was rewound.
+    pub(super) fn reset_conversation(&mut self) {
+        self.conversation = None;
+    }
+
+    /// Calls the model with the whole history, and records deltas, reply and usage.
+    pub(super) async fn call(
         &mut self,
+        session: &mut SessionWriter,
         call: ModelCall<'_>,
         cancel: &CancellationToken,
     ) -> Result<(ReplyId, ModelReply), AgentError> {
-        self.set_state(AgentState::Processing).await?;
-        // 1) Notices that the model must see first.
-        self.report_undos(false).await?;
-        self.report_gone_jobs().await?;
-        self.report_ended_jobs().await?;
-        self.report_ended_tasks().await?;
-        // 2) The request.
-        let price = self.price(&call.model.info.reference).await?;
-        let stream = self.open_stream(call)?;
-        self.sync_in_background().await?;
-        let id = ReplyId::new(self.config.ids.next_id());
-        let mut partial = StreamedReply::new(id.clone(), &self.config.redactor);
+        // 1) The request.
+        let price = self.budget.price(&call.model.info.reference).await?;
+        let stream = self.open_stream(session.history(), call)?;
+        session.sync_in_background().await?;
+        let id = ReplyId::new(session.config().ids.next_id());
+        let mut partial = StreamedReply::new(id.clone(), &session.config().redactor);
         let priced = PricedModelCall { call, price };
-        let read = cancel.run_until_cancelled(self.read_stream(stream, &mut partial, priced)).await;
+        // 2) The reply, or the usage of the attempt that failed.
+        let read = cancel
+            .run_until_cancelled(self.read_stream(session, stream, &mut partial, priced))
+            .await;
         let mut reply = match read.unwrap_or(Err(AgentError::Cancelled)) {
             Ok(reply) => reply,
             Err(error) => {
-                self.record_attempt(&partial, priced).await?;
+                self.record_attempt(session, &partial, priced).await?;
                 return Err(error);
             }
         };
         // 3) Usage and the recorded reply.
         make_call_ids_unique(&mut reply.blocks);
-        let estimated = self.complete_usage(&mut reply, call)?;
-        self.draw(reply.usage, price);
+        let estimated = self.complete_usage(session.history(), &mut reply, call)?;
+        self.budget.draw(reply.usage, price);
         self.shared.tree.spend(model_of(&reply.origin), reply.usage);
-        self.record_reply(partial, &reply, estimated).await?;
+        partial.record(session, &reply, estimated).await?;
         Ok((id, reply))
     }
 
@@ -144,6 +220,7 @@ impl AgentInternals {
     /// Returns true if anything was estimated.
     fn complete_usage(
         &mut self,
+        history: &History,
         reply: &mut ModelReply,
         call: ModelCall<'_>,
     ) -> Result<bool, AgentError> {
@@ -151,7 +228,7 @@ impl AgentInternals {
         let lacks_input = reply.usage.input_tokens == 0;
         let lacks_output = reply.usage.output_tokens == 0 && is_answered;
         if lacks_input {
-            reply.usage.input_tokens = self.estimated_input(call)?;
+            reply.usage.input_tokens = self.estimated_input(history, call)?;
         }
         if lacks_output {
             reply.usage.output_tokens = self.estimator(call).reply(&reply.blocks);
@@ -163,17 +240,19 @@ impl AgentInternals {
         self.estimator.get_or_insert_with(|| TokenEstimator::new(call.system, call.tools))
     }
 
-    fn estimated_input(&mut self, call: ModelCall<'_>) -> Result<u64, AgentError> {
-        self.estimator(call);
-        let messages =
-            self.history.messages().map_err(|open| AgentError::CallsOpen { count: open.len() })?;
-        Ok(self.estimator.as_mut().map_or(0, |estimator| estimator.request(messages)))
+    fn estimated_input(
+        &mut self,
+        history: &History,
+        call: ModelCall<'_>,
+    ) -> Result<u64, AgentError> {
+        Ok(self.estimator(call).request(messages_of(history)?))
     }
 
     /// Counts an attempt that failed in the middle of a reply, since it is charged all the same. One that delivered
     /// nothing most likely never began, and is not counted.
     async fn record_attempt(
         &mut self,
+        session: &mut SessionWriter,
         partial: &StreamedReply,
         priced: PricedModelCall<'_>,
     ) -> Result<(), AgentError> {
@@ -181,24 +260,26 @@ impl AgentInternals {
             return Ok(());
         }
         let PricedModelCall { call, price } = priced;
-        let input_tokens = self.estimated_input(call)?;
+        let input_tokens = self.estimated_input(session.history(), call)?;
         let estimator = self.estimator(call);
         let output_tokens = estimator.text(&partial.text) + estimator.text(&partial.thinking);
         let usage = TokenUsage { input_tokens, output_tokens, ..TokenUsage::default() };
-        self.draw_attempt(usage, price);
+        self.budget.draw_attempt(usage, price);
         self.shared.tree.spend(call.model.info.reference.clone(), usage);
         let reply_id = partial.id.clone();
-        self.emit(AgentEvent::Usage { reply_id, usage, estimated: true }).await
+        session.emit(AgentEvent::Usage { reply_id, usage, estimated: true }).await
     }
 
-    fn open_stream(&mut self, call: ModelCall<'_>) -> Result<ModelStream, AgentError> {
-        let messages =
-            self.history.messages().map_err(|open| AgentError::CallsOpen { count: open.len() })?;
+    fn open_stream(
+        &mut self,
+        history: &History,
+        call: ModelCall<'_>,
+    ) -> Result<ModelStream, AgentError> {
         let reference = &call.model.info.reference;
         let request = ModelRequest {
             system: call.system,
             tools: call.tools,
-            messages,
+            messages: messages_of(history)?,
             config: call.config,
             tool_choice: call.tool_choice,
         };
@@ -215,6 +296,7 @@ impl AgentInternals {
 
     async fn read_stream(
         &mut self,
+        session: &mut SessionWriter,
         mut stream: ModelStream,
         partial: &mut StreamedReply,
         priced: PricedModelCall<'_>,
@@ -222,24 +304,24 @@ impl AgentInternals {
         while let Some(event) = stream.next().await {
             match event? {
                 ModelEvent::TextDelta(delta) => {
-                    self.pass_delta_on(partial, DeltaKind::Text, Some(delta)).await?;
+                    partial.pass_on(session, DeltaKind::Text, Some(delta)).await?;
                 }
                 ModelEvent::ThinkingDelta(delta) => {
-                    self.pass_delta_on(partial, DeltaKind::Thinking, Some(delta)).await?;
+                    partial.pass_on(session, DeltaKind::Thinking, Some(delta)).await?;
                 }
                 ModelEvent::CallStarted { .. } => partial.has_begun = true,
                 ModelEvent::Waiting(wait) => {
                     let wait_ms = wait.wait.map(whole_millis);
                     let (reply_id, reason) = (partial.id.clone(), wait.reason);
-                    self.emit(AgentEvent::ModelWait { reply_id, reason, wait_ms }).await?;
+                    session.emit(AgentEvent::ModelWait { reply_id, reason, wait_ms }).await?;
                 }
                 ModelEvent::Retrying(retry) => {
-                    self.record_attempt(partial, priced).await?;
-                    self.reset(partial, retry).await?;
+                    self.record_attempt(session, partial, priced).await?;
+                    partial.restart(session, retry).await?;
                 }
                 ModelEvent::Completed(reply) => {
-                    self.pass_delta_on(partial, DeltaKind::Thinking, None).await?;
-                    self.pass_delta_on(partial, DeltaKind::Text, None).await?;
+                    partial.pass_on(session, DeltaKind::Thinking, None).await?;
+                    partial.pass_on(session, DeltaKind::Text, None).await?;
                     return Ok(reply);
                 }
             }
@@ -250,55 +332,11 @@ impl AgentInternals {
         )
         .into())
     }
+}
 
-    async fn pass_delta_on(
-        &mut self,
-        partial: &mut StreamedReply,
-        part: DeltaKind,
-        delta: Option<String>,
-    ) -> Result<(), AgentError> {
-        match partial.take(part, delta) {
-            Some(event) => self.emit(event).await,
-            None => Ok(()),
-        }
-    }
-
-    async fn reset(&mut self, partial: &mut StreamedReply, retry: Retry) -> Result<(), AgentError> {
-        *partial = StreamedReply::new(partial.id.clone(), &self.config.redactor);
-        let wait_ms = whole_millis(retry.wait);
-        let event = AgentEvent::ReplyReset {
-            reply_id: partial.id.clone(),
-            error: retry.error,
-            attempt: retry.attempt,
-            wait_ms,
-        };
-        self.emit(event).await
-    }
-
-    async fn record_reply(
-        &mut self,
-        partial: StreamedReply,
-        reply: &ModelReply,
-        estimated: bool,
-    ) -> Result<(), AgentError> {
-        let StreamedReply { id, text, thinking, .. } = partial;
-        self.emit(AgentEvent::Reply {
-            reply_id: id.clone(),
-            blocks: reply.blocks.clone(),
-            stop: reply.stop,
-            origin: reply.origin.clone(),
-            response_id: reply.response_id.clone(),
-        })
-        .await?;
-        if !thinking.is_empty() {
-            self.emit(AgentEvent::ThinkingComplete { reply_id: id.clone(), text: thinking })
-                .await?;
-        }
-        if !text.is_empty() {
-            self.emit(AgentEvent::TextComplete { reply_id: id.clone(), text }).await?;
-        }
-        self.emit(AgentEvent::Usage { reply_id: id, usage: reply.usage, estimated }).await
-    }
+/// Returns the messages for a model call; fails while calls have no result.
+fn messages_of(history: &History) -> Result<&[Arc<Message>], AgentError> {
+    history.messages().map_err(|open| AgentError::CallsOpen { count: open.len() })
 }
 
 fn whole_millis(duration: Duration) -> u64 {

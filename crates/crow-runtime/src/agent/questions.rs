@@ -18,7 +18,9 @@ use futures_util::FutureExt as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::{AgentError, AgentInternals, agent_shared::AgentShared, panic::panic_message};
+use super::{
+    AgentError, agent_shared::AgentShared, panic::panic_message, session_writer::SessionWriter,
+};
 use crate::config::RuntimeConfig;
 
 /// Maximum number of question events waiting to be recorded. A question waits until its event is recorded.
@@ -40,13 +42,12 @@ pub(super) struct AgentQuestions {
 }
 
 impl AgentQuestions {
-    /// Creates the asker, and the receiver of its events.
-    pub(super) fn new(
-        config: Arc<RuntimeConfig>,
-        shared: Arc<AgentShared>,
-    ) -> (Self, mpsc::Receiver<RecordRequest>) {
-        let (record, events) = mpsc::channel(QUEUE);
-        (Self { config, shared, record }, events)
+    /// Creates the asker, and the queue of its events.
+    pub(super) fn new(config: Arc<RuntimeConfig>, shared: Arc<AgentShared>) -> (Self, RecordQueue) {
+        let (record, requests) = mpsc::channel(QUEUE);
+        let queue =
+            RecordQueue { config: Arc::clone(&config), shared: Arc::clone(&shared), requests };
+        (Self { config, shared, record }, queue)
     }
 
     /// Sends an event to the agent and waits until it is recorded. Does nothing once the agent is gone.
@@ -108,10 +109,29 @@ impl UserQuestions for AgentQuestions {
     }
 }
 
-impl AgentInternals {
+/// The events that the calls of an agent ask it to record, and the questions of the agent itself, during which it still
+/// records them.
+pub(crate) struct RecordQueue {
+    config: Arc<RuntimeConfig>,
+    shared: Arc<AgentShared>,
+    requests: mpsc::Receiver<RecordRequest>,
+}
+
+impl RecordRequest {
+    /// Records the event and notifies the call that waits for it.
+    pub(crate) async fn record(self, session: &mut SessionWriter) -> Result<(), AgentError> {
+        session.emit(self.event).await?;
+        // The receiver is gone if the call was dropped meanwhile.
+        let _is_waiting = self.recorded.send(()).is_ok();
+        Ok(())
+    }
+}
+
+impl RecordQueue {
     /// Asks the user between calls. Returns `None` if nobody can be asked, or if the question was cancelled first.
     pub(crate) async fn ask_user(
         &mut self,
+        session: &mut SessionWriter,
         mut question: UserQuestion,
         cancel: &CancellationToken,
     ) -> Result<Option<QuestionAnswer>, AgentError> {
@@ -135,7 +155,7 @@ impl AgentInternals {
         }
         let mut open = shared.tree.questions.open(request);
         let (id, call) = (request_id.clone(), call_id.clone());
-        self.emit(AgentEvent::QuestionAsked { request_id: id, call_id: call, question }).await?;
+        session.emit(AgentEvent::QuestionAsked { request_id: id, call_id: call, question }).await?;
         // While waiting, events of running calls must still be recorded, since this task records them.
         let answer = loop {
             if let Poll::Ready(answer) = first {
@@ -146,7 +166,7 @@ impl AgentInternals {
                 () = cancel.cancelled() => break None,
                 answer = open.answered() => break Some(answer),
                 answer = &mut answering => first = Poll::Ready(answer),
-                event = self.next_to_record() => self.record_for(event).await?,
+                request = self.next() => request.record(session).await?,
             }
         };
         let answer = match answer {
@@ -157,26 +177,17 @@ impl AgentInternals {
             Some(answer) => AgentEvent::QuestionAnswered { request_id, call_id, answer },
             None => AgentEvent::QuestionWithdrawn { request_id, call_id },
         };
-        self.emit(event).await?;
+        session.emit(event).await?;
         Ok(answer)
     }
 
-    /// Returns the next event that a call wants recorded.
-    pub(crate) async fn next_to_record(&mut self) -> RecordRequest {
-        match self.record_requests.recv().await {
-            Some(event) => event,
+    /// Waits for the next event that a call wants recorded. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> RecordRequest {
+        match self.requests.recv().await {
+            Some(request) => request,
             // Unreachable: the sender lives as long as the context of this agent.
             None => std::future::pending().await,
         }
-    }
-
-    /// Records an event and notifies the call that waits for it.
-    pub(crate) async fn record_for(&mut self, event: RecordRequest) -> Result<(), AgentError> {
-        let RecordRequest { event, recorded } = event;
-        self.emit(event).await?;
-        // The receiver is gone if the call was dropped meanwhile.
-        let _is_waiting = recorded.send(()).is_ok();
-        Ok(())
     }
 }
 

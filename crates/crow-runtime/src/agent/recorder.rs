@@ -153,20 +153,12 @@ impl Recorder {
         self.agent.set(name);
     }
 
-    pub(crate) fn next_round(&self) {
-        self.round.fetch_add(1, Ordering::Relaxed);
-    }
-
     pub(crate) fn round(&self) -> u32 {
         self.round.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_round(&self, round: u32) {
         self.round.store(round, Ordering::Relaxed);
-    }
-
-    pub(crate) fn reset_rounds(&self) {
-        self.set_round(0);
     }
 }
 

@@ -4,82 +4,105 @@ use std::sync::Arc;
 
 use crow_core::{event::AgentEvent, workspace::ShellFolder};
 
-use super::{AgentError, AgentInternals};
-use crate::session::{ToolState, UndoRecord};
+use super::{AgentError, model_call::ModelPort, session_writer::SessionWriter};
+use crate::session::{SessionStore, ToolState, UndoRecord};
 
-impl AgentInternals {
-    /// Records the undos made since the last time, so that the model sees them. Between runs, also rewinds the
-    /// conversation where an undo asked for it. Only for the root's agent.
-    pub(super) async fn report_undos(&mut self, between_runs: bool) -> Result<(), AgentError> {
-        if self.shared.id != *self.shared.tree.root.id() {
+/// Tells the model of undos that it has not seen, each once, and rewinds the conversation where an undo asked for it.
+pub(super) struct UndoNotices {
+    store: Arc<dyn SessionStore>,
+    /// The undo mark of the session up to which records have been reported.
+    mark: u64,
+}
+
+impl UndoNotices {
+    pub(super) fn new(store: Arc<dyn SessionStore>) -> Self {
+        Self { store, mark: 0 }
+    }
+
+    /// Records the undos made since the last time, so that the model sees them. Rewinds only between runs. Only for the
+    /// root's agent.
+    pub(super) async fn report(
+        &mut self,
+        session: &mut SessionWriter,
+        model: &mut ModelPort,
+        between_runs: bool,
+    ) -> Result<(), AgentError> {
+        let id = session.shared().id.clone();
+        if id != *session.shared().tree.root.id() {
             return Ok(());
         }
-        let mark = self.config.store.undo_mark(&self.shared.id)?;
-        if mark == self.undo_mark {
+        let mark = self.store.undo_mark(&id)?;
+        if mark == self.mark {
             return Ok(());
         }
-        let records = self.config.store.undos(&self.shared.id)?;
+        let records = self.store.undos(&id)?;
         let mut all_reported = true;
         // 1) Rewinds. During a run, or while calls are open, they are postponed.
         for record in &records {
-            let Some(last_kept) = record.last_kept.filter(|_| self.needs_rewind(record)) else {
+            let Some(last_kept) = record.last_kept.filter(|_| needs_rewind(session, record)) else {
                 continue;
             };
-            if !between_runs || self.history.open_reply().is_some() {
+            if !between_runs || session.history().open_reply().is_some() {
                 all_reported = false;
             } else {
                 let undo_id = record.id.clone();
-                self.rewind(AgentEvent::Rewind { undo_id, last_kept }).await?;
+                rewind(session, model, AgentEvent::Rewind { undo_id, last_kept }).await?;
                 if let Some(text) = record.stays.clone() {
-                    self.add_notice(text).await?;
+                    session.add_notice(text).await?;
                 }
             }
         }
         // 2) Notices of the other records.
         for record in records {
-            let is_known = self.history.contains_undo(&record.id) || self.needs_rewind(&record);
+            let history = session.history();
+            let is_known = history.contains_undo(&record.id) || needs_rewind(session, &record);
             // Undone calls that were rewound are no longer in the model's history.
             let is_gone = !record.calls.is_empty()
-                && record.calls.iter().all(|call| self.history.is_rewound(call.seq));
+                && record.calls.iter().all(|call| history.is_rewound(call.seq));
             if let Some(text) = record.notice.filter(|_| !is_known && !is_gone) {
-                self.emit(AgentEvent::FilesRestored { undo_id: record.id, text }).await?;
+                session.emit(AgentEvent::FilesRestored { undo_id: record.id, text }).await?;
             }
         }
         if all_reported {
-            self.undo_mark = mark;
+            self.mark = mark;
         }
         Ok(())
     }
+}
 
-    /// Returns true if the conversation has yet to be rewound for a record. It is not rewound over user input that came
-    /// after the undo: then the model gets a notice instead.
-    fn needs_rewind(&self, record: &UndoRecord) -> bool {
-        record.last_kept.is_some()
-            && !self.history.contains_undo(&record.id)
-            && record.last_seen.is_none_or(|seen| self.history.last_input() <= seen)
-    }
+/// Returns true if the conversation has yet to be rewound for a record. It is not rewound over user input that came
+/// after the undo: then the model gets a notice instead.
+fn needs_rewind(session: &SessionWriter, record: &UndoRecord) -> bool {
+    let history = session.history();
+    record.last_kept.is_some()
+        && !history.contains_undo(&record.id)
+        && record.last_seen.is_none_or(|seen| history.last_input() <= seen)
+}
 
-    /// Rewinds the conversation, and resets the provider's conversation and the tool state accordingly.
-    async fn rewind(&mut self, event: AgentEvent) -> Result<(), AgentError> {
-        self.emit(event).await?;
-        self.conversation = None;
-        let ToolState { todo, file_views, resources } = ToolState::from_history(&self.history);
-        // Working directory, todo list and file views return to what the remaining history says.
-        match resources.remove::<ShellFolder>() {
-            Some(folder) => self.context.resources.insert(folder.as_ref().clone()),
-            None => drop(self.context.resources.remove::<ShellFolder>()),
-        }
-        let todo = todo.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let items = todo.items().to_vec();
-        let changed = {
-            let own = Arc::clone(&self.context);
-            let mut own = own.todo.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            std::mem::replace(&mut *own, todo).items() != items
-        };
-        self.context.file_views.replace_with(&file_views);
-        if changed {
-            self.emit(AgentEvent::Plan { items }).await?;
-        }
-        Ok(())
+/// Rewinds the conversation, and resets the provider's conversation and the tool state accordingly.
+async fn rewind(
+    session: &mut SessionWriter,
+    model: &mut ModelPort,
+    event: AgentEvent,
+) -> Result<(), AgentError> {
+    session.emit(event).await?;
+    model.reset_conversation();
+    let context = Arc::clone(session.context());
+    let ToolState { todo, file_views, resources } = ToolState::from_history(session.history());
+    // Working directory, todo list and file views return to what the remaining history says.
+    match resources.remove::<ShellFolder>() {
+        Some(folder) => context.resources.insert(folder.as_ref().clone()),
+        None => drop(context.resources.remove::<ShellFolder>()),
     }
+    let todo = todo.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let items = todo.items().to_vec();
+    let changed = {
+        let mut own = context.todo.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        std::mem::replace(&mut *own, todo).items() != items
+    };
+    context.file_views.replace_with(&file_views);
+    if changed {
+        session.emit(AgentEvent::Plan { items }).await?;
+    }
+    Ok(())
 }

@@ -46,7 +46,6 @@ const METHODS: usize = 40;
 const LARGE_TYPES: &[(&str, &str, usize)] = &[
     ("crow-acp", "SessionView", 67),
     ("crow-runtime", "AgentHandle", 47),
-    ("crow-runtime", "AgentInternals", 107),
     ("crow-runtime", "UndoJournal", 52),
     ("crow-sandbox", "InventoryBuilder", 52),
     ("crow-snapshot", "SnapshotStore", 58),

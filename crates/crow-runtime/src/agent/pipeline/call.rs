@@ -1,8 +1,10 @@
 //! Answering the calls of a reply.
 
+use std::sync::Arc;
+
 use crow_core::{
     call::{InvalidCall, ResolvedCall, resolve},
-    event::{AgentEvent, AgentState, NoticeAudience, NoticeLevel},
+    event::{AgentEvent, AgentState},
     history::HistoryError,
     ids::{CallId, ReplyId},
     message::ToolCall,
@@ -13,8 +15,16 @@ use crow_core::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::{
+    changes::ChangeTracker, moved_files::MovedFileNotices, prepare::PreparedCall,
+    sandbox::CallSandbox,
+};
 use crate::{
-    agent::{AgentError, AgentInternals},
+    agent::{
+        AgentError, agent_shared::AgentShared, questions::RecordQueue,
+        session_writer::SessionWriter,
+    },
+    config::RuntimeConfig,
     delegated_calls::RunBy,
 };
 
@@ -44,28 +54,134 @@ pub struct ExecutedCall {
     pub denial: Option<Denial>,
 }
 
-impl AgentInternals {
-    /// Answers the calls of a reply, each exactly once, and returns the answers in the order of the calls.
-    ///
-    /// Consecutive reading calls run in parallel, as do consecutive agent-starting calls; every other call runs alone,
-    /// in order. When `cancel` is cancelled the remaining calls are answered as cancelled. Fails without running
-    /// anything if a call is not open in the history.
-    pub async fn call(
+/// Answers the calls of an agent: decides about them, runs them, and records results, changes and questions.
+pub(crate) struct CallPipeline {
+    pub(super) config: Arc<RuntimeConfig>,
+    pub(super) shared: Arc<AgentShared>,
+    pub(super) sandbox: CallSandbox,
+    pub(super) changes: ChangeTracker,
+    pub(super) moved_files: MovedFileNotices,
+    /// Events that running calls ask the agent to record.
+    pub(super) record_queue: RecordQueue,
+}
+
+/// The calls of one reply, on their way through the pipeline.
+pub(super) struct ReplyCalls<'a> {
+    pub(super) pipeline: &'a mut CallPipeline,
+    pub(super) session: &'a mut SessionWriter,
+    pub(super) tools: &'a ToolRegistry,
+    pub(super) reply_id: &'a ReplyId,
+    pub(super) cancel: &'a CancellationToken,
+}
+
+/// Parts of a new [`CallPipeline`].
+pub(crate) struct CallPipelineParts {
+    pub config: Arc<RuntimeConfig>,
+    pub shared: Arc<AgentShared>,
+    pub sandbox: CallSandbox,
+    pub changes: ChangeTracker,
+    pub moved_files: MovedFileNotices,
+    pub record_queue: RecordQueue,
+}
+
+impl CallPipeline {
+    pub(crate) fn new(parts: CallPipelineParts) -> Self {
+        let CallPipelineParts { config, shared, sandbox, changes, moved_files, record_queue } =
+            parts;
+        Self { config, shared, sandbox, changes, moved_files, record_queue }
+    }
+
+    /// Answers the calls of a reply, each exactly once, and returns the answers in the order of the calls. Fails without
+    /// running anything if a call is not open in the history.
+    pub(crate) async fn call(
         &mut self,
+        session: &mut SessionWriter,
         tools: &ToolRegistry,
         reply_id: &ReplyId,
         calls: Vec<RequestedCall>,
         cancel: &CancellationToken,
     ) -> Result<Vec<ExecutedCall>, AgentError> {
+        let history = session.history();
         for call in &calls {
-            if self.history().open_reply() != Some(reply_id)
-                || !self.history().is_open(&call.call.id)
-            {
+            if history.open_reply() != Some(reply_id) || !history.is_open(&call.call.id) {
                 return Err(HistoryError::NotOpen { call_id: call.call.id.clone() }.into());
             }
         }
-        self.set_state(AgentState::Processing).await?;
+        session.set_state(AgentState::Processing).await?;
+        ReplyCalls { pipeline: self, session, tools, reply_id, cancel }.answer(calls).await
+    }
+
+    /// Answers every open call, as after a crash or a cancel, so that the model can be called again. Returns their
+    /// number.
+    pub(crate) async fn close_open_calls(
+        &self,
+        session: &mut SessionWriter,
+    ) -> Result<usize, AgentError> {
+        let Some(reply_id) = session.history().open_reply().cloned() else { return Ok(0) };
+        let open = session.history().open_calls();
+        for call in &open {
+            let mut result = interrupted(call.started);
+            if let Some(before) = call.snapshot.clone() {
+                self.changes.record_cut_off(session, before, &mut result).await?;
+                result.metadata.cut_off = true;
+            }
+            let end = AgentEvent::CallEnd {
+                call_id: call.call_id.clone(),
+                reply_id: reply_id.clone(),
+                tool: call.tool.clone(),
+                result,
+                denial: None,
+            };
+            session.emit(end).await?;
+        }
+        Ok(open.len())
+    }
+
+    /// Records changes that jobs made meanwhile.
+    pub(crate) async fn scan_jobs(&self, session: &mut SessionWriter) -> Result<(), AgentError> {
+        self.changes.jobs().scan(session).await
+    }
+
+    /// Notifies the user of files that were moved aside meanwhile.
+    pub(crate) async fn report_moved_files(
+        &self,
+        session: &mut SessionWriter,
+    ) -> Result<(), AgentError> {
+        self.moved_files.report(session).await
+    }
+
+    /// Asks the user whether files moved aside are their own, and puts those back.
+    pub(crate) async fn ask_about_moved_files(
+        &mut self,
+        session: &mut SessionWriter,
+        cancel: &CancellationToken,
+    ) -> Result<(), AgentError> {
+        self.moved_files.ask(session, &mut self.record_queue, cancel).await
+    }
+
+    /// Recovers, once per tree, from sessions that were killed while a command ran, and notifies the user.
+    pub(crate) async fn recover_from_killed_sessions(
+        &self,
+        session: &mut SessionWriter,
+    ) -> Result<(), AgentError> {
+        if !self.sandbox.begin_recovery() {
+            return Ok(());
+        }
+        self.changes.jobs().record_killed(session).await?;
+        self.sandbox.recover(session).await
+    }
+
+    /// Returns true if the sandbox can enforce read-only commands.
+    pub(crate) fn can_enforce_read_only(&self) -> impl Future<Output = bool> + Send + use<> {
+        self.sandbox.can_enforce_read_only()
+    }
+}
+
+impl ReplyCalls<'_> {
+    /// Answers the calls. Consecutive ones that may run in parallel do.
+    async fn answer(mut self, calls: Vec<RequestedCall>) -> Result<Vec<ExecutedCall>, AgentError> {
         let mut done = Vec::with_capacity(calls.len());
+        let tools = self.tools;
         let calls: Vec<_> =
             calls.into_iter().map(|call| UnderstoodCall::new(tools, call)).collect();
         for call in &calls {
@@ -84,7 +200,11 @@ impl AgentInternals {
                     batch.push(next);
                 }
             }
-            done.append(&mut self.call_batch(tools, reply_id, batch, cancel).await?);
+            let mut prepared = Vec::with_capacity(batch.len());
+            for call in batch {
+                prepared.push(self.prepare(call).await?);
+            }
+            done.append(&mut self.run_batch(prepared).await?);
         }
         Ok(done)
     }
@@ -93,29 +213,46 @@ impl AgentInternals {
     /// time.
     async fn claim(&mut self, call: &UnderstoodCall) -> Result<(), AgentError> {
         let call_id = &call.call.id;
-        if !self.shared.calls.claim(call_id, call.run_by()) {
+        if !self.pipeline.shared.calls.claim(call_id, call.run_by()) {
             return Ok(());
         }
-        let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
         let text = format!(
             "a result for call {call_id} came from outside and is not used; this agent runs the call itself"
         );
-        self.emit(AgentEvent::Notice { level, audience, text }).await
+        self.session.warn_user(text).await
     }
 
-    async fn call_batch(
-        &mut self,
-        tools: &ToolRegistry,
-        reply_id: &ReplyId,
-        batch: Vec<UnderstoodCall>,
-        cancel: &CancellationToken,
-    ) -> Result<Vec<ExecutedCall>, AgentError> {
-        let mut prepared = Vec::with_capacity(batch.len());
-        for call in batch {
-            prepared.push(self.prepare(reply_id, call, cancel).await?);
-        }
-        self.run_batch(tools, reply_id, prepared, cancel).await
+    /// Records the end of a call.
+    pub(super) async fn record_end(&mut self, executed: &ExecutedCall) -> Result<(), AgentError> {
+        let end = AgentEvent::CallEnd {
+            call_id: executed.id.clone(),
+            reply_id: self.reply_id.clone(),
+            tool: executed.name.clone(),
+            result: executed.result.clone(),
+            denial: executed.denial.clone(),
+        };
+        self.session.emit(end).await
     }
+
+    /// Records the end of a call that does not run.
+    pub(super) async fn record_answered(
+        &mut self,
+        executed: ExecutedCall,
+    ) -> Result<PreparedCall, AgentError> {
+        self.record_end(&executed).await?;
+        Ok(PreparedCall::Answered(Box::new(executed)))
+    }
+}
+
+/// Returns the result of a call whose end was not recorded.
+fn interrupted(started: bool) -> ToolResult {
+    let mut result = ToolResult::cancelled();
+    result.output = if started {
+        "The call was interrupted and its outcome is unknown: it may have ended, or still be running. Look at what it changed before you go on.".to_owned()
+    } else {
+        "The call was not run: the run was interrupted before it began.".to_owned()
+    };
+    result
 }
 
 /// A call with its resolved tool and arguments, or the reason why it is only answered.

@@ -10,4 +10,7 @@ mod run;
 mod sandbox;
 
 pub use call::ExecutedCall;
-pub(crate) use moved_files::{describe_moved, while_ran};
+pub(crate) use call::{CallPipeline, CallPipelineParts};
+pub(crate) use changes::{ChangeTracker, ChangeTrackerParts, wait_for_scan};
+pub(crate) use moved_files::{MovedFileNotices, report_last_moved_files};
+pub(crate) use sandbox::{CallSandbox, CallSandboxParts};

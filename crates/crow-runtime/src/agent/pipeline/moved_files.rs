@@ -6,10 +6,17 @@ use std::{path::Path, sync::Arc};
 use crow_core::{
     capability::{OriginalState, QuarantinedFile, QuestionAnswer, QuestionChoice, UserQuestion},
     event::{AgentEvent, NoticeAudience, NoticeLevel},
+    workspace::Workspace,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::agent::{AgentError, AgentInternals};
+use crate::{
+    agent::{
+        AgentError, agent_shared::AgentShared, questions::RecordQueue, recorder::Recorder,
+        session_writer::SessionWriter,
+    },
+    agent_tree::AgentTree,
+};
 
 /// The answer that changes nothing.
 const LEAVE: &str = "leave aside";
@@ -20,37 +27,49 @@ const MOST: usize = 8;
 /// Maximum number of commands named.
 const COMMANDS: usize = 3;
 
-impl AgentInternals {
+/// Notifies the user of files that were moved aside because a command may have planted them, and puts back those that
+/// the user calls their own.
+pub(crate) struct MovedFileNotices {
+    tree: Arc<AgentTree>,
+    workspace: Workspace,
+    tasks: TaskTracker,
+}
+
+impl MovedFileNotices {
+    pub(crate) fn new(tree: Arc<AgentTree>, workspace: Workspace, tasks: TaskTracker) -> Self {
+        Self { tree, workspace, tasks }
+    }
+
     /// Notifies the user of files moved aside or put back because a command may have planted them, so that the user can
     /// find files of their own again.
-    pub(crate) async fn report_moved_files(&mut self) -> Result<(), AgentError> {
-        let tree = Arc::clone(&self.shared.tree);
-        let Some(sandbox) = &tree.sandbox else { return Ok(()) };
+    pub(crate) async fn report(&self, session: &mut SessionWriter) -> Result<(), AgentError> {
+        let Some(sandbox) = &self.tree.sandbox else { return Ok(()) };
         for moved in sandbox.take_unreported() {
-            self.report_warning(describe_moved(&while_ran(&moved.running_commands), &moved))
-                .await?;
+            let text = describe_moved(&while_ran(&moved.running_commands), &moved);
+            session.warn_user(text).await?;
             if sandbox.can_bring_back(&moved) {
-                tree.queue_moved_file(moved);
+                self.tree.queue_moved_file(moved);
             }
         }
         Ok(())
     }
 
     /// Asks the user whether files moved aside are their own, and puts those back. Without an answer they stay moved.
-    pub(crate) async fn ask_about_moved_files(
-        &mut self,
+    pub(crate) async fn ask(
+        &self,
+        session: &mut SessionWriter,
+        questions: &mut RecordQueue,
         cancel: &CancellationToken,
     ) -> Result<(), AgentError> {
-        let tree = Arc::clone(&self.shared.tree);
         while !cancel.is_cancelled() {
-            let moved = tree.take_moved_files(MOST);
+            let moved = self.tree.take_moved_files(MOST);
             let Some(question) = self.question_about(&moved) else { return Ok(()) };
-            let answer = self.ask_user(question, cancel).await?;
+            let answer = questions.ask_user(session, question, cancel).await?;
             let Some(QuestionAnswer::Chosen { labels }) = answer else { continue };
             for moved in moved {
                 let put_back_only = put_back_only(&self.display_path(&moved.path));
                 if labels.iter().any(|label| *label == PUT_BACK || *label == put_back_only) {
-                    self.bring_back(moved).await?;
+                    self.restore(session, moved).await?;
                 }
             }
         }
@@ -106,17 +125,19 @@ impl AgentInternals {
         Some(UserQuestion { text, header, choices, multiple: false, free_text: false })
     }
 
-    async fn bring_back(&mut self, moved: QuarantinedFile) -> Result<(), AgentError> {
-        let Some(sandbox) = self.shared.tree.sandbox.clone() else { return Ok(()) };
+    async fn restore(
+        &self,
+        session: &mut SessionWriter,
+        moved: QuarantinedFile,
+    ) -> Result<(), AgentError> {
+        let Some(sandbox) = self.tree.sandbox.clone() else { return Ok(()) };
         let path = moved.path.display().to_string();
         let kept =
             moved.moved_to.as_ref().map(|kept| kept.display().to_string()).unwrap_or_default();
         let done = self.tasks.spawn_blocking(move || sandbox.restore_quarantined(&moved)).await;
         let error = match done {
             Ok(Ok(())) => {
-                let (level, audience) = (NoticeLevel::Info, NoticeAudience::User);
-                let text = format!("{path} was put back");
-                return self.emit(AgentEvent::Notice { level, audience, text }).await;
+                return session.inform_user(format!("{path} was put back")).await;
             }
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                 "something else is there now".to_owned()
@@ -125,11 +146,11 @@ impl AgentInternals {
             Err(error) => error.to_string(),
         };
         let text = format!("{path} was not put back ({error}): your version is in {kept}");
-        self.report_warning(text).await
+        session.warn_user(text).await
     }
 
     fn display_path(&self, path: &Path) -> String {
-        self.context().workspace.display(path)
+        self.workspace.display(path)
     }
 }
 
@@ -137,8 +158,21 @@ fn put_back_only(path: &str) -> String {
     format!("{PUT_BACK} only {path}")
 }
 
+/// Notifies the user of files that were moved aside when the jobs of an agent ended with it.
+pub(crate) async fn report_last_moved_files(shared: &AgentShared, recorder: &Recorder) {
+    let Some(sandbox) = &shared.tree.sandbox else { return };
+    for moved in sandbox.take_unreported() {
+        let text = describe_moved(&while_ran(&moved.running_commands), &moved);
+        let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
+        let event = recorder.redacted(AgentEvent::Notice { level, audience, text });
+        if let Err(error) = recorder.record(event, &shared.session_token).await {
+            tracing::warn!(session = %shared.id, %error, "a file that was moved aside is not told");
+        }
+    }
+}
+
 /// Describes which commands ran, for the middle of a sentence.
-pub(crate) fn while_ran(during: &[String]) -> String {
+fn while_ran(during: &[String]) -> String {
     let named: Vec<String> = during.iter().take(COMMANDS).map(|line| format!("`{line}`")).collect();
     let more = during.len().saturating_sub(COMMANDS);
     match (named.as_slice(), more) {
@@ -150,7 +184,7 @@ pub(crate) fn while_ran(during: &[String]) -> String {
 }
 
 /// Describes what was moved aside or put back, and where it is.
-pub(crate) fn describe_moved(when: &str, moved: &QuarantinedFile) -> String {
+pub(super) fn describe_moved(when: &str, moved: &QuarantinedFile) -> String {
     let path = moved.path.display();
     let kept = moved.moved_to.as_ref().map(|kept| kept.display());
     match (moved.original, kept) {

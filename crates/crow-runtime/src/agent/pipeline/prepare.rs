@@ -8,8 +8,8 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 use crow_core::{
     call::ResolvedCall,
     capability::{Answerer, PermissionAnswer, PermissionRequest},
-    event::{AgentEvent, AgentState, NoticeAudience, NoticeLevel},
-    ids::{ReplyId, RequestId},
+    event::{AgentEvent, AgentState},
+    ids::RequestId,
     permission::{
         Ask, CallFacts, Decision, Denial, Disclosure, PermissionMode, Permit, SandboxPaths,
         WithheldReads,
@@ -23,10 +23,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ExecutedCall,
-    call::{CallRejection, UnderstoodCall},
+    call::{CallRejection, ReplyCalls, UnderstoodCall},
 };
 use crate::{
-    agent::{AgentAccess, AgentError, AgentInternals, panic_message},
+    agent::{AgentAccess, AgentError, panic_message},
     pending_questions::is_offered,
 };
 
@@ -46,13 +46,13 @@ pub(super) struct ReadyCall {
     pub ctx: ToolContext,
 }
 
-impl AgentInternals {
+impl ReplyCalls<'_> {
+    /// Takes a call up to its permit, or answers it.
     pub(super) async fn prepare(
         &mut self,
-        reply_id: &ReplyId,
         understood: UnderstoodCall,
-        cancel: &CancellationToken,
     ) -> Result<PreparedCall, AgentError> {
+        let cancel = self.cancel;
         let UnderstoodCall { call, meaning } = understood;
         let answer = |result, validity| ExecutedCall {
             id: call.id.clone(),
@@ -66,21 +66,21 @@ impl AgentInternals {
         };
         // 1) Calls that never run: cancelled, refused by the turn, invalid, or writing the redaction mark.
         if cancel.is_cancelled() {
-            return self.record_answered(reply_id, answer(not_run(), Validity::Valid)).await;
+            return self.record_answered(answer(not_run(), Validity::Valid)).await;
         }
         let resolved = match meaning {
             Ok(resolved) => resolved,
             Err(CallRejection::Refused(reason)) => {
                 return self
-                    .record_answered(reply_id, answer(ToolResult::failure(reason), Validity::Valid))
+                    .record_answered(answer(ToolResult::failure(reason), Validity::Valid))
                     .await;
             }
             Err(CallRejection::Invalid(invalid)) => {
                 return self
-                    .record_answered(
-                        reply_id,
-                        answer(ToolResult::failure(invalid.message), Validity::Invalid),
-                    )
+                    .record_answered(answer(
+                        ToolResult::failure(invalid.message),
+                        Validity::Invalid,
+                    ))
                     .await;
             }
         };
@@ -90,11 +90,11 @@ impl AgentInternals {
             ..answer(result, Validity::Valid)
         };
         if self.would_write_mark(&resolved) {
-            return self.record_answered(reply_id, answer(ToolResult::failure(MARK_WRITTEN))).await;
+            return self.record_answered(answer(ToolResult::failure(MARK_WRITTEN))).await;
         }
         // 2) The plan.
         let mut ctx = ToolContext {
-            agent: Arc::clone(&self.context),
+            agent: Arc::clone(self.session.context()),
             call_id: call.id.clone(),
             cancellation: cancel.child_token(),
             preview: None,
@@ -103,10 +103,10 @@ impl AgentInternals {
         };
         let plan = match guarded(cancel, resolved.tool.plan(&resolved.input, &ctx)).await {
             Ok(plan) => plan,
-            Err(error) => return self.record_answered(reply_id, answer(error.to_result())).await,
+            Err(error) => return self.record_answered(answer(error.to_result())).await,
         };
         // 3) The decision of the policy, and of the user if the policy asks.
-        match self.decide(&resolved, &plan, &mut ctx, cancel).await? {
+        match self.decide(&resolved, &plan, &mut ctx).await? {
             Ok(permit) => {
                 Ok(PreparedCall::Ready(Box::new(ReadyCall { resolved, plan, permit, ctx })))
             }
@@ -115,13 +115,13 @@ impl AgentInternals {
                     denial: Some(denial.clone()),
                     ..answer(ToolResult::failure(denial.to_model_text()))
                 };
-                self.record_answered(reply_id, answer).await
+                self.record_answered(answer).await
             }
             Err(PermitRefusal::Tool(ToolError::Cancelled)) => {
-                self.record_answered(reply_id, answer(not_run())).await
+                self.record_answered(answer(not_run())).await
             }
             Err(PermitRefusal::Tool(error)) => {
-                self.record_answered(reply_id, answer(error.to_result())).await
+                self.record_answered(answer(error.to_result())).await
             }
         }
     }
@@ -136,7 +136,9 @@ impl AgentInternals {
             | ToolCategory::External => true,
             ToolCategory::Read | ToolCategory::Session | ToolCategory::Agent => false,
         };
-        writes && self.config.redactor.is_active() && Redactor::contains_mark(&resolved.input)
+        writes
+            && self.pipeline.config.redactor.is_active()
+            && Redactor::contains_mark(&resolved.input)
     }
 
     /// Asks the policy and, if required, the user.
@@ -145,18 +147,18 @@ impl AgentInternals {
         resolved: &ResolvedCall,
         plan: &CallPlan,
         ctx: &mut ToolContext,
-        cancel: &CancellationToken,
     ) -> Result<Result<Permit, PermitRefusal>, AgentError> {
         let tool = &resolved.tool;
         // 1) What the policy must know: the sandbox, and paths that would start programs.
         if tool.category() == ToolCategory::Execute {
-            self.update_sandbox().await?;
+            self.pipeline.sandbox.update(self.session).await?;
         }
-        let led_to = self.autorun_paths(&plan.effects).await;
-        let agent = self.context.agent_name.get();
+        let led_to = self.pipeline.sandbox.autorun_paths(&plan.effects).await;
+        let context = Arc::clone(self.session.context());
+        let agent = context.agent_name.get();
         let facts = CallFacts {
             call_id: &ctx.call_id,
-            session_id: &self.context.root_id,
+            session_id: &context.root_id,
             agent: &agent,
             input: &resolved.input,
             tool: tool.name(),
@@ -164,15 +166,15 @@ impl AgentInternals {
             requires_permission: tool.requires_permission(),
             plan,
         };
-        let workspace = &self.context.workspace;
-        let (decision, withheld_reads) = self.shared.tree.with_policy(|policy| {
+        let (workspace, shared) = (&context.workspace, &self.pipeline.shared);
+        let (decision, withheld_reads) = shared.tree.with_policy(|policy| {
             let withheld_reads = policy.withheld_reads(facts);
-            if led_to.is_empty() && self.shared.access == AgentAccess::Policy {
+            if led_to.is_empty() && shared.access == AgentAccess::Policy {
                 return (policy.decide(facts, workspace), withheld_reads);
             }
             // Restrictions of this call or agent apply to a copy of the policy.
             let mut policy = policy.clone();
-            if self.shared.access == AgentAccess::ReadOnly {
+            if shared.access == AgentAccess::ReadOnly {
                 policy.set_mode(PermissionMode::ReadOnly);
             }
             policy.add_places(SandboxPaths { protected: led_to, ..SandboxPaths::default() });
@@ -192,7 +194,7 @@ impl AgentInternals {
             Decision::Ask(ask) => ask,
         };
         // 3) The question, with a preview of the changes.
-        let preview = match guarded(cancel, tool.preview(&resolved.input, plan, ctx)).await {
+        let preview = match guarded(self.cancel, tool.preview(&resolved.input, plan, ctx)).await {
             Ok(preview) => preview,
             // The error would reveal content that the model may not read: the user is asked first, and the call then
             // fails by itself.
@@ -201,7 +203,7 @@ impl AgentInternals {
         };
         self.announce(resolved, plan, ctx, preview.as_ref()).await?;
         ctx.preview.clone_from(&preview);
-        self.ask(ask, resolved, plan, ctx, cancel).await
+        self.ask(ask, resolved, plan, ctx).await
     }
 
     async fn announce(
@@ -211,14 +213,14 @@ impl AgentInternals {
         ctx: &ToolContext,
         preview: Option<&Preview>,
     ) -> Result<(), AgentError> {
-        self.emit(AgentEvent::CallPending {
+        let pending = AgentEvent::CallPending {
             call_id: ctx.call_id.clone(),
             tool: resolved.tool.name().to_owned(),
             title: plan.title.clone(),
             arguments: resolved.input.clone(),
             preview: preview.map(|preview| preview.patch.clone()),
-        })
-        .await
+        };
+        self.session.emit(pending).await
     }
 
     async fn ask(
@@ -227,12 +229,12 @@ impl AgentInternals {
         resolved: &ResolvedCall,
         plan: &CallPlan,
         ctx: &ToolContext,
-        cancel: &CancellationToken,
     ) -> Result<Result<Permit, PermitRefusal>, AgentError> {
+        let config = Arc::clone(&self.pipeline.config);
         let mut request = PermissionRequest {
-            id: RequestId::new(self.config.ids.next_id()),
-            session_id: self.session_id().clone(),
-            agent: self.context.agent_name.get().to_string(),
+            id: RequestId::new(config.ids.next_id()),
+            session_id: self.pipeline.shared.id.clone(),
+            agent: self.session.context().agent_name.get().to_string(),
             call_id: ctx.call_id.clone(),
             tool: resolved.tool.name().to_owned(),
             title: plan.title.clone(),
@@ -243,13 +245,13 @@ impl AgentInternals {
             preview: ctx.preview.clone(),
         };
         // 1) The question, for handles and for the answerer.
-        self.config.redactor.redact_request(&mut request);
+        config.redactor.redact_request(&mut request);
         let request_id = request.id.clone();
-        let tree = Arc::clone(&self.shared.tree);
+        let tree = Arc::clone(&self.pipeline.shared.tree);
         // Opened first, so that it can be answered as soon as its event is visible.
         let mut question = tree.answers.open(request.clone());
-        self.set_state(AgentState::WaitingForPermission).await?;
-        self.emit(AgentEvent::PermissionRequest {
+        self.session.set_state(AgentState::WaitingForPermission).await?;
+        let asked = AgentEvent::PermissionRequest {
             request_id: request_id.clone(),
             call_id: request.call_id.clone(),
             tool: request.tool.clone(),
@@ -257,14 +259,13 @@ impl AgentInternals {
             subject: request.subject.clone(),
             reason: request.reason.clone(),
             offers: request.offers.clone(),
-        })
-        .await?;
-        let answerer = Arc::clone(&self.config.answerer);
+        };
+        self.session.emit(asked).await?;
         let answer = tokio::select! {
             biased;
-            () = cancel.cancelled() => None,
+            () = self.cancel.cancelled() => None,
             answer = question.answered() => Some(answer),
-            answer = ask_answerer(answerer.as_ref(), request) => Some(answer),
+            answer = ask_answerer(config.answerer.as_ref(), request) => Some(answer),
         };
         // 2) The answer that counts, or a withdrawal.
         let answer = match answer {
@@ -274,8 +275,8 @@ impl AgentInternals {
         };
         let Some(answer) = answer else {
             let call_id = ctx.call_id.clone();
-            self.emit(AgentEvent::PermissionWithdrawn { request_id, call_id }).await?;
-            self.set_state(AgentState::Processing).await?;
+            self.session.emit(AgentEvent::PermissionWithdrawn { request_id, call_id }).await?;
+            self.session.set_state(AgentState::Processing).await?;
             return Ok(Err(PermitRefusal::Tool(ToolError::Cancelled)));
         };
         // 3) The effect of the answer.
@@ -283,13 +284,13 @@ impl AgentInternals {
         if let PermissionAnswer::AllowSession { grants } = &answer {
             tree.change_policy(|policy| policy.grant(tree.root.id(), grants));
         }
-        self.set_state(AgentState::Processing).await?;
+        self.session.set_state(AgentState::Processing).await?;
         let decision = AgentEvent::PermissionDecision {
             request_id,
             call_id: ctx.call_id.clone(),
             answer: answer.clone(),
         };
-        self.emit(decision).await?;
+        self.session.emit(decision).await?;
         Ok(ask.answered(answer).map_err(PermitRefusal::Denied))
     }
 
@@ -302,35 +303,9 @@ impl AgentInternals {
         if is_offered(&ask.offers, &answer) {
             return Ok(answer);
         }
-        let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
-        let text =
-            "the answer allowed more than was offered; it applies to this call only".to_owned();
-        self.emit(AgentEvent::Notice { level, audience, text }).await?;
+        let text = "the answer allowed more than was offered; it applies to this call only";
+        self.session.warn_user(text.to_owned()).await?;
         Ok(PermissionAnswer::AllowOnce)
-    }
-
-    async fn record_answered(
-        &mut self,
-        reply_id: &ReplyId,
-        executed: ExecutedCall,
-    ) -> Result<PreparedCall, AgentError> {
-        self.record_end(reply_id, &executed).await?;
-        Ok(PreparedCall::Answered(Box::new(executed)))
-    }
-
-    pub(super) async fn record_end(
-        &mut self,
-        reply_id: &ReplyId,
-        executed: &ExecutedCall,
-    ) -> Result<(), AgentError> {
-        self.emit(AgentEvent::CallEnd {
-            call_id: executed.id.clone(),
-            reply_id: reply_id.clone(),
-            tool: executed.name.clone(),
-            result: executed.result.clone(),
-            denial: executed.denial.clone(),
-        })
-        .await
     }
 }
 

@@ -5,14 +5,18 @@
 //! maps the index of each running call to its lease and recording.
 
 use std::{
-    collections::BTreeMap, panic::AssertUnwindSafe, path::PathBuf, pin::Pin, sync::PoisonError,
+    collections::BTreeMap,
+    panic::AssertUnwindSafe,
+    path::PathBuf,
+    pin::Pin,
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
 use crow_core::{
     event::{AgentEvent, AgentState},
-    ids::{CallId, ReplyId},
-    tool::{Access, Effects, Progress, ToolRegistry, ToolResult},
+    ids::CallId,
+    tool::{Access, Effects, Progress, ToolCategory, ToolResult},
     turn::Validity,
 };
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
@@ -20,12 +24,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ExecutedCall,
+    call::ReplyCalls,
     call_reports::CallReports,
-    changes::ChangeGuard,
+    changes::{ChangeGuard, ExpectedChanges},
     output_bound::bound_output,
     prepare::{PreparedCall, ReadyCall, not_run},
 };
-use crate::agent::{AgentError, AgentInternals, panic_message};
+use crate::{
+    agent::{AgentError, panic_message},
+    changes::ChangeScope,
+};
 
 /// Time for a call to stop by itself after a cancel, before it is dropped.
 const CANCEL_GRACE: Duration = Duration::from_secs(3);
@@ -43,18 +51,16 @@ pub(super) fn written_paths(effects: &Effects) -> Vec<PathBuf> {
 
 type RunningCall<'a> = Pin<Box<dyn Future<Output = (usize, ToolResult, u64)> + Send + 'a>>;
 
-impl AgentInternals {
+impl<'a> ReplyCalls<'a> {
     /// Runs the calls of a batch concurrently and records each result when it arrives.
     pub(super) async fn run_batch(
         &mut self,
-        tools: &ToolRegistry,
-        reply_id: &ReplyId,
         batch: Vec<PreparedCall>,
-        cancel: &CancellationToken,
     ) -> Result<Vec<ExecutedCall>, AgentError> {
+        let cancel = self.cancel;
         let mut executed = Vec::with_capacity(batch.len());
         let mut guards = BTreeMap::new();
-        let mut running: FuturesUnordered<RunningCall<'_>> = FuturesUnordered::new();
+        let mut running: FuturesUnordered<RunningCall<'a>> = FuturesUnordered::new();
         let mut reports = CallReports::default();
         // 1) Lease, capture and start event of each call.
         for (index, prepared) in batch.into_iter().enumerate() {
@@ -62,23 +68,24 @@ impl AgentInternals {
                 PreparedCall::Answered(answer) => executed.push(*answer),
                 PreparedCall::Ready(ready) if cancel.is_cancelled() => {
                     let call = ExecutedCall { result: not_run(), ..cancelled_until_done(&ready) };
-                    self.record_end(reply_id, &call).await?;
+                    self.record_end(&call).await?;
                     executed.push(call);
                 }
                 PreparedCall::Ready(ready) => {
-                    let Some(guard) = self.begin_changes(&ready, cancel).await? else {
+                    let Some(guard) = self.begin_changes(&ready).await? else {
                         let call =
                             ExecutedCall { result: not_run(), ..cancelled_until_done(&ready) };
-                        self.record_end(reply_id, &call).await?;
+                        self.record_end(&call).await?;
                         executed.push(call);
                         continue;
                     };
-                    self.record_start(reply_id, &ready, &guard).await?;
+                    self.record_start(&ready, &guard).await?;
                     // Pushed in batch order, so `index` addresses the call in `executed`.
                     executed.push(cancelled_until_done(&ready));
                     guards.insert(index, guard);
-                    let report = reports.begin(index, &ready.ctx.call_id, &self.config.redactor);
-                    running.push(self.start(tools, index, *ready, report));
+                    let redactor = &self.pipeline.config.redactor;
+                    let report = reports.begin(index, &ready.ctx.call_id, redactor);
+                    running.push(self.start(index, *ready, report));
                 }
             }
         }
@@ -100,12 +107,12 @@ impl AgentInternals {
                             call.result = result;
                             call.result.metadata.duration_ms = duration_ms;
                             call.duration_ms = duration_ms;
-                            self.finish(reply_id, call, guards.remove(&index)).await?;
+                            self.finish(call, guards.remove(&index)).await?;
                         }
                     }
                 },
                 () = &mut patience => break,
-                event = self.next_to_record() => self.record_for(event).await?,
+                request = self.pipeline.record_queue.next() => request.record(self.session).await?,
                 () = reports.wait_for_output() => for (call_id, said) in reports.take() {
                     self.report(call_id, said).await?;
                 },
@@ -118,63 +125,77 @@ impl AgentInternals {
                 self.report(call_id, said).await?;
             }
             if let Some(call) = executed.get_mut(index) {
-                self.finish(reply_id, call, Some(guard)).await?;
+                self.finish(call, Some(guard)).await?;
             }
         }
-        self.report_moved_files().await?;
-        self.ask_about_moved_files(cancel).await?;
+        self.pipeline.report_moved_files(self.session).await?;
+        self.pipeline.ask_about_moved_files(self.session, cancel).await?;
         Ok(executed)
     }
 
     async fn report(&mut self, call_id: CallId, output: String) -> Result<(), AgentError> {
-        if !output.is_empty() && self.history().is_open(&call_id) {
-            self.emit(AgentEvent::CallProgress { call_id, output }).await?;
+        if !output.is_empty() && self.session.history().is_open(&call_id) {
+            self.session.emit(AgentEvent::CallProgress { call_id, output }).await?;
         }
         Ok(())
     }
 
+    /// Waits until a call may change files, and captures the files that it may change. Returns `None` if cancelled
+    /// meanwhile, and an empty guard if the call cannot change anything.
+    async fn begin_changes(
+        &mut self,
+        ready: &ReadyCall,
+    ) -> Result<Option<ChangeGuard>, AgentError> {
+        let tool = &ready.resolved.tool;
+        let scope = ChangeScope::of_effects(&ready.plan.effects);
+        let Some(scope) = scope.filter(|_| tool.category() != ToolCategory::Read) else {
+            return Ok(Some(ChangeGuard::default()));
+        };
+        // The sandbox prevents any change: no lease is needed, and there is nothing to capture.
+        let sandbox = &self.pipeline.sandbox;
+        if sandbox.runs_read_only(&ready.plan) && sandbox.can_enforce_read_only().await {
+            return Ok(Some(ChangeGuard::default()));
+        }
+        // A call run outside may wait for a person, so it takes no lease and its changes count as shared. A call that
+        // starts agents takes none either: it would deadlock with them.
+        let is_exclusive = !tool.is_delegated() && tool.category() != ToolCategory::Agent;
+        let expected = ExpectedChanges { scope, is_exclusive };
+        let changes = &self.pipeline.changes;
+        changes.begin(self.session, &ready.ctx.call_id, expected, self.cancel).await
+    }
+
     async fn record_start(
         &mut self,
-        reply_id: &ReplyId,
         ready: &ReadyCall,
         guard: &ChangeGuard,
     ) -> Result<(), AgentError> {
         let tool = ready.resolved.tool.name().to_owned();
-        self.emit(AgentEvent::CallStart {
+        let start = AgentEvent::CallStart {
             call_id: ready.ctx.call_id.clone(),
-            reply_id: reply_id.clone(),
+            reply_id: self.reply_id.clone(),
             tool: tool.clone(),
             title: ready.plan.title.clone(),
             arguments: ready.resolved.input.clone(),
             snapshot: guard.before().cloned(),
-        })
-        .await?;
-        self.set_state(AgentState::ExecutingTool(tool)).await
+        };
+        self.session.emit(start).await?;
+        self.session.set_state(AgentState::ExecutingTool(tool)).await
     }
 
-    fn start<'a>(
-        &self,
-        tools: &'a ToolRegistry,
-        index: usize,
-        ready: ReadyCall,
-        report: Progress,
-    ) -> RunningCall<'a> {
+    fn start(&self, index: usize, ready: ReadyCall, report: Progress) -> RunningCall<'a> {
         let ReadyCall { resolved, plan, permit, mut ctx } = ready;
-        let redactor = self.config.redactor.clone();
         ctx.progress = report;
-        let clock = std::sync::Arc::clone(&self.config.clock);
-        let scratch = self.context.scratch.clone();
-        let written = written_paths(&plan.effects);
-        let sandbox = self.shared.tree.sandbox.clone().filter(|_| !written.is_empty());
+        let tools = self.tools;
+        let config = Arc::clone(&self.pipeline.config);
+        let scratch = self.session.context().scratch.clone();
+        let adopt = self.pipeline.sandbox.adopter(written_paths(&plan.effects));
         Box::pin(async move {
-            let started = clock.monotonic();
+            let started = config.clock.monotonic();
             let name = resolved.tool.name().to_owned();
             let work = tools.execute(permit, &name, resolved.input, &plan, &ctx);
             let caught = AssertUnwindSafe(work).catch_unwind().await;
-            if let Some(sandbox) = sandbox {
-                // The change was permitted, so the sandbox must not attribute it to commands that run at the same time.
-                sandbox.adopt(&written);
-            }
+            // The change was permitted, so the sandbox must not attribute it to commands that run at the same time.
+            adopt();
             let mut result = caught.unwrap_or_else(|panic| {
                 ToolResult::failure(format!(
                     "the tool {name} panicked: {}",
@@ -185,35 +206,35 @@ impl AgentInternals {
                 result.output.insert_str(0, &format!("[{repair}]\n"));
             }
             // Redacted before the output is cut: half a secret is a secret, too.
-            redactor.redact_result(&mut result);
+            config.redactor.redact_result(&mut result);
             let result = bound_output(result, scratch.as_deref(), &ctx.call_id);
-            let elapsed = clock.monotonic().saturating_sub(started);
+            let elapsed = config.clock.monotonic().saturating_sub(started);
             (index, result, u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
         })
     }
 
     async fn finish(
         &mut self,
-        reply_id: &ReplyId,
         call: &mut ExecutedCall,
         guard: Option<ChangeGuard>,
     ) -> Result<(), AgentError> {
         if let Some(guard) = guard {
-            self.finish_changes(guard, &mut call.result).await?;
+            self.pipeline.changes.finish(self.session, guard, &mut call.result).await?;
         }
-        self.record_end(reply_id, call).await?;
-        self.watch_job(&call.id, &call.result.metadata).await?;
+        self.record_end(call).await?;
+        let jobs = self.pipeline.changes.jobs();
+        jobs.watch(self.session, &call.id, &call.result.metadata).await?;
         let metadata = &call.result.metadata;
         if !metadata.files_modified.is_empty() {
             let files = metadata.files_modified.clone();
             let snapshot = metadata.snapshot_after.clone();
-            self.emit(AgentEvent::FilesChanged { call_id: call.id.clone(), files, snapshot })
-                .await?;
+            let call_id = call.id.clone();
+            self.session.emit(AgentEvent::FilesChanged { call_id, files, snapshot }).await?;
         }
         if metadata.extra.get("todos").is_some() {
-            let items =
-                self.context.todo.lock().unwrap_or_else(PoisonError::into_inner).items().to_vec();
-            self.emit(AgentEvent::Plan { items }).await?;
+            let todo = &self.session.context().todo;
+            let items = todo.lock().unwrap_or_else(PoisonError::into_inner).items().to_vec();
+            self.session.emit(AgentEvent::Plan { items }).await?;
         }
         Ok(())
     }

@@ -7,77 +7,129 @@ use std::{
 
 use crow_core::{
     capability::Containment,
-    event::{AgentEvent, NoticeAudience, NoticeLevel},
     permission::PermissionMode,
-    tool::Effects,
+    tool::{CallPlan, Effects, Subject},
+    workspace::Workspace,
 };
+use tokio_util::task::TaskTracker;
 
 use super::{moved_files::describe_moved, run::written_paths};
 use crate::{
-    Sandbox, SandboxProfile,
-    agent::{AgentAccess, AgentError, AgentInternals},
+    ProcessRunner, Sandbox, SandboxProfile,
+    agent::{AgentAccess, AgentError, session_writer::SessionWriter},
+    agent_tree::AgentTree,
 };
 
-impl AgentInternals {
-    /// Recovers, once per tree, from sessions that were killed while a command ran, and notifies the user.
-    pub(crate) async fn recover_from_killed_sessions(&mut self) -> Result<(), AgentError> {
-        let tree = Arc::clone(&self.shared.tree);
-        if tree.has_recovered.swap(true, Ordering::Relaxed) {
-            return Ok(());
-        }
-        self.record_killed_jobs().await?;
-        let Some(sandbox) = tree.sandbox.clone() else { return Ok(()) };
+/// The sandbox of an agent's calls. Keeps the policy and the profile of its processes in line with the containment that
+/// the sandbox provides.
+pub(crate) struct CallSandbox {
+    tree: Arc<AgentTree>,
+    /// Runs the processes of the calls.
+    runner: ProcessRunner,
+    /// The access that the agent is limited to.
+    access: AgentAccess,
+    workspace: Workspace,
+    tasks: TaskTracker,
+}
+
+/// Parts of a new [`CallSandbox`].
+pub(crate) struct CallSandboxParts {
+    pub tree: Arc<AgentTree>,
+    pub runner: ProcessRunner,
+    pub access: AgentAccess,
+    pub workspace: Workspace,
+    pub tasks: TaskTracker,
+}
+
+impl CallSandbox {
+    pub(crate) fn new(parts: CallSandboxParts) -> Self {
+        let CallSandboxParts { tree, runner, access, workspace, tasks } = parts;
+        Self { tree, runner, access, workspace, tasks }
+    }
+
+    /// Returns true for one caller per tree, which has to recover from killed sessions.
+    pub(super) fn begin_recovery(&self) -> bool {
+        !self.tree.has_recovered.swap(true, Ordering::Relaxed)
+    }
+
+    /// Recovers from sessions that were killed while a command ran, and warns the user of files that it moved aside.
+    pub(super) async fn recover(&self, session: &mut SessionWriter) -> Result<(), AgentError> {
+        let Some(sandbox) = self.tree.sandbox.clone() else { return Ok(()) };
         let recovered = self.tasks.spawn_blocking(move || sandbox.recover()).await;
         for moved in recovered.unwrap_or_default() {
             let text = describe_moved("while a command of a session ran that was killed", &moved);
-            self.report_warning(text).await?;
+            session.warn_user(text).await?;
         }
         Ok(())
     }
 
-    pub(crate) async fn report_warning(&mut self, text: String) -> Result<(), AgentError> {
-        let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
-        self.emit(AgentEvent::Notice { level, audience, text }).await
+    /// Returns true if the sandbox can enforce read-only commands: its containment is full.
+    pub(crate) fn can_enforce_read_only(&self) -> impl Future<Output = bool> + Send + use<> {
+        let sandbox = self.tree.sandbox.clone();
+        async move {
+            match sandbox {
+                Some(sandbox) => sandbox.containment().await == Containment::Full,
+                None => false,
+            }
+        }
+    }
+
+    /// Returns true if the command of a call runs with the read-only profile, if there is a sandbox.
+    pub(super) fn runs_read_only(&self, plan: &CallPlan) -> bool {
+        match &plan.subject {
+            Subject::Command(line) => line.only_reads() || self.runner.is_read_only(),
+            Subject::Nothing | Subject::Path(_) => false,
+        }
+    }
+
+    /// Attributes written paths to a permitted call, and not to commands that run at the same time.
+    pub(super) fn adopter(&self, written: Vec<PathBuf>) -> impl FnOnce() + Send + use<> {
+        let sandbox = self.tree.sandbox.clone().filter(|_| !written.is_empty());
+        move || {
+            if let Some(sandbox) = sandbox {
+                sandbox.adopt(&written);
+            }
+        }
     }
 
     /// Returns those of the paths a call writes that would be executed because something refers to them, whatever their
     /// names: hooks named in git settings, scripts behind links, repositories elsewhere.
-    pub(super) async fn autorun_paths(&mut self, effects: &Effects) -> Vec<PathBuf> {
+    pub(super) async fn autorun_paths(&self, effects: &Effects) -> Vec<PathBuf> {
         let written = written_paths(effects);
         if written.is_empty() {
             return Vec::new();
         }
-        let sandbox = self.shared.tree.sandbox.clone();
-        let roots = self.context.workspace.roots().to_vec();
+        let sandbox = self.tree.sandbox.clone();
+        let roots = self.workspace.roots().to_vec();
         let paths = written.clone();
-        let look = move || match sandbox {
+        let check = move || match sandbox {
             Some(sandbox) => sandbox.autorun_paths(&paths),
             None => Sandbox::autorun_paths_in(roots, &paths),
         };
         // If the check failed, all paths are treated as such.
-        self.tasks.spawn_blocking(look).await.unwrap_or(written)
+        self.tasks.spawn_blocking(check).await.unwrap_or(written)
     }
 
     /// Updates the policy with the containment of the sandbox, sets the sandbox profile from the agent's access and the
-    /// mode, and notifies the user once if layers of the sandbox are missing.
-    pub(super) async fn update_sandbox(&mut self) -> Result<(), AgentError> {
-        let tree = Arc::clone(&self.shared.tree);
-        let Some(sandbox) = &tree.sandbox else { return Ok(()) };
+    /// mode, and warns the user once if layers of the sandbox are missing.
+    pub(super) async fn update(&self, session: &mut SessionWriter) -> Result<(), AgentError> {
+        let Some(sandbox) = &self.tree.sandbox else { return Ok(()) };
         let containment = sandbox.containment().await;
-        let mode = tree.change_policy(|policy| {
+        let mode = self.tree.change_policy(|policy| {
             policy.set_uncontained(!containment.has_any_layer());
             policy.set_read_sandbox(containment == Containment::Full);
             policy.set_read_only_sandbox(containment == Containment::Full);
             policy.mode()
         });
-        let only_reads =
-            self.shared.access == AgentAccess::ReadOnly || mode == PermissionMode::ReadOnly;
+        let only_reads = self.access == AgentAccess::ReadOnly || mode == PermissionMode::ReadOnly;
         self.runner.set_profile(if only_reads {
             SandboxProfile::ReadOnly
         } else {
             SandboxProfile::Workspace
         });
-        if containment == Containment::Full || tree.sandbox_reported.swap(true, Ordering::Relaxed) {
+        if containment == Containment::Full
+            || self.tree.sandbox_reported.swap(true, Ordering::Relaxed)
+        {
             return Ok(());
         }
         let reason = sandbox.reason().await.unwrap_or_default();
@@ -89,6 +141,6 @@ impl AgentInternals {
                 format!("commands run in a sandbox that lacks some layers: {reason}")
             }
         };
-        self.report_warning(text).await
+        session.warn_user(text).await
     }
 }
