@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::{CommandFactory as _, error::ErrorKind};
+use crow_app::{Environment, known_secrets::redactor};
 use crow_core::redact::Redactor;
 use crow_runtime::{adopt_orphans, reset_ignored_signals};
 
@@ -18,10 +19,8 @@ use crate::{
     chat, command,
     command_line::parse,
     doctor::doctor,
-    environment::Environment,
     error::CliError,
     hardening::restrict_process_inspection,
-    known_secrets::redactor,
     output::{ErrorReport, ExitCode, JsonWriter, RunReport},
     render::neutralise,
 };

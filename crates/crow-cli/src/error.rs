@@ -1,7 +1,6 @@
 //! Errors of the commands, before and around a run.
 
-use crow_core::model::ModelsError;
-use crow_runtime::{HostError, RuleStoreError, SessionError, UndoError};
+use crow_app::{AppError, AppErrorKind};
 
 use crate::output::ExitCode;
 
@@ -22,12 +21,12 @@ pub struct CliError {
 impl CliError {
     /// Creates an error of the command line or the configuration.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self { exit: ExitCode::Usage, code: "usage", message: message.into(), hint: None }
+        AppError::usage(message).into()
     }
 
     /// Creates an error of any other kind.
     pub fn failed(message: impl Into<String>) -> Self {
-        Self { exit: ExitCode::Failed, code: "failed", message: message.into(), hint: None }
+        AppError::failed(message).into()
     }
 
     /// Sets the hint.
@@ -37,111 +36,14 @@ impl CliError {
     }
 }
 
-impl From<SessionError> for CliError {
-    fn from(error: SessionError) -> Self {
-        let message = error.to_string();
-        match error {
-            SessionError::Unknown { .. } | SessionError::Ambiguous { .. } => {
-                Self { code: "unknown_session", ..Self::usage(message) }.hint("`crow-agent sessions list` shows them")
-            }
-            SessionError::Exists { .. } => {
-                Self { code: "session_exists", ..Self::usage(message) }.hint("continue it with --resume, or choose another id")
-            }
-            SessionError::BadId { .. } => Self::usage(message),
-            SessionError::Locked { .. } => {
-                Self { code: "session_locked", ..Self::usage(message) }.hint("wait for that process, or end it")
-            }
-            SessionError::Write { .. } => Self { code: "storage", ..Self::usage(message) }
-                .hint("make the folder writable, free disk space, or set XDG_DATA_HOME to another folder"),
-            SessionError::Damaged { .. } | SessionError::Inconsistent { .. } => {
-                Self { code: "session_damaged", ..Self::failed(message) }
-                    .hint("it cannot be repaired: both header and log are damaged; its files are unchanged, `crow-agent sessions rm` removes them")
-            }
-            SessionError::NewerFormat { .. } => {
-                Self { code: "session_format", ..Self::usage(message) }.hint("update crow-agent")
-            }
-            SessionError::Read { .. } | _ => Self { code: "storage", ..Self::failed(message) },
-        }
-    }
-}
-
-impl From<HostError> for CliError {
-    fn from(error: HostError) -> Self {
-        match error {
-            HostError::Session(error) => error.into(),
-            HostError::Models(error) => error.into(),
-            HostError::NoCredentials { message, hint } => Self {
-                exit: ExitCode::Credentials,
-                code: "no_credentials",
-                message,
-                hint: Some(hint),
-            },
-            HostError::Refused { message, hint } => {
-                Self { hint: Some(hint).filter(|hint| !hint.is_empty()), ..Self::usage(message) }
-            }
-            error @ (HostError::Handle(_)
-            | HostError::NotOpen { .. }
-            | HostError::Unsupported { .. }
-            | _) => Self::failed(error.to_string()),
-        }
-    }
-}
-
-impl From<UndoError> for CliError {
-    fn from(error: UndoError) -> Self {
-        let message = error.to_string();
-        let usage = |code| Self { code, ..Self::usage(message.clone()) };
-        match error {
-            UndoError::Session(error) => error.into(),
-            UndoError::Nothing { .. } | UndoError::NotCaptured(_) | UndoError::UndoneAlready => {
-                Self { code: "nothing_to_undo", ..Self::failed(message) }
-            }
-            UndoError::Busy => Self { code: "busy", ..Self::failed(message) },
-            UndoError::UnknownCall { .. }
-            | UndoError::AmbiguousCall { .. }
-            | UndoError::UnknownTurn { .. } => usage("unknown_call")
-                .hint("`crow-agent sessions show ID --changes` lists what was changed"),
-            UndoError::UnknownPath { .. } => usage("unknown_path")
-                .hint("`crow-agent sessions show ID --changes` lists what was changed"),
-            UndoError::ChatNeedsAll { turn } => {
-                usage("usage").hint(format!("--back-to {turn} --chat undoes them all"))
-            }
-            UndoError::ChatInUse { .. } => {
-                usage("session_locked").hint("undo there, or leave out --chat")
-            }
-            UndoError::Snapshots(_) | UndoError::Unavailable | _ => {
-                Self { code: "storage", ..Self::failed(message) }
-            }
-        }
-    }
-}
-
-impl From<RuleStoreError> for CliError {
-    fn from(error: RuleStoreError) -> Self {
-        Self { code: "config", ..Self::usage(error.to_string()) }
-            .hint("fix or remove the file; nothing runs until the rules can be read")
-    }
-}
-
-impl From<ModelsError> for CliError {
-    fn from(error: ModelsError) -> Self {
-        let message = error.to_string();
-        match error {
-            ModelsError::NoCredentials { variable, provider } => Self {
-                exit: ExitCode::Credentials,
-                code: "no_credentials",
-                message,
-                hint: Some(format!(
-                    "export {variable}=…, or `crow-agent login {provider}`, and try again"
-                )),
-            },
-            ModelsError::UnknownProvider { .. } => {
-                Self { code: "unknown_provider", ..Self::usage(message) }
-                    .hint("`crow-agent models` shows them")
-            }
-            ModelsError::Unusable { .. } | ModelsError::NoneConfigured | _ => {
-                Self { code: "provider_unusable", ..Self::usage(message) }
-            }
-        }
+impl<E: Into<AppError>> From<E> for CliError {
+    fn from(error: E) -> Self {
+        let AppError { kind, code, message, hint } = error.into();
+        let exit = match kind {
+            AppErrorKind::Usage => ExitCode::Usage,
+            AppErrorKind::Credentials => ExitCode::Credentials,
+            AppErrorKind::Failed => ExitCode::Failed,
+        };
+        Self { exit, code, message, hint }
     }
 }

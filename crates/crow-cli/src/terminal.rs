@@ -2,23 +2,15 @@
 
 use std::io::{self, Write as _};
 
+use crow_app::{AppError, Environment, UserDialog};
 use crow_text::neutralise;
 
 use crate::{
-    environment::Environment,
+    confirm::confirm,
     error::CliError,
     output::ExitCode,
     render::{ConsoleStyle, TerminalFacts, terminal_width},
 };
-
-/// Recipient of the questions of an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Audience {
-    /// A person at the terminal.
-    Person,
-    /// No one: the policy decides alone.
-    Unattended,
-}
 
 /// Writes to stdout. A closed pipe is no error: the reader has enough.
 pub(crate) fn write_out(bytes: &[u8]) -> Result<ExitCode, CliError> {
@@ -52,4 +44,18 @@ pub fn console_style(environment: &Environment) -> ConsoleStyle {
         utf8: locale.contains("utf-8") || locale.contains("utf8"),
         width: terminal_width(io::stderr()),
     })
+}
+
+/// The person at the terminal of the program.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TerminalDialog;
+
+impl UserDialog for TerminalDialog {
+    fn show_message(&self, text: &str) {
+        print_message(text);
+    }
+
+    fn confirm(&self, question: &str) -> Result<bool, AppError> {
+        confirm(question)
+    }
 }

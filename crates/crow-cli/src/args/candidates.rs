@@ -3,18 +3,17 @@
 
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use crow_agent::definition::{AgentKind, AgentRegistry, DefinedRole, ListedAgent};
+use crow_app::{
+    Environment,
+    config::{Configuration, configured_servers, layers, tool_names},
+    product,
+    trust::{self, Project},
+};
 use crow_core::model::ModelRef;
 use crow_providers::{CredentialStatus, ProviderModels, ProviderSummary};
 use crow_runtime::{SessionFilter, SessionMetadata, UnusedSessions};
 
-use crate::{
-    config::{Configuration, configured_servers, layers, tool_names},
-    environment::Environment,
-    error::CliError,
-    product,
-    render::one_line,
-    trust::{self, Project},
-};
+use crate::{error::CliError, render::one_line};
 
 /// How many sessions are offered.
 const MOST_SESSIONS: usize = 100;

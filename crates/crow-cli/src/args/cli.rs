@@ -5,12 +5,13 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use crow_core::permission::PermissionMode;
+use crow_runtime::{HostPattern, HostPatternError, SandboxConfig};
 
 use super::{
     candidates,
     undo::{DiffArgs, RedoArgs, RestoreArgs, UndoArgs},
 };
-use crate::sandbox::SandboxOptions;
+use crate::error::CliError;
 
 /// A coding agent: it works in your project with a model of your choice.
 #[derive(Debug, Parser)]
@@ -116,6 +117,34 @@ pub(crate) struct AgentOptions {
     pub permissions: Option<Permissions>,
     #[command(flatten)]
     pub sandbox: SandboxOptions,
+}
+
+/// The sandbox of commands.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct SandboxOptions {
+    /// Let commands reach a host, as example.org, *.example.org or example.org:8080
+    #[arg(long, value_name = "HOST")]
+    pub allow_host: Vec<String>,
+    /// Run commands without a sandbox, with all your rights
+    #[arg(long, conflicts_with = "allow_host")]
+    pub no_sandbox: bool,
+}
+
+impl SandboxOptions {
+    /// Returns the hosts that commands may reach.
+    pub(crate) fn hosts(&self) -> Result<Vec<HostPattern>, CliError> {
+        let parse = |host: &String| {
+            host.parse().map_err(|error: HostPatternError| {
+                CliError::usage(format!("--allow-host: {error}"))
+            })
+        };
+        self.allow_host.iter().map(parse).collect()
+    }
+
+    /// Returns the configuration for a runtime; `None` with `--no-sandbox`.
+    pub(crate) fn for_commands(&self, config: SandboxConfig) -> Option<SandboxConfig> {
+        (!self.no_sandbox).then_some(config)
+    }
 }
 
 /// Arguments of `run`.

@@ -6,6 +6,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
+use crow_app::{Environment, host::ProductHost};
 use crow_core::{
     event::{AgentEvent, Envelope},
     ids::SessionId,
@@ -30,9 +31,7 @@ use super::{
     recap::recap,
 };
 use crate::{
-    environment::Environment,
     error::CliError,
-    host::ProductHost,
     run::{
         Keyboard, LineInputBuffer, QuestionQueue, RunSink, ScreenThread, SignalAction, Signals,
         StartedAgent,

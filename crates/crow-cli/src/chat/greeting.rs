@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use crate::{environment::Environment, render::one_line};
+use crow_app::Environment;
+
+use crate::render::one_line;
 
 /// Facts of the session in the greeting.
 pub(super) struct ChatGreeting<'a> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crow_app::{Audience, Environment, product, trust};
 use crow_core::model::Models;
 
 use crate::{
@@ -10,13 +11,10 @@ use crate::{
         conversation::{ChatEnd, ChatLoop, ChatLoopParts, SessionRetention},
         modes::{EscapeSupport, Modes, TerminalModeGuard},
     },
-    environment::Environment,
     error::CliError,
     output::ExitCode,
-    product,
     run::{AgentRequest, ProductLaunch, RunSink, SHUTDOWN, launch},
-    terminal::{Audience, console_style},
-    trust,
+    terminal::{TerminalDialog, console_style},
 };
 
 /// Runs the chat and returns the exit code of the process.
@@ -25,7 +23,7 @@ pub(crate) async fn chat(args: ChatArgs, environment: &Environment) -> Result<Ex
     let store = product::session_store(environment)?;
     let cwd = request.directory(store.as_ref(), environment)?;
     // Trust is asked about first: it decides which providers and servers exist.
-    let project = trust::admit(&cwd, environment, Audience::Person)?;
+    let project = trust::admit(&cwd, environment, Audience::Person, &TerminalDialog)?;
     let providers = Arc::new(product::models(environment, &project.additions.providers)?);
     let models: Arc<dyn Models> = Arc::clone(&providers) as _;
     let launched = launch(ProductLaunch {

@@ -3,20 +3,21 @@
 use std::{env::current_exe, fs, path::Path, sync::Arc};
 
 use crow_acp::{AccessToken, AcpIdentity, AcpServer, TerminalLogin};
+use crow_app::{
+    Audience, Environment,
+    host::{ProductHost, working_directory},
+    product, trust,
+};
 use crow_core::model::Models;
 use crow_runtime::{HandleAnswerer, SessionSetup};
 use tokio::net::TcpListener;
 
 use crate::{
     args::AcpArgs,
-    environment::Environment,
     error::CliError,
-    host::{ProductHost, working_directory},
     output::ExitCode,
-    product,
     run::{AgentRequest, HostLaunch, SignalAction, Signals, host},
-    terminal::{Audience, print_message},
-    trust,
+    terminal::{TerminalDialog, print_message},
 };
 
 /// Environment variable with the token that clients must present.
@@ -105,7 +106,7 @@ fn product_host(
     environment: &Environment,
 ) -> Result<ProductHost, CliError> {
     let cwd = working_directory(None, environment)?;
-    let project = trust::admit(&cwd, environment, Audience::Unattended)?;
+    let project = trust::admit(&cwd, environment, Audience::Unattended, &TerminalDialog)?;
     let providers = Arc::new(product::models(environment, &project.additions.providers)?);
     host(HostLaunch {
         request,

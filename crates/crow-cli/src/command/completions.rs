@@ -8,10 +8,9 @@ use std::{borrow::Cow, ffi::OsString, path::Path};
 
 use clap::CommandFactory as _;
 use clap_complete::{Shell, env::Shells};
+use crow_app::Environment;
 
-use crate::{
-    args::Cli, environment::Environment, error::CliError, output::ExitCode, terminal::write_out,
-};
+use crate::{args::Cli, error::CliError, output::ExitCode, terminal::write_out};
 
 /// Environment variable that names the calling shell.
 const VARIABLE: &str = "CROW_COMPLETE";

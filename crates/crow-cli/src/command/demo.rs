@@ -9,6 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use crow_app::{Environment, config::AgentLimits, host::ChoiceMemory, product, trust::Project};
 use crow_core::{
     capability::{OutputLimits, ProcessEnd, ProcessSpec, Processes as _},
     model::{ModelRef, Models, ModelsError, Price, Provider as _, ResolvedModel},
@@ -21,15 +22,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::{DemoArgs, OutputForm, Permissions},
-    config::AgentLimits,
-    environment::Environment,
     error::CliError,
-    host::ChoiceMemory,
     output::ExitCode,
-    product,
-    run::{AgentRequest, ProductLaunch, RunDisplay, drive, launch},
-    terminal::{Audience, print_message},
-    trust::Project,
+    run::{AgentRequest, ProductLaunch, RunDisplay, audience_of, drive, launch},
+    terminal::print_message,
 };
 
 const RECORDING: &str = include_str!("../../demo/recording.json");
@@ -58,7 +54,7 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
         reviewer_model: None,
         permissions: Some(Permissions::FullAuto),
         choice_memory: ChoiceMemory::Disabled,
-        sandbox: crate::sandbox::SandboxOptions::default(),
+        sandbox: crate::args::SandboxOptions::default(),
         limits: AgentLimits::default(),
         resume: None,
         session_id: None,
@@ -70,7 +66,7 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
         request: &request,
         cwd: project.canonicalize().unwrap_or_else(|_| project.clone()),
         project: Project::default(),
-        audience: Audience::detect(args.output, environment),
+        audience: audience_of(args.output, environment),
         environment,
         store,
         models: Arc::clone(&models),

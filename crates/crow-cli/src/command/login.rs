@@ -5,20 +5,21 @@ use std::{
     io::{self, Read as _},
 };
 
+use crow_app::{
+    Environment,
+    credentials::{Credential, CredentialFile, forget},
+    product, trust,
+};
 use crow_providers::{ApiKey, CredentialStatus, KeyDestination, ProviderModels};
 
 use super::hidden_input::{HiddenInput, ask_hidden, confirm_hidden};
 use crate::{
     args::{LoginArgs, LogoutArgs},
     confirm::is_yes,
-    credentials::{Credential, CredentialFile, forget},
-    environment::Environment,
     error::CliError,
     output::ExitCode,
-    product,
     render::one_line,
     terminal::{print_message, write_out},
-    trust,
 };
 
 /// Maximum length of a key from standard input, in bytes.
@@ -91,7 +92,7 @@ impl<'a> KeyLocation<'a> {
             Self::File(file) => Ok(file.add(name, credential)?),
             #[cfg(feature = "keyring")]
             Self::Keyring => {
-                crate::credentials::keyring_add(name, &credential).map_err(CliError::failed)
+                crow_app::credentials::keyring_add(name, &credential).map_err(CliError::failed)
             }
         }
     }
@@ -200,7 +201,7 @@ fn models(environment: &Environment) -> Result<ProviderModels, CliError> {
         Ok(cwd) => trust::project_of(cwd, environment)?.additions.providers,
         Err(_) => Vec::new(),
     };
-    product::models(environment, &providers)
+    Ok(product::models(environment, &providers)?)
 }
 
 fn no_provider(models: &ProviderModels) -> CliError {

@@ -2,6 +2,13 @@
 
 use std::{fmt::Write as _, time::Duration};
 
+use crow_app::{
+    Environment,
+    config::{ConfiguredServers, ServerOrigin, configured_servers},
+    mcp::McpLaunch,
+    product,
+    trust::{self, Project},
+};
 use crow_core::mcp::McpTransport;
 use crow_mcp::{McpSettings, ProbedServer, ProbedTool, probe};
 use crow_providers::{HttpClient, Proxies};
@@ -10,15 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::OutputForm,
-    config::{ConfiguredServers, ServerOrigin, configured_servers},
-    environment::Environment,
     error::CliError,
-    mcp::McpLaunch,
     output::ExitCode,
-    product,
     render::{neutralise, one_line},
     terminal::{print_message, write_out},
-    trust::{self, Project},
 };
 
 /// Maximum length of a tool's description in a list, in bytes.

@@ -2,18 +2,16 @@
 
 use std::fmt::Write as _;
 
+use crow_app::{Environment, product, trust};
 use crow_providers::{CredentialStatus, FoundModel, ModelSummary, ProviderSummary, discover};
 use serde_json::json;
 
 use crate::{
     args::{ModelsArgs, OutputForm},
-    environment::Environment,
     error::CliError,
     output::ExitCode,
-    product,
     render::one_line,
     terminal::{print_message, write_out},
-    trust,
 };
 
 /// Lists all providers, or the named one, with their models and the discovered local servers.

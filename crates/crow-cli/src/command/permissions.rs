@@ -2,6 +2,13 @@
 
 use std::{cmp::Reverse, fmt::Write as _};
 
+use crow_app::{
+    Environment,
+    host::working_directory,
+    product, rule_subject, rule_verb as verb,
+    sandbox::{probe_containment, sandbox_config},
+    trust,
+};
 use crow_core::{
     capability::Containment,
     ids::{CallId, SessionId},
@@ -21,15 +28,10 @@ use serde_json::{Value, json};
 
 use crate::{
     args::{ExplainArgs, OutputForm},
-    environment::Environment,
     error::CliError,
-    host::working_directory,
     output::ExitCode,
-    product,
-    render::{one_line, rule_subject, rule_verb as verb},
-    sandbox::{SandboxOptions, probe_containment, sandbox_config},
+    render::one_line,
     terminal::{print_message, write_out},
-    trust,
 };
 
 /// Lists the managed rules, those of the user and those of a trusted project.
@@ -129,7 +131,7 @@ pub(crate) async fn explain(
     let project = trust::project_of(&cwd, environment)?;
     print_notice(&project);
     // The decision depends on what the sandbox can do here, so it is tried out.
-    let mut sandbox = sandbox_config(&SandboxOptions::default(), environment)?;
+    let mut sandbox = sandbox_config(environment, &[])?;
     if let Some(trusted) = &project.trusted {
         sandbox.protected_files.clone_from(&trusted.protected);
     }

@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
+use crow_app::{Environment, product, trust};
 use crow_core::model::Models;
 
 use crate::{
     args::{OutputForm, RunArgs, RunOptions},
-    environment::Environment,
     error::CliError,
     output::ExitCode,
-    product,
-    run::{ProductLaunch, RunDisplay, RunRequest, drive, launch},
-    terminal::{Audience, print_message},
-    trust,
+    run::{ProductLaunch, RunDisplay, RunRequest, audience_of, drive, launch},
+    terminal::{TerminalDialog, print_message},
 };
 
 /// Runs a prompt in a new session.
@@ -32,9 +30,9 @@ pub(crate) async fn resume(
 
 async fn start(request: RunRequest, environment: &Environment) -> Result<ExitCode, CliError> {
     let store = product::session_store(environment)?;
-    let audience = Audience::detect(request.output, environment);
+    let audience = audience_of(request.output, environment);
     let cwd = request.agent.directory(store.as_ref(), environment)?;
-    let project = trust::admit(&cwd, environment, audience)?;
+    let project = trust::admit(&cwd, environment, audience, &TerminalDialog)?;
     let providers = Arc::new(product::models(environment, &project.additions.providers)?);
     let models: Arc<dyn Models> = Arc::clone(&providers) as _;
     if let (Some(notice), OutputForm::Json) = (&project.notice, request.output) {

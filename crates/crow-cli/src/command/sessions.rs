@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crow_app::{Environment, SessionRecord, known_secrets::redactor, product};
 use crow_core::{
     ids::SessionId,
     model::{ModelRef, Models as _, Price},
@@ -21,14 +22,10 @@ use crate::{
     args::{ListArgs, OutputForm, ShowArgs},
     command::show_changes,
     damage::{print_damage, session_subtree},
-    environment::Environment,
     error::CliError,
     export::to_markdown,
-    known_secrets::redactor,
-    output::{ExitCode, UsageReport, usage_of},
-    product,
+    output::{ExitCode, UsageReport, prices_of, usage_of},
     render::{SessionRow, neutralise, session_table, short_usage_text, show_session, usage_text},
-    session_record::SessionRecord,
     terminal::{console_style, write_out},
 };
 
@@ -120,7 +117,7 @@ fn record(prefix: &str, environment: &Environment) -> Result<SessionRecord, CliE
 /// Returns the prices of the models of a session; empty if the providers cannot be loaded.
 async fn prices(record: &SessionRecord, environment: &Environment) -> Vec<(ModelRef, Price)> {
     match product::models(environment, &[]) {
-        Ok(models) => record.prices(&models).await,
+        Ok(models) => prices_of(&record.events, &models).await,
         Err(_) => Vec::new(),
     }
 }
@@ -170,7 +167,7 @@ pub(crate) fn remove(prefixes: &[String], environment: &Environment) -> Result<E
     }
     let snapshots = product::snapshot_stores(environment)?;
     for id in &ids {
-        crate::undo::remove(store.as_ref(), &snapshots, id)?;
+        crow_app::host::remove(store.as_ref(), &snapshots, id)?;
         write_out(format!("removed {id}\n").as_bytes())?;
     }
     Ok(ExitCode::Done)

@@ -2,16 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{
-    args::TrustArgs,
-    confirm::confirm,
-    environment::Environment,
-    error::CliError,
+use crow_app::{
+    Environment,
     host::working_directory,
-    output::ExitCode,
-    render::one_line,
-    terminal::write_out,
     trust::{ProjectConfig, TrustStatus, UntrustedConfig, project_root, trust_status, trust_store},
+};
+
+use crate::{
+    args::TrustArgs, confirm::confirm, error::CliError, output::ExitCode, render::one_line,
+    terminal::write_out,
 };
 
 /// Shows the untrusted configuration of a project and asks whether to trust it; or lists or revokes.

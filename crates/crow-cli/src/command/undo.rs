@@ -2,14 +2,13 @@
 
 use std::{collections::BTreeSet, path::Path};
 
+use crow_app::{Environment, product};
 use crow_runtime::{ChangedCall, UndoError, UndoReport};
 
 use crate::{
     args::{DiffArgs, OfSession, OutputForm, RedoArgs, RestoreArgs, ShowArgs, UndoArgs},
-    environment::Environment,
     error::CliError,
     output::{CallLine, DiffLine, ExitCode, RecordLine, UndoLine, json_line},
-    product,
     render::{
         ChangeLine, CommandStyle, ConsoleStyle, Destination, UndoReporter, change_table,
         format_patch_without, merge_by_time,

@@ -2,14 +2,13 @@
 
 use std::{fs, path::Path};
 
-use crate::{
-    command,
+use crow_app::{
+    Environment,
     config::ServerOrigin,
-    doctor::report::DoctorFinding,
-    environment::Environment,
-    error::CliError,
     trust::{Project, TrustStatus, project_root},
 };
+
+use crate::{command, doctor::report::DoctorFinding, error::CliError};
 
 /// Maximum number of files that are listed, and maximum depth of the search.
 const MOST_FILES: usize = 200;
@@ -86,7 +85,7 @@ pub(super) fn files(
 
 /// Reports the configured MCP servers. Their errors are reported by [`files`].
 pub(super) fn servers(environment: &Environment, project: &Project) -> Vec<DoctorFinding> {
-    let Ok(found) = crate::config::configured_servers(environment, &project.additions) else {
+    let Ok(found) = crow_app::config::configured_servers(environment, &project.additions) else {
         return Vec::new();
     };
     let mut names: Vec<String> = found

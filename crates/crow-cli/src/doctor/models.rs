@@ -3,18 +3,18 @@
 use std::collections::BTreeSet;
 
 use crow_agent::definition::ModelChoice;
-use crow_core::model::ModelRef;
-use crow_providers::{CredentialStatus, FoundServer, ProviderModels, discover};
-
-use super::report::DoctorFinding;
-use crate::{
+use crow_app::{
+    Environment,
     config::{Configuration, DEFAULT_AGENT},
-    environment::Environment,
-    error::CliError,
     host::consented_servers,
     product,
     trust::Project,
 };
+use crow_core::model::ModelRef;
+use crow_providers::{CredentialStatus, FoundServer, ProviderModels, discover};
+
+use super::report::DoctorFinding;
+use crate::error::CliError;
 
 /// Checks everything a run needs to have a model. Returns sections with their findings. Unreadable configuration is
 /// reported elsewhere.

@@ -2,18 +2,20 @@
 
 use std::fmt::Write as _;
 
+use crow_app::{
+    AppError, Environment,
+    known_secrets::redactor,
+    trust::{self, Project},
+};
 use serde_json::json;
 
 use crate::{
     args::OutputForm,
     doctor::{configuration, models, sandbox},
-    environment::Environment,
     error::CliError,
-    known_secrets::redactor,
     output::ExitCode,
     render::neutralise,
     terminal::write_out,
-    trust::{self, Project},
 };
 
 /// Result of one check.
@@ -45,8 +47,8 @@ impl DoctorFinding {
     }
 }
 
-impl From<CliError> for DoctorFinding {
-    fn from(error: CliError) -> Self {
+impl From<AppError> for DoctorFinding {
+    fn from(error: AppError) -> Self {
         Self::bad(error.message, error.hint.unwrap_or_default())
     }
 }

@@ -6,19 +6,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crow_app::{
+    Environment,
+    sandbox::{probe_containment, sandbox_config},
+};
 use crow_core::capability::Containment;
 use crow_runtime::{Network, SandboxConfig};
 
 use super::report::DoctorFinding;
-use crate::{
-    environment::Environment,
-    error::CliError,
-    sandbox::{SandboxOptions, probe_containment, sandbox_config},
-};
+use crate::error::CliError;
 
 /// Sets up a sandbox and reports its containment.
 pub(super) async fn sandbox(environment: &Environment) -> Result<Vec<DoctorFinding>, CliError> {
-    match sandbox_config(&SandboxOptions::default(), environment) {
+    match sandbox_config(environment, &[]) {
         Ok(config) => trial(config, environment).await,
         Err(error) => Ok(vec![error.into()]),
     }

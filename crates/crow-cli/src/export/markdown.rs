@@ -6,6 +6,7 @@
 
 use std::{fmt::Write as _, path::Path};
 
+use crow_app::SessionRecord;
 use crow_core::{
     event::{AgentEvent, AgentRole, Envelope, InputSource, NoticeAudience, RunOutcome, Verdict},
     message::{Block, ReplyBlock, ReplyContent},
@@ -17,7 +18,6 @@ use crow_runtime::SessionMetadata;
 use crate::{
     output::usage_of,
     render::{ConsoleStyle, neutralise, usage_text},
-    session_record::SessionRecord,
 };
 
 /// Maximum number of lines of an output.

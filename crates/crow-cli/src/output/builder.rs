@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crow_core::{
     event::{AgentEvent, Envelope, FORMAT_VERSION, RunOutcome},
     ids::SessionId,
-    model::{ModelRef, Price},
+    model::{ModelRef, Models, Price},
     usage::TokenUsage,
 };
 
@@ -167,13 +167,19 @@ pub(crate) fn usage_of(events: &[Envelope], prices: &[(ModelRef, Price)]) -> Usa
     usage(&all, |model| prices.iter().find(|(priced, _)| priced == model).map(|(_, price)| *price))
 }
 
-/// Returns the models that replied in the events.
-pub(crate) fn models_of(events: &[Envelope]) -> Vec<ModelRef> {
+/// Returns the prices of the models that replied in the events, as far as they are known. Makes no request.
+pub(crate) async fn prices_of(events: &[Envelope], models: &dyn Models) -> Vec<(ModelRef, Price)> {
     let mut builder = ReportBuilder::new();
     for envelope in events {
         builder.run.on_event(envelope);
     }
-    builder.models()
+    let mut prices = Vec::new();
+    for model in builder.models() {
+        if let Some(price) = models.price(&model).await {
+            prices.push((model, price));
+        }
+    }
+    prices
 }
 
 /// Sums tokens and cost over all models. The cost is `None` if no model was used or the price of one is unknown.

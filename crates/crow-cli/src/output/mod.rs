@@ -18,7 +18,7 @@ pub(crate) mod tests;
 mod undo;
 
 pub use builder::ReportBuilder;
-pub(crate) use builder::{models_of, usage_of};
+pub(crate) use builder::{prices_of, usage_of};
 pub use exit_code::{ExitCode, RunFacts};
 pub(crate) use json::json_line;
 pub use json::{Deltas, JsonWriter};

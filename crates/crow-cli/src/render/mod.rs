@@ -19,7 +19,6 @@ mod paint;
 mod patch_text;
 mod phrase;
 mod question;
-mod rule;
 mod screen;
 mod session_table;
 mod style;
@@ -36,12 +35,10 @@ pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use change_summary::SHELL;
 pub(crate) use change_table::{ChangeLine, change_table, merge_by_time};
 pub(crate) use crow_text::{approval_line, approval_text};
 pub(crate) use end::{short_usage_text, usage_text};
 pub(crate) use patch_text::{Destination, format_patch_without};
-pub(crate) use rule::{describe_rule, rule_subject, rule_verb};
 pub(crate) use undo_report::{CommandStyle, UndoReporter};
 
 pub use console::ConsoleRenderer;

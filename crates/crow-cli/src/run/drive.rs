@@ -6,6 +6,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
+use crow_app::Audience;
 use crow_core::{
     event::{AgentEvent, Envelope},
     message::Block,
@@ -24,7 +25,6 @@ use crate::{
         AnswerDelivery, Keyboard, LineInputBuffer, PumpEnd, QuestionEffect, QuestionQueue,
         RunDisplay, ScreenThread, Signals, StartedAgent, TypedLine,
     },
-    terminal::Audience,
     terminal::print_message,
 };
 

@@ -2,6 +2,13 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use crow_app::{
+    Audience, Environment,
+    config::Configuration,
+    host::{ChoiceMemory, ConfigurationSource, HostParts, ProductHost, StartPlace},
+    sandbox::sandbox_config,
+    trust::Project,
+};
 use crow_core::{
     capability::Answerer,
     ids::SessionId,
@@ -16,16 +23,11 @@ use crow_runtime::{
 
 use crate::{
     args::OutputForm,
-    config::Configuration,
     damage::print_damage,
-    environment::Environment,
     error::CliError,
-    host::{ChoiceMemory, ConfigurationSource, HostParts, ProductHost, StartPlace},
     run::{AgentRequest, answerer::HeadlessAnswerer},
-    sandbox::sandbox_config,
-    terminal::Audience,
-    terminal::print_message,
-    trust::Project,
+    session_commands::ConsoleCommands,
+    terminal::{TerminalDialog, console_style, print_message},
 };
 
 /// Parameters of [`launch`].
@@ -91,6 +93,7 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
     } else {
         (ConfigurationSource::InFiles, Configuration::load(environment, &project.additions)?)
     };
+    let session_commands = ConsoleCommands::new(console_style(environment));
     // Options of the command line, which override the configuration.
     let parse = |text: &String| {
         text.parse().map_err(|error: ModelRefError| {
@@ -100,7 +103,7 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
     let model = request.model.as_ref().map(parse).transpose()?;
     let reviewer_model = request.reviewer_model.as_ref().map(parse).transpose()?;
     let permissions = request.permissions.map(PermissionMode::from);
-    let sandbox = sandbox_config(&request.sandbox, environment)?;
+    let sandbox = sandbox_config(environment, &request.sandbox.hosts()?)?;
     // File tools keep to the places of the sandbox even if commands run without one.
     let places = sandbox.sandbox_paths();
     let sandbox = request.sandbox.for_commands(sandbox);
@@ -128,6 +131,8 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
         providers: launch.providers,
         answerer: launch.answerer,
         audience: launch.audience,
+        dialog: Arc::new(TerminalDialog),
+        session_commands: Some(Arc::new(session_commands)),
         rules: launch.rules,
         start: Some(StartPlace { cwd: launch.cwd, project: launch.project, configuration }),
         snapshots: launch.snapshots,
@@ -196,13 +201,10 @@ pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, Cl
     Ok(StartedAgent { host, handle, audience, warnings })
 }
 
-impl Audience {
-    /// Returns [`Person`](Self::Person) if stdin and stderr are terminals and the output is text, else
-    /// [`Unattended`](Self::Unattended).
-    pub(crate) fn detect(output: OutputForm, environment: &Environment) -> Self {
-        let is_interactive = environment.stdin_is_terminal
-            && environment.stderr_is_terminal
-            && output == OutputForm::Text;
-        if is_interactive { Self::Person } else { Self::Unattended }
-    }
+/// Returns a person if stdin and stderr are terminals and the output is text, else none.
+pub(crate) fn audience_of(output: OutputForm, environment: &Environment) -> Audience {
+    let is_interactive = environment.stdin_is_terminal
+        && environment.stderr_is_terminal
+        && output == OutputForm::Text;
+    if is_interactive { Audience::Person } else { Audience::Unattended }
 }

@@ -16,7 +16,7 @@ mod user_question;
 
 pub(crate) use drive::{SHUTDOWN, TICK, drive, is_root_run_end, set_prices};
 pub(crate) use keyboard::Keyboard;
-pub(crate) use launch::{HostLaunch, ProductLaunch, StartedAgent, host, launch};
+pub(crate) use launch::{HostLaunch, ProductLaunch, StartedAgent, audience_of, host, launch};
 pub(crate) use questions::{AnswerDelivery, QuestionEffect, QuestionQueue, TerminalQuestion};
 pub(crate) use request::{AgentRequest, RunRequest};
 pub(crate) use screen::{PumpEnd, ScreenThread};

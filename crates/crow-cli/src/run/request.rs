@@ -2,18 +2,22 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use crow_app::{
+    Environment,
+    config::AgentLimits,
+    host::{ChoiceMemory, working_directory},
+};
 use crow_core::ids::SessionId;
 use crow_runtime::SessionStore;
 
 use crate::{
-    args::{AcpArgs, AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions},
-    config::AgentLimits,
-    environment::Environment,
+    args::{
+        AcpArgs, AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions,
+        SandboxOptions,
+    },
     error::CliError,
-    host::{ChoiceMemory, working_directory},
     output::Deltas,
     run::piped::{read_piped, read_prompt, with_piped},
-    sandbox::SandboxOptions,
     undo::last_session_of_current_dir,
 };
 
@@ -90,7 +94,7 @@ impl AgentRequest {
     ) -> Result<PathBuf, CliError> {
         match self.resumed(store, environment)? {
             Some(id) => Ok(store.header(&id)?.crow().cwd),
-            None => working_directory(self.cwd.as_deref(), environment),
+            None => Ok(working_directory(self.cwd.as_deref(), environment)?),
         }
     }
 

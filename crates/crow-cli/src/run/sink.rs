@@ -2,12 +2,12 @@
 
 use std::io::{self, Stderr, Stdout};
 
+use crow_app::Environment;
 use crow_core::event::Envelope;
 use jiff::Timestamp;
 
 use crate::{
     args::OutputForm,
-    environment::Environment,
     output::{Deltas, JsonWriter, RunReport},
     render::{ConsoleRenderer, LiveInput, RunActivity, terminal_width},
     terminal::console_style,

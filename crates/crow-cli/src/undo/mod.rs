@@ -3,7 +3,6 @@
 mod arguments;
 mod changed_paths;
 mod irreversible;
-mod removal;
 mod session_selection;
 
 pub(crate) use arguments::{
@@ -11,5 +10,4 @@ pub(crate) use arguments::{
 };
 pub(crate) use changed_paths::{DiffRefusal, absolute, diff_of};
 pub(crate) use irreversible::irreversible_counts;
-pub(crate) use removal::remove;
 pub(crate) use session_selection::{Journal, journal_of, last_session_of_current_dir};

@@ -2,14 +2,13 @@
 
 use std::path::Path;
 
+use crow_app::{Environment, product};
 use crow_core::ids::SessionId;
 use crow_runtime::{RuntimeConfig, SessionFilter, SessionStore, UndoJournal, UnusedSessions};
 
 use crate::{
     damage::{print_damage, session_subtree},
-    environment::Environment,
     error::CliError,
-    product,
 };
 
 /// A root session and the journal of its changes.

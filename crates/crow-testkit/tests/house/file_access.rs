@@ -18,7 +18,7 @@ const COVERED: &[&str] = &[
     "crates/crow-edit/src/",
     "crates/crow-tools/src/",
     "crates/crow-agent/src/prompt/",
-    "crates/crow-cli/src/trust/",
+    "crates/crow-app/src/trust/",
     "crates/crow-acp/src/",
 ];
 
@@ -224,7 +224,7 @@ const EXCEPTIONS: &[Exception] = &[
         "asks what kind of entry the walk listed; files are opened through crow-fs",
     ),
     (
-        "crates/crow-cli/src/trust/contents.rs",
+        "crates/crow-app/src/trust/contents.rs",
         &["exists", "symlink_metadata"],
         "finds the root of a project; its files are read through crow-fs",
     ),
@@ -242,17 +242,17 @@ const EXCEPTIONS: &[Exception] = &[
     ),
     ("crates/crow-shell/src/effects/differential.rs", &[], "a test that compares with bash itself"),
     (
-        "crates/crow-cli/src/trust/programs/resolve.rs",
+        "crates/crow-app/src/trust/programs/resolve.rs",
         &["canonicalize", "is_symlink"],
         "finds a project that is named by another way to it; what is there is looked at through crow-fs",
     ),
     (
-        "crates/crow-cli/src/trust/programs/find.rs",
+        "crates/crow-app/src/trust/programs/find.rs",
         &["is_file", "is_symlink"],
         "the kind of what was looked at through crow-fs",
     ),
     (
-        "crates/crow-cli/src/trust/programs/mark.rs",
+        "crates/crow-app/src/trust/programs/mark.rs",
         &["is_file"],
         "the kind of what was opened through crow-fs",
     ),

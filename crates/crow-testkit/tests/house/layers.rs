@@ -23,7 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("crow-mcp", &["crow-core", "crow-text"]),
     ("crow-acp", &["crow-core", "crow-runtime", "crow-fs", "crow-text"]),
     (
-        "crow-cli",
+        "crow-app",
         &[
             "crow-core",
             "crow-fs",
@@ -33,7 +33,20 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "crow-text",
             "crow-tools",
             "crow-mcp",
+        ],
+    ),
+    (
+        "crow-cli",
+        &[
+            "crow-core",
+            "crow-runtime",
+            "crow-agent",
+            "crow-providers",
+            "crow-text",
+            "crow-tools",
+            "crow-mcp",
             "crow-acp",
+            "crow-app",
         ],
     ),
     ("crow-testkit", &["crow-core", "crow-runtime", "crow-agent", "crow-text"]),
@@ -54,7 +67,8 @@ fn only_users(library: &str) -> Option<&'static [&'static str]> {
         "ignore" => {
             Some(&["crow-tools", "crow-shell", "crow-snapshot", "crow-sandbox", "crow-testkit"])
         }
-        "anyhow" | "miette" | "toml_edit" => Some(&["crow-cli"]),
+        "anyhow" | "miette" => Some(&["crow-cli"]),
+        "toml_edit" => Some(&["crow-app", "crow-cli"]),
         "rmcp" => Some(&["crow-mcp"]),
         "handlebars" => Some(&["crow-agent"]),
         "agent-client-protocol" => Some(&["crow-acp"]),

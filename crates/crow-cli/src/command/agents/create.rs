@@ -4,11 +4,12 @@ use crow_agent::{
     definition::{AgentKind, AgentRegistry, is_name},
     layers::{ConfigLayer, LayerKind, Node, Value},
 };
+use crow_app::{Environment, config};
 use toml_edit::{DocumentMut, Item, Table};
 
 use crate::{
-    command::agents::list::registry, config, environment::Environment, error::CliError,
-    output::ExitCode, render::one_line, terminal::write_out,
+    command::agents::list::registry, error::CliError, output::ExitCode, render::one_line,
+    terminal::write_out,
 };
 
 /// Template of a new base agent; `NAME` is replaced by its name.

@@ -3,18 +3,20 @@
 use std::fmt::Write as _;
 
 use crow_agent::definition::{AgentKind, AgentRegistry, DefinedRole, ListedAgent};
+use crow_app::{
+    Environment,
+    config::{layers, tool_names},
+    trust,
+};
 use serde_json::json;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::{
     args::OutputForm,
-    config::{layers, tool_names},
-    environment::Environment,
     error::CliError,
     output::ExitCode,
     render::one_line,
     terminal::{print_message, write_out},
-    trust,
 };
 
 /// Prints the agents; in the text form those that do not load come last.

@@ -7,6 +7,10 @@ use crow_agent::{
     definition::{AgentKind, AgentRegistry, DefinedRole},
     layers::Node,
 };
+use crow_app::{
+    Environment,
+    config::{UnsetEffect, UnsetKey, unset_keys_of_base, unset_keys_of_composition},
+};
 use crow_core::config::ConfigError;
 use serde_json::{Map, Value, json};
 
@@ -16,8 +20,6 @@ use crate::{
         agents::list::{kind_label, registry},
         config::one_line_value,
     },
-    config::{UnsetEffect, UnsetKey, unset_keys_of_base, unset_keys_of_composition},
-    environment::Environment,
     error::CliError,
     output::ExitCode,
     render::{neutralise, one_line},

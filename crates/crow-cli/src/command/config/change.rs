@@ -4,17 +4,16 @@ use crow_agent::{
     definition::{AgentKind, AgentRegistry, SHIPPED},
     layers::{ConfigLayer, LayerKind, Layers},
 };
+use crow_app::{
+    Environment,
+    config::{ConfigKey, KeyTarget, Settings, set_value, tool_names, write},
+    private_file,
+};
 use crow_core::config::SourceText;
 use toml_edit::Value;
 
 use crate::{
-    command::config::commands::user_layer,
-    config::{ConfigKey, KeyTarget, Settings, set_value, tool_names, write},
-    environment::Environment,
-    error::CliError,
-    output::ExitCode,
-    private_file,
-    render::one_line,
+    command::config::commands::user_layer, error::CliError, output::ExitCode, render::one_line,
     terminal::write_out,
 };
 

@@ -3,15 +3,17 @@
 use std::{fmt::Write as _, path::Path};
 
 use crow_agent::layers::{ConfigLayer, LayerKind, Node};
+use crow_app::{
+    Environment,
+    config::{BUILT_IN, ConfigKey, Configuration, KeyTarget, SETTINGS, UnsetEffect, unset_effect},
+    trust::{self, TrustStatus, project_root, trust_status},
+};
 
 use crate::{
-    config::{BUILT_IN, ConfigKey, Configuration, KeyTarget, SETTINGS, UnsetEffect, unset_effect},
-    environment::Environment,
     error::CliError,
     output::ExitCode,
     render::one_line,
     terminal::{print_message, write_out},
-    trust::{self, TrustStatus, project_root, trust_status},
 };
 
 /// Prints the effective value: a text unquoted, anything else as TOML.
@@ -129,7 +131,7 @@ pub(crate) fn paths(environment: &Environment) -> Result<ExitCode, CliError> {
 pub(super) fn load(environment: &Environment) -> Result<Configuration, CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
     project.notice.iter().for_each(|notice| print_message(notice));
-    Configuration::load(environment, &project.additions)
+    Ok(Configuration::load(environment, &project.additions)?)
 }
 
 /// Returns the merged content of the file of a key. Fails if the key names an agent that does not exist.

@@ -3,17 +3,19 @@
 use std::fmt::Write as _;
 
 use crow_agent::definition::{AgentKind, AgentRegistry};
+use crow_app::{
+    Environment,
+    config::{Settings, layers, tool_names},
+    host::PromptFiles,
+    product,
+    trust::{self, Project},
+};
 
 use crate::{
-    config::{Settings, layers, tool_names},
-    environment::Environment,
     error::CliError,
-    host::PromptFiles,
     output::ExitCode,
-    product,
     render::one_line,
     terminal::{print_message, write_out},
-    trust::{self, Project},
 };
 
 /// Checks every file and prints errors and warnings.
@@ -77,7 +79,7 @@ pub(crate) fn check(
     if let Err(error) = product::rule_store(environment).and_then(|store| Ok(store.load()?)) {
         errors.push(error.message);
     }
-    match crate::config::configured_servers(environment, &project.additions) {
+    match crow_app::config::configured_servers(environment, &project.additions) {
         Ok(servers) => warnings.push(servers.faults),
         // The error of config.toml is already in the list.
         Err(error) if errors.contains(&error.message) => {}

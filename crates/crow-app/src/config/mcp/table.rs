@@ -1,0 +1,196 @@
+//! The tables `[mcp.servers.NAME]` of `config.toml`.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use crow_agent::{
+    definition::Seconds,
+    layers::{LayerKind, Node},
+};
+use crow_core::{
+    config::ConfigError,
+    mcp::{McpServerConfig, McpTransport},
+};
+use crow_mcp::McpSettings;
+use crow_text::one_line;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Maximum value of a timeout.
+const LONGEST: Duration = Duration::from_hours(1);
+
+/// Servers of the Model Context Protocol.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct McpTable {
+    /// The servers by their names.
+    #[serde(default)]
+    pub(crate) servers: BTreeMap<String, ServerTable>,
+}
+
+/// A server: a program that is started (`command`), or an address (`url`).
+#[derive(Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServerTable {
+    /// The program.
+    pub(crate) command: Option<String>,
+    /// Its arguments.
+    #[serde(default)]
+    pub(crate) args: Vec<String>,
+    /// Variables in addition to those that every command sees; in your own configuration `${NAME}` stands for one of yours.
+    #[serde(default)]
+    pub(crate) env: BTreeMap<String, String>,
+    /// Where it is started [default: the working directory of the session].
+    pub(crate) cwd: Option<PathBuf>,
+    /// The address of a server that speaks streamable HTTP.
+    pub(crate) url: Option<String>,
+    /// Headers of each request; in your own configuration `${NAME}` stands for a variable of yours.
+    #[serde(default)]
+    pub(crate) headers: BTreeMap<String, String>,
+    /// How long the first request of a session waits for a server that was never seen before [default: 10 seconds].
+    pub(crate) startup_timeout: Option<Seconds>,
+    /// How long a call may go without progress [default: 60 seconds]; with progress ten times as long.
+    pub(crate) tool_timeout: Option<Seconds>,
+    /// `false` leaves the server out.
+    pub(crate) enabled: Option<bool>,
+    /// The tools to take, by the names that the server has for them [default: all].
+    pub(crate) tools: Option<Vec<String>>,
+    /// `true`: its tools change no files of the project, which then need not be compared before and after each call.
+    #[serde(default)]
+    pub(crate) changes_no_files: bool,
+}
+
+/// Leaves out the values of variables and headers, since they are often secrets.
+impl std::fmt::Debug for ServerTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerTable")
+            .field("command", &self.command)
+            .field("args", &self.args)
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ServerTable {
+    /// Returns true unless `enabled = false` is set.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.enabled.unwrap_or(true)
+    }
+
+    /// Converts the table to the settings of a session. The error is the invalid key and a message.
+    pub(crate) fn to_settings(&self, name: &str) -> Result<McpSettings, (&'static str, String)> {
+        let transport = match (&self.command, &self.url) {
+            (Some(command), None) if !command.trim().is_empty() => {
+                if !self.headers.is_empty() {
+                    return Err(("headers", "headers need a url".to_owned()));
+                }
+                McpTransport::Stdio {
+                    command: command.clone(),
+                    args: self.args.clone(),
+                    env: self.env.clone(),
+                    cwd: self.cwd.clone(),
+                }
+            }
+            (None, Some(url)) if is_web(url) => {
+                if !self.env.is_empty() || !self.args.is_empty() {
+                    let key = if self.env.is_empty() { "args" } else { "env" };
+                    return Err((key, format!("a server with a url has no {key}")));
+                }
+                McpTransport::Http { url: url.clone(), headers: self.headers.clone() }
+            }
+            (Some(_), Some(_)) => {
+                return Err(("url", "a server has a command or a url, not both".to_owned()));
+            }
+            (Some(_), None) => return Err(("command", "the command is empty".to_owned())),
+            (None, Some(_)) => {
+                return Err(("url", "a url begins with http:// or https://".to_owned()));
+            }
+            (None, None) => {
+                return Err(("command", "a server needs a command or a url".to_owned()));
+            }
+        };
+        if name.trim().is_empty() {
+            return Err(("command", "a server needs a name".to_owned()));
+        }
+        let mut settings = McpSettings::from(McpServerConfig { name: name.to_owned(), transport });
+        if let Some(limit) = self.startup_timeout {
+            settings.startup_timeout = bounded("startup_timeout", limit)?;
+        }
+        if let Some(limit) = self.tool_timeout {
+            settings.tool_timeout = bounded("tool_timeout", limit)?;
+        }
+        settings.tools.clone_from(&self.tools);
+        settings.changes_no_files = self.changes_no_files;
+        Ok(settings)
+    }
+}
+
+/// Returns the limit if it is above zero and at most [`LONGEST`].
+fn bounded(key: &'static str, limit: Seconds) -> Result<Duration, (&'static str, String)> {
+    let limit = Duration::from(limit);
+    if limit.is_zero() || limit > LONGEST {
+        return Err((key, "it must be between a second and an hour".to_owned()));
+    }
+    Ok(limit)
+}
+
+/// Returns true for an address, or a variable that may become one.
+fn is_web(url: &str) -> bool {
+    url.starts_with("http://") || url.starts_with("https://") || url.starts_with("${")
+}
+
+/// Checks the servers of all layers. Errors name the position of the value. A project may not change a server of the
+/// user: the values of a server must come either all from projects or all from others.
+pub(crate) fn check_servers(servers: &McpTable, node: &Node) -> Result<(), ConfigError> {
+    for (name, server) in &servers.servers {
+        let path = ["mcp", "servers", name.as_str()];
+        if let Some(table) = node.find(&path) {
+            let leaves = table.leaves();
+            let is_of_project =
+                |leaf: &&(String, &Node)| leaf.1.origin.layer() == LayerKind::Project;
+            let project_value = leaves.iter().find(is_of_project);
+            if let Some((_, leaf)) =
+                project_value.filter(|_| !leaves.iter().all(|leaf| is_of_project(&leaf)))
+            {
+                let message = format!(
+                    "a project cannot change the MCP server {name} of the user; it needs another name"
+                );
+                return Err(leaf.origin.error(message));
+            }
+        }
+        if let Err((key, message)) = server.to_settings(name) {
+            let origin = node.origin_of(&["mcp", "servers", name, key]);
+            return Err(origin.error(message));
+        }
+    }
+    Ok(())
+}
+
+/// Describes what a server starts or reaches, for the question whether to trust it.
+pub(crate) fn describe_access(name: &str, server: &ServerTable) -> String {
+    let name = one_line(name);
+    if !server.is_enabled() {
+        return format!("the MCP server {name}, which is switched off");
+    }
+    match (&server.command, &server.url) {
+        (Some(command), _) => {
+            let words: Vec<&str> =
+                std::iter::once(command).chain(&server.args).map(String::as_str).collect();
+            // Values are shown: one like `--require ./x.js` starts a program by itself.
+            let env: Vec<String> =
+                server.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            let env = if env.is_empty() {
+                String::new()
+            } else {
+                format!(" with {}", one_line(&env.join(", ")))
+            };
+            let cwd = server
+                .cwd
+                .as_ref()
+                .map(|cwd| format!(" in {}", one_line(&cwd.display().to_string())));
+            let (line, cwd) = (one_line(&words.join(" ")), cwd.unwrap_or_default());
+            format!("starts `{line}`{env}{cwd} as the MCP server {name}")
+        }
+        (None, Some(url)) => format!("connects to {} as the MCP server {name}", one_line(url)),
+        (None, None) => format!("the MCP server {name}, which cannot be used"),
+    }
+}

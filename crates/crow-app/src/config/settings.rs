@@ -1,0 +1,247 @@
+//! The settings of `config.toml`.
+
+use std::{path::PathBuf, time::Duration};
+
+use crow_agent::{
+    definition::Seconds,
+    layers::{LayerKind, Layers, Node},
+};
+use crow_core::{config::ConfigError, model::ModelRef};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::{
+    config::{McpTable, check_servers},
+    error::AppError,
+};
+
+/// Name of the settings file.
+pub const SETTINGS: &str = "config.toml";
+
+/// Merged settings of `config.toml`: the user's file, overridden by that of a trusted project.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Settings {
+    /// Agent of sessions that name none.
+    pub agent: Option<String>,
+    /// Model that is used if neither the command line nor the agent names one.
+    pub model: Option<ModelRef>,
+    /// The same for reviewers.
+    pub(crate) review_model: Option<ModelRef>,
+    /// Commands that must succeed before work counts as done.
+    pub(crate) checks: Vec<CheckSettings>,
+    /// Sandbox of commands; only the user's file may set it.
+    pub(crate) sandbox: SandboxTable,
+    /// MCP servers whose tools agents may use.
+    pub(crate) mcp: McpTable,
+}
+
+/// A command that must succeed before work counts as done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CheckSettings {
+    /// Name of the check; unique.
+    pub(crate) name: String,
+    /// The command line.
+    pub(crate) run: String,
+    /// Time limit; the default of checks if absent.
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// The file as people write it.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSettings {
+    /// The default agent.
+    agent: Option<String>,
+    /// The model used if neither the command line nor the agent names one, as "provider/model".
+    model: Option<String>,
+    /// The same for reviewers.
+    review_model: Option<String>,
+    #[serde(default)]
+    checks: RawChecks,
+    #[serde(default)]
+    sandbox: SandboxTable,
+    #[serde(default)]
+    mcp: McpTable,
+}
+
+/// What must succeed before work counts as done.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RawChecks {
+    /// Command lines.
+    #[serde(default)]
+    commands: Vec<String>,
+    /// Command lines with a name and a time limit of their own: [[checks.command]].
+    #[serde(default)]
+    command: Vec<RawCheck>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RawCheck {
+    /// Its name; its command line if absent.
+    name: Option<String>,
+    /// The command line.
+    run: String,
+    /// How long it may take.
+    timeout: Option<Seconds>,
+}
+
+/// The sandbox of commands.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SandboxTable {
+    /// Hosts that commands may reach.
+    #[serde(default)]
+    pub(crate) allow_hosts: Vec<String>,
+    /// `true` lets them reach everything.
+    #[serde(default)]
+    pub(crate) network: bool,
+    /// Folders outside the project that they may change.
+    #[serde(default)]
+    pub(crate) writable: Vec<PathBuf>,
+    /// Hidden places that they may read.
+    #[serde(default)]
+    pub(crate) readable: Vec<PathBuf>,
+    /// Further places that they may not read.
+    #[serde(default)]
+    pub(crate) hidden: Vec<PathBuf>,
+    /// Protected paths in the project that they may change.
+    #[serde(default)]
+    pub(crate) unprotected: Vec<PathBuf>,
+    /// How much memory they may use together, in GiB.
+    pub(crate) memory_gib: Option<u64>,
+    /// Maximum number of processes at a time.
+    pub(crate) processes: Option<u64>,
+}
+
+impl Settings {
+    /// Reads the merged settings of all layers.
+    pub fn read(layers: &Layers) -> Result<Self, ConfigError> {
+        match layers.merged(SETTINGS)? {
+            Some(node) => Self::from_node(&node),
+            None => Ok(Self::default()),
+        }
+    }
+
+    fn from_node(node: &Node) -> Result<Self, ConfigError> {
+        let raw: RawSettings = node.read()?;
+        // The merged table may come from several layers, so each value is checked by its origin.
+        if let Some(table) = node.find(&["sandbox"]) {
+            let tables = table.leaves();
+            let of_project =
+                tables.iter().find(|(_, leaf)| leaf.origin.layer() == LayerKind::Project);
+            if let Some((_, leaf)) = of_project {
+                let message = "a project cannot configure the sandbox; only the user can";
+                return Err(leaf.origin.error(message));
+            }
+        }
+        check_servers(&raw.mcp, node)?;
+        Ok(Self {
+            agent: raw.agent,
+            model: model(raw.model, node, "model")?,
+            review_model: model(raw.review_model, node, "review_model")?,
+            checks: checks(raw.checks, node)?,
+            sandbox: raw.sandbox,
+            mcp: raw.mcp,
+        })
+    }
+}
+
+fn model(given: Option<String>, node: &Node, key: &str) -> Result<Option<ModelRef>, ConfigError> {
+    let parsed = given.map(|given| given.parse::<ModelRef>()).transpose();
+    parsed.map_err(|error| node.origin_of(&[key]).error(error.to_string()))
+}
+
+fn checks(raw: RawChecks, node: &Node) -> Result<Vec<CheckSettings>, ConfigError> {
+    let plain = raw.commands.into_iter().map(|run| (None, run, None, "commands"));
+    let named =
+        raw.command.into_iter().map(|check| (check.name, check.run, check.timeout, "command"));
+    let mut checks: Vec<CheckSettings> = Vec::new();
+    for (name, run, timeout, key) in plain.chain(named) {
+        let wrong = |message: String| node.origin_of(&["checks", key]).error(message);
+        if run.trim().is_empty() {
+            return Err(wrong("the check has no command".to_owned()));
+        }
+        let name = name.filter(|name| !name.trim().is_empty()).unwrap_or_else(|| run.clone());
+        if checks.iter().any(|check| check.name == name) {
+            return Err(wrong(format!("there are two checks named \"{name}\"")));
+        }
+        checks.push(CheckSettings { name, run, timeout: timeout.map(Into::into) });
+    }
+    Ok(checks)
+}
+
+impl From<ConfigError> for AppError {
+    fn from(error: ConfigError) -> Self {
+        Self { code: "config", ..Self::usage(error.to_string()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use crow_agent::layers::ConfigLayer;
+
+    use super::*;
+
+    fn read(user: &str, project: &str) -> Result<Settings, String> {
+        let layer = |kind: LayerKind, text: &str| {
+            let files = BTreeMap::from([(SETTINGS.to_owned(), text.as_bytes().to_vec())]);
+            ConfigLayer::memory(kind, kind.as_str(), files)
+        };
+        let layers = vec![layer(LayerKind::User, user), layer(LayerKind::Project, project)];
+        Settings::read(&Layers::new(layers)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_project_goes_before_the_user_and_cannot_widen_the_sandbox() {
+        let user = "agent = \"BUILD-SMART\"\nmodel = \"a/b\"\n[sandbox]\nnetwork = true\n";
+        let project = "model = \"c/d\"\nreview_model = \"e/f\"\n[checks]\ncommands = [\"cargo test\"]\n[[checks.command]]\nname = \"lint\"\nrun = \"cargo clippy\"\ntimeout = \"10m\"\n";
+        let settings = read(user, project).unwrap();
+        assert_eq!(settings.agent.as_deref(), Some("BUILD-SMART"));
+        assert_eq!(settings.model.unwrap().to_string(), "c/d");
+        assert_eq!(settings.review_model.unwrap().to_string(), "e/f");
+        assert!(settings.sandbox.network);
+        let check = |name: &str, run: &str, timeout| CheckSettings {
+            name: name.to_owned(),
+            run: run.to_owned(),
+            timeout,
+        };
+        assert_eq!(
+            settings.checks,
+            [
+                check("cargo test", "cargo test", None),
+                check("lint", "cargo clippy", Some(Duration::from_mins(10))),
+            ]
+        );
+        assert_eq!(
+            read("", "[sandbox]\nallow_hosts = [\"evil.example\"]\n").unwrap_err(),
+            "project/config.toml:2:15: a project cannot configure the sandbox; only the user can"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named_with_its_place() {
+        let told: Vec<_> = [
+            "[sandbox]\nwriteable = []\n",
+            "[sandbox\n",
+            "[sandbox]\nmemory_gib = \"8\"\n",
+            "modell = \"a/b\"\n",
+            "model = \"gpt\"\n",
+            "model = 1\n",
+            "[checks]\ncommands = \"cargo test\"\n",
+            "[checks]\ncommands = [\" \"]\n",
+            "[checks]\ncommands = [\"a\", \"a\"]\n",
+            "[[checks.command]]\nname = \"a\"\n",
+            "[[checks.command]]\nrun = \"a\"\ntimeout = \"soon\"\n",
+        ]
+        .iter()
+        .map(|text| {
+            format!("{}\n    {}", text.trim().replace('\n', " ⏎ "), read(text, "").unwrap_err())
+        })
+        .collect();
+        insta::assert_snapshot!(told.join("\n"));
+    }
+}

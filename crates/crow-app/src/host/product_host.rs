@@ -1,0 +1,442 @@
+//! [`ProductHost`]: the implementation of [`AgentHost`] that every adapter of the program uses.
+//!
+//! An open session is listed twice: in the runtime as a running task, and in `open` with what its agent was assembled from.
+//! `opening` serialises opening, switching, renaming and deleting, so that two requests for one session do not start two
+//! agents. Work that blocks on files runs in [`blocking`].
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use crow_core::{
+    ids::SessionId,
+    model::{ModelRef, ModelRefError, Models},
+    permission::{PermissionMode, PermissionPolicy},
+};
+use crow_providers::{HttpClient, ProviderModels};
+use crow_runtime::{
+    AgentHandle, AgentHost, AgentRuntime, AgentSession, CommandOutcome, HostCommand, HostError,
+    NewSession, ProviderChange, ProviderRoute, RuntimeConfig, SessionFilter, SessionMetadata,
+    SessionOption, SessionSetup, SessionStore, SessionUsage, ShutdownReport, SnapshotStores,
+    UndoError,
+};
+use tokio::task::spawn_blocking;
+
+use crate::{
+    credentials,
+    environment::Environment,
+    error::AppError,
+    host::{
+        choices::{ChoiceStore, OptionChoiceRecord},
+        default_model::DefaultModel,
+        directory_configs::DirectoryConfigs,
+        front_end_commands::{CommandSession, SessionCommands, read_record},
+        local_servers::LocalServerConsent,
+        opened::{OpenSessions, SessionState},
+        options::{self, AGENT, MODE, MODEL, PERMISSIONS},
+        parts::{ChoiceMemory, HostParts},
+        providers,
+        removal::remove,
+    },
+    known_secrets::redactor,
+    mcp::McpLaunch,
+    product,
+    session_record::SessionRecord,
+    trust::project_root,
+};
+
+/// Time an agent may take to end when its session is closed or deleted.
+const CLOSE: Duration = Duration::from_secs(3);
+/// Maximum length of a session title, in characters.
+const TITLE: usize = 200;
+
+/// Host of all sessions of one process.
+pub struct ProductHost {
+    pub(super) store: Arc<dyn SessionStore>,
+    environment: Environment,
+    pub(super) directory_configs: Arc<DirectoryConfigs>,
+    snapshots: Arc<SnapshotStores>,
+    models: Arc<dyn Models>,
+    providers: Option<Arc<ProviderModels>>,
+    pub(super) default_model: DefaultModel,
+    /// Agent named on the command line, for sessions that name none. The next three fields are defaults of the same
+    /// kind.
+    pub(super) agent: Option<String>,
+    pub(super) model: Option<ModelRef>,
+    pub(super) reviewer_model: Option<ModelRef>,
+    pub(super) permissions: Option<PermissionMode>,
+    /// File of the last choices per project; `None` if choices are not remembered.
+    pub(super) choices: Option<ChoiceStore>,
+    /// Commands of the front end.
+    pub(super) session_commands: Option<Arc<dyn SessionCommands>>,
+    runtime: AgentRuntime,
+    /// Starts the MCP servers whose tools agents use.
+    pub(super) mcp: McpLaunch,
+    pub(super) open: OpenSessions,
+    /// Locked while a session is opened, switched, renamed or deleted: a concurrent request gets the same session.
+    opening: tokio::sync::Mutex<()>,
+}
+
+impl ProductHost {
+    /// Creates a host. Blocks: it reads the configuration of the directory in which the program was started.
+    pub fn new(parts: HostParts) -> Self {
+        // 1) Configuration of the runtime: policy, environment of children, sandbox, snapshots.
+        let keys = parts.providers.as_ref().map(|providers| providers.key_variables());
+        let config = RuntimeConfig {
+            store: Arc::clone(&parts.store),
+            models: Arc::clone(&parts.models),
+            policy: PermissionPolicy::new(parts.permissions.unwrap_or_default())
+                .with_rules(parts.rules.managed)
+                .with_rules(parts.rules.user)
+                .with_places(parts.sandbox_paths),
+            answerer: parts.answerer,
+            redactor: redactor(&parts.environment, parts.providers.as_deref()),
+            // Commands must not see keys.
+            child_env: parts.environment.child_environment(&keys.unwrap_or_default()),
+            snapshots: Some(Arc::clone(&parts.snapshots)),
+            sandbox: parts.sandbox,
+            ..RuntimeConfig::default()
+        };
+        let (environment, models) = (parts.environment, parts.models);
+        // 2) What the host itself needs: configurations of directories, MCP servers, last choices, consent to local
+        // servers.
+        let places = DirectoryConfigs::new(
+            environment.clone(),
+            parts.configuration_source,
+            parts.limits,
+            Arc::clone(&models),
+        );
+        let (own, children) = (environment.clone(), config.child_env.clone());
+        let mcp = if let Some(providers) = &parts.providers {
+            McpLaunch::new(own, providers.client(), children)
+        } else {
+            // Without providers the caller brings its own model (demo, tests): no servers of the configuration are
+            // started.
+            McpLaunch::new(own, HttpClient::default(), children).without_configuration()
+        };
+        let places = match parts.start {
+            Some(start) => places.with_start(start),
+            None => places,
+        };
+        let choices = match parts.choice_memory {
+            ChoiceMemory::Persistent => ChoiceStore::open(&environment),
+            ChoiceMemory::Disabled => None,
+        };
+        let local_servers = LocalServerConsent::new(&environment, parts.audience, parts.dialog);
+        Self {
+            mcp,
+            store: parts.store,
+            environment,
+            directory_configs: Arc::new(places),
+            snapshots: parts.snapshots,
+            models,
+            default_model: DefaultModel {
+                chosen: parts.fallback,
+                providers: parts.providers.clone(),
+                local_servers,
+            },
+            providers: parts.providers,
+            agent: parts.agent,
+            model: parts.model,
+            reviewer_model: parts.reviewer_model,
+            permissions: parts.permissions,
+            choices,
+            session_commands: parts.session_commands,
+            runtime: AgentRuntime::new(config),
+            open: OpenSessions::default(),
+            opening: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Stops asking at the terminal about discovered model servers.
+    pub fn disable_questions(&self) {
+        self.default_model.local_servers.disable_questions();
+    }
+
+    /// Returns the runtime that all agents run on.
+    pub fn runtime(&self) -> &AgentRuntime {
+        &self.runtime
+    }
+
+    /// Returns warnings about the agent of a session: unknown price or context window of its model, no tools. The
+    /// warning about the model is left out if the model is `warned_of`.
+    pub fn warnings(&self, id: &SessionId, warned_of: Option<&ModelRef>) -> Vec<String> {
+        self.open.warnings(id, warned_of)
+    }
+
+    /// Creates a session with the directory, agent, options and permissions of another session, which must be open.
+    pub async fn create_like(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
+        let SessionState { handle, opened_with: with, .. } = self.open.current(id)?;
+        let crow = handle.metadata().crow();
+        let setup = SessionSetup {
+            agent: Some(with.agent.clone()),
+            permissions: Some(handle.policy().mode()),
+            additional_directories: Some(crow.additional_directories),
+            system_prompt: with.system_prompt.clone(),
+            ..SessionSetup::default()
+        };
+        let new = NewSession { cwd: crow.cwd, setup, ..NewSession::default() };
+        let created = self.make(new).await?;
+        let current = self.open.current(created.session_id())?;
+        if current.opened_with != with {
+            self.switch(&current, with).await?;
+        }
+        Ok(created)
+    }
+
+    /// Registers secrets that a client passed, so that they are redacted in output and logs.
+    pub(super) fn keep_secret(&self, secrets: Vec<String>) {
+        self.environment.late_secrets.learn(secrets.clone());
+        self.runtime.config().redactor.learn(secrets);
+    }
+
+    /// Returns today's date in the user's time zone.
+    pub(super) fn today(&self) -> String {
+        self.environment.today().to_string()
+    }
+
+    /// Reads the record of a session, redacted.
+    pub(super) async fn record(&self, id: &SessionId) -> Result<SessionRecord, HostError> {
+        let store = Arc::clone(&self.store);
+        read_record(store, &self.environment, self.providers.as_deref(), id).await
+    }
+
+    /// Returns a session as the commands of the front end use it.
+    pub(super) fn command_session(&self, handle: AgentHandle) -> CommandSession {
+        CommandSession {
+            handle,
+            store: Arc::clone(&self.store),
+            models: Arc::clone(&self.models),
+            environment: self.environment.clone(),
+            providers: self.providers.clone(),
+        }
+    }
+
+    /// Returns context size, window and cost of a session. Uses only prices that are loaded already; the cost is
+    /// `None` if one is missing.
+    pub(super) async fn usage_of(&self, current: &SessionState) -> SessionUsage {
+        let mut cost = Some(0.0);
+        for (model, usage) in current.handle.spent() {
+            let price = self.models.price(&model).await;
+            cost = cost.zip(price).map(|(sum, price)| sum + price.cost(&usage));
+        }
+        SessionUsage {
+            context_tokens: current.handle.context_tokens(),
+            context_window: current.model.context_window,
+            cost_usd: cost,
+        }
+    }
+
+    fn configured_providers(&self) -> Result<&ProviderModels, HostError> {
+        let providers = self.providers.as_deref();
+        providers.ok_or(HostError::Unsupported { what: "choosing where providers are called" })
+    }
+
+    /// Stores a changed option as the default of later sessions in the project.
+    async fn remember(
+        &self,
+        current: &SessionState,
+        name: &str,
+        value: &str,
+    ) -> Result<(), HostError> {
+        let Some(store) = self.choices.clone() else { return Ok(()) };
+        let now = self.open.current(current.handle.session_id())?;
+        let (name, value) = (name.to_owned(), value.to_owned());
+        blocking(move || {
+            let cwd = now.handle.metadata().crow().cwd;
+            store.change(&project_root(&cwd), |choices| match name.as_str() {
+                AGENT => {
+                    let default = now.config.agents.default_name().to_owned();
+                    choices.agent = Some(OptionChoiceRecord::new(value, Some(default)));
+                    choices.mode = None;
+                }
+                MODE => choices.mode = now.opened_with.mode,
+                MODEL => {
+                    let instead_of = now.config.model.clone();
+                    choices.model = now
+                        .opened_with
+                        .model
+                        .map(|model| OptionChoiceRecord::new(model, instead_of));
+                }
+                PERMISSIONS => {
+                    let mode = options::parse_mode(&value).ok();
+                    choices.permissions = mode.filter(|mode| *mode != PermissionMode::FullAuto);
+                }
+                _ => {}
+            });
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl AgentHost for ProductHost {
+    async fn create(&self, session: NewSession) -> Result<AgentHandle, HostError> {
+        self.make(session).await
+    }
+
+    async fn open(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {
+        let setup = with_true_cwd(setup).await?;
+        let _opening = self.opening.lock().await;
+        match self.runtime.get(id) {
+            Some(handle) => {
+                self.apply_setup(id, &setup).await?;
+                Ok(handle)
+            }
+            None => self.open_stored(id, setup).await,
+        }
+    }
+
+    async fn list(&self, mut filter: SessionFilter) -> Result<Vec<SessionMetadata>, HostError> {
+        let store = Arc::clone(&self.store);
+        let list = move || {
+            // Sessions store the canonical path of their directory.
+            filter.cwd = filter.cwd.map(|cwd| cwd.canonicalize().unwrap_or(cwd));
+            store.list(&filter)
+        };
+        Ok(blocking(list).await??)
+    }
+
+    async fn close(&self, id: &SessionId) -> Result<ShutdownReport, HostError> {
+        if !self.runtime.is_running(id) {
+            return Err(HostError::NotOpen { id: id.clone() });
+        }
+        let report = self.runtime.shutdown(id, CLOSE).await;
+        self.open.remove(id);
+        Ok(report)
+    }
+
+    async fn delete(&self, id: &SessionId) -> Result<(), HostError> {
+        let _opening = self.opening.lock().await;
+        self.runtime.shutdown(id, CLOSE).await;
+        self.open.remove(id);
+        let (store, snapshots) = (Arc::clone(&self.store), Arc::clone(&self.snapshots));
+        let id = id.clone();
+        let removed = blocking(move || remove(store.as_ref(), &snapshots, &id)).await?;
+        removed.map_err(|error| match error {
+            UndoError::Session(error) => error.into(),
+            error => HostError::Refused { message: error.to_string(), hint: String::new() },
+        })
+    }
+
+    async fn fork(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {
+        self.copy(id, with_true_cwd(setup).await?).await
+    }
+
+    async fn set_title(&self, id: &SessionId, title: &str) -> Result<(), HostError> {
+        let words = title.split(|c: char| c.is_whitespace() || c.is_control());
+        let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+        let title: String = words.join(" ").chars().take(TITLE).collect();
+        let _opening = self.opening.lock().await;
+        let (id, config) = (id.clone(), Arc::clone(self.runtime.config()));
+        let running = self.runtime.get(&id);
+        let renamed = blocking(move || match running {
+            Some(handle) => handle.set_title(&title),
+            None => AgentSession::rename(&config, &id, &title),
+        });
+        Ok(renamed.await??)
+    }
+
+    async fn options(&self, id: &SessionId) -> Result<Vec<SessionOption>, HostError> {
+        let (current, providers) = (self.open.current(id)?, self.providers.clone());
+        blocking(move || options::all(&current, providers.as_deref())).await
+    }
+
+    async fn set_option(&self, id: &SessionId, name: &str, value: &str) -> Result<(), HostError> {
+        let _opening = self.opening.lock().await;
+        let current = self.open.current(id)?;
+        if name == PERMISSIONS {
+            let (handle, mode) = (current.handle.clone(), options::parse_mode(value)?);
+            blocking(move || handle.set_permission_mode(mode)).await??;
+        } else {
+            let with = options::with_option(&current, name, value)?;
+            if name == MODEL {
+                providers::enabled(self.providers.as_deref(), with.model.as_ref())?;
+            }
+            self.switch(&current, with).await?;
+        }
+        self.remember(&current, name, value).await
+    }
+
+    async fn commands(&self, id: &SessionId) -> Result<Vec<HostCommand>, HostError> {
+        Ok(self.commands_of(&self.open.current(id)?))
+    }
+
+    async fn run_command(
+        &self,
+        id: &SessionId,
+        name: &str,
+        argument: &str,
+    ) -> Result<CommandOutcome, HostError> {
+        self.command(self.open.current(id)?, name, argument).await
+    }
+
+    async fn usage(&self, id: &SessionId) -> Result<SessionUsage, HostError> {
+        Ok(self.usage_of(&self.open.current(id)?).await)
+    }
+
+    async fn authenticate(&self) -> Result<(), HostError> {
+        self.default_model.find(None).await.map(drop)
+    }
+
+    /// Removes the stored key of the credential file if it is the only one. Open sessions stop sending it: each
+    /// request reads the stored key anew.
+    async fn logout(&self) -> Result<(), HostError> {
+        let file = product::credential_file(&self.environment).map_err(refused)?;
+        blocking(move || credentials::remove_only_key(&file)).await?.map(drop).map_err(refused)
+    }
+
+    fn routes_providers(&self) -> bool {
+        self.providers.is_some()
+    }
+
+    async fn providers(&self) -> Result<Vec<ProviderRoute>, HostError> {
+        Ok(providers::routes(self.configured_providers()?))
+    }
+
+    async fn set_provider(&self, change: ProviderChange) -> Result<(), HostError> {
+        let configured = self.configured_providers()?;
+        // Registered before the first request is sent, because the server may echo these values.
+        self.keep_secret(providers::secrets(&change));
+        providers::set(configured, change)
+    }
+
+    async fn disable_provider(&self, id: &str) -> Result<(), HostError> {
+        self.configured_providers()?.disable(id);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ProductHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProductHost").field("runtime", &self.runtime).finish_non_exhaustive()
+    }
+}
+
+/// Resolves the directory of a setup: sessions store the canonical path. A path that cannot be resolved is left as it is.
+async fn with_true_cwd(setup: SessionSetup) -> Result<SessionSetup, HostError> {
+    blocking(move || {
+        let cwd = setup.cwd.map(|cwd| cwd.canonicalize().unwrap_or(cwd));
+        SessionSetup { cwd, ..setup }
+    })
+    .await
+}
+
+pub(super) fn parse_model(text: &str) -> Result<ModelRef, HostError> {
+    text.parse().map_err(|error: ModelRefError| HostError::Refused {
+        message: error.to_string(),
+        hint: "`crow-agent models` shows them".to_owned(),
+    })
+}
+
+/// Converts an error of the user's files into a refusal.
+pub(super) fn refused(error: AppError) -> HostError {
+    HostError::Refused { message: error.message, hint: error.hint.unwrap_or_default() }
+}
+
+/// Runs blocking work on a thread of the blocking pool. Fails if the work panicked.
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, HostError> {
+    let result = spawn_blocking(work).await;
+    result.map_err(|error| HostError::Refused { message: error.to_string(), hint: String::new() })
+}

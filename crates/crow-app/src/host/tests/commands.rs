@@ -1,0 +1,121 @@
+//! Slash commands of the host.
+
+use crow_core::message::Block;
+use crow_runtime::{AgentHost as _, CommandOutcome, SessionSetup};
+use crow_testkit::scripted::{call, reply, text};
+use serde_json::json;
+
+use super::scene::{Scene, run};
+
+async fn shown(
+    scene: &Scene,
+    handle: &crow_runtime::AgentHandle,
+    name: &str,
+    argument: &str,
+) -> String {
+    match scene.host.run_command(handle.session_id(), name, argument).await.unwrap() {
+        CommandOutcome::Shown(text) => text,
+        CommandOutcome::Prompt(prompt) => Block::text_of(&prompt),
+    }
+}
+
+#[tokio::test]
+async fn the_status_command_shows_settings_and_usage() {
+    let scene = Scene::new();
+    let handle = scene.create(SessionSetup::default()).await;
+    scene.model.push(reply([text("Good day.")]));
+    run(&handle, "hello").await;
+    scene.set(&handle, "mode", "smart").await;
+    let status = shown(&scene, &handle, "status", "").await;
+    for part in [
+        "BUILD-HITL",
+        "smart, reviewed by reviewer",
+        "scripted/model",
+        "ask",
+        "100 of 100000 tokens (0 %)",
+        "hello",
+    ] {
+        assert!(status.contains(part), "{part}: {status}");
+    }
+}
+
+#[tokio::test]
+async fn the_review_command_starts_a_reviewer_that_only_reads() {
+    let scene = Scene::new();
+    let handle = scene.create(SessionSetup::default()).await;
+    let prompt = shown(&scene, &handle, "review", "the tests").await;
+    assert!(prompt.contains("`reviewer`") && prompt.contains("the tests"), "{prompt}");
+    let task = json!({"agent": "reviewer", "prompt": "Look at it.", "description": "review"});
+    scene.model.push(reply([call("c1", "task", task)]));
+    scene.model.push(reply([text("There is a defect.")]));
+    scene.model.push(reply([text("It found a defect.")]));
+    run(&handle, &prompt).await;
+    let requests = scene.model.requests();
+    let review = &requests[1];
+    assert!(review.system.contains("You are reviewer"), "{}", review.system);
+    assert!(review.system.contains("You cannot change files"));
+    let changes = ["edit_file", "write_file", "task"];
+    assert!(
+        review.tools.iter().all(|tool| !changes.contains(&tool.as_str())),
+        "{:?}",
+        review.tools
+    );
+    assert!(requests[2].outline().last().unwrap().contains("There is a defect."));
+    scene.set(&handle, "agent", "PLAN").await;
+    let commands = scene.host.commands(handle.session_id()).await.unwrap();
+    assert!(commands.iter().all(|command| command.name != "review"), "it starts nobody");
+}
+
+#[tokio::test]
+async fn a_prompt_file_of_the_user_is_a_command_in_every_project() {
+    let scene = Scene::new();
+    let folder = scene.home.path().join(".config/crow-agent/prompts/commands");
+    std::fs::create_dir_all(&folder).unwrap();
+    let text =
+        "---\ndescription: greets somebody\nargument-hint: NAME\n---\nGreet $1, then $ARGUMENTS.";
+    std::fs::write(folder.join("greet.md"), text).unwrap();
+    std::fs::write(folder.join("output.md"), "not this one").unwrap();
+    let handle = scene.create(SessionSetup::default()).await;
+    let commands = scene.host.commands(handle.session_id()).await.unwrap();
+    let greet = commands.iter().find(|command| command.name == "greet").unwrap();
+    assert_eq!((greet.argument.as_ref(), greet.description.as_ref()), ("NAME", "greets somebody"));
+    assert_eq!(commands.iter().filter(|command| command.name == "output").count(), 1);
+    assert_eq!(shown(&scene, &handle, "greet", "Ada now").await, "Greet Ada, then Ada now.");
+}
+
+#[tokio::test]
+async fn options_are_shown_and_set_by_commands() {
+    let scene = Scene::new();
+    let handle = scene.create(SessionSetup::default()).await;
+    let listed = shown(&scene, &handle, "agents", "").await;
+    assert!(listed.contains("* BUILD-HITL") && listed.contains("  PLAN"), "{listed}");
+    assert_eq!(shown(&scene, &handle, "agents", "PLAN").await, "agent: PLAN");
+    assert_eq!(shown(&scene, &handle, "mode", "loop").await, "mode: loop");
+    assert!(shown(&scene, &handle, "mode", "").await.contains("* loop"));
+    assert_eq!(shown(&scene, &handle, "thinking", "low").await, "thinking: low");
+}
+
+#[tokio::test]
+async fn the_output_command_shows_the_complete_output_of_a_call() {
+    let scene = Scene::new();
+    let permissions = Some(crow_core::permission::PermissionMode::FullAuto);
+    let setup = SessionSetup { permissions, ..SessionSetup::default() };
+    let handle = scene.create(setup).await;
+    assert_eq!(shown(&scene, &handle, "output", "").await, "no command was run in this session");
+    for (id, command) in [("c-first", "seq 100"), ("c-second", "seq 200 300; false")] {
+        scene.model.push(reply([call(id, "bash", json!({"command": command}))]));
+    }
+    scene.model.push(reply([text("Counted.")]));
+    run(&handle, "count").await;
+    let last = shown(&scene, &handle, "output", "").await;
+    assert!(last.starts_with("200\n201\n") && last.contains("\n300\n[exit code 1]"), "{last}");
+    let first = shown(&scene, &handle, "output", "c-f").await;
+    assert_eq!(first.lines().count(), 101, "{first}");
+    assert_eq!(shown(&scene, &handle, "output", "1").await, last);
+    assert_eq!(shown(&scene, &handle, "output", "2").await, first);
+    for unknown in ["3", "0", "x"] {
+        let listed = shown(&scene, &handle, "output", unknown).await;
+        let commands = "the commands of this session:\n  2  seq 100\n  1  seq 200 300; false";
+        assert_eq!(listed, format!("no command has the number or id {unknown}; {commands}"));
+    }
+}

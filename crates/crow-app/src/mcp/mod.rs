@@ -1,0 +1,5 @@
+//! The MCP servers of a session.
+
+mod session;
+
+pub use session::McpLaunch;

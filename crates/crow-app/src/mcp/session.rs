@@ -1,0 +1,348 @@
+//! The MCP tools of a session, and the start of its servers.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use crow_core::{
+    capability::{PipedProcess, PipedProcesses, PipedSpec, ProcessError},
+    event::NoticeLevel,
+    mcp::McpServerConfig,
+    tool::SourceNotice,
+};
+use crow_mcp::{ConnectionContext, McpSettings, McpTools, SchemaCache};
+use crow_providers::HttpClient;
+use crow_runtime::{ChildEnvironment, ProcessRunner};
+use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::{ConfiguredServers, configured_servers},
+    environment::Environment,
+    error::AppError,
+    trust::{self, Project, StartedServer, TrustedState, project_root, user_servers},
+};
+
+/// Folder of the cached tool lists, below the data folder.
+const CACHE: &str = "mcp";
+/// Folder of the servers' Python bytecode, below the data folder.
+const BYTECODE: &str = "bytecode";
+/// Variable that tells Python where to keep bytecode; Python then reads none of `__pycache__`.
+const BYTECODE_VARIABLE: &str = "PYTHONPYCACHEPREFIX";
+
+/// Everything needed to start or reach MCP servers.
+#[derive(Debug, Clone)]
+pub struct McpLaunch {
+    environment: Environment,
+    http: HttpClient,
+    runner: ProcessRunner,
+    /// False if only the servers of the client are used.
+    uses_configuration: bool,
+}
+
+impl McpLaunch {
+    /// Starts servers with the variables `children`, and reaches those with a URL through `http`.
+    pub fn new(
+        environment: Environment,
+        http: HttpClient,
+        children: impl Into<ChildEnvironment>,
+    ) -> Self {
+        // No sandbox: the user configured these programs.
+        let runner = ProcessRunner::new(children);
+        Self { environment, http, runner, uses_configuration: true }
+    }
+
+    /// Ignores the configured servers.
+    #[must_use]
+    pub(crate) fn without_configuration(self) -> Self {
+        Self { uses_configuration: false, ..self }
+    }
+
+    /// Returns the access to servers from the directories `roots`. The project's servers start only while its files
+    /// are as they were trusted.
+    pub fn connection_context(&self, roots: Vec<PathBuf>, project: &Project) -> ConnectionContext {
+        let runner = self.runner.clone();
+        let bytecode = match self.environment.var(BYTECODE_VARIABLE) {
+            Some(_) => None,
+            None => self.environment.data_dir().ok().map(|folder| folder.join(BYTECODE)),
+        };
+        let trusted = project.trusted.clone().map(Arc::new);
+        let processes = Arc::new(ServerProcesses { runner, trusted, bytecode });
+        ConnectionContext { processes, http: Arc::new(self.http.clone()), roots }
+    }
+
+    /// Returns the cache of tool lists; `None` without a data folder.
+    pub fn cache(&self) -> Option<SchemaCache> {
+        self.environment.data_dir().ok().map(|folder| SchemaCache::new(folder.join(CACHE)))
+    }
+
+    /// Creates the tools of a session from the servers of its client and the configured ones. Blocks for small files.
+    pub(crate) fn tools(
+        &self,
+        roots: Vec<PathBuf>,
+        project: &Project,
+        handed_over: Vec<McpServerConfig>,
+    ) -> Result<Arc<McpTools>, AppError> {
+        let (servers, faults) = self.servers(project, handed_over)?;
+        let tools = McpTools::new(servers, self.cache(), self.connection_context(roots, project));
+        for text in faults {
+            tools.push_notice(SourceNotice { level: NoticeLevel::Warning, text });
+        }
+        Ok(Arc::new(tools))
+    }
+
+    /// Returns the files in a session's directories that servers of its client or of the user are started from.
+    /// Commands may not change them. Blocks for small files.
+    pub(crate) fn started_files(
+        &self,
+        roots: &[PathBuf],
+        project: &Project,
+        handed_over: &[McpServerConfig],
+    ) -> Vec<PathBuf> {
+        let Some(cwd) = roots.first() else { return Vec::new() };
+        let own = if self.uses_configuration {
+            user_servers(cwd, &self.environment)
+        } else {
+            Ok(Vec::new())
+        };
+        let is_allowed =
+            |server: &StartedServer| !project.additions.blocked_commands.contains(&server.argv);
+        let mut servers: Vec<_> = own.unwrap_or_default().into_iter().filter(is_allowed).collect();
+        let to_started =
+            |server: &McpServerConfig| StartedServer::of_session(cwd, &server.transport);
+        servers.extend(handed_over.iter().filter_map(to_started));
+        roots.iter().flat_map(|root| trust::started_files(&project_root(root), &servers)).collect()
+    }
+
+    /// Returns the servers of a session, and the faults of the configured ones. A server of the client replaces a
+    /// configured one of the same name. Blocks for small files.
+    pub(crate) fn servers(
+        &self,
+        project: &Project,
+        handed_over: Vec<McpServerConfig>,
+    ) -> Result<(Vec<McpSettings>, Vec<String>), AppError> {
+        let configured = if self.uses_configuration {
+            configured_servers(&self.environment, &project.additions)?
+        } else {
+            ConfiguredServers::default()
+        };
+        let mut servers: Vec<McpSettings> = Vec::new();
+        for server in handed_over.into_iter().map(McpSettings::from) {
+            if servers.iter().all(|known| known.server.name != server.server.name) {
+                servers.push(server);
+            }
+        }
+        for (server, _) in configured.servers {
+            if servers.iter().all(|known| known.server.name != server.server.name) {
+                servers.push(server);
+            }
+        }
+        Ok((servers, configured.faults))
+    }
+}
+
+/// Starts servers. A server that runs files of the project starts only while the project is as it was when it was
+/// trusted: the files may have changed since the session began, and a server that ended is started again.
+///
+/// Python runs the bytecode in `__pycache__` instead of a source with the recorded size and time. Commands may write
+/// there, as every test run does, so servers must not load code from there: their bytecode is kept in a folder of
+/// Crow's.
+#[derive(Debug)]
+struct ServerProcesses {
+    runner: ProcessRunner,
+    trusted: Option<Arc<TrustedState>>,
+    /// Folder for Python's bytecode; `None` if the user's environment sets one.
+    bytecode: Option<PathBuf>,
+}
+
+impl ServerProcesses {
+    /// Directs Python's bytecode of a server to Crow's folder, unless the user's settings of the server name another.
+    fn redirect_bytecode(&self, spec: &mut PipedSpec) {
+        let is_of_project =
+            self.trusted.as_ref().is_some_and(|trusted| trusted.is_of_project(&spec.argv));
+        if is_of_project {
+            // A project could set a folder within itself.
+            spec.env.remove(BYTECODE_VARIABLE);
+        }
+        let Some(folder) = self.bytecode.as_deref().and_then(Path::to_str) else { return };
+        if spec.env.contains_key(BYTECODE_VARIABLE) {
+            return;
+        }
+        spec.env.insert(BYTECODE_VARIABLE.to_owned(), folder.to_owned());
+        if ignores_variables(&spec.argv) {
+            let option = ["-X".to_owned(), format!("pycache_prefix={folder}")];
+            spec.argv.splice(1..1, option);
+        }
+    }
+}
+
+/// Returns true if a command line starts a Python that ignores variables (`-I`, `-E`).
+fn ignores_variables(argv: &[String]) -> bool {
+    let Some((program, rest)) = argv.split_first() else { return false };
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let mut options = rest.iter().take_while(|word| word.starts_with('-'));
+    name.starts_with("python")
+        && options.any(|word| !word.starts_with("--") && word.contains(['I', 'E']))
+}
+
+#[async_trait]
+impl PipedProcesses for ServerProcesses {
+    async fn start(
+        &self,
+        mut spec: PipedSpec,
+        cancellation: CancellationToken,
+    ) -> Result<PipedProcess, ProcessError> {
+        if let Some(trusted) = self.trusted.as_ref().filter(|trusted| trusted.starts(&spec.argv)) {
+            let trusted = Arc::clone(trusted);
+            let checked = spawn_blocking(move || trusted.check()).await.map_err(io::Error::other);
+            if let Err(source) = checked.and_then(|checked| checked.map_err(io::Error::other)) {
+                let program = spec.argv.first().cloned().unwrap_or_default();
+                return Err(ProcessError::Start { program, source });
+            }
+        }
+        self.redirect_bytecode(&mut spec);
+        self.runner.start(spec, cancellation).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use crow_core::capability::OutputTail;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_of_the_project_is_not_started_after_its_program_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        let project = base.join("project");
+        fs::create_dir_all(project.join("tools")).unwrap();
+        fs::write(project.join("tools/server.sh"), "exec cat").unwrap();
+        fs::write(
+            project.join(".mcp.json"),
+            r#"{"mcpServers": {"s": {"command": "sh", "args": ["tools/server.sh"]}}}"#,
+        )
+        .unwrap();
+        let environment = Environment::with([("HOME", base.to_str().unwrap())]);
+        let trust::TrustStatus::Untrusted(untrusted) =
+            trust::trust_status(&project, &environment).unwrap()
+        else {
+            panic!("it was never trusted")
+        };
+        trust::trust_store(&environment).unwrap().add(&project, untrusted.fingerprint).unwrap();
+        let trusted = trust::project_of(&project, &environment).unwrap().trusted.unwrap();
+        let variables =
+            std::collections::BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
+        let processes = ServerProcesses {
+            runner: ProcessRunner::new(variables),
+            trusted: Some(Arc::new(trusted)),
+            bytecode: None,
+        };
+        let start = || {
+            let argv = ["sh", "tools/server.sh"].map(str::to_owned).to_vec();
+            let stderr_tail = OutputTail::new(64);
+            let spec = PipedSpec {
+                argv,
+                cwd: project.clone(),
+                env: std::collections::BTreeMap::default(),
+                stderr_tail,
+            };
+            processes.start(spec, CancellationToken::new())
+        };
+        assert!(start().await.is_ok());
+        fs::write(project.join("tools/server.sh"), "touch pwned; exec cat").unwrap();
+        let refused = start().await.err().unwrap().to_string();
+        assert!(refused.contains("changed since you trusted it: tools/server.sh"), "{refused}");
+        assert!(!project.join("pwned").exists());
+    }
+
+    #[test]
+    fn no_server_reads_bytecode_of_the_project() {
+        let processes = ServerProcesses {
+            runner: ProcessRunner::new(std::collections::BTreeMap::new()),
+            trusted: None,
+            bytecode: Some("/data/bytecode".into()),
+        };
+        let prepared = |argv: &[&str], own: Option<&str>| {
+            let env = own.map(|value| (BYTECODE_VARIABLE.to_owned(), value.to_owned()));
+            let mut spec = PipedSpec {
+                argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+                cwd: "/".into(),
+                env: env.into_iter().collect(),
+                stderr_tail: OutputTail::new(64),
+            };
+            processes.redirect_bytecode(&mut spec);
+            (spec.argv.join(" "), spec.env[BYTECODE_VARIABLE].clone())
+        };
+        let bytecode_dir = "/data/bytecode".to_owned();
+        assert_eq!(
+            prepared(&["uv", "run", "x"], None),
+            ("uv run x".to_owned(), bytecode_dir.clone())
+        );
+        assert_eq!(
+            prepared(&["python3", "x", "-I"], None),
+            ("python3 x -I".to_owned(), bytecode_dir.clone())
+        );
+        let line = "/usr/bin/python3 -X pycache_prefix=/data/bytecode -sI x".to_owned();
+        assert_eq!(prepared(&["/usr/bin/python3", "-sI", "x"], None), (line, bytecode_dir));
+        assert_eq!(prepared(&["python3", "x"], Some("/own")).1, "/own", "what the user said holds");
+    }
+
+    #[tokio::test]
+    async fn a_server_of_the_user_is_started_from_files_of_the_project_only_as_they_were_trusted() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        let project = base.join("project");
+        fs::create_dir_all(project.join("tools")).unwrap();
+        fs::create_dir_all(base.join(".config/crow-agent")).unwrap();
+        fs::write(project.join("tools/server.sh"), "exec cat").unwrap();
+        let elsewhere = base.join("elsewhere.sh");
+        fs::write(&elsewhere, "exec cat").unwrap();
+        let servers = serde_json::json!({"mcpServers": {
+            "relative": {"command": "sh", "args": ["tools/server.sh"]},
+            "absolute": {"command": "sh", "args": ["${HOME}/project/tools/server.sh"]},
+            "other": {"command": "sh", "args": [elsewhere]},
+        }});
+        fs::write(base.join(".config/crow-agent/mcp.json"), servers.to_string()).unwrap();
+        let environment = Environment::with([("HOME", base.to_str().unwrap())]);
+        let names = |project: &Project| {
+            let found = configured_servers(&environment, &project.additions).unwrap();
+            let names = found.servers.iter().map(|(server, _)| server.server.name.clone());
+            (names.collect::<Vec<_>>(), found.faults.join("\n"))
+        };
+        let standing = trust::trust_status(&project, &environment).unwrap();
+        let before = trust::project_of(&project, &environment).unwrap();
+        let notice = before.notice.clone().unwrap_or_default();
+        assert!(notice.contains("tools/server.sh"), "{notice}");
+        let (used, faults) = names(&before);
+        assert_eq!(used, ["other"], "{faults}");
+        assert!(faults.contains("absolute is left out: it is started from files"), "{faults}");
+        let trust::TrustStatus::Untrusted(untrusted) = standing else {
+            panic!("it was never trusted")
+        };
+        trust::trust_store(&environment).unwrap().add(&project, untrusted.fingerprint).unwrap();
+
+        let trusted = trust::project_of(&project, &environment).unwrap();
+        assert_eq!(names(&trusted).0, ["absolute", "other", "relative"]);
+        let state = trusted.trusted.clone().unwrap();
+        assert_eq!(state.protected, [project.join("tools/server.sh")]);
+        let argv = ["sh", "tools/server.sh"].map(str::to_owned);
+        assert!(state.starts(&argv) && !state.is_of_project(&argv) && state.check().is_ok());
+        assert!(!trusted.additions.rules.rules().is_empty(), "file tools ask");
+
+        fs::write(project.join("tools/server.sh"), "touch pwned").unwrap();
+        assert!(state.check().is_err());
+        let changed = trust::project_of(&project, &environment).unwrap();
+        assert!(changed.notice.as_ref().is_some_and(|text| text.contains("changed since")));
+        assert_eq!(names(&changed).0, ["other"]);
+        // Without servers started from the project there is nothing to trust.
+        fs::write(project.join("tools/server.sh"), "exec cat").unwrap();
+        fs::write(base.join(".config/crow-agent/mcp.json"), "{}").unwrap();
+        assert!(trust::project_of(&project, &environment).unwrap().notice.is_none());
+    }
+}

@@ -1,0 +1,10 @@
+//! The sandbox of commands: its configuration from the user's settings, and a trial that reports its
+//! containment.
+
+mod config;
+mod hidden;
+mod secret_paths;
+mod trial;
+
+pub use config::sandbox_config;
+pub use trial::probe_containment;

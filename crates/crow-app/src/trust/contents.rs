@@ -1,0 +1,373 @@
+//! The files of a project's configuration: everything below `.crow-agent`, and `.mcp.json`, read once into memory.
+//!
+//! The same bytes are shown, hashed and used; nothing is read from disk a second time. Names are relative to
+//! `.crow-agent`; those of files beside it start with [`OUTSIDE_PREFIX`]. Links are stored as links, and accepted only if
+//! they lead to a file that was read as well.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName};
+use rustix::io::Errno;
+
+use crate::{
+    config::PROJECT_FILE,
+    trust::{
+        programs::{ProjectPrograms, StartedServer},
+        project::servers,
+    },
+};
+
+/// Folder of a project's configuration.
+pub(crate) const FOLDER: &str = ".crow-agent";
+/// Prefix of the names of files outside the folder. No name below the folder starts with it.
+pub(super) const OUTSIDE_PREFIX: &str = "../";
+/// Maximum number of files, links and folders.
+const MOST_ITEMS: usize = 200;
+/// Maximum size of all files together, in bytes.
+const MOST_BYTES: u64 = 1024 * 1024;
+/// Maximum depth of nested folders.
+const DEEPEST: usize = 16;
+/// Execute bits of a file mode.
+const EXECUTE_BITS: u32 = 0o111;
+/// Maximum length of a chain of links.
+const MOST_LINKS: usize = 8;
+
+/// The files of a project's configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectFiles {
+    /// Canonical path of the project's root.
+    pub(super) root: PathBuf,
+    /// Entries by path below the folder, with `/` as separator.
+    pub(super) items: BTreeMap<String, ProjectItem>,
+    /// Project files that its servers, and those of the user, are started from.
+    pub(super) programs: ProjectPrograms,
+    /// The user's own servers that are started from project files.
+    pub(super) user_servers: Vec<StartedServer>,
+}
+
+/// An entry of the folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ProjectItem {
+    Folder,
+    File {
+        bytes: Vec<u8>,
+        executable: bool,
+    },
+    /// A link to a file below the folder.
+    Link {
+        target: String,
+    },
+}
+
+/// Reason for which a configuration is refused without being shown.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ContentsError {
+    #[error("{} cannot be read: {source}", .path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{} is {what}", .path.display())]
+    UnexpectedType { path: PathBuf, what: &'static str },
+    #[error("{} holds more than {MOST_ITEMS} files and folders", .path.display())]
+    TooMany { path: PathBuf },
+    #[error("{} holds more than {} KiB", .path.display(), MOST_BYTES >> 10)]
+    TooLarge { path: PathBuf },
+    #[error("the link {} points to {target}, which is not a file in {FOLDER}", .path.display())]
+    Link { path: PathBuf, target: String },
+}
+
+/// Returns the folder whose `.crow-agent` applies to a working directory: the nearest one up to the root of the
+/// repository, else that root, or the directory itself outside a repository.
+pub fn project_root(cwd: &Path) -> PathBuf {
+    let top = cwd.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(cwd);
+    let is_there = |folder: &&Path| match folder.join(FOLDER).symlink_metadata() {
+        Ok(_) => true,
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    };
+    let mut folders = cwd.ancestors().take_while(|folder| folder.starts_with(top));
+    folders.find(is_there).unwrap_or(top).to_path_buf()
+}
+
+impl ProjectFiles {
+    /// Reads the configuration of a project, and finds the files that its servers and `user_servers` are started
+    /// from. Returns `None` if there is no file, no link and no such server. Blocks.
+    pub(crate) fn read(
+        root: &Path,
+        user_servers: &[StartedServer],
+    ) -> Result<Option<Self>, ContentsError> {
+        let folder = root.join(FOLDER);
+        // 1) `.mcp.json`, then everything below `.crow-agent`.
+        let mut reader =
+            ProjectReader { folder: &folder, items: BTreeMap::new(), room: MOST_BYTES };
+        reader.read_servers(root)?;
+        match Directory::open(&folder) {
+            Ok(directory) => reader.read_folder(&directory, "", 0)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error)
+                if crow_fs::is_link_error(&error)
+                    || error.kind() == io::ErrorKind::NotADirectory =>
+            {
+                let what = "a link or a file, but must be a folder";
+                return Err(ContentsError::UnexpectedType { path: folder, what });
+            }
+            Err(error) => return Err(unreadable(folder, error)),
+        }
+        let items = reader.items;
+        let user_servers = started_from(root, user_servers);
+        if items.values().all(|item| *item == ProjectItem::Folder) && user_servers.is_empty() {
+            return Ok(None);
+        }
+        let programs = ProjectPrograms::default();
+        let mut contents = Self { root: root.to_path_buf(), items, programs, user_servers };
+        // 2) Every link must lead to a file that was read.
+        for (name, item) in &contents.items {
+            if let ProjectItem::Link { target } = item
+                && contents.resolve_links(name).is_none()
+            {
+                let (path, target) = (folder.join(name), target.clone());
+                return Err(ContentsError::Link { path, target });
+            }
+        }
+        // 3) The files that servers are started from.
+        let project_servers = servers(&contents);
+        let project_servers: Vec<_> = project_servers
+            .values()
+            .filter_map(|server| StartedServer::of_project(root, server))
+            .collect();
+        contents.programs = ProjectPrograms::find(root, &project_servers);
+        let of_user = ProjectPrograms::find(root, &contents.user_servers);
+        contents.programs.add_of_user(root, of_user);
+        Ok(Some(contents))
+    }
+
+    /// Returns the project's root.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns the names of its files and links, relative to the root.
+    pub fn file_names(&self) -> Vec<String> {
+        let files = self.items.iter().filter(|(_, item)| !matches!(item, ProjectItem::Folder));
+        files.map(|(name, _)| Self::display_name(name)).collect()
+    }
+
+    /// Returns the path of an entry.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        match name.strip_prefix(OUTSIDE_PREFIX) {
+            Some(name) => self.root.join(name),
+            None => self.root.join(FOLDER).join(name),
+        }
+    }
+
+    /// Returns the path that messages name: the folder if it exists, else `.mcp.json`, else the root, if only servers
+    /// of the user are started from its files.
+    pub(super) fn message_path(&self) -> PathBuf {
+        let servers = format!("{OUTSIDE_PREFIX}{PROJECT_FILE}");
+        if self.items.keys().any(|name| *name != servers) {
+            self.root.join(FOLDER)
+        } else if self.items.is_empty() {
+            self.root.clone()
+        } else {
+            self.path(&servers)
+        }
+    }
+
+    /// Returns path and bytes of `.mcp.json`.
+    pub(crate) fn servers(&self) -> Option<(PathBuf, &[u8])> {
+        let name = format!("{OUTSIDE_PREFIX}{PROJECT_FILE}");
+        Some((self.path(&name), self.file(&name)?))
+    }
+
+    /// Returns the name of an entry relative to the project's root, for display.
+    pub(crate) fn display_name(name: &str) -> String {
+        name.strip_prefix(OUTSIDE_PREFIX).map_or_else(|| format!("{FOLDER}/{name}"), str::to_owned)
+    }
+
+    /// Returns the bytes of a file; follows links.
+    pub(crate) fn file(&self, name: &str) -> Option<&[u8]> {
+        match self.items.get(self.resolve_links(name)?.as_str())? {
+            ProjectItem::File { bytes, .. } => Some(bytes),
+            ProjectItem::Folder | ProjectItem::Link { .. } => None,
+        }
+    }
+
+    /// Follows links to the name of a file. Intermediate path components must be real folders, so that the system
+    /// would find the same file.
+    fn resolve_links(&self, name: &str) -> Option<String> {
+        let mut name = name.to_owned();
+        for _ in 0..=MOST_LINKS {
+            match self.items.get(&name)? {
+                ProjectItem::File { .. } => return Some(name),
+                ProjectItem::Folder => return None,
+                ProjectItem::Link { target } => name = self.link_target(&name, target)?,
+            }
+        }
+        None
+    }
+
+    /// Returns the name that a link leads to; `None` if it leaves the folder or passes through something that is no
+    /// folder.
+    fn link_target(&self, link: &str, target: &str) -> Option<String> {
+        if target.starts_with('/') {
+            return None;
+        }
+        let mut parts: Vec<&str> = link.split('/').collect();
+        parts.pop();
+        let mut steps =
+            target.split('/').filter(|step| !step.is_empty() && *step != ".").peekable();
+        while let Some(step) = steps.next() {
+            if step == ".." {
+                parts.pop()?;
+                continue;
+            }
+            parts.push(step);
+            let has_more = steps.peek().is_some();
+            if has_more && self.items.get(&parts.join("/")) != Some(&ProjectItem::Folder) {
+                return None;
+            }
+        }
+        Some(parts.join("/"))
+    }
+}
+
+/// Returns the servers that are started from files below a root. Blocks.
+pub(super) fn started_from(root: &Path, servers: &[StartedServer]) -> Vec<StartedServer> {
+    let is_from_here =
+        |server: &&StartedServer| !ProjectPrograms::find(root, [*server]).protected.is_empty();
+    servers.iter().filter(is_from_here).cloned().collect()
+}
+
+struct ProjectReader<'a> {
+    folder: &'a Path,
+    items: BTreeMap<String, ProjectItem>,
+    room: u64,
+}
+
+impl ProjectReader<'_> {
+    /// Reads `.mcp.json`, which other programs use as well.
+    fn read_servers(&mut self, root: &Path) -> Result<(), ContentsError> {
+        let path = root.join(PROJECT_FILE);
+        match crow_fs::open_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if crow_fs::is_link_error(&error) => {
+                Err(ContentsError::UnexpectedType { path, what: "a link, but must be a file" })
+            }
+            Err(error) => Err(unreadable(path, error)),
+            Ok(file) => {
+                let metadata = EntryMetadata::of_file(&file);
+                let metadata = metadata.map_err(|error| unreadable(path.clone(), error))?;
+                if metadata.kind != EntryKind::File {
+                    return Err(ContentsError::UnexpectedType {
+                        path,
+                        what: "not a regular file, but must be one",
+                    });
+                }
+                let bytes = self.read_bytes(file, &path)?;
+                let item = ProjectItem::File { bytes, executable: false };
+                self.items.insert(format!("{OUTSIDE_PREFIX}{PROJECT_FILE}"), item);
+                Ok(())
+            }
+        }
+    }
+
+    fn read_folder(
+        &mut self,
+        folder: &Directory,
+        below: &str,
+        depth: usize,
+    ) -> Result<(), ContentsError> {
+        let folder_path = self.path(below);
+        let odd = |path: PathBuf, what| Err(ContentsError::UnexpectedType { path, what });
+        if depth > DEEPEST {
+            return odd(folder_path, "nested too deeply");
+        }
+        // Lists one entry more than allowed, so that an excess is noticed.
+        let entries = folder.entries(MOST_ITEMS + 1);
+        for (entry, _) in entries.map_err(|error| unreadable(folder_path.clone(), error))? {
+            let Some(name) = entry.as_os_str().to_str() else {
+                return odd(folder_path, "a folder with a file name that is not UTF-8");
+            };
+            if self.items.len() == MOST_ITEMS {
+                return Err(ContentsError::TooMany { path: self.folder.to_path_buf() });
+            }
+            let item_name =
+                if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
+            self.read_item(folder, &entry, item_name, depth)?;
+        }
+        Ok(())
+    }
+
+    /// Reads an entry by its type when it is opened, regardless of its type when the folder was listed.
+    fn read_item(
+        &mut self,
+        folder: &Directory,
+        name: &EntryName,
+        item_name: String,
+        depth: usize,
+    ) -> Result<(), ContentsError> {
+        let path = self.path(&item_name);
+        let unreadable = |error| unreadable(path.clone(), error);
+        // The entry is opened without following links; the error tells links and sockets apart.
+        let file = match folder.open_file(name) {
+            Ok(file) => file,
+            Err(error) if crow_fs::is_link_error(&error) => {
+                let target = folder.read_link(name).map_err(unreadable)?;
+                let Ok(target) = target.into_os_string().into_string() else {
+                    return Err(ContentsError::UnexpectedType {
+                        path,
+                        what: "a link whose target is not UTF-8",
+                    });
+                };
+                self.items.insert(item_name, ProjectItem::Link { target });
+                return Ok(());
+            }
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => {
+                return Err(ContentsError::UnexpectedType { path, what: "a socket or a device" });
+            }
+            Err(error) => return Err(unreadable(error)),
+        };
+        // The type comes from the open file, so it cannot change before the file is read.
+        let metadata = EntryMetadata::of_file(&file).map_err(unreadable)?;
+        let item = match metadata.kind {
+            EntryKind::Directory => {
+                let inner = folder.open_beneath(Path::new(name.as_os_str())).map_err(unreadable)?;
+                self.items.insert(item_name.clone(), ProjectItem::Folder);
+                return self.read_folder(&inner, &item_name, depth + 1);
+            }
+            EntryKind::File => {
+                let executable = metadata.mode & EXECUTE_BITS != 0;
+                ProjectItem::File { bytes: self.read_bytes(file, &path)?, executable }
+            }
+            EntryKind::Symlink | EntryKind::Special => {
+                return Err(ContentsError::UnexpectedType {
+                    path,
+                    what: "neither a file nor a folder",
+                });
+            }
+        };
+        self.items.insert(item_name, item);
+        Ok(())
+    }
+
+    fn read_bytes(&mut self, file: File, path: &Path) -> Result<Vec<u8>, ContentsError> {
+        let mut bytes = Vec::new();
+        file.take(self.room + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|source| ContentsError::Read { path: path.to_path_buf(), source })?;
+        let room = self.room.checked_sub(bytes.len() as u64);
+        self.room =
+            room.ok_or_else(|| ContentsError::TooLarge { path: self.folder.to_path_buf() })?;
+        Ok(bytes)
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        if below.is_empty() { self.folder.to_path_buf() } else { self.folder.join(below) }
+    }
+}
+
+fn unreadable(path: PathBuf, source: io::Error) -> ContentsError {
+    ContentsError::Read { path, source }
+}
