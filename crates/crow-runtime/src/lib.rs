@@ -73,9 +73,10 @@ pub use crow_sandbox::{
     reset_ignored_signals,
 };
 pub use crow_snapshot::{
-    Activity, Capture, CollectionReport, ContentRef, FileStamp, JobActivity, NotCovered,
-    NotCoveredReason, NotScanned, ObjectHash, PathChange, RestoreOutcome, RestoreResult, Scan,
-    SnapshotEntry, SnapshotLimits, SnapshotStore, SnapshotStoreError, StoreCheckReport,
+    Activities, Activity, Capture, CollectionReport, ContentRef, FileStamp, JobActivity,
+    NotCovered, NotCoveredReason, NotScanned, ObjectHash, PathChange, RestoreOutcome,
+    RestoreResult, Scan, SnapshotEntry, SnapshotLimits, SnapshotStore, SnapshotStoreError,
+    StoreCheckReport, StoreData,
 };
 pub use events::{EventStream, OpenReply};
 pub use host::{

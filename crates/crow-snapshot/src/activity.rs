@@ -13,9 +13,15 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crow_core::ids::SessionId;
+use crow_core::ids::{CallId, SessionId};
 
-use super::{SnapshotStoreError, counter::Counter, error::io_error_at, objects::private_folder};
+use super::{
+    SnapshotStoreError,
+    counter::{Counter, open_common},
+    error::io_error_at,
+    job_marks::{self, JobMark, KilledJob},
+    objects::private_folder,
+};
 use crow_fs::DirectoryStamp;
 use crow_fs::FileLock;
 
@@ -27,11 +33,14 @@ const JOBS: &str = "jobs";
 const INNER: &str = "inner";
 const INNER_BEGUN: &str = "inner-begun";
 const INNER_JOBS: &str = "inner-jobs";
+const UNDO_LOCK: &str = "undo.lock";
 
-/// The activities of a store and of the stores of the further roots of the same workspace. Each activity holds the
-/// lock of one file; there are as many files as there ever were activities at once.
+/// The activities that change files of a project and of the further roots of its workspace, in all processes: calls,
+/// background jobs and undos.
+///
+/// Each activity holds the lock of one file; there are as many files as there ever were activities at once.
 #[derive(Debug)]
-pub(super) struct Activities {
+pub struct Activities {
     /// The project's own store first. They begin together, so none of them is recorded as an outer store of the
     /// others.
     counted: Vec<CountedStore>,
@@ -54,7 +63,7 @@ struct CountedStore {
     begun: Arc<Counter>,
 }
 
-/// An activity that changes files, from [`begin`](super::SnapshotStore::begin) until it is dropped.
+/// An activity that changes files, from [`begin`](Activities::begin) until it is dropped.
 #[derive(Debug)]
 pub struct Activity {
     _locks: ActivityLocks,
@@ -121,11 +130,12 @@ impl Activities {
     }
 
     /// Returns the folders of all stores.
-    pub(super) fn stores(&self) -> impl Iterator<Item = &Path> {
+    fn stores(&self) -> impl Iterator<Item = &Path> {
         self.counted.iter().map(|root| root.store.as_path())
     }
 
-    pub(super) fn begin(&self) -> Result<Activity, SnapshotStoreError> {
+    /// Begins an activity that changes files, so that others can tell that its changes may be mixed with theirs.
+    pub fn begin(&self) -> Result<Activity, SnapshotStoreError> {
         let (mut locks, mut overlaps) = (ActivityLocks(Vec::new()), false);
         let mut numbers = Vec::with_capacity(self.counted.len());
         for CountedStore { store, begun } in &self.counted {
@@ -155,13 +165,14 @@ impl Activities {
 
     /// Returns how many activities have begun in this project, in those around it and in those inside it. An activity
     /// of this store counts once for each root.
-    pub(super) fn activity_count(&self) -> Result<u64, SnapshotStoreError> {
+    pub fn count(&self) -> Result<u64, SnapshotStoreError> {
         let own = self.counted.iter().map(|root| root.begun.read());
         let nested = self.nested().map(|(counter, _)| count(&counter));
         own.chain(nested).sum()
     }
 
-    pub(super) fn begin_job(&self, session: &SessionId) -> Result<JobActivity, SnapshotStoreError> {
+    /// Records that a background job of this session may change files from now on, for the calls of other sessions.
+    pub fn begin_job(&self, session: &SessionId) -> Result<JobActivity, SnapshotStoreError> {
         let mut locks = ActivityLocks(Vec::new());
         let outer = self.outer().into_iter().map(|store| store.join(INNER_JOBS));
         for folder in self.stores().map(|store| store.join(JOBS)).chain(outer) {
@@ -176,8 +187,8 @@ impl Activities {
         Ok(JobActivity { _locks: locks })
     }
 
-    /// Returns whether a job of another session is running.
-    pub(super) fn others_have_jobs(&self, session: &SessionId) -> Result<bool, SnapshotStoreError> {
+    /// Returns whether a background job of another session is running, in any process.
+    pub fn others_have_jobs(&self, session: &SessionId) -> Result<bool, SnapshotStoreError> {
         let own = self.stores().flat_map(|store| [JOBS, INNER_JOBS].map(|name| store.join(name)));
         let outer = self.outer().into_iter().map(|store| store.join(JOBS));
         let is_own = |path: &Path| fs::read_to_string(path).is_ok_and(|id| id == session.as_str());
@@ -187,6 +198,39 @@ impl Activities {
             }
         }
         Ok(false)
+    }
+
+    /// Marks that a job of a root session may change files, so that [`killed_jobs`](Self::killed_jobs) finds it if
+    /// its process is killed.
+    pub fn mark_job(
+        &self,
+        session: &SessionId,
+        call_id: &CallId,
+    ) -> Result<JobMark, SnapshotStoreError> {
+        job_marks::mark(self.own_store(), session, call_id)
+    }
+
+    /// Returns the jobs of a root session that were running when their process was killed.
+    pub fn killed_jobs(&self, session: &SessionId) -> Result<Vec<KilledJob>, SnapshotStoreError> {
+        job_marks::killed_jobs(self.own_store(), session)
+    }
+
+    /// Waits until no other undo is running, in any process, and keeps others from beginning until the returned locks
+    /// are dropped.
+    pub fn lock_undo(&self) -> Result<Vec<FileLock>, SnapshotStoreError> {
+        // All processes lock in the same order, so that there is no deadlock.
+        let stores: BTreeSet<&Path> = self.stores().collect();
+        let lock = |store: &Path| {
+            let path = store.join(UNDO_LOCK);
+            let lock = open_common(&path).map_err(io_error_at(&path))?;
+            FileLock::exclusive(lock).map_err(io_error_at(path))
+        };
+        stores.into_iter().map(lock).collect()
+    }
+
+    /// Returns the folder of the project's own store.
+    fn own_store(&self) -> &Path {
+        &self.counted.first().expect("invariant: the project's own store is counted first").store
     }
 
     /// Returns the outer stores that exist, from the cache while the stamps of their parent folders are unchanged.

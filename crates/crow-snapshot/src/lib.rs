@@ -17,7 +17,6 @@ mod file_overlay;
 mod ignore_rules;
 mod index;
 mod job_marks;
-mod maintenance;
 mod node;
 mod objects;
 mod own_output;
@@ -33,11 +32,12 @@ mod roots;
 mod scan;
 mod storage_budget;
 mod store;
+mod store_data;
 mod undo_in_progress;
 mod version;
 mod write_in_progress;
 
-pub use activity::{Activity, JobActivity};
+pub use activity::{Activities, Activity, JobActivity};
 pub use capture::Capture;
 pub use diff::PathChange;
 pub use entry::{
@@ -45,10 +45,10 @@ pub use entry::{
 };
 pub use error::SnapshotStoreError;
 pub use job_marks::{JobMark, KilledJob};
-pub use maintenance::{CollectionReport, StoreCheckReport};
 pub use policy::SnapshotLimits;
 pub use refs::is_of_project;
 pub use restore::{RestoreOutcome, RestoreResult};
 pub use scan::Scan;
 pub use store::SnapshotStore;
+pub use store_data::{CollectionReport, StoreCheckReport, StoreData};
 pub use write_in_progress::WriteInProgress;

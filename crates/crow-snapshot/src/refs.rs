@@ -48,6 +48,11 @@ impl SnapshotRoot {
         }
     }
 
+    /// Parses the id of a snapshot.
+    pub(super) fn of_id(id: &SnapshotId) -> Result<Self, SnapshotStoreError> {
+        Self::parse(id.as_str()).ok_or_else(|| SnapshotStoreError::Unknown { id: id.clone() })
+    }
+
     pub(super) fn parse(text: &str) -> Option<Self> {
         let kinds = [(TREE, Self::Tree as fn(_) -> _), (ROOTS, Self::Roots), (PATHS, Self::Paths)];
         let (hex, kind) =

@@ -4,13 +4,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
-    sync::Mutex,
+    sync::{Arc, Mutex},
 };
 
 use crow_core::ids::{SessionId, SnapshotId};
 
 use super::{
-    NotScanned, ObjectHash, PathChange, Scan, SnapshotStore, SnapshotStoreError,
+    NotScanned, ObjectHash, PathChange, Scan, SnapshotStore, SnapshotStoreError, StoreData,
     capture::resolve,
     diff::{self, read_root_list},
     index::ScanIndex,
@@ -18,18 +18,18 @@ use super::{
     policy::refuse,
     refs::SnapshotRoot,
     scan::ScanWalk,
-    store::{parse, unpoisoned},
+    store_data::unpoisoned,
 };
 
 /// Number of read files and folders from which the index is saved; rereading fewer costs the next process less.
 const WORTH_SAVING: usize = 1000;
 
 /// The indexes in memory, by their roots.
-pub(super) type RootIndexes = Mutex<BTreeMap<PathBuf, CachedRoot>>;
+type RootIndexes = Mutex<BTreeMap<PathBuf, CachedRoot>>;
 
 /// The index of a root in memory.
 #[derive(Debug, Default)]
-pub(super) struct CachedRoot {
+struct CachedRoot {
     /// `None` before the first scan, and after a scan that failed.
     index: Option<ScanIndex>,
     /// The number of entries that were read since the index was saved.
@@ -68,20 +68,20 @@ impl SnapshotStore {
         session: &SessionId,
         roots: &[PathBuf],
     ) -> Result<Scan, SnapshotStoreError> {
-        let _shared = self.lock_shared()?;
+        let _shared = self.data.lock_shared()?;
         // The project alone needs no list of roots.
         if let [root] = roots
             && *root == self.root
         {
-            let RootScan { node, scan } = self.scan_root(root, roots)?;
-            self.add_reference(session, SnapshotRoot::Tree(node))?;
+            let RootScan { node, scan } = self.scanner.scan(&self.data, root, roots)?;
+            self.data.add_reference(session, SnapshotRoot::Tree(node))?;
             return Ok(scan);
         }
         let (mut nodes, mut unignored) = (Vec::new(), Vec::new());
         let (mut not_covered, mut entries) = (Vec::new(), 0);
         let mut failed = Vec::new();
         for root in roots {
-            match self.scan_root(root, roots) {
+            match self.scanner.scan(&self.data, root, roots) {
                 Ok(RootScan { node, scan }) => {
                     nodes.push((root.clone(), node));
                     unignored.push((root.clone(), scan.unignored));
@@ -96,11 +96,11 @@ impl SnapshotStore {
         }
         let list = write_roots(&nodes);
         let snapshot = SnapshotRoot::Roots(ObjectHash::of(&list));
-        if !self.is_last(session, snapshot) {
-            let mut budget = self.budget()?;
-            self.objects.put_folder(&list, &mut budget)?;
-            self.bytes.add(budget.written)?;
-            self.add_reference(session, snapshot)?;
+        if !self.data.is_last(session, snapshot) {
+            let mut budget = self.data.budget()?;
+            self.data.objects().put_folder(&list, &mut budget)?;
+            self.data.count_written(&budget)?;
+            self.data.add_reference(session, snapshot)?;
         }
         let unignored = ObjectHash::of(&write_roots(&unignored));
         let not_scanned = failed
@@ -108,42 +108,6 @@ impl SnapshotStore {
             .map(|(root, error)| NotScanned { root, reason: error.to_string() })
             .collect();
         Ok(Scan { snapshot: snapshot.id(), unignored, not_covered, entries, not_scanned })
-    }
-
-    fn scan_root(&self, root: &Path, roots: &[PathBuf]) -> Result<RootScan, SnapshotStoreError> {
-        refuse(root, self.home.as_ref())?;
-        let generation = self.generation.read()?;
-        let mut indexes = unpoisoned(&self.indexes);
-        let cached = indexes.entry(root.to_path_buf()).or_default();
-        let file = self.index_file(root);
-        // The index comes from memory or disk, or starts empty.
-        let mut index = cached
-            .index
-            .take()
-            .or_else(|| ScanIndex::load(&file))
-            .unwrap_or_else(|| ScanIndex { generation, ..ScanIndex::default() });
-        index.catch_up(generation, &self.objects);
-        // The project is scanned as a root of its own, whichever other roots are scanned.
-        let others = roots.iter().chain(std::iter::once(&self.root));
-        let inner = others.filter(|other| *other != root && other.starts_with(root));
-        let without = std::iter::once(&self.folder).chain(inner).map(PathBuf::as_path).collect();
-        let mut walk = ScanWalk::new(&self.objects, &self.limits, without, self.budget()?);
-        let walked = walk.project(root, &mut index).and_then(|walked| {
-            let pack = walk.pack.take();
-            pack.map_or(Ok(()), |pack| self.objects.end_pack(pack)).map(|()| walked)
-        });
-        self.bytes.add(walk.budget.written)?;
-        let (node, unignored) = walked?;
-        let ScanWalk { not_covered, entries, read, .. } = walk;
-        cached.unsaved += read;
-        if cached.unsaved >= WORTH_SAVING {
-            self.save(&index, &file);
-            cached.unsaved = 0;
-        }
-        cached.index = Some(index);
-        let snapshot = SnapshotRoot::Tree(node).id();
-        let scan = Scan { snapshot, unignored, not_covered, entries, not_scanned: Vec::new() };
-        Ok(RootScan { node, scan })
     }
 
     /// Returns the changes between two scans in the roots for which `is_meant` returns true and that both hold,
@@ -155,7 +119,7 @@ impl SnapshotStore {
         is_meant: impl Fn(&Path) -> bool,
     ) -> Result<Vec<PathChange>, SnapshotStoreError> {
         let (Some(before_trees), Some(after_trees)) =
-            (self.trees(parse(before)?)?, self.trees(parse(after)?)?)
+            (self.trees(SnapshotRoot::of_id(before)?)?, self.trees(SnapshotRoot::of_id(after)?)?)
         else {
             let (before, after) = (before.clone(), after.clone());
             return Err(SnapshotStoreError::Mismatched { before, after });
@@ -164,7 +128,7 @@ impl SnapshotStore {
         for (root, before_trees) in before_trees.iter().filter(|(root, _)| is_meant(root)) {
             // Changes in a root that only one snapshot holds are unknown.
             if let Some((_, after_trees)) = after_trees.iter().find(|(other, _)| other == root) {
-                diff::folders(&self.objects, root, before_trees, after_trees, &mut changes)?;
+                diff::folders(self.data.objects(), root, before_trees, after_trees, &mut changes)?;
             }
         }
         Ok(changes)
@@ -175,11 +139,11 @@ impl SnapshotStore {
         &self,
         snapshot: &SnapshotId,
     ) -> Result<Option<Vec<PathBuf>>, SnapshotStoreError> {
-        let snapshot = parse(snapshot)?;
+        let snapshot = SnapshotRoot::of_id(snapshot)?;
         if let SnapshotRoot::Tree(_) = snapshot {
             return Ok(Some(vec![self.root.clone()]));
         }
-        let _shared = self.lock_shared()?;
+        let _shared = self.data.lock_shared()?;
         let trees = self.trees(snapshot)?;
         Ok(trees.map(|trees| trees.into_iter().map(|(root, _)| root).collect()))
     }
@@ -198,7 +162,7 @@ impl SnapshotStore {
     ) -> Result<Option<Vec<(PathBuf, ObjectHash)>>, SnapshotStoreError> {
         Ok(match snapshot {
             SnapshotRoot::Tree(node) => Some(vec![(self.root.clone(), node)]),
-            SnapshotRoot::Roots(list) => Some(read_root_list(&self.objects, &list)?),
+            SnapshotRoot::Roots(list) => Some(read_root_list(self.data.objects(), &list)?),
             SnapshotRoot::Paths(_) => None,
         })
     }
@@ -217,32 +181,96 @@ impl SnapshotStore {
 
     /// Saves the indexes for the next process. Losing them only costs time.
     pub fn flush(&self) {
+        self.scanner.flush(&self.data);
+    }
+}
+
+/// Scans roots one by one, with an index of each that makes the next scan fast.
+#[derive(Debug)]
+pub(super) struct RootScanner {
+    /// The project.
+    project: PathBuf,
+    home: Option<PathBuf>,
+    indexes: Arc<RootIndexes>,
+}
+
+impl RootScanner {
+    pub(super) fn new(project: PathBuf, home: Option<PathBuf>) -> Self {
+        Self { project, home, indexes: Arc::default() }
+    }
+
+    /// Uses the indexes of another scanner of the same project.
+    pub(super) fn share_indexes(&mut self, other: &Self) {
+        self.indexes = Arc::clone(&other.indexes);
+    }
+
+    /// Returns the error with which a scan of a root would be refused, if any.
+    pub(super) fn check(&self, root: &Path) -> Result<(), SnapshotStoreError> {
+        refuse(root, self.home.as_ref())
+    }
+
+    /// Scans a root, without those of the `roots` that are inside it.
+    fn scan(
+        &self,
+        data: &StoreData,
+        root: &Path,
+        roots: &[PathBuf],
+    ) -> Result<RootScan, SnapshotStoreError> {
+        self.check(root)?;
+        let generation = data.generation()?;
+        let mut indexes = unpoisoned(&self.indexes);
+        let cached = indexes.entry(root.to_path_buf()).or_default();
+        let file = self.index_file(data, root);
+        // The index comes from memory or disk, or starts empty.
+        let mut index = cached
+            .index
+            .take()
+            .or_else(|| ScanIndex::load(&file))
+            .unwrap_or_else(|| ScanIndex { generation, ..ScanIndex::default() });
+        index.catch_up(generation, data.objects());
+        // The project is scanned as a root of its own, whichever other roots are scanned.
+        let others = roots.iter().chain(std::iter::once(&self.project));
+        let inner = others.filter(|other| *other != root && other.starts_with(root));
+        let without = std::iter::once(data.folder()).chain(inner.map(PathBuf::as_path)).collect();
+        let mut walk = ScanWalk::new(data.objects(), data.limits(), without, data.budget()?);
+        let walked = walk.project(root, &mut index).and_then(|walked| {
+            let pack = walk.pack.take();
+            pack.map_or(Ok(()), |pack| data.objects().end_pack(pack)).map(|()| walked)
+        });
+        data.count_written(&walk.budget)?;
+        let (node, unignored) = walked?;
+        let ScanWalk { not_covered, entries, read, .. } = walk;
+        cached.unsaved += read;
+        if cached.unsaved >= WORTH_SAVING {
+            save(data, &index, &file);
+            cached.unsaved = 0;
+        }
+        cached.index = Some(index);
+        let snapshot = SnapshotRoot::Tree(node).id();
+        let scan = Scan { snapshot, unignored, not_covered, entries, not_scanned: Vec::new() };
+        Ok(RootScan { node, scan })
+    }
+
+    fn flush(&self, data: &StoreData) {
         for (root, cached) in unpoisoned(&self.indexes).iter_mut() {
             if let Some(index) = cached.index.as_ref().filter(|_| cached.unsaved > 0) {
-                self.save(index, &self.index_file(root));
+                save(data, index, &self.index_file(data, root));
                 cached.unsaved = 0;
             }
         }
     }
 
-    /// Removes the indexes of further roots except these.
-    pub(super) fn forget_indexes(&self, but: &BTreeSet<PathBuf>) {
-        if let Err(error) = ScanIndex::forget_further(&self.folder, but) {
-            tracing::warn!(folder = %self.folder.display(), %error, "indexes that nobody needs stay");
-        }
-    }
-
-    fn index_file(&self, root: &Path) -> PathBuf {
-        if root == self.root {
-            ScanIndex::file(&self.folder)
+    fn index_file(&self, data: &StoreData, root: &Path) -> PathBuf {
+        if root == self.project {
+            ScanIndex::file(data.folder())
         } else {
-            ScanIndex::file_of(&self.folder, root)
+            ScanIndex::file_of(data.folder(), root)
         }
     }
+}
 
-    fn save(&self, index: &ScanIndex, file: &Path) {
-        if let Err(error) = index.save(&self.folder, file) {
-            tracing::warn!(file = %file.display(), %error, "a snapshot index is not saved");
-        }
+fn save(data: &StoreData, index: &ScanIndex, file: &Path) {
+    if let Err(error) = index.save(data.folder(), file) {
+        tracing::warn!(file = %file.display(), %error, "a snapshot index is not saved");
     }
 }

@@ -5,64 +5,40 @@ use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crow_core::ids::{CallId, SessionId, SnapshotId};
+use crow_core::ids::{SessionId, SnapshotId};
 
 use super::{
-    Activity, Capture, ContentRef, JobActivity, NotCovered, PathChange, RestoreOutcome,
-    RestoreResult, SnapshotEntry, SnapshotLimits, SnapshotStoreError,
+    Capture, ContentRef, NotCovered, PathChange, RestoreOutcome, RestoreResult, SnapshotEntry,
+    SnapshotLimits, SnapshotStoreError, StoreData, WriteInProgress,
     activity::Activities,
     backup_copy::{keep_copy, move_aside},
     capture::{capture, is_reached_directly, resolve, with_missing_folders},
-    counter::{Counter, open_common},
     diff::{self, children, read_path_list},
     error::io_error_at,
     file_overlay::FileOverlay,
     ignore_rules,
-    job_marks::{self, JobMark, KilledJob},
-    node::{TreeEntry, write_paths},
-    objects::{Objects, private_folder},
-    policy::refuse,
-    refs::{References, SnapshotRoot},
+    node::TreeEntry,
+    refs::SnapshotRoot,
     restore::Restorer,
-    roots::{RootIndexes, resolve_roots},
-    storage_budget::StorageBudget,
+    roots::{RootScanner, resolve_roots},
     undo_in_progress::UndoInProgress,
-    version,
+    version, write_in_progress,
 };
-use crow_fs::FileLock;
 
-const LOCK: &str = "lock";
-const UNDO_LOCK: &str = "undo.lock";
-const GENERATION: &str = "generation";
-const BYTES: &str = "bytes";
-const RELEASED: &str = "released";
 /// Stores states of the files of one project, and of the further roots of its workspace.
 ///
 /// All methods block. Several threads and processes may use one store at a time: objects never change once written,
-/// and only [`collect_garbage`](Self::collect_garbage) and [`check`](Self::check) need exclusive access.
+/// and only [`StoreData::collect_garbage`] and [`StoreData::check`] need exclusive access.
 #[derive(Debug)]
 pub struct SnapshotStore {
-    pub(super) folder: PathBuf,
+    pub(super) data: StoreData,
     pub(super) root: PathBuf,
     /// The project's root and the further roots that are scanned with it.
     pub(super) roots: Vec<PathBuf>,
-    pub(super) home: Option<PathBuf>,
-    pub(super) limits: SnapshotLimits,
-    pub(super) objects: Objects,
-    pub(super) references: References,
+    pub(super) scanner: RootScanner,
     activities: Activities,
-    /// The number of garbage collections.
-    pub(super) generation: Counter,
-    /// The number of sessions released since the last garbage collection.
-    pub(super) released: Counter,
-    /// The size of all objects in bytes.
-    pub(super) bytes: Counter,
-    pub(super) indexes: Arc<RootIndexes>,
-    /// The last snapshot of each session: an unchanged project writes no new reference.
-    pub(super) last_snapshots: Mutex<BTreeMap<SessionId, SnapshotRoot>>,
 }
 
 impl SnapshotStore {
@@ -76,39 +52,13 @@ impl SnapshotStore {
         limits: SnapshotLimits,
         home: Option<&Path>,
     ) -> Result<Self, SnapshotStoreError> {
-        private_folder(folder).map_err(io_error_at(folder))?;
-        let folder = folder.canonicalize().map_err(io_error_at(folder))?;
-        version::check(&folder)?;
+        let data = StoreData::open(folder, limits)?;
+        let activities = Activities::open(data.folder())?;
         // A removed project still has its store.
         let root = resolve(root)?;
         let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_path_buf()));
-        let store = Self {
-            objects: Objects::open(&folder)?,
-            references: References::open(&folder)?,
-            activities: Activities::open(&folder)?,
-            generation: Counter::open(folder.join(GENERATION))?,
-            bytes: Counter::open(folder.join(BYTES))?,
-            released: Counter::open(folder.join(RELEASED))?,
-            indexes: Arc::default(),
-            last_snapshots: Mutex::default(),
-            folder,
-            roots: vec![root.clone()],
-            root,
-            home,
-            limits,
-        };
-        // Tidy up if no other process uses the store.
-        match store.lock_exclusive() {
-            Ok(_lock) => {
-                let tidied = store.objects.remove_unfinished();
-                if let Err(error) = tidied.and_then(|_| store.make_room()) {
-                    tracing::warn!(folder = %store.folder.display(), %error, "no room was made in the snapshot store");
-                }
-            }
-            Err(SnapshotStoreError::Busy) => {}
-            Err(error) => return Err(error),
-        }
-        Ok(store)
+        let scanner = RootScanner::new(root.clone(), home);
+        Ok(Self { data, roots: vec![root.clone()], root, scanner, activities })
     }
 
     /// Captures single paths, relative to the root or absolute, including ignored ones and ones outside the project.
@@ -118,21 +68,20 @@ impl SnapshotStore {
         session: &SessionId,
         paths: &[PathBuf],
     ) -> Result<Capture, SnapshotStoreError> {
-        let _shared = self.lock_shared()?;
-        let mut budget = self.budget()?;
+        let _shared = self.data.lock_shared()?;
+        let mut budget = self.data.budget()?;
         let mut entries = Vec::new();
         let mut not_covered = Vec::new();
         for path in with_missing_folders(&self.root, paths)? {
-            let entry = capture(&path, &self.objects, &self.limits, &mut budget)?;
+            let entry = capture(&path, self.data.objects(), self.data.limits(), &mut budget)?;
             if let SnapshotEntry::File { content: ContentRef::NotStored { why, .. }, .. } = &entry {
                 not_covered.push(NotCovered { path: path.clone(), why: *why });
             }
             entries.push((path, entry));
         }
-        let root =
-            SnapshotRoot::Paths(self.objects.put_folder(&write_paths(&entries), &mut budget)?);
-        self.bytes.add(budget.written)?;
-        self.add_reference(session, root)?;
+        let root = self.data.put_paths(&entries, &mut budget)?;
+        self.data.count_written(&budget)?;
+        self.data.add_reference(session, root)?;
         let paths = entries.into_iter().map(|(path, _)| path).collect();
         Ok(Capture { snapshot: root.id(), paths, not_covered })
     }
@@ -144,22 +93,21 @@ impl SnapshotStore {
         session: &SessionId,
         paths: &[PathBuf],
     ) -> Result<SnapshotId, SnapshotStoreError> {
-        let _shared = self.lock_shared()?;
-        let mut budget = self.budget()?;
+        let _shared = self.data.lock_shared()?;
+        let mut budget = self.data.budget()?;
         let mut entries = BTreeMap::new();
         for path in paths {
             let entry = if is_reached_directly(path)? {
-                capture(path, &self.objects, &self.limits, &mut budget)?
+                capture(path, self.data.objects(), self.data.limits(), &mut budget)?
             } else {
                 SnapshotEntry::Absent
             };
             entries.insert(path.clone(), entry);
         }
         let entries: Vec<_> = entries.into_iter().collect();
-        let root =
-            SnapshotRoot::Paths(self.objects.put_folder(&write_paths(&entries), &mut budget)?);
-        self.bytes.add(budget.written)?;
-        self.add_reference(session, root)?;
+        let root = self.data.put_paths(&entries, &mut budget)?;
+        self.data.count_written(&budget)?;
+        self.data.add_reference(session, root)?;
         Ok(root.id())
     }
 
@@ -170,10 +118,10 @@ impl SnapshotStore {
         before: &SnapshotId,
         after: &SnapshotId,
     ) -> Result<Vec<PathChange>, SnapshotStoreError> {
-        let _shared = self.lock_shared()?;
-        let pair = (parse(before)?, parse(after)?);
+        let _shared = self.data.lock_shared()?;
+        let pair = (SnapshotRoot::of_id(before)?, SnapshotRoot::of_id(after)?);
         if let (SnapshotRoot::Paths(before), SnapshotRoot::Paths(after)) = pair {
-            return diff::paths(&self.objects, &before, &after);
+            return diff::paths(self.data.objects(), &before, &after);
         }
         self.changes_in(before, after, |_| true)
     }
@@ -184,10 +132,10 @@ impl SnapshotStore {
         snapshot: &SnapshotId,
         path: &Path,
     ) -> Result<Option<SnapshotEntry>, SnapshotStoreError> {
-        let _shared = self.lock_shared()?;
-        let snapshot = parse(snapshot)?;
+        let _shared = self.data.lock_shared()?;
+        let snapshot = SnapshotRoot::of_id(snapshot)?;
         if let SnapshotRoot::Paths(list) = snapshot {
-            let mut listed = read_path_list(&self.objects, &list)?.into_iter();
+            let mut listed = read_path_list(self.data.objects(), &list)?.into_iter();
             return Ok(listed.find(|(other, _)| other == path).map(|(_, entry)| entry));
         }
         let trees = self.trees(snapshot)?.unwrap_or_default();
@@ -196,7 +144,8 @@ impl SnapshotStore {
         // Walk down the tree objects, one name at a time.
         let mut names = inner.iter().peekable();
         while let Some(name) = names.next() {
-            let found = children(&self.objects, &node)?.into_iter().find(|(own, _)| own == name);
+            let found =
+                children(self.data.objects(), &node)?.into_iter().find(|(own, _)| own == name);
             match found.map(|(_, child)| child) {
                 Some(child) if names.peek().is_none() => return Ok(Some(child.entry())),
                 Some(TreeEntry::Folder { node: inner, .. }) => node = inner,
@@ -211,8 +160,8 @@ impl SnapshotStore {
     pub fn read(&self, entry: &SnapshotEntry) -> Result<Vec<u8>, SnapshotStoreError> {
         match entry {
             SnapshotEntry::File { content: ContentRef::Stored(hash), .. } => {
-                let _shared = self.lock_shared()?;
-                self.objects.read(hash)
+                let _shared = self.data.lock_shared()?;
+                self.data.objects().read(hash)
             }
             SnapshotEntry::Link { target } => Ok(OsStr::as_bytes(target).to_vec()),
             SnapshotEntry::File { content: ContentRef::NotStored { .. }, .. }
@@ -229,17 +178,17 @@ impl SnapshotStore {
         expected: &SnapshotEntry,
         wanted: &SnapshotEntry,
     ) -> Result<RestoreResult, SnapshotStoreError> {
-        let _shared = self.lock_shared()?;
+        let _shared = self.data.lock_shared()?;
         self.restorer().put_back(path, expected, wanted)
     }
 
     /// Undoes changes in a suitable order, and returns the outcome for each path.
     pub fn undo(&self, changes: &[PathChange]) -> Result<Vec<RestoreOutcome>, SnapshotStoreError> {
-        let _shared = self.lock_shared()?;
+        let _shared = self.data.lock_shared()?;
         let restorer = self.restorer();
         // Leftovers of killed undos would keep folders from being removed.
         for interrupted in restorer.in_progress.leftovers()? {
-            interrupted.remove(&self.limits);
+            interrupted.remove(self.data.limits());
         }
         Ok(restorer.undo(changes))
     }
@@ -249,7 +198,7 @@ impl SnapshotStore {
         &self,
         changes: &[PathChange],
     ) -> Result<Vec<RestoreOutcome>, SnapshotStoreError> {
-        let _shared = self.lock_shared()?;
+        let _shared = self.data.lock_shared()?;
         let mut restorer = self.restorer();
         for name in
             restorer.in_progress.leftovers()?.into_iter().flat_map(|interrupted| interrupted.names)
@@ -266,7 +215,7 @@ impl SnapshotStore {
         path: &Path,
         like: &SnapshotEntry,
     ) -> Result<SnapshotEntry, SnapshotStoreError> {
-        FileOverlay::new(&self.limits).current_entry(&self.root.join(path), like)
+        FileOverlay::new(self.data.limits()).current_entry(&self.root.join(path), like)
     }
 
     /// Copies the file or link at a path beside it, as `NAME.crow-kept` or, if that is taken, `NAME.crow-kept-2` and
@@ -283,19 +232,6 @@ impl SnapshotStore {
         move_aside(&path).map_err(io_error_at(path))
     }
 
-    /// Waits until no other undo is running, in any process, and keeps others from beginning until the returned locks
-    /// are dropped.
-    pub fn lock_undo(&self) -> Result<Vec<FileLock>, SnapshotStoreError> {
-        // All processes lock in the same order, so that there is no deadlock.
-        let stores: BTreeSet<&Path> = self.activities.stores().collect();
-        let lock = |store: &Path| {
-            let path = store.join(UNDO_LOCK);
-            let lock = open_common(&path).map_err(io_error_at(&path))?;
-            FileLock::exclusive(lock).map_err(io_error_at(path))
-        };
-        stores.into_iter().map(lock).collect()
-    }
-
     /// Returns whether the parent folder of an absolute path is reached through real folders, or missing: behind a
     /// link lies another path.
     pub fn is_reached_directly(&self, path: &Path) -> Result<bool, SnapshotStoreError> {
@@ -307,11 +243,12 @@ impl SnapshotStore {
         &self,
         snapshot: &SnapshotId,
     ) -> Result<Option<Vec<PathBuf>>, SnapshotStoreError> {
-        let _shared = self.lock_shared()?;
-        match parse(snapshot)? {
+        let _shared = self.data.lock_shared()?;
+        match SnapshotRoot::of_id(snapshot)? {
             SnapshotRoot::Tree(_) | SnapshotRoot::Roots(_) => Ok(None),
             SnapshotRoot::Paths(list) => {
-                let paths = read_path_list(&self.objects, &list)?.into_iter().map(|(path, _)| path);
+                let paths =
+                    read_path_list(self.data.objects(), &list)?.into_iter().map(|(path, _)| path);
                 Ok(Some(paths.collect()))
             }
         }
@@ -342,7 +279,7 @@ impl SnapshotStore {
             self.roots.push(root);
         }
         if self.roots.len() > 1 {
-            version::raise(&self.folder, version::ROOTS)?;
+            version::raise(self.data.folder(), version::ROOTS)?;
         }
         Ok(self)
     }
@@ -350,7 +287,7 @@ impl SnapshotStore {
     /// Shares the in-memory indexes of another store object with the same folder.
     #[must_use]
     pub fn with_shared_indexes(mut self, other: &Self) -> Self {
-        self.indexes = Arc::clone(&other.indexes);
+        self.scanner.share_indexes(&other.scanner);
         self
     }
 
@@ -360,39 +297,29 @@ impl SnapshotStore {
         self.roots().iter().flat_map(|root| ignore_rules::ignored_of(root, paths)).collect()
     }
 
-    /// Begins an activity that changes files, so that others can tell that its changes may be mixed with theirs.
-    pub fn begin(&self) -> Result<Activity, SnapshotStoreError> {
-        self.activities.begin()
+    /// Returns the activities that change files of the project.
+    pub fn activities(&self) -> &Activities {
+        &self.activities
     }
 
-    /// Returns how many activities have begun, in all processes. An activity of this store counts once for each root.
-    pub fn activity_count(&self) -> Result<u64, SnapshotStoreError> {
-        self.activities.activity_count()
+    /// Returns the stored data, which outlives sessions and needs maintenance.
+    pub fn data(&self) -> &StoreData {
+        &self.data
     }
 
-    /// Records that a background job of this session may change files from now on, for the calls of other sessions.
-    pub fn begin_job(&self, session: &SessionId) -> Result<JobActivity, SnapshotStoreError> {
-        self.activities.begin_job(session)
+    /// Removes temporary files that killed processes left in the project while they wrote files. The store in
+    /// `folder` need not exist.
+    pub fn remove_leftovers(folder: &Path, limits: &SnapshotLimits) {
+        write_in_progress::remove_leftovers(folder);
+        match UndoInProgress::new(folder).leftovers() {
+            Ok(left) => left.into_iter().for_each(|left| left.remove(limits)),
+            Err(error) => tracing::debug!(%error, "what undos left beside files stays"),
+        }
     }
 
-    /// Returns whether a background job of another session is running, in any process.
-    pub fn others_have_jobs(&self, session: &SessionId) -> Result<bool, SnapshotStoreError> {
-        self.activities.others_have_jobs(session)
-    }
-
-    /// Marks that a job of a root session may change files, so that [`killed_jobs`](Self::killed_jobs) finds it if
-    /// its process is killed.
-    pub fn mark_job(
-        &self,
-        session: &SessionId,
-        call_id: &CallId,
-    ) -> Result<JobMark, SnapshotStoreError> {
-        job_marks::mark(&self.folder, session, call_id)
-    }
-
-    /// Returns the jobs of a root session that were running when their process was killed.
-    pub fn killed_jobs(&self, session: &SessionId) -> Result<Vec<KilledJob>, SnapshotStoreError> {
-        job_marks::killed_jobs(&self.folder, session)
+    /// Records that files at these paths are about to be written, until the returned guard is dropped.
+    pub fn begin_write(&self, paths: &[PathBuf]) -> Result<WriteInProgress, SnapshotStoreError> {
+        WriteInProgress::begin(self.data.folder(), paths)
     }
 
     /// Creates two snapshots of single paths, before and after known changes. The contents of their files must already
@@ -402,8 +329,8 @@ impl SnapshotStore {
         session: &SessionId,
         changes: &[PathChange],
     ) -> Result<(SnapshotId, SnapshotId), SnapshotStoreError> {
-        let _shared = self.lock_shared()?;
-        let mut budget = self.budget()?;
+        let _shared = self.data.lock_shared()?;
+        let mut budget = self.data.budget()?;
         let mut put =
             |entry: fn(&PathChange) -> &SnapshotEntry| -> Result<SnapshotRoot, SnapshotStoreError> {
                 let entries: BTreeMap<_, _> = changes
@@ -411,20 +338,18 @@ impl SnapshotStore {
                     .map(|change| (change.path.clone(), entry(change).clone()))
                     .collect();
                 let entries: Vec<_> = entries.into_iter().collect();
-                Ok(SnapshotRoot::Paths(
-                    self.objects.put_folder(&write_paths(&entries), &mut budget)?,
-                ))
+                self.data.put_paths(&entries, &mut budget)
             };
         let (before, after) = (put(|change| &change.before)?, put(|change| &change.after)?);
-        self.bytes.add(budget.written)?;
-        self.add_reference(session, before)?;
-        self.add_reference(session, after)?;
+        self.data.count_written(&budget)?;
+        self.data.add_reference(session, before)?;
+        self.data.add_reference(session, after)?;
         Ok((before.id(), after.id()))
     }
 
     /// Returns the error with which a scan of this project would be refused, if any.
     pub fn check_scannable(&self) -> Result<(), SnapshotStoreError> {
-        refuse(&self.root, self.home.as_ref())
+        self.scanner.check(&self.root)
     }
 
     /// Returns the folder of the project, resolved.
@@ -443,55 +368,15 @@ impl SnapshotStore {
     /// Returns the limits of snapshots.
     #[must_use]
     pub fn limits(&self) -> SnapshotLimits {
-        self.limits
+        *self.data.limits()
     }
 
     fn restorer(&self) -> Restorer<'_> {
         Restorer {
-            objects: &self.objects,
-            view: FileOverlay::new(&self.limits),
-            in_progress: UndoInProgress::new(&self.folder),
+            objects: self.data.objects(),
+            view: FileOverlay::new(self.data.limits()),
+            in_progress: UndoInProgress::new(self.data.folder()),
         }
-    }
-
-    /// Returns whether this is the last snapshot of the session, and still stored.
-    pub(super) fn is_last(&self, session: &SessionId, root: SnapshotRoot) -> bool {
-        let is_last = unpoisoned(&self.last_snapshots).get(session) == Some(&root);
-        is_last && self.objects.has(&root.object())
-    }
-
-    pub(super) fn add_reference(
-        &self,
-        session: &SessionId,
-        root: SnapshotRoot,
-    ) -> Result<(), SnapshotStoreError> {
-        let mut last = unpoisoned(&self.last_snapshots);
-        // An unchanged project needs no new line in the references.
-        if last.get(session) != Some(&root) {
-            self.references.add(session, &[root])?;
-            last.insert(session.clone(), root);
-        }
-        Ok(())
-    }
-
-    /// Takes a shared lock; waits while the store is collected or checked.
-    pub(super) fn lock_shared(&self) -> Result<FileLock, SnapshotStoreError> {
-        let path = self.folder.join(LOCK);
-        let lock = open_common(&path).map_err(io_error_at(&path))?;
-        FileLock::shared(lock).map_err(io_error_at(path))
-    }
-
-    /// Takes the exclusive lock, or fails with `Busy`.
-    pub(super) fn lock_exclusive(&self) -> Result<FileLock, SnapshotStoreError> {
-        let path = self.folder.join(LOCK);
-        let lock = open_common(&path).map_err(io_error_at(&path))?;
-        FileLock::try_exclusive(lock)
-            .map_err(io_error_at(path))?
-            .map_err(|_| SnapshotStoreError::Busy)
-    }
-
-    pub(super) fn budget(&self) -> Result<StorageBudget, SnapshotStoreError> {
-        StorageBudget::new(&self.folder, self.bytes.read()?, &self.limits)
     }
 }
 
@@ -499,13 +384,4 @@ impl Drop for SnapshotStore {
     fn drop(&mut self) {
         self.flush();
     }
-}
-
-pub(super) fn parse(id: &SnapshotId) -> Result<SnapshotRoot, SnapshotStoreError> {
-    SnapshotRoot::parse(id.as_str()).ok_or_else(|| SnapshotStoreError::Unknown { id: id.clone() })
-}
-
-/// Locks a mutex, ignoring poisoning: the guarded data is consistent between any two steps.
-pub(super) fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -71,7 +71,7 @@ impl JobScanner {
         let work = move || {
             let _lease = lease;
             let store = stores.open_workspace(&workspace)?;
-            let activity = store.begin()?;
+            let activity = store.activities().begin()?;
             watch.count_activity(&store);
             watch.scan(&store, &root, &activity).map(drop)
         };
@@ -116,7 +116,7 @@ impl JobChanges {
         let (workspace, root) = (scanner.workspace.clone(), scanner.root.clone());
         let work = move || -> Result<_, UndoError> {
             let store = stores.open_workspace(&workspace)?;
-            let killed = store.killed_jobs(&root)?;
+            let killed = store.activities().killed_jobs(&root)?;
             if killed.is_empty() {
                 return Ok(None);
             }
@@ -169,8 +169,8 @@ impl JobChanges {
         let (id, seen) = (JobId::new(id), metadata.snapshot_after.clone());
         let work = move || {
             let store = stores.open_workspace(&workspace)?;
-            let activity = store.begin_job(&root)?;
-            let mark = store.mark_job(&root, &call_id)?;
+            let activity = store.activities().begin_job(&root)?;
+            let mark = store.activities().mark_job(&root, &call_id)?;
             let job =
                 WatchedJob { jobs, id, call_id, agent, root, _activity: activity, _mark: mark };
             stores.job_watch(&workspace).add(&store, job, seen);

@@ -177,7 +177,7 @@ impl JobWatchState {
         self.baseline = now.filter(is_of_project);
         self.touched.clear();
         self.mixed = false;
-        self.begun = store.activity_count().unwrap_or(0);
+        self.begun = store.activities().count().unwrap_or(0);
     }
 
     /// Finds the changes of jobs since the baseline.
@@ -224,8 +224,8 @@ impl JobWatchState {
         // Shared if anyone else was active: another session here, an unexpected activity, or a job elsewhere.
         let is_mixed = self.mixed
             || self.jobs.iter().any(|other| other.root != job.root)
-            || !store.activity_count().is_ok_and(|begun| begun == self.begun)
-            || store.others_have_jobs(&job.root).unwrap_or(true);
+            || !store.activities().count().is_ok_and(|begun| begun == self.begun)
+            || store.activities().others_have_jobs(&job.root).unwrap_or(true);
         let call_id = job.call_id.clone();
         let event = AgentEvent::JobChanges {
             call_id,

@@ -83,9 +83,9 @@ impl ChangeRecording {
         session: SessionId,
         scope: &ChangeScope,
     ) -> Result<Self, SnapshotStoreError> {
-        let activity = store.begin()?;
+        let activity = store.activities().begin()?;
         watch.count_activity(&store);
-        let others = store.others_have_jobs(&session)?;
+        let others = store.activities().others_have_jobs(&session)?;
         let (before, target, not_scanned, writing) = match scope {
             ChangeScope::Paths(paths) => {
                 let capture = store.capture(&session, paths)?;
@@ -171,7 +171,9 @@ impl ChangeRecording {
         // Declared paths are only written by the tool, which checks them just before, so they are never shared.
         let shared = match &activity {
             Some(activity) => {
-                let mixed = activity.overlapped() || others || store.others_have_jobs(&session)?;
+                let mixed = activity.overlapped()
+                    || others
+                    || store.activities().others_have_jobs(&session)?;
                 is_any && mixed
             }
             None => true,

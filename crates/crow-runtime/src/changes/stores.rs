@@ -93,8 +93,8 @@ impl SnapshotStores {
             return Ok(());
         }
         let store = self.open(root)?;
-        store.release(id)?;
-        match store.collect_garbage() {
+        store.data().release(id)?;
+        match store.data().collect_garbage() {
             // The store is in use: the next collection removes the data.
             Ok(_) | Err(SnapshotStoreError::Busy) => Ok(()),
             Err(error) => Err(error),
@@ -106,7 +106,9 @@ impl SnapshotStores {
     pub(crate) fn add_references(&self, root: &Path, id: &SessionId, snapshots: &[SnapshotId]) {
         for snapshot in snapshots {
             let one = std::slice::from_ref(snapshot);
-            if let Err(error) = self.open(root).and_then(|store| store.add_references(id, one)) {
+            if let Err(error) =
+                self.open(root).and_then(|store| store.data().add_references(id, one))
+            {
                 tracing::warn!(session = %id, %error, "not all changes of the copied session can be undone");
             }
         }

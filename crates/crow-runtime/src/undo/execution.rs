@@ -117,7 +117,7 @@ impl UndoExecution<'_> {
         announce: &dyn Fn(&PreparedUndo) -> Result<(), UndoError>,
     ) -> Result<CompletedUndo, UndoError> {
         // Calls of other processes that scan the files meanwhile see that another writer was active.
-        let _activity = self.store.begin()?;
+        let _activity = self.store.activities().begin()?;
         // 1) Refusals, and the current state of all paths.
         let SortedReversals { mut changes, reversals, refused } = self.sort(request);
         let all = Self::with_missing_folders(&changes);

@@ -322,7 +322,7 @@ impl UndoJournal {
             Some((_, leases)) => Some(leases.take_within(roots, PATIENCE).ok_or(UndoError::Busy)?),
         };
         // Excludes undos of other processes. A dry run does without where no lock can be taken.
-        let locks = match self.store.lock_undo() {
+        let locks = match self.store.activities().lock_undo() {
             Err(_) if options.dry_run => Vec::new(),
             locks => locks?,
         };

@@ -35,7 +35,7 @@ impl UndoJournal {
     }
 
     fn find_killed_job(&self) -> Result<Option<ChangedCall>, UndoError> {
-        let killed = self.store.killed_jobs(&self.id)?;
+        let killed = self.store.activities().killed_jobs(&self.id)?;
         let starts = self.history.job_starts.iter();
         let is_killed =
             |start: &&ChangedCall| killed.iter().any(|job| job.call_id == start.call_id);

@@ -10,7 +10,7 @@ use super::project::Project;
 fn a_single_activity_overlaps_with_nothing() {
     let project = Project::new();
     for _ in 0..3 {
-        let alone = project.store.begin().unwrap();
+        let alone = project.store.activities().begin().unwrap();
         assert!(!alone.overlapped());
     }
     assert_eq!(project.stored("activities").len(), 1);
@@ -20,25 +20,25 @@ fn a_single_activity_overlaps_with_nothing() {
 fn an_activity_overlaps_with_every_other_that_ran_since_its_start() {
     let project = Project::new();
     let other = project.other();
-    let first = project.store.begin().unwrap();
+    let first = project.store.activities().begin().unwrap();
     assert!(!first.overlapped());
-    let short = other.begin().unwrap();
+    let short = other.activities().begin().unwrap();
     assert!(short.overlapped(), "the first was there before");
     drop(short);
     assert!(first.overlapped(), "the short one came and went");
     drop(first);
-    assert!(!other.begin().unwrap().overlapped(), "all others have ended");
+    assert!(!other.activities().begin().unwrap().overlapped(), "all others have ended");
 }
 
 #[test]
 fn activities_of_a_killed_process_have_ended() {
     let project = Project::new();
-    let killed = project.store.begin().unwrap();
-    let also_killed = project.store.begin().unwrap();
+    let killed = project.store.activities().begin().unwrap();
+    let also_killed = project.store.activities().begin().unwrap();
     // Their files remain, without the locks, which the kernel released.
     drop((killed, also_killed));
     assert_eq!(project.stored("activities").len(), 2);
-    let alone = project.other().begin().unwrap();
+    let alone = project.other().activities().begin().unwrap();
     assert!(!alone.overlapped());
     assert_eq!(project.stored("activities").len(), 2);
 }
@@ -46,7 +46,7 @@ fn activities_of_a_killed_process_have_ended() {
 #[test]
 fn an_unreadable_start_counter_counts_as_overlap() {
     let project = Project::new();
-    let alone = project.store.begin().unwrap();
+    let alone = project.store.activities().begin().unwrap();
     assert!(!alone.overlapped());
     fs::write(project.data.join("begun"), "").unwrap();
     assert!(alone.overlapped());
@@ -64,7 +64,7 @@ fn threads_that_begin_at_once_each_see_an_overlap() {
             scope.spawn(move || {
                 for _ in 0..20 {
                     together.wait();
-                    let own = store.begin().unwrap();
+                    let own = store.activities().begin().unwrap();
                     together.wait();
                     assert!(own.overlapped());
                     together.wait();
@@ -74,7 +74,7 @@ fn threads_that_begin_at_once_each_see_an_overlap() {
             });
         }
     });
-    assert!(!project.store.begin().unwrap().overlapped());
+    assert!(!project.store.activities().begin().unwrap().overlapped());
     assert_eq!(project.stored("activities").len(), 8, "no more than there were at once");
 }
 
@@ -89,7 +89,7 @@ proptest! {
             if running[slot].take().is_none() {
                 let others = running.iter_mut().flatten();
                 let has_others = others.map(|(_, overlapped)| *overlapped = true).count() > 0;
-                running[slot] = Some((project.store.begin().unwrap(), has_others));
+                running[slot] = Some((project.store.activities().begin().unwrap(), has_others));
             }
             for (activity, overlapped) in running.iter().flatten() {
                 prop_assert_eq!(activity.overlapped(), *overlapped);

@@ -33,8 +33,8 @@ fn threads_and_stores_can_scan_concurrently() {
         scans.into_iter().map(|scan| scan.join().unwrap()).collect()
     });
     assert!(ids.iter().all(|id| *id == ids[0]));
-    assert_eq!(project.store.check().unwrap().damaged, []);
-    assert_eq!(project.store.sessions().unwrap().len(), 8);
+    assert_eq!(project.store.data().check().unwrap().damaged, []);
+    assert_eq!(project.store.data().sessions().unwrap().len(), 8);
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn the_first_scan_stores_many_small_files_in_one_pack() {
     let captured = other.capture(&session("t"), &["folder-0/0".into()]).unwrap();
     assert_eq!(captured.not_covered, []);
     assert_eq!(project.stored("objects").len(), 10);
-    assert_eq!(project.store.check().unwrap().missing, []);
+    assert_eq!(project.store.data().check().unwrap().missing, []);
 }
 
 #[test]
@@ -74,8 +74,8 @@ fn garbage_collection_keeps_referenced_contents_of_a_pack() {
     // A process that has opened the old pack continues after the collection.
     let other = project.other();
     assert_eq!(intact_files(&project, &other, &first.snapshot), FILES);
-    project.store.release(&session("s")).unwrap();
-    project.store.collect_garbage().unwrap();
+    project.store.data().release(&session("s")).unwrap();
+    project.store.data().collect_garbage().unwrap();
     assert_eq!(project.stored("packs").len(), 1);
     let remaining = (0..FILES).filter(|number| number % 7 != 0);
     for number in remaining {
@@ -83,11 +83,11 @@ fn garbage_collection_keeps_referenced_contents_of_a_pack() {
         let entry = other.entry(&second.snapshot, &path).unwrap().unwrap();
         assert_eq!(other.read(&entry).unwrap(), text(number).into_bytes());
     }
-    let checked = project.store.check().unwrap();
+    let checked = project.store.data().check().unwrap();
     // The remaining small files, six folders, the root, and the large file.
     assert_eq!((checked.missing, checked.objects), (vec![], FILES - removed + 8));
-    project.store.release(&session("t")).unwrap();
-    assert_eq!(project.store.collect_garbage().unwrap().remaining, 0);
+    project.store.data().release(&session("t")).unwrap();
+    assert_eq!(project.store.data().collect_garbage().unwrap().remaining, 0);
     assert_eq!(project.stored("packs").len(), 0);
 }
 
@@ -100,7 +100,7 @@ fn damaged_contents_of_a_pack_are_found_and_stored_again() {
     bytes[100] ^= 1;
     fs::write(&pack, &bytes).unwrap();
     assert_eq!(intact_files(&project, &project.store, &scan.snapshot), FILES - 1);
-    let checked = project.store.check().unwrap();
+    let checked = project.store.data().check().unwrap();
     assert_eq!((checked.damaged.len(), checked.missing.len()), (1, 1));
     assert_eq!(project.scan().snapshot, scan.snapshot);
     assert_eq!(intact_files(&project, &project.store, &scan.snapshot), FILES);
@@ -110,7 +110,7 @@ fn damaged_contents_of_a_pack_are_found_and_stored_again() {
     }
     let other = project.other();
     assert_eq!(intact_files(&project, &other, &scan.snapshot), 1);
-    assert_eq!(other.check().unwrap().damaged, []);
+    assert_eq!(other.data().check().unwrap().damaged, []);
     assert_eq!(project.stored("packs").len(), 0);
     assert_eq!(other.scan(&session("s")).unwrap().snapshot, scan.snapshot);
     assert_eq!(intact_files(&project, &other, &scan.snapshot), FILES);

@@ -14,16 +14,20 @@ fn garbage_collection_keeps_everything_a_session_refers_to() {
     let captured = project.store.capture(&session("two"), &[PathBuf::from("a")]).unwrap();
     project.write("a", "22");
     let second = project.store.scan(&session("three")).unwrap();
-    project.store.add_references(&session("four"), std::slice::from_ref(&first.snapshot)).unwrap();
+    project
+        .store
+        .data()
+        .add_references(&session("four"), std::slice::from_ref(&first.snapshot))
+        .unwrap();
     let change = project.changes(&first, &second).remove(0);
     for (released, stays) in [("one", true), ("two", true), ("four", false)] {
-        project.store.release(&session(released)).unwrap();
-        project.store.collect_garbage().unwrap();
+        project.store.data().release(&session(released)).unwrap();
+        project.store.data().collect_garbage().unwrap();
         assert_eq!(project.store.read(&change.before).is_ok(), stays, "{released}");
         assert!(project.store.read(&change.after).is_ok());
-        assert_eq!(project.store.check().unwrap().missing, []);
+        assert_eq!(project.store.data().check().unwrap().missing, []);
     }
-    let refused = project.store.add_references(&session("one"), &[captured.snapshot]);
+    let refused = project.store.data().add_references(&session("one"), &[captured.snapshot]);
     assert!(matches!(refused, Err(SnapshotStoreError::Unknown { .. })));
 }
 
@@ -34,10 +38,10 @@ fn a_process_stores_collected_contents_again_after_a_garbage_collection() {
     project.write("b/c", "1");
     let first = project.scan();
     let other = project.other();
-    other.release(&session("s")).unwrap();
-    assert_eq!(other.collect_garbage().unwrap().remaining, 0);
+    other.data().release(&session("s")).unwrap();
+    assert_eq!(other.data().collect_garbage().unwrap().remaining, 0);
     assert_eq!(project.store.scan(&session("t")).unwrap().snapshot, first.snapshot);
-    let checked = project.store.check().unwrap();
+    let checked = project.store.data().check().unwrap();
     assert_eq!((checked.missing, checked.objects), (vec![], 3));
 }
 
@@ -51,7 +55,7 @@ fn a_truncated_object_is_found_and_stored_again() {
         fs::write(&object, &fs::read(&object).unwrap()[..5]).unwrap();
     }
     assert!(matches!(project.store.read(&entry), Err(SnapshotStoreError::Damaged { .. })));
-    let checked = project.store.check().unwrap();
+    let checked = project.store.data().check().unwrap();
     assert_eq!((checked.damaged.len(), checked.objects), (2, 0));
     assert_eq!(project.scan().snapshot, scan.snapshot);
     assert_eq!(project.store.read(&entry).unwrap().len(), 1000);
@@ -83,9 +87,9 @@ fn files_left_by_a_killed_process_do_no_harm() {
     assert_eq!(project.stored("unfinished"), Vec::<PathBuf>::new());
     let other = project.other();
     assert_eq!(other.scan(&session("s")).unwrap().snapshot, scan.snapshot);
-    other.release(&session("t")).unwrap();
+    other.data().release(&session("t")).unwrap();
     assert_eq!(
-        other.collect_garbage().unwrap().removed,
+        other.data().collect_garbage().unwrap().removed,
         0,
         "the reference after the cut one holds"
     );
@@ -141,8 +145,8 @@ fn garbage_collection_and_check_fail_if_the_store_is_in_use() {
     let project = Project::new();
     let lock = fs::File::open(project.data.join("lock")).unwrap();
     lock.lock_shared().unwrap();
-    assert!(matches!(project.store.collect_garbage(), Err(SnapshotStoreError::Busy)));
-    assert!(matches!(project.store.check(), Err(SnapshotStoreError::Busy)));
+    assert!(matches!(project.store.data().collect_garbage(), Err(SnapshotStoreError::Busy)));
+    assert!(matches!(project.store.data().check(), Err(SnapshotStoreError::Busy)));
     assert!(project.store.scan(&session("s")).is_ok());
 }
 
@@ -189,7 +193,7 @@ fn opening_a_nearly_full_unused_store_frees_space() {
     let all = count();
     project.other();
     assert_eq!(count(), all, "nobody released anything");
-    project.store.release(&session("old")).unwrap();
+    project.store.data().release(&session("old")).unwrap();
     let lock = fs::File::open(project.data.join("lock")).unwrap();
     lock.lock_shared().unwrap();
     project.other();

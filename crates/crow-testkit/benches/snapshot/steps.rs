@@ -27,7 +27,7 @@ pub(crate) fn rows(project: &BenchProject) -> Vec<TableRow> {
 fn begin(project: &BenchProject) -> TableRow {
     let mark = project.root.join("../mark");
     let mut ours: Vec<_> =
-        (0..TIMES).map(|_| timed(|| drop(project.store.begin().unwrap()))).collect();
+        (0..TIMES).map(|_| timed(|| drop(project.store.activities().begin().unwrap()))).collect();
     let plain = || fs::write(&mark, "").and_then(|()| fs::remove_file(&mark)).unwrap();
     let mut plain: Vec<_> = (0..TIMES).map(|_| timed(plain)).collect();
     TableRow {
@@ -42,7 +42,7 @@ fn begin(project: &BenchProject) -> TableRow {
 fn shell(project: &BenchProject) -> TableRow {
     let paths = [PathBuf::from(".gitignore")];
     let ours = || {
-        let activity = project.store.begin().unwrap();
+        let activity = project.store.activities().begin().unwrap();
         project.store.capture(&project.session, &paths).unwrap();
         project.scan();
         project.scan();
@@ -71,7 +71,7 @@ fn two_roots(project: &BenchProject) -> TableRow {
     let store = SnapshotStore::open(&data, &project.root, project.store.limits(), None);
     let both = store.unwrap().with_roots(further, place).unwrap();
     let call = |store: &SnapshotStore| {
-        let activity = store.begin().unwrap();
+        let activity = store.activities().begin().unwrap();
         store.scan(&project.session).unwrap();
         store.scan(&project.session).unwrap();
         assert!(!activity.overlapped());

@@ -48,7 +48,6 @@ const LARGE_TYPES: &[(&str, &str, usize)] = &[
     ("crow-runtime", "AgentHandle", 47),
     ("crow-runtime", "UndoJournal", 52),
     ("crow-sandbox", "InventoryBuilder", 52),
-    ("crow-snapshot", "SnapshotStore", 58),
 ];
 
 #[test]

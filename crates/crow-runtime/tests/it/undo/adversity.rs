@@ -208,7 +208,7 @@ async fn force_keeps_a_copy_of_files_changed_by_a_shared_call() {
     fixture.write("mine", "old");
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
     let other_stores = SnapshotStores::new(fixture.snapshots(), limits, None);
-    let other = other_stores.open(&fixture.root()).unwrap().begin().unwrap();
+    let other = other_stores.open(&fixture.root()).unwrap().activities().begin().unwrap();
     fixture.turn(&[Call::Sh("echo 1 > a; printf theirs > mine")]).await;
     drop(other);
     fixture.undo(UndoTarget::LastTurn, FORCE).await.unwrap();

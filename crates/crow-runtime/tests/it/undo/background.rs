@@ -178,7 +178,7 @@ async fn changes_of_a_job_while_another_process_works_are_shared() {
     fixture.turn(&[Call::Job(&line)]).await;
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
     let other_stores = SnapshotStores::new(fixture.snapshots(), limits, None);
-    let other = other_stores.open(&fixture.root()).unwrap().begin().unwrap();
+    let other = other_stores.open(&fixture.root()).unwrap().activities().begin().unwrap();
     fixture.turn(&[Call::Gate(&fixture.gate("g"))]).await;
     drop(other);
     assert!(fixture.journal().calls()[0].shared);
@@ -193,9 +193,9 @@ async fn a_call_during_a_job_of_another_session_is_shared() {
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
     let other_stores = SnapshotStores::new(fixture.snapshots(), limits, None);
     let store = other_stores.open(&fixture.root()).unwrap();
-    let own = store.begin_job(fixture.agent.handle.session_id()).unwrap();
+    let own = store.activities().begin_job(fixture.agent.handle.session_id()).unwrap();
     assert!(!metadata(&fixture.turn(&[Call::Sh("echo 1 > a")]).await).shared);
-    let other = store.begin_job(&SessionId::new("another")).unwrap();
+    let other = store.activities().begin_job(&SessionId::new("another")).unwrap();
     assert!(metadata(&fixture.turn(&[Call::Sh("echo 1 > b")]).await).shared);
     drop((own, other));
     assert!(!metadata(&fixture.turn(&[Call::Sh("echo 1 > c")]).await).shared);

@@ -146,7 +146,7 @@ async fn a_root_around_the_project_is_scanned_without_the_project() {
     let workspace = Workspace::new(&project).with_root(&path);
     let store = stores.open_workspace(&workspace).unwrap();
     let session = SessionId::new("s");
-    let alone = store.begin().unwrap();
+    let alone = store.activities().begin().unwrap();
     let before = store.scan(&session).unwrap();
     fs::write(project.join("a"), "new").unwrap();
     fs::write(path.join("b"), "new").unwrap();
@@ -293,20 +293,20 @@ async fn sessions_of_different_projects_detect_each_other_in_a_shared_root() {
     let further = FurtherRoot::new();
     let mut fixture = fixture(&[&further.path]);
     let other = other_process_stores(&fixture).open(&further.path).unwrap();
-    let activity = other.begin().unwrap();
+    let activity = other.activities().begin().unwrap();
     let line = format!("echo 1 > {}/a", further.shown());
     assert!(fixture.sh(&line).await.shared);
     assert!(activity.overlapped());
     drop(activity);
     assert!(!fixture.sh(&format!("echo 2 > {}/a", further.shown())).await.shared);
-    let job = other.begin_job(&SessionId::new("another")).unwrap();
+    let job = other.activities().begin_job(&SessionId::new("another")).unwrap();
     assert!(fixture.sh(&format!("echo 3 > {}/a", further.shown())).await.shared);
     drop(job);
     let project = tempfile::tempdir().unwrap();
     let workspace = Workspace::new(project.path().canonicalize().unwrap());
     let third =
         other_process_stores(&fixture).open_workspace(&workspace.with_root(&further.path)).unwrap();
-    let activity = third.begin().unwrap();
+    let activity = third.activities().begin().unwrap();
     assert!(fixture.sh(&format!("echo 4 > {}/a", further.shown())).await.shared);
     assert!(activity.overlapped());
 }

@@ -41,7 +41,7 @@ async fn a_call_that_overlaps_with_another_process_is_shared_and_its_undo_confli
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
     let other_stores = SnapshotStores::new(one.snapshots(), limits, None);
     let store = other_stores.open(&one.root()).unwrap();
-    let other = store.begin().unwrap();
+    let other = store.activities().begin().unwrap();
     let recorded = metadata(&one.turn(&[Call::Sh("echo 1 > a")]).await);
     drop(other);
     assert!(recorded.shared);
@@ -117,19 +117,20 @@ async fn sessions_of_nested_projects_detect_each_other() {
     let other_stores = SnapshotStores::new(one.snapshots(), limits, None);
     one.turn(&[Call::Sh("mkdir sub beside")]).await;
     let (sub, sibling) = (one.root().join("sub"), one.root().join("beside"));
-    let inner = other_stores.open(&sub).unwrap().begin().unwrap();
-    let other = other_stores.open(&sibling).unwrap().begin().unwrap();
+    let inner = other_stores.open(&sub).unwrap().activities().begin().unwrap();
+    let other = other_stores.open(&sibling).unwrap().activities().begin().unwrap();
     assert!(!other.overlapped() && !inner.overlapped());
     assert!(metadata(&one.turn(&[Call::Sh("echo 1 > a")]).await).shared);
     assert!(inner.overlapped(), "the project around it was at work");
     drop((inner, other));
     assert!(!metadata(&one.turn(&[Call::Sh("echo 1 > b")]).await).shared);
-    let outer = other_stores.open(&one.root()).unwrap().begin().unwrap();
-    assert!(other_stores.open(&sub).unwrap().begin().unwrap().overlapped());
+    let outer = other_stores.open(&one.root()).unwrap().activities().begin().unwrap();
+    assert!(other_stores.open(&sub).unwrap().activities().begin().unwrap().overlapped());
     assert!(outer.overlapped());
     drop(outer);
-    assert!(!other_stores.open(&sub).unwrap().begin().unwrap().overlapped());
-    let job = other_stores.open(&sub).unwrap().begin_job(&SessionId::new("inside")).unwrap();
+    assert!(!other_stores.open(&sub).unwrap().activities().begin().unwrap().overlapped());
+    let job =
+        other_stores.open(&sub).unwrap().activities().begin_job(&SessionId::new("inside")).unwrap();
     assert!(metadata(&one.turn(&[Call::Sh("echo 1 > c")]).await).shared);
     drop(job);
     assert!(!metadata(&one.turn(&[Call::Sh("echo 1 > d")]).await).shared);
