@@ -4,41 +4,56 @@
 //! until the view settles it; events of a settled call are not shown. Ids for the client are counted, because models
 //! reuse ids.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use agent_client_protocol::v1::schema::{
-    MessageId, SessionUpdate, ToolCall, ToolCallContent, ToolCallId, ToolCallStatus,
-    ToolCallUpdateFields,
+    MessageId, SessionId as AcpSessionId, SessionUpdate, ToolCall, ToolCallContent, ToolCallId,
+    ToolCallStatus, ToolCallUpdateFields,
 };
 use crow_core::{
     event::AgentEvent,
     ids::{CallId, SessionId},
+    message::{CallArguments, ToolCall as ToolCallRequest},
+    todo::TodoItem,
     tool::Patch,
 };
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::{
     attribution::single_key,
-    child::{ChildDisplay, acp_id},
+    child::ChildDisplay,
     content::{bounded_arguments, fenced_command, prose},
-    diff::display_of_preview,
+    contents::FileReader,
+    diff::{DiffDisplay, KnownChange, display_of_change, display_of_preview},
     event::{EventContext, SessionView},
     kind::{Rank, ResultDisplay, ToolDisplay, display_of},
     location,
     open_call::{CallKeyInView, OpenCallView},
     outgoing::SessionUpdateOut,
     terminal,
-    text::title,
+    text::title as title_line,
 };
 
 /// Calls of all agents of a session.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct CallViews {
+    root: SessionId,
+    cwd: PathBuf,
+    contents: Arc<dyn FileReader>,
+    /// True if the client shows terminals.
+    has_terminals: bool,
     open: Vec<OpenCallView>,
     /// Number of calls shown for each key, because models may reuse an id.
     count: HashMap<CallKeyInView, u32>,
     /// Calls that were ended for the client before their own end.
     settled: HashSet<CallKeyInView>,
+    /// Tool and arguments of the calls that models asked for and that have no result yet.
+    requests: HashMap<CallKeyInView, (String, Value)>,
     /// Calls about which the user was asked: they are shown even if other calls of the tool are not.
     asked_about: HashSet<CallKeyInView>,
 }
@@ -52,6 +67,25 @@ pub(super) struct CallInput<'a> {
 }
 
 impl CallViews {
+    pub(super) fn new(
+        root: SessionId,
+        cwd: PathBuf,
+        contents: Arc<dyn FileReader>,
+        has_terminals: bool,
+    ) -> Self {
+        Self {
+            root,
+            cwd,
+            contents,
+            has_terminals,
+            open: Vec::new(),
+            count: HashMap::new(),
+            settled: HashSet::new(),
+            requests: HashMap::new(),
+            asked_about: HashSet::new(),
+        }
+    }
+
     pub(super) fn get_mut(&mut self, key: &CallKeyInView) -> Option<&mut OpenCallView> {
         self.open.iter_mut().find(|call| call.key == *key)
     }
@@ -78,9 +112,14 @@ impl CallViews {
         self.settled.contains(key)
     }
 
-    /// Forgets that a call was settled, because a model asks for a new one with the same id.
-    pub(super) fn begin_anew(&mut self, key: &CallKeyInView) {
-        self.settled.remove(key);
+    /// Adds a call that a model asks for. A settled call of the same id is another one.
+    pub(super) fn add_request(&mut self, key: CallKeyInView, call: &ToolCallRequest) {
+        let arguments = match &call.arguments {
+            CallArguments::Json(arguments) => arguments.clone(),
+            CallArguments::Malformed(text) => text.clone().into(),
+        };
+        self.settled.remove(&key);
+        self.requests.insert(key, (call.name.clone(), arguments));
     }
 
     pub(super) fn is_asked_about(&self, key: &CallKeyInView) -> bool {
@@ -91,7 +130,9 @@ impl CallViews {
         self.asked_about.insert(key);
     }
 
+    /// Forgets the request for a call and the question about it.
     pub(super) fn forget(&mut self, key: &CallKeyInView) {
+        self.requests.remove(key);
         self.asked_about.remove(key);
     }
 
@@ -146,6 +187,41 @@ impl CallViews {
         out.extend(self.open.iter_mut().filter_map(OpenCallView::catch_up));
     }
 
+    /// Shows that a call waits for its turn.
+    fn on_wait(&mut self, at: &mut EventContext<'_>, call_id: &CallId, reason: &str) {
+        let key = (at.who.session.clone(), call_id.clone());
+        if let Some(call) = self.get_mut(&key) {
+            let wait = prose(&format!("Waiting: {reason}"));
+            let content = call.set_waiting_content(|shown| [shown, vec![wait]].concat());
+            let fields = ToolCallUpdateFields::new().content(content);
+            at.out.push(call.update(fields, single_key("waitsFor", reason)));
+        }
+    }
+
+    /// Adds output of a running call.
+    fn on_progress(&mut self, at: &mut EventContext<'_>, call_id: &CallId, output: &str) {
+        let key = (at.who.session.clone(), call_id.clone());
+        if let Some(call) = self.get_mut(&key) {
+            at.out.extend(call.add_output(output));
+        }
+    }
+
+    /// Returns the display of a change that a call would make.
+    pub(super) fn display_of_preview(&self, patch: &Patch, call: (&str, &Value)) -> DiffDisplay {
+        display_of_preview(self.contents.as_ref(), &self.cwd, patch, call)
+    }
+
+    /// Returns the display of a change that was made.
+    pub(super) fn display_of_change(&self, known: KnownChange<'_>) -> DiffDisplay {
+        display_of_change(self.contents.as_ref(), &self.cwd, known)
+    }
+
+    /// Ends the open calls of one agent.
+    pub(super) fn settle_session(&mut self, at: &mut EventContext<'_>, why: &str) {
+        let session = &at.who.session;
+        self.settle(|call| call.key.0 == *session, why, at.out);
+    }
+
     /// Ends all open calls that `which` selects.
     fn settle(
         &mut self,
@@ -158,6 +234,148 @@ impl CallViews {
         for call in Vec::<OpenCallView>::into_iter(ended) {
             settle(call, why, &mut self.settled, out);
         }
+    }
+
+    /// Shows a call that was asked for.
+    fn on_pending(
+        &mut self,
+        at: &mut EventContext<'_>,
+        call_id: &CallId,
+        facts: CallInput<'_>,
+        preview: Option<&Patch>,
+    ) {
+        let key = (at.who.session.clone(), call_id.clone());
+        if !self.is_to_show(at, &key, facts.tool) || self.is_open(&key) {
+            return;
+        }
+        self.open_call(at, key, facts, (ToolCallStatus::Pending, preview));
+    }
+
+    /// Shows that a call runs. It is also a step of the call in which its agent works.
+    fn on_start(&mut self, at: &mut EventContext<'_>, call_id: &CallId, facts: CallInput<'_>) {
+        let key = (at.who.session.clone(), call_id.clone());
+        if let ChildDisplay::InCall(Some(anchor)) = at.display {
+            self.add_step(anchor, title_line(facts.title));
+        }
+        if !self.is_to_show(at, &key, facts.tool) {
+            return;
+        }
+        let Some(call) = self.get_mut(&key) else {
+            return self.open_call(at, key, facts, (ToolCallStatus::InProgress, None));
+        };
+        at.out.extend(call.start());
+    }
+
+    /// Shows the call that a question is about, whichever tool it uses.
+    fn on_question(
+        &mut self,
+        at: &mut EventContext<'_>,
+        call_id: &CallId,
+        (tool, title): (&str, &str),
+    ) {
+        let key = (at.who.session.clone(), call_id.clone());
+        self.ask_about(key.clone());
+        if self.is_to_show(at, &key, tool) && !self.is_open(&key) {
+            let arguments = self.arguments(&key);
+            let facts = CallInput { tool, title, arguments: &arguments };
+            self.open_call(at, key, facts, (ToolCallStatus::Pending, None));
+        }
+    }
+
+    /// Returns the arguments with which a model asked for a call; null if it did not.
+    pub(super) fn arguments(&self, key: &CallKeyInView) -> Value {
+        self.requests.get(key).map(|(_, arguments)| arguments.clone()).unwrap_or_default()
+    }
+
+    /// Returns true if a call is shown by itself, and was not settled.
+    pub(super) fn is_to_show(
+        &self,
+        at: &EventContext<'_>,
+        key: &CallKeyInView,
+        tool: &str,
+    ) -> bool {
+        if self.is_settled(key) {
+            return false;
+        }
+        if self.is_asked_about(key) {
+            return true;
+        }
+        match (display_of(tool).rank, at.display) {
+            (Rank::Hidden, _) | (Rank::Minor, ChildDisplay::InCall(_)) => false,
+            (Rank::Minor, ChildDisplay::Session(_)) | (Rank::Major, _) => true,
+        }
+    }
+
+    /// Shows a call for the first time.
+    pub(super) fn open_call(
+        &mut self,
+        at: &mut EventContext<'_>,
+        key: CallKeyInView,
+        facts: CallInput<'_>,
+        (status, preview): (ToolCallStatus, Option<&Patch>),
+    ) {
+        // 1) Title: a command is its own title, and its content if the title cannot show all of it.
+        let showing = display_of(facts.tool);
+        let command = facts.arguments.get("command").and_then(Value::as_str);
+        let command = command.filter(|_| showing.body == ResultDisplay::Command);
+        let label = title_line(command.unwrap_or(facts.title));
+        let head = command.filter(|command| label != command.trim());
+        let prefix = match at.display {
+            ChildDisplay::Session(_) => String::new(),
+            ChildDisplay::InCall(_) => at.who.prefix(),
+        };
+        let mut call = self.new_call(at, key, (format!("{prefix}{label}"), showing));
+        call.status = status;
+        call.head = head.map(fenced_command);
+        // 2) Content and locations: the preview is more precise than the arguments.
+        let mut locations = location::of_arguments(facts.tool, facts.arguments, &self.cwd);
+        call.content.extend(call.head.clone());
+        if let Some(patch) = preview {
+            let shown = {
+                let call = (facts.tool, facts.arguments);
+                self.display_of_preview(patch, call)
+            };
+            call.content.extend(shown.content);
+            if !shown.locations.is_empty() {
+                locations = shown.locations;
+            }
+        }
+        // 3) Terminal.
+        let mut meta = call.who.meta();
+        if command.is_some() && self.runs_here(facts.arguments) {
+            call.in_terminal = true;
+            call.content.insert(0, terminal::content(&call.id));
+            meta = terminal::info(&call.id, &self.cwd, meta);
+        }
+        let shown = ToolCall::new(call.id.clone(), call.title.clone())
+            .name(facts.tool)
+            .kind(showing.kind)
+            .status(status)
+            .content(call.content.clone())
+            .locations(locations)
+            .raw_input((!facts.arguments.is_null()).then(|| bounded_arguments(facts.arguments)))
+            .meta(meta);
+        at.send(call.session.clone(), SessionUpdate::ToolCall(shown));
+        self.push(call);
+    }
+
+    /// Creates the view of a call with a new id.
+    fn new_call(
+        &mut self,
+        at: &EventContext<'_>,
+        key: CallKeyInView,
+        (title, showing): (String, ToolDisplay),
+    ) -> OpenCallView {
+        let id = self.new_id(&key, at.display);
+        let session = at.display.session(&self.root);
+        OpenCallView::new(key, id, session, at.who.clone(), (title, showing))
+    }
+
+    /// Returns true if a command is shown in a terminal. A background command prints nothing into its call.
+    fn runs_here(&self, arguments: &Value) -> bool {
+        let mut names = ["run_in_background", "background", "is_background"].into_iter();
+        let is_job = names.any(|name| arguments.get(name).and_then(Value::as_bool) == Some(true));
+        self.has_terminals && !is_job
     }
 }
 
@@ -207,209 +425,59 @@ impl SessionView {
         self.calls.settle(|_| true, why, out);
     }
 
-    /// Ends the open calls of one agent.
-    pub(super) fn settle_session(&mut self, at: &mut EventContext<'_>, why: &str) {
-        let session = &at.who.session;
-        self.calls.settle(|call| call.key.0 == *session, why, at.out);
-    }
-
     #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names every event")]
     pub(super) fn show_call(&mut self, at: &mut EventContext<'_>, event: &AgentEvent) {
         match event {
             AgentEvent::CallPending { call_id, tool, title, arguments, preview } => {
                 let facts = CallInput { tool, title, arguments };
-                self.on_pending(at, call_id, facts, preview.as_ref());
+                self.calls.on_pending(at, call_id, facts, preview.as_ref());
             }
             AgentEvent::CallStart { call_id, tool, title, arguments, .. } => {
-                self.on_start(at, call_id, CallInput { tool, title, arguments });
+                self.calls.on_start(at, call_id, CallInput { tool, title, arguments });
             }
             AgentEvent::CallWait { call_id, reason } => {
-                let key = (at.who.session.clone(), call_id.clone());
-                if let Some(call) = self.calls.get_mut(&key) {
-                    let wait = prose(&format!("Waiting: {reason}"));
-                    let content = call.set_waiting_content(|shown| [shown, vec![wait]].concat());
-                    let fields = ToolCallUpdateFields::new().content(content);
-                    at.out.push(call.update(fields, single_key("waitsFor", reason.as_str())));
-                }
+                self.calls.on_wait(at, call_id, reason);
             }
             AgentEvent::CallProgress { call_id, output } => {
-                let key = (at.who.session.clone(), call_id.clone());
-                if let Some(call) = self.calls.get_mut(&key) {
-                    at.out.extend(call.add_output(output));
-                }
+                self.calls.on_progress(at, call_id, output);
             }
             AgentEvent::CallEnd { call_id, tool, result, denial, .. } => {
-                self.on_end(at, (call_id, tool), result, denial.as_ref());
+                // The plan's own event is not in the log.
+                let todos = result.metadata.extra.get("todos");
+                if let Some(Ok(items)) = todos.map(Vec::<TodoItem>::deserialize) {
+                    self.plans.on_plan(at, &items);
+                }
+                self.calls.on_end(at, (call_id, tool), result, denial.as_ref());
             }
             AgentEvent::PermissionRequest { call_id, tool, title, .. } => {
-                self.on_question(at, call_id, (tool, title));
-                self.set_child_asking(at);
+                self.calls.on_question(at, call_id, (tool, title));
+                self.children.set_asking(at);
             }
-            AgentEvent::PermissionWithdrawn { .. } => self.set_child_running(at),
+            AgentEvent::PermissionWithdrawn { .. } => self.children.set_running(at),
             AgentEvent::PermissionDecision { call_id, .. } => {
                 self.calls.ask_about((at.who.session.clone(), call_id.clone()));
-                self.set_child_running(at);
+                self.children.set_running(at);
             }
             // `FilesChanged`: the end of the call shows its files.
             _ => {}
         }
     }
+}
 
-    fn on_pending(
-        &mut self,
-        at: &mut EventContext<'_>,
-        call_id: &CallId,
-        facts: CallInput<'_>,
-        preview: Option<&Patch>,
-    ) {
-        let key = (at.who.session.clone(), call_id.clone());
-        if !self.is_to_show(at, &key, facts.tool) || self.calls.is_open(&key) {
-            return;
-        }
-        self.open_call(at, key, facts, (ToolCallStatus::Pending, preview));
-    }
-
-    fn on_start(&mut self, at: &mut EventContext<'_>, call_id: &CallId, facts: CallInput<'_>) {
-        let key = (at.who.session.clone(), call_id.clone());
-        self.note_step(at, facts.title);
-        if !self.is_to_show(at, &key, facts.tool) {
-            return;
-        }
-        let Some(call) = self.calls.get_mut(&key) else {
-            return self.open_call(at, key, facts, (ToolCallStatus::InProgress, None));
-        };
-        at.out.extend(call.start());
-    }
-
-    /// Shows the call that a question is about, whichever tool it uses.
-    fn on_question(
-        &mut self,
-        at: &mut EventContext<'_>,
-        call_id: &CallId,
-        (tool, title): (&str, &str),
-    ) {
-        let key = (at.who.session.clone(), call_id.clone());
-        self.calls.ask_about(key.clone());
-        if self.is_to_show(at, &key, tool) && !self.calls.is_open(&key) {
-            let arguments = self.arguments(&key);
-            let facts = CallInput { tool, title, arguments: &arguments };
-            self.open_call(at, key, facts, (ToolCallStatus::Pending, None));
-        }
-    }
-
-    pub(super) fn arguments(&self, key: &CallKeyInView) -> Value {
-        self.asked.get(key).map(|(_, arguments)| arguments.clone()).unwrap_or_default()
-    }
-
-    /// Returns true if a call is shown by itself, and was not settled.
-    pub(super) fn is_to_show(
-        &self,
-        at: &EventContext<'_>,
-        key: &CallKeyInView,
-        tool: &str,
-    ) -> bool {
-        if self.calls.is_settled(key) {
-            return false;
-        }
-        if self.calls.is_asked_about(key) {
-            return true;
-        }
-        match (display_of(tool).rank, at.display) {
-            (Rank::Hidden, _) | (Rank::Minor, ChildDisplay::InCall(_)) => false,
-            (Rank::Minor, ChildDisplay::Session(_)) | (Rank::Major, _) => true,
-        }
-    }
-
-    /// Shows a call for the first time.
-    pub(super) fn open_call(
-        &mut self,
-        at: &mut EventContext<'_>,
-        key: CallKeyInView,
-        facts: CallInput<'_>,
-        (status, preview): (ToolCallStatus, Option<&Patch>),
-    ) {
-        // 1) Title: a command is its own title, and its content if the title cannot show all of it.
-        let showing = display_of(facts.tool);
-        let command = facts.arguments.get("command").and_then(Value::as_str);
-        let command = command.filter(|_| showing.body == ResultDisplay::Command);
-        let label = title(command.unwrap_or(facts.title));
-        let head = command.filter(|command| label != command.trim());
-        let prefix = match at.display {
-            ChildDisplay::Session(_) => String::new(),
-            ChildDisplay::InCall(_) => at.who.prefix(),
-        };
-        let mut call = self.new_call(at, key, (format!("{prefix}{label}"), showing));
-        call.status = status;
-        call.head = head.map(fenced_command);
-        // 2) Content and locations: the preview is more precise than the arguments.
-        let mut locations = location::of_arguments(facts.tool, facts.arguments, &self.cwd);
-        call.content.extend(call.head.clone());
-        if let Some(patch) = preview {
-            let shown = {
-                let call = (facts.tool, facts.arguments);
-                display_of_preview(self.contents.as_ref(), &self.cwd, patch, call)
-            };
-            call.content.extend(shown.content);
-            if !shown.locations.is_empty() {
-                locations = shown.locations;
-            }
-        }
-        // 3) Terminal.
-        let mut meta = call.who.meta();
-        if command.is_some() && self.runs_here(facts.arguments) {
-            call.in_terminal = true;
-            call.content.insert(0, terminal::content(&call.id));
-            meta = terminal::info(&call.id, &self.cwd, meta);
-        }
-        let shown = ToolCall::new(call.id.clone(), call.title.clone())
-            .name(facts.tool)
-            .kind(showing.kind)
-            .status(status)
-            .content(call.content.clone())
-            .locations(locations)
-            .raw_input((!facts.arguments.is_null()).then(|| bounded_arguments(facts.arguments)))
-            .meta(meta);
-        at.send(call.session.clone(), SessionUpdate::ToolCall(shown));
-        self.calls.push(call);
-    }
-
-    /// Creates the view of a call with a new id.
-    pub(super) fn new_call(
-        &mut self,
-        at: &EventContext<'_>,
-        key: CallKeyInView,
-        (title, showing): (String, ToolDisplay),
-    ) -> OpenCallView {
-        let id = self.calls.new_id(&key, at.display);
-        OpenCallView::new(key, id, self.session_of(at.display), at.who.clone(), (title, showing))
-    }
-
-    /// Returns true if a command is shown in a terminal. A background command prints nothing into its call.
-    fn runs_here(&self, arguments: &Value) -> bool {
-        let mut names = ["run_in_background", "background", "is_background"].into_iter();
-        let is_job = names.any(|name| arguments.get(name).and_then(Value::as_bool) == Some(true));
-        self.abilities.terminals.is_yes() && !is_job
-    }
-
-    /// Shows a call that has already ended.
-    pub(super) fn done_call(
-        &mut self,
-        at: &mut EventContext<'_>,
-        id: &str,
-        (title, name): (String, &str),
-        (showing, status): (ToolDisplay, ToolCallStatus),
-        content: Vec<ToolCallContent>,
-    ) {
-        let session = match at.display {
-            ChildDisplay::Session(session) => session.clone(),
-            ChildDisplay::InCall(_) => acp_id(&self.root),
-        };
-        let call = ToolCall::new(ToolCallId::new(id), title)
-            .name(name)
-            .kind(showing.kind)
-            .status(status)
-            .content(content)
-            .meta(at.who.meta());
-        at.send(session, SessionUpdate::ToolCall(call));
-    }
+/// Shows a call that has already ended, in a session.
+pub(super) fn done_call(
+    session: AcpSessionId,
+    at: &mut EventContext<'_>,
+    id: &str,
+    (title, name): (String, &str),
+    (showing, status): (ToolDisplay, ToolCallStatus),
+    content: Vec<ToolCallContent>,
+) {
+    let call = ToolCall::new(ToolCallId::new(id), title)
+        .name(name)
+        .kind(showing.kind)
+        .status(status)
+        .content(content)
+        .meta(at.who.meta());
+    at.send(session, SessionUpdate::ToolCall(call));
 }

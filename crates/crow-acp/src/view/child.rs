@@ -1,5 +1,7 @@
 //! Coagents and subagents: sessions of their own if the client shows such, else parts of a call of the parent.
 
+use std::collections::HashMap;
+
 use agent_client_protocol::v1::schema::{
     ContentBlock, IdleStateUpdate, IdleStopReason, MessageId, RequiresActionStateUpdate,
     RunningStateUpdate, SessionId as AcpSessionId, SessionMessage, SessionUpdate, StateUpdate,
@@ -13,9 +15,9 @@ use crow_core::{
 
 use super::{
     attribution::Attribution,
+    call::CallViews,
     event::{EventContext, SessionView},
     outgoing::SessionUpdateOut,
-    text::title,
 };
 
 /// Place where the text of an agent is shown.
@@ -27,10 +29,29 @@ pub(super) enum ChildDisplay {
     InCall(Option<ToolCallId>),
 }
 
+impl ChildDisplay {
+    /// Returns the session in which calls and notices of the agent are shown.
+    pub(super) fn session(&self, root: &SessionId) -> AcpSessionId {
+        match self {
+            Self::Session(session) => session.clone(),
+            Self::InCall(_) => acp_id(root),
+        }
+    }
+}
+
+/// The agents below the root as the client sees them.
+#[derive(Debug)]
+pub(super) struct ChildViews {
+    root: SessionId,
+    /// True if the client shows them as sessions of their own.
+    are_sessions: bool,
+    children: HashMap<SessionId, ChildView>,
+}
+
 /// A coagent or a subagent.
 #[derive(Debug)]
-pub(super) struct ChildView {
-    pub(super) parent: SessionId,
+struct ChildView {
+    parent: SessionId,
     /// The call that started it.
     call: Option<CallId>,
     role: AgentRole,
@@ -58,10 +79,15 @@ pub(super) fn acp_id(session: &SessionId) -> AcpSessionId {
     AcpSessionId::new(session.as_str())
 }
 
-impl SessionView {
+impl ChildViews {
+    pub(super) fn new(root: SessionId, are_sessions: bool) -> Self {
+        Self { root, are_sessions, children: HashMap::new() }
+    }
+
     /// Returns where an event is shown. The first event of an agent announces the agent to the client.
     pub(super) fn display_of_event(
         &mut self,
+        calls: &CallViews,
         envelope: &Envelope,
         out: &mut Vec<SessionUpdateOut>,
     ) -> ChildDisplay {
@@ -69,24 +95,30 @@ impl SessionView {
             return ChildDisplay::Session(acp_id(&self.root));
         }
         if !self.children.contains_key(&envelope.session_id) {
-            self.announce(envelope, out);
+            self.announce(calls, envelope, out);
         }
-        self.display_at(&envelope.session_id, &envelope.agent, envelope.role)
+        self.display_at(calls, &envelope.session_id, &envelope.agent, envelope.role)
     }
 
-    pub(super) fn display_of_agent(&self, who: &Attribution) -> ChildDisplay {
-        self.display_at(&who.session, &who.agent, who.role)
+    pub(super) fn display_of_agent(&self, calls: &CallViews, who: &Attribution) -> ChildDisplay {
+        self.display_at(calls, &who.session, &who.agent, who.role)
     }
 
-    fn display_at(&self, session: &SessionId, agent: &str, role: AgentRole) -> ChildDisplay {
-        if *session == self.root || self.abilities.subagents.is_yes() {
+    fn display_at(
+        &self,
+        calls: &CallViews,
+        session: &SessionId,
+        agent: &str,
+        role: AgentRole,
+    ) -> ChildDisplay {
+        if *session == self.root || self.are_sessions {
             return ChildDisplay::Session(acp_id(session));
         }
         let Some(child) = self.children.get(session) else { return ChildDisplay::InCall(None) };
         ChildDisplay::InCall(match role {
-            AgentRole::Coagent => self.calls.open_review(&child.parent, agent),
+            AgentRole::Coagent => calls.open_review(&child.parent, agent),
             AgentRole::Primary | AgentRole::Subagent => {
-                child.call.as_ref().and_then(|call| self.calls.open_id(&child.parent, call))
+                child.call.as_ref().and_then(|call| calls.open_id(&child.parent, call))
             }
         })
     }
@@ -94,6 +126,7 @@ impl SessionView {
     /// Returns the call of the parent in which the agent works, open or not.
     pub(super) fn parent_call(
         &self,
+        calls: &CallViews,
         envelope: &Envelope,
         stage: &ChildDisplay,
     ) -> Option<ToolCallId> {
@@ -102,21 +135,18 @@ impl SessionView {
         }
         let child = self.children.get(&envelope.session_id)?;
         match &child.call {
-            Some(call) => self.calls.last_id(&child.parent, call),
-            None => self.calls.open_review(&child.parent, &envelope.agent),
-        }
-    }
-
-    /// Returns the session in which an agent's calls are shown.
-    pub(super) fn session_of(&self, stage: &ChildDisplay) -> AcpSessionId {
-        match stage {
-            ChildDisplay::Session(session) => session.clone(),
-            ChildDisplay::InCall(_) => acp_id(&self.root),
+            Some(call) => calls.last_id(&child.parent, call),
+            None => calls.open_review(&child.parent, &envelope.agent),
         }
     }
 
     /// Records a new agent, and announces its session if the client shows such.
-    fn announce(&mut self, envelope: &Envelope, out: &mut Vec<SessionUpdateOut>) {
+    fn announce(
+        &mut self,
+        calls: &CallViews,
+        envelope: &Envelope,
+        out: &mut Vec<SessionUpdateOut>,
+    ) {
         let parent = envelope.parent.as_ref();
         let child = ChildView {
             parent: parent.map_or_else(|| self.root.clone(), |parent| parent.session_id.clone()),
@@ -125,8 +155,8 @@ impl SessionView {
             state: ChildState::Unknown,
             messages: 0,
         };
-        if self.abilities.subagents.is_yes() {
-            let task = child.call.as_ref().and_then(|call| self.calls.title(&child.parent, call));
+        if self.are_sessions {
+            let task = child.call.as_ref().and_then(|call| calls.title(&child.parent, call));
             let mut update = SubagentUpdate::new(acp_id(&envelope.session_id))
                 .title(envelope.agent.as_str())
                 .meta(Attribution::new(envelope, None).meta());
@@ -140,45 +170,37 @@ impl SessionView {
         self.children.insert(envelope.session_id.clone(), child);
     }
 
-    /// Shows events of an agent that are about other agents: reviews, and the end of subagents.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names every event")]
-    pub(super) fn show_others(&mut self, at: &mut EventContext<'_>, event: &AgentEvent) {
-        match event {
-            AgentEvent::Handoff { to, prompt, .. } => self.begin_review(at, to, Some(prompt)),
-            AgentEvent::CoagentStart { coagent, .. } => self.begin_review(at, coagent, None),
-            AgentEvent::ReviewVerdict { reviewer, verdict } => {
-                self.end_review(at, reviewer, Some(*verdict));
-            }
-            AgentEvent::CoagentEnd { coagent, .. } => self.end_review(at, coagent, None),
-            AgentEvent::SubagentEnd { child_id, result, .. } => {
-                self.message(at, child_id, Direction::ToParent, &[result.as_str().into()]);
-                self.set_child_state(at, child_id, ChildState::Idle, None);
-            }
-            // `SubagentStart`: the first event of the subagent itself announces it, also in a replay.
-            _ => {}
-        }
+    /// Shows the result of a subagent, which has ended.
+    pub(super) fn on_subagent_end(
+        &mut self,
+        at: &mut EventContext<'_>,
+        child_id: &SessionId,
+        result: &str,
+    ) {
+        self.message(at, child_id, Direction::ToParent, &[result.into()]);
+        self.set_state(at, child_id, ChildState::Idle, None);
     }
 
-    pub(super) fn set_child_running(&mut self, at: &mut EventContext<'_>) {
-        self.set_child_state(at, &at.who.session.clone(), ChildState::Running, None);
+    pub(super) fn set_running(&mut self, at: &mut EventContext<'_>) {
+        self.set_state(at, &at.who.session.clone(), ChildState::Running, None);
     }
 
-    pub(super) fn set_child_asking(&mut self, at: &mut EventContext<'_>) {
-        self.set_child_state(at, &at.who.session.clone(), ChildState::Asking, None);
+    pub(super) fn set_asking(&mut self, at: &mut EventContext<'_>) {
+        self.set_state(at, &at.who.session.clone(), ChildState::Asking, None);
     }
 
-    pub(super) fn set_child_idle(&mut self, at: &mut EventContext<'_>, end: Option<&TurnEnd>) {
-        self.set_child_state(at, &at.who.session.clone(), ChildState::Idle, end);
+    pub(super) fn set_idle(&mut self, at: &mut EventContext<'_>, end: Option<&TurnEnd>) {
+        self.set_state(at, &at.who.session.clone(), ChildState::Idle, end);
     }
 
-    fn set_child_state(
+    fn set_state(
         &mut self,
         at: &mut EventContext<'_>,
         session: &SessionId,
         state: ChildState,
         end: Option<&TurnEnd>,
     ) {
-        if !self.abilities.subagents.is_yes() {
+        if !self.are_sessions {
             return;
         }
         let Some(child) = self.children.get_mut(session).filter(|child| child.state != state)
@@ -206,7 +228,7 @@ impl SessionView {
         direction: Direction,
         content: &[ContentBlock],
     ) {
-        if !self.abilities.subagents.is_yes() || content.is_empty() {
+        if !self.are_sessions || content.is_empty() {
             return;
         }
         let Some(child) = self.children.get_mut(session) else { return };
@@ -246,11 +268,24 @@ impl SessionView {
         let child = self.children.get(session);
         child.is_some_and(|child| child.role == AgentRole::Coagent && child.parent == self.root)
     }
+}
 
-    /// Adds a step to the progress of the call in which an agent works.
-    pub(super) fn note_step(&mut self, at: &EventContext<'_>, step: &str) {
-        if let ChildDisplay::InCall(Some(anchor)) = at.display {
-            self.calls.add_step(anchor, title(step));
+impl SessionView {
+    /// Shows events of an agent that are about other agents: reviews, and the end of subagents.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names every event")]
+    pub(super) fn show_others(&mut self, at: &mut EventContext<'_>, event: &AgentEvent) {
+        match event {
+            AgentEvent::Handoff { to, prompt, .. } => self.begin_review(at, to, Some(prompt)),
+            AgentEvent::CoagentStart { coagent, .. } => self.begin_review(at, coagent, None),
+            AgentEvent::ReviewVerdict { reviewer, verdict } => {
+                self.end_review(at, reviewer, Some(*verdict));
+            }
+            AgentEvent::CoagentEnd { coagent, .. } => self.end_review(at, coagent, None),
+            AgentEvent::SubagentEnd { child_id, result, .. } => {
+                self.children.on_subagent_end(at, child_id, result);
+            }
+            // `SubagentStart`: the first event of the subagent itself announces it, also in a replay.
+            _ => {}
         }
     }
 }

@@ -5,19 +5,20 @@ use std::{collections::HashMap, path::PathBuf, sync::Arc};
 use agent_client_protocol::v1::schema as acp;
 use crow_core::{
     event::{AgentEvent, Envelope},
-    ids::{CallId, SessionId},
+    ids::SessionId,
 };
 use crow_runtime::{ObserverItem, OpenReply};
-use serde_json::Value;
 
 use super::{
     abilities::ClientAbilities,
     attribution::Attribution,
     call::CallViews,
-    child::{ChildDisplay, ChildView},
+    child::{ChildDisplay, ChildViews},
     contents::FileReader,
+    notice::NoticeSender,
     outgoing::SessionUpdateOut,
-    reply::{ReplyPart, ShownReply},
+    plan::PlanViews,
+    reply::{ReplyPart, ReplyViews},
 };
 
 /// Source of an event.
@@ -34,22 +35,17 @@ pub(crate) enum EventSource {
 /// Invariant: every shown call begins once and ends once, and no update names a call that was not shown before.
 #[derive(Debug)]
 pub(crate) struct SessionView {
-    pub(super) abilities: ClientAbilities,
     pub(super) root: SessionId,
-    pub(super) cwd: PathBuf,
-    pub(super) contents: Arc<dyn FileReader>,
+    pub(super) abilities: ClientAbilities,
     /// Agent of the last event of each session.
-    pub(super) known: HashMap<SessionId, Attribution>,
-    pub(super) replies: HashMap<SessionId, ShownReply>,
+    known: HashMap<SessionId, Attribution>,
+    pub(super) replies: ReplyViews,
     pub(super) calls: CallViews,
-    /// Tool and arguments of the calls that models asked for and that have no result yet.
-    pub(super) asked: HashMap<(SessionId, CallId), (String, Value)>,
-    pub(super) children: HashMap<SessionId, ChildView>,
-    pub(super) plans: HashMap<SessionId, acp::Plan>,
+    pub(super) children: ChildViews,
+    pub(super) plans: PlanViews,
+    pub(super) notices: NoticeSender,
     /// Last text of the primary.
     pub(super) last_words: String,
-    /// Number of messages that are not replies, for their ids.
-    pub(super) messages: u64,
 }
 
 /// Context of one event: its agent, and where it is shown.
@@ -77,18 +73,15 @@ impl SessionView {
         contents: Arc<dyn FileReader>,
     ) -> Self {
         Self {
-            abilities,
-            root,
-            cwd,
-            contents,
             known: HashMap::new(),
-            replies: HashMap::new(),
-            calls: CallViews::default(),
-            asked: HashMap::new(),
-            children: HashMap::new(),
-            plans: HashMap::new(),
+            replies: ReplyViews::default(),
+            calls: CallViews::new(root.clone(), cwd, contents, abilities.terminals.is_yes()),
+            children: ChildViews::new(root.clone(), abilities.subagents.is_yes()),
+            plans: PlanViews::default(),
+            notices: NoticeSender::new(root.clone(), abilities.notices.is_yes()),
             last_words: String::new(),
-            messages: 0,
+            root,
+            abilities,
         }
     }
 
@@ -116,8 +109,9 @@ impl SessionView {
         source: EventSource,
         out: &mut Vec<SessionUpdateOut>,
     ) {
-        let stage = self.display_of_event(envelope, out);
-        let who = Attribution::new(envelope, self.parent_call(envelope, &stage));
+        let stage = self.children.display_of_event(&self.calls, envelope, out);
+        let call = self.children.parent_call(&self.calls, envelope, &stage);
+        let who = Attribution::new(envelope, call);
         self.known.insert(envelope.session_id.clone(), who.clone());
         let at = EventContext { who: &who, display: &stage, source, seq: envelope.seq, out };
         self.show(at, &envelope.event);
@@ -127,11 +121,12 @@ impl SessionView {
     pub(crate) fn open_reply(&mut self, reply: &OpenReply, out: &mut Vec<SessionUpdateOut>) {
         let OpenReply { session_id, reply_id, text, thinking } = reply;
         let who = self.who(session_id);
-        let stage = self.display_of_agent(&who);
+        let stage = self.children.display_of_agent(&self.calls, &who);
         let mut at =
             EventContext { who: &who, display: &stage, source: EventSource::Live, seq: None, out };
-        self.on_text_so_far(&mut at, ReplyPart::Thought, reply_id, thinking);
-        self.on_text_so_far(&mut at, ReplyPart::Text, reply_id, text);
+        let Self { replies, calls, .. } = self;
+        replies.on_text_so_far(&mut at, calls, ReplyPart::Thought, reply_id, thinking);
+        replies.on_text_so_far(&mut at, calls, ReplyPart::Text, reply_id, text);
     }
 
     pub(super) fn who(&self, session: &SessionId) -> Attribution {
@@ -142,10 +137,12 @@ impl SessionView {
         let at = &mut at;
         match event {
             AgentEvent::TextDelta { reply_id, offset, delta } => {
-                self.on_delta(at, ReplyPart::Text, reply_id, (*offset, delta));
+                let part = ReplyPart::Text;
+                self.replies.on_delta(at, &mut self.calls, part, reply_id, (*offset, delta));
             }
             AgentEvent::ThinkingDelta { reply_id, offset, delta } => {
-                self.on_delta(at, ReplyPart::Thought, reply_id, (*offset, delta));
+                let part = ReplyPart::Thought;
+                self.replies.on_delta(at, &mut self.calls, part, reply_id, (*offset, delta));
             }
             AgentEvent::TextComplete { .. } | AgentEvent::ThinkingComplete { .. } => {}
             AgentEvent::ReplyReset { reply_id, error, attempt, wait_ms } => {
@@ -164,11 +161,11 @@ impl SessionView {
             | AgentEvent::PermissionWithdrawn { .. }
             | AgentEvent::PermissionDecision { .. } => self.show_call(at, event),
             // The call that asks is shown, and its result has the answer.
-            AgentEvent::QuestionAsked { .. } => self.set_child_asking(at),
+            AgentEvent::QuestionAsked { .. } => self.children.set_asking(at),
             AgentEvent::QuestionAnswered { .. } | AgentEvent::QuestionWithdrawn { .. } => {
-                self.set_child_running(at);
+                self.children.set_running(at);
             }
-            AgentEvent::Plan { items } => self.on_plan(at, items),
+            AgentEvent::Plan { items } => self.plans.on_plan(at, items),
             AgentEvent::UserInput { message_id, source, content, .. } => {
                 self.on_input(at, message_id, *source, content);
             }

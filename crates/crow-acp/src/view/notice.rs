@@ -9,15 +9,16 @@ use crow_core::{
     event::{
         AgentEvent, AgentRole, CheckRun, InputSource, NoticeAudience, NoticeLevel, RunOutcome,
     },
-    ids::MessageId as InputId,
+    ids::{MessageId as InputId, SessionId},
     message::Block,
     turn::TurnEnd,
 };
 
 use super::{
+    call::done_call,
     child::{ChildDisplay, Direction, acp_id},
     content::{fenced, fenced_text, image},
-    diff::{KnownChange, display_of_change},
+    diff::KnownChange,
     event::{EventContext, EventSource, SessionView},
     kind::{Rank, ResultDisplay, ToolDisplay},
     outgoing::SessionUpdateOut,
@@ -29,7 +30,7 @@ const BORNE_OUT: &str = "The checks confirm it.";
 
 /// Importance of a text, and its form for clients that take no notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Weight {
+pub(super) enum Weight {
     /// A notice or nothing.
     Aside,
     /// A notice or a thought.
@@ -40,55 +41,38 @@ enum Weight {
     Error,
 }
 
-impl SessionView {
-    /// Reports a transient condition, as a thought to clients that take no notices.
-    pub(super) fn report_condition(&mut self, at: &mut EventContext<'_>, text: &str) {
-        self.report(at, Weight::Info, text);
+/// Sends texts that are not replies: as notices to clients that take them, else as thoughts or messages.
+#[derive(Debug)]
+pub(super) struct NoticeSender {
+    root: SessionId,
+    takes_notices: bool,
+    /// Number of messages that are not replies, for their ids.
+    sent: u64,
+}
+
+impl NoticeSender {
+    pub(super) fn new(root: SessionId, takes_notices: bool) -> Self {
+        Self { root, takes_notices, sent: 0 }
     }
 
-    /// Shows the output of a command as a message of the agent. Several lines go into a code fence, to keep their
-    /// layout.
-    pub(crate) fn show_command_output(&mut self, text: &str, out: &mut Vec<SessionUpdateOut>) {
-        let who = self.who(&self.root.clone());
-        let stage = ChildDisplay::Session(acp_id(&self.root));
-        let session = self.session_of(&stage);
-        let at = &mut EventContext {
-            who: &who,
-            display: &stage,
-            source: EventSource::Live,
-            seq: None,
-            out,
-        };
-        let text = sanitise(text);
-        let text = if text.contains('\n') { fenced_text(&text, "text") } else { text };
-        self.chunk(at, session, SessionUpdate::AgentMessageChunk, &text);
+    /// Returns the number of the next message.
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.sent += 1;
+        self.sent
     }
 
-    /// Shows a warning that comes from no event.
-    pub(super) fn report_warning(&mut self, text: &str, out: &mut Vec<SessionUpdateOut>) {
-        let who = self.who(&self.root.clone());
-        let stage = ChildDisplay::Session(acp_id(&self.root));
-        let at = &mut EventContext {
-            who: &who,
-            display: &stage,
-            source: EventSource::Live,
-            seq: None,
-            out,
-        };
-        self.report(at, Weight::Warning, text);
-    }
-
-    fn report(&mut self, at: &mut EventContext<'_>, weight: Weight, text: &str) {
+    /// Reports a text, in the form that fits its weight.
+    pub(super) fn report(&mut self, at: &mut EventContext<'_>, weight: Weight, text: &str) {
         let text = sanitise(text.trim());
         if text.is_empty() {
             return;
         }
-        let session = self.session_of(at.display);
+        let session = at.display.session(&self.root);
         let text = match at.display {
             ChildDisplay::Session(_) => text,
             ChildDisplay::InCall(_) => format!("{}{text}", at.who.prefix()),
         };
-        if self.abilities.notices.is_yes() {
+        if self.takes_notices {
             let severity = match weight {
                 Weight::Aside | Weight::Info => NoticeSeverity::Info,
                 Weight::Warning => NoticeSeverity::Warning,
@@ -124,11 +108,45 @@ impl SessionView {
 
     /// Returns an id for a message that is not a reply: derived from its event, so that a replay gives the same one.
     fn message_id(&mut self, at: &EventContext<'_>) -> MessageId {
-        self.messages += 1;
+        let number = self.next_number();
         match at.seq {
             Some(seq) => MessageId::new(format!("event-{seq}")),
-            None => MessageId::new(format!("passing-{}", self.messages)),
+            None => MessageId::new(format!("passing-{number}")),
         }
+    }
+}
+
+impl SessionView {
+    /// Shows the output of a command as a message of the agent. Several lines go into a code fence, to keep their
+    /// layout.
+    pub(crate) fn show_command_output(&mut self, text: &str, out: &mut Vec<SessionUpdateOut>) {
+        let who = self.who(&self.root.clone());
+        let stage = ChildDisplay::Session(acp_id(&self.root));
+        let session = acp_id(&self.root);
+        let at = &mut EventContext {
+            who: &who,
+            display: &stage,
+            source: EventSource::Live,
+            seq: None,
+            out,
+        };
+        let text = sanitise(text);
+        let text = if text.contains('\n') { fenced_text(&text, "text") } else { text };
+        self.notices.chunk(at, session, SessionUpdate::AgentMessageChunk, &text);
+    }
+
+    /// Shows a warning that comes from no event.
+    pub(super) fn report_warning(&mut self, text: &str, out: &mut Vec<SessionUpdateOut>) {
+        let who = self.who(&self.root.clone());
+        let stage = ChildDisplay::Session(acp_id(&self.root));
+        let at = &mut EventContext {
+            who: &who,
+            display: &stage,
+            source: EventSource::Live,
+            seq: None,
+            out,
+        };
+        self.notices.report(at, Weight::Warning, text);
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names every event")]
@@ -141,11 +159,11 @@ impl SessionView {
             AgentEvent::TaskComplete { summary, verified } => {
                 self.on_complete(at, summary, *verified);
             }
-            AgentEvent::Switch { change } => self.report(at, Weight::Aside, change),
-            AgentEvent::FilesRestored { text, .. } => self.report(at, Weight::Info, text),
+            AgentEvent::Switch { change } => self.notices.report(at, Weight::Aside, change),
+            AgentEvent::FilesRestored { text, .. } => self.notices.report(at, Weight::Info, text),
             AgentEvent::Rewind { .. } => {
                 let text = "The conversation was rewound to an earlier point.";
-                self.report(at, Weight::Info, text);
+                self.notices.report(at, Weight::Info, text);
             }
             AgentEvent::Compaction { summary, .. } => self.on_compaction(at, summary),
             AgentEvent::Notice { level, audience: NoticeAudience::User, text } => {
@@ -153,10 +171,10 @@ impl SessionView {
                     NoticeLevel::Info => Weight::Info,
                     NoticeLevel::Warning => Weight::Warning,
                 };
-                self.report(at, weight, text);
+                self.notices.report(at, weight, text);
             }
             AgentEvent::Error { error, .. } => {
-                self.report(at, Weight::Error, &format!("Error: {error}"));
+                self.notices.report(at, Weight::Error, &format!("Error: {error}"));
             }
             // Notices for the model alone.
             _ => {}
@@ -180,7 +198,12 @@ impl SessionView {
         match source {
             _ if is_child => {
                 let session = at.who.session.clone();
-                self.message(at, &session, Direction::ToChild, &blocks.collect::<Vec<_>>());
+                self.children.message(
+                    at,
+                    &session,
+                    Direction::ToChild,
+                    &blocks.collect::<Vec<_>>(),
+                );
             }
             InputSource::Prompt | InputSource::Steering if at.source == EventSource::Live => {}
             InputSource::Prompt | InputSource::Steering => {
@@ -192,12 +215,17 @@ impl SessionView {
             }
             InputSource::ControlFlow => {
                 let text = Block::text_of(content);
-                self.report(at, Weight::Info, &format!("Round {}: {text}", at.who.round));
+                self.notices.report(at, Weight::Info, &format!("Round {}: {text}", at.who.round));
             }
             // Clients without child sessions have the text in the call of the review.
             InputSource::Reviewer => {
-                if let Some(reviewer) = self.only_coagent(&at.who.session) {
-                    self.message(at, &reviewer, Direction::ToParent, &blocks.collect::<Vec<_>>());
+                if let Some(reviewer) = self.children.only_coagent(&at.who.session) {
+                    self.children.message(
+                        at,
+                        &reviewer,
+                        Direction::ToParent,
+                        &blocks.collect::<Vec<_>>(),
+                    );
                 }
             }
         }
@@ -206,7 +234,9 @@ impl SessionView {
     /// Shows the summary of a completed task. The summary of a reviewer of the root is shown in the root session.
     fn on_complete(&mut self, at: &mut EventContext<'_>, summary: &str, verified: bool) {
         let (session, prefix) = match at.display {
-            _ if self.is_coagent_of_root(&at.who.session) => (acp_id(&self.root), at.who.prefix()),
+            _ if self.children.is_coagent_of_root(&at.who.session) => {
+                (acp_id(&self.root), at.who.prefix())
+            }
             ChildDisplay::Session(session) => (session.clone(), String::new()),
             ChildDisplay::InCall(_) => return,
         };
@@ -218,15 +248,15 @@ impl SessionView {
             (false, true) => format!("{prefix}{}\n\n{BORNE_OUT}", sanitise(summary)),
             (false, false) => format!("{prefix}{}", sanitise(summary)),
         };
-        self.chunk(at, session, SessionUpdate::AgentMessageChunk, &text);
+        self.notices.chunk(at, session, SessionUpdate::AgentMessageChunk, &text);
     }
 
     fn on_compaction(&mut self, at: &mut EventContext<'_>, summary: &str) {
         let ChildDisplay::Session(session) = at.display else { return };
         if !self.abilities.compaction.is_yes() {
-            return self.report(at, Weight::Aside, "The history was compacted.");
+            return self.notices.report(at, Weight::Aside, "The history was compacted.");
         }
-        let id = self.message_id(at);
+        let id = self.notices.message_id(at);
         let update = CompactionUpdate::new(id.0, CompactionStatus::Completed)
             .summary(vec![ContentBlock::from(sanitise(summary))])
             .meta(at.who.meta());
@@ -259,8 +289,10 @@ impl SessionView {
             None => lines.join("\n"),
         };
         let status = if passed { ToolCallStatus::Completed } else { ToolCallStatus::Failed };
-        let id = format!("checks-{}", self.message_id(at).0);
-        self.done_call(at, &id, (title, "checks"), (showing, status), vec![fenced(&text, "")]);
+        let id = format!("checks-{}", self.notices.message_id(at).0);
+        let session = at.display.session(&self.root);
+        let content = vec![fenced(&text, "")];
+        done_call(session, at, &id, (title, "checks"), (showing, status), content);
     }
 
     fn on_job_changes(&mut self, at: &mut EventContext<'_>, event: &AgentEvent) {
@@ -272,30 +304,32 @@ impl SessionView {
             before: Some(before),
             after: Some(after),
         };
-        let shown = display_of_change(self.contents.as_ref(), &self.cwd, known);
+        let shown = self.calls.display_of_change(known);
         let showing =
             ToolDisplay { kind: ToolKind::Edit, body: ResultDisplay::Change, rank: Rank::Major };
         let title = match changes.paths() {
             1 => "A background job changed a file".to_owned(),
             paths => format!("A background job changed {paths} files"),
         };
-        let id = format!("job-{}", self.message_id(at).0);
+        let id = format!("job-{}", self.notices.message_id(at).0);
         let named = (title, "job_changes");
-        self.done_call(at, &id, named, (showing, ToolCallStatus::Completed), shown.content);
+        let session = at.display.session(&self.root);
+        let state = (showing, ToolCallStatus::Completed);
+        done_call(session, at, &id, named, state, shown.content);
     }
 
     /// Shows the course of runs, rounds and turns.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names every event")]
     pub(super) fn show_course(&mut self, at: &mut EventContext<'_>, event: &AgentEvent) {
         match event {
-            AgentEvent::TurnStart { .. } => self.set_child_running(at),
+            AgentEvent::TurnStart { .. } => self.children.set_running(at),
             AgentEvent::TurnComplete { end, .. } => {
-                self.forget_reply(at);
-                self.set_child_idle(at, Some(end));
+                self.replies.forget(at);
+                self.children.set_idle(at, Some(end));
             }
             AgentEvent::RoundEnd => self.end_reviews(at),
             AgentEvent::RunEnd { result, .. } => self.on_run_end(at, result),
-            AgentEvent::Cancelled => self.forget_reply(at),
+            AgentEvent::Cancelled => self.replies.forget(at),
             _ => {}
         }
     }
@@ -303,19 +337,19 @@ impl SessionView {
     /// Ends the calls of a run that are open at its end. Those of background agents stay open: they belong to other
     /// runs.
     fn on_run_end(&mut self, at: &mut EventContext<'_>, result: &RunOutcome) {
-        self.forget_reply(at);
-        self.settle_session(at, "This ended with the run.");
+        self.replies.forget(at);
+        self.calls.settle_session(at, "This ended with the run.");
         let end = match result {
             RunOutcome::Stopped { reason } => Some(reason.clone()),
             RunOutcome::Cancelled => Some(TurnEnd::Cancelled),
             RunOutcome::Failed { error, .. } => Some(TurnEnd::Error { error: error.clone() }),
             RunOutcome::Completed { .. } | RunOutcome::NeedsInput => None,
         };
-        self.set_child_idle(at, end.as_ref());
+        self.children.set_idle(at, end.as_ref());
         if let RunOutcome::Stopped { reason } = result
             && at.who.role == AgentRole::Primary
         {
-            self.report(at, Weight::Warning, &format!("Stopped: {reason}."));
+            self.notices.report(at, Weight::Warning, &format!("Stopped: {reason}."));
         }
     }
 }

@@ -17,7 +17,6 @@ use super::{
     attribution::single_key,
     call::CallInput,
     content::{fenced_command, prose},
-    diff::display_of_preview,
     event::{EventContext, EventSource, SessionView},
     kind::display_of,
     outgoing::SessionUpdateOut,
@@ -52,8 +51,8 @@ impl SessionView {
         if who.agent.is_empty() {
             who.agent.clone_from(&request.agent);
         }
-        let stage = self.display_of_agent(&who);
-        let arguments = self.arguments(&key);
+        let stage = self.children.display_of_agent(&self.calls, &who);
+        let arguments = self.calls.arguments(&key);
         let (tool, label) = (request.tool.as_str(), request.title.as_str());
         let patch = request.preview.as_ref().map(|preview| &preview.patch);
         // 1) Show the call if it is not open.
@@ -67,16 +66,14 @@ impl SessionView {
                 seq: None,
                 out,
             };
-            self.open_call(at, key.clone(), facts, (ToolCallStatus::Pending, patch));
+            self.calls.open_call(at, key.clone(), facts, (ToolCallStatus::Pending, patch));
         }
         // 2) Content: what the client has of the call, the change and the reason.
         let diffs = match patch {
-            Some(patch) => {
-                display_of_preview(self.contents.as_ref(), &self.cwd, patch, (tool, &arguments))
-            }
+            Some(patch) => self.calls.display_of_preview(patch, (tool, &arguments)),
             None => super::diff::DiffDisplay::default(),
         };
-        let session = self.session_of(&stage);
+        let session = stage.session(&self.root);
         let name = format!("{}{}", who.prefix(), title(label));
         let (id, shown, content) = if let Some(call) = self.calls.get_mut(&key) {
             let content = call.set_waiting_content(|shown| question(shown, diffs.content, request));

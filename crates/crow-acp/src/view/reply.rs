@@ -4,17 +4,21 @@
 //! ([`ShownReply`]), and shows only what extends it. After a gap it waits for the whole text: that of an open reply, or
 //! the final event. Text that contradicts the shown one belongs to another attempt, and begins a new message.
 
+use std::collections::HashMap;
+
 use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, MessageId, SessionUpdate, TextContent,
 };
 use crow_core::{
-    ids::ReplyId,
-    message::{CallArguments, ReplyBlock, ReplyContent},
+    ids::{ReplyId, SessionId},
+    message::{ReplyBlock, ReplyContent, calls_of},
 };
 
 use super::{
+    call::CallViews,
     child::ChildDisplay,
     event::{EventContext, SessionView},
+    notice::Weight,
 };
 
 /// Kind of a text in a reply.
@@ -26,9 +30,16 @@ pub(super) enum ReplyPart {
     Thought,
 }
 
+/// The replies that the agents are receiving, as far as they are shown.
+#[derive(Debug, Default)]
+pub(super) struct ReplyViews {
+    /// By the session of the agent.
+    shown: HashMap<SessionId, ShownReply>,
+}
+
 /// Shown part of the reply that an agent is receiving.
 #[derive(Debug)]
-pub(super) struct ShownReply {
+struct ShownReply {
     id: ReplyId,
     /// Number of the attempt, from 1.
     attempt: u32,
@@ -97,10 +108,12 @@ fn meaning<'a>(shown: &str, offset: u64, delta: &'a str) -> DeltaMeaning<'a> {
     }
 }
 
-impl SessionView {
+impl ReplyViews {
+    /// Shows a delta.
     pub(super) fn on_delta(
         &mut self,
         at: &mut EventContext<'_>,
+        calls: &mut CallViews,
         part: ReplyPart,
         reply: &ReplyId,
         (offset, delta): (u64, &str),
@@ -116,13 +129,14 @@ impl SessionView {
         };
         shown.part(part).push_str(new);
         let id = shown.message_id(part);
-        self.say(at, part, id, new);
+        say(at, calls, part, id, new);
     }
 
     /// Shows the part that was not shown yet of a text; `whole` is all of it so far.
     pub(super) fn on_text_so_far(
         &mut self,
         at: &mut EventContext<'_>,
+        calls: &mut CallViews,
         part: ReplyPart,
         reply: &ReplyId,
         whole: &str,
@@ -134,15 +148,17 @@ impl SessionView {
         let new = whole.strip_prefix(shown.part(part).as_str()).unwrap_or(whole);
         shown.part(part).push_str(new);
         let id = shown.message_id(part);
-        self.say(at, part, id, new);
+        say(at, calls, part, id, new);
     }
 
+    /// Shows what is missing of a complete reply, and returns its text.
     pub(super) fn on_reply(
         &mut self,
         at: &mut EventContext<'_>,
+        calls: &mut CallViews,
         reply: &ReplyId,
         blocks: &[ReplyBlock],
-    ) {
+    ) -> String {
         // 1) Join the blocks: offsets and shown texts refer to the joined text.
         let (mut text, mut thought) = (String::new(), String::new());
         for block in blocks {
@@ -151,9 +167,6 @@ impl SessionView {
                 ReplyContent::Thinking { text: more } => thought.push_str(more),
                 ReplyContent::Call(_) | ReplyContent::Opaque => {}
             }
-        }
-        if at.who.session == self.root && !text.trim().is_empty() {
-            self.last_words.clone_from(&text);
         }
         // 2) Compare it with what was shown.
         let shown = self.reply_of(at, reply);
@@ -169,28 +182,59 @@ impl SessionView {
         let thought_id = shown.message_id(ReplyPart::Thought);
         let (mut text_shown, mut thought_shown) = (shown.text.len(), shown.thought.len());
         // 3) Show what is missing, in the order of the blocks.
-        self.replies.remove(&at.who.session);
+        self.forget(at);
         for block in blocks {
             match &block.content {
                 ReplyContent::Text { text } => {
                     let new = after(text, &mut text_shown);
-                    self.say(at, ReplyPart::Text, text_id.clone(), new);
+                    say(at, calls, ReplyPart::Text, text_id.clone(), new);
                 }
                 ReplyContent::Thinking { text } => {
                     let new = after(text, &mut thought_shown);
-                    self.say(at, ReplyPart::Thought, thought_id.clone(), new);
+                    say(at, calls, ReplyPart::Thought, thought_id.clone(), new);
                 }
-                ReplyContent::Call(call) => {
-                    let arguments = match &call.arguments {
-                        CallArguments::Json(arguments) => arguments.clone(),
-                        CallArguments::Malformed(text) => text.clone().into(),
-                    };
-                    let key = (at.who.session.clone(), call.id.clone());
-                    self.calls.begin_anew(&key);
-                    self.asked.insert(key, (call.name.clone(), arguments));
-                }
-                ReplyContent::Opaque => {}
+                ReplyContent::Call(_) | ReplyContent::Opaque => {}
             }
+        }
+        text
+    }
+
+    /// Begins a new attempt of a reply. Returns true if something of the failed one was shown.
+    pub(super) fn on_reset(&mut self, at: &EventContext<'_>, reply: &ReplyId) -> bool {
+        let shown = self.reply_of(at, reply);
+        let is_shown = shown.shows_something();
+        shown.reset();
+        is_shown
+    }
+
+    /// Forgets a reply that will not be completed.
+    pub(super) fn forget(&mut self, at: &EventContext<'_>) {
+        self.shown.remove(&at.who.session);
+    }
+
+    fn reply_of(&mut self, at: &EventContext<'_>, reply: &ReplyId) -> &mut ShownReply {
+        let shown =
+            self.shown.entry(at.who.session.clone()).or_insert_with(|| ShownReply::new(reply));
+        if shown.id != *reply {
+            *shown = ShownReply::new(reply);
+        }
+        shown
+    }
+}
+
+impl SessionView {
+    pub(super) fn on_reply(
+        &mut self,
+        at: &mut EventContext<'_>,
+        reply: &ReplyId,
+        blocks: &[ReplyBlock],
+    ) {
+        let text = self.replies.on_reply(at, &mut self.calls, reply, blocks);
+        if at.who.session == self.root && !text.trim().is_empty() {
+            self.last_words = text;
+        }
+        for call in calls_of(blocks) {
+            self.calls.add_request((at.who.session.clone(), call.id.clone()), call);
         }
     }
 
@@ -201,12 +245,11 @@ impl SessionView {
         error: &str,
         (attempt, wait_ms): (u32, u64),
     ) {
-        let shown = self.reply_of(at, reply);
-        let void = if shown.shows_something() { " The partial answer is discarded." } else { "" };
-        shown.reset();
+        let is_void = self.replies.on_reset(at, reply);
+        let void = if is_void { " The partial answer is discarded." } else { "" };
         let wait = seconds(wait_ms);
         let text = format!("The model failed: {error}.{void} Retry {attempt} in {wait}.");
-        self.report_condition(at, &text);
+        self.notices.report(at, Weight::Info, &text);
     }
 
     pub(super) fn on_wait(
@@ -216,49 +259,41 @@ impl SessionView {
         wait_ms: Option<u64>,
     ) {
         let wait = wait_ms.map(|wait| format!(" ({})", seconds(wait))).unwrap_or_default();
-        self.report_condition(at, &format!("Waiting for the model: {reason}{wait}"));
+        let text = format!("Waiting for the model: {reason}{wait}");
+        self.notices.report(at, Weight::Info, &text);
     }
 
     pub(super) fn on_tools_wait(&mut self, at: &mut EventContext<'_>, servers: &[String]) {
-        self.report_condition(
-            at,
-            &format!("Waiting for the tools of MCP servers: {}", servers.join(", ")),
-        );
+        let text = format!("Waiting for the tools of MCP servers: {}", servers.join(", "));
+        self.notices.report(at, Weight::Info, &text);
     }
+}
 
-    /// Forgets a reply that will not be completed.
-    pub(super) fn forget_reply(&mut self, at: &EventContext<'_>) {
-        self.replies.remove(&at.who.session);
+/// Shows a text of a reply: as a message, or in the call in which the agent works.
+fn say(
+    at: &mut EventContext<'_>,
+    calls: &mut CallViews,
+    part: ReplyPart,
+    id: MessageId,
+    text: &str,
+) {
+    if text.is_empty() {
+        return;
     }
-
-    fn reply_of(&mut self, at: &EventContext<'_>, reply: &ReplyId) -> &mut ShownReply {
-        let shown =
-            self.replies.entry(at.who.session.clone()).or_insert_with(|| ShownReply::new(reply));
-        if shown.id != *reply {
-            *shown = ShownReply::new(reply);
+    match at.display {
+        ChildDisplay::Session(session) => {
+            let content = ContentBlock::Text(TextContent::new(text));
+            let chunk = ContentChunk::new(content).message_id(id).meta(at.who.meta());
+            let update = match part {
+                ReplyPart::Text => SessionUpdate::AgentMessageChunk(chunk),
+                ReplyPart::Thought => SessionUpdate::AgentThoughtChunk(chunk),
+            };
+            at.send(session.clone(), update);
         }
-        shown
-    }
-
-    fn say(&mut self, at: &mut EventContext<'_>, part: ReplyPart, id: MessageId, text: &str) {
-        if text.is_empty() {
-            return;
+        ChildDisplay::InCall(Some(anchor)) if part == ReplyPart::Text => {
+            calls.add_text(anchor, &id, text);
         }
-        match at.display {
-            ChildDisplay::Session(session) => {
-                let content = ContentBlock::Text(TextContent::new(text));
-                let chunk = ContentChunk::new(content).message_id(id).meta(at.who.meta());
-                let update = match part {
-                    ReplyPart::Text => SessionUpdate::AgentMessageChunk(chunk),
-                    ReplyPart::Thought => SessionUpdate::AgentThoughtChunk(chunk),
-                };
-                at.send(session.clone(), update);
-            }
-            ChildDisplay::InCall(Some(anchor)) if part == ReplyPart::Text => {
-                self.calls.add_text(anchor, &id, text);
-            }
-            ChildDisplay::InCall(_) => {}
-        }
+        ChildDisplay::InCall(_) => {}
     }
 }
 

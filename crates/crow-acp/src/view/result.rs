@@ -4,17 +4,15 @@ use agent_client_protocol::v1::schema::{ToolCallContent, ToolCallStatus, ToolCal
 use crow_core::{
     ids::CallId,
     permission::{Denial, DenialSource},
-    todo::TodoItem,
     tool::{ToolResult, ToolStatus},
 };
-use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use super::{
-    call::CallInput,
+    call::{CallInput, CallViews},
     content::{fenced, image, prose},
-    diff::{DiffDisplay, KnownChange, display_of_change},
-    event::{EventContext, SessionView},
+    diff::{DiffDisplay, KnownChange},
+    event::EventContext,
     kind::ResultDisplay,
     open_call::OpenCallView,
     terminal,
@@ -26,7 +24,8 @@ const RAW_OUTPUT: usize = 16 * 1024;
 /// Limit of changed files that are sent as locations, because some clients open each of them.
 const MOST_LOCATIONS: usize = 8;
 
-impl SessionView {
+impl CallViews {
+    /// Shows the end of a call.
     pub(super) fn on_end(
         &mut self,
         at: &mut EventContext<'_>,
@@ -35,15 +34,13 @@ impl SessionView {
         denial: Option<&Denial>,
     ) {
         let key = (at.who.session.clone(), call_id.clone());
-        self.plan_of_result(at, result);
-        if self.is_to_show(at, &key, tool) && !self.calls.is_open(&key) {
+        if self.is_to_show(at, &key, tool) && !self.is_open(&key) {
             let arguments = self.arguments(&key);
             let facts = CallInput { tool, title: tool, arguments: &arguments };
             self.open_call(at, key.clone(), facts, (ToolCallStatus::Pending, None));
         }
-        self.asked.remove(&key);
-        self.calls.forget(&key);
-        if let Some(call) = self.calls.take(&key) {
+        self.forget(&key);
+        if let Some(call) = self.take(&key) {
             self.end_call(at, call, result, denial);
         }
     }
@@ -112,15 +109,7 @@ impl SessionView {
             before: metadata.snapshot_before.as_ref(),
             after: metadata.snapshot_after.as_ref(),
         };
-        display_of_change(self.contents.as_ref(), &self.cwd, known)
-    }
-
-    /// Shows the plan in the result of a call, because the plan's own event is not in the log.
-    fn plan_of_result(&mut self, at: &mut EventContext<'_>, result: &ToolResult) {
-        let todos = result.metadata.extra.get("todos");
-        if let Some(Ok(items)) = todos.map(Vec::<TodoItem>::deserialize) {
-            self.on_plan(at, &items);
-        }
+        self.display_of_change(known)
     }
 }
 

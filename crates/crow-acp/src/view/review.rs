@@ -58,10 +58,9 @@ impl SessionView {
         let id = if let Some(seq) = at.seq {
             format!("review-{seq}")
         } else {
-            self.messages += 1;
-            format!("review-{}-{}", at.who.round, self.messages)
+            format!("review-{}-{}", at.who.round, self.notices.next_number())
         };
-        let session = self.session_of(at.display);
+        let session = at.display.session(&self.root);
         let who = at.who.clone();
         let id = ToolCallId::new(id);
         let mut call = OpenCallView::new(key, id, session, who, (title, SHOWING));
