@@ -353,7 +353,7 @@ async fn the_state_of_a_waiting_agent_names_the_subagents_session() {
         .start([reply([task("t", "helper")]), reply([text("ok")])]);
     let events = run(&mut harness).await;
     let root = harness.handle.session_id().clone();
-    let child = harness.handle.child_sessions().remove(0);
+    let child = harness.handle.header().children().remove(0);
     let states = events.iter().filter(|event| event.session_id == root).filter_map(|event| {
         let AgentEvent::StateChange { state } = &event.event else { return None };
         Some(state.clone())

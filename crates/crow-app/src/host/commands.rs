@@ -93,7 +93,7 @@ impl ProductHost {
                 Ok(mode + &options::granted(&handle))
             }
             (PERMISSIONS, "forget") => {
-                blocking(move || handle.forget_grants()).await??;
+                blocking(move || handle.permissions().forget_grants()).await??;
                 Ok("permissions granted in this session were revoked".to_owned())
             }
             ("agents", argument) => self.show_or_set(&current, AGENT, argument).await,

@@ -104,7 +104,7 @@ fn model_option(current: &SessionState, providers: Option<&ProviderModels>) -> S
 pub(super) fn permissions_option(handle: &AgentHandle) -> SessionOption {
     let choices = PermissionMode::ALL.map(|mode| choice(mode.as_str(), meaning(mode)));
     let about = "what happens to calls that no rule matches";
-    let value = handle.policy().mode().as_str();
+    let value = handle.permissions().policy().mode().as_str();
     option(PERMISSIONS, OptionKind::Permissions, about, value, choices.to_vec())
 }
 
@@ -275,7 +275,7 @@ pub(super) fn show(option: &SessionOption) -> String {
 
 /// Lists the grants of the session; empty if there are none.
 pub(super) fn granted(handle: &AgentHandle) -> String {
-    let policy = handle.policy();
+    let policy = handle.permissions().policy();
     let granted: Vec<_> = policy.granted().map(|rule| format!("  {}", rule.id)).collect();
     if granted.is_empty() {
         return String::new();

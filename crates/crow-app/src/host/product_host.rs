@@ -169,7 +169,7 @@ impl ProductHost {
         let crow = handle.metadata().crow();
         let setup = SessionSetup {
             agent: Some(with.agent.clone()),
-            permissions: Some(handle.policy().mode()),
+            permissions: Some(handle.permissions().policy().mode()),
             additional_directories: Some(crow.additional_directories),
             system_prompt: with.system_prompt.clone(),
             ..SessionSetup::default()
@@ -330,7 +330,7 @@ impl AgentHost for ProductHost {
         let (id, config) = (id.clone(), Arc::clone(self.runtime.config()));
         let running = self.runtime.get(&id);
         let renamed = blocking(move || match running {
-            Some(handle) => handle.set_title(&title),
+            Some(handle) => handle.header().set_title(&title),
             None => AgentSession::rename(&config, &id, &title),
         });
         Ok(renamed.await??)
@@ -346,7 +346,7 @@ impl AgentHost for ProductHost {
         let current = self.open.current(id)?;
         if name == PERMISSIONS {
             let (handle, mode) = (current.handle.clone(), options::parse_mode(value)?);
-            blocking(move || handle.set_permission_mode(mode)).await??;
+            blocking(move || handle.permissions().set_mode(mode)).await??;
         } else {
             let with = options::with_option(&current, name, value)?;
             if name == MODEL {

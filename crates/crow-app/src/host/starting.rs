@@ -243,7 +243,7 @@ impl ProductHost {
         }
         if let Some(mode) = setup.permissions {
             let handle = current.handle.clone();
-            blocking(move || handle.set_permission_mode(mode)).await??;
+            blocking(move || handle.permissions().set_mode(mode)).await??;
         }
         self.replace_client_servers(&current, setup.mcp_servers.clone()).await
     }
@@ -276,7 +276,7 @@ impl ProductHost {
         let default = default.unwrap_or_else(|| current.model.reference.clone());
         let assembled = current.config.agents.assemble(&with, Ok(default)).await?;
         let (handle, stored_with) = (current.handle.clone(), with.clone());
-        blocking(move || handle.set_opened_with(stored_with)).await??;
+        blocking(move || handle.header().set_opened_with(stored_with)).await??;
         self.open.switch(current.handle.session_id(), with, assembled)
     }
 

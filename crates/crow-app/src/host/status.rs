@@ -37,7 +37,7 @@ pub(super) fn text(current: &SessionState, usage: SessionUsage, is_sandboxed: bo
     line("agent", &current.opened_with.agent);
     line("mode", &mode);
     line("model", &current.model.reference);
-    line("permissions", &current.handle.policy().mode());
+    line("permissions", &current.handle.permissions().policy().mode());
     line(
         "sandbox",
         if is_sandboxed { &"confines commands" } else { &"off: commands run with all your rights" },

@@ -119,7 +119,7 @@ impl ChatLoop {
         let result = spawn_blocking(move || store.find(&prefix)).await;
         let id: SessionId = result.map_err(|error| CliError::failed(error.to_string()))??;
         // The permission mode of this chat applies to the opened session as well, whatever it was closed with.
-        let mode = self.handle.policy().mode();
+        let mode = self.handle.permissions().policy().mode();
         Ok(self
             .host
             .open(&id, SessionSetup { permissions: Some(mode), ..SessionSetup::default() })

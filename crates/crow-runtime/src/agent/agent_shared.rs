@@ -8,7 +8,7 @@ use std::{
 };
 
 use crow_core::{
-    event::{AgentEvent, AgentState, ParentCall, RunOutcome},
+    event::{AgentEvent, AgentState, RunOutcome},
     ids::{IdSource, RunId, SessionId},
     message::{Block, ReplyContent},
     turn::{Budget, BudgetLimits},
@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::recorder::Recorder;
-use super::{AgentAccess, AgentEnd, AgentHandle, handle::INPUT_QUEUE};
+use super::{AgentAccess, AgentEnd, AgentHandle, SessionHeader, handle::INPUT_QUEUE};
 use crate::{
     agent_tree::AgentTree,
     delegated_calls::DelegatedResults,
@@ -29,7 +29,6 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct AgentShared {
     pub(super) id: SessionId,
-    pub(super) parent: Option<ParentCall>,
     pub(super) torn_bytes: usize,
     pub(super) damage: Damage,
     /// Number of ancestors.
@@ -46,7 +45,7 @@ pub(crate) struct AgentShared {
     pub(crate) calls: Arc<DelegatedResults>,
     pub(super) state: watch::Sender<AgentState>,
     pub(super) end: watch::Sender<Option<Arc<AgentEnd>>>,
-    pub(super) metadata: Mutex<SessionMetadata>,
+    pub(super) header: SessionHeader,
     /// Cancelled by shutdown, and together with the owner of the agent.
     pub(super) session_token: CancellationToken,
     /// Cancelled to end the agent by force. Parent of the tokens of its children.
@@ -189,7 +188,6 @@ impl AgentShared {
         let current = driver.is_none().then(|| session_token.child_token());
         Self {
             id: metadata.session_id.clone(),
-            parent: metadata.parent(),
             torn_bytes,
             damage,
             depth,
@@ -197,11 +195,11 @@ impl AgentShared {
             access: reach,
             tree,
             driver,
+            header: SessionHeader::new(metadata, recorder.clone()),
             recorder,
             calls: Arc::default(),
             state: watch::Sender::new(AgentState::Idle),
             end: watch::Sender::new(None),
-            metadata: Mutex::new(metadata),
             session_token,
             abort_token,
             runs: Mutex::new(RunTracker {
@@ -286,7 +284,7 @@ impl AgentShared {
     }
 
     pub(super) fn metadata(&self) -> MutexGuard<'_, SessionMetadata> {
-        self.metadata.lock().unwrap_or_else(PoisonError::into_inner)
+        self.header.lock()
     }
 
     pub(super) fn children(&self) -> MutexGuard<'_, Vec<AgentHandle>> {

@@ -4,23 +4,23 @@ use std::{path::PathBuf, sync::Arc};
 
 use crow_core::{
     capability::{PermissionAnswer, PermissionRequest, QuestionAnswer, QuestionRequest},
-    event::{AgentEvent, AgentState, ParentCall, RunOutcome},
+    event::{AgentEvent, AgentState, RunOutcome},
     history::History,
     ids::{CallId, RequestId, RunId, SessionId},
     message::Block,
     model::ModelRef,
-    permission::{PermissionMode, PermissionPolicy},
     redact::Redactor,
     tool::ToolResult,
     usage::TokenUsage,
 };
-use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::observer::{ObserveFrom, Observer, OneAgent};
-use super::{HandleError, InputMessage, agent_shared::AgentShared};
+use super::{
+    HandleError, InputMessage, SessionHeader, SessionPermissions, agent_shared::AgentShared,
+};
 use crate::{
-    OpenedWith, Sandbox, SnapshotStore, SnapshotStoreError,
+    Sandbox, SnapshotStore, SnapshotStoreError,
     changes::Leases,
     config::RuntimeConfig,
     delegated_calls::CallNotOpen,
@@ -244,24 +244,14 @@ impl AgentHandle {
         self.shared.metadata().clone()
     }
 
-    /// Sets the title of the session. Blocks.
-    pub fn set_title(&self, title: &str) -> Result<(), SessionError> {
-        self.change_metadata(|metadata| {
-            let mut crow = metadata.crow();
-            title.clone_into(&mut crow.title);
-            metadata.set_crow(&crow);
-            Ok(())
-        })
+    /// Returns the session header, which can be changed through it.
+    pub fn header(&self) -> &SessionHeader {
+        &self.shared.header
     }
 
-    /// Stores in the session header the agent and choices to reopen the session with. Blocks.
-    pub fn set_opened_with(&self, with: OpenedWith) -> Result<(), SessionError> {
-        self.change_metadata(|metadata| {
-            let mut crow = metadata.crow();
-            crow.set_opened_with(with);
-            metadata.set_crow(&crow);
-            Ok(())
-        })
+    /// Returns the permissions of all agents of this root session.
+    pub fn permissions(&self) -> SessionPermissions<'_> {
+        SessionPermissions(&self.shared)
     }
 
     /// Returns the input tokens of the last model request of this agent; 0 before the first one.
@@ -272,68 +262,6 @@ impl AgentHandle {
     /// Returns the token usage per model of all agents of this root session, including earlier processes.
     pub fn spent(&self) -> Vec<(ModelRef, TokenUsage)> {
         self.shared.tree.spent()
-    }
-
-    /// Stores a value of the embedding program in the session header. Blocks.
-    pub fn set_metadata(&self, key: &str, value: Value) -> Result<(), SessionError> {
-        self.change_metadata(|metadata| Ok(metadata.set(key, value)?))
-    }
-
-    fn change_metadata(
-        &self,
-        change: impl FnOnce(&mut SessionMetadata) -> Result<(), SessionError>,
-    ) -> Result<(), SessionError> {
-        let Some(recorder) = self.shared.recorder.upgrade() else {
-            return Err(SessionError::Closed { id: self.shared.id.clone() });
-        };
-        // Written under the lock, so that of two changes the later one is written last.
-        let mut metadata = self.shared.metadata();
-        change(&mut metadata)?;
-        recorder.save_metadata(&metadata)
-    }
-
-    /// Returns the call that started the session, for a child.
-    pub fn parent_info(&self) -> Option<&ParentCall> {
-        self.shared.parent.as_ref()
-    }
-
-    /// Returns the ids of the child sessions.
-    pub fn child_sessions(&self) -> Vec<SessionId> {
-        self.shared.metadata().child_session_ids.clone()
-    }
-
-    /// Returns the permission policy of the agents of this root session.
-    pub fn policy(&self) -> PermissionPolicy {
-        self.shared.tree.with_policy(PermissionPolicy::clone)
-    }
-
-    /// Sets the permission mode for calls that no rule matches, from the next call on, for all agents of this root
-    /// session.
-    ///
-    /// The root's handle also stores it in the session header, for when the session is opened again. The mode is in
-    /// effect even if the header cannot be written. Blocks.
-    pub fn set_permission_mode(&self, mode: PermissionMode) -> Result<(), SessionError> {
-        self.shared.tree.change_policy(|policy| policy.set_mode(mode));
-        if self.shared.depth > 0 {
-            return Ok(());
-        }
-        self.change_metadata(|metadata| {
-            metadata.set_permission_mode(Some(mode));
-            Ok(())
-        })
-    }
-
-    /// Revokes the permissions granted for the rest of the session, also for when it is opened again. Blocks.
-    pub fn forget_grants(&self) -> Result<(), SessionError> {
-        let tree = &self.shared.tree;
-        tree.change_policy(|policy| policy.clear_session_rules(tree.root.id()));
-        let forgotten = tree.root.with_last_seq(|last| last);
-        self.change_metadata(|metadata| {
-            let mut crow = metadata.crow();
-            crow.grants_forgotten = forgotten;
-            metadata.set_crow(&crow);
-            Ok(())
-        })
     }
 
     /// Opens the undo journal of this root session. An undo through it waits for its turn to change files, and the

@@ -21,6 +21,8 @@ mod questions;
 mod recorder;
 mod run_budget;
 mod runtime;
+mod session_header;
+mod session_permissions;
 mod session_writer;
 mod subagent_waits;
 mod undo_notices;
@@ -38,5 +40,7 @@ pub use observer::{Observer, ObserverItem};
 pub use pipeline::ExecutedCall;
 pub use run_budget::RunBudget;
 pub use runtime::{AgentRuntime, ShutdownReport};
+pub use session_header::SessionHeader;
+pub use session_permissions::SessionPermissions;
 
 pub(crate) use panic::panic_message;

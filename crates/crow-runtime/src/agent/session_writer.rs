@@ -256,23 +256,25 @@ impl SessionWriter {
     /// Updates and writes the header. Blocks for one small write.
     pub(super) fn save_metadata(&self) -> Result<(), AgentError> {
         let now = self.config.clock.now();
-        // Written under the lock, so that of two changes the later one is written last.
-        let mut metadata = self.shared.metadata();
-        metadata.updated_at = now;
-        let mut crow = metadata.crow();
-        crow.turns = self.history.turns();
-        crow.usage = self.history.usage();
-        if crow.root_id == self.shared.id {
-            // All agents of a tree work on the same files.
-            let TreeSnapshots { initial, current } = self.shared.tree.snapshots();
-            (crow.initial_snapshot, crow.current_snapshot) = (initial, current);
-            crow.spent = self.shared.tree.spent_for_header();
-        } else {
-            let (initial, current) = self.history.snapshots();
-            (crow.initial_snapshot, crow.current_snapshot) = (initial.cloned(), current.cloned());
-        }
-        metadata.set_crow(&crow);
-        Ok(self.recorder.save_metadata(&metadata)?)
+        let saved = self.shared.header.change(|metadata| {
+            metadata.updated_at = now;
+            let mut crow = metadata.crow();
+            crow.turns = self.history.turns();
+            crow.usage = self.history.usage();
+            if crow.root_id == self.shared.id {
+                // All agents of a tree work on the same files.
+                let TreeSnapshots { initial, current } = self.shared.tree.snapshots();
+                (crow.initial_snapshot, crow.current_snapshot) = (initial, current);
+                crow.spent = self.shared.tree.spent_for_header();
+            } else {
+                let (initial, current) = self.history.snapshots();
+                (crow.initial_snapshot, crow.current_snapshot) =
+                    (initial.cloned(), current.cloned());
+            }
+            metadata.set_crow(&crow);
+            Ok(())
+        });
+        Ok(saved?)
     }
 
     /// Syncs the log to disk in the background. At most one such sync is under way; the failure of an earlier one is

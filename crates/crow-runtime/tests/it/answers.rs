@@ -134,7 +134,7 @@ async fn an_answer_accepted_after_an_interrupt_is_recorded_and_its_grant_applies
     let is_decision = |event: &AgentEvent| matches!(event, AgentEvent::PermissionDecision { answer, .. } if *answer == allow_deploy());
     assert!(seen.iter().any(|event| is_decision(&event.event)), "{seen:?}");
     assert!(!seen.iter().any(|e| matches!(e.event, AgentEvent::PermissionWithdrawn { .. })));
-    assert_eq!(agent.handle.policy().rules().count(), 1);
+    assert_eq!(agent.handle.permissions().policy().rules().count(), 1);
     assert!(!seen.iter().any(|e| matches!(e.event, AgentEvent::CallStart { .. })), "it was run");
 }
 
@@ -144,7 +144,7 @@ async fn a_grant_that_was_not_offered_is_refused_and_the_question_stays_open() {
     let refused = agent.handle.answer(&id, allow_bash());
     assert_eq!(refused, Err(AnswerError::NotOffered { id: id.clone() }));
     assert_eq!(agent.handle.open_questions().len(), 1);
-    assert_eq!(agent.handle.policy().rules().count(), 0);
+    assert_eq!(agent.handle.permissions().policy().rules().count(), 0);
     assert_eq!(agent.handle.answer(&id, allow_deploy()), Ok(()));
 }
 
@@ -169,7 +169,7 @@ async fn an_answerers_unoffered_grant_allows_only_the_one_call_and_emits_a_notic
     };
     assert!(seen.iter().any(|event| is_allow_once(&event.event)));
     assert!(seen.iter().any(|event| matches!(event.event, AgentEvent::Notice { .. })));
-    assert_eq!(agent.handle.policy().rules().count(), 0);
+    assert_eq!(agent.handle.permissions().policy().rules().count(), 0);
 }
 
 #[derive(Debug)]
@@ -198,7 +198,7 @@ async fn session_grants_survive_reopening_but_are_not_copied_to_a_fork() {
     agent.until(|event| matches!(event, AgentEvent::CallStart { .. })).await;
     agent.runtime.shutdown(agent.handle.session_id(), SOON).await;
     let (config, id) = (agent.runtime.config(), agent.handle.session_id());
-    let rules = |session| agent.runtime.spawn(session, idle).policy().rules().count();
+    let rules = |session| agent.runtime.spawn(session, idle).permissions().policy().rules().count();
     assert_eq!(rules(AgentSession::fork(config, id, Abilities::default()).unwrap()), 0);
     assert_eq!(rules(AgentSession::open(config, id, Abilities::default()).unwrap()), 1);
 }

@@ -74,7 +74,7 @@ async fn the_headers_of_parent_and_child_sessions_refer_to_each_other() {
     let helper = store.read(id).unwrap().metadata;
     assert_eq!(helper.parent_session_id.as_ref(), Some(handle.session_id()));
     assert_eq!(helper.crow().root_id, *handle.session_id());
-    assert_eq!(handle.child_sessions(), std::slice::from_ref(id));
+    assert_eq!(handle.header().children(), std::slice::from_ref(id));
 }
 
 #[tokio::test]
@@ -353,7 +353,7 @@ async fn a_child_session_cannot_be_opened_but_can_be_forked() {
     });
     let mut stream = handle.stream().unwrap();
     while !matches!(stream.next().await.unwrap().event, AgentEvent::SubagentEnd { .. }) {}
-    let id = handle.child_sessions().remove(0);
+    let id = handle.header().children().remove(0);
     let abilities = crow_core::model::Abilities::default();
     let refused = AgentSession::open(&config, &id, abilities);
     let Err(SessionError::IsChild { id: child_id, root }) = refused else { panic!("{refused:?}") };

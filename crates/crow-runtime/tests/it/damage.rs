@@ -396,8 +396,8 @@ async fn a_run_start_records_the_settings_only_if_they_changed() {
         }
     };
     run().await;
-    handle.set_opened_with(smart_agent()).unwrap();
-    handle.set_permission_mode(PermissionMode::ReadOnly).unwrap();
+    handle.header().set_opened_with(smart_agent()).unwrap();
+    handle.permissions().set_mode(PermissionMode::ReadOnly).unwrap();
     run().await;
     run().await;
     runtime.shutdown(handle.session_id(), SOON).await;

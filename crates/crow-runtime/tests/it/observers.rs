@@ -306,7 +306,9 @@ async fn a_lagging_observer_does_not_read_logs_without_missed_events() {
         root.receive().await?;
         emit_notices(&mut root, MANY).await
     });
-    while handle.child_sessions().is_empty() || store.remove(&handle.child_sessions()[0]).is_err() {
+    while handle.header().children().is_empty()
+        || store.remove(&handle.header().children()[0]).is_err()
+    {
         tokio::task::yield_now().await;
     }
     let observer = handle.subscribe();

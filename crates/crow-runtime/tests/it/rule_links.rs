@@ -116,7 +116,7 @@ async fn the_policy_uses_the_hidden_and_writable_paths_of_the_sandbox() {
     };
     let spec = SessionSpec::new("own", "none/none".parse().unwrap(), base.join("work"));
     let session = AgentSession::create(&config, spec).unwrap();
-    let policy = AgentRuntime::new(config).spawn(session, idle).policy();
+    let policy = AgentRuntime::new(config).spawn(session, idle).permissions().policy();
     let is_temp = |path: &&PathBuf| path.starts_with(base.join("sandbox")) && path.ends_with("tmp");
     let temp = policy.sandbox_paths().writable.iter().find(is_temp).unwrap();
     let workspace = Workspace::new(base.join("work"));
@@ -153,5 +153,8 @@ async fn a_session_resolves_symlink_rules_for_its_policy() {
     let session = AgentSession::create(&config, spec).unwrap();
     let runtime = AgentRuntime::new(config);
     let handle = runtime.spawn(session, idle);
-    assert_eq!(decide(&handle.policy(), &workspace, &base.join("work/real/a")), "deny");
+    assert_eq!(
+        decide(&handle.permissions().policy(), &workspace, &base.join("work/real/a")),
+        "deny"
+    );
 }

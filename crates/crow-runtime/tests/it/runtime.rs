@@ -197,14 +197,14 @@ async fn custom_metadata_is_stored_in_the_header_and_the_reserved_key_is_refused
     });
     let mut observer = handle.subscribe_after(0);
     observer.next().await.unwrap();
-    handle.set_metadata("owner", "me".into()).unwrap();
-    let refused = handle.set_metadata("crow", 1.into());
+    handle.header().set_value("owner", "me".into()).unwrap();
+    let refused = handle.header().set_value("crow", 1.into());
     assert!(matches!(refused, Err(SessionError::ReservedKey(_))), "{refused:?}");
     handle.send_input(Vec::new()).unwrap();
     handle.wait_for_end().await;
     let metadata = handle.metadata().metadata;
     assert_eq!((&metadata["ticket"], &metadata["owner"]), (&7.into(), &"me".into()));
-    assert!(matches!(handle.set_title("late"), Err(SessionError::Closed { .. })));
+    assert!(matches!(handle.header().set_title("late"), Err(SessionError::Closed { .. })));
 }
 
 #[tokio::test]
@@ -305,8 +305,8 @@ async fn concurrent_metadata_changes_are_both_stored() {
     let (_runtime, handle) = spawn_with(config, idle);
     for round in 0..2000 {
         std::thread::scope(|scope| {
-            scope.spawn(|| handle.set_metadata("one", round.into()).unwrap());
-            handle.set_metadata("two", round.into()).unwrap();
+            scope.spawn(|| handle.header().set_value("one", round.into()).unwrap());
+            handle.header().set_value("two", round.into()).unwrap();
         });
         let stored = store.read(handle.session_id()).unwrap().metadata;
         assert_eq!(stored, handle.metadata());

@@ -414,7 +414,7 @@ fn another_model_is_recorded_as_a_switch() {
 async fn mode_of(config: &RuntimeConfig, session: AgentSession) -> PermissionMode {
     let runtime = AgentRuntime::new(config.clone());
     let handle = runtime.spawn(session, idle);
-    let mode = handle.policy().mode();
+    let mode = handle.permissions().policy().mode();
     runtime.shutdown(handle.session_id(), SOON).await;
     mode
 }
@@ -425,7 +425,7 @@ async fn a_permission_mode_survives_reopening_and_forking() {
     let runtime = AgentRuntime::new(config.clone());
     let session = AgentSession::create(&config, spec("s1")).unwrap();
     let handle = runtime.spawn(session, idle);
-    handle.set_permission_mode(PermissionMode::ReadOnly).unwrap();
+    handle.permissions().set_mode(PermissionMode::ReadOnly).unwrap();
     runtime.shutdown(handle.session_id(), SOON).await;
     let (id, abilities) = (handle.session_id(), Abilities::default());
     let forked = AgentSession::fork(&config, id, abilities).unwrap();

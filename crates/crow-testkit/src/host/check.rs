@@ -22,8 +22,8 @@ pub async fn check_host(host: &dyn AgentHost, cwd: &Path) {
     check_commands(host, &id).await;
     check_setup_of_open(host, &handle).await;
     let entries = handle.history().unwrap().entries().len();
-    let mode = other_than(handle.policy().mode());
-    handle.set_permission_mode(mode).unwrap();
+    let mode = other_than(handle.permissions().policy().mode());
+    handle.permissions().set_mode(mode).unwrap();
     assert!(host.usage(&id).await.unwrap().context_tokens > 0, "the model was asked");
     // 2) Closed: it can be renamed and listed, but not used
     let options = values(host, &id).await;
@@ -45,18 +45,22 @@ pub async fn check_host(host: &dyn AgentHost, cwd: &Path) {
     let refused = host.fork(&id, elsewhere).await;
     assert!(matches!(refused, Err(HostError::Refused { .. })), "{refused:?}");
     assert_eq!(opened.history().unwrap().entries().len(), entries, "an opened session goes on");
-    assert_eq!(opened.policy().mode(), mode, "what is permitted is kept");
+    assert_eq!(opened.permissions().policy().mode(), mode, "what is permitted is kept");
     assert_eq!(values(host, &id).await, options, "what was set is kept");
     assert!(host.usage(&id).await.unwrap().context_tokens > 0, "what it fills is known again");
     // 4) Forks
     let fork = host.fork(&id, SessionSetup::default()).await.unwrap();
-    assert_eq!(fork.policy().mode(), mode, "a fork is permitted the same");
+    assert_eq!(fork.permissions().policy().mode(), mode, "a fork is permitted the same");
     assert_eq!(values(host, fork.session_id()).await, options, "a fork has the same options");
     assert_ne!(fork.session_id(), &id);
     assert_eq!(fork.history().unwrap().entries().len(), entries, "a fork has the same history");
     let setup = SessionSetup { permissions: Some(other_than(mode)), ..SessionSetup::default() };
     let other = host.fork(&id, setup).await.unwrap();
-    assert_eq!(other.policy().mode(), other_than(mode), "a fork is what it is asked to be");
+    assert_eq!(
+        other.permissions().policy().mode(),
+        other_than(mode),
+        "a fork is what it is asked to be"
+    );
     check_pages(host, cwd, 3).await;
     // 5) Deletion
     for id in [&id, fork.session_id(), other.session_id()] {
@@ -127,11 +131,14 @@ fn change(id: &str, protocol: &ProviderProtocol, base_url: &str) -> ProviderChan
 
 /// Checks that opening an open session applies the setup to its agent.
 async fn check_setup_of_open(host: &dyn AgentHost, handle: &AgentHandle) {
-    let mode = other_than(handle.policy().mode());
+    let mode = other_than(handle.permissions().policy().mode());
     let setup = SessionSetup { permissions: Some(mode), ..SessionSetup::default() };
     let same = host.open(handle.session_id(), setup).await.unwrap();
-    assert_eq!((same.session_id(), same.policy().mode()), (handle.session_id(), mode));
-    assert_eq!(handle.policy().mode(), mode, "a session has one agent");
+    assert_eq!(
+        (same.session_id(), same.permissions().policy().mode()),
+        (handle.session_id(), mode)
+    );
+    assert_eq!(handle.permissions().policy().mode(), mode, "a session has one agent");
 }
 
 /// Checks that a list read page by page equals the whole list.
@@ -203,7 +210,7 @@ async fn open_concurrently(host: &dyn AgentHost, id: &SessionId) -> AgentHandle 
         host.open(id, SessionSetup::default())
     );
     let (one, other) = (one.unwrap(), other.unwrap());
-    one.set_title("by one").unwrap();
+    one.header().set_title("by one").unwrap();
     assert_eq!(other.metadata().crow().title, "by one", "a session has one agent");
     one
 }

@@ -122,7 +122,7 @@ impl ScriptedHost {
     /// Applies the permissions and the agent of `setup` to a session.
     fn set_up(handle: &AgentHandle, setup: &SessionSetup) -> Result<(), HostError> {
         if let Some(mode) = setup.permissions {
-            handle.set_permission_mode(mode)?;
+            handle.permissions().set_mode(mode)?;
         }
         if let Some(agent) = &setup.agent {
             store_option(handle, "agent", agent)?;
@@ -205,7 +205,7 @@ impl AgentHost for ScriptedHost {
     async fn set_title(&self, id: &SessionId, title: &str) -> Result<(), HostError> {
         self.record(format!("title {id} {title}"));
         let result = match self.runtime.get(id) {
-            Some(handle) => handle.set_title(title),
+            Some(handle) => handle.header().set_title(title),
             None => AgentSession::rename(self.runtime.config(), id, title),
         };
         Ok(result?)
@@ -221,7 +221,7 @@ impl AgentHost for ScriptedHost {
             choices: values.iter().map(|value| choice(value)).collect(),
         };
         let modes = PermissionMode::ALL.map(PermissionMode::as_str);
-        let mode = handle.policy().mode().to_string();
+        let mode = handle.permissions().policy().mode().to_string();
         let mut options = vec![option(PERMISSIONS, OptionKind::Permissions, mode, &modes)];
         for (name, kind, values) in OPTIONS {
             options.push(option(name, kind, stored_option(&handle, name, values), values));
@@ -239,7 +239,7 @@ impl AgentHost for ScriptedHost {
         let handle = self.running(id)?;
         if name == PERMISSIONS {
             let mode = value.parse().map_err(refusal)?;
-            return Ok(handle.set_permission_mode(mode)?);
+            return Ok(handle.permissions().set_mode(mode)?);
         }
         let known = OPTIONS.iter().find(|(option, ..)| *option == name);
         if known.is_none_or(|(.., values)| !values.contains(&value)) {
@@ -367,7 +367,7 @@ fn store_option(handle: &AgentHandle, name: &str, value: &str) -> Result<(), Hos
     let stored = handle.metadata().metadata.get(OPTIONS_KEY).and_then(Value::as_object).cloned();
     let mut options = stored.unwrap_or_default();
     options.insert(name.to_owned(), value.into());
-    Ok(handle.set_metadata(OPTIONS_KEY, options.into())?)
+    Ok(handle.header().set_value(OPTIONS_KEY, options.into())?)
 }
 
 fn refusal(message: String) -> HostError {

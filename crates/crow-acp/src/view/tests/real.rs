@@ -79,7 +79,7 @@ impl Team {
         let store = &self.harness.runtime.config().store;
         let read = |id| store.read(id).unwrap().events;
         let mut events = read(self.harness.handle.session_id());
-        events.extend(self.harness.handle.child_sessions().iter().flat_map(read));
+        events.extend(self.harness.handle.header().children().iter().flat_map(read));
         replayable(events)
     }
 

@@ -232,7 +232,7 @@ async fn a_reopened_session_continues_the_session_of_its_reviewer() {
         event.unwrap().session_id.clone()
     };
     assert_eq!(of_coagent(&first), of_coagent(&second));
-    assert_eq!(handle.child_sessions(), [of_coagent(&first)]);
+    assert_eq!(handle.header().children(), [of_coagent(&first)]);
     let [_, again] = &judge.requests()[..] else { panic!("the judge was asked twice") };
     assert!(again.messages.len() > 2, "it remembers its first review");
 }

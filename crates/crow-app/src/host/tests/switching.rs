@@ -23,7 +23,11 @@ async fn another_agent_brings_its_tools_and_prompt_from_the_next_run_on() {
     assert!(requests[1].system.contains("You are planner"), "{}", requests[1].system);
     assert_eq!(scene.switches(&handle), ["agent: BUILD-HITL -> PLAN"]);
     assert_eq!(handle.metadata().agent_type, "planner");
-    assert_eq!(handle.policy().mode(), PermissionMode::Ask, "permissions are another matter");
+    assert_eq!(
+        handle.permissions().policy().mode(),
+        PermissionMode::Ask,
+        "permissions are another matter"
+    );
 }
 
 #[tokio::test]
