@@ -3,7 +3,7 @@
 //! `enter` starts at an entrance (a `.git`, or a submodule's repository), finds the git directory and the
 //! common directory behind it, and adds every file that can start a program or redirect git. Submodules,
 //! linked worktrees and repositories that are pushed to are entered recursively; `repositories` in the
-//! builder prevents cycles. What cannot be examined is added as unreadable, since it must not count as
+//! walk prevents cycles. What cannot be examined is added as unreadable, since it must not count as
 //! harmless.
 
 use std::{
@@ -16,7 +16,8 @@ use std::{
 use super::{
     entry_state::{EntryObservation, EntryState, is_absence},
     git_todo,
-    inventory::{InventoryBuilder, InventoryRole},
+    inventory::InventoryRole,
+    inventory_walk::InventoryWalk,
 };
 
 const GIT: &str = ".git";
@@ -35,20 +36,25 @@ struct GitRepository {
     common_dir: PathBuf,
 }
 
-impl InventoryBuilder<'_> {
+impl InventoryWalk<'_> {
     /// Adds everything that git reads when it is started in a directory.
     pub(super) fn worktree(&mut self, root: &Path) {
         let entrance = root.join(GIT);
         // If `.git` is no valid repository, git checks whether the directory itself is one.
         self.bare_repository(root);
         if matches!(self.state_at(&entrance), EntryState::Absent) {
-            self.insert(&entrance, InventoryRole::GitEntrance, EntryState::Absent.into(), None);
+            self.paths.insert(
+                &entrance,
+                InventoryRole::GitEntrance,
+                EntryState::Absent.into(),
+                None,
+            );
             // Git continues in the parent directories, and commits go to the repository found there.
             if let Some(above) = root
                 .ancestors()
                 .skip(1)
                 .map(|above| above.join(GIT))
-                .find(|git| self.view.is_there(git))
+                .find(|git| self.paths.view.is_there(git))
             {
                 self.enter_repository(&above);
             }
@@ -62,8 +68,8 @@ impl InventoryBuilder<'_> {
     }
 
     fn observe(&mut self, path: &Path) -> EntryObservation {
-        match self.view.parent(path) {
-            Ok((directory, name)) => self.observe_entry(&directory, &name, path),
+        match self.paths.view.parent(path) {
+            Ok((directory, name)) => self.paths.observe_entry(&directory, &name, path),
             Err(error) if is_absence(&error) => EntryState::Absent.into(),
             Err(_) => EntryState::Unreadable.into(),
         }
@@ -74,12 +80,12 @@ impl InventoryBuilder<'_> {
     fn bare_repository(&mut self, root: &Path) {
         let head = root.join("HEAD");
         let common = self.common_dir_of(root);
-        if self.view.is_there(&head)
-            && self.view.is_there(&common.join("objects"))
-            && self.view.is_there(&common.join("refs"))
+        if self.paths.view.is_there(&head)
+            && self.paths.view.is_there(&common.join("objects"))
+            && self.paths.view.is_there(&common.join("refs"))
         {
             let state = self.state_at(&head);
-            self.insert(&head, InventoryRole::BareRepository, state.into(), None);
+            self.paths.insert(&head, InventoryRole::BareRepository, state.into(), None);
             self.repository(
                 &GitRepository { entrance: head, git_dir: root.to_owned(), common_dir: common },
                 root,
@@ -89,7 +95,9 @@ impl InventoryBuilder<'_> {
 
     /// Enters a repository by its `.git`, or by the directory of a submodule's repository.
     pub(super) fn enter_repository(&mut self, entrance: &Path) {
-        self.one_layer_deeper(|this, is_too_deep| this.enter_once(entrance, is_too_deep));
+        let is_too_deep = self.paths.enter_layer();
+        self.enter_once(entrance, is_too_deep);
+        self.paths.leave_layer();
     }
 
     fn enter_once(&mut self, entrance: &Path, is_too_deep: bool) {
@@ -98,13 +106,13 @@ impl InventoryBuilder<'_> {
         }
         if is_too_deep || self.repositories.len() >= REPOSITORIES {
             // A repository that is not examined must not count as harmless.
-            self.insert(
+            self.paths.insert(
                 entrance,
                 InventoryRole::GitEntrance,
                 EntryState::Unreadable.into(),
                 Some(entrance),
             );
-            self.inventory.is_cut = true;
+            self.paths.inventory.is_cut = true;
             return;
         }
         self.repositories.insert(entrance.to_owned());
@@ -114,17 +122,17 @@ impl InventoryBuilder<'_> {
         let state = found.state.clone();
         let git_dir = match &state {
             EntryState::Directory { .. } => Some(entrance.to_owned()),
-            EntryState::Symlink { .. } => self.view.resolve_link(entrance),
+            EntryState::Symlink { .. } => self.paths.view.resolve_link(entrance),
             EntryState::File { .. } => state.bytes().and_then(|bytes| {
-                self.view.resolve(&worktree.join(path_in(bytes.strip_prefix(b"gitdir:")?)))
+                self.paths.view.resolve(&worktree.join(path_in(bytes.strip_prefix(b"gitdir:")?)))
             }),
             EntryState::Absent | EntryState::Special | EntryState::Unreadable => None,
         };
-        if self.scope.is_writable(entrance) {
+        if self.paths.scope.is_writable(entrance) {
             // 2) Add the entrance. A directory is compared by its contents, a file or a link by its target.
             match &state {
                 EntryState::Directory { .. } => {
-                    self.insert(entrance, InventoryRole::GitEntrance, found, Some(entrance));
+                    self.paths.insert(entrance, InventoryRole::GitEntrance, found, Some(entrance));
                 }
                 EntryState::File { .. }
                 | EntryState::Symlink { .. }
@@ -135,9 +143,9 @@ impl InventoryBuilder<'_> {
                 }
             }
             if let (Some(entry), Some(git_dir)) =
-                (self.inventory.entries.get_mut(entrance), &git_dir)
+                (self.paths.inventory.entries.get_mut(entrance), &git_dir)
             {
-                entry.leads_outside = !self.scope.is_writable(git_dir);
+                entry.leads_outside = !self.paths.scope.is_writable(git_dir);
             }
         }
         // 3) Add the files of the repository.
@@ -151,9 +159,9 @@ impl InventoryBuilder<'_> {
     fn top_without_following(&mut self, path: &Path, role: InventoryRole) {
         let found = self.observe(path);
         if matches!(found.state, EntryState::File { .. }) {
-            self.seal(path, role);
+            self.paths.seal(path, role);
         }
-        self.insert(path, role, found, Some(path));
+        self.paths.insert(path, role, found, Some(path));
     }
 
     /// Notes the directories of a repository outside of the workspace that commits in a worktree write to.
@@ -162,25 +170,29 @@ impl InventoryBuilder<'_> {
     fn note_outside(&mut self, repository: &GitRepository) {
         let GitRepository { entrance, git_dir, common_dir } = repository;
         let is_root = self
+            .paths
             .scope
             .roots
             .iter()
             .any(|root| entrance.parent().is_some_and(|above| root.starts_with(above)));
-        if !is_root || self.scope.is_writable(git_dir) && self.scope.is_writable(common_dir) {
+        if !is_root
+            || self.paths.scope.is_writable(git_dir) && self.paths.scope.is_writable(common_dir)
+        {
             return;
         }
         let is_own_directory = git_dir == entrance && common_dir == git_dir;
         let reverse_link = self.state_at(&git_dir.join("gitdir"));
-        let reverse_link =
-            reverse_link.bytes().and_then(|bytes| self.view.resolve(&git_dir.join(path_in(bytes))));
+        let reverse_link = reverse_link
+            .bytes()
+            .and_then(|bytes| self.paths.view.resolve(&git_dir.join(path_in(bytes))));
         let points_back =
             reverse_link.as_ref() == Some(entrance) && git_dir.starts_with(common_dir);
         if is_own_directory || points_back {
             for path in [common_dir, git_dir] {
-                if !self.scope.is_writable(path)
-                    && !self.inventory.external_git_directories.contains(path)
+                if !self.paths.scope.is_writable(path)
+                    && !self.paths.inventory.external_git_directories.contains(path)
                 {
-                    self.inventory.external_git_directories.push(path.clone());
+                    self.paths.inventory.external_git_directories.push(path.clone());
                 }
             }
         }
@@ -189,7 +201,7 @@ impl InventoryBuilder<'_> {
     fn common_dir_of(&mut self, git_dir: &Path) -> PathBuf {
         let state = self.state_at(&git_dir.join("commondir"));
         let named =
-            state.bytes().and_then(|bytes| self.view.resolve(&git_dir.join(path_in(bytes))));
+            state.bytes().and_then(|bytes| self.paths.view.resolve(&git_dir.join(path_in(bytes))));
         named.unwrap_or_else(|| git_dir.to_owned())
     }
 
@@ -198,11 +210,11 @@ impl InventoryBuilder<'_> {
         let GitRepository { entrance, git_dir, common_dir } = repository;
         let entrance = Some(entrance.as_path());
         if self.can_change(git_dir) {
-            self.pin(git_dir);
+            self.paths.pin(git_dir);
             self.files_of_worktree(git_dir, entrance);
         }
         if self.can_change(common_dir) {
-            self.pin(common_dir);
+            self.paths.pin(common_dir);
             // The common directory is also the git directory of the main worktree.
             self.files_of_worktree(common_dir, entrance);
             self.settings_file(common_dir, entrance);
@@ -211,11 +223,11 @@ impl InventoryBuilder<'_> {
                 let path = common_dir.join(name);
                 // Git creates these directories; a link in their place would redirect it.
                 if let state @ EntryState::Symlink { .. } = self.state_at(&path) {
-                    self.insert(&path, InventoryRole::GitRedirect, state.into(), entrance);
+                    self.paths.insert(&path, InventoryRole::GitRedirect, state.into(), entrance);
                 }
             }
-            self.linked_worktrees(&self.view.physical(&common_dir.join("worktrees")));
-            self.modules(&self.view.physical(&common_dir.join("modules")), MODULE_DEPTH);
+            self.linked_worktrees(&self.paths.view.physical(&common_dir.join("worktrees")));
+            self.modules(&self.paths.view.physical(&common_dir.join("modules")), MODULE_DEPTH);
         }
         let mut settings = Vec::new();
         for file in [common_dir.join("config"), git_dir.join("config.worktree")] {
@@ -223,12 +235,12 @@ impl InventoryBuilder<'_> {
         }
         // `core.worktree` overrides the worktree; submodules use it.
         let set = settings.iter().rev().find(|setting| setting.is("core", "worktree"));
-        let set = set.and_then(|setting| self.view.resolve(&git_dir.join(&setting.value)));
+        let set = set.and_then(|setting| self.paths.view.resolve(&git_dir.join(&setting.value)));
         let worktree = set.unwrap_or_else(|| worktree.to_owned());
 
         self.programs_in(&settings, &worktree, entrance);
         self.remotes(&settings, common_dir, &worktree, entrance);
-        match self.reader.gitlinks(&self.view, git_dir) {
+        match self.paths.reader.gitlinks(&self.paths.view, git_dir) {
             Some(names) => {
                 for name in names {
                     self.submodule(&worktree.join(name));
@@ -237,7 +249,7 @@ impl InventoryBuilder<'_> {
             // An index that is not examined must not count as harmless.
             None if self.can_change(git_dir) => {
                 let index = git_dir.join("index");
-                self.insert(
+                self.paths.insert(
                     &index,
                     InventoryRole::GitRedirect,
                     EntryState::Unreadable.into(),
@@ -250,8 +262,9 @@ impl InventoryBuilder<'_> {
 
     /// Returns true if commands can change the contents of a repository's directory.
     fn can_change(&self, folder: &Path) -> bool {
-        self.scope.is_writable(folder)
+        self.paths.scope.is_writable(folder)
             || self
+                .paths
                 .inventory
                 .external_git_directories
                 .iter()
@@ -260,14 +273,14 @@ impl InventoryBuilder<'_> {
 
     fn file_of_repository(&mut self, path: &Path, role: InventoryRole, entrance: Option<&Path>) {
         self.add_file_of_repository(path, role, entrance);
-        let Some(entry) = self.inventory.entries.get(path) else { return };
+        let Some(entry) = self.paths.inventory.entries.get(path) else { return };
         // A `gitdir` only names its worktree: git runs nothing there because of it.
         if path.ends_with("commondir")
             && let (Some(bytes), Some(folder)) = (entry.state.bytes(), path.parent())
         {
-            let target = self.view.physical(&folder.join(path_in(bytes)));
+            let target = self.paths.view.physical(&folder.join(path_in(bytes)));
             let leads_outside = !self.can_change(&target);
-            if let Some(entry) = self.inventory.entries.get_mut(path) {
+            if let Some(entry) = self.paths.inventory.entries.get_mut(path) {
                 entry.leads_outside = leads_outside;
             }
         }
@@ -279,26 +292,26 @@ impl InventoryBuilder<'_> {
         role: InventoryRole,
         entrance: Option<&Path>,
     ) {
-        let (directory, name) = match self.view.parent(path) {
+        let (directory, name) = match self.paths.view.parent(path) {
             Ok(parent) => parent,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return self.insert_unreadable(path, role, entrance);
+                return self.paths.insert_unreadable(path, role, entrance);
             }
             Err(_) => return,
         };
-        let found = self.observe_entry(&directory, &name, path);
+        let found = self.paths.observe_entry(&directory, &name, path);
         match found.state {
             EntryState::Absent => {}
-            _ if self.scope.is_writable(path) => {
-                self.add_in(&directory, &name, path, role, entrance);
+            _ if self.paths.scope.is_writable(path) => {
+                self.paths.add_in(&directory, &name, path, role, entrance);
             }
             // In a repository outside of the workspace that commits write to.
             EntryState::File { .. } | EntryState::Directory { .. } => {
-                self.seal(path, role);
-                self.insert(path, role, found, entrance);
+                self.paths.seal(path, role);
+                self.paths.insert(path, role, found, entrance);
             }
             EntryState::Symlink { .. } | EntryState::Special | EntryState::Unreadable => {
-                self.insert(path, role, found, entrance);
+                self.paths.insert(path, role, found, entrance);
             }
         }
     }
@@ -315,7 +328,7 @@ impl InventoryBuilder<'_> {
         for name in git_todo::FOLDERS {
             let path = git_dir.join(name);
             if let state @ EntryState::Symlink { .. } = self.state_at(&path) {
-                self.insert(&path, InventoryRole::GitRedirect, state.into(), entrance);
+                self.paths.insert(&path, InventoryRole::GitRedirect, state.into(), entrance);
             }
         }
         for name in git_todo::FILES {
@@ -329,7 +342,7 @@ impl InventoryBuilder<'_> {
         // time.
         let is_of_module = common_dir.ancestors().skip(1).any(|above| {
             let around = above.parent().filter(|_| above.ends_with("modules"));
-            around.is_some_and(|around| self.view.is_there(&around.join("HEAD")))
+            around.is_some_and(|around| self.paths.view.is_there(&around.join("HEAD")))
         });
         if is_of_module {
             self.while_removable(|this| {
@@ -346,29 +359,33 @@ impl InventoryBuilder<'_> {
         if !self.can_change(folder) {
             return;
         }
-        for name in self.view.names_in(folder).iter() {
+        for name in self.paths.view.names_in(folder).iter() {
             let own = folder.join(name.as_os_str());
             let found = self.observe(&own);
             let is_directory = matches!(found.state, EntryState::Directory { .. });
-            self.insert(&own, InventoryRole::GitEntrance, found, Some(&own));
+            self.paths.insert(&own, InventoryRole::GitEntrance, found, Some(&own));
             if !is_directory {
                 continue;
             }
             let state = self.state_at(&own.join("gitdir"));
-            let named = state.bytes().map(|bytes| self.view.physical(&own.join(path_in(bytes))));
+            let named =
+                state.bytes().map(|bytes| self.paths.view.physical(&own.join(path_in(bytes))));
             let is_root = |path: &PathBuf| {
                 path.parent()
-                    .is_some_and(|folder| self.scope.roots.iter().any(|root| root == folder))
+                    .is_some_and(|folder| self.paths.scope.roots.iter().any(|root| root == folder))
             };
-            let is_removable =
-                named.as_ref().is_none_or(|path| self.scope.is_writable(path) && !is_root(path));
+            let is_removable = named
+                .as_ref()
+                .is_none_or(|path| self.paths.scope.is_writable(path) && !is_root(path));
             let look = |this: &mut Self| {
                 this.files_of_worktree(&own, Some(&own));
-                let modules = this.view.physical(&own.join("modules"));
+                let modules = this.paths.view.physical(&own.join("modules"));
                 this.modules(&modules, MODULE_DEPTH);
                 // The user runs git in that worktree, too.
                 if let Some(entrance) = named.filter(|path| {
-                    path.ends_with(GIT) && this.scope.is_writable(path) && this.view.is_there(path)
+                    path.ends_with(GIT)
+                        && this.paths.scope.is_writable(path)
+                        && this.paths.view.is_there(path)
                 }) {
                     this.enter_repository(&entrance);
                 }
@@ -376,10 +393,10 @@ impl InventoryBuilder<'_> {
             if is_removable {
                 self.while_removable(look);
             } else {
-                self.pin(&own);
+                self.paths.pin(&own);
                 let state = self.state_at(&own.join("rebase-merge"));
                 if matches!(state, EntryState::Directory { .. }) {
-                    self.inventory.seals.insert(own.join("rebase-merge"));
+                    self.paths.inventory.seals.insert(own.join("rebase-merge"));
                 }
                 look(self);
             }
@@ -394,26 +411,26 @@ impl InventoryBuilder<'_> {
         }
         // A folder that cannot be read must not count as harmless.
         if self.is_closed(folder) {
-            self.insert_unreadable(folder, InventoryRole::GitRedirect, None);
+            self.paths.insert_unreadable(folder, InventoryRole::GitRedirect, None);
             return;
         }
-        for name in self.view.names_in(folder).iter() {
+        for name in self.paths.view.names_in(folder).iter() {
             let path = folder.join(name.as_os_str());
             match self.state_at(&path) {
                 EntryState::Symlink { .. } => self.enter_repository(&path),
                 EntryState::Unreadable => {
-                    self.insert_unreadable(&path, InventoryRole::GitRedirect, None);
+                    self.paths.insert_unreadable(&path, InventoryRole::GitRedirect, None);
                 }
                 EntryState::Directory { .. } => {
                     let is_repository = ["HEAD", "config", "hooks", "commondir"]
                         .iter()
-                        .any(|name| self.view.is_there(&path.join(name)));
+                        .any(|name| self.paths.view.is_there(&path.join(name)));
                     if is_repository {
                         self.enter_repository(&path);
                     } else if let Some(depth) = depth.checked_sub(1) {
                         self.modules(&path, depth);
                     } else {
-                        self.insert_unreadable(&path, InventoryRole::GitRedirect, None);
+                        self.paths.insert_unreadable(&path, InventoryRole::GitRedirect, None);
                     }
                 }
                 EntryState::Absent | EntryState::File { .. } | EntryState::Special => {}
@@ -445,7 +462,7 @@ impl InventoryBuilder<'_> {
                 let entrance = path.join(GIT);
                 // A missing `.git` is no entrance yet, but may become one.
                 if matches!(self.state_at(&entrance), EntryState::Absent) {
-                    self.insert(
+                    self.paths.insert(
                         &entrance,
                         InventoryRole::GitEntrance,
                         EntryState::Absent.into(),
@@ -456,10 +473,10 @@ impl InventoryBuilder<'_> {
                 }
             }
             EntryState::Symlink { .. } => {
-                let target = self.view.resolve_link(path);
-                self.insert(path, InventoryRole::GitEntrance, found, Some(path));
-                let inside = target.filter(|target| self.scope.is_writable(target));
-                if let Some(entry) = self.inventory.entries.get_mut(path) {
+                let target = self.paths.view.resolve_link(path);
+                self.paths.insert(path, InventoryRole::GitEntrance, found, Some(path));
+                let inside = target.filter(|target| self.paths.scope.is_writable(target));
+                if let Some(entry) = self.paths.inventory.entries.get_mut(path) {
                     entry.leads_outside = inside.is_none();
                 }
                 if let Some(target) = inside {
@@ -467,7 +484,7 @@ impl InventoryBuilder<'_> {
                 }
             }
             EntryState::Unreadable => {
-                self.insert_unreadable(&path.join(GIT), InventoryRole::GitEntrance, None);
+                self.paths.insert_unreadable(&path.join(GIT), InventoryRole::GitEntrance, None);
             }
             EntryState::Absent | EntryState::File { .. } | EntryState::Special => {}
         }

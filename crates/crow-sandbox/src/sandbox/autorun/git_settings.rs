@@ -12,7 +12,8 @@ use super::{
     entry_state::EntryState,
     git_config::{self, GitSetting},
     git_repository::path_in,
-    inventory::{InventoryBuilder, InventoryRole},
+    inventory::InventoryRole,
+    inventory_walk::InventoryWalk,
     pass_view::PassView,
 };
 
@@ -30,15 +31,15 @@ const MODULE_EXTENSIONS: [&str; 9] = ["cjs", "js", "mjs", "pl", "pm", "py", "rb"
 /// Directories of packages, which installations rewrite.
 const PACKAGE_FOLDERS: [&str; 5] = ["node_modules", "target", "venv", ".venv", ".direnv"];
 
-impl InventoryBuilder<'_> {
+impl InventoryWalk<'_> {
     /// Reads the user's own settings, which apply to every repository.
     pub(super) fn user_settings(&mut self) {
         let mut settings = Vec::new();
-        for file in &self.scope.git.settings {
+        for file in &self.paths.scope.git.settings {
             // The file, or a folder on the way, may be a link into the workspace.
-            let real = self.view.physical(file);
-            if self.scope.is_writable(&real) {
-                self.add(&real, InventoryRole::GitSettings, None);
+            let real = self.paths.view.physical(file);
+            if self.paths.scope.is_writable(&real) {
+                self.paths.add(&real, InventoryRole::GitSettings, None);
             }
             self.settings(file, None, &mut settings);
         }
@@ -62,7 +63,7 @@ impl InventoryBuilder<'_> {
         entrance: Option<&Path>,
         settings: &mut Vec<GitSetting>,
     ) {
-        let Some(real) = self.view.resolve(path) else { return };
+        let Some(real) = self.paths.view.resolve(path) else { return };
         let state = self.state_at(&real);
         let text = state.bytes().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
         let Ok(own) = git_config::parse(&text) else { return };
@@ -70,8 +71,9 @@ impl InventoryBuilder<'_> {
             if let (true, Some(depth), Some(folder)) =
                 (setting.is_include(), depth.checked_sub(1), path.parent())
             {
-                let included = self.view.physical(&self.expanded_path(&setting.value, folder));
-                self.add(&included, InventoryRole::GitSettings, entrance);
+                let included =
+                    self.paths.view.physical(&self.expanded_path(&setting.value, folder));
+                self.paths.add(&included, InventoryRole::GitSettings, entrance);
                 self.settings_to(depth, &included, entrance, settings);
             }
             settings.push(setting);
@@ -80,7 +82,7 @@ impl InventoryBuilder<'_> {
 
     /// Returns the path that a setting names, with `~/` expanded as git does.
     fn expanded_path(&self, value: &str, folder: &Path) -> PathBuf {
-        match (value.strip_prefix("~/"), &self.scope.git.home) {
+        match (value.strip_prefix("~/"), &self.paths.scope.git.home) {
             (Some(rest), Some(home)) => home.join(rest),
             (Some(_) | None, _) => folder.join(value),
         }
@@ -96,8 +98,8 @@ impl InventoryBuilder<'_> {
         let user = std::mem::take(&mut self.user_settings);
         for setting in user.iter().chain(settings).filter(|setting| !setting.is_harmless()) {
             if setting.is("core", "hookspath") {
-                let hooks = self.view.physical(&self.expanded_path(&setting.value, worktree));
-                self.add(&hooks, InventoryRole::GitHook, entrance);
+                let hooks = self.paths.view.physical(&self.expanded_path(&setting.value, worktree));
+                self.paths.add(&hooks, InventoryRole::GitHook, entrance);
             } else if setting.is_git_alias() {
                 // `-c core.pager=tools/x` and `--exec tools/x`: in a git command, no word without a slash
                 // is a program.
@@ -158,15 +160,17 @@ impl InventoryBuilder<'_> {
                 {
                     folders.push(folder);
                 }
-            } else if looks_like_program(&self.view, &path, is_run)
-                || word.contains('/') && path.extension().is_none() && self.view.is_there(&path)
+            } else if looks_like_program(&self.paths.view, &path, is_run)
+                || word.contains('/')
+                    && path.extension().is_none()
+                    && self.paths.view.is_there(&path)
             {
                 self.program(&path, entrance);
-            } else if is_run && word.contains('/') && !self.view.is_there(&path) {
+            } else if is_run && word.contains('/') && !self.paths.view.is_there(&path) {
                 // Interpreters add the extension of a module.
                 for extension in MODULE_EXTENSIONS {
                     let module = path.with_added_extension(extension);
-                    if self.view.is_there(&module) {
+                    if self.paths.view.is_there(&module) {
                         self.program(&module, entrance);
                     }
                 }
@@ -174,7 +178,7 @@ impl InventoryBuilder<'_> {
         }
         // 2) Words as names of files, or of modules, in the directories among them.
         for folder in folders {
-            for name in self.view.names_in(&folder).iter() {
+            for name in self.paths.view.names_in(&folder).iter() {
                 let name = Path::new(name.as_os_str());
                 let is_among = |words: &BTreeSet<String>| {
                     [Some(name.as_os_str()), name.file_stem()]
@@ -184,7 +188,7 @@ impl InventoryBuilder<'_> {
                 };
                 let path = folder.join(name);
                 let is_run = is_among(&words.run);
-                if is_among(&words.all) && looks_like_program(&self.view, &path, is_run) {
+                if is_among(&words.all) && looks_like_program(&self.paths.view, &path, is_run) {
                     self.program(&path, entrance);
                 }
             }
@@ -194,26 +198,26 @@ impl InventoryBuilder<'_> {
     /// Returns the directory at a path, with links resolved, if commands can change its contents.
     fn folder_of_workspace(&self, path: &Path) -> Option<PathBuf> {
         // Most words are not files.
-        self.view.metadata(path).ok()?;
-        let real = self.view.resolve(path)?;
-        let is_folder = self.view.metadata(&real).is_ok_and(|found| found.is_directory());
-        (is_folder && self.scope.is_writable(&real)).then_some(real)
+        self.paths.view.metadata(path).ok()?;
+        let real = self.paths.view.resolve(path)?;
+        let is_folder = self.paths.view.metadata(&real).is_ok_and(|found| found.is_directory());
+        (is_folder && self.paths.scope.is_writable(&real)).then_some(real)
     }
 
     pub(super) fn program(&mut self, path: &Path, entrance: Option<&Path>) {
         // Most words are not files.
-        let is_missing = self.view.metadata(path).is_err_and(|error| {
+        let is_missing = self.paths.view.metadata(path).is_err_and(|error| {
             matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         });
         if is_missing {
-            self.note_absent_file(path);
+            self.paths.note_absent_file(path);
             return;
         }
-        let real = self.view.physical(path);
-        if self.scope.is_writable(&real)
-            && !self.view.metadata(&real).is_ok_and(|found| found.is_directory())
+        let real = self.paths.view.physical(path);
+        if self.paths.scope.is_writable(&real)
+            && !self.paths.view.metadata(&real).is_ok_and(|found| found.is_directory())
         {
-            self.add(&real, InventoryRole::Settings, entrance);
+            self.paths.add(&real, InventoryRole::Settings, entrance);
         }
     }
 
@@ -260,9 +264,9 @@ impl InventoryBuilder<'_> {
     fn old_remotes(&mut self, common_dir: &Path) -> Vec<String> {
         let mut addresses = Vec::new();
         for kind in ["remotes", "branches"] {
-            let folder = self.view.physical(&common_dir.join(kind));
-            for name in self.view.names_in(&folder).iter() {
-                let real = self.view.physical(&folder.join(name.as_os_str()));
+            let folder = self.paths.view.physical(&common_dir.join(kind));
+            for name in self.paths.view.names_in(&folder).iter() {
+                let real = self.paths.view.physical(&folder.join(name.as_os_str()));
                 let state = self.state_at(&real);
                 let text = state.bytes().map(String::from_utf8_lossy).unwrap_or_default();
                 addresses.extend(text.lines().map(|line| {
@@ -285,13 +289,13 @@ impl InventoryBuilder<'_> {
         // In the order in which git tries them.
         let bare = path.with_file_name(format!("{name}.git"));
         for place in [path.join(".git"), path, bare.join(".git"), bare] {
-            let Some(mut real) = self.view.resolve(&place) else { continue };
+            let Some(mut real) = self.paths.view.resolve(&place) else { continue };
             if let EntryState::File { .. } = self.state_at(&real)
                 && let Some(named) = self.git_file(&real)
             {
                 real = named;
             }
-            if self.scope.is_writable(&real) && self.view.is_there(&real.join("HEAD")) {
+            if self.paths.scope.is_writable(&real) && self.paths.view.is_there(&real.join("HEAD")) {
                 self.enter_repository(&real);
                 return;
             }
@@ -301,7 +305,9 @@ impl InventoryBuilder<'_> {
     /// Returns the directory named by a `.git` file.
     fn git_file(&mut self, path: &Path) -> Option<PathBuf> {
         let state = self.state_at(path);
-        self.view.resolve(&path.parent()?.join(path_in(state.bytes()?.strip_prefix(b"gitdir:")?)))
+        self.paths
+            .view
+            .resolve(&path.parent()?.join(path_in(state.bytes()?.strip_prefix(b"gitdir:")?)))
     }
 }
 

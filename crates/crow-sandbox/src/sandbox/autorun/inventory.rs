@@ -14,16 +14,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crow_core::protected::{AGENT_INSTRUCTIONS, PROTECTED};
+use crow_core::protected::AGENT_INSTRUCTIONS;
 use crow_fs::{Directory, EntryKind, EntryName, FileIdentity};
 use serde::{Deserialize, Serialize};
 
 use super::{
     entry_state::{EntryObservation, EntryState, StateReader},
-    git_config::GitSetting,
     pass_record::ListedNames,
     pass_view::PassView,
-    protected_names::{first_name, has_protected_suffix, protected_beginning},
 };
 use crate::sandbox::config::UserGit;
 
@@ -129,20 +127,16 @@ impl SealedPaths for NothingSealed {
     }
 }
 
-/// Builds an inventory.
+/// Builds an inventory: adds paths with what is below them and behind their links. Knows nothing of git.
 pub(super) struct InventoryBuilder<'a> {
     pub(super) scope: &'a InventoryScope,
     pub(super) reader: &'a mut StateReader,
     sealed: &'a dyn SealedPaths,
     pub(super) inventory: Inventory,
-    /// Entrances of the repositories that were already examined.
-    pub(super) repositories: BTreeSet<PathBuf>,
-    /// The user's own git settings.
-    pub(super) user_settings: Vec<GitSetting>,
     pub(super) view: PassView,
     /// Cached observations by path.
     found: HashMap<PathBuf, EntryObservation>,
-    wants_absent: bool,
+    pub(super) wants_absent: bool,
     /// Current nesting depth of directories and repositories.
     layer: usize,
     /// True while examining a repository that commands may remove, so that nothing in it is sealed.
@@ -170,74 +164,38 @@ impl Inventory {
         let shallow = self.entries.iter().filter(|(_, entry)| entry.is_shallow);
         shallow.map(|(path, entry)| (path, entry.identity))
     }
+}
 
-    /// Takes the inventory, or returns the last one if nothing in it has changed.
-    pub(super) fn collect(
-        scope: &InventoryScope,
-        reader: &mut StateReader,
-        sealed: &dyn SealedPaths,
+impl<'a> InventoryBuilder<'a> {
+    /// Creates an empty inventory. `wants_absent` collects the missing paths that something names.
+    pub(super) fn new(
+        scope: &'a InventoryScope,
+        reader: &'a mut StateReader,
+        sealed: &'a dyn SealedPaths,
+        wants_absent: bool,
     ) -> Self {
-        if let Some(unchanged) = reader.unchanged_inventory(scope, sealed) {
-            return unchanged;
-        }
-        let mut collector = InventoryBuilder {
+        Self {
             scope,
             reader,
             sealed,
-            inventory: Self::default(),
-            repositories: BTreeSet::new(),
-            user_settings: Vec::new(),
+            inventory: Inventory::default(),
             view: PassView::default(),
             found: HashMap::new(),
-            wants_absent: false,
+            wants_absent,
             layer: 0,
             is_removable: false,
-        };
-        let inventory = collector.run();
-        let InventoryBuilder { view, found, .. } = collector;
+        }
+    }
+
+    /// Finishes the inventory, and keeps what it was derived from in the reader.
+    pub(super) fn finish(self) -> Inventory {
+        let Self { scope, reader, inventory, view, found, .. } = self;
         let mut observations = view.into_observations();
         for path in found.into_keys() {
             observations.entry(path);
         }
         reader.keep_pass(scope, observations, &inventory);
         inventory
-    }
-
-    /// Takes the inventory, and collects the missing paths that something names.
-    pub(super) fn collect_with_absent(scope: &InventoryScope, reader: &mut StateReader) -> Self {
-        let mut collector = InventoryBuilder {
-            scope,
-            reader,
-            sealed: &NothingSealed,
-            inventory: Self::default(),
-            repositories: BTreeSet::new(),
-            user_settings: Vec::new(),
-            view: PassView::default(),
-            found: HashMap::new(),
-            wants_absent: true,
-            layer: 0,
-            is_removable: false,
-        };
-        collector.run()
-    }
-}
-
-impl InventoryBuilder<'_> {
-    fn run(&mut self) -> Inventory {
-        self.user_settings();
-        let scope = self.scope;
-        let collector = self;
-        for root in &scope.roots {
-            collector.root(root);
-        }
-        for path in &scope.protected {
-            collector.add(path, InventoryRole::Settings, None);
-        }
-        for entrance in collector.reader.nested() {
-            collector.while_removable(|this| this.enter_repository(&entrance));
-        }
-        collector.script_targets();
-        std::mem::take(&mut collector.inventory)
     }
 
     /// Returns the state of an entry of a directory, cached.
@@ -271,48 +229,6 @@ impl InventoryBuilder<'_> {
 
     fn wants(&self, path: &Path) -> bool {
         self.wants_absent && self.scope.is_writable(path) && !self.scope.is_unprotected(path)
-    }
-
-    fn root(&mut self, root: &Path) {
-        let Ok(directory) = self.view.directory(root) else { return };
-        if let Ok(found) = directory.own_metadata() {
-            self.inventory.roots.insert(root.to_owned(), found.mode);
-        }
-        let listed = directory.names();
-        self.view
-            .observe_names(root, ListedNames::protected(listed.as_deref().unwrap_or_default()));
-        // Only few of the hundreds of protected names exist, so they are filtered by the names present.
-        let present = listed.as_ref().ok().filter(|_| !self.wants_absent).map(|names| {
-            let names = names.iter().filter_map(|name| name.as_os_str().to_str());
-            names.filter_map(protected_beginning).collect::<BTreeSet<_>>()
-        });
-        let may_be_there = |path: &str| {
-            let first = first_name(path).to_ascii_lowercase();
-            let is_present = |present: &BTreeSet<&str>| present.contains(first.as_str());
-            present.as_ref().is_none_or(is_present)
-        };
-        let names = listed.unwrap_or_default();
-        for path in PROTECTED.iter().filter(|path| may_be_there(path)).map(|name| root.join(name)) {
-            if self.scope.is_unprotected(&path) {
-                continue;
-            }
-            match path.file_name().map(EntryName::new) {
-                Some(Ok(name)) if path.parent() == Some(root) => {
-                    self.add_in(&directory, &name, &path, InventoryRole::Settings, None);
-                }
-                // Path with several components.
-                _ => self.add(&path, InventoryRole::Settings, None),
-            }
-        }
-        for name in &names {
-            if has_protected_suffix(name) {
-                let path = root.join(name.as_os_str());
-                self.add_in(&directory, name, &path, InventoryRole::Settings, None);
-            }
-        }
-        if !self.scope.is_unprotected(&root.join(".git")) {
-            self.worktree(root);
-        }
     }
 
     /// Adds a path with everything below, and its target if it is a link.
@@ -370,13 +286,6 @@ impl InventoryBuilder<'_> {
         }
     }
 
-    /// Examines a repository that commands may remove.
-    pub(super) fn while_removable(&mut self, act: impl FnOnce(&mut Self)) {
-        let before = std::mem::replace(&mut self.is_removable, true);
-        act(self);
-        self.is_removable = before;
-    }
-
     /// Adds a link, and its target if commands can change that.
     fn top_behind_link(
         &mut self,
@@ -422,16 +331,18 @@ impl InventoryBuilder<'_> {
             }
             return;
         }
-        self.one_layer_deeper(|this, is_too_deep| {
-            this.names_of_tree(&inner, path, role, entrance, is_too_deep);
-        });
+        let is_too_deep = self.enter_layer();
+        self.names_of_tree(&inner, path, role, entrance, is_too_deep);
+        self.leave_layer();
     }
 
-    /// Runs `act` one layer deeper; its second argument is true if that is too deep.
-    pub(super) fn one_layer_deeper(&mut self, act: impl FnOnce(&mut Self, bool)) {
+    /// Enters a directory or a repository. Returns true if that is too deep.
+    pub(super) fn enter_layer(&mut self) -> bool {
         self.layer += 1;
-        let is_too_deep = self.layer > LAYERS;
-        act(self, is_too_deep);
+        self.layer > LAYERS
+    }
+
+    pub(super) fn leave_layer(&mut self) {
         self.layer -= 1;
     }
 

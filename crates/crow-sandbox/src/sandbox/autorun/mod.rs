@@ -11,6 +11,7 @@ mod git_todo;
 mod guard;
 mod inventory;
 mod inventory_diff;
+mod inventory_walk;
 mod journal;
 mod nested_repositories;
 mod pass_record;

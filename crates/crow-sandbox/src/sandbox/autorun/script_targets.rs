@@ -15,7 +15,8 @@ use std::{
 use super::{
     command_words::{is_python, module_files},
     git_settings::is_of_packages,
-    inventory::{InventoryBuilder, InventoryRole, InventoryScope},
+    inventory::{InventoryRole, InventoryScope},
+    inventory_walk::InventoryWalk,
 };
 
 /// Hook folders within the workspace.
@@ -87,17 +88,17 @@ const RUNNERS: &[&str] = &[
     "python3",
 ];
 
-impl InventoryBuilder<'_> {
+impl InventoryWalk<'_> {
     /// Adds the files that the scripts in the inventory start. Must run last, since it examines all other
     /// entries.
     pub(super) fn script_targets(&mut self) {
         let mut scripts: Vec<(PathBuf, Option<PathBuf>)> = Vec::new();
-        for (path, entry) in &self.inventory.entries {
-            if entry.role != InventoryRole::GitHook && !is_script(self.scope, path) {
+        for (path, entry) in &self.paths.inventory.entries {
+            if entry.role != InventoryRole::GitHook && !is_script(self.paths.scope, path) {
                 continue;
             }
             // The contents of a sealed directory were not read before.
-            let names = if entry.is_shallow { self.view.names_in(path) } else { [].into() };
+            let names = if entry.is_shallow { self.paths.view.names_in(path) } else { [].into() };
             let inner = names.iter().map(|name| path.join(name.as_os_str()));
             let is_example = |path: &PathBuf| path.extension().is_some_and(|end| end == "sample");
             let found = inner.chain([path.clone()]).filter(|path| !is_example(path));
@@ -109,7 +110,7 @@ impl InventoryBuilder<'_> {
             let text = String::from_utf8_lossy(bytes).into_owned();
             let words = started_words(&text);
             let worktree = entrance.as_deref().and_then(Path::parent).map(Path::to_owned);
-            let root = self.scope.roots.iter().find(|root| path.starts_with(root)).cloned();
+            let root = self.paths.scope.roots.iter().find(|root| path.starts_with(root)).cloned();
             let worktree = worktree.or(root);
             if let Some(worktree) = &worktree {
                 self.programs_of_script(&text, worktree, entrance.as_deref());

@@ -1,0 +1,122 @@
+//! Takes an inventory: walks from the roots of the workspace and the user's settings through every repository.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use crow_core::protected::PROTECTED;
+use crow_fs::EntryName;
+
+use super::{
+    entry_state::StateReader,
+    git_config::GitSetting,
+    inventory::{
+        Inventory, InventoryBuilder, InventoryRole, InventoryScope, NothingSealed, SealedPaths,
+    },
+    pass_record::ListedNames,
+    protected_names::{first_name, has_protected_suffix, protected_beginning},
+};
+
+/// A walk through the workspace and its repositories, which adds the paths that it finds to an inventory. Resolves
+/// repositories as git does.
+pub(super) struct InventoryWalk<'a> {
+    pub(super) paths: InventoryBuilder<'a>,
+    /// Entrances of the repositories that were already examined.
+    pub(super) repositories: BTreeSet<PathBuf>,
+    /// The user's own git settings.
+    pub(super) user_settings: Vec<GitSetting>,
+}
+
+impl Inventory {
+    /// Takes the inventory, or returns the last one if nothing in it has changed.
+    pub(super) fn collect(
+        scope: &InventoryScope,
+        reader: &mut StateReader,
+        sealed: &dyn SealedPaths,
+    ) -> Self {
+        if let Some(unchanged) = reader.unchanged_inventory(scope, sealed) {
+            return unchanged;
+        }
+        let builder = InventoryBuilder::new(scope, reader, sealed, false);
+        InventoryWalk::new(builder).run().finish()
+    }
+
+    /// Takes the inventory, and collects the missing paths that something names.
+    pub(super) fn collect_with_absent(scope: &InventoryScope, reader: &mut StateReader) -> Self {
+        let builder = InventoryBuilder::new(scope, reader, &NothingSealed, true);
+        InventoryWalk::new(builder).run().inventory
+    }
+}
+
+impl<'a> InventoryWalk<'a> {
+    fn new(paths: InventoryBuilder<'a>) -> Self {
+        Self { paths, repositories: BTreeSet::new(), user_settings: Vec::new() }
+    }
+
+    fn run(mut self) -> InventoryBuilder<'a> {
+        self.user_settings();
+        let scope = self.paths.scope;
+        for root in &scope.roots {
+            self.root(root);
+        }
+        for path in &scope.protected {
+            self.paths.add(path, InventoryRole::Settings, None);
+        }
+        for entrance in self.paths.reader.nested() {
+            self.while_removable(|this| this.enter_repository(&entrance));
+        }
+        self.script_targets();
+        self.paths
+    }
+
+    fn root(&mut self, root: &Path) {
+        let Ok(directory) = self.paths.view.directory(root) else { return };
+        if let Ok(found) = directory.own_metadata() {
+            self.paths.inventory.roots.insert(root.to_owned(), found.mode);
+        }
+        let listed = directory.names();
+        self.paths
+            .view
+            .observe_names(root, ListedNames::protected(listed.as_deref().unwrap_or_default()));
+        // Only few of the hundreds of protected names exist, so they are filtered by the names present.
+        let present = listed.as_ref().ok().filter(|_| !self.paths.wants_absent).map(|names| {
+            let names = names.iter().filter_map(|name| name.as_os_str().to_str());
+            names.filter_map(protected_beginning).collect::<BTreeSet<_>>()
+        });
+        let may_be_there = |path: &str| {
+            let first = first_name(path).to_ascii_lowercase();
+            let is_present = |present: &BTreeSet<&str>| present.contains(first.as_str());
+            present.as_ref().is_none_or(is_present)
+        };
+        let names = listed.unwrap_or_default();
+        for path in PROTECTED.iter().filter(|path| may_be_there(path)).map(|name| root.join(name)) {
+            if self.paths.scope.is_unprotected(&path) {
+                continue;
+            }
+            match path.file_name().map(EntryName::new) {
+                Some(Ok(name)) if path.parent() == Some(root) => {
+                    self.paths.add_in(&directory, &name, &path, InventoryRole::Settings, None);
+                }
+                // Path with several components.
+                _ => self.paths.add(&path, InventoryRole::Settings, None),
+            }
+        }
+        for name in &names {
+            if has_protected_suffix(name) {
+                let path = root.join(name.as_os_str());
+                self.paths.add_in(&directory, name, &path, InventoryRole::Settings, None);
+            }
+        }
+        if !self.paths.scope.is_unprotected(&root.join(".git")) {
+            self.worktree(root);
+        }
+    }
+
+    /// Examines a repository that commands may remove.
+    pub(super) fn while_removable(&mut self, act: impl FnOnce(&mut Self)) {
+        let before = std::mem::replace(&mut self.paths.is_removable, true);
+        act(self);
+        self.paths.is_removable = before;
+    }
+}
