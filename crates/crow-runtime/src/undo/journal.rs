@@ -1,13 +1,12 @@
 //! The undo journal of a session: the changes of its calls, and what was undone of them.
 //!
 //! The journal is rebuilt from disk by `reload`: [`ChangeHistory`] (from the logs) lists the changing calls, the undo
-//! records (from `undo.jsonl`) say what was undone since, and [`UndoneSteps`] combines both per path. Calls and records
-//! are referred to by their index in these lists, so indexes are valid until the next reload. Every operation first
-//! takes the right to change files (`begin`), reloads, completes undos that were killed, and then executes an
+//! records (from `undo.jsonl`) say what was undone since, and [`ChangeLedger`] combines both per path. Every operation
+//! first takes the right to change files (`begin`), reloads, completes undos that were killed, and then executes an
 //! [`UndoRequest`].
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -20,17 +19,17 @@ use crow_core::{
 };
 
 use super::{
-    CallKey, ChangedCall, RestorePoint, RestoredPath, UndoAction, UndoError, UndoOptions,
-    UndoRecord, UndoReport, UndoTarget,
+    ChangedCall, RestorePoint, RestoredPath, UndoAction, UndoError, UndoOptions, UndoRecord,
+    UndoReport, UndoTarget,
     change_history::ChangeHistory,
     execution::{CompletedUndo, PreparedUndo, RewindExtent, UndoExecution, UndoRequest},
+    ledger::ChangeLedger,
     notice::{notice, remaining_changes_notice},
-    reversal::{PathStep, Reversal, StepAuthor},
+    reversal::Reversal,
     selection::UndoSelection,
-    undone_steps::UndoneSteps,
 };
 use crate::{
-    PathChange, Sandbox, SnapshotEntry, SnapshotStore,
+    PathChange, Sandbox, SnapshotEntry,
     changes::{JobWatch, Lease, Leases, describe_all},
     config::RuntimeConfig,
     session::{SessionStore, StoredSession},
@@ -58,21 +57,17 @@ pub(crate) trait RunningAgent: std::fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub struct UndoJournal {
     pub(super) sessions: Arc<dyn SessionStore>,
-    pub(super) store: Arc<SnapshotStore>,
     watch: Arc<JobWatch>,
     pub(super) clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
     pub(super) id: SessionId,
-    pub(super) root: PathBuf,
     /// The roots of the session's workspace.
     roots: Vec<PathBuf>,
-    pub(super) history: ChangeHistory,
-    pub(super) records: Vec<UndoRecord>,
+    pub(super) ledger: ChangeLedger,
     /// Records of undos that were announced but not completed: killed, or under way.
     pub(super) unfinished: Vec<UndoRecord>,
     /// Records of killed undos that were completed since the current operation began.
     pub(super) finished: Vec<UndoRecord>,
-    pub(super) undone: UndoneSteps,
     /// The agent of the session, if it runs in this process.
     agent: Option<(Box<dyn RunningAgent>, Arc<Leases>)>,
 }
@@ -85,18 +80,14 @@ impl UndoJournal {
         let workspace = crow.workspace();
         let mut journal = Self {
             sessions: Arc::clone(&config.store),
-            store: stores.open_workspace(&workspace)?,
+            ledger: ChangeLedger::new(stores.open_workspace(&workspace)?, id.clone(), crow.cwd),
             watch: stores.job_watch(&workspace),
             clock: Arc::clone(&config.clock),
             ids: Arc::clone(&config.ids),
             id: id.clone(),
-            root: crow.cwd,
             roots: workspace.roots().to_vec(),
-            history: ChangeHistory::default(),
-            records: Vec::new(),
             unfinished: Vec::new(),
             finished: Vec::new(),
-            undone: UndoneSteps::default(),
             agent: None,
         };
         journal.reload()?;
@@ -118,22 +109,22 @@ impl UndoJournal {
 
     /// Returns the calls that changed files, in order.
     pub fn calls(&self) -> &[ChangedCall] {
-        &self.history.calls
+        self.ledger.calls()
     }
 
     /// Returns the undo, redo and restore records, oldest first.
     pub fn records(&self) -> &[UndoRecord] {
-        &self.records
+        self.ledger.records()
     }
 
     /// Returns the number of the last turn.
     pub fn turns(&self) -> u32 {
-        self.history.last_turn()
+        self.ledger.history().last_turn()
     }
 
     /// Returns the project folder.
     pub fn root(&self) -> &Path {
-        &self.root
+        self.ledger.root()
     }
 
     /// Returns the workspace roots of the session, the project folder first.
@@ -143,7 +134,12 @@ impl UndoJournal {
 
     /// Returns those of the paths that git ignores, so that they can be shown separately.
     pub fn ignored<'a>(&self, paths: impl IntoIterator<Item = &'a Path>) -> BTreeSet<PathBuf> {
-        self.store.ignored(&paths.into_iter().map(Path::to_path_buf).collect())
+        self.ledger.store().ignored(&paths.into_iter().map(Path::to_path_buf).collect())
+    }
+
+    /// Returns the changes of a job killed with its process, if they are not in the log yet.
+    pub(crate) fn changed_by_killed_job(&self) -> Option<&ChangedCall> {
+        self.ledger.changed_by_killed_job()
     }
 
     /// Undoes calls, or the last restore, which counts as one.
@@ -161,10 +157,10 @@ impl UndoJournal {
             }
             None => None,
         };
-        let restore = selection.restore.and_then(|at| self.records.get(at));
+        let restore = selection.restore.and_then(|at| self.ledger.records().get(at));
         let request = UndoRequest {
             action: UndoAction::Undo,
-            reversals: self.reversals(&selection.authors())?,
+            reversals: self.ledger.reversals(&selection.authors())?,
             reverses: restore.map(|restore| restore.id.clone()),
             authors: selection.authors(),
             calls: selection.calls,
@@ -181,20 +177,23 @@ impl UndoJournal {
         options: UndoOptions,
     ) -> Result<UndoSelection, UndoError> {
         if *target == UndoTarget::LastTurn && !options.chat {
-            if let Some(restore) = self.last_restore()? {
+            if let Some(restore) = self.ledger.last_restore()? {
                 return Ok(UndoSelection { calls: Vec::new(), restore: Some(restore), turn: None });
             }
-            let again = self.last_redo().or_else(|| options.force.then(|| self.left_by_undo())?);
+            let again = self
+                .ledger
+                .last_redo()
+                .or_else(|| options.force.then(|| self.ledger.left_by_undo())?);
             if let Some(calls) = again {
-                return Ok(self.history.selection_of(calls));
+                return Ok(self.ledger.history().selection_of(calls));
             }
         }
-        self.history.select(target, options.chat).map_err(|error| self.explain(error))
+        self.ledger.history().select(target, options.chat).map_err(|error| self.explain(error))
     }
 
     /// Replaces "nothing to undo" with the reason if nothing is captured.
     fn explain(&self, error: UndoError) -> UndoError {
-        match (error, self.store.check_scannable()) {
+        match (error, self.ledger.store().check_scannable()) {
             (UndoError::Nothing { .. }, Err(refused)) => UndoError::NotCaptured(refused),
             (error, _) => error,
         }
@@ -203,10 +202,11 @@ impl UndoJournal {
     /// Reverts the last undo: each path gets the state before that undo, and no other path is touched.
     pub fn redo(&mut self, options: UndoOptions) -> Result<UndoReport, UndoError> {
         let _turn = self.begin(options)?;
-        let at = self.undone.last_undo().ok_or(UndoError::Nothing { what: "redo" })?;
-        let continued = self.records.get(at).and_then(|undo| undo.continues.clone());
+        let at = self.ledger.undone().last_undo().ok_or(UndoError::Nothing { what: "redo" })?;
+        let continued = self.ledger.records().get(at).and_then(|undo| undo.continues.clone());
         let mut report = self.redo_one(at, options)?;
-        let index_of = |id: &UndoId| self.records.iter().position(|record| record.id == *id);
+        let index_of =
+            |id: &UndoId| self.ledger.records().iter().position(|record| record.id == *id);
         // The undo completed an earlier one that was killed: that is reverted as well.
         if let Some(at) = continued.as_ref().and_then(index_of) {
             let first = self.redo_one(at, options)?;
@@ -220,17 +220,18 @@ impl UndoJournal {
 
     /// Reverts the undo record with this index.
     fn redo_one(&mut self, at: usize, options: UndoOptions) -> Result<UndoReport, UndoError> {
-        let undo = self.records.get(at).ok_or(UndoError::Nothing { what: "redo" })?.clone();
-        let mut changes = self.store.changes(&undo.before, &undo.after)?;
-        if let Some(left) = self.undone.left_by_redo(at) {
+        let undo =
+            self.ledger.records().get(at).ok_or(UndoError::Nothing { what: "redo" })?.clone();
+        let mut changes = self.ledger.store().changes(&undo.before, &undo.after)?;
+        if let Some(left) = self.ledger.undone().left_by_redo(at) {
             changes.retain(|change| left.contains(&change.path));
         }
-        let mut later = self.last_authors_after(at)?;
+        let mut later = self.ledger.last_authors_after(at)?;
         let reversals = changes.into_iter().map(|change| {
             let later = later.remove(&change.path);
             Reversal { later, ..Reversal::from_change(change) }
         });
-        let calls = self.call_indexes(&undo.calls);
+        let calls = self.ledger.call_indexes(&undo.calls);
         let request = UndoRequest {
             action: UndoAction::Redo,
             reversals: reversals.collect(),
@@ -250,12 +251,12 @@ impl UndoJournal {
         options: UndoOptions,
     ) -> Result<UndoReport, UndoError> {
         let _turn = self.begin(options)?;
-        let index = self.history.calls_before(at)?;
-        let path = self.root.join(path);
-        let wanted = self.state_at(&path, index)?;
+        let index = self.ledger.history().calls_before(at)?;
+        let path = self.ledger.root().join(path);
+        let wanted = self.ledger.state_at(&path, index)?;
         let mut reversals = Vec::new();
         for (changed, wanted, is_certain) in wanted {
-            let found = self.store.current_entry(&changed, &wanted)?;
+            let found = self.ledger.store().current_entry(&changed, &wanted)?;
             if !is_certain && changed != path && (found != SnapshotEntry::Absent || found == wanted)
             {
                 continue;
@@ -277,12 +278,13 @@ impl UndoJournal {
 
     /// Returns the changes between two points. From start to end, undone changes are excluded.
     pub fn diff(&self, from: &RestorePoint, to: &RestorePoint) -> Result<Patch, UndoError> {
-        let (first, end) = (self.history.calls_before(from)?, self.history.calls_before(to)?);
+        let (first, end) =
+            (self.ledger.history().calls_before(from)?, self.ledger.history().calls_before(to)?);
         let all = (from, to) == (&RestorePoint::Start, &RestorePoint::End);
         let steps = if all {
-            self.open_steps(first)?
+            self.ledger.open_steps(first)?
         } else {
-            self.steps(&(first..end).collect::<Vec<usize>>())?
+            self.ledger.steps(&(first..end).collect::<Vec<usize>>())?
         };
         let mut changes = Vec::new();
         for (path, steps) in steps {
@@ -292,24 +294,22 @@ impl UndoJournal {
                 changes.push(PathChange { path, before, after });
             }
         }
-        Ok(describe_all(&self.store, &changes))
+        Ok(describe_all(self.ledger.store(), &changes))
     }
 
     /// Rebuilds the journal from the log and the undo records.
     pub(super) fn reload(&mut self) -> Result<(), UndoError> {
         let records = UndoRecord::effective_records(self.sessions.undos(&self.id)?);
-        (self.unfinished, self.records) =
+        let (unfinished, records): (Vec<_>, Vec<_>) =
             records.into_iter().partition(|record| record.intent.is_some());
-        self.undone = UndoneSteps::new(&self.records);
         let stored: StoredSession = self.sessions.read(&self.id)?;
         let is_at_work = match &self.agent {
             Some((agent, _)) => !agent.is_idle(),
             None => self.sessions.is_in_use(&self.id)?,
         };
-        self.history =
-            ChangeHistory::read(self.sessions.as_ref(), &stored, &self.records, is_at_work);
-        self.add_killed_job();
-        self.mark_undone();
+        let history = ChangeHistory::read(self.sessions.as_ref(), &stored, &records, is_at_work);
+        self.unfinished = unfinished;
+        self.ledger.reload(history, records);
         Ok(())
     }
 
@@ -322,7 +322,7 @@ impl UndoJournal {
             Some((_, leases)) => Some(leases.take_within(roots, PATIENCE).ok_or(UndoError::Busy)?),
         };
         // Excludes undos of other processes. A dry run does without where no lock can be taken.
-        let locks = match self.store.activities().lock_undo() {
+        let locks = match self.ledger.store().activities().lock_undo() {
             Err(_) if options.dry_run => Vec::new(),
             locks => locks?,
         };
@@ -332,12 +332,12 @@ impl UndoJournal {
             self.finish_killed()?;
         }
         // A missing project folder is an error, unless the last call removed it.
-        let last = self.history.calls.iter().rev().find(|call| !call.undone);
+        let last = self.ledger.calls().iter().rev().find(|call| !call.undone);
         let removed = last
             .and_then(|call| call.after.as_ref())
-            .is_some_and(|after| self.store.is_empty(after, self.store.root()));
-        if !self.root.exists() && !removed && !self.history.calls.is_empty() {
-            return Err(UndoError::ProjectGone { path: self.root.clone() });
+            .is_some_and(|after| self.ledger.store().is_empty(after, self.ledger.store().root()));
+        if !self.ledger.root().exists() && !removed && !self.ledger.calls().is_empty() {
+            return Err(UndoError::ProjectGone { path: self.ledger.root().to_path_buf() });
         }
         Ok((lease, locks))
     }
@@ -350,68 +350,6 @@ impl UndoJournal {
         if is_free { Ok(()) } else { Err(UndoError::ChatInUse { id: self.id.clone() }) }
     }
 
-    /// Returns the index of the last restore that is not fully undone, unless a call changed something since.
-    fn last_restore(&self) -> Result<Option<usize>, UndoError> {
-        let last_call = (0..self.history.calls.len())
-            .rev()
-            .find(|at| self.history.calls.get(*at).is_some_and(|call| !call.undone));
-        for (at, record) in self.records.iter().enumerate().rev() {
-            if record.action != UndoAction::Restore {
-                continue;
-            }
-            if last_call.is_some_and(|call| call >= self.calls_before_record_at(at)) {
-                break;
-            }
-            if !self.steps_of_restore(at)?.is_empty() {
-                return Ok(Some(at));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Returns the calls of the last redo, if nothing was changed or undone since.
-    fn last_redo(&self) -> Option<Vec<usize>> {
-        let redo = self.last_record_since_calls(UndoAction::Redo)?;
-        let undo = self.records.iter().find(|record| Some(&record.id) == redo.reverses.as_ref());
-        Some(self.open_places_of(&undo?.calls)).filter(|calls| !calls.is_empty())
-    }
-
-    /// Returns the calls that the last undo left incomplete, if nothing was changed or undone since.
-    fn left_by_undo(&self) -> Option<Vec<usize>> {
-        let undo = self.last_record_since_calls(UndoAction::Undo)?;
-        Some(self.open_places_of(&undo.calls)).filter(|calls| !calls.is_empty())
-    }
-
-    fn last_record_since_calls(&self, action: UndoAction) -> Option<&UndoRecord> {
-        let at = self.records.len().checked_sub(1)?;
-        let is_last = self.calls_before_record_at(at) == self.history.calls.len();
-        self.records.get(at).filter(|record| is_last && record.action == action)
-    }
-
-    /// Returns the indexes of the calls with these keys.
-    pub(super) fn call_indexes(&self, keys: &[CallKey]) -> Vec<usize> {
-        let keys: BTreeSet<&CallKey> = keys.iter().collect();
-        let calls = self.history.calls.iter().enumerate();
-        calls.filter(|(_, call)| keys.contains(&call.key())).map(|(at, _)| at).collect()
-    }
-
-    /// Returns the indexes of those calls that are not fully undone.
-    fn open_places_of(&self, keys: &[CallKey]) -> Vec<usize> {
-        let is_open = |at: &usize| self.history.calls.get(*at).is_some_and(|call| !call.undone);
-        self.call_indexes(keys).into_iter().filter(is_open).collect()
-    }
-
-    /// Returns the last author of each path after the record with index `at`.
-    fn last_authors_after(&self, at: usize) -> Result<BTreeMap<PathBuf, StepAuthor>, UndoError> {
-        let is_later = |step: &&PathStep| match step.author {
-            StepAuthor::Call(_) => true,
-            StepAuthor::Restore(restore) => restore > at,
-        };
-        let steps = self.open_steps(self.calls_before_record_at(at))?.into_iter();
-        let last = |steps: &[PathStep]| steps.iter().rev().find(is_later).map(|step| step.author);
-        Ok(steps.filter_map(|(path, steps)| Some((path, last(&steps)?))).collect())
-    }
-
     /// Carries out a request. Its changes are not attributed to jobs, or to commands that run at the same time.
     fn execute_request(
         &self,
@@ -420,10 +358,10 @@ impl UndoJournal {
         announce: &dyn Fn(&PreparedUndo) -> Result<(), UndoError>,
     ) -> Result<CompletedUndo, UndoError> {
         // The job watch must not count this as foreign activity, and the sandbox must not blame commands for it.
-        self.watch.count_activity(&self.store);
+        self.watch.count_activity(self.ledger.store());
         let carry_out = || -> Result<(CompletedUndo, Vec<PathChange>), UndoError> {
             let done = execution.execute(request, announce)?;
-            let changes = self.store.changes(&done.before, &done.after)?;
+            let changes = self.ledger.store().changes(&done.before, &done.after)?;
             Ok((done, changes))
         };
         let all = request.reversals.iter().map(|reversal| &reversal.change);
@@ -436,7 +374,7 @@ impl UndoJournal {
             Some(sandbox) => sandbox.run_user_change(carry_out, paths),
             None => carry_out(),
         }?;
-        self.watch.touch(&self.store, changes)?;
+        self.watch.touch(self.ledger.store(), changes)?;
         Ok(done)
     }
 
@@ -445,12 +383,12 @@ impl UndoJournal {
         request: &UndoRequest,
         options: UndoOptions,
     ) -> Result<UndoReport, UndoError> {
-        let (store, session, calls) = (&self.store, &self.id, &self.history.calls);
-        let gone = self.gone_roots(&request.calls)?;
+        let (store, session, calls) = (self.ledger.store(), &self.id, self.ledger.calls());
+        let gone = self.ledger.gone_roots(&request.calls)?;
         let execution =
             UndoExecution { store, session, calls, missing_roots: gone, force: options.force };
         let calls: Vec<&ChangedCall> =
-            request.calls.iter().filter_map(|at| self.history.calls.get(*at)).collect();
+            request.calls.iter().filter_map(|at| self.ledger.calls().get(*at)).collect();
         let mut report = UndoReport {
             action: request.action,
             calls: calls.iter().map(|call| (*call).clone()).collect(),
@@ -475,8 +413,8 @@ impl UndoJournal {
         let done = self.execute_request(&execution, request, &announce)?;
         // 2) The final record, or a void one if nothing was done.
         report.paths = done.paths;
-        let notice = notice(request.action, &calls, &report.paths, &self.root);
-        let stays = remaining_changes_notice(&report.paths, &self.root)
+        let notice = notice(request.action, &calls, &report.paths, self.ledger.root());
+        let stays = remaining_changes_notice(&report.paths, self.ledger.root())
             .filter(|_| request.last_kept.is_some());
         let is_left = |reversal: &Reversal| {
             done.extents.get(&reversal.change.path) == Some(&RewindExtent::Unchanged)
@@ -511,7 +449,7 @@ impl UndoJournal {
         // The report shows the calls in their new state.
         for call in &mut report.calls {
             let is_same = |now: &&ChangedCall| (now.seq, &now.call_id) == (call.seq, &call.call_id);
-            if let Some(now) = self.history.calls.iter().find(is_same) {
+            if let Some(now) = self.ledger.calls().iter().find(is_same) {
                 call.undone = now.undone;
             }
         }

@@ -8,12 +8,11 @@ mod change_history;
 mod error;
 mod execution;
 mod journal;
-mod killed_jobs;
+mod ledger;
 mod notice;
 mod record;
 mod reversal;
 mod selection;
-mod steps;
 mod types;
 mod undone_steps;
 

@@ -95,8 +95,8 @@ impl UndoJournal {
                 UndoAction::Redo | UndoAction::Restore => {}
             }
         }
-        let calls = request.calls.iter().filter_map(|at| self.history.calls.get(*at));
-        let last_call = self.history.calls.last().map_or(0, |call| call.seq);
+        let calls = request.calls.iter().filter_map(|at| self.ledger.calls().get(*at));
+        let last_call = self.ledger.calls().last().map_or(0, |call| call.seq);
         UndoRecord {
             id,
             time: self.clock.now(),
@@ -113,14 +113,14 @@ impl UndoJournal {
             notice: None,
             stays: None,
             last_kept: None,
-            last_seen: Some(self.history.last_seq.max(last_call)),
+            last_seen: Some(self.ledger.history().last_seq.max(last_call)),
         }
     }
 
     /// Returns the killed undo that this request completes: an undo of some of its calls.
     fn continued(&self, request: &UndoRequest) -> Option<UndoId> {
         let killed = self.finished.last().filter(|_| request.action == UndoAction::Undo)?;
-        let places = self.call_indexes(&killed.calls);
+        let places = self.ledger.call_indexes(&killed.calls);
         request.calls.iter().all(|call| places.contains(call)).then(|| killed.id.clone())
     }
 
@@ -129,10 +129,10 @@ impl UndoJournal {
         for author in undone {
             match author {
                 StepAuthor::Call(at) => {
-                    exception.calls.extend(self.history.calls.get(*at).map(ChangedCall::key));
+                    exception.calls.extend(self.ledger.calls().get(*at).map(ChangedCall::key));
                 }
                 StepAuthor::Restore(at) => {
-                    let record = self.records.get(*at);
+                    let record = self.ledger.records().get(*at);
                     exception.restores.extend(record.map(|record| record.id.clone()));
                 }
             }
@@ -146,7 +146,7 @@ impl UndoJournal {
         if self.unfinished.is_empty() {
             return Ok(());
         }
-        self.store.undo(&[])?;
+        self.ledger.store().undo(&[])?;
         for killed in std::mem::take(&mut self.unfinished) {
             let record = self.complete(killed)?;
             self.sessions.add_undo(&self.id, &record)?;
@@ -155,33 +155,23 @@ impl UndoJournal {
         self.reload()
     }
 
-    /// Returns the states of paths before calls made since a record first changed them.
-    fn first_states_since(
-        &self,
-        record: &UndoRecord,
-    ) -> Result<BTreeMap<PathBuf, SnapshotEntry>, UndoError> {
-        let first = self.calls_before_record(record);
-        let calls: Vec<usize> = (first..self.history.calls.len()).collect();
-        let steps = self.steps(&calls)?.into_iter();
-        Ok(steps.filter_map(|(path, steps)| Some((path, steps.first()?.before.clone()))).collect())
-    }
-
     /// Completes the record of a killed undo from the states of its paths.
     fn complete(&self, killed: UndoRecord) -> Result<UndoRecord, UndoError> {
         let Some(intent) = &killed.intent else { return Ok(killed) };
         // Paths changed by later calls are judged by their state before those calls.
-        let later = self.first_states_since(&killed)?;
+        let later = self.ledger.first_states_since(&killed)?;
         // 1) Which paths have their intended state.
         let (mut changes, mut left, mut restored) = (Vec::new(), Vec::new(), Vec::new());
         let mut is_any_reached = false;
-        for path in self.store.paths_of(&killed.before)?.unwrap_or_default() {
-            let before = self.store.entry(&killed.before, &path)?.unwrap_or(SnapshotEntry::Absent);
+        for path in self.ledger.store().paths_of(&killed.before)?.unwrap_or_default() {
+            let before =
+                self.ledger.store().entry(&killed.before, &path)?.unwrap_or(SnapshotEntry::Absent);
             // A folder that was only created on the way is absent from the intent.
-            let wanted = self.store.entry(intent, &path)?;
+            let wanted = self.ledger.store().entry(intent, &path)?;
             let like = wanted.as_ref().unwrap_or(&before);
             let found = match later.get(&path) {
                 Some(found) => found.clone(),
-                None => self.store.current_entry(&path, like)?,
+                None => self.ledger.store().current_entry(&path, like)?,
             };
             let is_reached = match &wanted {
                 Some(wanted) => found == *wanted,
@@ -207,7 +197,7 @@ impl UndoJournal {
         if !is_any_reached && killed.last_kept.is_none() {
             return Ok(killed.void());
         }
-        let (before, after) = self.store.record(&self.id, &changes)?;
+        let (before, after) = self.ledger.store().record(&self.id, &changes)?;
         let mut exceptions = killed.exceptions;
         if killed.action == UndoAction::Undo {
             exceptions.retain(|exception| !left.contains(&exception.path));
@@ -217,14 +207,14 @@ impl UndoJournal {
         }
         left.extend(killed.left.iter().cloned());
         let calls: Vec<&ChangedCall> =
-            self.history.calls.iter().filter(|call| killed.calls.contains(&call.key())).collect();
+            self.ledger.calls().iter().filter(|call| killed.calls.contains(&call.key())).collect();
         Ok(UndoRecord {
             exceptions,
             left: if killed.action == UndoAction::Redo { left } else { Vec::new() },
             intent: None,
             before,
             after,
-            notice: notice(killed.action, &calls, &restored, &self.root),
+            notice: notice(killed.action, &calls, &restored, self.ledger.root()),
             calls: killed.calls,
             ..killed
         })

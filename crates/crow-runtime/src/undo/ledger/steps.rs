@@ -11,16 +11,20 @@ use std::{
 
 use crow_core::ids::SnapshotId;
 
-use super::{
-    CallKey, ChangedCall, UndoAction, UndoError, UndoJournal, UndoRecord,
+use super::ChangeLedger;
+use crate::undo::{
+    CallKey, ChangedCall, UndoAction, UndoError, UndoRecord,
     reversal::{PathStep, Reversal, StepAuthor, order_jobs, reversal},
     undone_steps::Author,
 };
 use crate::{NotCoveredReason, PathChange, SnapshotEntry};
 
-impl UndoJournal {
+impl ChangeLedger {
     /// Returns the reversals of the changes of chosen calls and restores, one per path.
-    pub(super) fn reversals(&self, chosen: &[StepAuthor]) -> Result<Vec<Reversal>, UndoError> {
+    pub(in crate::undo) fn reversals(
+        &self,
+        chosen: &[StepAuthor],
+    ) -> Result<Vec<Reversal>, UndoError> {
         let calls = chosen.iter().map(|author| match author {
             StepAuthor::Call(at) => *at,
             StepAuthor::Restore(at) => self.calls_before_record_at(*at),
@@ -35,7 +39,7 @@ impl UndoJournal {
 
     /// Returns the changes that are not undone, per path and in order: those of calls with index `from` or later, and
     /// those of restores between them.
-    pub(super) fn open_steps(
+    pub(in crate::undo) fn open_steps(
         &self,
         from: usize,
     ) -> Result<BTreeMap<PathBuf, Vec<PathStep>>, UndoError> {
@@ -107,7 +111,7 @@ impl UndoJournal {
     }
 
     /// Returns the changes of a restore that are not undone.
-    pub(super) fn steps_of_restore(
+    pub(in crate::undo) fn steps_of_restore(
         &self,
         at: usize,
     ) -> Result<Vec<(PathBuf, PathStep)>, UndoError> {
@@ -123,14 +127,14 @@ impl UndoJournal {
     }
 
     /// Returns the number of calls made before the record with index `at`.
-    pub(super) fn calls_before_record_at(&self, at: usize) -> usize {
+    pub(in crate::undo) fn calls_before_record_at(&self, at: usize) -> usize {
         self.records
             .get(at)
             .map_or(self.history.calls.len(), |record| self.calls_before_record(record))
     }
 
     /// Returns the number of calls made before a record.
-    pub(super) fn calls_before_record(&self, record: &UndoRecord) -> usize {
+    pub(in crate::undo) fn calls_before_record(&self, record: &UndoRecord) -> usize {
         match record.last_seen {
             Some(seen) => self.history.calls.partition_point(|call| call.seq <= seen),
             // A record of an older version has no `last_seen`.
@@ -139,7 +143,7 @@ impl UndoJournal {
     }
 
     /// Returns the changes of calls per path, undone or not.
-    pub(super) fn steps(
+    pub(in crate::undo) fn steps(
         &self,
         calls: &[usize],
     ) -> Result<BTreeMap<PathBuf, Vec<PathStep>>, UndoError> {
@@ -166,7 +170,7 @@ impl UndoJournal {
                 }
                 Ok(_) => true,
                 Err(error) => {
-                    tracing::warn!(session = %self.id, %error, "whether a call is undone is not known");
+                    tracing::warn!(session = %self.session, %error, "whether a call is undone is not known");
                     false
                 }
             }
@@ -193,7 +197,7 @@ impl UndoJournal {
                         by_path.entry(path).or_default().append(&mut steps);
                     }
                 }
-                Err(error) => tracing::warn!(session = %self.id, %error, "a call is left out"),
+                Err(error) => tracing::warn!(session = %self.session, %error, "a call is left out"),
             }
         }
         by_path
@@ -208,7 +212,7 @@ impl UndoJournal {
     ) -> Result<Vec<PathChange>, UndoError> {
         let Some(mut remaining) = self.store.roots_of(before)? else {
             let paths = self.store.paths_of(before)?.unwrap_or_default();
-            let now = self.store.capture(&self.id, &paths)?.snapshot;
+            let now = self.store.capture(&self.session, &paths)?.snapshot;
             return Ok(self.store.changes(before, &now)?);
         };
         let mut changes = Vec::new();
@@ -228,7 +232,7 @@ impl UndoJournal {
             );
         }
         if !remaining.is_empty() {
-            let now = self.store.scan_roots(&self.id, &remaining)?.snapshot;
+            let now = self.store.scan_roots(&self.session, &remaining)?.snapshot;
             changes.extend(self.store.changes(before, &now)?);
         }
         Ok(changes)
@@ -236,7 +240,7 @@ impl UndoJournal {
 
     /// Returns the roots, other than the project, that are missing although no call removed them. Includes former roots
     /// of the given calls.
-    pub(super) fn gone_roots(&self, calls: &[usize]) -> Result<Vec<PathBuf>, UndoError> {
+    pub(in crate::undo) fn gone_roots(&self, calls: &[usize]) -> Result<Vec<PathBuf>, UndoError> {
         let mut roots: BTreeSet<PathBuf> = self.store.roots().iter().cloned().collect();
         for call in calls.iter().filter_map(|at| self.history.calls.get(*at)) {
             roots.extend(self.store.roots_of(&call.before)?.unwrap_or_default());
@@ -256,7 +260,7 @@ impl UndoJournal {
     /// is false if it is uncertain.
     ///
     /// Changes since a call that was cut off need not be its work: a path changed only by such calls is uncertain.
-    pub(super) fn state_at(
+    pub(in crate::undo) fn state_at(
         &self,
         path: &Path,
         place: usize,

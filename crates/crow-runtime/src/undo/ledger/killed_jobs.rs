@@ -6,13 +6,14 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use super::{ChangedCall, UndoError, UndoJournal};
+use super::ChangeLedger;
+use crate::undo::{ChangedCall, UndoError};
 use crate::{
     PathChange, SnapshotEntry,
     changes::{describe, is_known},
 };
 
-impl UndoJournal {
+impl ChangeLedger {
     /// Adds the changes of a job killed with its process, if they are not in the log yet. Of several jobs, the one that
     /// began last gets them.
     pub(super) fn add_killed_job(&mut self) {
@@ -23,19 +24,19 @@ impl UndoJournal {
                 self.history.add(call);
             }
             Err(error) => {
-                tracing::warn!(session = %self.id, %error, "what a killed job changed is not known");
+                tracing::warn!(session = %self.session, %error, "what a killed job changed is not known");
             }
         }
     }
 
     /// Returns the changes of a job killed with its process, if they are not in the log yet.
-    pub(crate) fn changed_by_killed_job(&self) -> Option<&ChangedCall> {
+    pub(in crate::undo) fn changed_by_killed_job(&self) -> Option<&ChangedCall> {
         let key = self.history.killed_job.as_ref()?;
         self.history.calls.iter().find(|call| call.key() == *key)
     }
 
     fn find_killed_job(&self) -> Result<Option<ChangedCall>, UndoError> {
-        let killed = self.store.activities().killed_jobs(&self.id)?;
+        let killed = self.store.activities().killed_jobs(&self.session)?;
         let starts = self.history.job_starts.iter();
         let is_killed =
             |start: &&ChangedCall| killed.iter().any(|job| job.call_id == start.call_id);
@@ -47,7 +48,7 @@ impl UndoJournal {
         if changes.is_empty() {
             return Ok(None);
         }
-        let (before, after) = self.store.record(&self.id, &changes)?;
+        let (before, after) = self.store.record(&self.session, &changes)?;
         let described = describe(&self.store, &changes);
         Ok(Some(ChangedCall {
             seq: self.history.last_seq,
@@ -63,7 +64,7 @@ impl UndoJournal {
     fn changes_since_last_look(&self) -> Result<Vec<PathChange>, UndoError> {
         let Some((looked, seen)) = &self.history.last_scan else { return Ok(Vec::new()) };
         let Some(roots) = self.store.roots_of(seen)? else { return Ok(Vec::new()) };
-        let now = self.store.scan_roots(&self.id, &roots)?.snapshot;
+        let now = self.store.scan_roots(&self.session, &roots)?.snapshot;
         let mut changes: BTreeMap<PathBuf, PathChange> = self
             .store
             .changes(seen, &now)?
