@@ -8,7 +8,6 @@ use std::{
 
 use clap::{CommandFactory as _, error::ErrorKind};
 use crow_app::{Environment, known_secrets::redactor};
-use crow_core::redact::Redactor;
 use crow_runtime::{adopt_orphans, reset_ignored_signals};
 
 use crate::{
@@ -18,6 +17,7 @@ use crate::{
     },
     chat, command,
     command_line::parse,
+    diagnostic_log::log_to_stderr,
     doctor::doctor,
     error::CliError,
     hardening::restrict_process_inspection,
@@ -243,32 +243,4 @@ fn print_result(error: &CliError) {
         hint: error.hint.clone(),
     };
     drop(JsonWriter::new(io::stdout()).result(&RunReport::not_started(error.exit, report)));
-}
-
-/// Enables the program's own log if `CROW_LOG` is set, as in `CROW_LOG=debug`.
-fn log_to_stderr(environment: &Environment) {
-    let Some(filter) = environment.var("CROW_LOG") else { return };
-    let filter = tracing_subscriber::EnvFilter::builder().parse_lossy(filter);
-    let redactor = redactor(environment, None);
-    let added_secrets = environment.late_secrets.clone();
-    let writer = move || RedactedLog([redactor.clone(), added_secrets.clone()]);
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).init();
-}
-
-/// Writer of the log to stderr that redacts secrets. Expects each write to be a whole line.
-struct RedactedLog([Redactor; 2]);
-
-impl io::Write for RedactedLog {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut text = String::from_utf8_lossy(line).into_owned();
-        for redactor in &self.0 {
-            redactor.redact_string(&mut text);
-        }
-        io::stderr().write_all(text.as_bytes())?;
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
-    }
 }

@@ -7,6 +7,7 @@ mod command;
 mod command_line;
 mod confirm;
 mod damage;
+mod diagnostic_log;
 mod doctor;
 mod error;
 mod export;

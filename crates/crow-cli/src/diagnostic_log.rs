@@ -1,0 +1,148 @@
+//! The program's own log on standard error: off unless `CROW_LOG` is set, and without known secrets.
+
+use std::{fmt, io, time::Instant};
+
+use crow_app::{Environment, known_secrets::redactor};
+use crow_core::redact::Redactor;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::{
+    EnvFilter,
+    filter::LevelFilter,
+    fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields, format::Writer},
+    registry::{LookupSpan, SpanRef},
+};
+
+use crate::terminal::console_style;
+
+/// Prefix of the targets of Crow's own crates.
+const OWN_TARGETS: &str = "crow";
+
+/// Ends all styles of the text before.
+const RESET: &str = "\x1b[0m";
+
+/// Enables the log if `CROW_LOG` is set, as in `CROW_LOG=debug`.
+pub(crate) fn log_to_stderr(environment: &Environment) {
+    let Some(filter) = environment.var("CROW_LOG") else { return };
+    let redactor = redactor(environment, None);
+    let added_secrets = environment.late_secrets.clone();
+    let writer = move || RedactedLog([redactor.clone(), added_secrets.clone()]);
+    let has_colour = console_style(environment).colour;
+    tracing_subscriber::fmt()
+        .with_ansi(false)
+        .event_format(LogLineFormat { started: Instant::now(), has_colour })
+        .with_env_filter(EnvFilter::builder().parse_lossy(directives(&filter)))
+        .with_writer(writer)
+        .init();
+}
+
+/// Returns the directives of a filter. A level alone, such as `debug`, applies to Crow: libraries log warnings, unless
+/// the level is `trace` or another directive names them. Some libraries log the messages that they pass on.
+fn directives(filter: &str) -> String {
+    let directives = filter.split(',').map(|directive| match directive.trim().parse() {
+        Ok(level @ (LevelFilter::INFO | LevelFilter::DEBUG)) => {
+            format!("warn,{OWN_TARGETS}={level}")
+        }
+        Ok(_) | Err(_) => directive.to_owned(),
+    });
+    directives.collect::<Vec<_>>().join(",")
+}
+
+/// Format of a line: the time since the start, the level, the names of the spans around the event, the event, and the
+/// fields of the spans. What is most specific comes first: the fields of the innermost span precede those of the run and
+/// the session. Libraries are named by their target.
+struct LogLineFormat {
+    started: Instant,
+    has_colour: bool,
+}
+
+impl LogLineFormat {
+    /// Returns an escape sequence, or nothing if the log has no colours.
+    fn style(&self, sequence: &'static str) -> &'static str {
+        if self.has_colour { sequence } else { "" }
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for LogLineFormat
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let (metadata, reset) = (event.metadata(), self.style(RESET));
+        // 1) Time and level.
+        let colour = self.style(match *metadata.level() {
+            Level::ERROR => "\x1b[31m",
+            Level::WARN => "\x1b[33m",
+            Level::INFO => "\x1b[32m",
+            Level::DEBUG => "\x1b[34m",
+            Level::TRACE => "\x1b[35m",
+        });
+        let seconds = self.started.elapsed().as_secs_f64();
+        write!(writer, "{seconds:8.3}s {colour}{:>5}{reset} ", metadata.level())?;
+        // 2) Where it happened.
+        let spans: Vec<_> = context.event_scope().into_iter().flatten().collect();
+        let names: Vec<_> = spans.iter().rev().map(SpanRef::name).collect();
+        if !names.is_empty() {
+            write!(writer, "{}: ", names.join(":"))?;
+        }
+        if !metadata.target().starts_with(OWN_TARGETS) {
+            write!(writer, "{}: ", metadata.target())?;
+        }
+        // 3) What happened, and the fields of the spans, from the innermost one on.
+        context.format_fields(writer.by_ref(), event)?;
+        writer.write_str(self.style("\x1b[2m"))?;
+        for span in &spans {
+            let extensions = span.extensions();
+            if let Some(fields) = extensions.get::<FormattedFields<N>>()
+                && !fields.is_empty()
+            {
+                write!(writer, " {fields}")?;
+            }
+        }
+        writeln!(writer, "{reset}")
+    }
+}
+
+/// Writer of the log to stderr that redacts secrets. Expects each write to be a whole line.
+struct RedactedLog([Redactor; 2]);
+
+impl io::Write for RedactedLog {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut text = String::from_utf8_lossy(line).into_owned();
+        for redactor in &self.0 {
+            redactor.redact_string(&mut text);
+        }
+        io::stderr().write_all(text.as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_alone_applies_to_crow_unless_it_is_trace() {
+        for (filter, expected) in [
+            ("debug", "warn,crow=debug"),
+            ("info, hyper_util=debug", "warn,crow=info, hyper_util=debug"),
+            ("4", "warn,crow=debug"),
+            ("trace", "trace"),
+            ("error", "error"),
+            ("off", "off"),
+            ("crow_mcp=debug", "crow_mcp=debug"),
+            ("[call{tool=\"bash\"}]=debug", "[call{tool=\"bash\"}]=debug"),
+        ] {
+            assert_eq!(directives(filter), expected, "{filter}");
+        }
+    }
+}
