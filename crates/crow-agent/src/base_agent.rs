@@ -11,6 +11,7 @@ use crow_core::{
 };
 use crow_runtime::{AgentError, AgentInternals, ModelCall};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
 
 use crate::{
     fallback::Fallback,
@@ -149,12 +150,21 @@ impl BaseAgent {
 
     /// Works until the model answers without a call, a tool ends the turn, a limit is reached, or `cancel` is
     /// cancelled. The history must end with something to answer; every call in it has its result afterwards.
+    #[tracing::instrument(
+        level = "debug",
+        name = "turn",
+        skip_all,
+        fields(turn = next_turn(agent), agent = self.name())
+    )]
     pub async fn execute_turn(
         &self,
         agent: &mut AgentInternals,
         cancel: &CancellationToken,
     ) -> Result<TurnResult, AgentError> {
-        let number = agent.history().turns().saturating_add(1);
+        let number = next_turn(agent);
+        let clock = Arc::clone(&agent.config().clock);
+        let started = clock.monotonic();
+        tracing::debug!(model = %self.model.info.reference, "turn started");
         agent.emit(AgentEvent::TurnStart { turn: number }).await?;
         let mut result = TurnResult::default();
         // Everything that the turn starts uses this token, so that it ends with the turn.
@@ -165,6 +175,8 @@ impl BaseAgent {
             Ok(end) => end.clone(),
             Err(error) => TurnEnd::Error { error: error.to_string() },
         };
+        let duration_ms = clock.monotonic().saturating_sub(started).as_millis();
+        tracing::debug!(end = end.name(), duration_ms, "turn ended");
         agent.close_open_calls().await?;
         agent.emit(AgentEvent::TurnComplete { turn: number, end }).await?;
         result.end = outcome?;
@@ -182,6 +194,8 @@ impl BaseAgent {
         let mut model = Fallback::new(&self.model, &self.fallbacks);
         let mut tools = Toolset::new(&self.tools, &self.definitions, &self.sourced);
         let mut reply_id = None;
+        // The span of the step under way: a model call and the tool calls that it requests.
+        let mut step = Span::none();
         loop {
             if cancel.is_cancelled() {
                 on_cancelled(&mut turn, agent);
@@ -203,7 +217,9 @@ impl BaseAgent {
                         // `refresh` may have waited for servers.
                         continue;
                     }
-                    match self.ask(agent, &mut model, &tools, tool_choice, cancel).await {
+                    step = tracing::debug_span!("step", step = turn.steps() + 1);
+                    let asked = self.ask(agent, &mut model, &tools, tool_choice, cancel);
+                    match asked.instrument(step.clone()).await {
                         Ok((id, reply)) => {
                             turn.on_reply(result.take_reply(&reply));
                             reply_id = Some(id);
@@ -215,6 +231,7 @@ impl BaseAgent {
                 NextStep::CallTools(calls) => {
                     let outcomes = self
                         .answer(agent, &tools, reply_id.as_ref(), calls, result, cancel)
+                        .instrument(step.clone())
                         .await?;
                     turn.on_tools_done(&outcomes);
                     agent.emit(AgentEvent::StepComplete { step: turn.steps() }).await?;
@@ -296,6 +313,11 @@ impl BaseAgent {
         let captures = if is_captured { Captures::Available } else { Captures::Missing };
         Ok(result.take_calls(executed, captures))
     }
+}
+
+/// Returns the number of the turn that begins next.
+fn next_turn(agent: &AgentInternals) -> u32 {
+    agent.history().turns().saturating_add(1)
 }
 
 /// Ends a cancelled turn. If the time of the run is over, the time limit is the reason.

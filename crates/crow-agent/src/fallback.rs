@@ -29,6 +29,7 @@ impl<'a> Fallback<'a> {
         error: &ProviderError,
     ) -> Result<bool, AgentError> {
         let Some(next) = self.remaining.next() else { return Ok(false) };
+        tracing::debug!(model = %next.info.reference, kind = ?error.kind, "falling back to another model");
         let text = format!(
             "{} cannot answer ({error}); {} is used instead",
             self.in_use.info.reference, next.info.reference

@@ -1,6 +1,6 @@
 //! Configuration of a runtime.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crow_core::{
     capability::{Answerer, Clock, NoAnswerer},
@@ -45,6 +45,13 @@ pub struct RuntimeConfig {
     pub clock: Arc<dyn Clock>,
     /// Generates identifiers.
     pub ids: Arc<dyn IdSource>,
+}
+
+impl RuntimeConfig {
+    /// Returns the time since a monotonic time of the clock.
+    pub(crate) fn since(&self, start: Duration) -> Duration {
+        self.clock.monotonic().saturating_sub(start)
+    }
 }
 
 /// Limits on agents started by agents, per root session.

@@ -129,6 +129,12 @@ impl CoagentOutcome {
 }
 
 /// Runs a coagent on its handoff. Fails only if its session cannot continue; other errors are part of the outcome.
+#[tracing::instrument(
+    level = "debug",
+    name = "review",
+    skip_all,
+    fields(reviewer = coagent.name(), session = %seat.internals().session_id())
+)]
 pub(super) async fn run_review(
     coagent: &Coagent,
     seat: &mut CoagentSession,
@@ -137,6 +143,7 @@ pub(super) async fn run_review(
     cancel: &CancellationToken,
 ) -> Result<CoagentOutcome, AgentError> {
     let may_run = seat.may_run_commands;
+    tracing::debug!(may_run_commands = may_run, "review started");
     let outcome = match (coagent, &mut seat.session) {
         (Coagent::Base(agent), CoagentSessionKind::Base(internals)) => {
             let mut agent = agent.as_ref().clone();

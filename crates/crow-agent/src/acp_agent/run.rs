@@ -19,6 +19,7 @@ use crow_core::{
 use crow_runtime::{AgentAccess, AgentError, ChildSpec};
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
 
 use super::{
     AcpAgent, AcpSession, RunResult,
@@ -125,6 +126,8 @@ struct Run<'a> {
 impl Run<'_> {
     async fn drive(mut self, input: RunInput) -> Result<RunResult, AgentError> {
         let mut input = Some(input);
+        // The span of the round under way, which all its actions share.
+        let mut round = Span::none();
         loop {
             match self.machine.next_action() {
                 NextAction::PrimaryTurn { message } => {
@@ -132,7 +135,8 @@ impl Run<'_> {
                         let (source, text) = message?;
                         Some(RunInput { source, content: vec![Block::text(text)] })
                     });
-                    let outcome = self.primary_turn(turn_input).await;
+                    round = tracing::debug_span!("round", round = self.rounds_begun + 1);
+                    let outcome = self.primary_turn(turn_input).instrument(round.clone()).await;
                     if outcome.is_err() || !self.round_continues() {
                         self.session.internals.emit(AgentEvent::RoundEnd).await?;
                     }
@@ -140,13 +144,13 @@ impl Run<'_> {
                 }
                 NextAction::Generate { prompt } => {
                     let request = self.work_so_far().for_generator(&prompt);
-                    let generated = self.generate(request).await;
+                    let generated = self.generate(request).instrument(round.clone()).await;
                     self.session.internals.emit(AgentEvent::RoundEnd).await?;
                     let spent = self.spent();
                     self.machine.on_generated(generated?, spent);
                 }
                 NextAction::Review => {
-                    let outcome = self.review().await;
+                    let outcome = self.review().instrument(round.clone()).await;
                     self.session.internals.emit(AgentEvent::RoundEnd).await?;
                     outcome?;
                     self.take_steering().await?;
@@ -289,6 +293,7 @@ impl Run<'_> {
         // With a verbatim handoff a coagent's turn is part of a conversation; only an approval is a verdict.
         let is_talk = matches!(self.agent.handoff, Handoff::Verbatim);
         let is_verdict = !is_talk || verdict == Verdict::Approved;
+        tracing::debug!(reviewer, ?verdict, "review ended");
         if is_verdict && self.agent.control_flow.completion_owner() == CompletionOwner::Coagent {
             let reviewer = coagent.clone();
             internals.emit(AgentEvent::ReviewVerdict { reviewer, verdict }).await?;
@@ -297,6 +302,7 @@ impl Run<'_> {
     }
 
     /// Writes the handoff text of each coagent. The inner error ends the run.
+    #[tracing::instrument(level = "debug", name = "handoff", skip_all)]
     async fn handoffs(&mut self) -> Result<Result<Vec<String>, RunFinish>, AgentError> {
         if let (Handoff::Generated { generator_prompt }, None) =
             (&self.agent.handoff, &self.session.generated_handoff)
@@ -325,7 +331,14 @@ impl Run<'_> {
             };
             let bundle = Bundle::new(scene, &self.turn, changes.as_ref());
             match self.agent.handoff.write(bundle, self.session.generated_handoff.as_deref()) {
-                Ok(text) => texts.push(text),
+                Ok(text) => {
+                    tracing::debug!(
+                        reviewer = coagent.name(),
+                        bytes = text.len(),
+                        "handoff written"
+                    );
+                    texts.push(text);
+                }
                 Err(error) => return Ok(Err(RunFinish::Failed(Failure::other(error.to_string())))),
             }
         }
@@ -348,6 +361,7 @@ impl Run<'_> {
 
     /// Asks a model without tools for a message. All calls of a run share one session, so the model knows what it
     /// wrote before.
+    #[tracing::instrument(level = "debug", name = "generate", skip_all)]
     async fn generate(&mut self, request: String) -> Result<Result<String, RunFinish>, AgentError> {
         let model = self.agent.primary.model().clone();
         let mut child = match self.session.generator.take() {

@@ -1,6 +1,6 @@
 //! The service loop of a composition on the runtime: each input is a run.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crow_core::{
     control::{CompletionOwner, RunFinish},
@@ -80,6 +80,7 @@ pub async fn serve_latest(
 }
 
 /// Runs the agent on one input and emits the end of the run. Fails if the session cannot continue.
+#[tracing::instrument(level = "debug", name = "run", skip_all, fields(run = %run.id))]
 pub(crate) async fn serve_run(
     agent: &AcpAgent,
     session: &mut AcpSession,
@@ -88,9 +89,13 @@ pub(crate) async fn serve_run(
 ) -> Result<(), AgentError> {
     if run.cancel.is_cancelled() {
         // The input was withdrawn while it was queued: the model never reads it.
+        tracing::debug!("run cancelled before it began");
         session.primary_mut().emit(AgentEvent::Cancelled).await?;
         return session.primary_mut().end_run(run, RunOutcome::Cancelled).await;
     }
+    let clock = Arc::clone(&session.primary().config().clock);
+    let started = clock.monotonic();
+    tracing::debug!(composition = agent.name(), "run started");
     let result = agent.run(session, RunInput::prompt(content), &run.cancel).await;
     let outcome = match result {
         Ok(result) => emit_end(session, result).await?,
@@ -101,7 +106,29 @@ pub(crate) async fn serve_run(
             failure_of(&error).into()
         }
     };
+    log_run_end(&outcome, clock.monotonic().saturating_sub(started));
     session.primary_mut().end_run(run, outcome).await
+}
+
+/// Logs why a run ended, without the texts of the model.
+fn log_run_end(outcome: &RunOutcome, duration: Duration) {
+    let duration_ms = duration.as_millis();
+    match outcome {
+        RunOutcome::Completed { verified, summary: _ } => {
+            tracing::debug!(outcome = "completed", verified, duration_ms, "run ended");
+        }
+        RunOutcome::NeedsInput => {
+            tracing::debug!(outcome = "needs_input", duration_ms, "run ended");
+        }
+        RunOutcome::Stopped { reason } => {
+            let reason = reason.name();
+            tracing::debug!(outcome = "stopped", reason, duration_ms, "run ended");
+        }
+        RunOutcome::Cancelled => tracing::debug!(outcome = "cancelled", duration_ms, "run ended"),
+        RunOutcome::Failed { error, kind } => {
+            tracing::debug!(outcome = "failed", ?kind, error, duration_ms, "run ended");
+        }
+    }
 }
 
 /// Emits the events of the end of a run. The agent that completed the task emits `TaskComplete`.

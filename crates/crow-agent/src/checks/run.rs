@@ -48,15 +48,24 @@ pub(super) enum CheckSkipReason {
 
 impl Check {
     /// Runs the check to its end.
+    #[tracing::instrument(level = "debug", name = "check", skip_all, fields(check = self.name))]
     pub(super) async fn run(&self, ctx: &ToolContext) -> Result<CheckExecution, CheckSkipReason> {
         ctx.progress.report(format!("$ {}\n", self.command));
-        match self.in_shell(ctx).await {
+        let outcome = match self.in_shell(ctx).await {
             Ok(ProcessOutcome { end: ProcessEnd::Cancelled, .. })
             | Err(ProcessError::Cancelled) => Err(CheckSkipReason::Cancelled),
             Err(ProcessError::ReadOnly) => Err(CheckSkipReason::ReadOnly),
             Ok(outcome) => Ok(self.execution(&outcome)),
             Err(error) => Ok(self.failed(Duration::ZERO, None, format!("it was not run: {error}"))),
+        };
+        match &outcome {
+            Ok(CheckExecution { run, .. }) => {
+                let CheckRun { exit_code, duration_ms, .. } = run;
+                tracing::debug!(passed = run.passed(), exit_code, duration_ms, "check ended");
+            }
+            Err(reason) => tracing::debug!(?reason, "check not run"),
         }
+        outcome
     }
 
     /// Runs the command in `bash`, or in `sh` if there is no `bash`.

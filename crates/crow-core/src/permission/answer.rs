@@ -27,3 +27,15 @@ pub enum PermissionAnswer {
         hint: String,
     },
 }
+
+impl PermissionAnswer {
+    /// Returns the name of the variant, as in the log of a session, without its texts.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::AllowOnce => "allow_once",
+            Self::AllowSession { .. } => "allow_session",
+            Self::Deny { .. } => "deny",
+            Self::Nobody { .. } => "nobody",
+        }
+    }
+}

@@ -70,6 +70,25 @@ pub enum TurnEnd {
     },
 }
 
+impl TurnEnd {
+    /// Returns the name of the variant, as in the log of a session, without its texts.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::TaskComplete { .. } => "task_complete",
+            Self::SubmitForReview { .. } => "submit_for_review",
+            Self::MaxSteps { .. } => "max_steps",
+            Self::DoomLoop { .. } => "doom_loop",
+            Self::InvalidCalls => "invalid_calls",
+            Self::OutputLimit => "output_limit",
+            Self::Refusal => "refusal",
+            Self::Budget { .. } => "budget",
+            Self::Cancelled => "cancelled",
+            Self::Error { .. } => "error",
+        }
+    }
+}
+
 impl fmt::Display for TurnEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -102,6 +102,7 @@ impl AgentSession {
         on_start: impl FnOnce(Arc<Envelope>),
     ) -> Result<Self, SessionError> {
         let session_id = spec.id.unwrap_or_else(|| SessionId::new(config.ids.next_id()));
+        let _span = tracing::debug_span!("create_session", session = %session_id).entered();
         let now = config.clock.now();
         let root = spec.root.unwrap_or_else(|| RootSession::new(session_id.clone(), 0));
         // 1) Header and policy.
@@ -162,6 +163,7 @@ impl AgentSession {
         }
         let history = History::from_log([&start])
             .map_err(|source| SessionError::Inconsistent { id: session_id, source })?;
+        tracing::debug!("session created");
         Ok(Self {
             metadata,
             history,
@@ -182,6 +184,7 @@ impl AgentSession {
     /// Child sessions stay with the original, and so do permissions granted for the rest of it. Calls and replies that
     /// are
     /// open in it are open in the copy too, until its agent closes them.
+    #[tracing::instrument(level = "debug", name = "fork_session", skip_all, fields(session = %id))]
     pub fn fork(
         config: &RuntimeConfig,
         id: &SessionId,
@@ -222,6 +225,7 @@ impl AgentSession {
     }
 
     /// Opens a root session as its only writer. Blocks.
+    #[tracing::instrument(level = "debug", name = "open_session", skip_all, fields(session = %id))]
     pub fn open(
         config: &RuntimeConfig,
         id: &SessionId,
@@ -250,6 +254,7 @@ impl AgentSession {
     }
 
     /// Opens the session of a child as its only writer, below a root that is open. Blocks.
+    #[tracing::instrument(level = "debug", name = "open_session", skip_all, fields(session = %id))]
     pub(crate) fn open_child(
         config: &RuntimeConfig,
         id: &SessionId,
@@ -269,6 +274,7 @@ impl AgentSession {
         abilities: Abilities,
     ) -> Self {
         let OpenedSession { stored, log, torn_bytes } = opened;
+        tracing::debug!(turns = history.turns(), "session opened");
         let StoredSession { metadata, damage, .. } = stored;
         if torn_bytes > 0 {
             let id = &metadata.session_id;

@@ -21,6 +21,7 @@ use crow_core::{
     model::ResolvedModel,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::Instrument as _;
 
 use super::{
     AgentAccess, AgentEnd, AgentError, AgentHandle, AgentInternals, ChildSpec,
@@ -203,7 +204,9 @@ impl ChildAgents {
             return Err(error);
         }
         let (config, tree) = (Arc::clone(&self.config), Arc::clone(&self.shared.tree));
+        let span = tracing::Span::current();
         let make = self.tasks.spawn_blocking(move || {
+            let _entered = span.enter();
             let on_start = |start: Arc<Envelope>| {
                 tree.add_session(&start.session_id);
                 tree.outlet.push(room, &start);
@@ -233,7 +236,9 @@ impl ChildAgents {
         }
         let (config, tree) = (Arc::clone(&self.config), Arc::clone(&self.shared.tree));
         let (parent, earlier, spec) = (self.shared.id.clone(), earlier.to_vec(), spec.clone());
+        let span = tracing::Span::current();
         let open = self.tasks.spawn_blocking(move || {
+            let _entered = span.enter();
             let matches_spec = |id: &&SessionId| {
                 config.store.read(id).is_ok_and(|stored| {
                     let metadata = stored.metadata;
@@ -380,10 +385,11 @@ impl Children for ChildAgents {
         let id = self.background.add(&task, token.clone())?;
         let own = self.clone();
         let end = id.clone();
-        self.tasks.spawn(async move {
+        let work = async move {
             let ending = own.background.ending(end);
             ending.with(own.run_child(task, run, &token, SubagentWaiter::Nobody).await);
-        });
+        };
+        self.tasks.spawn(work.in_current_span());
         Ok(id)
     }
 

@@ -18,6 +18,7 @@ use crow_core::{
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::{
     AgentAccess, AgentEnd, AgentError, AgentHandle, AgentInternals,
@@ -134,7 +135,9 @@ impl AgentLaunch {
         }
         let is_child = parent.is_some();
         let ending = AgentEndGuard { runtime, shared: Arc::clone(&shared), is_child, end: None };
-        tasks.spawn(async move {
+        let span = agent_span(&shared, parent.as_ref());
+        let task = async move {
+            tracing::debug!("agent started");
             // Dropped last, whatever else fails: the session is free before its end is published.
             let (mut ending, recorder) = (ending, recorder);
             // 1) The agent function.
@@ -154,9 +157,13 @@ impl AgentLaunch {
             };
             let sealed = AssertUnwindSafe(sealing).catch_unwind().await;
             let end = Arc::new(sealed.unwrap_or_else(|panic| {
-                AgentEnd::failed(&shared, format!("the end of the agent panicked: {}", panic_message(panic.as_ref())))
+                AgentEnd::failed(
+                    &shared,
+                    format!("the end of the agent panicked: {}", panic_message(panic.as_ref())),
+                )
             }));
             ending.end = Some(Arc::clone(&end));
+            tracing::debug!(is_failed = end.result.is_err(), "agent ended");
             // 3) The report to the parent.
             if let Some(parent) = parent {
                 let report = AssertUnwindSafe(parent.on_child_end(&shared, &end)).catch_unwind();
@@ -165,8 +172,19 @@ impl AgentLaunch {
                     tracing::error!(session = %shared.id, message, "the end of a child could not be told");
                 }
             }
-        });
+        };
+        tasks.spawn(task.instrument(span));
     }
+}
+
+/// Returns the span of an agent's task. A child belongs to what started it; a root agent outlives the request that opened
+/// its session, and has no parent.
+fn agent_span(shared: &AgentShared, parent: Option<&ParentLink>) -> tracing::Span {
+    let session = &shared.id;
+    let Some(parent) = parent else {
+        return tracing::debug_span!(parent: None, "agent", %session);
+    };
+    tracing::debug_span!("agent", %session, agent = parent.child)
 }
 
 /// Releases an agent when its task is over in any way: unregisters it and wakes everyone waiting for its end.

@@ -183,6 +183,17 @@ impl ModelPort {
     }
 
     /// Calls the model with the whole history, and records deltas, reply and usage.
+    #[tracing::instrument(
+        level = "debug",
+        name = "request",
+        skip_all,
+        fields(
+            model = %call.model.info.reference,
+            reply = tracing::field::Empty,
+            input_tokens = tracing::field::Empty,
+            output_tokens = tracing::field::Empty,
+        )
+    )]
     pub(super) async fn call(
         &mut self,
         session: &mut SessionWriter,
@@ -194,6 +205,10 @@ impl ModelPort {
         let stream = self.open_stream(session.history(), call)?;
         session.sync_in_background().await?;
         let id = ReplyId::new(session.config().ids.next_id());
+        let span = tracing::Span::current();
+        span.record("reply", tracing::field::display(&id));
+        let started = session.config().clock.monotonic();
+        tracing::debug!(tools = call.tools.len(), "model asked");
         let mut partial = StreamedReply::new(id.clone(), &session.config().redactor);
         let priced = PricedModelCall { call, price };
         // 2) The reply, or the usage of the attempt that failed.
@@ -203,6 +218,8 @@ impl ModelPort {
         let mut reply = match read.unwrap_or(Err(AgentError::Cancelled)) {
             Ok(reply) => reply,
             Err(error) => {
+                let duration_ms = session.config().since(started).as_millis();
+                tracing::debug!(%error, duration_ms, "no reply");
                 self.record_attempt(session, &partial, priced).await?;
                 return Err(error);
             }
@@ -210,6 +227,10 @@ impl ModelPort {
         // 3) Usage and the recorded reply.
         make_call_ids_unique(&mut reply.blocks);
         let estimated = self.complete_usage(session.history(), &mut reply, call)?;
+        let TokenUsage { input_tokens, output_tokens, .. } = reply.usage;
+        span.record("input_tokens", input_tokens).record("output_tokens", output_tokens);
+        let duration_ms = session.config().since(started).as_millis();
+        tracing::debug!(stop = ?reply.stop, estimated, duration_ms, "reply received");
         self.budget.draw(reply.usage, price);
         self.shared.tree.spend(model_of(&reply.origin), reply.usage);
         partial.record(session, &reply, estimated).await?;
@@ -312,6 +333,7 @@ impl ModelPort {
                 ModelEvent::CallStarted { .. } => partial.has_begun = true,
                 ModelEvent::Waiting(wait) => {
                     let wait_ms = wait.wait.map(whole_millis);
+                    tracing::debug!(reason = wait.reason, wait_ms, "waiting for the model");
                     let (reply_id, reason) = (partial.id.clone(), wait.reason);
                     session.emit(AgentEvent::ModelWait { reply_id, reason, wait_ms }).await?;
                 }

@@ -73,6 +73,12 @@ impl AgentQuestions {
 
 #[async_trait]
 impl UserQuestions for AgentQuestions {
+    #[tracing::instrument(
+        level = "debug",
+        name = "user_question",
+        skip_all,
+        fields(request = tracing::field::Empty)
+    )]
     async fn ask(
         &self,
         call_id: &CallId,
@@ -81,6 +87,9 @@ impl UserQuestions for AgentQuestions {
     ) -> Option<QuestionAnswer> {
         let request = self.request(call_id, question);
         let (request_id, call_id) = (request.id.clone(), call_id.clone());
+        tracing::Span::current().record("request", tracing::field::display(&request_id));
+        let asked_at = self.config.clock.monotonic();
+        tracing::debug!("user asked");
         let asked = AgentEvent::QuestionAsked {
             request_id: request_id.clone(),
             call_id: call_id.clone(),
@@ -100,6 +109,8 @@ impl UserQuestions for AgentQuestions {
             // An answer that was accepted before counts, since its sender was told so.
             None => open.withdraw(),
         };
+        let duration_ms = self.config.since(asked_at).as_millis();
+        tracing::debug!(is_answered = answer.is_some(), duration_ms, "question closed");
         let event = match answer.clone() {
             Some(answer) => AgentEvent::QuestionAnswered { request_id, call_id, answer },
             None => AgentEvent::QuestionWithdrawn { request_id, call_id },
@@ -129,6 +140,7 @@ impl RecordRequest {
 
 impl RecordQueue {
     /// Asks the user between calls. Returns `None` if nobody can be asked, or if the question was cancelled first.
+    #[tracing::instrument(level = "debug", name = "user_question", skip_all)]
     pub(crate) async fn ask_user(
         &mut self,
         session: &mut SessionWriter,

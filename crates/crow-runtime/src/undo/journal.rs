@@ -378,6 +378,12 @@ impl UndoJournal {
         Ok(done)
     }
 
+    #[tracing::instrument(
+        level = "debug",
+        name = "undo",
+        skip_all,
+        fields(session = %self.id, action = ?request.action, dry_run = options.dry_run)
+    )]
     fn execute(
         &mut self,
         request: &UndoRequest,
@@ -410,7 +416,9 @@ impl UndoJournal {
             let record = UndoRecord { intent: Some(prepared.intent.clone()), ..record };
             Ok(self.sessions.add_undo(&self.id, &record)?)
         };
+        tracing::debug!(calls = calls.len(), paths = request.reversals.len(), "undo started");
         let done = self.execute_request(&execution, request, &announce)?;
+        tracing::debug!(paths = done.paths.len(), "files put back");
         // 2) The final record, or a void one if nothing was done.
         report.paths = done.paths;
         let notice = notice(request.action, &calls, &report.paths, self.ledger.root());

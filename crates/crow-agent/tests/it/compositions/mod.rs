@@ -5,5 +5,6 @@ mod levels;
 mod ownership;
 mod records;
 mod reviewers;
+mod spans;
 mod steering_and_limits;
 mod transcript;

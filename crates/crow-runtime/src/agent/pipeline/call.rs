@@ -14,6 +14,7 @@ use crow_core::{
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
 
 use super::{
     changes::ChangeTracker, moved_files::MovedFileNotices, prepare::PreparedCall,
@@ -202,7 +203,8 @@ impl ReplyCalls<'_> {
             }
             let mut prepared = Vec::with_capacity(batch.len());
             for call in batch {
-                prepared.push(self.prepare(call).await?);
+                let span = call.span.clone();
+                prepared.push(self.prepare(call).instrument(span).await?);
             }
             done.append(&mut self.run_batch(prepared).await?);
         }
@@ -239,6 +241,8 @@ impl ReplyCalls<'_> {
         &mut self,
         executed: ExecutedCall,
     ) -> Result<PreparedCall, AgentError> {
+        let (status, is_denied) = (executed.result.status, executed.denial.is_some());
+        tracing::debug!(?status, is_denied, "call answered without running");
         self.record_end(&executed).await?;
         Ok(PreparedCall::Answered(Box::new(executed)))
     }
@@ -259,6 +263,8 @@ fn interrupted(started: bool) -> ToolResult {
 pub(super) struct UnderstoodCall {
     pub(super) call: ToolCall,
     pub(super) meaning: Result<ResolvedCall, CallRejection>,
+    /// The span of the call, from its preparation to its end.
+    pub(super) span: Span,
 }
 
 /// The reason why a call is answered without running.
@@ -276,7 +282,9 @@ impl UnderstoodCall {
             Some(reason) => Err(CallRejection::Refused(reason)),
             None => resolve(tools, &call).map_err(CallRejection::Invalid),
         };
-        Self { call, meaning }
+        // The model chose id and name: as text values they are quoted and escaped in a log.
+        let span = tracing::debug_span!("call", call = call.id.as_str(), tool = call.name);
+        Self { call, meaning, span }
     }
 
     fn run_by(&self) -> RunBy {

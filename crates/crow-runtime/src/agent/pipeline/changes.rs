@@ -103,8 +103,13 @@ impl ChangeTracker {
         };
         let (workspace, root) = (self.workspace.clone(), self.root.clone());
         let watch = stores.job_watch(&workspace);
-        let work =
-            move || ChangeRecording::begin(stores.open_workspace(&workspace)?, watch, root, &scope);
+        let span = tracing::debug_span!("capture", moment = "before");
+        let started = self.config.clock.monotonic();
+        let in_span = span.clone();
+        let work = move || {
+            let _entered = in_span.enter();
+            ChangeRecording::begin(stores.open_workspace(&workspace)?, watch, root, &scope)
+        };
         let mut begun = self.tasks.spawn_blocking(work);
         let in_time = timeout(LONG_SCAN, cancel.run_until_cancelled(&mut begun)).await;
         let begun = if let Ok(begun) = in_time {
@@ -117,6 +122,8 @@ impl ChangeTracker {
         let Some(begun) = begun else { return Ok(None) };
         let recording = match begun {
             Ok(Ok(recording)) => {
+                let duration_ms = self.config.since(started).as_millis();
+                span.in_scope(|| tracing::debug!(duration_ms, "files captured"));
                 self.jobs.record_found(session).await?;
                 report_not_scanned(session, recording.not_scanned()).await?;
                 Some(recording)
@@ -142,7 +149,11 @@ impl ChangeTracker {
         }
         let reason = "another agent changes files here".to_owned();
         session.emit(AgentEvent::CallWait { call_id: call_id.clone(), reason }).await?;
-        Ok(cancel.run_until_cancelled(self.leases.take(roots)).await)
+        let started = self.config.clock.monotonic();
+        let lease = cancel.run_until_cancelled(self.leases.take(roots)).await;
+        let duration_ms = self.config.since(started).as_millis();
+        tracing::debug!(is_taken = lease.is_some(), duration_ms, "waited for the write lease");
+        Ok(lease)
     }
 
     /// Captures the changes of a call and adds them to its result, then releases the lease. Not interrupted by a
@@ -168,8 +179,13 @@ impl ChangeTracker {
         result: &mut ToolResult,
     ) -> Result<(), AgentError> {
         let before = recording.before().clone();
-        match self.tasks.spawn_blocking(move || recording.end()).await {
+        let span = tracing::debug_span!("capture", moment = "after");
+        let started = self.config.clock.monotonic();
+        let in_span = span.clone();
+        match self.tasks.spawn_blocking(move || in_span.in_scope(|| recording.end())).await {
             Ok(Ok(recorded)) => {
+                let duration_ms = self.config.since(started).as_millis();
+                span.in_scope(|| tracing::debug!(duration_ms, "files captured"));
                 report_not_scanned(session, recorded.not_scanned()).await?;
                 recorded.add_to(&mut result.metadata);
             }

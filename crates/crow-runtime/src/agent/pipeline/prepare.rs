@@ -11,8 +11,8 @@ use crow_core::{
     event::{AgentEvent, AgentState},
     ids::RequestId,
     permission::{
-        Ask, CallFacts, Decision, Denial, Disclosure, PermissionMode, Permit, SandboxPaths,
-        WithheldReads,
+        Ask, CallFacts, Decision, DecisionCause, Denial, Disclosure, Explanation, PermissionMode,
+        PermissionPolicy, Permit, SandboxPaths, WithheldReads,
     },
     redact::Redactor,
     tool::{CallPlan, Preview, Progress, ToolCategory, ToolContext, ToolError, ToolResult},
@@ -20,6 +20,7 @@ use crow_core::{
 };
 use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
+use tracing::Span;
 
 use super::{
     ExecutedCall,
@@ -44,6 +45,8 @@ pub(super) struct ReadyCall {
     pub plan: CallPlan,
     pub permit: Permit,
     pub ctx: ToolContext,
+    /// The span of the call.
+    pub span: Span,
 }
 
 impl ReplyCalls<'_> {
@@ -53,7 +56,7 @@ impl ReplyCalls<'_> {
         understood: UnderstoodCall,
     ) -> Result<PreparedCall, AgentError> {
         let cancel = self.cancel;
-        let UnderstoodCall { call, meaning } = understood;
+        let UnderstoodCall { call, meaning, span } = understood;
         let answer = |result, validity| ExecutedCall {
             id: call.id.clone(),
             name: call.name.clone(),
@@ -108,7 +111,7 @@ impl ReplyCalls<'_> {
         // 3) The decision of the policy, and of the user if the policy asks.
         match self.decide(&resolved, &plan, &mut ctx).await? {
             Ok(permit) => {
-                Ok(PreparedCall::Ready(Box::new(ReadyCall { resolved, plan, permit, ctx })))
+                Ok(PreparedCall::Ready(Box::new(ReadyCall { resolved, plan, permit, ctx, span })))
             }
             Err(PermitRefusal::Denied(denial)) => {
                 let answer = ExecutedCall {
@@ -167,10 +170,15 @@ impl ReplyCalls<'_> {
             plan,
         };
         let (workspace, shared) = (&context.workspace, &self.pipeline.shared);
-        let (decision, withheld_reads) = shared.tree.with_policy(|policy| {
+        let is_logged = tracing::enabled!(tracing::Level::DEBUG);
+        let decide = |policy: &PermissionPolicy| {
+            let explanation = is_logged.then(|| policy.explain(facts, workspace));
+            (policy.decide(facts, workspace), explanation)
+        };
+        let ((decision, explanation), withheld_reads) = shared.tree.with_policy(|policy| {
             let withheld_reads = policy.withheld_reads(facts);
             if led_to.is_empty() && shared.access == AgentAccess::Policy {
-                return (policy.decide(facts, workspace), withheld_reads);
+                return (decide(policy), withheld_reads);
             }
             // Restrictions of this call or agent apply to a copy of the policy.
             let mut policy = policy.clone();
@@ -178,8 +186,11 @@ impl ReplyCalls<'_> {
                 policy.set_mode(PermissionMode::ReadOnly);
             }
             policy.add_places(SandboxPaths { protected: led_to, ..SandboxPaths::default() });
-            (policy.decide(facts, workspace), withheld_reads)
+            (decide(&policy), withheld_reads)
         });
+        if let Some(explanation) = explanation {
+            log_decision(&explanation);
+        }
         ctx.withheld_reads = withheld_reads;
         // 2) A decision without a question.
         let ask = match decision {
@@ -223,6 +234,12 @@ impl ReplyCalls<'_> {
         self.session.emit(pending).await
     }
 
+    #[tracing::instrument(
+        level = "debug",
+        name = "permission_question",
+        skip_all,
+        fields(request = tracing::field::Empty)
+    )]
     async fn ask(
         &mut self,
         ask: Ask,
@@ -247,6 +264,9 @@ impl ReplyCalls<'_> {
         // 1) The question, for handles and for the answerer.
         config.redactor.redact_request(&mut request);
         let request_id = request.id.clone();
+        Span::current().record("request", tracing::field::display(&request_id));
+        let asked_at = config.clock.monotonic();
+        tracing::debug!(offers = ask.offers.len(), "user asked");
         let tree = Arc::clone(&self.pipeline.shared.tree);
         // Opened first, so that it can be answered as soon as its event is visible.
         let mut question = tree.answers.open(request.clone());
@@ -273,7 +293,9 @@ impl ReplyCalls<'_> {
             // An answer that was accepted before counts, since its sender was told so.
             None => question.withdraw(),
         };
+        let duration_ms = config.since(asked_at).as_millis();
         let Some(answer) = answer else {
+            tracing::debug!(duration_ms, "question withdrawn");
             let call_id = ctx.call_id.clone();
             self.session.emit(AgentEvent::PermissionWithdrawn { request_id, call_id }).await?;
             self.session.set_state(AgentState::Processing).await?;
@@ -281,6 +303,7 @@ impl ReplyCalls<'_> {
         };
         // 3) The effect of the answer.
         let answer = self.within_offers(&ask, answer).await?;
+        tracing::debug!(answer = answer.name(), duration_ms, "question answered");
         if let PermissionAnswer::AllowSession { grants } = &answer {
             tree.change_policy(|policy| policy.grant(tree.root.id(), grants));
         }
@@ -306,6 +329,18 @@ impl ReplyCalls<'_> {
         let text = "the answer allowed more than was offered; it applies to this call only";
         self.session.warn_user(text.to_owned()).await?;
         Ok(PermissionAnswer::AllowOnce)
+    }
+}
+
+/// Logs the rules, or the mode, that decided about a call. Rules are named by their ids.
+fn log_decision(explanation: &Explanation) {
+    let decision = explanation.decision;
+    match &explanation.cause {
+        DecisionCause::Rules(rules) => {
+            let ids: Vec<_> = rules.iter().map(|rule| rule.id.as_str()).collect();
+            tracing::debug!(?decision, rules = ids.join(", "), "decided by rules");
+        }
+        DecisionCause::Mode(mode) => tracing::debug!(?decision, %mode, "decided by the mode"),
     }
 }
 

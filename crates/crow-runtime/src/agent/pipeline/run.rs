@@ -2,7 +2,7 @@
 //!
 //! All ready calls of a batch run concurrently on the agent's task. Their results start out as cancelled and are
 //! replaced when a call finishes, so that calls dropped after [`CANCEL_GRACE`] are already answered correctly. `guards`
-//! maps the index of each running call to its lease and recording.
+//! maps the index of each running call to its lease, its recording and its span.
 
 use std::{
     collections::BTreeMap,
@@ -21,6 +21,7 @@ use crow_core::{
 };
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
 
 use super::{
     ExecutedCall,
@@ -72,7 +73,9 @@ impl<'a> ReplyCalls<'a> {
                     executed.push(call);
                 }
                 PreparedCall::Ready(ready) => {
-                    let Some(guard) = self.begin_changes(&ready).await? else {
+                    let span = ready.span.clone();
+                    let begun = self.begin_changes(&ready).instrument(span.clone());
+                    let Some(guard) = begun.await? else {
                         let call =
                             ExecutedCall { result: not_run(), ..cancelled_until_done(&ready) };
                         self.record_end(&call).await?;
@@ -82,7 +85,7 @@ impl<'a> ReplyCalls<'a> {
                     self.record_start(&ready, &guard).await?;
                     // Pushed in batch order, so `index` addresses the call in `executed`.
                     executed.push(cancelled_until_done(&ready));
-                    guards.insert(index, guard);
+                    guards.insert(index, (guard, span));
                     let redactor = &self.pipeline.config.redactor;
                     let report = reports.begin(index, &ready.ctx.call_id, redactor);
                     running.push(self.start(index, *ready, report));
@@ -107,7 +110,9 @@ impl<'a> ReplyCalls<'a> {
                             call.result = result;
                             call.result.metadata.duration_ms = duration_ms;
                             call.duration_ms = duration_ms;
-                            self.finish(call, guards.remove(&index)).await?;
+                            let (guard, span) = guards.remove(&index).unzip();
+                            let span = span.unwrap_or_else(Span::none);
+                            self.finish(call, guard).instrument(span).await?;
                         }
                     }
                 },
@@ -120,12 +125,12 @@ impl<'a> ReplyCalls<'a> {
         }
         drop(running);
         // 3) Calls that did not stop in time were dropped above; they are answered as cancelled.
-        for (index, guard) in guards {
+        for (index, (guard, span)) in guards {
             if let Some((call_id, said)) = reports.end(index) {
                 self.report(call_id, said).await?;
             }
             if let Some(call) = executed.get_mut(index) {
-                self.finish(call, Some(guard)).await?;
+                self.finish(call, Some(guard)).instrument(span).await?;
             }
         }
         self.pipeline.report_moved_files(self.session).await?;
@@ -183,13 +188,14 @@ impl<'a> ReplyCalls<'a> {
     }
 
     fn start(&self, index: usize, ready: ReadyCall, report: Progress) -> RunningCall<'a> {
-        let ReadyCall { resolved, plan, permit, mut ctx } = ready;
+        let ReadyCall { resolved, plan, permit, mut ctx, span } = ready;
         ctx.progress = report;
         let tools = self.tools;
         let config = Arc::clone(&self.pipeline.config);
         let scratch = self.session.context().scratch.clone();
         let adopt = self.pipeline.sandbox.adopter(written_paths(&plan.effects));
-        Box::pin(async move {
+        let work = async move {
+            tracing::debug!("call started");
             let started = config.clock.monotonic();
             let name = resolved.tool.name().to_owned();
             let work = tools.execute(permit, &name, resolved.input, &plan, &ctx);
@@ -208,9 +214,10 @@ impl<'a> ReplyCalls<'a> {
             // Redacted before the output is cut: half a secret is a secret, too.
             config.redactor.redact_result(&mut result);
             let result = bound_output(result, scratch.as_deref(), &ctx.call_id);
-            let elapsed = config.clock.monotonic().saturating_sub(started);
+            let elapsed = config.since(started);
             (index, result, u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
-        })
+        };
+        Box::pin(work.instrument(span))
     }
 
     async fn finish(
@@ -218,6 +225,8 @@ impl<'a> ReplyCalls<'a> {
         call: &mut ExecutedCall,
         guard: Option<ChangeGuard>,
     ) -> Result<(), AgentError> {
+        let (status, duration_ms) = (call.result.status, call.duration_ms);
+        tracing::debug!(?status, duration_ms, "call ended");
         if let Some(guard) = guard {
             self.pipeline.changes.finish(self.session, guard, &mut call.result).await?;
         }
