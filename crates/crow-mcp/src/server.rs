@@ -25,6 +25,7 @@ use tokio::{
     sync::{OnceCell, watch},
     time::{Instant, sleep, timeout_at},
 };
+use tracing::Instrument as _;
 
 use crate::{
     cache::SchemaCache,
@@ -128,7 +129,7 @@ impl McpServer {
     /// Starts the server at the first call; waits until it is settled or its startup timeout passes.
     pub(crate) async fn ready(self: &Arc<Self>) {
         let start = || async {
-            self.lifetime.tasks.spawn(Arc::clone(self).start());
+            self.lifetime.tasks.spawn(Arc::clone(self).start().in_current_span());
             Instant::now()
         };
         let started = *self.started.get_or_init(start).await;
@@ -179,6 +180,12 @@ impl McpServer {
     }
 
     /// Calls a tool, if it is unchanged since it was offered. A call that was certainly not sent is sent once more.
+    #[tracing::instrument(
+        level = "debug",
+        name = "mcp_call",
+        skip_all,
+        fields(server = self.label, tool = tool.name)
+    )]
     pub(crate) async fn call(
         self: &Arc<Self>,
         tool: &ListedTool,
@@ -197,11 +204,15 @@ impl McpServer {
             };
             self.check_unchanged(tool)?;
             let progress = ctx.progress.clone();
+            let sent_at = Instant::now();
             let called = connection
                 .call(&tool.name, arguments.clone(), progress, &self.settings, &ctx.cancellation)
                 .await;
+            let (is_ok, duration_ms) = (called.is_ok(), sent_at.elapsed().as_millis());
+            tracing::debug!(is_ok, duration_ms, "server answered");
             match called {
                 Err(CallError::Unsent(_)) if !is_second => {
+                    tracing::debug!("call not sent; connecting again");
                     is_second = true;
                     self.drop_connection(&connection);
                 }
@@ -232,10 +243,12 @@ impl McpServer {
             return Ok(open);
         }
         let server = Arc::clone(self);
-        let attempt = self.lifetime.tasks.spawn(async move { server.connect().await });
+        let connecting = async move { server.connect().await };
+        let attempt = self.lifetime.tasks.spawn(connecting.in_current_span());
         attempt.await.unwrap_or(Err(ConnectError::Closed))
     }
 
+    #[tracing::instrument(level = "debug", name = "mcp_connect", skip_all, fields(server = self.label))]
     async fn connect(self: Arc<Self>) -> Result<Arc<ServerConnection>, ConnectError> {
         let _guard = self.connecting.lock().await;
         if let Some(open) = self.open_connection() {
@@ -251,16 +264,22 @@ impl McpServer {
         }
         self.check_pause()?;
         let limit = self.settings.connect_limit();
+        let started = Instant::now();
+        tracing::debug!("connecting");
         match ServerConnection::open(&self.settings, &self.shared.context, &self.lifetime, limit)
             .await
         {
             Ok((connection, listed)) => {
                 let connection = Arc::new(connection);
+                let (tools, duration_ms) = (listed.tools.len(), started.elapsed().as_millis());
+                tracing::debug!(tools, duration_ms, "connected");
                 self.on_connected(&connection, listed).await;
                 Ok(connection)
             }
             Err(ConnectError::Closed) => Err(self.ending()),
             Err(error) => {
+                let duration_ms = started.elapsed().as_millis();
+                tracing::debug!(%error, duration_ms, "no connection");
                 self.on_failed(&error);
                 Err(error)
             }

@@ -18,6 +18,7 @@ use crow_runtime::{AgentHandle, NewSession, SessionSetup};
 use futures_util::future::join_all;
 use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::Instrument as _;
 
 use super::{
     attached::{AttachedSession, PumpTask, WAITING_REQUESTS},
@@ -110,10 +111,11 @@ impl AcpConnection {
             return Err(invalid(message));
         }
         let ended = self.ended.clone();
-        self.tasks.spawn(async move {
+        let work = async move {
             // The library answers a request whose work was dropped.
             let _ = ended.run_until_cancelled(work).await;
-        });
+        };
+        self.tasks.spawn(work.in_current_span());
         Ok(())
     }
 

@@ -40,6 +40,8 @@ impl Pump {
             watch.abort();
         }
         let response = response(result, &prompt.usage);
+        let (run, is_ok) = (&prompt.run_id, response.is_ok());
+        tracing::debug!(session = %self.handle.session_id(), %run, is_ok, "prompt answered");
         match prompt.reply {
             Some(PromptReply::Ended(reply)) => {
                 self.peer.report_progress(&self.root, SessionProgress::Ended(&response));
@@ -183,6 +185,7 @@ impl Pump {
             Ok(run_id) => run_id,
             Err(error) => return reply.refuse(handle_error(&error)),
         };
+        tracing::debug!(session = %self.handle.session_id(), run = %run_id, "prompt passed to the agent");
         // A cancel that arrived meanwhile may have interrupted the agent before it had this prompt.
         if cancel_mark.is_cancelled() {
             self.handle.cancel_run(&run_id);

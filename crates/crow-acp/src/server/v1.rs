@@ -22,6 +22,8 @@ use crow_core::{event::AgentState, ids::SessionId};
 use crow_runtime::OptionKind;
 use serde::Deserialize;
 use serde_json::{Value, json, value::to_raw_value};
+use tokio::time::Instant;
+use tracing::Span;
 
 use super::{
     client_wires::ClientWires,
@@ -101,7 +103,8 @@ pub(super) fn agent(connection: Arc<AcpConnection>) -> impl ConnectTo<Client> {
                         responder,
                         to: ConnectionTo<Client>| {
                 let peer = Arc::new(PeerV1 { to, wires: Arc::clone(&connection.wires) });
-                request_of(&connection, peer, request, responder.cast())
+                request_span(request.method())
+                    .in_scope(|| request_of(&connection, peer, request, responder.cast()))
             },
             agent_client_protocol::on_receive_request!(),
         )
@@ -112,6 +115,11 @@ pub(super) fn agent(connection: Arc<AcpConnection>) -> impl ConnectTo<Client> {
             },
             agent_client_protocol::on_receive_notification!(),
         )
+}
+
+/// Returns the span of a request. Work that outlives the dispatch takes it along.
+pub(super) fn request_span(method: &str) -> Span {
+    tracing::debug_span!("acp_request", method)
 }
 
 /// Handles a notification of the client. Unknown ones are ignored.
@@ -135,6 +143,7 @@ fn request_of(
     request: ClientRequest,
     responder: Responder<AgentResponse>,
 ) -> Result<(), Error> {
+    tracing::debug!("request received");
     match request {
         ClientRequest::InitializeRequest(request) => {
             connection.set_abilities(ClientAbilities::from(&request));
@@ -205,14 +214,23 @@ async fn answer_of(
     request: ClientRequest,
     responder: Responder<AgentResponse>,
 ) {
+    let started = Instant::now();
     let mut disclosed = None;
     let answer = session(&connection, peer, request, &mut disclosed).await;
+    log_answer(&answer, started);
     // Fails only if the client is gone.
     drop(responder.respond_with_result(answer));
     if let Some(disclosed) = disclosed {
         // Fails if the session's task has ended.
         let _: Result<(), ()> = tokio::sync::oneshot::Sender::send(disclosed, ());
     }
+}
+
+/// Logs whether a request succeeded, and how long it took.
+pub(super) fn log_answer<T>(answer: &Result<T, Error>, started: Instant) {
+    let duration_ms = started.elapsed().as_millis();
+    let error = answer.as_ref().err().map(|error| i32::from(error.code));
+    tracing::debug!(error, duration_ms, "request answered");
 }
 
 /// Answers a request that creates, opens or forks a session, or any other that may wait. `disclosed` takes the sender

@@ -14,7 +14,7 @@ use agent_client_protocol::{
 use crow_core::ids::SessionId;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     client_wires::ClientWires,
@@ -129,7 +129,8 @@ pub(super) fn agent(connection: Arc<AcpConnection>) -> impl ConnectTo<Client> {
                         responder: Responder<Value>,
                         to: ConnectionTo<Client>| {
                 let peer = Arc::new(PeerV2 { to, wires: Arc::clone(&connection.wires) });
-                request_of(&connection, peer, request, responder)
+                version_1::request_span(&request.method)
+                    .in_scope(|| request_of(&connection, peer, request, responder))
             },
             agent_client_protocol::on_receive_request!(),
         )
@@ -153,6 +154,7 @@ fn request_of(
     request: UntypedMessage,
     responder: Responder<Value>,
 ) -> Result<(), Error> {
+    tracing::debug!("request received");
     let (method, params) = request.into_parts();
     match method.as_str() {
         "initialize" => {
@@ -265,8 +267,10 @@ async fn answer_of(
     params: Value,
     responder: Responder<Value>,
 ) {
+    let started = Instant::now();
     let mut disclosed = None;
     let answer = answer(&connection, peer, &method, params, &mut disclosed).await;
+    version_1::log_answer(&answer, started);
     // Fails only if the client is gone.
     drop(responder.respond_with_result(answer));
     if let Some(disclosed) = disclosed {

@@ -10,6 +10,8 @@ use crow_core::model::{ModelEvent, ModelStream, ProviderError, Retry};
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 use jiff::Timestamp;
 use reqwest::Response;
+use tokio::time::Instant;
+use tracing::{Instrument as _, Span};
 
 use super::{
     attempt_timeouts::{AttemptTimeouts, ExpiredTimeout},
@@ -37,6 +39,10 @@ pub(crate) fn exchange(
         policy,
         schedule: None,
         phase: ExchangePhase::Waiting(Duration::ZERO),
+        attempt: 0,
+        span: Span::none(),
+        sent_at: Instant::now(),
+        has_begun: false,
         new_events: Vec::new(),
         queued_events: VecDeque::new(),
     };
@@ -57,6 +63,14 @@ struct Exchange {
     /// Set at the first attempt.
     schedule: Option<Schedule>,
     phase: ExchangePhase,
+    /// Number of the current attempt, from 1.
+    attempt: u32,
+    /// Span of the current attempt.
+    span: Span,
+    /// Start of the current attempt.
+    sent_at: Instant,
+    /// True once a part of the current attempt's reply was received.
+    has_begun: bool,
     /// Events of the last read.
     new_events: Vec<ModelEvent>,
     /// Events that were not yet returned.
@@ -86,12 +100,15 @@ impl Exchange {
                 return Some(Ok(event));
             }
             // The phase is `Over` until the step sets the next one.
+            let span = self.span.clone();
             match std::mem::replace(&mut self.phase, ExchangePhase::Over) {
                 ExchangePhase::Over => return None,
                 ExchangePhase::Failed(error) => return Some(Err(error)),
                 ExchangePhase::Waiting(wait) => self.send(wait).await,
-                ExchangePhase::Sending(answer, decoder) => self.await_answer(answer, decoder).await,
-                ExchangePhase::Reading(reading) => self.read(reading).await,
+                ExchangePhase::Sending(answer, decoder) => {
+                    self.await_answer(answer, decoder).instrument(span).await;
+                }
+                ExchangePhase::Reading(reading) => self.read(reading).instrument(span).await,
             }
         }
     }
@@ -105,12 +122,24 @@ impl Exchange {
         let Some(decoder) = self.decoders.pop() else { return };
         self.timeouts = AttemptTimeouts::new(self.outgoing.timeouts);
         let outgoing = Arc::clone(&self.outgoing);
+        self.attempt += 1;
+        (self.sent_at, self.has_begun) = (Instant::now(), false);
+        self.span = tracing::debug_span!(
+            "attempt",
+            attempt = self.attempt,
+            provider = outgoing.provider,
+            status = tracing::field::Empty
+        );
+        self.span.in_scope(|| tracing::debug!(bytes = outgoing.body.len(), "request sent"));
         self.phase = ExchangePhase::Sending(async move { outgoing.send().await }.boxed(), decoder);
     }
 
     async fn await_answer(&mut self, mut answer: ResponseHead, decoder: Box<dyn Decoder>) {
         match tokio::time::timeout_at(self.timeouts.next(), &mut answer).await {
             Ok(Ok(response)) => {
+                let duration_ms = self.sent_at.elapsed().as_millis();
+                self.span.record("status", response.status().as_u16());
+                tracing::debug!(duration_ms, "response started");
                 self.timeouts.on_bytes();
                 self.phase = ExchangePhase::Reading(Box::new(ReplyReader::new(response, decoder)));
             }
@@ -130,6 +159,11 @@ impl Exchange {
 
     async fn read(&mut self, mut reading: Box<ReplyReader>) {
         let outcome = reading.read(&mut self.timeouts, &mut self.new_events).await;
+        if !self.has_begun && !self.new_events.is_empty() {
+            self.has_begun = true;
+            let duration_ms = self.sent_at.elapsed().as_millis();
+            tracing::debug!(duration_ms, "first part of the reply received");
+        }
         for event in self.new_events.drain(..) {
             push(&mut self.queued_events, event);
         }
@@ -140,6 +174,8 @@ impl Exchange {
                 self.phase = ExchangePhase::Reading(reading);
             }
             Ok(BodyRead::Complete(reply)) => {
+                let duration_ms = self.sent_at.elapsed().as_millis();
+                tracing::debug!(duration_ms, "response complete");
                 let_connection_return().await;
                 self.queued_events.push_back(ModelEvent::Completed(*reply));
             }
@@ -150,6 +186,11 @@ impl Exchange {
     fn on_failure(&mut self, failure: AttemptFailure) {
         let error = self.outgoing.complete(failure.error);
         let failure = AttemptFailure { error, progress: failure.progress };
+        if let Some(status) = failure.error.status {
+            self.span.record("status", status);
+        }
+        let (kind, duration_ms) = (failure.error.kind, self.sent_at.elapsed().as_millis());
+        tracing::debug!(?kind, duration_ms, "attempt failed");
         // A server that used up all the time is not asked again.
         let may_retry = !self.decoders.is_empty() && !self.timeouts.is_used_up();
         let schedule = self.schedule.as_mut().filter(|_| may_retry);
@@ -160,7 +201,8 @@ impl Exchange {
     }
 
     fn on_retry(&mut self, retry: Retry) -> ExchangePhase {
-        tracing::info!(attempt = retry.attempt, error = %retry.error, "retrying a model request");
+        let wait_ms = retry.wait.as_millis();
+        tracing::info!(attempt = retry.attempt, error = %retry.error, wait_ms, "retrying a model request");
         let wait = retry.wait;
         self.queued_events.push_back(ModelEvent::Retrying(retry));
         ExchangePhase::Waiting(wait)

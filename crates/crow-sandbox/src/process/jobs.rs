@@ -16,6 +16,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::Instrument as _;
 
 use super::{
     ProcessRunner,
@@ -160,11 +161,15 @@ impl Jobs for AgentJobs {
         let running = runner::start(prepared, spec, JobSink(Arc::clone(&job)))?;
         known.add(Arc::clone(&job));
         let ended = Arc::clone(&self.ended);
-        self.tasks.spawn(async move {
+        let span = tracing::debug_span!("job", job = %id);
+        let work = async move {
+            tracing::debug!(pid = running.id(), "job started");
             let end = JobEnd::new(Arc::clone(&job));
             end.record(&running.end(&job.stop).await);
+            tracing::debug!(state = %job.info().state, "job ended");
             ended.notify_one();
-        });
+        };
+        self.tasks.spawn(work.instrument(span));
         Ok(id)
     }
 

@@ -19,7 +19,7 @@ use tokio_util::{
 use super::{
     command_process::CommandProcess,
     group::ProcessGroup,
-    runner::{ProcessRunner, StandardStreams, find, spawn},
+    runner::{ProcessRunner, StandardStreams, find, program_name, spawn},
     running_process::{OutputSink, ProcessParts, RunningProcess},
 };
 use crate::orphans::CommandMark;
@@ -50,6 +50,12 @@ impl OutputSink for StderrTail {
 
 #[async_trait]
 impl PipedProcesses for ProcessRunner {
+    #[tracing::instrument(
+        level = "debug",
+        name = "piped_process",
+        skip_all,
+        fields(program = program_name(&spec.argv))
+    )]
     async fn start(
         &self,
         spec: PipedSpec,
@@ -99,6 +105,7 @@ fn start(
     })?;
     let group = ProcessGroup::new(child.id());
     let sink = StderrTail { tail: spec.stderr_tail.clone(), total: 0 };
+    tracing::debug!(pid = child.id(), "process started");
     let running = RunningProcess::new(ProcessParts {
         child,
         group,

@@ -102,6 +102,12 @@ impl ProcessRunner {
 
 #[async_trait]
 impl Processes for ProcessRunner {
+    #[tracing::instrument(
+        level = "debug",
+        name = "process",
+        skip_all,
+        fields(program = program_name(&spec.argv), is_sandboxed = self.sandbox.is_some())
+    )]
     async fn run(
         &self,
         spec: ProcessSpec,
@@ -111,7 +117,14 @@ impl Processes for ProcessRunner {
         let prepared = self.prepare(&spec, CommandKind::Foreground, &cancellation).await?;
         let buffer = OutputBuffer::new(spec.output.clone());
         let running = start(prepared, spec, buffer)?;
+        tracing::debug!(
+            pid = running.id(),
+            prepared_ms = started.elapsed().as_millis(),
+            "process started"
+        );
         let ended = running.end(&cancellation).await?;
+        let duration_ms = started.elapsed().as_millis();
+        tracing::debug!(end = ?ended.end, containment = %ended.containment, duration_ms, "process ended");
         Ok(ProcessOutcome {
             end: ended.end,
             output: ended.sink.finish(),
@@ -123,6 +136,11 @@ impl Processes for ProcessRunner {
             refused_hosts: ended.refused_hosts,
         })
     }
+}
+
+/// Returns the first word of a command, for the log, which contains no arguments.
+pub(super) fn program_name(argv: &[String]) -> &str {
+    argv.first().map_or("", String::as_str)
 }
 
 /// Returns the command as shown to the user: the script of a shell, or the words. A shell with `-c`, a

@@ -123,6 +123,11 @@ impl<S: OutputSink> RunningProcess<S> {
         }
     }
 
+    /// Returns the id of the process, as this program sees it.
+    pub(super) fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
     /// Reads output until the process exits, times out or is cancelled, and ends what it leaves behind.
     pub(super) async fn end(
         mut self,
