@@ -18,6 +18,7 @@ mod compositions;
 mod concurrent_sessions;
 mod config;
 mod damage;
+mod diagnostic_log;
 mod dialects;
 mod doctor;
 mod errors;
