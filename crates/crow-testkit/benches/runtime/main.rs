@@ -17,6 +17,7 @@ mod idle;
 #[path = "../shared/proc.rs"]
 mod proc;
 mod rounds;
+mod spans;
 #[path = "../shared/table.rs"]
 mod table;
 mod throughput;
@@ -31,6 +32,7 @@ fn main() {
         rows.extend(throughput::all().await);
         rows.extend(rounds::all().await);
         rows.extend(cancel::all().await);
+        rows.push(spans::without_subscriber());
         rows
     });
     println!("{}", table::render("Crow", "tokio alone", &rows));
