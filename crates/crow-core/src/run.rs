@@ -13,8 +13,10 @@ pub enum InputSource {
     Prompt,
     /// The user's, while a run is under way.
     Steering,
-    /// The control flow's: a continuation line or a generated message.
+    /// The control flow's: a fixed message.
     ControlFlow,
+    /// The generator's, in a control flow that has messages written by a model.
+    Generator,
     /// The reviewer's.
     Reviewer,
 }

@@ -213,7 +213,7 @@ impl SessionView {
                     at.send(acp_id(&self.root), SessionUpdate::UserMessageChunk(chunk));
                 }
             }
-            InputSource::ControlFlow => {
+            InputSource::ControlFlow | InputSource::Generator => {
                 let text = Block::text_of(content);
                 self.notices.report(at, Weight::Info, &format!("Round {}: {text}", at.who.round));
             }

@@ -29,7 +29,8 @@ const OUTPUT_BYTES: usize = 8 * 1024;
 /// reviewers. The reasoning of the models is left out.
 pub(crate) fn to_markdown(record: &SessionRecord, prices: &[(ModelRef, Price)]) -> String {
     let cwd = record.metadata.crow().cwd;
-    let mut document = MarkdownDocument { text: String::new(), cwd, review: ReviewSection::Unseen };
+    let mut document =
+        MarkdownDocument { text: String::new(), cwd, message: MessageSection::Unseen };
     let used = usage_text(&ConsoleStyle::plain(80), &usage_of(&record.events, prices));
     document.head(&record.metadata, &used);
     for envelope in &record.events {
@@ -43,12 +44,12 @@ pub(crate) fn to_markdown(record: &SessionRecord, prices: &[(ModelRef, Price)]) 
 struct MarkdownDocument {
     text: String,
     cwd: std::path::PathBuf,
-    review: ReviewSection,
+    message: MessageSection,
 }
 
-/// State of the last review: written means that its text is in the document already.
+/// State of the last text of a coagent: written means that its text is in the document already.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ReviewSection {
+enum MessageSection {
     Unseen,
     Written,
 }
@@ -153,15 +154,25 @@ impl MarkdownDocument {
 
     fn input(&mut self, envelope: &Envelope, source: InputSource, content: &[Block]) {
         let agent = single_line(&envelope.agent);
-        let review = std::mem::replace(&mut self.review, ReviewSection::Unseen);
-        if source == InputSource::Reviewer && review == ReviewSection::Written {
-            // The text of the review was written with the reply of the reviewer.
-            return self.note(&format!("the review goes to {agent}"));
+        let message = std::mem::replace(&mut self.message, MessageSection::Unseen);
+        // A text that was written with the reply of the coagent is not repeated.
+        match source {
+            InputSource::Reviewer if message == MessageSection::Written => {
+                return self.note(&format!("the review goes to {agent}"));
+            }
+            InputSource::Generator if message == MessageSection::Written => {
+                return self.note(&format!("the message goes to {agent}"));
+            }
+            InputSource::Prompt
+            | InputSource::Steering
+            | InputSource::ControlFlow
+            | InputSource::Generator
+            | InputSource::Reviewer => {}
         }
         let is_below = !envelope.is_root();
         let heading = match source {
             InputSource::Prompt | InputSource::Steering => "User",
-            InputSource::ControlFlow => "Control flow",
+            InputSource::ControlFlow | InputSource::Generator => "Control flow",
             InputSource::Reviewer => "Reviewer",
         };
         let heading = if is_below { format!("To {agent}") } else { heading.to_owned() };
@@ -188,7 +199,7 @@ impl MarkdownDocument {
             self.part(&format!("## {}", single_line(&envelope.agent)));
             self.part(&neutralise(&texts.join("\n\n")));
             if envelope.role == AgentRole::Coagent {
-                self.review = ReviewSection::Written;
+                self.message = MessageSection::Written;
             }
         }
     }
@@ -284,9 +295,10 @@ fn bounded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::render::sample::Story;
 
     fn document() -> MarkdownDocument {
-        MarkdownDocument { text: String::new(), cwd: "/p".into(), review: ReviewSection::Unseen }
+        MarkdownDocument { text: String::new(), cwd: "/p".into(), message: MessageSection::Unseen }
     }
 
     #[test]
@@ -303,6 +315,18 @@ mod tests {
         assert_eq!(cut.lines().count(), OUTPUT_LINES + 1);
         assert!(cut.ends_with("… and 7 more lines"), "{cut}");
         assert!(bounded(&"x".repeat(OUTPUT_BYTES + 1)).len() < 100);
+    }
+
+    #[test]
+    fn a_generated_message_is_written_once() {
+        let mut document = document();
+        let mut story = Story::session();
+        story.generated_message("See to the tests.");
+        for envelope in &story.events {
+            document.event(envelope);
+        }
+        let message = "## generator\n\nSee to the tests.\n\n> the message goes to builder\n\n";
+        assert!(document.text.ends_with(message), "{}", document.text);
     }
 
     #[test]

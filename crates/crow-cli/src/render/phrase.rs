@@ -171,7 +171,8 @@ fn input(style: &ConsoleStyle, agent: &str, source: InputSource, content: &[Bloc
     let (prefix, paint) = match source {
         InputSource::Prompt | InputSource::Steering => ("> ", Paint::Cyan),
         InputSource::ControlFlow => (style.glyphs.pick("↪ ", "+> "), Paint::Dim),
-        // The text of the review was shown with the reply of the reviewer.
+        // These texts were shown with the replies of the generator and the reviewer.
+        InputSource::Generator => return passed_on(style, "generator", agent, ""),
         InputSource::Reviewer => return passed_on(style, "review", agent, ""),
     };
     let blocks = content.iter().map(|block| match block {

@@ -113,6 +113,21 @@ impl Story {
         self
     }
 
+    /// Adds a message that the generator writes and the agent gets.
+    pub(crate) fn generated_message(&mut self, text: &str) -> &mut Self {
+        let input = |source, text: &str| AgentEvent::UserInput {
+            message_id: MessageId::new("generated"),
+            source,
+            context: None,
+            content: vec![Block::text(text)],
+        };
+        self.with_child("generator", |story| {
+            story.push(input(InputSource::ControlFlow, "Write a message."));
+            story.reply("", text, &[]).next_reply();
+        });
+        self.push(input(InputSource::Generator, &format!("{text}\n\nGo on with the task.")))
+    }
+
     pub(crate) fn reply_id(&self) -> ReplyId {
         ReplyId::new(format!("reply-{}", self.replies))
     }

@@ -108,6 +108,18 @@ fn a_reviewed_run() {
 }
 
 #[test]
+fn a_generated_message_is_shown_once() {
+    let mut story = Story::run();
+    story.reply("", "Half of it.", &[]).next_reply();
+    story.generated_message("See to the tests.").answer("All of it.");
+    let (_, err) = show(ConsoleStyle::plain(80), &story);
+    let lines: Vec<_> = err.lines().filter(|line| !line.trim().is_empty()).collect();
+    let message = lines.iter().position(|line| *line == "  generator: See to the tests.");
+    assert_eq!(lines[message.unwrap() + 1], "→ generator → builder", "{err}");
+    assert_eq!(err.matches("See to the tests.").count(), 1, "{err}");
+}
+
+#[test]
 fn a_transcript_has_the_words_of_the_user_and_the_end_of_each_run() {
     let mut story = sample::good_run();
     story.prompt("Thanks.\nNow say goodbye").answer("Goodbye");

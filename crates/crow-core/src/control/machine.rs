@@ -213,7 +213,7 @@ impl ControlMachine {
             }
             Ok(text) => {
                 let message = format!("{}\n\n{CONTINUE_MESSAGE}", text.trim());
-                self.next_round(InputSource::ControlFlow, message, spent);
+                self.next_round(InputSource::Generator, message, spent);
             }
             Err(finish) => self.finish(finish),
         }

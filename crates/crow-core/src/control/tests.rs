@@ -106,7 +106,7 @@ fn the_generator_is_asked_after_each_turn() {
     let message = format!("- it builds\n\n{CONTINUE_MESSAGE}");
     assert_eq!(
         message_of(&machine.next_action()),
-        Some((InputSource::ControlFlow, message.as_str()))
+        Some((InputSource::Generator, message.as_str()))
     );
     machine.on_primary_turn(&turn(TurnEnd::Text, "two"), RunUsage::default());
     assert_eq!(machine.next_action(), generate);

@@ -491,7 +491,13 @@ fn marked_content(source: InputSource, block: &Block) -> Block {
         (InputSource::Reviewer, Block::Text { text }) => {
             Block::text(wrap_in_tag("review", "the reviewer, not the user", text))
         }
-        (InputSource::Prompt | InputSource::Steering | InputSource::ControlFlow, _)
+        (
+            InputSource::Prompt
+            | InputSource::Steering
+            | InputSource::ControlFlow
+            | InputSource::Generator,
+            _,
+        )
         | (InputSource::Reviewer, Block::Image(_)) => block.clone(),
     }
 }

@@ -13,7 +13,7 @@ use crow_core::{
 use serde_json::json;
 
 use super::{
-    sample::{Files, Story, bare, everything, lines, view_with, zed},
+    sample::{Files, ROOT, Story, bare, everything, lines, view_with, zed},
     screen::Screen,
 };
 use crate::view::{ClientAbilities, SessionView, contents::DiffContent};
@@ -230,6 +230,24 @@ fn input_of_the_control_flow_is_never_shown_as_the_users() {
             let text = lines(&out);
             assert!(!text.contains("user_message_chunk"), "{text}");
             assert!(text.contains("Round 1: Go on."), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_generated_message_is_shown_once_in_the_session() {
+    let mut story = Story::new();
+    story.coagent("generator").input(InputSource::ControlFlow, "Write a message.");
+    story.reply("g", &["See to the tests."], &[]);
+    story.primary().input(InputSource::Generator, "See to the tests.\n\nGo on.");
+    for abilities in [bare(), zed(), everything()] {
+        for mut out in
+            [story.live(&mut view(abilities.clone())), story.replay(&mut view(abilities))]
+        {
+            out.retain(|update| update.session_id.0.as_ref() == ROOT);
+            let text = lines(&out);
+            let shown = text.lines().filter(|line| line.contains("See to the tests."));
+            assert_eq!(shown.count(), 1, "{text}");
         }
     }
 }

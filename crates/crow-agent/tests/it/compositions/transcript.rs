@@ -119,7 +119,7 @@ fn line(envelope: &Envelope) -> Option<String> {
                 InputSource::Prompt => format!("user: {first}"),
                 InputSource::Steering => format!("user interrupts: {first}"),
                 InputSource::Reviewer => format!("{agent} hears its reviewer: {words}"),
-                InputSource::ControlFlow => {
+                InputSource::ControlFlow | InputSource::Generator => {
                     let start: String = first.chars().take(24).collect();
                     format!("{agent} is told: {start}")
                 }
