@@ -223,11 +223,11 @@ impl Run<'_> {
             }
         };
         // 2) Announce each review.
-        let primary = self.agent.primary.name();
+        let primary = self.primary_name();
         let internals = &mut self.session.internals;
         let round = internals.round();
         for (coagent, handoff) in self.agent.coagents.iter().zip(&handoffs) {
-            let (from, to) = (primary.to_owned(), coagent.name().to_owned());
+            let (from, to) = (primary.clone(), coagent.name().to_owned());
             let started = AgentEvent::CoagentStart { primary: from.clone(), coagent: to.clone() };
             internals.emit(AgentEvent::Handoff { from, to, prompt: handoff.clone() }).await?;
             internals.emit(started).await?;
@@ -288,8 +288,8 @@ impl Run<'_> {
     }
 
     async fn emit_verdict(&mut self, reviewer: &str, verdict: Verdict) -> Result<(), AgentError> {
+        let (primary, coagent) = (self.primary_name(), reviewer.to_owned());
         let internals = &mut self.session.internals;
-        let (primary, coagent) = (self.agent.primary.name().to_owned(), reviewer.to_owned());
         // With a verbatim handoff a coagent's turn is part of a conversation; only an approval is a verdict.
         let is_talk = matches!(self.agent.handoff, Handoff::Verbatim);
         let is_verdict = !is_talk || verdict == Verdict::Approved;
@@ -418,6 +418,12 @@ impl Run<'_> {
                 self.files_changed.push(file.clone());
             }
         }
+    }
+
+    /// Returns the name of the primary in the events of its session. For a composition that a call started, this is the
+    /// name by which it was started.
+    fn primary_name(&self) -> String {
+        self.session.internals.context().agent_name.get().to_string()
     }
 
     /// Returns what all agents of the run have used so far, subagents included.

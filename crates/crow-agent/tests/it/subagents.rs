@@ -120,19 +120,24 @@ fn result(events: &[Arc<Envelope>], id: &str) -> ToolResult {
     found.unwrap_or_else(|| panic!("no result of {id} in {events:#?}"))
 }
 
-/// Checks that events about subagents name both agents as the envelopes of their own events do.
-fn assert_subagents_are_named_as_in_their_own_events(events: &[Arc<Envelope>]) {
+/// Checks that events about other agents name both as the envelopes of their own events do.
+fn assert_agents_are_named_as_in_their_own_events(events: &[Arc<Envelope>]) {
     let mut count = 0;
     for event in events {
-        let (AgentEvent::SubagentStart { parent, subagent, child_id, .. }
-        | AgentEvent::SubagentEnd { parent, subagent, child_id, .. }) = &event.event
-        else {
-            continue;
+        let (own, other) = match &event.event {
+            AgentEvent::SubagentStart { parent, subagent, .. }
+            | AgentEvent::SubagentEnd { parent, subagent, .. } => (parent, subagent),
+            AgentEvent::CoagentStart { primary, coagent }
+            | AgentEvent::CoagentEnd { primary, coagent } => (primary, coagent),
+            AgentEvent::Handoff { from, to, .. } => (from, to),
+            _ => continue,
         };
         count += 1;
-        assert_eq!(*parent, event.agent);
-        let own = events.iter().filter(|event| event.session_id == *child_id);
-        assert!(own.clone().count() > 0 && own.clone().all(|event| event.agent == *subagent));
+        assert_eq!(*own, event.agent, "{event:?}");
+        let mut children = events.iter().filter(|child| {
+            child.parent.as_ref().is_some_and(|parent| parent.session_id == event.session_id)
+        });
+        assert!(children.any(|child| child.agent == *other), "{event:?}");
     }
     assert!(count > 0);
 }
@@ -594,8 +599,13 @@ async fn a_subagent_can_have_its_own_coagent_and_checks() {
         tool_result.output.starts_with("TASK-SMART has finished, verified by the checks."),
         "{tool_result:?}"
     );
-    assert_subagents_are_named_as_in_their_own_events(&events);
     assert!(tool_result.output.contains("It is right."));
+    let result = events.iter().find_map(|event| match &event.event {
+        AgentEvent::SubagentEnd { result, .. } => Some(result.as_str()),
+        _ => None,
+    });
+    assert_eq!(result, Some("It is right."));
+    assert_agents_are_named_as_in_their_own_events(&events);
     assert!(
         tool_result.output.ends_with("Tokens: 200 in, 20 out"),
         "those of both count: {tool_result:?}"
