@@ -110,11 +110,14 @@ impl From<UndoError> for AppError {
             | UndoError::AmbiguousCall { .. }
             | UndoError::UnknownTurn { .. } => usage("unknown_call")
                 .hint("`crow-agent sessions show ID --changes` lists what was changed"),
-            UndoError::UnknownPath { .. } => usage("unknown_path")
-                .hint("`crow-agent sessions show ID --changes` lists what was changed"),
+            UndoError::UnknownPath { .. } | UndoError::NothingAtPath { .. } => {
+                usage("unknown_path")
+                    .hint("`crow-agent sessions show ID --changes` lists what was changed")
+            }
             UndoError::ChatNeedsAll { turn } => {
                 usage("usage").hint(format!("--back-to {turn} --chat undoes them all"))
             }
+            UndoError::ChatNeedsAllPaths => usage("usage").hint("leave out --chat"),
             UndoError::ChatInUse { .. } => {
                 usage("session_locked").hint("undo there, or leave out --chat")
             }

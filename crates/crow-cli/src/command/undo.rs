@@ -23,7 +23,7 @@ use crate::{
 /// Undoes changes of a session.
 pub(crate) fn undo(args: &UndoArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let mut opened = journal_of(args.of.session.as_deref(), environment)?;
-    let report = opened.journal.undo(&args.words.target(), args.words.options())?;
+    let report = args.words.undo(&mut opened.journal, environment.current_dir()?)?;
     print_report(&opened, &report, (&args.of, args.words.how), environment)
 }
 

@@ -37,6 +37,8 @@ pub(crate) struct UndoLine {
     calls: Vec<CallChanges>,
     /// The outcome of each path, sorted.
     paths: Vec<PathReportLine>,
+    /// Number of other paths that these calls changed, and that stay because they were not named.
+    not_chosen: usize,
     /// The conversation was rewound to before this turn.
     rewound_to: Option<u32>,
     /// The agent of the session runs in another process: it is told before its next model call.
@@ -204,6 +206,7 @@ impl UndoLine {
             complete: report.is_complete(),
             calls: report.calls.iter().map(CallChanges::from).collect(),
             paths: report.paths.iter().map(|path| PathReportLine::new(path, ignored)).collect(),
+            not_chosen: report.not_chosen,
             rewound_to: report.rewound_to,
             told_later: report.notified_later,
         }
@@ -348,6 +351,7 @@ mod tests {
             action: UndoAction::Undo,
             calls: vec![call()],
             paths: outcomes.map(|outcome| RestoredPath { path: "/p/a".into(), outcome }).to_vec(),
+            not_chosen: 3,
             rewound_to: Some(2),
             notified_later: true,
             dry_run: false,

@@ -139,6 +139,7 @@ impl UndoReporter<'_> {
             (UndoAction::Restore, _) => return String::new(),
         };
         let (not, part) = match (done, skipped) {
+            (_, 0) if report.not_chosen > 0 => ("", " in part"),
             (_, 0) => ("", ""),
             (0, _) => ("not ", ""),
             (_, _) => ("", " in part"),
@@ -261,6 +262,15 @@ fn summary(report: &UndoReport, done: usize, skipped: usize) -> String {
 /// Returns remarks on the conversation and on the command that reverses the action.
 fn remarks(report: &UndoReport, done: usize, prompting: &CommandStyle) -> Vec<String> {
     let mut remarks = Vec::new();
+    if report.not_chosen > 0 {
+        let others = count(report.not_chosen as u64, "other path");
+        let (keeps, its) = match report.not_chosen {
+            1 => ("keeps", "its"),
+            _ => ("keep", "their"),
+        };
+        let keeps = if report.dry_run { "would keep" } else { keeps };
+        remarks.push(format!("{others} {keeps} {its} changes"));
+    }
     if let Some(turn) = report.rewound_to {
         let verb = if report.dry_run { "would go" } else { "goes" };
         remarks.push(format!("the conversation {verb} back to before turn {turn}"));
@@ -330,6 +340,7 @@ mod tests {
             action: UndoAction::Undo,
             calls: vec![call(2, "make a mess"), call(3, "make it worse")],
             paths: paths.into_iter().map(path).collect(),
+            not_chosen: 0,
             rewound_to: None,
             notified_later: false,
             dry_run: false,
@@ -423,6 +434,22 @@ mod tests {
         for (action, dry_run, expected) in table {
             let report = UndoReport { action, dry_run, ..report(paths()) };
             assert_eq!(first(&report).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn an_undo_of_chosen_paths_says_how_many_others_keep_their_changes() {
+        let paths = || vec![("/p/a", restored(FileChange::Modified))];
+        let table = [
+            (false, 1, "undone in part: 2 calls", "1 other path keeps its changes"),
+            (false, 2, "undone in part: 2 calls", "2 other paths keep their changes"),
+            (true, 1, "would be undone in part: 2 calls", "1 other path would keep its changes"),
+        ];
+        for (dry_run, not_chosen, heading, remark) in table {
+            let report = UndoReport { dry_run, not_chosen, ..report(paths()) };
+            let text = text(&ConsoleStyle::plain(80), &report);
+            assert!(text.starts_with(heading), "{text}");
+            assert!(text.lines().any(|line| line == remark), "{text}");
         }
     }
 

@@ -20,8 +20,8 @@ use crate::{
 
 pub(super) const UNDO: HostCommand = HostCommand::new(
     "undo",
-    "[turn N|call ID|back-to N|all] [--chat] [--force] [--dry-run]",
-    "undo the agent's last changes, or the named ones; --chat also rewinds the conversation",
+    "[turn N|call ID|back-to N|all] [--chat] [--force] [--dry-run] [-- PATH...]",
+    "undo the agent's last changes, or the named ones; --chat also rewinds the conversation, after -- only these files and folders",
 );
 pub(super) const REDO: HostCommand =
     HostCommand::new("redo", "[--force] [--dry-run]", "undo the last undo");
@@ -136,7 +136,8 @@ impl OpenSessionView {
     fn undo(&self, argument: &str) -> Result<String, NoChangesReason> {
         let words = slash_undo(argument).map_err(NoChangesReason::Words)?;
         let mut journal = self.handle.undo_journal()?;
-        let report = journal.undo(&words.target(), words.options())?;
+        let root = journal.root().to_path_buf();
+        let report = words.undo(&mut journal, &root)?;
         Ok(self.report_text(&journal, &report, words.how))
     }
 
@@ -211,7 +212,8 @@ pub(super) fn refused(error: UndoError) -> HostError {
         }
         UndoError::AmbiguousCall { .. }
         | UndoError::UnknownTurn { .. }
-        | UndoError::UnknownPath { .. } => "/changes lists what was changed".to_owned(),
+        | UndoError::UnknownPath { .. }
+        | UndoError::NothingAtPath { .. } => "/changes lists what was changed".to_owned(),
         UndoError::ChatNeedsAll { turn } => format!("/undo back-to {turn} --chat undoes them all"),
         UndoError::Unavailable
         | UndoError::Snapshots(_)
@@ -219,6 +221,7 @@ pub(super) fn refused(error: UndoError) -> HostError {
         | UndoError::Nothing { .. }
         | UndoError::NotCaptured(_)
         | UndoError::UndoneAlready
+        | UndoError::ChatNeedsAllPaths
         | _ => String::new(),
     };
     HostError::Refused { message, hint }

@@ -3,13 +3,16 @@
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     str::FromStr,
 };
 
 use clap::{Args, Parser};
-use crow_runtime::{ChangedCall, RestorePoint, UndoOptions, UndoTarget};
+use crow_runtime::{
+    ChangedCall, RestorePoint, UndoError, UndoJournal, UndoOptions, UndoReport, UndoTarget,
+};
 
+use super::changed_paths::absolute;
 use crate::quoted_path::split_words;
 
 /// What to undo and how: the same words as options of the command, and after `/undo` in the chat.
@@ -22,6 +25,10 @@ pub(crate) struct UndoWords {
     pub chat: bool,
     #[command(flatten)]
     pub how: HowWords,
+    /// Undo only the changes of these files, and of what is below these folders; without another target, of the last
+    /// turn that changed one of them
+    #[arg(last = true, value_name = "PATH", conflicts_with = "chat")]
+    pub paths: Vec<OsString>,
 }
 
 /// Which calls to undo [default: those of the last turn that changed files].
@@ -70,6 +77,20 @@ impl UndoWords {
     pub(crate) fn options(&self) -> UndoOptions {
         UndoOptions { chat: self.chat, ..self.how.into() }
     }
+
+    /// Undoes what the words say. Paths are relative to `cwd`.
+    pub(crate) fn undo(
+        &self,
+        journal: &mut UndoJournal,
+        cwd: &Path,
+    ) -> Result<UndoReport, UndoError> {
+        if self.paths.is_empty() {
+            return journal.undo(&self.target(), self.options());
+        }
+        let roots = journal.roots();
+        let paths: Vec<_> = self.paths.iter().map(|path| absolute(path, roots, cwd)).collect();
+        journal.undo_paths(&self.target(), &paths, self.options())
+    }
 }
 
 impl From<HowWords> for UndoOptions {
@@ -94,8 +115,8 @@ struct SlashRedo {
     how: HowWords,
 }
 
-/// Parses the argument of `/undo` in a chat: `turn 3` or `3`, `call ID`, `back-to 3`, `all`, and the flags of the
-/// command. The error is one line.
+/// Parses the argument of `/undo` in a chat: `turn 3` or `3`, `call ID`, `back-to 3`, `all`, the flags of the command,
+/// and paths after `--`. The error is one line.
 pub(crate) fn slash_undo(argument: &str) -> Result<UndoWords, String> {
     let argument = argument.trim_start();
     let is_turn =
@@ -123,16 +144,21 @@ pub(crate) fn slash_diff(argument: &str) -> Result<(DiffRequest, bool), String> 
     }
 }
 
-/// Parses the words of a chat command with clap, whose flags may be written without dashes. The error is clap's first
-/// line.
+/// Parses the words of a chat command with clap, whose flags may be written without dashes. Words after `--` are paths,
+/// and are left as they are. The error is clap's first line.
 fn parse<T: Parser>(argument: &str) -> Result<T, String> {
-    let words = argument.split_whitespace().map(|word| match word {
-        "all" | "to-start" => "--to-start",
-        "turn" => "--turn",
-        "call" => "--call",
-        "back-to" => "--back-to",
-        word => word,
-    });
+    let mut words = split_words(argument);
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    for word in words.iter_mut().take(end) {
+        let flag = match word.to_str() {
+            Some("all" | "to-start") => "--to-start",
+            Some("turn") => "--turn",
+            Some("call") => "--call",
+            Some("back-to") => "--back-to",
+            Some(_) | None => continue,
+        };
+        *word = flag.into();
+    }
     T::try_parse_from(words).map_err(|error| {
         let message = error.to_string();
         let first_line = message.lines().next().unwrap_or_default();
@@ -319,6 +345,25 @@ mod tests {
             assert_eq!(slash_undo(argument).unwrap().target.turn, turn, "{argument:?}");
         }
         assert!(slash_undo("0").is_err() && slash_undo("2 3").is_err());
+    }
+
+    #[test]
+    fn slash_undo_may_name_paths() {
+        let table = [
+            ("-- src", UndoTarget::LastTurn, &["src"][..]),
+            ("turn 2 -- \"a b\" --force", UndoTarget::Turn(2), &["a b", "--force"]),
+            ("all -- all turn", UndoTarget::ToStart, &["all", "turn"]),
+            ("--", UndoTarget::LastTurn, &[]),
+        ];
+        for (argument, target, paths) in table {
+            let words = slash_undo(argument).unwrap();
+            assert_eq!(
+                (words.target(), words.paths),
+                (target, paths.iter().map(Into::into).collect::<Vec<OsString>>()),
+                "{argument:?}"
+            );
+        }
+        assert!(slash_undo("--chat -- src").is_err());
     }
 
     #[test]

@@ -584,6 +584,8 @@ async fn the_chat_undoes_redoes_and_shows_changes() {
         ("/diff -- two", "nothing changed"),
         ("/diff two", "/diff -- PATH"),
         ("/undo --dry-run", "1 path would be put back"),
+        ("/undo -n -- one", "1 path would be put back"),
+        ("/undo -- two", "there is nothing to undo at two"),
         ("/undo everything", "unexpected argument 'everything'"),
         ("/undo turn 7", "/changes lists what was changed"),
     ] {
@@ -817,6 +819,54 @@ async fn a_diff_shows_only_the_paths_that_are_named() {
         let ran = fixture.run(args).await;
         assert!(ran.exited(2).err.contains(says), "{args:?}: {}", ran.err);
     }
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn undo_with_paths_leaves_the_other_changes_of_the_turn() {
+    let (server, fixture) = with_replies([
+        bash("c1", "mkdir src; echo 1 > src/a.txt; echo 1 > b.txt; echo 1 > c.txt"),
+        ScriptedReply::new().text("done").into(),
+    ])
+    .await;
+    run(&fixture, "write").await.exited(0);
+    let exist = || ["src/a.txt", "b.txt", "c.txt"].map(|name| fixture.project(name).exists());
+    let dry = stdout_of(&fixture, &["undo", "-n", "--", "src"], 0).await;
+    assert!(dry.contains("would be undone in part") && exist() == [true; 3], "{dry}");
+    let undone = stdout_of(&fixture, &["undo", "--", "src/", "./b.txt"], 0).await;
+    assert_eq!(exist(), [false, false, true], "{undone}");
+    assert!(undone.contains("undone in part") && undone.contains("1 other path keeps its changes"));
+    stdout_of(&fixture, &["redo"], 0).await;
+    assert_eq!(exist(), [true; 3]);
+    for (args, says) in [
+        (&["undo", "--", "b.txt", "d.txt"][..], "nothing to undo at d.txt"),
+        (&["undo", "--chat", "--", "b.txt"], "cannot be used with"),
+        (&["undo", "b.txt"], "undo [OPTIONS] [-- <PATH>...]"),
+    ] {
+        let ran = fixture.run(args).await;
+        assert!(ran.exited(2).err.contains(says), "{args:?}: {}", ran.err);
+    }
+    assert_eq!(exist(), [true; 3]);
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_name_that_begins_with_a_dash_can_be_named() {
+    let (server, fixture) = with_replies([
+        bash("c1", "echo 1 > ./-n; echo 1 > ./--force; echo 1 > plain"),
+        ScriptedReply::new().text("done").into(),
+    ])
+    .await;
+    run(&fixture, "write").await.exited(0);
+    let exist = || ["-n", "--force", "plain"].map(|name| fixture.project(name).exists());
+    let diff = stdout_of(&fixture, &["diff", "--", "-n"], 0).await;
+    assert!(diff.contains("+++ b/-n") && !diff.contains("plain"), "{diff}");
+    stdout_of(&fixture, &["undo", "--", "-n"], 0).await;
+    assert_eq!(exist(), [false, true, true]);
+    stdout_of(&fixture, &["restore", "--", "--force@start"], 0).await;
+    assert_eq!(exist(), [false, false, true]);
+    stdout_of(&fixture, &["restore", "--", "-n@c1"], 0).await;
+    assert_eq!(exist(), [true, false, true]);
     server.finish().await.unwrap();
 }
 

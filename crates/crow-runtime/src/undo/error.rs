@@ -60,6 +60,15 @@ pub enum UndoError {
     /// The selected changes are undone already.
     #[error("that is already undone")]
     UndoneAlready,
+    /// The calls to undo changed nothing at this path that is not undone already.
+    #[error("there is nothing to undo at {path}: these calls did not change it, or that is undone")]
+    NothingAtPath {
+        /// The path, relative to the project if it is in it.
+        path: String,
+    },
+    /// The conversation cannot be rewound by an undo of some paths only, since other changes stay.
+    #[error("the conversation can only go back if the changes of all files are undone")]
+    ChatNeedsAllPaths,
     /// The path is in no snapshot of that point.
     #[error("the state of {path} at that point is unknown")]
     UnknownPath {

@@ -36,6 +36,8 @@ pub(super) struct UndoRequest {
     /// Indexes of the calls that are undone or redone.
     pub(super) calls: Vec<usize>,
     pub(super) reverses: Option<UndoId>,
+    /// Reversals of the authors' other changes, which stay because only some paths were chosen.
+    pub(super) not_chosen: Vec<Reversal>,
     /// The turn before which the conversation continues, and the number of the last event before it.
     pub(super) last_kept: Option<(u32, u64)>,
 }

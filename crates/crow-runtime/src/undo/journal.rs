@@ -25,11 +25,11 @@ use super::{
     execution::{CompletedUndo, PreparedUndo, RewindExtent, UndoExecution, UndoRequest},
     ledger::ChangeLedger,
     notice::{notice, remaining_changes_notice},
-    reversal::Reversal,
+    reversal::{Reversal, StepAuthor},
     selection::UndoSelection,
 };
 use crate::{
-    PathChange, Sandbox, SnapshotEntry,
+    PathChange, Sandbox, SnapshotEntry, SnapshotStore,
     changes::{JobWatch, Lease, Leases, describe_all},
     config::RuntimeConfig,
     session::{SessionStore, StoredSession},
@@ -164,7 +164,53 @@ impl UndoJournal {
             reverses: restore.map(|restore| restore.id.clone()),
             authors: selection.authors(),
             calls: selection.calls,
+            not_chosen: Vec::new(),
             last_kept,
+        };
+        self.execute(&request, options)
+    }
+
+    /// Undoes the changes of calls at some paths and below them, and leaves the other changes of these calls. Paths may
+    /// be relative to the project.
+    ///
+    /// [`UndoTarget::LastTurn`] is the last turn that changed one of the paths. Fails if there is nothing to undo at one
+    /// of them, and if the conversation is to be rewound.
+    pub fn undo_paths(
+        &mut self,
+        target: &UndoTarget,
+        paths: &[PathBuf],
+        options: UndoOptions,
+    ) -> Result<UndoReport, UndoError> {
+        if options.chat {
+            return Err(UndoError::ChatNeedsAllPaths);
+        }
+        let _turn = self.begin(options)?;
+        let paths: Vec<PathBuf> = paths.iter().map(|path| self.root().join(path)).collect();
+        let is_chosen = |path: &Path| paths.iter().any(|chosen| path.starts_with(chosen));
+        let selection = self.select_at_paths(target, &is_chosen, options)?;
+        let authors = selection.as_ref().map_or_else(Vec::new, UndoSelection::authors);
+        let (reversals, not_chosen): (Vec<_>, Vec<_>) = self
+            .ledger
+            .reversals(&authors)?
+            .into_iter()
+            .partition(|reversal| is_chosen(&reversal.change.path));
+        // A misspelt path beside others must not pass unnoticed.
+        let is_changed =
+            |path: &PathBuf| reversals.iter().any(|own| own.change.path.starts_with(path));
+        if let Some(path) = paths.iter().find(|path| !is_changed(path)) {
+            let path = path.strip_prefix(self.root()).unwrap_or(path).display().to_string();
+            return Err(explain(UndoError::NothingAtPath { path }, self.ledger.store()));
+        }
+        let selection = selection.ok_or(UndoError::Nothing { what: "undo" })?;
+        let restore = selection.restore.and_then(|at| self.ledger.records().get(at));
+        let request = UndoRequest {
+            action: UndoAction::Undo,
+            reversals,
+            reverses: restore.map(|restore| restore.id.clone()),
+            authors,
+            calls: selection.calls,
+            not_chosen,
+            last_kept: None,
         };
         self.execute(&request, options)
     }
@@ -176,27 +222,56 @@ impl UndoJournal {
         target: &UndoTarget,
         options: UndoOptions,
     ) -> Result<UndoSelection, UndoError> {
-        if *target == UndoTarget::LastTurn && !options.chat {
-            if let Some(restore) = self.ledger.last_restore()? {
-                return Ok(UndoSelection { calls: Vec::new(), restore: Some(restore), turn: None });
-            }
-            let again = self
-                .ledger
-                .last_redo()
-                .or_else(|| options.force.then(|| self.ledger.left_by_undo())?);
-            if let Some(calls) = again {
-                return Ok(self.ledger.history().selection_of(calls));
-            }
+        if *target == UndoTarget::LastTurn
+            && !options.chat
+            && let Some(selection) = self.last_operation(options)?
+        {
+            return Ok(selection);
         }
-        self.ledger.history().select(target, options.chat).map_err(|error| self.explain(error))
+        self.ledger
+            .history()
+            .select(target, options.chat)
+            .map_err(|error| explain(error, self.ledger.store()))
     }
 
-    /// Replaces "nothing to undo" with the reason if nothing is captured.
-    fn explain(&self, error: UndoError) -> UndoError {
-        match (error, self.ledger.store().check_scannable()) {
-            (UndoError::Nothing { .. }, Err(refused)) => UndoError::NotCaptured(refused),
-            (error, _) => error,
+    /// Selects what to undo at chosen paths, like [`select`](Self::select), but the last turn is the last one that
+    /// changed one of them. Returns `None` if there is nothing.
+    fn select_at_paths(
+        &self,
+        target: &UndoTarget,
+        is_chosen: &dyn Fn(&Path) -> bool,
+        options: UndoOptions,
+    ) -> Result<Option<UndoSelection>, UndoError> {
+        let steps = self.ledger.open_steps(0)?.into_iter().filter(|(path, _)| is_chosen(path));
+        let authors: BTreeSet<StepAuthor> =
+            steps.flat_map(|(_, steps)| steps).map(|step| step.author).collect();
+        if *target != UndoTarget::LastTurn {
+            return Ok(self.ledger.history().select(target, false)?.retain_authors(&authors));
         }
+        let again = self.last_operation(options)?;
+        if let Some(selection) = again.and_then(|selection| selection.retain_authors(&authors)) {
+            return Ok(Some(selection));
+        }
+        let turn_of = |author: &StepAuthor| match author {
+            StepAuthor::Call(at) => self.ledger.calls().get(*at).map(|call| call.turn),
+            StepAuthor::Restore(_) => None,
+        };
+        let Some(last) = authors.iter().filter_map(turn_of).max() else { return Ok(None) };
+        Ok(self.ledger.history().select(&UndoTarget::Turn(last), false)?.retain_authors(&authors))
+    }
+
+    /// Returns the user's last operation, which an undo without a target has to take back: a restore, a redo, or with
+    /// force an undo that left something.
+    fn last_operation(&self, options: UndoOptions) -> Result<Option<UndoSelection>, UndoError> {
+        if let Some(restore) = self.ledger.last_restore()? {
+            let restore = Some(restore);
+            return Ok(Some(UndoSelection { calls: Vec::new(), restore, turn: None }));
+        }
+        let again = self
+            .ledger
+            .last_redo()
+            .or_else(|| options.force.then(|| self.ledger.left_by_undo())?);
+        Ok(again.map(|calls| self.ledger.history().selection_of(calls)))
     }
 
     /// Reverts the last undo: each path gets the state before that undo, and no other path is touched.
@@ -231,13 +306,14 @@ impl UndoJournal {
             let later = later.remove(&change.path);
             Reversal { later, ..Reversal::from_change(change) }
         });
-        let calls = self.ledger.call_indexes(&undo.calls);
+        let calls = self.ledger.history().call_indexes(&undo.calls);
         let request = UndoRequest {
             action: UndoAction::Redo,
             reversals: reversals.collect(),
             authors: Vec::new(),
             calls,
             reverses: Some(undo.id),
+            not_chosen: Vec::new(),
             last_kept: None,
         };
         self.execute(&request, options)
@@ -271,6 +347,7 @@ impl UndoJournal {
             authors: Vec::new(),
             calls: Vec::new(),
             reverses: None,
+            not_chosen: Vec::new(),
             last_kept: None,
         };
         self.execute(&request, options)
@@ -399,6 +476,7 @@ impl UndoJournal {
             action: request.action,
             calls: calls.iter().map(|call| (*call).clone()).collect(),
             paths: Vec::new(),
+            not_chosen: request.not_chosen.iter().filter(|left| !left.is_nothing()).count(),
             rewound_to: request.last_kept.map(|(turn, _)| turn),
             notified_later: false,
             dry_run: options.dry_run,
@@ -462,5 +540,15 @@ impl UndoJournal {
             }
         }
         Ok(report)
+    }
+}
+
+/// Replaces "nothing to undo" with the reason if nothing is captured.
+fn explain(error: UndoError, store: &SnapshotStore) -> UndoError {
+    match (error, store.check_scannable()) {
+        (UndoError::Nothing { .. } | UndoError::NothingAtPath { .. }, Err(refused)) => {
+            UndoError::NotCaptured(refused)
+        }
+        (error, _) => error,
     }
 }

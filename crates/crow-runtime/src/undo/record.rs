@@ -19,7 +19,7 @@ use super::{
     UndoRecord,
     execution::{RewindExtent, UndoRequest, change_between},
     notice::notice,
-    reversal::StepAuthor,
+    reversal::{Reversal, StepAuthor},
 };
 use crate::{PathChange, SnapshotEntry};
 
@@ -95,6 +95,9 @@ impl UndoJournal {
                 UndoAction::Redo | UndoAction::Restore => {}
             }
         }
+        let nothing_undone =
+            |left: &Reversal| self.exception(left.change.path.clone(), &BTreeSet::new());
+        exceptions.extend(request.not_chosen.iter().map(nothing_undone));
         let calls = request.calls.iter().filter_map(|at| self.ledger.calls().get(*at));
         let last_call = self.ledger.calls().last().map_or(0, |call| call.seq);
         UndoRecord {
@@ -120,7 +123,7 @@ impl UndoJournal {
     /// Returns the killed undo that this request completes: an undo of some of its calls.
     fn continued(&self, request: &UndoRequest) -> Option<UndoId> {
         let killed = self.finished.last().filter(|_| request.action == UndoAction::Undo)?;
-        let places = self.ledger.call_indexes(&killed.calls);
+        let places = self.ledger.history().call_indexes(&killed.calls);
         request.calls.iter().all(|call| places.contains(call)).then(|| killed.id.clone())
     }
 

@@ -1,7 +1,9 @@
 //! Selection of calls and of points in the history.
 
+use std::collections::BTreeSet;
+
 use super::{
-    ChangedCall, RestorePoint, UndoError, UndoTarget,
+    CallKey, ChangedCall, RestorePoint, UndoError, UndoTarget,
     change_history::{ChangeHistory, TurnBoundary},
     reversal::StepAuthor,
 };
@@ -22,6 +24,13 @@ impl UndoSelection {
     pub(super) fn authors(&self) -> Vec<StepAuthor> {
         let calls = self.calls.iter().map(|at| StepAuthor::Call(*at));
         calls.chain(self.restore.map(StepAuthor::Restore)).collect()
+    }
+
+    /// Removes other authors. Returns `None` if none is left.
+    pub(super) fn retain_authors(mut self, authors: &BTreeSet<StepAuthor>) -> Option<Self> {
+        self.calls.retain(|at| authors.contains(&StepAuthor::Call(*at)));
+        self.restore = self.restore.filter(|at| authors.contains(&StepAuthor::Restore(*at)));
+        (!self.calls.is_empty() || self.restore.is_some()).then_some(self)
     }
 }
 
@@ -89,6 +98,19 @@ impl ChangeHistory {
         let first = calls.first().and_then(|at| self.calls.get(*at)).map(|call| call.turn);
         let turn = self.turns.iter().find(|turn| Some(turn.number) == first).copied();
         UndoSelection { calls, restore: None, turn }
+    }
+
+    /// Returns the indexes of the calls with these keys.
+    pub(super) fn call_indexes(&self, keys: &[CallKey]) -> Vec<usize> {
+        let keys: BTreeSet<&CallKey> = keys.iter().collect();
+        let calls = self.calls.iter().enumerate();
+        calls.filter(|(_, call)| keys.contains(&call.key())).map(|(at, _)| at).collect()
+    }
+
+    /// Returns the indexes of those calls that are not fully undone.
+    pub(super) fn open_calls_of(&self, keys: &[CallKey]) -> Vec<usize> {
+        let is_open = |at: &usize| self.calls.get(*at).is_some_and(|call| !call.undone);
+        self.call_indexes(keys).into_iter().filter(is_open).collect()
     }
 
     fn of_turns(

@@ -107,6 +107,8 @@ pub struct UndoReport {
     pub calls: Vec<ChangedCall>,
     /// The outcome of each path, sorted by path.
     pub paths: Vec<RestoredPath>,
+    /// Number of other paths that these calls changed, and that stay because only some paths were chosen.
+    pub not_chosen: usize,
     /// The turn before which the conversation continues, if it is rewound.
     pub rewound_to: Option<u32>,
     /// True if the agent runs in another process and is notified before its next model call.

@@ -1,7 +1,7 @@
 //! The ledger of changes: what calls and restores did to each path, and what of it is undone.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -11,7 +11,7 @@ use crow_core::ids::SessionId;
 use crate::{
     SnapshotEntry, SnapshotStore,
     undo::{
-        CallKey, ChangedCall, UndoAction, UndoError, UndoRecord,
+        ChangedCall, UndoAction, UndoError, UndoRecord,
         change_history::ChangeHistory,
         reversal::{PathStep, StepAuthor},
         undone_steps::UndoneSteps,
@@ -100,32 +100,19 @@ impl ChangeLedger {
     pub(in crate::undo) fn last_redo(&self) -> Option<Vec<usize>> {
         let redo = self.last_record_since_calls(UndoAction::Redo)?;
         let undo = self.records.iter().find(|record| Some(&record.id) == redo.reverses.as_ref());
-        Some(self.open_places_of(&undo?.calls)).filter(|calls| !calls.is_empty())
+        Some(self.history.open_calls_of(&undo?.calls)).filter(|calls| !calls.is_empty())
     }
 
     /// Returns the calls that the last undo left incomplete, if nothing was changed or undone since.
     pub(in crate::undo) fn left_by_undo(&self) -> Option<Vec<usize>> {
         let undo = self.last_record_since_calls(UndoAction::Undo)?;
-        Some(self.open_places_of(&undo.calls)).filter(|calls| !calls.is_empty())
+        Some(self.history.open_calls_of(&undo.calls)).filter(|calls| !calls.is_empty())
     }
 
     fn last_record_since_calls(&self, action: UndoAction) -> Option<&UndoRecord> {
         let at = self.records.len().checked_sub(1)?;
         let is_last = self.calls_before_record_at(at) == self.history.calls.len();
         self.records.get(at).filter(|record| is_last && record.action == action)
-    }
-
-    /// Returns the indexes of the calls with these keys.
-    pub(in crate::undo) fn call_indexes(&self, keys: &[CallKey]) -> Vec<usize> {
-        let keys: BTreeSet<&CallKey> = keys.iter().collect();
-        let calls = self.history.calls.iter().enumerate();
-        calls.filter(|(_, call)| keys.contains(&call.key())).map(|(at, _)| at).collect()
-    }
-
-    /// Returns the indexes of those calls that are not fully undone.
-    fn open_places_of(&self, keys: &[CallKey]) -> Vec<usize> {
-        let is_open = |at: &usize| self.history.calls.get(*at).is_some_and(|call| !call.undone);
-        self.call_indexes(keys).into_iter().filter(is_open).collect()
     }
 
     /// Returns the last author of each path after the record with index `at`.

@@ -2,6 +2,7 @@
 
 mod adversity;
 mod background;
+mod chosen_paths;
 mod crashes;
 mod exact;
 mod fixture;

@@ -93,34 +93,13 @@ impl Model {
     fn targeted(&self, aim: Aim, force: bool) -> Option<Vec<Author>> {
         let calls = match aim {
             Aim::Last => {
-                // 1) A restore after the last call.
-                if let Some(restore) = self.last_restore() {
-                    return Some(vec![Author::Restore(restore)]);
+                // 1) The user's last operation.
+                if let Some(again) = self.last_operation(force) {
+                    return Some(again);
                 }
-                // 2) The calls of the last record again: after a redo, or by force after an incomplete undo.
-                let (record, calls) = match self.records.last() {
-                    Some((record, calls)) => (Some(record), *calls),
-                    None => (None, 0),
-                };
-                let again = match record {
-                    Some(Record::Redo { undo }) => match &self.records[*undo].0 {
-                        Record::Undo { calls, .. } => Some(calls),
-                        Record::Redo { .. } | Record::Restore => {
-                            unreachable!("only undos are redone")
-                        }
-                    },
-                    Some(Record::Undo { calls, .. }) if force => Some(calls),
-                    Some(Record::Undo { .. } | Record::Restore) | None => None,
-                };
-                let again = again.filter(|_| calls == self.calls.len());
-                let again = again.map(|calls| self.open_calls(|at| calls.contains(&at)));
-                if let Some(again) = again.filter(|calls| !calls.is_empty()) {
-                    again
-                } else {
-                    // 3) The last turn with changes that are not undone.
-                    let last = *self.open_calls(|_| true).last()?;
-                    self.open_calls(|at| self.calls[at].0 == self.calls[last].0)
-                }
+                // 2) The last turn with changes that are not undone.
+                let last = *self.open_calls(|_| true).last()?;
+                self.open_calls(|at| self.calls[at].0 == self.calls[last].0)
             }
             Aim::Call(back) => self.open_calls(|at| Some(at) == self.call(back)),
             Aim::Turn(back) => self.open_calls(|at| Some(self.calls[at].0) == self.turn(back)),
@@ -131,6 +110,49 @@ impl Model {
         };
         Some(calls.into_iter().map(Author::Call).collect())
             .filter(|calls: &Vec<_>| !calls.is_empty())
+    }
+
+    /// Returns the authors that an undo without a target takes back first: a restore after the last call, or the calls
+    /// of the last record again: after a redo, or by force after an incomplete undo.
+    fn last_operation(&self, force: bool) -> Option<Vec<Author>> {
+        if let Some(restore) = self.last_restore() {
+            return Some(vec![Author::Restore(restore)]);
+        }
+        let (record, calls) = self.records.last()?;
+        let again = match record {
+            Record::Redo { undo } => match &self.records[*undo].0 {
+                Record::Undo { calls, .. } => Some(calls),
+                Record::Redo { .. } | Record::Restore => unreachable!("only undos are redone"),
+            },
+            Record::Undo { calls, .. } if force => Some(calls),
+            Record::Undo { .. } | Record::Restore => None,
+        };
+        let again = again.filter(|_| *calls == self.calls.len())?;
+        let again = self.open_calls(|at| again.contains(&at));
+        Some(again.into_iter().map(Author::Call).collect()).filter(|all: &Vec<_>| !all.is_empty())
+    }
+
+    /// Returns the authors whose changes of one path an undo targets, or `None` if there is nothing to undo at it.
+    fn targeted_at(&self, aim: Aim, force: bool, path: usize) -> Option<Vec<Author>> {
+        let open: BTreeSet<Author> = self.changes[path]
+            .iter()
+            .filter(|change| change.undone_by.is_none())
+            .map(|change| change.author)
+            .collect();
+        let at_path = |authors: Vec<Author>| {
+            let authors: Vec<_> =
+                authors.into_iter().filter(|author| open.contains(author)).collect();
+            Some(authors).filter(|authors| !authors.is_empty())
+        };
+        let Aim::Last = aim else { return self.targeted(aim, force).and_then(at_path) };
+        self.last_operation(force).and_then(at_path).or_else(|| {
+            let turn = |author: &Author| match author {
+                Author::Call(at) => Some(self.calls[*at].0),
+                Author::Restore(_) => None,
+            };
+            let last = open.iter().filter_map(turn).max()?;
+            Some(open.iter().copied().filter(|author| turn(author) == Some(last)).collect())
+        })
     }
 
     fn last_restore(&self) -> Option<usize> {
@@ -160,11 +182,29 @@ impl Model {
     /// `spared`.
     pub(super) fn undo(&mut self, aim: Aim, force: bool, spared: &BTreeSet<usize>) -> bool {
         let Some(targets) = self.targeted(aim, force) else { return false };
+        self.undo_changes(&targets, 0..NAMES.len(), force, spared);
+        true
+    }
+
+    /// Undoes changes of one path, and returns true if there was something to undo.
+    pub(super) fn undo_at(&mut self, aim: Aim, force: bool, path: usize) -> bool {
+        let Some(targets) = self.targeted_at(aim, force, path) else { return false };
+        self.undo_changes(&targets, path..path + 1, force, &BTreeSet::new());
+        true
+    }
+
+    fn undo_changes(
+        &mut self,
+        targets: &[Author],
+        paths: std::ops::Range<usize>,
+        force: bool,
+        spared: &BTreeSet<usize>,
+    ) {
         let record = self.records.len();
         let mut changed = BTreeMap::new();
         let mut did_something = false;
         let undos: Vec<_> =
-            (0..NAMES.len()).map(|path| (path, self.path_undo(path, &targets, force))).collect();
+            paths.map(|path| (path, self.path_undo(path, targets, force))).collect();
         // An undo that was killed before it restored anything did nothing.
         let mut goals = undos
             .iter()
@@ -206,7 +246,6 @@ impl Model {
             let calls = targets.iter().filter_map(call).collect();
             self.records.push((Record::Undo { calls, changed, rest: None }, self.calls.len()));
         }
-        true
     }
 
     /// Returns how to undo a path: its new and its expected content (`None` if it stays), the index of the first change

@@ -27,6 +27,8 @@ enum Action {
     /// The user restores a file to its state before a turn, counted back from the last one.
     Restore(usize, u32),
     Undo(Aim, bool),
+    /// An undo of one path.
+    UndoAt(Aim, bool, usize),
     /// An undo that is killed after it restored its files. Then the user writes the second file, and the agent may take
     /// a turn, before the next undo finds the unfinished one.
     KilledUndo(Aim, bool, Vec<CallAction>),
@@ -66,7 +68,11 @@ impl Simulation {
             Action::Restore(path, back) => self.restore(*path, *back).await,
             Action::Undo(aim, force) => {
                 let expected = self.model.undo(*aim, *force, &BTreeSet::new());
-                self.run_undo(*aim, *force, expected).await;
+                self.run_undo(*aim, *force, None, expected).await;
+            }
+            Action::UndoAt(aim, force, path) => {
+                let expected = self.model.undo_at(*aim, *force, *path);
+                self.run_undo(*aim, *force, Some(NAMES[*path]), expected).await;
             }
             Action::KilledUndo(aim, force, turn) => self.killed_undo(*aim, *force, turn).await,
             Action::Redo(force) => {
@@ -167,7 +173,8 @@ impl Simulation {
         tokio::task::spawn_blocking(work).await.unwrap().unwrap();
     }
 
-    async fn run_undo(&self, aim: Aim, force: bool, expected: bool) {
+    /// Undoes, only at `path` if it is given.
+    async fn run_undo(&self, aim: Aim, force: bool, path: Option<&'static str>, expected: bool) {
         let target = match aim {
             Aim::Last => UndoTarget::LastTurn,
             Aim::Call(back) => match self.model.call(back) {
@@ -185,7 +192,12 @@ impl Simulation {
             Aim::ToStart => UndoTarget::ToStart,
         };
         let options = UndoOptions { force, ..UndoOptions::default() };
-        let result = self.fixture.undo(target, options).await;
+        let handle = self.fixture.agent.handle.clone();
+        let work = move || match path {
+            Some(path) => handle.undo_journal()?.undo_paths(&target, &[path.into()], options),
+            None => handle.undo_journal()?.undo(&target, options),
+        };
+        let result = tokio::task::spawn_blocking(work).await.unwrap();
         assert_eq!(expected, did_something(&result), "{aim:?}: {result:?}");
     }
 
@@ -194,7 +206,7 @@ impl Simulation {
         let lines = self.fixture.undo_lines();
         let before = self.model.records.len();
         let expected = self.model.undo(aim, force, &spared);
-        self.run_undo(aim, force, expected).await;
+        self.run_undo(aim, force, None, expected).await;
         // An undo writes two lines; without the second one it looks killed.
         if self.fixture.undo_lines() == lines + 2 {
             self.fixture.remove_last_undo_line();
@@ -229,6 +241,7 @@ fn did_something(result: &Result<UndoReport, UndoError>) -> bool {
         Ok(_) => true,
         Err(
             UndoError::Nothing { .. }
+            | UndoError::NothingAtPath { .. }
             | UndoError::UndoneAlready
             | UndoError::UnknownTurn { .. }
             | UndoError::UnknownCall { .. },
@@ -262,6 +275,8 @@ fn action() -> impl Strategy<Value = Action> {
         3 => (path(), prop::bool::weighted(0.3)).prop_map(|(path, gone)| Action::Edit(path, gone)),
         2 => (path(), 0..3u32).prop_map(|(path, back)| Action::Restore(path, back)),
         6 => (aim(), prop::bool::weighted(0.3)).prop_map(|(aim, force)| Action::Undo(aim, force)),
+        3 => (aim(), prop::bool::weighted(0.3), path())
+            .prop_map(|(aim, force, path)| Action::UndoAt(aim, force, path)),
         1 => (aim(), prop::bool::weighted(0.3), prop::collection::vec(call(), 0..3))
             .prop_map(|(aim, force, turn)| Action::KilledUndo(aim, force, turn)),
         3 => prop::bool::weighted(0.2).prop_map(Action::Redo),
