@@ -142,9 +142,7 @@ impl<'a, 'r> Evaluation<'a, 'r> {
             match (part_match, rule.decision) {
                 (RuleMatch::No, _) => continue,
                 (RuleMatch::Maybe, RuleDecision::Deny) => {
-                    if element.doubt.is_none_or(|doubt| rule.rank() > doubt.rank()) {
-                        element.doubt = Some(rule);
-                    }
+                    element.doubt = Some(stronger(element.doubt, rule));
                 }
                 (RuleMatch::Yes, RuleDecision::Deny) => {
                     if self.denial.is_none_or(|(denial, _)| rule.rank() > denial.rank()) {
@@ -263,18 +261,22 @@ impl<'r> WeighedPart<'_, 'r> {
 
     /// Keeps the rule if it is stronger than the best so far.
     fn weigh(&mut self, rule: &'r PermissionRule) {
-        let stronger = |best| max_by(best, rule, |one, other| one.rank().cmp(&other.rank()));
-        self.best = Some(self.best.map_or(rule, stronger));
+        self.best = Some(stronger(self.best, rule));
     }
 
-    /// Returns true if it needs no rule of its own when other parts are allowed.
+    /// Returns true if it needs no rule of its own when other parts are allowed. A doubt about it is weighed before.
     fn passes_along(&self) -> bool {
-        self.best.is_none() && self.doubt.is_none() && self.part.is_free()
+        self.best.is_none() && self.part.is_free()
     }
 
     fn is_allowed(&self) -> bool {
         self.best.is_some_and(|rule| rule.decision == RuleDecision::Allow)
     }
+}
+
+/// Returns the stronger of two rules. No two rules have the same rank.
+fn stronger<'r>(best: Option<&'r PermissionRule>, rule: &'r PermissionRule) -> &'r PermissionRule {
+    best.map_or(rule, |best| max_by(best, rule, |one, other| one.rank().cmp(&other.rank())))
 }
 
 fn reason_to_allow(deciders: &[&PermissionRule]) -> String {

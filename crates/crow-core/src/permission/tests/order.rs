@@ -61,6 +61,29 @@ fn a_denial_that_may_match_overrules_a_permission() {
 }
 
 #[test]
+fn a_rule_about_several_commands_is_explained_with_the_first() {
+    let table = [
+        (PermissionRule::deny_bash_prefix(["rm"]), "rm a ; rm b", "forbids `rm a`"),
+        (PermissionRule::ask_for_bash_prefix(["rm"]), "rm a ; rm b", "asks about `rm a`"),
+        (PermissionRule::deny_bash_prefix(["rm", "x"]), "rm $A ; rm $B", "forbids `rm $A`"),
+    ];
+    for (rule, line, says) in table {
+        let reason = Call::bash(line).explain(&policy([rule])).reason;
+        assert!(reason.contains(says), "{line}: {reason}");
+    }
+}
+
+#[test]
+fn the_strongest_of_several_denials_that_may_match_is_named() {
+    let denial = |id: &str| PermissionRule::deny_bash_prefix(["rm", id]).with_id(id);
+    let (weak, strong) = (denial("weak"), denial("strong").with_priority(1));
+    for rules in [[weak.clone(), strong.clone()], [strong, weak]] {
+        let reason = Call::bash("rm $A").explain(&policy(rules)).reason;
+        assert!(reason.contains("the rule `strong`"), "{reason}");
+    }
+}
+
+#[test]
 fn a_denial_of_any_scope_beats_every_permission() {
     for scope in
         [RuleScope::Managed, RuleScope::Global, agent("builder"), session("s"), RuleScope::User]
