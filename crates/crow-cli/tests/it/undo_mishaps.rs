@@ -106,22 +106,24 @@ async fn undo_does_not_recreate_the_old_directory_of_a_moved_project() {
 
 #[tokio::test]
 async fn output_redirected_into_the_project_is_not_attributed_to_a_call() {
-    let (server, fixture) = with_replies([
-        bash("c1", "echo text > text"),
-        bash("c2", "echo more > more"),
-        ScriptedReply::new().text("Done.").into(),
-    ])
-    .await;
-    let out = fs::File::create(fixture.project("out.json")).unwrap();
-    let mut command =
-        fixture.command(&["run", "-o", "json", "--permissions", "full-auto", "change"]);
-    let child = command.stdout(out).spawn().unwrap();
-    finish(child).await.exited(0);
-    let printed = fs::read(fixture.project("out.json")).unwrap();
-    assert!(!printed.is_empty());
-    let undone = fixture.run(&["undo"]).await;
-    undone.exited(0);
-    assert!(undone.out.contains("2 paths"), "{}", undone.out);
-    assert_eq!(fs::read(fixture.project("out.json")).unwrap(), printed);
-    server.finish().await.unwrap();
+    for form in ["json", "text"] {
+        let (server, fixture) = with_replies([
+            bash("c1", "echo text > text"),
+            bash("c2", "echo more > more"),
+            ScriptedReply::new().text("Done.").into(),
+        ])
+        .await;
+        let file = |name: &str| fs::File::create(fixture.project(name)).unwrap();
+        let mut command =
+            fixture.command(&["run", "-o", form, "--permissions", "full-auto", "change"]);
+        let child = command.stdout(file("out")).stderr(file("err")).spawn().unwrap();
+        finish(child).await.exited(0);
+        let printed = ["out", "err"].map(|name| fs::read(fixture.project(name)).unwrap());
+        assert!(!printed[0].is_empty() && (form == "json" || !printed[1].is_empty()));
+        let undone = fixture.run(&["undo"]).await;
+        undone.exited(0);
+        assert!(undone.out.contains("2 paths"), "{form}: {}", undone.out);
+        assert_eq!(["out", "err"].map(|name| fs::read(fixture.project(name)).unwrap()), printed);
+        server.finish().await.unwrap();
+    }
 }

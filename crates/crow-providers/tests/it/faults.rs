@@ -190,18 +190,20 @@ async fn keep_alives_without_a_reply_are_reported_and_time_out() {
         progress: Duration::from_millis(300),
         notice: Duration::from_millis(100),
     };
-    for ping in [": ping\n\n", "event: ping\ndata: {\"type\": \"ping\"}\n\n"] {
+    let comments = DIALECTS.map(|(dialect, _)| (dialect, ": ping\n\n"));
+    let event = (DIALECTS[0].0, "event: ping\ndata: {\"type\": \"ping\"}\n\n");
+    for (dialect, ping) in comments.into_iter().chain([event]) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         let retry = RetryPolicy::without_waits(3);
-        let mut talk = Talk::at(&base_url, DIALECTS[0].0, retry, timeouts);
+        let mut talk = Talk::at(&base_url, dialect, retry, timeouts);
         let outcome = tokio::select! {
             outcome = talk.ask() => outcome,
             never = send_only(ping, &listener) => match never {},
         };
         let reason = "the server sent keep-alives, but no part of a reply for";
-        assert_eq!(waits(&outcome.events), [format!("{reason} 0.1 s")], "{ping}");
-        assert_eq!(outcome.retries(), Vec::<&Retry>::new(), "{ping}");
+        assert_eq!(waits(&outcome.events), [format!("{reason} 0.1 s")], "{dialect:?}");
+        assert_eq!(outcome.retries(), Vec::<&Retry>::new(), "{dialect:?}");
         let error = outcome.error();
         assert_eq!(
             (error.kind, error.message),

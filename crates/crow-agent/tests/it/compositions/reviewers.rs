@@ -97,6 +97,7 @@ async fn a_failing_reviewer_does_not_approve_and_fails_the_run_if_it_is_the_only
     let lines = team.run("fix it").await;
     let last = lines.last().unwrap();
     assert!(last.starts_with("failed: reviewer could not review the work"), "{last}");
+    assert_eq!(lines[lines.len() - 2], "reviewer does not finish");
 
     let mut team =
         Team::start_with(ControlFlow::judge(), script(), vec![broken(), approves()], |parts| {
@@ -165,7 +166,8 @@ async fn an_interrupted_review_ends_the_run_as_cancelled() {
         .harness
         .until(|event| matches!(event, crow_core::event::AgentEvent::RunEnd { .. }))
         .await;
-    assert_eq!(super::transcript::transcript(&events).last().unwrap(), "cancelled");
+    let lines = super::transcript::transcript(&events);
+    assert_eq!(lines[lines.len() - 2..], ["reviewer does not finish", "cancelled"]);
 }
 
 #[test]

@@ -360,7 +360,17 @@ impl UndoFixture {
         tools: &ToolRegistry,
         line: &str,
     ) -> Result<(), AgentError> {
-        let block = call("c1", "sh", json!({ "command": line }));
+        Self::make_call_of("sh", internals, tools, line).await
+    }
+
+    /// Runs one call of a tool that takes a shell line, in an agent as if its model had requested it.
+    pub(super) async fn make_call_of(
+        tool: &str,
+        internals: &mut AgentInternals,
+        tools: &ToolRegistry,
+        line: &str,
+    ) -> Result<(), AgentError> {
+        let block = call("c1", tool, json!({ "command": line }));
         let ReplyContent::Call(tool_call) = block.content.clone() else { panic!("no call") };
         let reply_id = ReplyId::new("r1");
         internals.set_state(AgentState::Processing).await?;

@@ -135,3 +135,37 @@ async fn sessions_of_nested_projects_detect_each_other() {
     drop(job);
     assert!(!metadata(&one.turn(&[Call::Sh("echo 1 > d")]).await).shared);
 }
+
+#[tokio::test]
+async fn a_change_by_the_parents_job_during_a_childs_call_is_undone_without_conflict() {
+    let fixture = UndoFixture::new();
+    let policy = PermissionPolicy::new(PermissionMode::FullAuto);
+    let config = RuntimeConfig { policy, ..fixture.config.clone() };
+    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), fixture.root());
+    let session = AgentSession::create(&config, spec).unwrap();
+    let id = session.id().clone();
+    let runtime = AgentRuntime::new(config.clone());
+    let tools = UndoFixture::tools();
+    let job = fixture.gated("g", "echo job > by-job") + "; exec sleep 1000";
+    let (open, done) = fixture.gate("g");
+    // The job writes while the child's command runs.
+    let during =
+        format!("echo > {}; read line < {}; echo 1 > by-child", open.display(), done.display());
+    let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
+        internals.set_state(crow_core::event::AgentState::Processing).await?;
+        internals.emit(AgentEvent::TurnStart { turn: 1 }).await?;
+        UndoFixture::make_call_of("job", &mut internals, &tools, &job).await?;
+        let spec = crow_runtime::ChildSpec {
+            role: AgentRole::Coagent,
+            ..crate::support::child("reviewer")
+        };
+        let mut child = internals.child(spec).await?;
+        UndoFixture::make_call(&mut child, &tools, &during).await
+    });
+    assert_eq!(handle.wait_for_end().await.result, Ok(()));
+    assert!(fixture.exists("by-job") && fixture.exists("by-child"));
+    let mut journal = UndoJournal::open(&config, &id).unwrap();
+    let report = journal.undo(&UndoTarget::ToStart, UndoOptions::default()).unwrap();
+    assert!(report.is_complete(), "{report:#?}");
+    assert!(!fixture.exists("by-job") && !fixture.exists("by-child"));
+}
