@@ -352,7 +352,9 @@ async fn a_default_value_is_shown_with_its_source() {
     let set = ["config", "set", "agents.base.builder.react.max_iterations", "7"];
     fixture.run(&set).await.exited(0);
     let steps = fixture.run(&["config", "get", "agents.base.builder.react.max_iterations"]).await;
-    assert_eq!((steps.out.as_str(), steps.err.as_str()), ("7\n", ""));
+    let file = fixture.home(".config/crow-agent/agents/base/builder.toml");
+    let source = format!("react.max_iterations: {}:", file.display());
+    assert!(steps.out == "7\n" && steps.err.contains(&source), "{steps:?}");
     for (key, out) in [("agent", "BUILD-HITL\n"), ("sandbox.network", "false\n")] {
         assert_eq!(fixture.run(&["config", "get", key]).await.out, out);
     }

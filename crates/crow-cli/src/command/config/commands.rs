@@ -16,7 +16,8 @@ use crate::{
     terminal::{print_message, write_out},
 };
 
-/// Prints the effective value: a text unquoted, anything else as TOML.
+/// Prints the effective value on stdout: a text unquoted, anything else as TOML. The source of a single value goes to
+/// stderr.
 pub(crate) fn get(key: &str, environment: &Environment) -> Result<ExitCode, CliError> {
     let key_text = key;
     let (configuration, key) = (load(environment)?, ConfigKey::parse(key)?);
@@ -35,6 +36,9 @@ pub(crate) fn get(key: &str, environment: &Environment) -> Result<ExitCode, CliE
         return Err(CliError { code: "unset", ..error }
             .hint(format!("crow-agent config set {key_text} VALUE sets it")));
     };
+    if setting.leaves().iter().all(|(below, _)| below.is_empty()) {
+        print_message(&format!("{key_text}: {}", setting.origin));
+    }
     let text = match setting.as_text() {
         Some(text) => format!("{text}\n"),
         None => setting.leaves().iter().fold(String::new(), |mut text, (below, leaf)| {
