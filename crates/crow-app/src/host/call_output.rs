@@ -10,7 +10,7 @@ use crow_text::one_line;
 pub(super) const OUTPUT: HostCommand = HostCommand::new(
     "output",
     "[N|CALL]",
-    "show a command's full output: the last one, the one before (2), or the call with this id prefix",
+    "show a command's full output, by default the last; 2 is the one before, CALL the prefix of an id",
 );
 
 /// Name of the shell tool, whose calls are the commands.

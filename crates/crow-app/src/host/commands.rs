@@ -35,7 +35,7 @@ const REVIEWER_COMMAND: HostCommand =
 const PERMISSIONS_COMMAND: HostCommand = HostCommand::new(
     PERMISSIONS,
     "[MODE|forget]",
-    "show or set what happens to calls that change something, or revoke what the session allowed",
+    "show or set which calls are asked about; `forget` revokes what the session allowed",
 );
 const STATUS: HostCommand =
     HostCommand::new("status", "", "show the settings and usage of this session");

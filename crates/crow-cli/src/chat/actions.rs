@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::{
     chat::{
-        command::{ALIASES, CHAT_COMMANDS, help, nearest},
+        command::{ALIASES, CHAT_COMMANDS, help, help_about, nearest},
         conversation::{ChatEnd, ChatLoop, SessionRetention},
         interrupts::ChatPhase,
     },
@@ -44,7 +44,13 @@ impl ChatLoop {
             "quit" => return Ok(Some(ChatEnd::UserLeft)),
             "help" => {
                 let columns = console_style(&self.environment).width;
-                self.screen.push_say(help(&all(host_commands), columns));
+                let (commands, about) = (all(host_commands), argument.trim_start_matches('/'));
+                let text = match commands.iter().find(|command| command.name == about) {
+                    Some(command) => help_about(command),
+                    None if about.is_empty() => help(&commands, columns),
+                    None => unknown(about, &commands),
+                };
+                self.screen.push_say(text);
             }
             _ if (switches_session || is_undo) && phase == ChatPhase::Work => {
                 self.screen.push_say("the agent is working; ctrl-c stops it".to_owned());
@@ -138,11 +144,9 @@ fn all(host_commands: Vec<HostCommand>) -> Vec<HostCommand> {
     let is_own = |command: &HostCommand| CHAT_COMMANDS.iter().any(|own| own.name == command.name);
     let host_commands = host_commands.into_iter().filter(|command| !is_own(command));
     let host_commands = host_commands.map(|command| match command.name.as_ref() {
-        SESSIONS => HostCommand::new(
-            SESSIONS,
-            "[ID]",
-            "list recent sessions of this directory, or switch to one",
-        ),
+        SESSIONS => {
+            HostCommand::new(SESSIONS, "[ID]", "list sessions of this directory, or switch to one")
+        }
         _ => command,
     });
     host_commands.chain(CHAT_COMMANDS.iter().cloned()).collect()

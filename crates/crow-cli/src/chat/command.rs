@@ -48,39 +48,52 @@ pub(super) const HELP: &str = "help";
 /// Commands of the chat, in addition to those of the host.
 pub(super) static CHAT_COMMANDS: [HostCommand; 3] = [
     HostCommand::new("new", "", "start a new session"),
-    HostCommand::new(HELP, "", "show this"),
+    HostCommand::new(HELP, "[NAME]", "show this, or all about a command"),
     HostCommand::new("quit", "", "leave (also ctrl-d)"),
 ];
 /// Other names of commands.
 pub(super) const ALIASES: [(&str, &str); 1] = [("exit", "quit")];
 
+/// Maximum length of a command with its argument in the list of commands; of a longer one only the name is listed.
+const LONGEST_HEAD: usize = 23;
 /// Text of the help about keys.
 const KEYS: &str = "\
-ctrl-c      stop the agent; again: leave
-ctrl-d      leave, at an empty prompt
+ctrl-c      stop the agent; again: leave. ctrl-d: leave, at an empty prompt
 up, ctrl-r  earlier prompts; one that starts with a space is not saved
-\\ enter     a further line; a paste of several lines is one prompt
-While the agent works: what you type and enter reaches it before its next step.";
+\\ enter     a further line; text typed meanwhile is read before the next step.";
 
-/// Formats the help. A description that does not fit beside its command within `columns` goes on its own line.
+/// Formats the help: each command with the first clause of its description, so that all of it fits on a screen of 80
+/// by 24. A description that does not fit beside its command within `columns` goes on its own line.
 pub(super) fn help(commands: &[HostCommand], columns: usize) -> String {
-    let heads: Vec<_> = commands
-        .iter()
-        .map(|command| format!("/{} {}", command.name, command.argument).trim_end().to_owned())
-        .collect();
+    let short = |command: &HostCommand| {
+        let head = head(command);
+        if head.len() <= LONGEST_HEAD { head } else { format!("/{} ...", command.name) }
+    };
+    let heads: Vec<_> = commands.iter().map(short).collect();
     let widest = heads.iter().map(String::len).max().unwrap_or(0);
     let mut text = String::new();
     for (head, command) in heads.iter().zip(commands) {
+        let about = command.description.split("; ").next().unwrap_or_default();
         // Writing to a string cannot fail.
-        if widest + 2 + command.description.len() < columns {
-            let _ = writeln!(text, "{head:<widest$}  {}", command.description);
+        if widest + 2 + about.len() < columns {
+            let _ = writeln!(text, "{head:<widest$}  {about}");
         } else {
-            let _ = writeln!(text, "{head}\n    {}", command.description);
+            let _ = writeln!(text, "{head}\n    {about}");
         }
     }
     text.push('\n');
     text.push_str(KEYS);
     text
+}
+
+/// Formats one command with all its arguments and its whole description.
+pub(super) fn help_about(command: &HostCommand) -> String {
+    format!("{}\n    {}", head(command), command.description)
+}
+
+/// Returns a command with its argument.
+fn head(command: &HostCommand) -> String {
+    format!("/{} {}", command.name, command.argument).trim_end().to_owned()
 }
 
 /// Returns the command whose name is most similar, if it is similar enough.
@@ -143,6 +156,16 @@ mod tests {
                 CHAT_COMMANDS.iter().all(|command| text.contains(&format!("/{}", command.name)))
             );
         }
-        assert!(help(&CHAT_COMMANDS, 80).contains("/new   start a new session\n"));
+        assert!(help(&CHAT_COMMANDS, 80).contains("/new          start a new session\n"));
+    }
+
+    #[test]
+    fn the_help_lists_the_first_clause_and_shows_the_rest_on_request() {
+        let undo =
+            HostCommand::new("undo", "[turn N|call ID|all]", "undo changes; or those of a turn");
+        let text = help(std::slice::from_ref(&undo), 80);
+        assert!(text.starts_with("/undo ...  undo changes\n"), "{text}");
+        let about = "/undo [turn N|call ID|all]\n    undo changes; or those of a turn";
+        assert_eq!(help_about(&undo), about);
     }
 }
