@@ -76,20 +76,15 @@ pub(crate) fn align<T: Eq + Hash>(old: &[T], new: &[T]) -> Option<Alignment> {
 pub(crate) fn align_plain<T: Eq + Hash>(old: &[T], new: &[T]) -> Alignment {
     // 1) Equal beginnings and ends need no table, however long they are.
     let head = old.iter().zip(new).take_while(|(one, other)| one == other).count();
-    let (old_rest, new_rest) =
-        (old.get(head..).unwrap_or_default(), new.get(head..).unwrap_or_default());
-    let tail = old_rest
+    let tail = old[head..]
         .iter()
         .rev()
-        .zip(new_rest.iter().rev())
+        .zip(new[head..].iter().rev())
         .take_while(|(one, other)| one == other)
         .count();
     let (old_end, new_end) = (old.len() - tail, new.len() - tail);
     // 2) The rest is aligned if it is short enough; otherwise nothing of it is paired.
-    let middle = align(
-        old.get(head..old_end).unwrap_or_default(),
-        new.get(head..new_end).unwrap_or_default(),
-    );
+    let middle = align(&old[head..old_end], &new[head..new_end]);
     let middle =
         middle.unwrap_or_default().pairs.into_iter().map(|(one, other)| (one + head, other + head));
     let pairs = (0..head)
@@ -125,13 +120,11 @@ impl SubsequenceLengths {
     }
 
     fn at(&self, old: usize, new: usize) -> u32 {
-        self.cells.get(old * self.width + new).copied().unwrap_or(0)
+        self.cells[old * self.width + new]
     }
 
     fn set(&mut self, old: usize, new: usize, value: u32) {
-        if let Some(cell) = self.cells.get_mut(old * self.width + new) {
-            *cell = value;
-        }
+        self.cells[old * self.width + new] = value;
     }
 
     /// Computes `at(i, j)` for the first `i` and `j` entries.
@@ -197,17 +190,13 @@ fn contested(
     after: &SubsequenceLengths,
 ) -> Vec<usize> {
     let longest = after.at(0, 0);
-    let mut by_rank: Vec<Vec<usize>> = vec![Vec::new(); usize::try_from(longest).unwrap_or(0)];
+    let mut by_rank: Vec<Vec<usize>> = vec![Vec::new(); longest as usize];
     for (i, one) in old.iter().enumerate() {
         for (j, other) in new.iter().enumerate() {
             // The pair is in a longest common subsequence if the lengths before and after it add up to the longest.
             let rank = before.at(i, j);
-            if one == other
-                && rank + 1 + after.at(i + 1, j + 1) == longest
-                && let Some(members) =
-                    usize::try_from(rank).ok().and_then(|rank| by_rank.get_mut(rank))
-            {
-                members.push(i);
+            if one == other && rank + 1 + after.at(i + 1, j + 1) == longest {
+                by_rank[rank as usize].push(i);
             }
         }
     }

@@ -193,7 +193,7 @@ fn refuse_line_numbers(
         && lines(&found.new).len() > 1
         && first_number(&found.new) == first;
     if copied && first_number(&edit.old).is_none() {
-        let line = lines(&found.new).first().map(|line| (*line).to_owned()).unwrap_or_default();
+        let line = lines(&found.new)[0].to_owned();
         return Err(EditError::LineNumbersInNew { line });
     }
     Ok(())
@@ -258,18 +258,18 @@ fn refuse_overlap(sorted: &[Splice]) -> Result<(), EditError> {
     }
 }
 
-/// Returns the new bytes, and the offset of each replacement in them.
+/// Returns the new bytes, and the offset of each replacement in them. The replacements are sorted and do not overlap.
 fn assemble(original: &[u8], splices: &[Splice]) -> (Vec<u8>, Vec<usize>) {
     let mut content = Vec::with_capacity(original.len());
     let mut starts = Vec::with_capacity(splices.len());
     let mut at = 0;
     for splice in splices {
-        content.extend_from_slice(original.get(at..splice.bytes.start).unwrap_or_default());
+        content.extend_from_slice(&original[at..splice.bytes.start]);
         starts.push(content.len());
         content.extend_from_slice(&splice.content);
         at = splice.bytes.end;
     }
-    content.extend_from_slice(original.get(at..).unwrap_or_default());
+    content.extend_from_slice(&original[at..]);
     (content, starts)
 }
 

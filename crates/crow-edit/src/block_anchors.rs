@@ -45,7 +45,7 @@ pub(crate) fn locate_by_anchors(document: &FileText<'_>, old: &str) -> Option<Ma
     let mut cost = MAX_COST;
     let mut scored = Vec::new();
     for start in blocks {
-        let inner = file.get(start + 1..start + wanted.len() - 1)?;
+        let inner = &file[start + 1..start + wanted.len() - 1];
         scored.push((start, BlockScore::of(middle, inner, &mut cost)?));
     }
     scored.retain(|(_, score)| score.is_rival());
@@ -115,7 +115,7 @@ fn similarity(one: &str, other: &str, cost: &mut usize) -> Option<f64> {
 
 /// Returns true if the old text has escapes (`\\n`, `&lt;`) that the block lacks: then the new text has them too.
 fn is_escaped(file: &[Cow<'_, str>], start: usize, wanted: &[Cow<'_, str>]) -> bool {
-    let block = file.get(start..start + wanted.len()).unwrap_or_default();
+    let block = &file[start..start + wanted.len()];
     let count = |lines: &[Cow<'_, str>], sign: char| {
         lines.iter().map(|line| line.matches(sign).count()).sum::<usize>()
     };
@@ -124,7 +124,7 @@ fn is_escaped(file: &[Cow<'_, str>], start: usize, wanted: &[Cow<'_, str>]) -> b
 
 /// Returns true if a line that the block lacks is somewhere else in the file: then the old text is more likely there.
 fn is_elsewhere(file: &[Cow<'_, str>], start: usize, wanted: &[Cow<'_, str>]) -> bool {
-    let block = file.get(start..start + wanted.len()).unwrap_or_default();
+    let block = &file[start..start + wanted.len()];
     let missing: HashSet<&str> = wanted
         .iter()
         .zip(block)

@@ -191,7 +191,7 @@ impl TrimmedText {
         let filled = |line: &&str| !line.trim().is_empty();
         let first = lines.iter().position(filled)?;
         let last = lines.iter().rposition(filled)?;
-        let core = lines.get(first..=last)?.join("\n");
+        let core = lines[first..=last].join("\n");
         Some(Self { before: first, after: lines.len() - last - 1, core })
     }
 }

@@ -58,7 +58,7 @@ impl<'a> FileText<'a> {
     /// Decodes a file; refuses one that cannot be written back byte for byte.
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, EditError> {
         let (encoding, body_start) = detect(bytes)?;
-        let body = bytes.get(body_start..).unwrap_or_default();
+        let body = &bytes[body_start..];
         let mut document = Self {
             bytes,
             body_start,
@@ -77,7 +77,7 @@ impl<'a> FileText<'a> {
 
     fn read_narrow(&mut self, body: &[u8]) {
         for (range, end) in split_lines(body) {
-            let raw = body.get(range.clone()).unwrap_or_default();
+            let raw = &body[range.clone()];
             let text = self.encoding.narrow_text(raw);
             let start = self.body_start + range.start;
             self.push_line(&text, start..start + raw.len(), end);
@@ -89,8 +89,8 @@ impl<'a> FileText<'a> {
             return Err(EditError::Binary);
         }
         for (range, end) in split_lines(units) {
-            let text = String::from_utf16(units.get(range.clone()).unwrap_or_default())
-                .map_err(|_| EditError::BrokenUtf16)?;
+            let text =
+                String::from_utf16(&units[range.clone()]).map_err(|_| EditError::BrokenUtf16)?;
             let bytes = self.body_start + range.start * 2..self.body_start + range.end * 2;
             self.push_line(&text, bytes, end);
         }
@@ -145,9 +145,9 @@ impl<'a> FileText<'a> {
         self.slice(&self.line_range(index))
     }
 
-    /// Returns the part of the view in `range`.
+    /// Returns the part of the view in `range`, which must lie in the view, between characters.
     pub(crate) fn slice(&self, range: &Range<usize>) -> &str {
-        self.view.get(range.clone()).unwrap_or_default()
+        &self.view[range.clone()]
     }
 
     /// Returns the line (counted from 0) that contains an offset of the view.
@@ -187,7 +187,7 @@ impl<'a> FileText<'a> {
 
     /// Returns the bytes of the file for a range of the view.
     pub(crate) fn bytes(&self, range: &Range<usize>) -> &'a [u8] {
-        self.bytes.get(self.byte_range(range)).unwrap_or_default()
+        &self.bytes[self.byte_range(range)]
     }
 
     /// Returns the byte range of the file for a range of the view.
@@ -207,14 +207,12 @@ impl<'a> FileText<'a> {
 
     /// Returns the length in the file of the first `inside` bytes of a line's view.
     fn encoded_len(&self, line: &DocumentLine, inside: usize) -> usize {
-        let prefix = self.view.get(line.view.start..line.view.start + inside).unwrap_or_default();
+        let prefix = &self.view[line.view.start..line.view.start + inside];
         match self.encoding {
             FileEncoding::Utf8 => inside,
             FileEncoding::SingleByte => prefix.chars().count(),
             FileEncoding::Utf16Le | FileEncoding::Utf16Be => prefix.encode_utf16().count() * 2,
-            FileEncoding::BrokenUtf8 => {
-                broken_len(self.bytes.get(line.bytes.clone()).unwrap_or_default(), inside)
-            }
+            FileEncoding::BrokenUtf8 => broken_len(&self.bytes[line.bytes.clone()], inside),
         }
     }
 
@@ -242,9 +240,8 @@ impl<'a> FileText<'a> {
 
     /// Returns the first line (counted from 1) whose bytes are not UTF-8.
     pub(crate) fn first_foreign_line(&self) -> usize {
-        let foreign = |line: &DocumentLine| {
-            std::str::from_utf8(self.bytes.get(line.bytes.clone()).unwrap_or_default()).is_err()
-        };
+        let foreign =
+            |line: &DocumentLine| std::str::from_utf8(&self.bytes[line.bytes.clone()]).is_err();
         self.lines.iter().position(foreign).map_or(1, |index| index + 1)
     }
 
@@ -312,7 +309,7 @@ fn detect(bytes: &[u8]) -> Result<(FileEncoding, usize), EditError> {
         return Err(EditError::Binary);
     }
     let mark = if bytes.starts_with(&[0xEF, 0xBB, 0xBF]) { 3 } else { 0 };
-    let body = bytes.get(mark..).unwrap_or_default();
+    let body = &bytes[mark..];
     if std::str::from_utf8(body).is_ok() {
         return Ok((FileEncoding::Utf8, mark));
     }

@@ -203,8 +203,7 @@ pub(crate) fn file_unit(document: &FileText<'_>) -> Option<IndentUnit> {
     let mut spaces = [0_usize; 9];
     let mut above = "";
     for line in document.line_texts().filter(|line| !line.trim().is_empty()) {
-        let (indent, _) =
-            line.split_at_checked(line.len() - line.trim_start().len()).unwrap_or_default();
+        let indent = &line[..line.len() - line.trim_start().len()];
         // A step is the difference of two neighbouring indentations of which one extends the other.
         let step = if above.len() < indent.len() {
             indent.strip_prefix(above)

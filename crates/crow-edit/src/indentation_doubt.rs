@@ -145,12 +145,12 @@ fn filled<'a>(rows: &'a [LineParts<'a>]) -> Vec<&'a LineParts<'a>> {
     rows.iter().filter(|row| !row.is_blank()).collect()
 }
 
-/// Returns the error for such matches.
+/// Returns the error for such matches; there is at least one.
 pub(crate) fn half_indented(document: &FileText<'_>, candidates: &MatchCandidates) -> EditError {
-    let place = candidates.ranges.first().cloned().unwrap_or_default();
+    let place = &candidates.ranges[0];
     let index = document.line_at(place.start);
     let (line, actual) = (index + 1, document.line_text(index).to_owned());
-    if indentation_before(document, &place).is_some() {
+    if indentation_before(document, place).is_some() {
         EditError::HalfIndented { line, actual }
     } else {
         EditError::WithinLine { line, actual }

@@ -49,9 +49,9 @@ impl<'a> LineParts<'a> {
     fn new(text: &'a str, terminated: bool, start: TextEdge, end: TextEdge) -> Self {
         // At an end inside a line there is no indentation or trailing blank.
         let lead = if start == TextEdge::Line { text.len() - text.trim_start().len() } else { 0 };
-        let (indent, rest) = text.split_at_checked(lead).unwrap_or(("", text));
+        let (indent, rest) = text.split_at(lead);
         let kept = if end == TextEdge::Line { rest.trim_end().len() } else { rest.len() };
-        let (body, tail) = rest.split_at_checked(kept).unwrap_or((rest, ""));
+        let (body, tail) = rest.split_at(kept);
         // A blank line has only a tail.
         if body.is_empty() {
             Self { indent: "", body, tail: text, terminated }

@@ -102,7 +102,7 @@ pub(crate) fn locate(document: &FileText<'_>, edit: &TextEdit) -> Result<Located
     Err(EditError::NotFound(Box::new(report_missing_text(document, edit))))
 }
 
-/// All candidates of one level.
+/// All candidates of one level, at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MatchCandidates {
     pub(crate) level: MatchLevel,
@@ -119,6 +119,7 @@ fn search(
     let Some(candidates) = search_text(document, old, edit) else {
         // Typographic characters may also differ within a line, as long as the indentation is in no doubt.
         let mut inline = find_folded(document, old);
+        // New text that cannot be read counts as none here: it is refused with its own error once a place is found.
         let new = reading.new.as_deref().unwrap_or_default();
         let check = IndentationCheck::new(document, old, new);
         inline.retain(|place| check.doubt(place) == IndentationDoubt::None);

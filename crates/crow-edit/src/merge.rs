@@ -135,7 +135,8 @@ impl<'a> LineMerge<'a> {
         let last_line = document.line_range(document.line_at(place.end));
         let end = if last_line.end == place.end { TextEdge::Line } else { TextEdge::Inside };
         let (old, new) = (rows(old, start, end), rows(new, start, end));
-        let file = matched_lines(document, place, start, end);
+        let file = matched_lines(document, place, start, end, old.len());
+        assert_eq!(old.len(), file.len(), "invariant: a match has as many lines as the old text");
         // 2) Learn the indentation from the pairs of matched lines. The first line is no evidence if it begins after
         // its indentation, and blank lines never are.
         let pairs = || old.iter().zip(&file).map(|(row, line)| (row, &line.row));
@@ -198,9 +199,7 @@ impl<'a> LineMerge<'a> {
 
     /// Returns true if the file's line differs from the old line by more than the mapped indentation.
     fn differs_in_file(&self, index: usize) -> bool {
-        let (Some(old), Some(line)) = (self.old.get(index), self.file.get(index)) else {
-            return true;
-        };
+        let (old, line) = (&self.old[index], &self.file[index]);
         if old.is_blank() {
             return !line.row.is_blank();
         }
@@ -210,23 +209,21 @@ impl<'a> LineMerge<'a> {
 
     /// Returns true if the file's line differs from the old one by more than the tolerance.
     fn exceeds_tolerance(&self, index: usize) -> bool {
-        let (Some(old), Some(line)) = (self.old.get(index), self.file.get(index)) else {
-            return true;
-        };
+        let (old, line) = (&self.old[index], &self.file[index]);
         old.terminated != line.row.terminated
             || !Tolerance::InnerBlanks.accepts(old.body, line.row.body)
     }
 
     /// Copies a line of the file that old and new text share.
     fn keep(&self, merged: &mut MergedLines, old: usize, new: usize) {
-        let Some(line) = self.file.get(old) else { return };
+        let line = &self.file[old];
         merged
             .indents
             .push(NewLineIndent { indent: line.row.indent.to_owned(), is_changed: false });
         let chunks = &mut merged.chunks;
         // The line end is not part of the copy: only the new text determines whether there is one.
         chunks.push(ReplacementPart::Kept(line.range.clone()));
-        if self.new.get(new).is_some_and(|row| row.terminated) {
+        if self.new[new].terminated {
             chunks.push(ReplacementPart::End(self.document.line_end(self.first_line + old)));
         }
     }
@@ -247,7 +244,7 @@ impl<'a> LineMerge<'a> {
         // 2) Each new line gets body, indentation and trailing blanks in the file's spelling.
         let bodies = self.bodies(old, new)?;
         for (index, body) in new.clone().zip(bodies) {
-            let Some(row) = self.new.get(index) else { continue };
+            let row = &self.new[index];
             // The old line at the same offset of the change, or its last one: gives the line end and trailing blanks.
             let beside = (old.start + index - new.start).min(old.end.saturating_sub(1));
             let indent = self.indent(row, index, old, new)?;
@@ -280,8 +277,7 @@ impl<'a> LineMerge<'a> {
         old: &Range<usize>,
         new: &Range<usize>,
     ) -> Result<(), EditError> {
-        let olds = self.old.get(old.clone()).unwrap_or_default();
-        let news = self.new.get(new.clone()).unwrap_or_default();
+        let (olds, news) = (&self.old[old.clone()], &self.new[new.clone()]);
         // Old and new lines are equal up to tolerated differences ...
         let same = olds.len() == news.len()
             && olds
@@ -289,9 +285,9 @@ impl<'a> LineMerge<'a> {
                 .zip(news)
                 .all(|(one, other)| Tolerance::InnerBlanks.accepts(one.body, other.body));
         // ... and the file spells one of the old lines differently: then the wanted spelling is unknown.
-        let differs = |index: &usize| match (self.old.get(*index), self.file.get(*index)) {
-            (Some(old), Some(line)) => (old.indent, old.body) != (line.row.indent, line.row.body),
-            _ => true,
+        let differs = |index: &usize| {
+            let (old, line) = (&self.old[*index], &self.file[*index]);
+            (old.indent, old.body) != (line.row.indent, line.row.body)
         };
         match old.clone().find(differs) {
             Some(index) if same => Err(self.needs_exact(index, InexactMatchProblem::OnlyTolerated)),
@@ -313,7 +309,7 @@ impl<'a> LineMerge<'a> {
 
     /// Returns the bodies of the new lines, in the file's spelling wherever the old text had the same.
     fn bodies(&self, old: &Range<usize>, new: &Range<usize>) -> Result<Vec<String>, EditError> {
-        let news = self.new.get(new.clone()).unwrap_or_default();
+        let news = &self.new[new.clone()];
         if self.old.iter().zip(&self.file).all(|(row, line)| row.body == line.row.body) {
             // The model quotes every body exactly, so its new bodies need no conversion.
             return Ok(news.iter().map(|row| row.body.to_owned()).collect());
@@ -324,17 +320,13 @@ impl<'a> LineMerge<'a> {
         for row in news {
             let moved = self.repeated_line(row, &used)?;
             used.extend(moved);
-            bodies.push(
-                moved.and_then(|index| self.file.get(index)).map(|line| line.row.body.to_owned()),
-            );
+            bodies.push(moved.map(|index| self.file[index].row.body.to_owned()));
         }
         // 2) The other new lines are merged token by token with the remaining old lines of the change.
         let rest: Vec<usize> = old.clone().filter(|index| !used.contains(index)).collect();
         let mut merged = self.merge_rest(&rest, news, &bodies)?.into_iter();
-        Ok(bodies
-            .into_iter()
-            .map(|body| body.or_else(|| merged.next()).unwrap_or_default())
-            .collect())
+        let mut next = || merged.next().expect("invariant: each line left open is merged");
+        Ok(bodies.into_iter().map(|body| body.unwrap_or_else(&mut next)).collect())
     }
 
     /// Returns the old line that a new one repeats: an unused one, otherwise the first.
@@ -346,15 +338,13 @@ impl<'a> LineMerge<'a> {
         if row.is_blank() {
             return Ok(None);
         }
-        let same: Vec<usize> = (0..self.old.len())
-            .filter(|index| self.old.get(*index).is_some_and(|old| old.body == row.body))
-            .collect();
+        let same: Vec<usize> =
+            (0..self.old.len()).filter(|index| self.old[*index].body == row.body).collect();
         if let Some(index) = same.iter().find(|index| self.exceeds_tolerance(**index)) {
             return Err(self.needs_exact(*index, InexactMatchProblem::Repeated));
         }
         // Several such lines count as one if the file spells them equally.
-        let mut writings =
-            same.iter().filter_map(|index| self.file.get(*index)).map(|line| line.row.body);
+        let mut writings = same.iter().map(|index| self.file[*index].row.body);
         let first = writings.next();
         match (first, same.first()) {
             (Some(first), Some(index)) if writings.any(|other| other != first) => {
@@ -371,21 +361,16 @@ impl<'a> LineMerge<'a> {
         news: &[LineParts<'_>],
         bodies: &[Option<String>],
     ) -> Result<Vec<String>, EditError> {
-        let olds: Vec<&str> =
-            old.iter().filter_map(|index| self.old.get(*index)).map(|row| row.body).collect();
-        let files: Vec<&str> = old
-            .iter()
-            .filter_map(|index| self.file.get(*index))
-            .map(|line| line.row.body)
-            .collect();
+        let olds: Vec<&str> = old.iter().map(|index| self.old[*index].body).collect();
+        let files: Vec<&str> = old.iter().map(|index| self.file[*index].row.body).collect();
         let open = news.iter().zip(bodies).filter(|(_, body)| body.is_none());
         let open: Vec<&str> = open.map(|(row, _)| row.body).collect();
         // The file's spelling equals the old text, so nothing of it can get lost.
         if olds == files {
             return Ok(open.into_iter().map(str::to_owned).collect());
         }
-        let line = old.first().copied().unwrap_or_default();
-        merge_bodies(&olds, &files, &open).map_err(|reason| self.needs_exact(line, reason))
+        // Without old lines both lists were empty, and so equal.
+        merge_bodies(&olds, &files, &open).map_err(|reason| self.needs_exact(old[0], reason))
     }
 
     /// Returns the indentation in the file for a new line.
@@ -421,7 +406,7 @@ impl<'a> LineMerge<'a> {
 
     /// Returns the file's indentation of the one replaced line, if both begin alike.
     fn replaced_indent(&self, row: &LineParts<'_>, index: usize) -> Option<&'a str> {
-        let old = self.old.get(index)?;
+        let old = &self.old[index];
         let first =
             |body: &'a str| body.split(|char: char| !char.is_alphanumeric() && char != '_').next();
         // The same first word (`let`, `return`, a name) indicates the same statement.
@@ -430,7 +415,7 @@ impl<'a> LineMerge<'a> {
             && row.body.strip_prefix(word).is_some_and(|rest| {
                 !rest.starts_with(|char: char| char.is_alphanumeric() || char == '_')
             });
-        if alike { self.file.get(index).map(|line| line.row.indent) } else { None }
+        alike.then(|| self.file[index].row.indent)
     }
 
     /// Returns the trailing blanks: the file's where lines are replaced one by one and the edit leaves them
@@ -468,22 +453,29 @@ impl<'a> LineMerge<'a> {
     }
 }
 
-/// Splits the matched range of the view into its lines.
+/// Splits the matched range of the view into its lines; `count` are matched.
 fn matched_lines<'a>(
     document: &'a FileText<'a>,
     place: &Range<usize>,
     start: TextEdge,
     end: TextEdge,
+    count: usize,
 ) -> Vec<MatchedLine<'a>> {
     let text = document.slice(place);
     let mut at = place.start;
     let pieces = text.split_inclusive('\n').zip(rows(text, start, end));
-    pieces
+    let mut lines: Vec<MatchedLine<'a>> = pieces
         .map(|(piece, row)| {
             let text = without_final_newline(piece);
             let range = at..at + text.len();
             at += piece.len();
             MatchedLine { range, text, row }
         })
-        .collect()
+        .collect();
+    // An old text may end with blanks for an empty line of the file: that line has no characters in the match.
+    if lines.len() + 1 == count && (text.is_empty() || text.ends_with('\n')) {
+        let row = LineParts { indent: "", body: "", tail: "", terminated: false };
+        lines.push(MatchedLine { range: place.end..place.end, text: "", row });
+    }
+    lines
 }

@@ -139,7 +139,7 @@ fn percent(similarity: f64) -> u8 {
 /// Returns the window of lines from `start`, which may be before the beginning of the file.
 fn window(document: &FileText<'_>, start: isize, count: usize) -> Range<usize> {
     let end = start.saturating_add_unsigned(count).unsigned_abs().min(document.line_count());
-    usize::try_from(start).unwrap_or(0).min(end)..end
+    start.max(0).unsigned_abs().min(end)..end
 }
 
 fn clip<'a>(lines: impl Iterator<Item = &'a str>) -> String {
@@ -210,7 +210,7 @@ fn windows_by_words(document: &FileText<'_>, old: &[&str]) -> Vec<isize> {
 }
 
 fn offset(place: usize, index: usize) -> isize {
-    isize::try_from(place).unwrap_or(isize::MAX).saturating_sub_unsigned(index)
+    place.cast_signed().saturating_sub_unsigned(index)
 }
 
 fn differences(old: &[&str], file: &[&str]) -> String {

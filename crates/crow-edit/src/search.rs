@@ -19,7 +19,7 @@ pub(crate) fn find_overlapping(haystack: &str, needle: &str) -> Vec<Range<usize>
     let mut found = Vec::new();
     let mut from = 0;
     while found.len() < MAX_RANGES {
-        let Some(at) = haystack.get(from..).and_then(|rest| rest.find(needle)) else { break };
+        let Some(at) = haystack[from..].find(needle) else { break };
         found.push(from + at..from + at + needle.len());
         // Continue one character later, so that overlapping places are found.
         from += at + step;
@@ -44,10 +44,7 @@ pub(crate) fn find_folded(document: &FileText<'_>, needle: &str) -> Vec<Range<us
         places.iter().flat_map(|place| [place.start, place.end]).collect();
     offsets.sort_unstable();
     let unfolded = unfold(&haystack, view, &offsets);
-    places
-        .iter()
-        .filter_map(|place| Some(*unfolded.get(&place.start)?..*unfolded.get(&place.end)?))
-        .collect()
+    places.iter().map(|place| unfolded[&place.start]..unfolded[&place.end]).collect()
 }
 
 /// Maps offsets of the folded text to the view. Folding maps character to character, so both texts are walked once.
@@ -74,7 +71,7 @@ pub(crate) fn find_line_windows(
     let mut ids: HashMap<Cow<'_, str>, u32> = HashMap::new();
     let mut pattern = Vec::with_capacity(wanted.len());
     for line in wanted {
-        let next = u32::try_from(ids.len()).unwrap_or(FOREIGN);
+        let next = u32::try_from(ids.len()).expect("invariant: an edit has fewer than 2^32 lines");
         pattern.push(*ids.entry(tolerance.key(line)).or_insert(next));
     }
     let id = |line| ids.get(&tolerance.key(line)).copied().unwrap_or(FOREIGN);
@@ -115,10 +112,10 @@ fn extend(pattern: &[u32], borders: &[usize], mut matched: usize, id: u32) -> us
             return matched + 1;
         }
         // On a mismatch, fall back to the longest border.
-        let Some(shorter) = matched.checked_sub(1).and_then(|last| borders.get(last)) else {
+        if matched == 0 {
             return 0;
-        };
-        matched = *shorter;
+        }
+        matched = borders[matched - 1];
     }
 }
 

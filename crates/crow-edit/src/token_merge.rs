@@ -13,20 +13,20 @@ use super::{align::align, error::InexactMatchProblem, lines::Tolerance};
 /// The token that separates lines.
 const BREAK: &str = "\n";
 
-/// Merges the bodies of lines. `old` and `file` are the same lines up to tolerated differences.
+/// Merges the bodies of lines: one for each of `new`. `old` and `file` are the same lines up to tolerated differences.
 pub(crate) fn merge_bodies(
     old: &[&str],
     file: &[&str],
     new: &[&str],
 ) -> Result<Vec<String>, InexactMatchProblem> {
     let (old, file, new) = (tokens(old), tokens(file), tokens(new));
-    if old.len() != file.len() {
+    let is_break = |token: &&str| *token == BREAK;
+    if !old.iter().map(is_break).eq(file.iter().map(is_break)) {
         return Err(InexactMatchProblem::Contested);
     }
     let aligned = align(&old, &new).ok_or(InexactMatchProblem::Contested)?;
     // Tokens that the file spells differently must each have a certain fate.
-    let foreign: Vec<usize> =
-        (0..old.len()).filter(|index| old.get(*index) != file.get(*index)).collect();
+    let foreign: Vec<usize> = (0..old.len()).filter(|index| old[*index] != file[*index]).collect();
     if aligned.contested.iter().any(|index| foreign.contains(index)) {
         return Err(InexactMatchProblem::Contested);
     }
@@ -48,7 +48,7 @@ struct TokenMerge<'a> {
 impl TokenMerge<'_> {
     /// Returns true if it is certain whether a token that the file spells differently is kept.
     fn is_sure(&self, index: usize) -> bool {
-        let token = self.old.get(index).copied().unwrap_or_default();
+        let token = self.old[index];
         let at = self.pairs.partition_point(|pair| pair.0 < index);
         let pair = self.pairs.get(at).copied().filter(|pair| pair.0 == index);
         // A kept token must be next to another kept one, in a line that is still the same.
@@ -69,8 +69,7 @@ impl TokenMerge<'_> {
     fn adds(&self, token: &str, range: Range<usize>) -> bool {
         range
             .filter(|index| self.pairs.binary_search_by_key(index, |pair| pair.1).is_err())
-            .filter_map(|index| self.new.get(index))
-            .any(|other| Tolerance::InnerBlanks.accepts(&padded(token), &padded(other)))
+            .any(|index| Tolerance::InnerBlanks.accepts(&padded(token), &padded(self.new[index])))
     }
 
     /// Returns true if the token before or after a kept one is kept with it.
@@ -105,7 +104,7 @@ impl TokenMerge<'_> {
         for &(old, new) in
             self.pairs.iter().chain(std::iter::once(&(self.old.len(), self.new.len())))
         {
-            let added = self.new.get(new_at..new).unwrap_or_default();
+            let added = &self.new[new_at..new];
             // New tokens before the pair, then the kept one as the file spells it.
             for token in added.iter().chain(self.file.get(old)) {
                 if *token == BREAK {
@@ -138,7 +137,7 @@ fn tokens<'a>(lines: &[&'a str]) -> Vec<&'a str> {
                     *at > 0 && (kind(*char) != kind(first) || kind(first) == TokenKind::Sign)
                 })
                 .map_or(rest.len(), |(at, _)| at);
-            let (token, behind) = rest.split_at_checked(end).unwrap_or((rest, ""));
+            let (token, behind) = rest.split_at(end);
             tokens.push(token);
             rest = behind;
         }

@@ -52,6 +52,12 @@ fn trailing_blanks_that_only_the_model_wrote_are_not_written() {
 }
 
 #[test]
+fn a_last_line_of_blanks_matches_an_empty_line_of_the_file() {
+    check(MatchType::LineTrimmed, "a\n\nb\n", "a\n  ", "c\n  ", "c\n\nb\n");
+    check(MatchType::LineTrimmed, "a\n\nb\n", "a\n  ", "c", "c\nb\n");
+}
+
+#[test]
 fn typographic_quotes_and_dashes_match_ascii_and_stay() {
     check(
         MatchType::UnicodeNormalized,
