@@ -39,7 +39,7 @@ fn mark_word(word: &str, marked: &mut String) {
     while let Some(first) = rest.chars().next() {
         let is_run = first.is_alphanumeric();
         let end = rest.find(|char: char| char.is_alphanumeric() != is_run).unwrap_or(rest.len());
-        let (part, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
+        let (part, after) = rest.split_at(end);
         let is_mixed = part.contains(|char: char| char.is_ascii_alphanumeric());
         let is_in_chinese =
             [before, after.chars().next()].into_iter().flatten().any(is_ideographic);

@@ -6,7 +6,7 @@ pub fn shorten(text: &str, most: usize) -> String {
         return text.to_owned();
     }
     let end = text.floor_char_boundary(most.saturating_sub('…'.len_utf8()));
-    format!("{}…", text.get(..end).unwrap_or_default())
+    format!("{}…", &text[..end])
 }
 
 #[cfg(test)]

@@ -45,5 +45,5 @@ impl fmt::Display for ArgumentPath {
 
 /// Returns a key, shortened.
 pub(super) fn short(key: &str) -> &str {
-    key.char_indices().nth(SHOWN).and_then(|(end, _)| key.get(..end)).unwrap_or(key)
+    key.char_indices().nth(SHOWN).map_or(key, |(end, _)| &key[..end])
 }

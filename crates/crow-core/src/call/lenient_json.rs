@@ -359,7 +359,7 @@ impl<'a> LenientJsonReader<'a> {
 
     fn take_while(&mut self, accepts: impl Fn(char) -> bool) -> &'a str {
         let end = self.rest.find(|c| !accepts(c)).unwrap_or(self.rest.len());
-        let (front, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
+        let (front, rest) = self.rest.split_at(end);
         self.rest = rest;
         front
     }
@@ -371,12 +371,12 @@ impl<'a> LenientJsonReader<'a> {
     }
 
     fn error(&self, what: &'static str) -> SyntaxError {
-        let before = self.text.get(..self.text.len() - self.rest.len()).unwrap_or_default();
+        let before = &self.text[..self.text.len() - self.rest.len()];
         let line_start = before.rfind('\n').map_or(0, |end| end + 1);
         SyntaxError::At {
             what,
             line: before.matches('\n').count() + 1,
-            column: before.get(line_start..).unwrap_or_default().chars().count() + 1,
+            column: before[line_start..].chars().count() + 1,
             before: self.rest.chars().take(SHOWN).collect(),
         }
     }
@@ -384,5 +384,5 @@ impl<'a> LenientJsonReader<'a> {
 
 /// Returns the halves of a surrogate pair as UTF-16.
 fn halves(first: u32, second: u32) -> [u16; 2] {
-    [first, second].map(|half| u16::try_from(half).unwrap_or_default())
+    [first, second].map(|half| u16::try_from(half).expect("invariant: four hexadecimal digits fit"))
 }

@@ -60,7 +60,7 @@ impl OutputTail {
 
     /// Appends bytes and drops the oldest ones beyond the capacity.
     pub fn push(&self, bytes: &[u8]) {
-        let tail = bytes.get(bytes.len().saturating_sub(self.capacity)..).unwrap_or_default();
+        let tail = &bytes[bytes.len().saturating_sub(self.capacity)..];
         let mut buffer = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let excess = (buffer.len() + tail.len()).saturating_sub(self.capacity);
         buffer.drain(..excess);

@@ -67,7 +67,7 @@ impl TextPosition {
         let line_start = before.rfind('\n').map_or(0, |end| end + 1);
         Self {
             line: before.matches('\n').count() + 1,
-            column: before.get(line_start..).unwrap_or_default().chars().count() + 1,
+            column: before[line_start..].chars().count() + 1,
         }
     }
 }

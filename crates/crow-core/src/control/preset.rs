@@ -83,8 +83,7 @@ impl Preset {
 
     /// Returns the control flow of the preset.
     pub fn flow(self) -> ControlFlow {
-        let of_level = |level: i8| ControlFlow::from_level(i64::from(level)).unwrap_or_default();
-        self.level().map_or_else(|| ControlFlow::chat(Some(CHAT_ROUNDS)), of_level)
+        self.level().map_or_else(|| ControlFlow::chat(Some(CHAT_ROUNDS)), flow_of_level)
     }
 
     /// Returns the preset of a control flow, whatever its messages and limits; none if it matches no preset.
@@ -146,6 +145,10 @@ impl FromStr for Preset {
         let found = Self::ALL.into_iter().find(|preset| preset.as_str() == text);
         found.ok_or_else(|| UnknownPreset { given: text.to_owned() })
     }
+}
+
+fn flow_of_level(level: i8) -> ControlFlow {
+    ControlFlow::from_level(i64::from(level)).expect("invariant: the level of a preset exists")
 }
 
 #[cfg(test)]

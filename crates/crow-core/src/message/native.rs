@@ -42,6 +42,6 @@ impl Native {
 
 /// FNV-1a over the block's JSON: detects our own edits, not an attacker's.
 fn digest(content: &ReplyContent) -> String {
-    let bytes = serde_json::to_vec(content).unwrap_or_default();
+    let bytes = serde_json::to_vec(content).expect("invariant: content of a reply is valid JSON");
     format!("{:016x}", crate::hash::fnv1a(&bytes))
 }

@@ -69,16 +69,7 @@ impl AccessClass {
                 paths.iter().map(|it| Self::of_path(&it.path, it.access, setting)).collect()
             }
             (Effects::Unknown, Subject::Path(path)) => {
-                let access = match facts.category {
-                    ToolCategory::Read => Access::Read,
-                    ToolCategory::Write
-                    | ToolCategory::Execute
-                    | ToolCategory::Network
-                    | ToolCategory::Session
-                    | ToolCategory::Agent
-                    | ToolCategory::External => Access::Write,
-                };
-                vec![Self::of_path(path, access, setting)]
+                vec![Self::of_path(path, subject_access(facts.category), setting)]
             }
             (Effects::Unknown | Effects::None | Effects::UserCommands, _) => Vec::new(),
         };
@@ -227,6 +218,19 @@ impl AccessClass {
             | Self::ReadOutside
             | Self::ReadHidden => false,
         }
+    }
+}
+
+/// Returns the access that a tool is assumed to have to the path that its call is about.
+pub(super) fn subject_access(category: ToolCategory) -> Access {
+    match category {
+        ToolCategory::Read => Access::Read,
+        ToolCategory::Write
+        | ToolCategory::Execute
+        | ToolCategory::Network
+        | ToolCategory::Session
+        | ToolCategory::Agent
+        | ToolCategory::External => Access::Write,
     }
 }
 

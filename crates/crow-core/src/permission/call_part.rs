@@ -12,7 +12,7 @@ use std::{
 
 use super::{
     CallFacts, PermissionMode, RuleMatcher,
-    access_class::{AccessClass, is_protected},
+    access_class::{AccessClass, is_protected, subject_access},
     command::{CommandFolder, CommandPart, is_harmless, only_reads},
     evaluate::DecisionContext,
     is_secret_file_in,
@@ -21,9 +21,7 @@ use super::{
     unclear_line::UnclearLine,
 };
 use crate::{
-    tool_types::{
-        Access, CommandMeaning, Effects, SimpleCommand, Subject, ToolCategory, TouchDepth,
-    },
+    tool_types::{Access, CommandMeaning, Effects, SimpleCommand, Subject, TouchDepth},
     workspace::Workspace,
 };
 
@@ -102,15 +100,7 @@ pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &DecisionContext<'a>) ->
             origin: PathOrigin::Call,
         }));
     } else if let Subject::Path(path) = &facts.plan.subject {
-        let access = match facts.category {
-            ToolCategory::Read => Access::Read,
-            ToolCategory::Write
-            | ToolCategory::Execute
-            | ToolCategory::Network
-            | ToolCategory::Session
-            | ToolCategory::Agent
-            | ToolCategory::External => Access::Write,
-        };
+        let access = subject_access(facts.category);
         parts.push(CallPart::Call);
         parts.push(CallPart::Subject { path: PermissionPath::new(path, setting), access });
     }

@@ -137,7 +137,8 @@ impl<'a> CommandPart<'a> {
         direct.or(may_start(self.command, prefix)).or(by_line)
     }
 
-    /// Returns true if its input may make it touch a path of a rule: the path's last name is in the line.
+    /// Returns true if its input may make it touch a path of a rule: the path's last name is in the line. A path
+    /// without a last name, such as `/`, counts as named.
     pub(super) fn input_may_name(&self, path: &Path) -> bool {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         !self.is_read && reads_commands_from_input(self.command) && self.line.text.contains(name)

@@ -232,11 +232,7 @@ impl<'a, 'r> Evaluation<'a, 'r> {
             RuleDecision::AskUser => "asks about",
             RuleDecision::Allow => "allows",
         };
-        let name = self
-            .parts
-            .get(index)
-            .map(|element| element.part.name(self.facts.tool))
-            .unwrap_or_default();
+        let name = self.parts[index].part.name(self.facts.tool);
         let why = rule.description.as_ref().map_or_else(String::new, |why| format!(": {why}"));
         let file =
             rule.file.as_ref().map_or_else(String::new, |path| format!(" ({})", path.display()));

@@ -26,7 +26,8 @@ impl Permit {
 }
 
 fn hash(input: &Value) -> u64 {
-    crate::hash::fnv1a(&serde_json::to_vec(input).unwrap_or_default())
+    let json = serde_json::to_vec(input).expect("invariant: a JSON value can be written");
+    crate::hash::fnv1a(&json)
 }
 
 /// A question to the user that must be answered before a call gets its permit.

@@ -416,7 +416,7 @@ pub(super) fn may_start(command: &SimpleCommand, prefix: &[String]) -> RuleMatch
 /// Returns true if a word is an option or the value of one, unless that option takes text.
 fn takes_program(word: &CommandWord, arguments: &[CommandWord]) -> bool {
     let is_dashed = |text: &str| {
-        let name = text.split('=').next().unwrap_or_default();
+        let name = text.split_once('=').map_or(text, |(name, _)| name);
         text.starts_with('-') && !TEXT_OPTIONS.contains(&name)
     };
     let before = arguments.iter().zip(arguments.iter().skip(1));

@@ -45,7 +45,7 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
 
 fn in_json(secret: &str) -> String {
     let quoted = serde_json::Value::from(secret).to_string();
-    quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
+    quoted[1..quoted.len() - 1].to_owned()
 }
 
 fn in_address(secret: &str) -> [String; 2] {
@@ -79,14 +79,14 @@ fn within_base64(secret: &[u8], before: usize, alphabet: &[u8; 64]) -> String {
     bytes.extend_from_slice(secret);
     let encoded = base64(&bytes, alphabet);
     let (first, end) = ((8 * before).div_ceil(6), 8 * bytes.len() / 6);
-    encoded.get(first..end).unwrap_or_default().to_owned()
+    encoded[first..end].to_owned()
 }
 
 /// Returns the lines of a secret that was encoded alone and does not fit into one line.
 fn broken_base64(secret: &[u8], alphabet: &[u8; 64]) -> Vec<String> {
     let end = 8 * secret.len() / 6;
     let encoded = base64(secret, alphabet);
-    let encoded = encoded.get(..end).unwrap_or_default();
+    let encoded = &encoded[..end];
     let lengths = LINES.into_iter().filter(|length| encoded.len() > *length);
     lengths
         .flat_map(|length| encoded.as_bytes().chunks(length))
@@ -101,8 +101,8 @@ fn base64(bytes: &[u8], alphabet: &[u8; 64]) -> String {
         let byte = |position: usize| u32::from(chunk.get(position).copied().unwrap_or_default());
         let group = byte(0) << 16 | byte(1) << 8 | byte(2);
         for position in 0..=chunk.len() {
-            let index = usize::try_from(group >> (18 - 6 * position) & 63).unwrap_or_default();
-            text.push(char::from(alphabet.get(index).copied().unwrap_or_default()));
+            let index = group >> (18 - 6 * position) & 63;
+            text.push(char::from(alphabet[index as usize]));
         }
     }
     text

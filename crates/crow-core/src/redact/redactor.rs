@@ -85,12 +85,12 @@ impl Redactor {
         let mut redacted = String::with_capacity(text.len());
         let (mut at, mut next) = (0, Some(first));
         while let Some(found) = next {
-            redacted.push_str(text.get(at..found.start).unwrap_or_default());
+            redacted.push_str(&text[at..found.start]);
             redacted.push_str(Self::MARK);
             at = found.end;
             next = prepared.find(text, at);
         }
-        redacted.push_str(text.get(at..).unwrap_or_default());
+        redacted.push_str(&text[at..]);
         Cow::Owned(redacted)
     }
 
@@ -184,7 +184,7 @@ impl SecretMatcher {
 
     /// Returns the range of the first secret from `at` on, in its longest form.
     pub(super) fn find(&self, text: &str, at: usize) -> Option<Range<usize>> {
-        let rest = text.get(at..)?;
+        let rest = &text[at..];
         let found = if let Some(searcher) = &self.searcher {
             searcher.find(rest)?.range()
         } else {

@@ -27,13 +27,13 @@ impl RedactedStream {
         while let Some(found) =
             prepared.find(&text, position).filter(|found| found.start < open_start)
         {
-            redacted.push_str(text.get(position..found.start).unwrap_or_default());
+            redacted.push_str(&text[position..found.start]);
             redacted.push_str(Redactor::MARK);
             position = found.end;
             open_start = open_start.max(position);
         }
-        redacted.push_str(text.get(position..open_start).unwrap_or_default());
-        text.get(open_start..).unwrap_or_default().clone_into(&mut self.pending);
+        redacted.push_str(&text[position..open_start]);
+        text[open_start..].clone_into(&mut self.pending);
         redacted
     }
 
