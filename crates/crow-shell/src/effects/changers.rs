@@ -8,6 +8,7 @@ use crow_core::tool::{Access, PathTouch, TouchDepth};
 use super::{
     command_context::{CommandContext, FollowLinks},
     git::shows_contents,
+    options::option_name,
 };
 
 /// Programs that change the files named by their operands.
@@ -237,7 +238,7 @@ fn changes_operands(program: &str, words: &[&str]) -> bool {
 fn has(words: &[&str], letter: char, long: &str) -> bool {
     words.iter().any(|word| {
         word.strip_prefix('-').is_some_and(|it| !it.starts_with('-') && it.contains(letter))
-            || word.split('=').next() == Some(long)
+            || option_name(word) == long
     })
 }
 
@@ -280,7 +281,7 @@ fn tar(words: &[&str], change: &mut impl FnMut(&str, TouchDepth)) {
     for (at, word) in words.iter().enumerate().filter(|(_, word)| !word.starts_with("--")) {
         let Some(letters) = word.strip_prefix('-') else { continue };
         if let Some((index, letter)) = letters.char_indices().find(|(_, letter)| valued(*letter)) {
-            let rest = letters.get(index + letter.len_utf8()..).unwrap_or_default();
+            let rest = &letters[index + letter.len_utf8()..];
             let next = words.get(at + 1).copied().unwrap_or_default();
             named.push((letter, if rest.is_empty() { next } else { rest }));
         }

@@ -271,7 +271,7 @@ fn filled(text: &str, paths: &[&str]) -> String {
         let bare = piece.trim_end_matches([';', ')']);
         match bare.strip_suffix('P').filter(|rest| rest.is_empty() || rest.ends_with('=')) {
             Some(start) => {
-                let end = piece.get(bare.len()..).unwrap_or_default();
+                let end = &piece[bare.len()..];
                 filled.push_str(start);
                 filled.push_str(paths.next().copied().unwrap_or("a.txt"));
                 filled.push_str(end);

@@ -16,7 +16,7 @@ use super::{
     line_effects::{CommandEffects, program_effects},
     secret_search::{holds_secret, whole_walk},
 };
-use crate::parse::{FilePassing, FoundFiles};
+use crate::parse::{FilePassing, FoundFiles, xargs_options};
 
 /// The word that stands for the files that were found.
 const FILES: &str = "{}";
@@ -30,22 +30,9 @@ const MOST_ENTRIES: usize = 200_000;
 /// Returns what `xargs` itself does with options that change only how it splits its input and how often it starts its
 /// command: nothing.
 pub(super) fn xargs(arguments: &[Argument]) -> Option<CommandEffects> {
-    const PLAIN: [&str; 8] =
-        ["-0", "--null", "-r", "--no-run-if-empty", "-t", "--verbose", "-x", "--"];
-    const VALUED: [&str; 4] = ["-n", "-L", "-P", "-I"];
-    let mut arguments = arguments.iter().map(Argument::as_known);
-    loop {
-        // Without a command there is none that is judged by itself.
-        match arguments.next()?? {
-            option if PLAIN.contains(&option) => {}
-            "-d" if matches!(arguments.next()??, "\n" | "\\n") => {}
-            "-d\\n" | "--delimiter=\\n" => {}
-            option if VALUED.contains(&option) => drop(arguments.next()?),
-            option if VALUED.iter().any(|known| option.starts_with(known)) => {}
-            option if option.starts_with('-') => return None,
-            _ => return Some(CommandEffects::reads(Vec::new())),
-        }
-    }
+    let options = xargs_options(arguments.iter().map(Argument::as_known))?;
+    // Without a command there is none that is judged by itself.
+    options.has_command.then(|| CommandEffects::reads(Vec::new()))
 }
 
 /// Returns what a command reads whose files come from `find`, if it only reads and all of these files may be read.

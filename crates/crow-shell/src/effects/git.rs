@@ -16,6 +16,7 @@ use super::{
     command_context::{CommandContext, FollowLinks},
     git_options,
     line_effects::CommandEffects,
+    options::option_name,
     permitted_options::{git_options_of, git_subcommand},
     secret_search,
 };
@@ -125,7 +126,7 @@ pub(super) fn git(
     }
     // 3) Arguments that may do more than read.
     let is_more = |word: &&str| {
-        let name = word.split('=').next().unwrap_or_default();
+        let name = option_name(word);
         // Long options may be abbreviated.
         let is_option = name.len() > 3 && IS_MORE.iter().any(|it| it.starts_with(name));
         let leads_out = word.split(['=', ':']).any(|part| part.starts_with(['/', '~']));
@@ -171,7 +172,7 @@ fn compared_files(
 /// `--show-signature` does.
 pub(super) fn checks_signature(word: &str) -> bool {
     let has_letter = word.match_indices('%').any(|(at, percent)| {
-        let part = word.get(at + percent.len()..).unwrap_or_default();
+        let part = &word[at + percent.len()..];
         part.trim_start_matches(['+', '-', ' ']).starts_with('G')
     });
     has_letter || word.contains("%(signature") || word.contains("%(*signature")
@@ -186,7 +187,7 @@ fn lists_names(rest: &[&str], listing: &[&str]) -> bool {
     };
     let mut words = rest.iter().enumerate();
     words.any(|(at, word)| {
-        let name = word.split('=').next().unwrap_or_default();
+        let name = option_name(word);
         !is_value(at) && listing.contains(&name)
     })
 }
@@ -221,9 +222,7 @@ pub(super) fn shows_contents(command: &str, rest: &[&str]) -> bool {
 
 fn only_reads(command: &str, rest: &[&str]) -> bool {
     let is_option = |word: &&str| word.starts_with('-');
-    let only = |known: &[&str]| {
-        rest.iter().all(|word| known.contains(&word.split('=').next().unwrap_or_default()))
-    };
+    let only = |known: &[&str]| rest.iter().all(|word| known.contains(&option_name(word)));
     match command {
         "branch" => {
             const LISTS: [&str; 14] = [
@@ -249,7 +248,7 @@ fn only_reads(command: &str, rest: &[&str]) -> bool {
                     && rest
                         .iter()
                         .filter(|word| is_option(word))
-                        .map(|word| word.split('=').next().unwrap_or_default())
+                        .map(|word| option_name(word))
                         .all(|name| LISTS.contains(&name) || ABOUT.contains(&name))
         }
         "tag" => {
@@ -268,7 +267,7 @@ fn only_reads(command: &str, rest: &[&str]) -> bool {
                 && rest
                     .iter()
                     .filter(|word| is_option(word))
-                    .all(|word| lists.contains(&word.split('=').next().unwrap_or_default()))
+                    .all(|word| lists.contains(&option_name(word)))
         }
         // With a second operand it sets the first.
         "symbolic-ref" => {

@@ -157,18 +157,17 @@ fn simple(pattern: &str) -> Option<Vec<char>> {
 pub(super) fn is_match(pattern: &[char], name: &[char]) -> bool {
     // `reached[n]` is true if the pattern so far matches the first `n` characters of the name.
     let mut reached = vec![false; name.len() + 1];
-    if let Some(first) = reached.first_mut() {
-        *first = true;
-    }
+    reached[0] = true;
     for wanted in pattern {
         let mut next = vec![false; name.len() + 1];
         let mut seen = false;
         for (at, slot) in next.iter_mut().enumerate() {
-            let here = reached.get(at).copied().unwrap_or_default();
+            let here = reached[at];
             seen |= here;
+            // Nothing precedes the first slot, which only a `*` reaches.
             let before = at.checked_sub(1);
-            let from = before.and_then(|before| reached.get(before)).copied().unwrap_or_default();
-            let letter = before.and_then(|before| name.get(before));
+            let from = before.is_some_and(|before| reached[before]);
+            let letter = before.map(|before| &name[before]);
             *slot = match wanted {
                 '*' => seen,
                 '?' => from,
@@ -177,7 +176,7 @@ pub(super) fn is_match(pattern: &[char], name: &[char]) -> bool {
         }
         reached = next;
     }
-    reached.last().copied().unwrap_or_default()
+    reached[name.len()]
 }
 
 #[cfg(test)]

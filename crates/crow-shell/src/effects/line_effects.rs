@@ -84,7 +84,7 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
             None => CommandEffects::reads(Vec::new()),
             Some(CommandWord::Computed(_)) => CommandEffects::changes(Vec::new()),
             Some(CommandWord::Literal(program)) if program == "tee" => {
-                let words = command.words.get(1..).unwrap_or_default();
+                let words = &command.words[1..];
                 match filters::tee(&arguments(words, &context), &context) {
                     Some(files) => {
                         command.redirects.extend(files);
@@ -95,7 +95,7 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
             }
             Some(CommandWord::Literal(program)) => {
                 let program = program.clone();
-                let arguments = arguments(command.words.get(1..).unwrap_or_default(), &context);
+                let arguments = arguments(&command.words[1..], &context);
                 let is_sure = is_started_by_the_shell(command);
                 folder_change(&program, &arguments, &mut folders, at, is_sure).unwrap_or_else(
                     || {
@@ -224,7 +224,7 @@ pub(super) fn program_effects(
             }
         });
     let mut known = known.unwrap_or_else(|| {
-        let words = command.words.get(1..).unwrap_or_default();
+        let words = &command.words[1..];
         let is_reader = readers::is_reader(name);
         if readers::has_wider_filter(name, arguments) {
             return CommandEffects::hidden();

@@ -26,12 +26,17 @@ pub(super) struct ParsedOptions<'a> {
     pub in_order: Vec<(&'a str, Option<&'a str>)>,
 }
 
+/// Returns the name of an option: what precedes its `=`.
+pub(super) fn option_name(word: &str) -> &str {
+    word.split_once('=').map_or(word, |(name, _)| name)
+}
+
 impl ParsedOptions<'_> {
     /// Returns whether an option is given, by its letter or its long name.
     pub(super) fn has(&self, letter: char, name: &str) -> bool {
         self.letters.contains(letter)
             || self.values.iter().any(|(it, _)| *it == letter)
-            || self.long.iter().any(|it| it.split('=').next() == Some(name))
+            || self.long.iter().any(|it| option_name(it) == name)
     }
 
     /// Returns whether folders are read recursively: `-r`, or `-d recurse` of grep. In other programs `-d` is a
@@ -64,7 +69,7 @@ impl ProgramOptions {
                 break;
             }
             if text.starts_with("--") {
-                let name = text.split('=').next().unwrap_or_default();
+                let name = option_name(text);
                 if !self.long.split(' ').any(|known| known == name) {
                     return None;
                 }
@@ -91,10 +96,10 @@ impl ProgramOptions {
     ) -> Option<()> {
         for (at, letter) in letters.char_indices() {
             if self.valued.contains(letter) {
-                let rest = letters.get(at + letter.len_utf8()..).unwrap_or_default();
+                let rest = &letters[at + letter.len_utf8()..];
                 let value = if rest.is_empty() { arguments.next()?.as_known()? } else { rest };
                 given.values.push((letter, value));
-                let letter = letters.get(at..at + letter.len_utf8()).unwrap_or_default();
+                let letter = &letters[at..at + letter.len_utf8()];
                 given.in_order.push((letter, Some(value)));
                 return Some(());
             }

@@ -14,6 +14,7 @@ use super::{
     command_context::{CommandContext, FollowLinks},
     git, git_options,
     option_table::{AfterDashes, OperandRule, OptionStyle, OptionTable, TABLES},
+    options::option_name,
     service_options, unlisted_words,
 };
 use crate::parse::is_set_by_the_shell;
@@ -339,7 +340,7 @@ impl<'a> OptionReader<'a> {
             name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)));
         self.name(name);
         if is_in(name, self.table.long_valued) {
-            let dashed = text.split('=').next().unwrap_or(text);
+            let dashed = option_name(text);
             return self.value(dashed, value);
         }
         is_in(name, self.table.long).then_some(())
@@ -362,7 +363,7 @@ impl<'a> OptionReader<'a> {
         for (at, letter) in letters.char_indices() {
             self.name(&dashed(letter));
             if self.table.valued.contains(letter) {
-                let rest = letters.get(at + letter.len_utf8()..).unwrap_or_default();
+                let rest = &letters[at + letter.len_utf8()..];
                 return self.value(&dashed(letter), (!rest.is_empty()).then_some(rest));
             }
             if !self.table.flags.contains(letter) {
@@ -482,8 +483,7 @@ impl<'a> OptionReader<'a> {
                 ProgramWord::OneWord => false,
                 ProgramWord::Operand | ProgramWord::Pipe => true,
                 ProgramWord::Known(text) => {
-                    !text.starts_with('-')
-                        || is_in(text.split('=').next().unwrap_or_default(), known)
+                    !text.starts_with('-') || is_in(option_name(text), known)
                 }
             }),
             AfterDashes::Only(known) => self.rest.iter().all(|(_, given)| match given {

@@ -139,7 +139,7 @@ fn writes(program: &str) -> bool {
             _ if rest.starts_with("print") => (in_output, depth) = (true, 0),
             _ => {}
         }
-        rest = rest.get(char.len_utf8()..).unwrap_or_default();
+        rest = &rest[char.len_utf8()..];
     }
     false
 }

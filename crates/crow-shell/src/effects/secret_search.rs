@@ -20,7 +20,7 @@ use ignore::{WalkBuilder, overrides::OverrideBuilder, types::TypesBuilder};
 use super::{
     command_context::{CommandContext, FollowLinks},
     globs,
-    options::ParsedOptions,
+    options::{ParsedOptions, option_name},
 };
 
 /// The most folder entries that are visited for one search.
@@ -193,7 +193,7 @@ pub(super) fn add_settings_of_git(
     if is_harmless {
         return;
     }
-    // The user's settings are shown too, unless only local ones are listed.
+    // The user's settings are shown too, unless only local ones are listed. Without a home there are none.
     let home = std::env::home_dir().unwrap_or_default();
     let of_user = [home.join(".gitconfig"), home.join(".config/git/config")];
     let is_local = command == "remote" || rest.contains(&"--local");
@@ -247,7 +247,7 @@ pub(super) fn whole_walk(root: &Path) -> WalkBuilder {
 /// Returns a walk over the files that ripgrep reads, without hidden and ignored ones unless options include them. The
 /// user's global ignore file is not read, so the walk may cover more than ripgrep does.
 fn ripgrep_walk(root: &Path, given: &ParsedOptions<'_>) -> WalkBuilder {
-    let has = |name: &str| given.long.iter().any(|option| option.split('=').next() == Some(name));
+    let has = |name: &str| given.long.iter().any(|option| option_name(option) == name);
     let unrestricted = given.letters.matches('u').count()
         + given.long.iter().filter(|option| **option == "--unrestricted").count();
     let takes_ignored = unrestricted > 0 || has("--no-ignore") || has("--no-ignore-vcs");

@@ -6,6 +6,7 @@ use crow_core::{
     tool::{Access, CommandMeaning, SideEffects, TouchDepth},
     workspace::Workspace,
 };
+use proptest::prelude::*;
 
 use super::{exceeds_allowed, plan_command_line};
 
@@ -68,6 +69,73 @@ fn effects(place: &TestTree, text: &str) -> String {
         }
     }
     effects.join(", ")
+}
+
+/// Programs whose words are examined, with options that lack their value, and names of every kind.
+const WORDS: [&str; 53] = [
+    "cat",
+    "grep",
+    "rg",
+    "sed",
+    "awk",
+    "jq",
+    "tar",
+    "cp",
+    "mv",
+    "rm",
+    "tee",
+    "sort",
+    "uniq",
+    "find",
+    "xargs",
+    "git",
+    "log",
+    "config",
+    "add",
+    "show",
+    "diff",
+    "curl",
+    "cd",
+    "unzip",
+    "head",
+    "-n",
+    "-d",
+    "-e",
+    "-f",
+    "-C",
+    "-I",
+    "-0",
+    "-cf",
+    "-xfC",
+    "-i",
+    "--",
+    "--=",
+    "--format=%G?",
+    "--output",
+    "-é",
+    "'s/é/x/w a.txt'",
+    "'{print > \"a\"}'",
+    "a.txt",
+    "sub/",
+    "*.c",
+    "[é]?*",
+    "é",
+    "''",
+    "$x",
+    "|",
+    "&&",
+    "-exec",
+    "\\;",
+];
+
+#[test]
+fn any_words_of_known_programs_are_examined_without_panic() {
+    let place = test_tree();
+    let words = prop::collection::vec(prop::sample::select(&WORDS[..]), 1..9);
+    proptest!(|(line in words)| {
+        let line = line.join(" ");
+        prop_assert_eq!(plan_command_line(&line, &place.root, &place.workspace).text, line);
+    });
 }
 
 #[test]

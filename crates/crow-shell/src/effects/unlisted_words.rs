@@ -126,7 +126,8 @@ pub(super) fn is_web_address(text: &str) -> bool {
     let (host, rest) = text.split_at(text.find(['/', ':', '?', '#']).unwrap_or(text.len()));
     let is_host = !host.is_empty()
         && host.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '.' | '-'));
-    let port = rest.strip_prefix(':').map(|rest| rest.split('/').next().unwrap_or_default());
+    let port =
+        rest.strip_prefix(':').map(|rest| rest.split_once('/').map_or(rest, |(port, _)| port));
     is_host
         && port
             .is_none_or(|port| !port.is_empty() && port.chars().all(|char| char.is_ascii_digit()))

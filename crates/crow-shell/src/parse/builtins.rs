@@ -36,7 +36,7 @@ pub(super) fn git(words: &[CommandWord]) -> Result<(), UnclearReason> {
             _ => return Err("an option of git that may start a program".into()),
         };
     }
-    // Subcommands that start a command given as an argument.
+    // Subcommands that start a command given as an argument. Without a subcommand there are no arguments.
     let rest = words.get(at + 1..).unwrap_or_default();
     let is_literal = |text: &str| rest.iter().any(|word| word.as_literal() == Some(text));
     let is_exec = |word: &CommandWord| {
@@ -60,7 +60,7 @@ pub(super) fn git(words: &[CommandWord]) -> Result<(), UnclearReason> {
 pub(super) fn set(words: &[CommandWord]) -> Result<(), UnclearReason> {
     const NAMES: [&str; 6] = ["pipefail", "errexit", "nounset", "xtrace", "noclobber", "verbose"];
     let mut names_option = false;
-    for word in words.get(1..).unwrap_or_default() {
+    for word in &words[1..] {
         let Some(word) = word.as_literal() else {
             return Err("unsupported arguments of set".into());
         };

@@ -117,7 +117,7 @@ impl SyntaxWalk<'_, '_> {
             self.line.bind(text, None, VariableContent::Anything);
             return if is_index { Err("an index before a command".into()) } else { Ok(()) };
         }
-        let name = if is_index { text.split('[').next().unwrap_or_default() } else { text };
+        let name = text.split_once('[').filter(|_| is_index).map_or(text, |(name, _)| name);
         self.one_line(node)?;
         let is_set = children(node).iter().any(|part| part.kind() == "=");
         let value = node.child_by_field_name("value").filter(|_| is_set && !is_index);
@@ -157,7 +157,7 @@ impl SyntaxWalk<'_, '_> {
             };
             match word.as_str() {
                 "-x" | "-r" | "-g" | "-p" | "-a" | "-A" | "-v" => {}
-                name => self.set(name.split('=').next().unwrap_or_default())?,
+                name => self.set(name.split_once('=').map_or(name, |(name, _)| name))?,
             }
         }
         Ok(())

@@ -284,7 +284,7 @@ fn is_invisible(char: char) -> bool {
 /// scanner passes it to C's `isdigit`, which would read beyond its table of 384 entries.
 fn has_wide_range(text: &str) -> bool {
     text.match_indices('{').any(|(at, brace)| {
-        let rest = text.get(at + brace.len()..).unwrap_or_default();
+        let rest = &text[at + brace.len()..];
         let is_digit = |char: char| char.is_ascii_digit();
         let low = rest.trim_start_matches(is_digit);
         let high = low.strip_prefix("..").map(|high| high.trim_start_matches(is_digit));
@@ -313,6 +313,7 @@ fn parse(text: &str) -> Result<Tree, UnclearReason> {
         };
         let options = ParseOptions::new().progress_callback(&mut on_progress);
         let bytes = text.as_bytes();
+        // The parser asks for an empty piece at the end.
         let mut piece = |at: usize, _| bytes.get(at..).unwrap_or_default();
         let tree = parser.parse_with_options(&mut piece, None, Some(options));
         if tree.is_none() {

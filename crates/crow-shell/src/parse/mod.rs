@@ -23,6 +23,7 @@ mod wrappers;
 pub use bash_only::needs_bash;
 pub(crate) use line::{FilePassing, FoundFiles, LineFacts, read_with_facts};
 pub(crate) use variables::is_set_by_the_shell;
+pub(crate) use wrappers::xargs_options;
 
 #[cfg(test)]
 use line::read_command_line;

@@ -73,7 +73,7 @@ fn name_of(text: &str) -> &str {
         }
         Some(_) | None => text.find(|char: char| !is_name(char)).unwrap_or(text.len()),
     };
-    text.get(..end).unwrap_or_default()
+    &text[..end]
 }
 
 /// Splits off an index, if there is one: a number, `@` or `*`. Any other is arithmetic, and may run commands.

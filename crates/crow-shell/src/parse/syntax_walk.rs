@@ -111,7 +111,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
     }
 
     fn slice(&self, start: usize, end: usize) -> &'text str {
-        self.text.get(start..end).unwrap_or_default()
+        &self.text[start..end]
     }
 
     pub(super) fn text_from(&self, start: usize) -> &'text str {

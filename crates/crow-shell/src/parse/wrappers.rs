@@ -104,11 +104,11 @@ pub(super) fn is_grammar(word: &CommandWord) -> bool {
     RESERVED.contains(&text.as_str()) || is_assignment
 }
 
-/// Returns `at` if all words before it are literal. Others may become several words or none, which would shift the
-/// started command.
+/// Returns `at`, or the number of words if there are fewer, if all words before it are literal. Others may become several
+/// words or none, which would shift the started command.
 fn known_up_to(words: &[CommandWord], at: usize) -> Result<usize, UnclearReason> {
     if words.iter().take(at).all(|word| word.as_literal().is_some()) {
-        Ok(at)
+        Ok(at.min(words.len()))
     } else {
         Err("options that are not literal".into())
     }
@@ -124,7 +124,7 @@ fn skip_options(words: &[CommandWord], options: &WrapperOptions) -> Result<usize
             return known_up_to(words, at + 1);
         }
         if let Some(long) = word.strip_prefix("--") {
-            let name = format!("--{}", long.split('=').next().unwrap_or_default());
+            let name = format!("--{}", long.split_once('=').map_or(long, |(name, _)| name));
             if !options.long.contains(&name.as_str()) || needs_next(&name, word) {
                 return Err(UnclearReason(format!("the option {name} is not supported")));
             }
@@ -213,18 +213,18 @@ fn nested(
     match name {
         "sudo" | "doas" => {
             let at = skip_options(&words, &SUDO)?;
-            inner(&outer, words.get(at..).unwrap_or_default().to_vec(), reading)
+            inner(&outer, words[at..].to_vec(), reading)
         }
         "xargs" => xargs(&outer, &words, reading),
         "find" => find(&outer, &words, reading),
         "fd" | "fdfind" => fd(&outer, &words, reading),
         "ssh" => {
             let at = known_up_to(&words, skip_options(&words, &SSH)? + 1)?;
-            line(words.get(at..).unwrap_or_default(), reading)
+            line(&words[at..], reading)
         }
         "sh" | "bash" | "dash" | "ksh" | "ash" => shell(name, &words, reading),
-        "source" | "." => check_sourced_file(words.get(1..).unwrap_or_default()),
-        "eval" => line(words.get(1..).unwrap_or_default(), reading),
+        "source" | "." => check_sourced_file(&words[1..]),
+        "eval" => line(&words[1..], reading),
         "trap" => {
             reading.repeat();
             trap(&words, reading)
@@ -239,9 +239,10 @@ fn nested(
         }
         "printf" => printf(&words),
         "wait" => wait(&words),
-        "test" => without_numbers(words.get(1..).unwrap_or_default()),
+        "test" => without_numbers(&words[1..]),
         "[" => {
             let end = words.len().saturating_sub(1);
+            // The shell refuses a lone `[`.
             without_numbers(words.get(1..end).unwrap_or_default())
         }
         _ => Ok(()),
@@ -285,7 +286,7 @@ fn xargs(
 ) -> Result<(), UnclearReason> {
     let source = reading.take_piped_finder();
     let at = skip_options(words, &XARGS)?;
-    let (options, rest) = words.split_at_checked(at).unwrap_or((words, &[]));
+    let (options, rest) = words.split_at(at);
     if rest.is_empty() {
         return Ok(());
     }
@@ -310,7 +311,8 @@ fn xargs(
     }
     let index = reading.command_count();
     inner(outer, words, reading)?;
-    if let (Some(source), Some(passing)) = (source, xargs_passing(&options)) {
+    let known = xargs_options(options.iter().skip(1).copied().map(Some));
+    if let (Some(source), Some(XargsOptions { passing, has_command: false })) = (source, known) {
         // Filters take lines, and a name may have several.
         if !source.is_filtered || passing != FilePassing::NulTerminated {
             reading.pass_found_files(index, FoundFiles { finder: source.index, passing });
@@ -319,26 +321,34 @@ fn xargs(
     Ok(())
 }
 
-/// Returns how xargs splits its input, if all its options are among those that are understood.
-fn xargs_passing(options: &[&str]) -> Option<FilePassing> {
-    let mut passing = FilePassing::Words;
-    let mut options = options.iter().skip(1);
-    while let Some(option) = options.next() {
-        match *option {
-            "-0" | "--null" => passing = FilePassing::NulTerminated,
-            "-d" if is_line_feed(options.next()?) => passing = FilePassing::Lines,
-            "-d\\n" | "--delimiter=\\n" => passing = FilePassing::Lines,
-            "-r" | "--no-run-if-empty" | "-t" | "--verbose" | "-x" | "--" => {}
-            "-n" | "-L" | "-P" | "-I" => drop(options.next()?),
-            _ if ["-n", "-L", "-P", "-I"].iter().any(|known| option.starts_with(known)) => {}
-            _ => return None,
-        }
-    }
-    Some(passing)
+/// The options of xargs, if they change only how it splits its input and how often it starts its command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct XargsOptions {
+    pub passing: FilePassing,
+    /// True if a command follows the options.
+    pub has_command: bool,
 }
 
-fn is_line_feed(delimiter: &str) -> bool {
-    matches!(delimiter, "\n" | "\\n")
+/// Reads the words of xargs up to its command; a word that is only known when the line runs is `None`. Returns `None`
+/// if an option is not among those that are understood, or a word in their place is unknown.
+pub(crate) fn xargs_options<'a>(
+    mut words: impl Iterator<Item = Option<&'a str>>,
+) -> Option<XargsOptions> {
+    const VALUED: [&str; 4] = ["-n", "-L", "-P", "-I"];
+    let mut passing = FilePassing::Words;
+    while let Some(word) = words.next() {
+        match word? {
+            "-0" | "--null" => passing = FilePassing::NulTerminated,
+            "-d" if matches!(words.next()??, "\n" | "\\n") => passing = FilePassing::Lines,
+            "-d\\n" | "--delimiter=\\n" => passing = FilePassing::Lines,
+            "-r" | "--no-run-if-empty" | "-t" | "--verbose" | "-x" | "--" => {}
+            option if VALUED.contains(&option) => drop(words.next()?),
+            option if VALUED.iter().any(|known| option.starts_with(known)) => {}
+            option if option.starts_with('-') => return None,
+            _ => return Some(XargsOptions { passing, has_command: true }),
+        }
+    }
+    Some(XargsOptions { passing, has_command: false })
 }
 
 /// Returns a word as computed if it contains the mark.
@@ -365,13 +375,10 @@ fn find(
     let ends = |word: &CommandWord| matches!(word.as_literal(), Some(";" | "+"));
     let mut rest = words;
     while let Some(at) = rest.iter().position(starts) {
-        let is_elsewhere = rest
-            .get(at)
-            .and_then(CommandWord::as_literal)
-            .is_some_and(|word| word.ends_with("dir"));
-        rest = rest.get(at + 1..).unwrap_or_default();
+        let is_elsewhere = rest[at].as_literal().is_some_and(|word| word.ends_with("dir"));
+        rest = &rest[at + 1..];
         let end = rest.iter().position(ends).ok_or("a command of find without an end")?;
-        let command = rest.get(..end).unwrap_or_default();
+        let command = &rest[..end];
         let is_relative = |program: &str| program.contains('/') && !program.starts_with('/');
         if is_elsewhere
             && command.first().and_then(CommandWord::as_literal).is_some_and(is_relative)
@@ -384,7 +391,7 @@ fn find(
             let passing = FilePassing::Arguments;
             reading.pass_found_files(index, FoundFiles { finder, passing });
         }
-        rest = rest.get(end..).unwrap_or_default();
+        rest = &rest[end..];
     }
     Ok(())
 }
@@ -433,7 +440,7 @@ fn line(words: &[CommandWord], reading: &mut ParsedLine) -> Result<(), UnclearRe
 }
 
 fn shell(name: &str, words: &[CommandWord], reading: &mut ParsedLine) -> Result<(), UnclearReason> {
-    match shell_script(words.get(1..).unwrap_or_default())? {
+    match shell_script(&words[1..])? {
         ShellScript::Line(CommandWord::Literal(text)) if name != "bash" && needs_bash(text) => {
             Err("shells other than bash may parse its line differently".into())
         }
@@ -443,7 +450,7 @@ fn shell(name: &str, words: &[CommandWord], reading: &mut ParsedLine) -> Result<
 }
 
 fn trap(words: &[CommandWord], reading: &mut ParsedLine) -> Result<(), UnclearReason> {
-    let rest = words.get(1..).unwrap_or_default();
+    let rest = &words[1..];
     let rest = rest.strip_prefix(&[CommandWord::Literal("--".to_owned())][..]).unwrap_or(rest);
     match rest.first() {
         None => Ok(()),

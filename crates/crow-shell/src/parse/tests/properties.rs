@@ -19,10 +19,66 @@ fn simple() -> impl Strategy<Value = Vec<String>> {
     })
 }
 
+/// Programs that start others, with options that lack their value, and the end of a line anywhere.
+const STARTING: [&str; 44] = [
+    "xargs",
+    "sudo",
+    "ssh",
+    "find",
+    "fd",
+    "env",
+    "nice",
+    "timeout",
+    "sh",
+    "bash",
+    "eval",
+    "trap",
+    "source",
+    "git",
+    "set",
+    "test",
+    "[",
+    "]",
+    "export",
+    "read",
+    "printf",
+    "wait",
+    "-exec",
+    "-execdir",
+    "\\;",
+    "+",
+    "-u",
+    "-n",
+    "-d",
+    "-0",
+    "-I",
+    "-I{}",
+    "-x",
+    "-p",
+    "-c",
+    "-C",
+    "--",
+    "-",
+    "--=",
+    "a=b",
+    "$x",
+    "|",
+    "&&",
+    "'sudo -u'",
+];
+
 proptest! {
     #[test]
     fn any_text_is_read_without_panic(text in "\\PC{0,60}|[a-z$(){}<>|&;`'\" \\\\\n#=*!\\[\\]-]{0,60}") {
         prop_assert_eq!(read_command_line(&text).text, text);
+    }
+
+    #[test]
+    fn any_words_after_programs_that_start_others_are_read_without_panic(
+        line in prop::collection::vec(prop::sample::select(&STARTING[..]), 1..10)
+    ) {
+        let line = line.join(" ");
+        prop_assert_eq!(read_command_line(&line).text, line);
     }
 
     #[test]
