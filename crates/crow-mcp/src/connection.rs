@@ -228,10 +228,10 @@ impl ServerConnection {
         settings: &McpSettings,
         cancel: &CancellationToken,
     ) -> Result<CallToolResult, CallError> {
-        let slot = CallSlot::new(progress);
+        let call = self.state.transport_state.begin_call(progress);
         let params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
         let mut request = CallToolRequest::new(params);
-        request.extensions_mut().insert(slot.clone());
+        request.extensions_mut().insert(call.slot().clone());
         let options = PeerRequestOptions::no_options();
         let send =
             self.peer.send_cancellable_request(ClientRequest::CallToolRequest(request), options);
@@ -244,10 +244,7 @@ impl ServerConnection {
                 Err(_) => return Err(CallError::Unsent("it does not read its input".to_owned())),
             },
         };
-        let token = handle.progress_token.clone();
-        let answered = self.answer(handle, &slot, settings, cancel).await;
-        self.state.transport_state.forget(&token);
-        answered
+        self.answer(handle, call.slot(), settings, cancel).await
     }
 
     /// Waits for the answer, a cancellation, a timeout or the close. Progress restarts the timeout of silence, not the

@@ -65,9 +65,17 @@ impl TransportState {
         self.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Removes a call, so that its progress is no longer routed.
-    pub(crate) fn forget(&self, token: &ProgressToken) {
-        self.calls().remove(token);
+    /// Begins a call whose progress goes to `progress`.
+    pub(crate) fn begin_call(self: &Arc<Self>, progress: Progress) -> CallGuard {
+        CallGuard { slot: CallSlot::new(progress), transport_state: Arc::clone(self) }
+    }
+
+    /// Registers a call that is about to be sent, unless nobody waits for it any more.
+    fn register(&self, token: ProgressToken, slot: &CallSlot) {
+        let mut calls = self.calls();
+        if !slot.0.ended.load(Ordering::Relaxed) {
+            calls.insert(token, slot.clone());
+        }
     }
 
     fn calls(&self) -> MutexGuard<'_, HashMap<ProgressToken, CallSlot>> {
@@ -91,14 +99,38 @@ struct CallSlotState {
     progress: Progress,
     beat: Notify,
     sent: AtomicBool,
+    /// True if nobody waits for the call. Changed under the lock of the registered calls.
+    ended: AtomicBool,
+}
+
+/// Guard of a call. Dropping it ends the routing of progress, also if the request is sent only later.
+#[derive(Debug)]
+pub(crate) struct CallGuard {
+    slot: CallSlot,
+    transport_state: Arc<TransportState>,
+}
+
+impl CallGuard {
+    pub(crate) fn slot(&self) -> &CallSlot {
+        &self.slot
+    }
+}
+
+impl Drop for CallGuard {
+    fn drop(&mut self) {
+        let mut calls = self.transport_state.calls();
+        self.slot.0.ended.store(true, Ordering::Relaxed);
+        calls.retain(|_, call| !Arc::ptr_eq(&call.0, &self.slot.0));
+    }
 }
 
 impl CallSlot {
-    pub(crate) fn new(progress: Progress) -> Self {
+    fn new(progress: Progress) -> Self {
         Self(Arc::new(CallSlotState {
             progress,
             beat: Notify::new(),
             sent: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
         }))
     }
 
@@ -156,7 +188,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
                     slot = call.extensions().get::<CallSlot>().cloned();
                     let token = request.request.get_meta().get_progress_token();
                     if let (Some(slot), Some(token)) = (&slot, token) {
-                        self.transport_state.calls().insert(token, slot.clone());
+                        self.transport_state.register(token, slot);
                     }
                 }
             }
@@ -224,5 +256,67 @@ fn report(params: &ProgressNotificationParam) -> String {
     match message.filter(|text| !text.is_empty()) {
         Some(message) => format!("{count} {message}\n"),
         None => format!("{count}\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::pending, io};
+
+    use rmcp::model::{CallToolRequest, CallToolRequestParams, NumberOrString};
+
+    use super::*;
+
+    /// A transport whose server reads nothing.
+    struct FullPipe;
+
+    impl Transport<RoleClient> for FullPipe {
+        type Error = io::Error;
+
+        fn send(
+            &mut self,
+            _item: TxJsonRpcMessage<RoleClient>,
+        ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+            pending()
+        }
+
+        async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+            pending().await
+        }
+
+        async fn close(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn request(slot: &CallSlot) -> TxJsonRpcMessage<RoleClient> {
+        let mut request = CallToolRequest::new(CallToolRequestParams::new("wait"));
+        request.extensions_mut().insert(slot.clone());
+        let mut request = ClientRequest::CallToolRequest(request);
+        request.get_meta_mut().set_progress_token(ProgressToken(NumberOrString::Number(1)));
+        JsonRpcMessage::request(request, NumberOrString::Number(1))
+    }
+
+    #[tokio::test]
+    async fn a_call_that_is_cancelled_while_it_is_sent_leaves_nothing() {
+        let state = Arc::<TransportState>::default();
+        let mut transport = BoundedTransport::new(FullPipe, Arc::clone(&state));
+        let call = state.begin_call(Progress::default());
+        let send = transport.send(request(call.slot()));
+        assert_eq!(state.calls().len(), 1);
+        drop(call);
+        assert_eq!(state.calls().len(), 0);
+        drop(send);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_is_cancelled_before_it_is_sent_is_not_registered() {
+        let state = Arc::<TransportState>::default();
+        let mut transport = BoundedTransport::new(FullPipe, Arc::clone(&state));
+        let call = state.begin_call(Progress::default());
+        let request = request(call.slot());
+        drop(call);
+        drop(transport.send(request));
+        assert_eq!(state.calls().len(), 0);
     }
 }

@@ -79,7 +79,7 @@ impl LineTransport {
                 self.transport_state.fail(format!("it sent a message of more than {most} MiB"));
                 return false;
             }
-            self.line.extend_from_slice(available.get(..taken).unwrap_or_default());
+            self.line.extend(available.iter().take(taken));
             self.reader.consume(taken);
             if end.is_some() {
                 return true;

@@ -1,4 +1,8 @@
 //! Transports: the streams of a process, HTTP, and a link to the client; and the limits common to all of them.
+//!
+//! A panic here would end a connection with all its calls, so nothing may panic.
+
+#![cfg_attr(not(test), deny(clippy::expect_used, clippy::indexing_slicing, clippy::string_slice))]
 
 mod guarded;
 mod http;
