@@ -102,7 +102,7 @@ pub(crate) fn stderr_excerpt(errors: &str) -> String {
     let plain = text::sanitise(errors);
     let lines: Vec<&str> =
         plain.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    let shown = lines.get(lines.len().saturating_sub(SHOWN)..).unwrap_or_default().join("\n");
+    let shown = lines[lines.len().saturating_sub(SHOWN)..].join("\n");
     match shown.trim() {
         "" => String::new(),
         shown => format!("; it printed:\n{}", crow_text::shorten(shown, LONGEST)),

@@ -130,7 +130,7 @@ impl ListedTool {
     fn new(tool: &Tool) -> Self {
         let described = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
         let start = described.floor_char_boundary(LONGEST_DESCRIPTION * 4);
-        let plain = text::sanitise(described.get(..start).unwrap_or_default());
+        let plain = text::sanitise(&described[..start]);
         Self {
             name: tool.name.to_string(),
             description: crow_text::shorten(plain.trim(), LONGEST_DESCRIPTION),

@@ -35,7 +35,7 @@ pub(crate) fn tool_names(server: &str, tools: &[&str]) -> Vec<String> {
     let room = LONGEST.saturating_sub(start.len());
     // Names that need no change go first, so that no changed name takes theirs.
     let mut order: Vec<usize> = (0..tools.len()).collect();
-    let own_name = |index: &usize| tools.get(*index).copied().unwrap_or_default();
+    let own_name = |index: &usize| tools[*index];
     order.sort_by_key(|index| (sanitised(own_name(index)) != own_name(index), own_name(index)));
     let mut taken = BTreeSet::new();
     let mut names = vec![String::new(); tools.len()];
@@ -77,7 +77,7 @@ fn hashed(name: &str, original: &str, most: usize, round: u32) -> String {
     let hash = blake3::hash(format!("{round}\0{original}").as_bytes()).to_hex();
     let start: String = name.chars().take(most.saturating_sub(HASH + 1)).collect();
     let start = start.trim_end_matches('_');
-    format!("{start}{}{}", if start.is_empty() { "" } else { "_" }, hash.get(..HASH).unwrap_or(""))
+    format!("{start}{}{}", if start.is_empty() { "" } else { "_" }, &hash[..HASH])
 }
 
 #[cfg(test)]

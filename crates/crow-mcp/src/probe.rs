@@ -68,7 +68,9 @@ pub async fn probe(
                 let (cache, server, listing) =
                     (cache.clone(), settings.server.clone(), listed.clone());
                 let store = move || cache.store(&server, &listing);
-                drop(lifetime.tasks.spawn_blocking(store).await);
+                if let Ok(Err(error)) = lifetime.tasks.spawn_blocking(store).await {
+                    tracing::debug!(%error, "what a server listed could not be kept");
+                }
             }
             Ok(to_probed_server(&settings.server, &listed, took))
         }
@@ -93,7 +95,8 @@ fn to_probed_server(
     listed: &ToolListing,
     took: Duration,
 ) -> ProbedServer {
-    let part = server_names([server.name.as_str()]).pop().unwrap_or_default();
+    let part = server_names([server.name.as_str()]).pop();
+    let part = part.expect("invariant: each server has a name");
     let own: Vec<&str> = listed.tools.iter().map(|tool| tool.name.as_str()).collect();
     let names = tool_names(&part, &own);
     let probed = names.into_iter().zip(&listed.tools).map(|(name, tool)| ProbedTool {

@@ -302,7 +302,8 @@ impl McpServer {
         let wait = state.backoff_until.map(|until| until.saturating_duration_since(Instant::now()));
         match wait.filter(|wait| !wait.is_zero()) {
             Some(wait) => {
-                let why = state.last_error.clone().unwrap_or_default();
+                let why = state.last_error.clone();
+                let why = why.expect("invariant: only a failure begins a pause");
                 Err(ConnectError::BackingOff { why, wait })
             }
             None => Ok(()),

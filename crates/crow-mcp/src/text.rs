@@ -25,7 +25,7 @@ pub(crate) fn sanitise(text: &str) -> String {
 pub(crate) fn one_line(text: &str, most: usize) -> String {
     // Cut first, so that a huge text is not sanitised as a whole.
     let start = text.floor_char_boundary(most.saturating_mul(8));
-    let text = sanitise(text.get(..start).unwrap_or_default());
+    let text = sanitise(&text[..start]);
     let words: Vec<&str> = text.split_whitespace().collect();
     shorten(&words.join(" "), most)
 }
