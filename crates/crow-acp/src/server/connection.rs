@@ -263,6 +263,7 @@ impl AcpConnection {
     ) -> Result<ConnectedSession, Error> {
         let id = handle.session_id().clone();
         let attaching = self.attaching.lock().await;
+        // A client that has not introduced itself has none.
         let abilities = self.abilities.get().cloned().unwrap_or_default();
         let host = Arc::clone(self.shared.host()?);
         let mut published = PublishedState::new(Arc::clone(&host), &handle, abilities.clone());

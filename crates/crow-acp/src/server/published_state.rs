@@ -61,7 +61,10 @@ impl PublishedState {
     /// Adds updates for options and mode if they changed.
     pub(super) async fn push_options(&mut self, out: &mut Vec<SessionUpdateOut>) {
         let (before, mode_before) = (self.options.clone(), self.modes.clone());
-        let Ok((options, _)) = self.options().await else { return };
+        let options = match self.options().await {
+            Ok((options, _)) => options,
+            Err(error) => return not_sent(&error, "options"),
+        };
         if options != before {
             self.push_update(
                 SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(options)),
@@ -83,7 +86,10 @@ impl PublishedState {
 
     /// Adds an update with the available commands if they changed.
     pub(super) async fn push_commands(&mut self, out: &mut Vec<SessionUpdateOut>) {
-        let Ok(commands) = self.host.commands(&self.id).await else { return };
+        let commands = match self.host.commands(&self.id).await {
+            Ok(commands) => commands,
+            Err(error) => return not_sent(&error, "commands"),
+        };
         let update = view::commands(&commands);
         if self.commands.as_ref() != Some(&update) {
             self.commands = Some(update.clone());
@@ -104,7 +110,10 @@ impl PublishedState {
 
     /// Adds an update with the used context window and the cost if they changed.
     pub(super) async fn push_usage(&mut self, out: &mut Vec<SessionUpdateOut>) {
-        let Ok(usage) = self.host.usage(&self.id).await else { return };
+        let usage = match self.host.usage(&self.id).await {
+            Ok(usage) => usage,
+            Err(error) => return not_sent(&error, "usage"),
+        };
         if self.usage != Some(usage) {
             self.usage = Some(usage);
             if let Some(update) = view::usage_update(&usage) {
@@ -116,4 +125,9 @@ impl PublishedState {
     fn push_update(&self, update: SessionUpdate, out: &mut Vec<SessionUpdateOut>) {
         out.push(SessionUpdateOut { session_id: self.id.as_str().to_owned().into(), update });
     }
+}
+
+/// Logs that a change is not sent to the client, which continues with what it knows.
+fn not_sent(error: &HostError, what: &str) {
+    tracing::debug!(%error, "{what} of the session cannot be read, so the client keeps the old ones");
 }

@@ -57,7 +57,16 @@ pub(super) struct EventContext<'a> {
     pub(super) out: &'a mut Vec<SessionUpdateOut>,
 }
 
-impl EventContext<'_> {
+impl<'a> EventContext<'a> {
+    /// Makes the context of something that happens now and that no event of the log stands for.
+    pub(super) fn live(
+        who: &'a Attribution,
+        display: &'a ChildDisplay,
+        out: &'a mut Vec<SessionUpdateOut>,
+    ) -> Self {
+        Self { who, display, source: EventSource::Live, seq: None, out }
+    }
+
     /// Adds an update of a session.
     pub(super) fn send(&mut self, session_id: acp::SessionId, update: acp::SessionUpdate) {
         self.out.push(SessionUpdateOut { session_id, update });
@@ -122,8 +131,7 @@ impl SessionView {
         let OpenReply { session_id, reply_id, text, thinking } = reply;
         let who = self.who(session_id);
         let stage = self.children.display_of_agent(&self.calls, &who);
-        let mut at =
-            EventContext { who: &who, display: &stage, source: EventSource::Live, seq: None, out };
+        let mut at = EventContext::live(&who, &stage, out);
         let Self { replies, calls, .. } = self;
         replies.on_text_so_far(&mut at, calls, ReplyPart::Thought, reply_id, thinking);
         replies.on_text_so_far(&mut at, calls, ReplyPart::Text, reply_id, text);

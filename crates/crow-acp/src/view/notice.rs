@@ -123,13 +123,7 @@ impl SessionView {
         let who = self.who(&self.root.clone());
         let stage = ChildDisplay::Session(acp_id(&self.root));
         let session = acp_id(&self.root);
-        let at = &mut EventContext {
-            who: &who,
-            display: &stage,
-            source: EventSource::Live,
-            seq: None,
-            out,
-        };
+        let at = &mut EventContext::live(&who, &stage, out);
         let text = sanitise(text);
         let text = if text.contains('\n') { fenced_text(&text, "text") } else { text };
         self.notices.chunk(at, session, SessionUpdate::AgentMessageChunk, &text);
@@ -139,13 +133,7 @@ impl SessionView {
     pub(super) fn report_warning(&mut self, text: &str, out: &mut Vec<SessionUpdateOut>) {
         let who = self.who(&self.root.clone());
         let stage = ChildDisplay::Session(acp_id(&self.root));
-        let at = &mut EventContext {
-            who: &who,
-            display: &stage,
-            source: EventSource::Live,
-            seq: None,
-            out,
-        };
+        let at = &mut EventContext::live(&who, &stage, out);
         self.notices.report(at, Weight::Warning, text);
     }
 

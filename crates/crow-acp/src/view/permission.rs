@@ -17,7 +17,7 @@ use super::{
     attribution::single_key,
     call::CallInput,
     content::{fenced_command, prose},
-    event::{EventContext, EventSource, SessionView},
+    event::{EventContext, SessionView},
     kind::display_of,
     outgoing::SessionUpdateOut,
     text::title,
@@ -59,13 +59,7 @@ impl SessionView {
         self.calls.ask_about(key.clone());
         if !self.calls.is_open(&key) {
             let facts = CallInput { tool, title: label, arguments: &arguments };
-            let at = &mut EventContext {
-                who: &who,
-                display: &stage,
-                source: EventSource::Live,
-                seq: None,
-                out,
-            };
+            let at = &mut EventContext::live(&who, &stage, out);
             self.calls.open_call(at, key.clone(), facts, (ToolCallStatus::Pending, patch));
         }
         // 2) Content: what the client has of the call, the change and the reason.
@@ -131,6 +125,7 @@ fn options(request: &PermissionRequest) -> Vec<PermissionOption> {
     let once = PermissionOption::new(ALLOW_ONCE, "Allow", PermissionOptionKind::AllowOnce);
     let always = request.offers.iter().map(|offer| {
         let name = format!("Allow in this session: {}", title(&offer.label));
+        // A path that is not UTF-8 cannot be written as JSON: the client sees the label alone.
         let grants = serde_json::to_value(&offer.grants).unwrap_or_default();
         let meta =
             Map::from_iter([("crow".to_owned(), Value::Object(single_key("grants", grants)))]);

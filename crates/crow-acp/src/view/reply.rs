@@ -302,7 +302,8 @@ fn say(
 fn after<'a>(text: &'a str, shown: &mut usize) -> &'a str {
     let skipped = text.len().min(*shown);
     *shown -= skipped;
-    text.get(skipped..).unwrap_or_default()
+    // A character that was shown in part is shown again, rather than the rest lost.
+    text.split_at(text.floor_char_boundary(skipped)).1
 }
 
 fn seconds(millis: u64) -> String {
@@ -310,5 +311,20 @@ fn seconds(millis: u64) -> String {
         0 => "a moment".to_owned(),
         1..1000 => format!("{millis} ms"),
         _ => format!("{} s", millis.div_ceil(1000)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_of_a_block_is_shown_from_where_it_was_left() {
+        for (shown, rest, remaining) in
+            [(0, "aéz", 0), (1, "éz", 0), (2, "éz", 0), (3, "z", 0), (4, "", 0), (9, "", 5)]
+        {
+            let mut count = shown;
+            assert_eq!((after("aéz", &mut count), count), (rest, remaining), "{shown}");
+        }
     }
 }
