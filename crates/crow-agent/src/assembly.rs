@@ -472,7 +472,8 @@ impl<'a> AssemblyBuilder<'a> {
     fn write_prompts(&self, agent: &mut AcpAgent) -> Result<(), AssemblyError> {
         let mut result = Ok(());
         agent.for_each_base_agent(&mut |base| {
-            let Some(definition) = self.bases.get(base.name()) else { return };
+            let definition =
+                self.bases.get(base.name()).expect("invariant: each base agent was read before");
             let tools = base.tools().names().map(str::to_owned).collect();
             let context = PromptContext::new(definition, tools);
             match self.assembly.registry.prompts().system(&definition.prompt, &context) {

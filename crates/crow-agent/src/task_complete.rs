@@ -90,8 +90,8 @@ impl TypedTool for TaskComplete {
             CheckOutcome::Failed(report, text) => (ToolResult::failure(text), report),
             CheckOutcome::Cancelled => return ToolResult::cancelled(),
         };
-        // The report is plain data, so its conversion does not fail.
-        result.metadata.extra = serde_json::to_value(report).unwrap_or_default();
+        result.metadata.extra =
+            serde_json::to_value(report).expect("invariant: a report of checks is plain data");
         result
     }
 }

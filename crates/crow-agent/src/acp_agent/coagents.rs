@@ -160,15 +160,17 @@ pub(super) async fn run_review(
             turn.await.map(|turn| CoagentOutcome::after_turn(agent.name(), turn))
         }
         (Coagent::Composition(agent), CoagentSessionKind::Composition(session)) => {
-            session.internals.switch_model(&agent.model().info).await?;
             let mut agent = agent.as_ref().clone();
             if !may_run {
                 agent.retain_tools(&|tool| tool.category() != ToolCategory::Execute);
             }
-            let content = vec![Block::text(handoff)];
-            let input = RunInput { source: InputSource::ControlFlow, content };
-            let result = Box::pin(agent.run(session, input, cancel)).await;
-            result.map(|result| CoagentOutcome::after_run(agent.name(), result))
+            let run = async {
+                session.internals.switch_model(&agent.model().info).await?;
+                let content = vec![Block::text(handoff)];
+                let input = RunInput { source: InputSource::ControlFlow, content };
+                Box::pin(agent.run(session, input, cancel)).await
+            };
+            run.await.map(|result| CoagentOutcome::after_run(agent.name(), result))
         }
         (Coagent::Base(_), CoagentSessionKind::Composition(_))
         | (Coagent::Composition(_), CoagentSessionKind::Base(_)) => {

@@ -202,7 +202,7 @@ impl Pass<'_> {
             self.shared.checks.len()
         );
         for CheckExecution { run: CheckRun { name, command, error, .. }, output, .. } in failed {
-            let error = error.as_deref().unwrap_or_default();
+            let error = error.as_deref().expect("invariant: a failed check has an error");
             let output = if output.is_empty() { "(no output)" } else { end_of(output, share) };
             let _ = write!(text, "\n\n{name}: `{command}` failed: {error}\n{output}");
         }
@@ -216,7 +216,7 @@ impl Pass<'_> {
 /// Returns the end of a text, at most `max_bytes` of it.
 fn end_of(text: &str, max_bytes: usize) -> &str {
     let start = text.ceil_char_boundary(text.len().saturating_sub(max_bytes));
-    text.get(start..).unwrap_or_default()
+    &text[start..]
 }
 
 async fn files(ctx: &ToolContext) -> Result<FilesId, String> {

@@ -82,7 +82,7 @@ pub(super) fn read(file: SourceFile, tools: &ToolNames) -> Result<MarkdownDefini
     for line in head_lines(&file, head)? {
         builder.line(&line)?;
     }
-    let body = file.text.get(body_at..).unwrap_or_default();
+    let body = &file.text[body_at..];
     let at = ValueOrigin::new(&file, body_at);
     let prompt = Node { origin: at.clone(), value: Value::Text(body.to_owned()) };
     builder.entries.push((["prompt", "system"], at, prompt));
@@ -102,7 +102,7 @@ fn split(file: &SourceFile) -> Result<(std::ops::Range<usize>, usize), ConfigErr
     let file_error = |message: &str| ConfigError::of_file(&file.path, message);
     let text = file.text.as_str();
     let mut at = text.len() - text.trim_start_matches('\u{feff}').len();
-    let mut lines = text.get(at..).unwrap_or_default().split_inclusive('\n');
+    let mut lines = text[at..].split_inclusive('\n');
     match lines.next() {
         Some(first) if first.trim_end() == "---" => at += first.len(),
         Some(_) | None => {
@@ -129,7 +129,7 @@ fn head_lines(
 ) -> Result<Vec<FrontMatterLine<'_>>, ConfigError> {
     let mut lines: Vec<FrontMatterLine<'_>> = Vec::new();
     let mut at = head.start;
-    for raw in file.text.get(head).unwrap_or_default().split_inclusive('\n') {
+    for raw in file.text[head].split_inclusive('\n') {
         let origin = ValueOrigin::new(file, at);
         at += raw.len();
         let line = raw.trim_end();

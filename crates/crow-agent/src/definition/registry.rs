@@ -1,6 +1,6 @@
 //! The registry of all agents.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use crow_core::config::{ConfigError, nearest};
 
@@ -164,9 +164,9 @@ impl AgentRegistry {
                         continue;
                     }
                     let text = match layer.read(&file) {
-                        Ok(text) => {
-                            DefinitionText::of_file(layer.path(&file), text.unwrap_or_default())
-                        }
+                        Ok(Some(text)) => DefinitionText::of_file(layer.path(&file), text),
+                        // Removed since the folder was listed.
+                        Ok(None) => continue,
                         Err(error) => {
                             errors.push(error);
                             continue;
@@ -346,7 +346,7 @@ impl AgentRegistry {
         let path = files
             .find_map(|file| self.layers.topmost(&file).ok()?.map(|(layer, _)| layer.path(&file)));
         ConfigError::of_file(
-            path.unwrap_or_default(),
+            path.unwrap_or_else(|| PathBuf::from(name)),
             "the name of an agent has letters, digits, \"-\", \"_\" and \".\"",
         )
     }

@@ -177,7 +177,7 @@ pub(super) fn truncate_middle(text: &str, max_bytes: usize) -> String {
     }
     let head = text.floor_char_boundary(max_bytes / 3 * 2);
     let tail = text.ceil_char_boundary(text.len() - max_bytes / 3);
-    let (start, end) = (text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default());
+    let (start, end) = (&text[..head], &text[tail..]);
     format!("{start}\n[… {} bytes left out …]\n{end}", tail.saturating_sub(head))
 }
 

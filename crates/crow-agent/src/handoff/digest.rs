@@ -99,7 +99,7 @@ pub(super) fn commands(calls: &[TurnCall]) -> String {
     let lines: Vec<_> = calls.iter().filter_map(|call| call.command.as_deref()).collect();
     let skipped = lines.len().saturating_sub(COMMANDS);
     let mut text = if skipped > 0 { format!("[{skipped} earlier ones]\n") } else { String::new() };
-    text.push_str(&lines.get(skipped..).unwrap_or_default().join("\n"));
+    text.push_str(&lines[skipped..].join("\n"));
     text
 }
 

@@ -59,6 +59,10 @@ impl Handoff {
         Ok(Self::Template(HandoffTemplate { template, visible_sections: shown }))
     }
 
+    fn built_in(text: &str) -> Self {
+        Self::template(text).expect("invariant: the built-in handoffs are valid templates")
+    }
+
     /// Returns the default handoff of a control flow.
     pub fn of_flow(flow: &ControlFlow) -> Self {
         let text = match (flow.coagent_tools(), flow.end_tool_of_coagent()) {
@@ -67,8 +71,7 @@ impl Handoff {
             (Some(CoagentTools::ReadOnly), Some(_)) => JUDGE,
             (Some(CoagentTools::ReadOnly | CoagentTools::Full) | None, _) => REVIEW,
         };
-        // A test shows that the texts above are valid.
-        Self::template(text).unwrap_or_else(|_| Self::Static(REVIEW.to_owned()))
+        Self::built_in(text)
     }
 
     /// Writes the message for a coagent. `generated` is the text of the generator, for a handoff that has one.

@@ -74,7 +74,7 @@ impl Surroundings {
                 space -= text.len();
                 self.instructions.insert(0, (path, text));
             } else {
-                let part = text.get(..text.floor_char_boundary(space)).unwrap_or_default();
+                let part = &text[..text.floor_char_boundary(space)];
                 if !part.is_empty() {
                     self.instructions.insert(0, (path.clone(), part.to_owned()));
                 }

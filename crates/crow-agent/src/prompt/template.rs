@@ -110,7 +110,7 @@ pub(super) fn parse(text: &str, partial: Option<&str>) -> Result<Parsed, Templat
     let error_at = |place, message: String| TemplateError::new(partial, place, message);
     let mut blocks = 0;
     for (start, _) in text.match_indices("{{") {
-        let rest = text.get(start + 2..).unwrap_or_default();
+        let rest = &text[start + 2..];
         let end = rest.find("}}").unwrap_or(rest.len());
         let place = || Some(TextPosition::of_byte(text, start));
         let is_comment = rest.trim_start_matches('~').starts_with('!');

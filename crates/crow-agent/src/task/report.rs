@@ -69,9 +69,9 @@ fn bounded(text: &str, session: &str) -> String {
         (text.floor_char_boundary(HEAD_BYTES), text.ceil_char_boundary(text.len() - TAIL_BYTES));
     format!(
         "{}\n[… {} bytes left out; all of it is in session {session} …]\n{}",
-        text.get(..head).unwrap_or_default(),
+        &text[..head],
         tail - head,
-        text.get(tail..).unwrap_or_default()
+        &text[tail..]
     )
 }
 
