@@ -172,7 +172,7 @@ fn in_form_of(current: &CurrentFile, content: String, remarks: &mut Vec<String>)
             bytes
         }
         (None, label) => {
-            let label = label.unwrap_or_default();
+            let label = label.expect("invariant: UTF-8, the form without a label, takes any text");
             remarks.push(format!("It is UTF-8 now; before it was {label}."));
             content.into_bytes()
         }

@@ -78,9 +78,7 @@ impl<'a> DecodedText<'a> {
             ContentType::BINARY | ContentType::UTF_32LE | ContentType::UTF_32BE => None,
             ContentType::UTF_16LE => Self::wide(UTF_16LE, TextEncoding::Utf16Le, bytes),
             ContentType::UTF_16BE => Self::wide(UTF_16BE, TextEncoding::Utf16Be, bytes),
-            ContentType::UTF_8_BOM => {
-                Some(Self::narrow(bytes.get(3..).unwrap_or_default(), TextEncoding::Utf8Marked))
-            }
+            ContentType::UTF_8_BOM => Some(Self::narrow(&bytes[3..], TextEncoding::Utf8Marked)),
             ContentType::UTF_8 => Some(Self::narrow(bytes, TextEncoding::Utf8)),
         }
     }
@@ -90,8 +88,7 @@ impl<'a> DecodedText<'a> {
         encoding: TextEncoding,
         bytes: &'a [u8],
     ) -> Option<Self> {
-        let (content, broken) =
-            codec.decode_without_bom_handling(bytes.get(2..).unwrap_or_default());
+        let (content, broken) = codec.decode_without_bom_handling(&bytes[2..]);
         (!broken).then_some(Self { content, encoding })
     }
 

@@ -57,7 +57,7 @@ fn shown(output: &Value) -> String {
         }
     };
     match text.char_indices().nth(OUTPUT_CHARS) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }
 }

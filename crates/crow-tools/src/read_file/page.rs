@@ -38,7 +38,7 @@ impl LinePage {
             return;
         }
         let cut = line.char_indices().nth(MAX_LINE_CHARS).map_or(line.len(), |(at, _)| at);
-        let (start, rest) = line.split_at_checked(cut).unwrap_or((line, ""));
+        let (start, rest) = line.split_at(cut);
         let hidden = hidden + rest.chars().count() as u64;
         let before = self.text.len();
         let _ = write!(self.text, "{}\t{start}", self.next_line());

@@ -167,7 +167,8 @@ fn on_white(picture: &DynamicImage) -> RgbImage {
     for (to, from) in flat.pixels_mut().zip(source.pixels()) {
         let [red, green, blue, alpha] = from.0.map(u32::from);
         let mixed = [red, green, blue].map(|part| (part * alpha + 255 * (255 - alpha)) / 255);
-        to.0 = mixed.map(|part| u8::try_from(part).unwrap_or(u8::MAX));
+        to.0 =
+            mixed.map(|part| u8::try_from(part).expect("invariant: a mean of two bytes is a byte"));
     }
     flat
 }

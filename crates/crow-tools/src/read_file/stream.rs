@@ -51,7 +51,7 @@ pub(super) fn fill(
         // Take the part of the buffer that belongs to the current line.
         let end = buffer.iter().position(|byte| *byte == b'\n');
         let taken = end.map_or(buffer.len(), |end| end + 1);
-        line.push(buffer.get(..end.unwrap_or(taken)).unwrap_or_default(), number >= first);
+        line.push(&buffer[..end.unwrap_or(taken)], number >= first);
         if end.is_some() {
             if number >= first {
                 line.end(page);

@@ -48,9 +48,9 @@ impl GlobPattern {
 /// Splits a pattern at the last slash before anything that is not a plain name.
 fn split_base(pattern: &str) -> (PathBuf, &str) {
     let special = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
-    let plain = pattern.get(..special).unwrap_or(pattern);
+    let plain = &pattern[..special];
     let Some(slash) = plain.rfind('/') else { return (PathBuf::new(), pattern) };
-    let (base, rest) = pattern.split_at_checked(slash + 1).unwrap_or(("", pattern));
+    let (base, rest) = pattern.split_at(slash + 1);
     (PathBuf::from(base), rest)
 }
 

@@ -41,7 +41,7 @@ fn up_to_line_end(head: &[u8]) -> &[u8] {
     let near = head.len().saturating_sub(LINE_SEARCH);
     let line_end = head.iter().rposition(|byte| *byte == b'\n').filter(|end| *end >= near);
     let end = line_end.map_or_else(|| character_boundary(head), |end| end + 1);
-    head.get(..end).unwrap_or_default()
+    &head[..end]
 }
 
 /// Cuts off an incomplete first line, or at least an incomplete first character.
@@ -52,7 +52,7 @@ fn from_line_start(tail: &[u8]) -> &[u8] {
         Some(end) if end + 1 < tail.len() => end + 1,
         Some(_) | None => tail.iter().take(3).take_while(continues).count(),
     };
-    tail.get(start..).unwrap_or_default()
+    &tail[start..]
 }
 
 /// Returns the end of the last complete character. Bytes that are no UTF-8 at all are not cut off.
@@ -60,7 +60,7 @@ fn character_boundary(bytes: &[u8]) -> usize {
     let last = bytes.len().saturating_sub(3);
     let start = bytes.iter().rposition(|byte| *byte & 0xC0 != 0x80).filter(|at| *at >= last);
     let Some(start) = start else { return bytes.len() };
-    let needed = match bytes.get(start).copied().unwrap_or_default() {
+    let needed = match bytes[start] {
         0xC0..=0xDF => 2,
         0xE0..=0xEF => 3,
         0xF0..=0xF7 => 4,

@@ -94,6 +94,7 @@ impl CMap {
                 rest = after;
             } else {
                 text.push(char::REPLACEMENT_CHARACTER);
+                // The last code may be incomplete.
                 rest = rest.get(self.code_length..).unwrap_or_default();
             }
             count += 1;
@@ -110,7 +111,9 @@ impl CMap {
         let mut units = units.clone();
         if let Some(unit) = units.last_mut() {
             // Within a range only the last unit counts up, and it has 16 bits.
-            *unit = unit.wrapping_add(u16::try_from((code - first) & 0xFFFF).unwrap_or_default());
+            *unit = unit.wrapping_add(
+                u16::try_from((code - first) & 0xFFFF).expect("invariant: masked to 16 bits"),
+            );
         }
         Some(String::from_utf16_lossy(&units))
     }
