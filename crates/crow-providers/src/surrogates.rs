@@ -16,7 +16,7 @@ pub(crate) fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
             (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
             (Some(0xd800..=0xdfff), _) => {
                 readable.push_str("\\ufffd");
-                rest = escape.get(6..).unwrap_or_default();
+                rest = &escape[6..];
                 continue;
             }
             // A backslash and what it escapes, such as another backslash.

@@ -99,8 +99,9 @@ fn wire_message(role: &str, blocks: &[Value]) -> (Bytes, Option<usize>) {
         if index > 0 {
             json.push(b',');
         }
-        // Serialising a JSON value cannot fail.
-        json.append(&mut serde_json::to_vec(block).unwrap_or_default());
+        json.append(
+            &mut serde_json::to_vec(block).expect("invariant: a JSON value can be written"),
+        );
         if can_carry_mark(block) {
             mark_at = Some(json.len() - 1);
         }

@@ -159,14 +159,15 @@ impl ConfiguredProvider {
         };
         // An invalid address is reported where the provider is made.
         let Ok(url) = self.base_url(sources) else { return KeyLookup::Stored(stored.key) };
-        let origin = stored::origin(&url).unwrap_or_default();
-        if origin == stored.origin {
+        let origin = stored::origin(&url);
+        if origin.as_ref() == Some(&stored.origin) {
             return KeyLookup::Stored(stored.key);
         }
         let by = match self.redirect_variable(sources) {
             Some(variable) => format!(" ({variable} says so)"),
             None => String::new(),
         };
+        let origin = origin.as_deref().unwrap_or("an address without a host");
         let reason = format!(
             "its stored key is for {}, but requests go to {origin}{by}; the key is not sent there. \
              `crow-agent login {}` stores one for that place",

@@ -11,7 +11,8 @@ use crate::codec::{EncodedMessage, Frame};
 /// Assembles a request body.
 pub(super) fn assemble(model: &ModelInfo, frame: Frame<'_>, messages: &[EncodedMessage]) -> Bytes {
     // Serialising strings and JSON values cannot fail.
-    let mut body = serde_json::to_vec(&head(model, frame)).unwrap_or_default();
+    let mut body =
+        serde_json::to_vec(&head(model, frame)).expect("invariant: a head is plain JSON");
     let size: usize = messages.iter().map(|message| message.json.len() + 1).sum();
     body.reserve(size + 64);
     // Reopens the object for one more field; its closing brace follows at the end.

@@ -119,7 +119,7 @@ impl Exchange {
         }
         self.schedule.get_or_insert_with(|| Schedule::new(self.policy.clone()));
         // Each attempt uses up a decoder, since a failed one has read a part of a reply.
-        let Some(decoder) = self.decoders.pop() else { return };
+        let decoder = self.decoders.pop().expect("invariant: a decoder is left for each attempt");
         self.timeouts = AttemptTimeouts::new(self.outgoing.timeouts);
         let outgoing = Arc::clone(&self.outgoing);
         self.attempt += 1;

@@ -46,5 +46,5 @@ pub(super) fn joined(values: &[Value]) -> Bytes {
 
 /// Serialises a value. Values and maps of values always have a JSON form.
 fn to_bytes(value: &impl serde::Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).unwrap_or_default()
+    serde_json::to_vec(value).expect("invariant: a body is plain JSON")
 }

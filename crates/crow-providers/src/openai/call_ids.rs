@@ -56,13 +56,12 @@ impl CallIds {
         if id.chars().count() <= self.longest && is_free(id) {
             return id.to_owned();
         }
-        // There are fewer calls than numbers.
         let mut numbered = (2_usize..).map(|number| {
             let end = format!("_{number}");
             let start: String = id.chars().take(self.longest.saturating_sub(end.len())).collect();
             start + &end
         });
-        numbered.find(|id| is_free(id)).unwrap_or_default()
+        numbered.find(|id| is_free(id)).expect("invariant: there are fewer calls than numbers")
     }
 }
 
