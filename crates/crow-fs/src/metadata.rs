@@ -122,7 +122,8 @@ impl EntryMetadata {
     }
 }
 
-/// Converts between integer types that differ between systems. The values always fit, as they come from the system.
+/// Converts between integer types that differ between systems. Values of the system fit; what does not fit, such as a
+/// negative size of a strange file system, counts as 0.
 pub(crate) fn number<From, To: TryFrom<From> + Default>(value: From) -> To {
     value.try_into().unwrap_or_default()
 }

@@ -61,11 +61,7 @@ impl OutputRing {
         let available = wanted.min(self.bytes.len().min(self.room) as u64);
         let start =
             self.bytes.len().saturating_sub(usize::try_from(available).unwrap_or(usize::MAX));
-        RingTail {
-            bytes: self.bytes.get(start..).unwrap_or_default().to_vec(),
-            next: self.total,
-            lost: wanted - available,
-        }
+        RingTail { bytes: self.bytes[start..].to_vec(), next: self.total, lost: wanted - available }
     }
 }
 

@@ -77,6 +77,7 @@ fn start(
     spec: &PipedSpec,
     cancellation: CancellationToken,
 ) -> Result<PipedProcess, ProcessError> {
+    // An empty name is not found.
     let program = spec.argv.first().cloned().unwrap_or_default();
     let start_error = |source| ProcessError::Start { program: program.clone(), source };
     // 1) Program and environment. A relative path is relative to the working directory.

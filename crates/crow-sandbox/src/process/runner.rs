@@ -170,6 +170,7 @@ pub(super) fn start<S: OutputSink>(
     spec: ProcessSpec,
     sink: S,
 ) -> Result<RunningProcess<S>, ProcessError> {
+    // An empty name is not found.
     let program = spec.argv.first().cloned().unwrap_or_default();
     let start_error = |source| ProcessError::Start { program: program.clone(), source };
     let ProcessSetup { env, sandboxed_command: mut confined } = prepared;

@@ -24,7 +24,7 @@ use super::{
     output::OutputBuffer,
 };
 use crate::orphans::{self, CommandMark, OrphanForce};
-use crate::sandbox::SandboxedCommand;
+use crate::sandbox::{SandboxedCommand, process_end};
 
 /// Time for a group to end by itself after SIGTERM.
 const TERM_GRACE: Duration = Duration::from_secs(1);
@@ -170,7 +170,7 @@ impl<S: OutputSink> RunningProcess<S> {
                 status = self.child.wait() => {
                     let status = status.map_err(ProcessError::Watch)?;
                     self.drain().await;
-                    return Ok(end_of(status));
+                    return Ok(process_end(status));
                 }
             }
         }
@@ -188,7 +188,7 @@ impl<S: OutputSink> RunningProcess<S> {
         match read {
             Ok(0) | Err(_) => self.drained = true,
             Ok(count) => {
-                let bytes = self.chunk.get(..*count).unwrap_or_default();
+                let bytes = &self.chunk[..*count];
                 self.sink.push(bytes);
                 self.live.push(bytes);
             }
@@ -311,13 +311,5 @@ async fn read_some(pipe: &pipe::Receiver, chunk: &mut [u8]) -> io::Result<usize>
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             read => return read,
         }
-    }
-}
-
-fn end_of(status: std::process::ExitStatus) -> ProcessEnd {
-    use std::os::unix::process::ExitStatusExt as _;
-    match (status.code(), status.signal()) {
-        (Some(code), _) => ProcessEnd::Exited(code),
-        (None, signal) => ProcessEnd::Signaled(signal.unwrap_or(0)),
     }
 }

@@ -80,7 +80,7 @@ impl Spill {
         for bytes in parts {
             let room = self.cap.saturating_sub(self.output_file.bytes);
             let fits = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
-            self.file.write_all(bytes.get(..fits).unwrap_or_default())?;
+            self.file.write_all(&bytes[..fits])?;
             self.output_file.bytes += fits as u64;
             self.output_file.missing += (bytes.len() - fits) as u64;
         }

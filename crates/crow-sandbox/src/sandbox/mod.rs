@@ -29,7 +29,7 @@ pub use hosts::{AllowedHosts, HostPattern, HostPatternError};
 pub use sandbox::Sandbox;
 pub use signals::reset_ignored_signals;
 
-pub(crate) use program::Program;
+pub(crate) use program::{Program, process_end};
 pub(crate) use sandbox::{
     CommandKind, CommandLaunch, Refusals, SandboxedCommand, SandboxedCommandEnd,
 };

@@ -1,6 +1,10 @@
-//! Program that is started for a command.
+//! Program that is started for a command, and its end.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::OsString, os::unix::process::ExitStatusExt as _, path::PathBuf, process::ExitStatus,
+};
+
+use crow_core::capability::ProcessEnd;
 
 /// Program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,6 +15,15 @@ pub(crate) struct Program {
     pub name: OsString,
     /// Further arguments.
     pub arguments: Vec<OsString>,
+}
+
+/// Returns how a process ended.
+pub(crate) fn process_end(status: ExitStatus) -> ProcessEnd {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => ProcessEnd::Exited(code),
+        // Without a code there is a signal.
+        (None, signal) => ProcessEnd::Signaled(signal.unwrap_or(0)),
+    }
 }
 
 #[cfg(target_os = "linux")]

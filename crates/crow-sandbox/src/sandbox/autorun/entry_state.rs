@@ -217,6 +217,7 @@ impl StateReader {
         {
             return Some(cached.index.clone());
         }
+        // Git cannot read an unreadable index either, and takes a missing one for an empty one.
         let bytes = crow_fs::read_bounded(&key.0, INDEX_BYTES).unwrap_or_default();
         let index = GitIndex::parse(&bytes, part);
         if is_settled(metadata.changed) {

@@ -494,7 +494,7 @@ impl InventoryWalk<'_> {
 /// Returns the path in a one-line file of git: without blanks before it and line ends behind it.
 pub(super) fn path_in(bytes: &[u8]) -> PathBuf {
     let start = bytes.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-    let text = bytes.get(start..).unwrap_or_default();
+    let text = &bytes[start..];
     let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |at| at + 1);
-    PathBuf::from(OsString::from_vec(text.get(..end).unwrap_or_default().to_vec()))
+    PathBuf::from(OsString::from_vec(text[..end].to_vec()))
 }

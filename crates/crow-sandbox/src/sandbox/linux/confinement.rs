@@ -9,7 +9,6 @@ use std::{
     sync::Arc,
 };
 
-use crow_core::capability::ProcessEnd;
 use rustix::{
     io::retry_on_intr,
     process::{Pid, WaitOptions},
@@ -31,6 +30,7 @@ use super::{
 };
 use crate::sandbox::{
     CommandLaunch, ProcessLimits, SandboxProfile, SandboxedCommandEnd, autorun::SealedMounts,
+    process_end,
 };
 
 /// Smallest value that the kernel accepts for `pid_max`: it reserves some process numbers.
@@ -298,11 +298,7 @@ impl LinuxConfinement {
         else {
             return None;
         };
-        let status = std::process::ExitStatus::from_raw(status);
-        let end = match (status.code(), status.signal()) {
-            (Some(code), _) => ProcessEnd::Exited(code),
-            (None, signal) => ProcessEnd::Signaled(signal.unwrap_or(0)),
-        };
+        let end = process_end(std::process::ExitStatus::from_raw(status));
         Some(SandboxedCommandEnd { end, left_running: was_left })
     }
 }

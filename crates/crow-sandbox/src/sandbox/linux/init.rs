@@ -266,8 +266,9 @@ fn supervise(main: Pid, report: BorrowedFd<'_>, lifeline: BorrowedFd<'_>) -> ! {
             },
         }
     }
-    let was_left = leftovers == LeftoverState::Asked;
-    InitReport::Ended { status: status.unwrap_or_default(), left_running: was_left }.send(report);
+    // The loop ends only after the command. Without its status there is no report, as if this process was killed.
+    let Some(status) = status else { child::exit(1) };
+    InitReport::Ended { status, left_running: leftovers == LeftoverState::Asked }.send(report);
     child::exit(0)
 }
 

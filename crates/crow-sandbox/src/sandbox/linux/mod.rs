@@ -1,4 +1,9 @@
 //! Linux: namespaces, Landlock and seccomp.
+//!
+//! Much of this runs after fork or serves many commands, where a panic would do more than end one call, so nothing may
+//! panic.
+
+#![cfg_attr(not(test), deny(clippy::expect_used, clippy::indexing_slicing, clippy::string_slice))]
 
 mod attribute_calls;
 mod attribute_request;

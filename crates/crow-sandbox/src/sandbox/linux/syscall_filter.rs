@@ -201,6 +201,7 @@ impl SyscallFilter {
     }
 
     pub(super) fn program(&self) -> &[sock_filter] {
+        // No indexing: a panic after fork would allocate. The kernel refuses an empty program.
         self.program.get(..self.length).unwrap_or_default()
     }
 

@@ -92,7 +92,7 @@ async fn read_head(reader: &mut (impl AsyncBufRead + Unpin)) -> Result<Vec<u8>, 
         let start = head.len();
         let room = HEAD_LIMIT.saturating_sub(start);
         (&mut *reader).take(room as u64).read_until(b'\n', &mut head).await?;
-        let line = head.get(start..).unwrap_or_default();
+        let line = &head[start..];
         if !line.ends_with(b"\n") {
             let is_full = head.len() >= HEAD_LIMIT;
             let closed = || ProxyError::Gone(io::ErrorKind::UnexpectedEof.into());

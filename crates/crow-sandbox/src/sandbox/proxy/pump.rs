@@ -102,7 +102,7 @@ async fn exactly(
         }
         let count =
             usize::try_from(remaining).map_or(bytes.len(), |remaining| remaining.min(bytes.len()));
-        let bytes = bytes.get(..count).unwrap_or_default();
+        let bytes = &bytes[..count];
         sink.write_all(bytes).await.map_err(|_| BodyRelayError::Sink)?;
         source.consume(count);
         remaining -= count as u64;

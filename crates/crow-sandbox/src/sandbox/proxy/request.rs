@@ -157,7 +157,7 @@ fn split(target: &str) -> Result<(ProxyTarget, String), MalformedRequest> {
         return Err(MalformedRequest("its target does not begin with http://"));
     }
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let (host, path) = rest.split_at_checked(end).unwrap_or_default();
+    let (host, path) = rest.split_at(end);
     let slash = if path.starts_with('/') { "" } else { "/" };
     Ok((ProxyTarget::parse(host, Some(HTTP_PORT))?, format!("{slash}{path}")))
 }

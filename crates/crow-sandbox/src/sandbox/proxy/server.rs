@@ -1,4 +1,8 @@
 //! The proxy of a session: listening socket and limits.
+//!
+//! This serves all commands, so nothing may panic.
+
+#![cfg_attr(not(test), deny(clippy::expect_used, clippy::indexing_slicing, clippy::string_slice))]
 
 use std::{ffi::OsString, io, net::TcpListener, sync::Arc, time::Duration};
 
