@@ -59,7 +59,7 @@ pub(crate) fn read(path: &Path, privacy: Privacy) -> Result<Option<String>, Priv
     let path_buf = || path.to_path_buf();
     let unreadable = |source| PrivateFileError::Read { path: path_buf(), source };
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    let flags = flags.bits().cast_signed();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

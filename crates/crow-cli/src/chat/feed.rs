@@ -149,8 +149,7 @@ impl InputPastes {
                 continue;
             };
             paste.push(*byte);
-            if paste.ends_with(PASTE_ENDS) {
-                let pasted = &paste[..paste.len() - PASTE_ENDS.len()];
+            if let Some(pasted) = paste.strip_suffix(PASTE_ENDS) {
                 let text =
                     String::from_utf8_lossy(pasted).replace("\r\n", "\n").replace('\r', "\n");
                 waiting.extend_from_slice(PASTE_BEGINS);

@@ -23,9 +23,12 @@ impl Pastes {
         let Some(size) = size_if_longer(MOST_LINES, MOST_BYTES, &text) else { return text };
         let mut pastes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_taken = |shown: &str| pastes.iter().any(|paste| paste.shown == shown);
-        let names = std::iter::once(format!("[{size} pasted]"))
-            .chain((2..).map(|number| format!("[{size} pasted, {number}]")));
-        let shown = names.into_iter().find(|shown| !is_taken(shown)).unwrap_or_default();
+        let mut shown = format!("[{size} pasted]");
+        let mut number = 1;
+        while is_taken(&shown) {
+            number += 1;
+            shown = format!("[{size} pasted, {number}]");
+        }
         pastes.push(LongPaste { shown: shown.clone(), text });
         shown
     }
@@ -36,14 +39,17 @@ impl Pastes {
         let mut pastes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut rest, mut expanded, mut used) = (line, String::new(), Vec::new());
         // Inserted text is not searched: it may contain the placeholder of another paste.
-        while let Some((at, paste)) = pastes
+        while let Some((before, after, paste)) = pastes
             .iter()
-            .filter_map(|paste| Some((rest.find(&paste.shown)?, paste)))
-            .min_by_key(|(at, _)| *at)
+            .filter_map(|paste| {
+                let (before, after) = rest.split_once(&paste.shown)?;
+                Some((before, after, paste))
+            })
+            .min_by_key(|(before, _, _)| before.len())
         {
-            expanded.push_str(&rest[..at]);
+            expanded.push_str(before);
             expanded.push_str(&paste.text);
-            rest = &rest[at + paste.shown.len()..];
+            rest = after;
             used.push(paste.shown.clone());
         }
         if used.is_empty() {

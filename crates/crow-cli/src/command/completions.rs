@@ -57,7 +57,7 @@ pub(crate) fn print_completions(
 ) -> Option<Result<ExitCode, CliError>> {
     let shell = environment.var(VARIABLE)?;
     let words = args.get(1..).filter(|rest| rest.first().is_some_and(|word| word == WORDS))?;
-    let words = words.get(1..).unwrap_or_default().to_vec();
+    let words = words[1..].to_vec();
     let shells = Shells::builtins();
     let completer = shells.completer(&shell)?;
     let mut candidates = Vec::new();

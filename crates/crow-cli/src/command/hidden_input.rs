@@ -59,7 +59,7 @@ fn ask(prompt: &str, shown: impl Fn(&HiddenInput) -> &'static str) -> io::Result
             Err(rustix::io::Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
         };
-        let read = bytes.get(..length).unwrap_or_default();
+        let read = &bytes[..length];
         if read.is_empty() {
             break HiddenInput::Nothing;
         }

@@ -173,7 +173,7 @@ fn describe(
 fn tool_line(tool: &ProbedTool, text: &mut String) {
     let description = one_line(&tool.description);
     let end = description.floor_char_boundary(SHOWN);
-    let shown = description.get(..end).unwrap_or_default();
+    let shown = &description[..end];
     let _ = writeln!(text, "    {}  {shown}", tool.name);
 }
 

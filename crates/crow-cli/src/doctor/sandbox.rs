@@ -46,14 +46,12 @@ async fn trial(
         Network::Hosts(hosts) => format!("only loopback and {hosts}"),
         Network::All => "the whole network".to_owned(),
     };
-    let hidden = config.hidden.iter().filter(|path| path.exists()).count();
+    let hidden = hidden_places(config.hidden.iter().filter(|path| path.exists()).count());
     let (containment, reason) = probe_containment(config, environment.current_dir()?).await;
     Ok(match containment {
         Containment::Full => vec![
             DoctorFinding::fine("sandbox: namespaces, Landlock and seccomp confine every command"),
-            DoctorFinding::fine(format!(
-                "commands reach {network}; {hidden} places with keys are hidden from them"
-            )),
+            DoctorFinding::fine(format!("commands reach {network}; {hidden} hidden from them")),
         ],
         Containment::Partial { gaps } => {
             let (summary, hint) = if cfg!(target_os = "linux") {
@@ -101,4 +99,25 @@ fn look_at_folder(name: &str, folder: &Path, forbidden_bits: u32) -> Option<Doct
         ));
     }
     Some(DoctorFinding::fine(format!("{name}: {shown}")))
+}
+
+fn hidden_places(count: usize) -> String {
+    match count {
+        1 => "1 place with keys is".to_owned(),
+        _ => format!("{count} places with keys are"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_hidden_place_is_named_in_the_singular() {
+        let texts = [0, 1, 2].map(hidden_places);
+        assert_eq!(
+            texts,
+            ["0 places with keys are", "1 place with keys is", "2 places with keys are"]
+        );
+    }
 }

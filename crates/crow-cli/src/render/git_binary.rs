@@ -63,21 +63,19 @@ fn literal(bytes: &[u8], out: &mut String) {
 fn packed(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
     let result = encoder.write_all(bytes).and_then(|()| encoder.finish());
-    // Writing to memory cannot fail.
-    result.unwrap_or_default()
+    result.expect("invariant: writing to memory does not fail")
 }
 
 /// Returns the letter for the length of a line: `A` to `Z` are 1 to 26, `a` to `z` are 27 to 52.
 fn length_letter(length: usize) -> char {
-    let length = u8::try_from(length).unwrap_or(0);
-    char::from(if length <= 26 { b'A' + length.saturating_sub(1) } else { b'a' + length - 27 })
+    let length = u8::try_from(length).expect("invariant: a line has at most 52 bytes");
+    char::from(if length <= 26 { b'A' + length - 1 } else { b'a' + length - 27 })
 }
 
 fn base_85(mut number: u32) -> [char; 5] {
     let mut letters = ['0'; 5];
     for letter in letters.iter_mut().rev() {
-        let digit = usize::try_from(number % 85).unwrap_or(0);
-        *letter = char::from(DIGITS.get(digit).copied().unwrap_or(b'0'));
+        *letter = char::from(DIGITS[(number % 85) as usize]);
         number /= 85;
     }
     letters

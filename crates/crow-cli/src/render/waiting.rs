@@ -59,8 +59,8 @@ impl WaitIndicator {
 }
 
 fn frame(frames: &[&'static str], elapsed: i64) -> &'static str {
-    let index = usize::try_from(elapsed / FRAME_MS).unwrap_or(0) % frames.len().max(1);
-    frames.get(index).copied().unwrap_or("")
+    let index = usize::try_from(elapsed / FRAME_MS).unwrap_or(0) % frames.len();
+    frames[index]
 }
 
 #[cfg(test)]

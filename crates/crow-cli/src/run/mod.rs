@@ -1,5 +1,9 @@
 //! One run from the command line: the request, the agent that carries it out, and the output. The chat reuses the
 //! parts.
+//!
+//! A panic here would end the run with all its calls, so nothing may panic.
+
+#![cfg_attr(not(test), deny(clippy::expect_used, clippy::indexing_slicing, clippy::string_slice))]
 
 mod answerer;
 mod drive;

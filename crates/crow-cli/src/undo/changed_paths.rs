@@ -63,8 +63,7 @@ pub(crate) fn diff_of(
 }
 
 fn span(argument: &OsStr) -> Result<Span, DiffRefusal> {
-    let text = argument.to_str().unwrap_or_default();
-    text.parse().map_err(DiffRefusal::Words)
+    argument.to_string_lossy().parse().map_err(DiffRefusal::Words)
 }
 
 /// Makes a path absolute and resolves `.` and `..` without reading the disk, since the file may be gone. If the current

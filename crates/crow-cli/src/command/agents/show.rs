@@ -71,10 +71,11 @@ fn describe(name: &str, agents: &AgentRegistry) -> Result<AgentDescription, CliE
     }
     let base = agents.base(name);
     let (Some(node), Ok(base)) = (node_of(AgentKind::Base)?, &base) else {
-        let error = agents.composition(name).err().map(|error| error.to_string());
-        return Err(
-            wrong(error.unwrap_or_default()).hint("crow-agent agents list shows the agents")
+        let error = agents.composition(name).map_or_else(
+            |error| error.to_string(),
+            |_| format!("the files of the agent {name} changed while they were read"),
         );
+        return Err(wrong(error).hint("crow-agent agents list shows the agents"));
     };
     let prompt =
         agents.prompts().system(&base.prompt, &PromptContext::new(base, base.tools.clone()));
