@@ -56,7 +56,6 @@ impl StoredMetadata {
         }
     }
 
-    #[expect(clippy::expect_used, reason = "it is read as it was written")]
     pub(super) fn read(&self) -> ToolMetadata {
         match self {
             Self::Json(json) => {

@@ -196,7 +196,6 @@ impl Output {
             self.items.push(OpenItem::new(kind, index, Value::Null));
             self.items.len() - 1
         });
-        #[expect(clippy::indexing_slicing, reason = "the position was found or made just now")]
         &mut self.items[position]
     }
 }
