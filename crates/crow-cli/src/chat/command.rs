@@ -60,7 +60,7 @@ const LONGEST_HEAD: usize = 23;
 const KEYS: &str = "\
 ctrl-c      stop the agent; again: leave. ctrl-d: leave, at an empty prompt
 up, ctrl-r  earlier prompts; one that starts with a space is not saved
-\\ enter     a further line; text typed meanwhile is read before the next step.";
+\\ enter     a further line; what you type meanwhile reaches the next step.";
 
 /// Formats the help: each command with the first clause of its description, so that all of it fits on a screen of 80
 /// by 24. A description that does not fit beside its command within `columns` goes on its own line.
