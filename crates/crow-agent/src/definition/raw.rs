@@ -75,8 +75,11 @@ pub(super) enum RawRole {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawModelChoice {
+    /// Name of the provider.
     pub(super) provider: Option<String>,
+    /// Id of the model, as the provider names it.
     pub(super) model: Option<String>,
+    /// Sampling temperature [default: the provider's own].
     pub(super) temperature: Option<f32>,
     /// The most tokens of one reply.
     pub(super) max_tokens: Option<u64>,
@@ -174,9 +177,11 @@ pub(super) struct RawControlFlow {
     pub(super) kind: Option<FlowWord>,
     /// The same as a number, from -1 (hitl) to 5 (smart).
     pub(super) level: Option<i64>,
-    /// The most rounds; also called `max_iterations` and, of a chat, `max_turns`.
+    /// Maximum number of rounds of a run.
     pub(super) max_rounds: Option<u32>,
+    /// Another name of `max_rounds`.
     pub(super) max_iterations: Option<u32>,
+    /// Another name of `max_rounds`.
     pub(super) max_turns: Option<u32>,
     /// Of static: what the agent is told.
     pub(super) message: Option<String>,
@@ -217,6 +222,7 @@ pub(super) enum FlowWord {
 #[serde(deny_unknown_fields)]
 #[schemars(transform = require_nothing)]
 pub(super) struct RawHandoff {
+    /// How the input of the coagents is made.
     #[serde(rename = "type")]
     pub(super) kind: HandoffWord,
     /// Of static: the text.
@@ -240,11 +246,13 @@ pub(super) enum HandoffWord {
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_field_names, reason = "the keys of the file")]
 pub(super) struct RawAgentLimits {
+    /// Rounds.
     pub(super) max_rounds: Option<u32>,
     /// Tokens, input and output together.
     pub(super) max_tokens: Option<u64>,
     /// US dollars.
     pub(super) max_money: Option<f64>,
+    /// Time from the start of the run.
     pub(super) max_time: Option<Seconds>,
 }
 

@@ -68,10 +68,10 @@ pub(super) struct RawSettings {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RawChecks {
-    /// Command lines.
+    /// Command lines, without names and limits of their own.
     #[serde(default)]
     commands: Vec<String>,
-    /// Command lines with a name and a time limit of their own: [[checks.command]].
+    /// Command lines with a name and a time limit of their own.
     #[serde(default)]
     command: Vec<RawCheck>,
 }
@@ -91,25 +91,25 @@ struct RawCheck {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SandboxTable {
-    /// Hosts that commands may reach.
+    /// Hosts that commands may reach, `*.` for subdomains.
     #[serde(default)]
     pub(crate) allow_hosts: Vec<String>,
-    /// `true` lets them reach everything.
+    /// `true` lets commands reach everything.
     #[serde(default)]
     pub(crate) network: bool,
-    /// Folders outside the project that they may change.
+    /// Folders outside the project that commands may change.
     #[serde(default)]
     pub(crate) writable: Vec<PathBuf>,
-    /// Hidden places that they may read.
+    /// Hidden places that commands may read.
     #[serde(default)]
     pub(crate) readable: Vec<PathBuf>,
-    /// Further places that they may not read.
+    /// Further places that commands may not read.
     #[serde(default)]
     pub(crate) hidden: Vec<PathBuf>,
-    /// Protected paths in the project that they may change.
+    /// Protected paths in the project that commands may change.
     #[serde(default)]
     pub(crate) unprotected: Vec<PathBuf>,
-    /// How much memory they may use together, in GiB.
+    /// Maximum memory of one process, in GiB; shared memory is not counted.
     pub(crate) memory_gib: Option<u64>,
     /// Maximum number of processes at a time.
     pub(crate) processes: Option<u64>,

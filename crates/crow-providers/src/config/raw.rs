@@ -123,14 +123,17 @@ pub(super) struct RawDefaults {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawProviderModel {
-    /// Tokens.
+    /// Tokens of a request, reply included.
     #[schemars(with = "Option<u64>", range(min = 1))]
     pub(super) context_window: Option<Spanned<u64>>,
-    /// Tokens.
+    /// Tokens of a reply.
     #[schemars(with = "Option<u64>", range(min = 1))]
     pub(super) max_output_tokens: Option<Spanned<u64>>,
+    /// Whether the model can call tools.
     pub(super) supports_tools: Option<bool>,
+    /// Whether the model can see pictures.
     pub(super) supports_vision: Option<bool>,
+    /// Whether the model can think before it answers.
     pub(super) supports_extended_thinking: Option<bool>,
     pub(super) price: Option<RawPrice>,
 }
@@ -139,12 +142,16 @@ pub(super) struct RawProviderModel {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawPrice {
+    /// Of fresh input.
     #[schemars(with = "f64", range(min = 0))]
     pub(super) input: Spanned<f64>,
+    /// Of output.
     #[schemars(with = "f64", range(min = 0))]
     pub(super) output: Spanned<f64>,
+    /// Of input that was read from the cache.
     #[schemars(with = "Option<f64>", range(min = 0))]
     pub(super) cache_read: Option<Spanned<f64>>,
+    /// Of input that was written to the cache.
     #[schemars(with = "Option<f64>", range(min = 0))]
     pub(super) cache_write: Option<Spanned<f64>>,
 }
@@ -166,9 +173,10 @@ pub(super) struct RawProviderLimits {
     /// Requests in flight.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(super) concurrency: Option<Spanned<u64>>,
+    /// Requests in a minute.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(super) requests_per_minute: Option<Spanned<u64>>,
-    /// Input and output together.
+    /// Tokens in a minute, input and output together.
     #[schemars(with = "Option<u64>", range(min = 1))]
     pub(super) tokens_per_minute: Option<Spanned<u64>>,
 }
