@@ -56,7 +56,7 @@ def files():
     """Yields the shipped agents and the blocks of the documents: a name, a kind and what it holds."""
     for path in sorted(root.glob("crates/crow-agent/agents/*/*.toml")):
         yield path.name, kind_of(str(path)), tomllib.loads(path.read_text())
-    for document in [root / "docs/permissions.md", *sorted(root.glob("docs/book/src/*.md"))]:
+    for document in sorted(root.glob("docs/book/src/*.md")):
         for block in document.read_text().split("\n```"):
             language, _, body = block.partition("\n")
             first = body.partition("\n")[0]

@@ -1,7 +1,7 @@
 //! The output for programs: one JSON line for each event, and one result at the end.
 //!
 //! The contract is versioned ([`FORMAT_VERSION`](crow_core::event::FORMAT_VERSION)) and described by a JSON Schema
-//! ([`schema`]), which is stored in `docs/json-output.schema.json`.
+//! ([`schema`]), which is stored in `docs/book/src/json-output.schema.json`.
 
 mod advice;
 mod builder;

@@ -35,14 +35,15 @@ mod tests {
 
     #[test]
     fn the_file_in_docs_is_the_schema() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json-output.schema.json");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../docs/book/src/json-output.schema.json");
         let fresh = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
         if fs::read_to_string(&path).is_ok_and(|stored| stored == fresh) {
             return;
         }
         fs::write(&path, fresh).unwrap();
         panic!(
-            "docs/json-output.schema.json was not up to date and is written anew: review it and run the test again"
+            "docs/book/src/json-output.schema.json was not up to date and is written anew: review it and run the test again"
         );
     }
 

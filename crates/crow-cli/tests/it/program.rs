@@ -19,6 +19,8 @@ const DEADLINE: Duration = Duration::from_mins(5);
 /// A home, a project, and environment variables for the program.
 pub(crate) struct Fixture {
     folder: TempDir,
+    /// Path of the project in the folder.
+    project: &'static str,
     env: Vec<(String, String)>,
 }
 
@@ -32,10 +34,26 @@ pub(crate) struct RunOutput {
 
 impl Fixture {
     pub(crate) fn new() -> Self {
+        Self::with_project_at("project")
+    }
+
+    /// Creates a fixture with the project of the demonstration, a shell script with a bug, in `~/tally`.
+    pub(crate) fn with_tally() -> Self {
+        let fixture = Self::with_project_at("home/tally");
+        let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/project");
+        for file in fs::read_dir(demo).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            fs::copy(&path, fixture.project(name)).unwrap();
+        }
+        fixture
+    }
+
+    fn with_project_at(project: &'static str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("home")).unwrap();
-        fs::create_dir(folder.path().join("project")).unwrap();
-        Self { folder, env: Vec::new() }
+        fs::create_dir(folder.path().join(project)).unwrap();
+        Self { folder, project, env: Vec::new() }
     }
 
     /// Creates a fixture whose project has a bug and a check that fails because of it.
@@ -63,7 +81,7 @@ impl Fixture {
     }
 
     pub(crate) fn project(&self, file: &str) -> PathBuf {
-        self.folder.path().canonicalize().unwrap().join("project").join(file)
+        self.folder.path().canonicalize().unwrap().join(self.project).join(file)
     }
 
     pub(crate) fn home(&self, file: &str) -> PathBuf {
@@ -105,6 +123,16 @@ impl Fixture {
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         self.command_of(with_default_signals(program()), args)
+    }
+
+    /// Returns a shell that runs a line in the project, with the program in its `PATH` and both outputs on standard
+    /// output.
+    pub(crate) fn shell(&self, line: &str) -> Command {
+        let mut command =
+            self.command_of(Command::new("sh"), &["-c", &format!("exec 2>&1\n{line}")]);
+        let folder = program().parent().unwrap().to_str().unwrap();
+        command.env("PATH", format!("{folder}:/usr/local/bin:/usr/bin:/bin"));
+        command
     }
 
     /// Returns a command that runs the program with these signals ignored from its start.

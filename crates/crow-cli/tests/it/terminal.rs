@@ -71,6 +71,11 @@ impl Terminal {
         self.parser.lock().unwrap_or_else(PoisonError::into_inner).screen().contents()
     }
 
+    /// Passes the screen to a function and returns its result.
+    pub(crate) fn with_screen<T>(&self, read: impl FnOnce(&vt100::Screen) -> T) -> T {
+        read(self.parser.lock().unwrap_or_else(PoisonError::into_inner).screen())
+    }
+
     /// Returns the number of lines that were too long and wrapped to the next row.
     pub(crate) fn broken_lines(&self) -> usize {
         let parser = self.parser.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,6 @@
 //! Measures the built `crow-agent acp` as an editor sees it, beside a bare agent that only speaks the protocol.
 //!
-//! `cargo build --release && cargo bench -p crow-testkit --bench acp` prints a table as in `docs/editors.md`. The program is
+//! `cargo build --release && cargo bench -p crow-testkit --bench acp` prints a table as in `docs/book/src/editors.md`. The program is
 //! `target/release/crow-agent`, or what `CROW_AGENT` names.
 #![expect(
     clippy::unwrap_used,

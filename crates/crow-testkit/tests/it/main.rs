@@ -1,4 +1,4 @@
-//! Tests of the model server, driven by a hand-written client over plain TCP.
+//! Tests of the model server, driven by a hand-written client over plain TCP, and of the example of the library guide.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,6 +14,7 @@ mod echo;
 mod errors;
 mod faults;
 mod hosts;
+mod own_tool;
 mod prompt_cache;
 mod rendering;
 mod serving;
