@@ -12,6 +12,7 @@ mod layers;
 mod manifests;
 mod modules;
 mod names;
+mod seeds;
 mod source;
 mod tree;
 mod workspace;
