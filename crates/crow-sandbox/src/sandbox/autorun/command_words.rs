@@ -16,7 +16,9 @@ const JOINERS: &str = ":,%{}[]@";
 /// Maximum number of words per line.
 const MOST_WORDS: usize = 400;
 /// Maximum number of words per script.
-const MOST_SCRIPT_WORDS: usize = 2000;
+const MOST_SCRIPT_WORDS: usize = 20_000;
+/// Maximum number of letters of an option before its value: `-Bmtools.x`.
+const MOST_LETTERS: usize = 4;
 
 /// Returns the words of a command line that may be files, absolute or relative to where it is started. `~/`
 /// means the user's home.
@@ -30,6 +32,8 @@ pub(super) struct ScriptWords {
     pub(super) all: BTreeSet<String>,
     /// Those in pipelines that run code: with an interpreter, a shell, or a tool that reads scripts.
     pub(super) run: BTreeSet<String>,
+    /// True if the script has more words than are read.
+    pub(super) is_cut: bool,
 }
 
 /// Programs that run the code of a file among their arguments.
@@ -134,6 +138,7 @@ pub(super) fn script_words(text: &str) -> ScriptWords {
             words.all.extend(found);
         }
         if words.all.len() > MOST_SCRIPT_WORDS {
+            words.is_cut = true;
             break;
         }
     }
@@ -154,6 +159,8 @@ fn words_of(line: &str, most: usize) -> BTreeSet<String> {
     // Only the value of `HOME` is known; other variables are handled by `behind_expansions`.
     let line = line.replace("${HOME}", "$HOME").replace("\"$HOME\"", "$HOME");
     let line = line.replace("$HOME/", "~/");
+    // Other names of the working directory.
+    let line = line.replace("~+/", "./").replace("/proc/self/cwd/", "./");
     let mut words = BTreeSet::new();
     without_quotes(&line, &mut words);
     // In nested quotes, characters are escaped once more.
@@ -164,8 +171,11 @@ fn words_of(line: &str, most: usize) -> BTreeSet<String> {
         words.extend(behind_expansions(text));
     }
     // Value of a one-letter option: `-r./hook.js`.
-    let values: Vec<String> = words.iter().filter_map(|word| option_value(word)).collect();
+    let values: Vec<String> = words.iter().flat_map(|word| option_values(word)).collect();
     words.extend(values);
+    // Relative to a directory that the line changes to, or to that of the script: `./run`, `../../tools/run`.
+    let inner: Vec<String> = words.iter().filter_map(|word| without_dots(word)).collect();
+    words.extend(inner);
     words.retain(|word| !word.is_empty() && !word.starts_with('-'));
     add_modules(&mut words);
     words.into_iter().take(most).collect()
@@ -206,9 +216,13 @@ fn behind_expansions(text: &str) -> Vec<String> {
             continue;
         }
         let is_end = |c: char| c.is_whitespace() || "'\"".contains(c) || WORD_ENDS.contains(c);
-        let path = after.split(is_end).next().unwrap_or_default().trim_start_matches("../");
-        paths.push(path.to_owned());
-        paths.push(format!(".git/{path}"));
+        let word = after.split(is_end).next().unwrap_or_default().trim_start_matches("../");
+        // In a list, as in `PATH=$PWD/tools:$PATH`, it ends at the colon.
+        let first = word.split(':').next().unwrap_or_default();
+        for path in [word, first] {
+            paths.push(path.to_owned());
+            paths.push(format!(".git/{path}"));
+        }
     }
     paths
 }
@@ -218,11 +232,24 @@ fn ends_with_expansion(text: &str) -> bool {
     text.ends_with([')', '}', '`']) || name.ends_with('$') || text.ends_with('%')
 }
 
-fn option_value(word: &str) -> Option<String> {
-    let value = word.strip_prefix('-')?;
-    let mut letters = value.chars();
-    letters.next().filter(char::is_ascii_alphabetic)?;
-    Some(letters.as_str().to_owned())
+/// Returns the possible values of one-letter options that are joined with them: `x.mk` of `-sfx.mk`.
+fn option_values(word: &str) -> Vec<String> {
+    let Some(options) = word.strip_prefix('-') else { return Vec::new() };
+    let letters = options.chars().take(MOST_LETTERS).take_while(char::is_ascii_alphabetic).count();
+    // The letters are ASCII.
+    (1..=letters).map(|count| options[count..].to_owned()).collect()
+}
+
+/// Returns a path without `./`, `../` and slashes of an expansion at its beginning, if it has any.
+fn without_dots(word: &str) -> Option<String> {
+    let mut rest = word;
+    if rest.starts_with("/../") {
+        rest = &rest[1..];
+    }
+    while let Some(inner) = rest.strip_prefix("../").or_else(|| rest.strip_prefix("./")) {
+        rest = inner.trim_start_matches('/');
+    }
+    (rest.len() < word.len() && !rest.is_empty()).then(|| rest.to_owned())
 }
 
 pub(super) fn is_python(word: &str) -> bool {
@@ -277,6 +304,14 @@ mod tests {
             ("python3 -m tools.y", "tools/y.py"),
             ("python3 -m tools.y", "tools/__init__.py"),
             ("python3 -m tools", "tools/__main__.py"),
+            ("python3 -Bmtools.y", "tools/y.py"),
+            ("perl -wItools -Mx", "tools"),
+            ("make -sftools/x.mk", "tools/x.mk"),
+            ("env -C tools ./run", "run"),
+            ("PATH=\"$PWD/tools:$PATH\" run", "tools"),
+            ("require(\"../../tools/x\")", "tools/x"),
+            ("require(__dirname + \"/../../tools/x\")", "tools/x"),
+            ("~+/tools/run", "tools/run"),
             ("/usr/bin/python3.11 -c 'import a, tools.y; a.b()'", "tools/y.py"),
         ] {
             let words = command_words(line);

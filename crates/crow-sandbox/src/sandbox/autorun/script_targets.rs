@@ -14,6 +14,7 @@ use std::{
 
 use super::{
     command_words::{is_python, module_files},
+    entry_state::EntryState,
     git_settings::is_of_packages,
     inventory::{InventoryRole, InventoryScope},
     inventory_walk::InventoryWalk,
@@ -59,7 +60,7 @@ const CODE_INTERPRETERS: &[&str] = &["python", "node", "deno", "bun", "perl", "r
 /// Extensions of files that nothing runs.
 const DATA_EXTENSIONS: &[&str] = &[".json", ".lock", ".md", ".toml", ".txt", ".yaml", ".yml"];
 /// Maximum number of words per script.
-const MOST_WORDS: usize = 1000;
+const MOST_WORDS: usize = 20_000;
 /// Programs that run the file given as their first argument.
 const RUNNERS: &[&str] = &[
     ".",
@@ -106,12 +107,18 @@ impl InventoryWalk<'_> {
         }
         for (path, entrance) in scripts {
             let state = self.state_at(&path);
-            let Some(bytes) = state.bytes() else { continue };
-            let text = String::from_utf8_lossy(bytes).into_owned();
-            let words = started_words(&text);
             let worktree = entrance.as_deref().and_then(Path::parent).map(Path::to_owned);
             let root = self.paths.scope.roots.iter().find(|root| path.starts_with(root)).cloned();
             let worktree = worktree.or(root);
+            let Some(bytes) = state.bytes() else {
+                // A script that is too long to be read may start anything.
+                if let (EntryState::File { .. }, Some(worktree)) = (&state, &worktree) {
+                    self.all_programs(worktree, entrance.as_deref());
+                }
+                continue;
+            };
+            let text = String::from_utf8_lossy(bytes).into_owned();
+            let words = started_words(&text);
             if let Some(worktree) = &worktree {
                 self.programs_of_script(&text, worktree, entrance.as_deref());
             }

@@ -327,10 +327,29 @@ fn existing_programs_that_a_script_names_in_any_spelling_are_put_back() {
         ("make -C scripts -f x.mk", "scripts/x.mk"),
         ("awk -fscripts/x.awk", "scripts/x.awk"),
         ("vim -es -c \"source scripts/x.vim\"", "scripts/x.vim"),
+        ("env -C scripts ./run", "scripts/run"),
+        ("env --chdir=scripts ./run", "scripts/run"),
+        ("env -Cscripts ./run", "scripts/run"),
+        ("cd \"$(git rev-parse --show-toplevel)/scripts\" && ./run", "scripts/run"),
+        ("PATH=\"$PWD/scripts:$PATH\"\nrun", "scripts/run"),
+        ("bash -c 'cd \"$1\" && ./run' _ scripts", "scripts/run"),
+        ("~+/scripts/run", "scripts/run"),
+        ("node -e \"require('./scripts')\"", "scripts/index.js"),
+        ("cd scripts; node -e \"require('./x')\"", "scripts/x.js"),
+        ("node <<E\nrequire('../../scripts/x')\nE", "scripts/x.js"),
+        ("node <<E\nrequire(__dirname + '/../../scripts')\nE", "scripts/index.js"),
+        ("python3 -Bmscripts.x", "scripts/x.py"),
+        ("cd scripts; python3 -Bmx", "scripts/x.py"),
+        ("perl -wIscripts -Mx -e1", "scripts/x.pm"),
+        ("make -sfscripts/x.mk", "scripts/x.mk"),
     ] {
         let project = Project::with_repository();
         project.write(".git/hooks/pre-commit", &format!("#!/bin/sh\n# don't\n{script}\n"));
         project.write(program, "good\n");
+        if Path::new(program).extension().is_none() {
+            let mode = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(project.root.join(program), mode).unwrap();
+        }
         let found = project.run(|project| project.write(program, "evil\n"));
         assert_eq!(found, [(program.to_owned(), OriginalState::Restored)], "{script}");
         let others = ["scripts/data.json", "scripts/notes.md", "README.md", "src/main.rs"];
@@ -340,6 +359,21 @@ fn existing_programs_that_a_script_names_in_any_spelling_are_put_back() {
             let found = project.run(|project| project.write(other, "new\n"));
             assert_eq!(found, [], "{script}: {other}");
         }
+    }
+}
+
+#[test]
+fn every_program_is_put_back_if_a_hook_is_too_long_to_be_read() {
+    let many_words = (0..30_000).map(|number| format!("word{number}\n")).collect::<String>();
+    for filler in ["# filler\n".repeat(150_000), many_words] {
+        let project = Project::with_repository();
+        let hook = format!("#!/bin/sh\n{filler}scripts/run\n");
+        project.write(".git/hooks/pre-commit", &hook);
+        project.write("scripts/run.sh", "good\n");
+        let found = project.run(|project| project.write("scripts/run.sh", "evil\n"));
+        assert_eq!(found, [("scripts/run.sh".to_owned(), OriginalState::Restored)]);
+        project.write("src/main.rs", "old\n");
+        assert_eq!(project.run(|project| project.write("src/main.rs", "new\n")), []);
     }
 }
 
