@@ -32,6 +32,8 @@ const CACHE: &str = "mcp";
 const BYTECODE: &str = "bytecode";
 /// Variable that tells Python where to keep bytecode; Python then reads none of `__pycache__`.
 const BYTECODE_VARIABLE: &str = "PYTHONPYCACHEPREFIX";
+/// Variable that keeps Python from searching modules in its working directory.
+const SAFE_PATH_VARIABLE: &str = "PYTHONSAFEPATH";
 
 /// Everything needed to start or reach MCP servers.
 #[derive(Debug, Clone)]
@@ -70,7 +72,8 @@ impl McpLaunch {
             None => self.environment.data_dir().ok().map(|folder| folder.join(BYTECODE)),
         };
         let trusted = project.trusted.clone().map(Arc::new);
-        let processes = Arc::new(ServerProcesses { runner, trusted, bytecode });
+        let processes =
+            Arc::new(ServerProcesses { runner, trusted, bytecode, roots: roots.clone() });
         ConnectionContext { processes, http: Arc::new(self.http.clone()), roots }
     }
 
@@ -111,8 +114,10 @@ impl McpLaunch {
         let is_allowed =
             |server: &StartedServer| !project.additions.blocked_commands.contains(&server.argv);
         let mut servers: Vec<_> = own.unwrap_or_default().into_iter().filter(is_allowed).collect();
-        let to_started =
-            |server: &McpServerConfig| StartedServer::of_session(cwd, &server.transport);
+        let to_started = |server: &McpServerConfig| {
+            StartedServer::of_session(cwd, &server.transport)
+                .map(|server| server.with_search_path(&self.environment))
+        };
         servers.extend(handed_over.iter().filter_map(to_started));
         roots.iter().flat_map(|root| trust::started_files(&project_root(root), &servers)).collect()
     }
@@ -150,15 +155,36 @@ impl McpLaunch {
 /// Python runs the bytecode in `__pycache__` instead of a source with the recorded size and time. Commands may write
 /// there, as every test run does, so servers must not load code from there: their bytecode is kept in a folder of
 /// Crow's.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct ServerProcesses {
     runner: ProcessRunner,
     trusted: Option<Arc<TrustedState>>,
     /// Folder for Python's bytecode; `None` if the user's environment sets one.
     bytecode: Option<PathBuf>,
+    /// Directories of the session.
+    roots: Vec<PathBuf>,
 }
 
 impl ServerProcesses {
+    /// Keeps a Python that runs a module (`python3 -m NAME`) in a directory of the session from loading modules of
+    /// that directory: `argparse.py` of a clone would be loaded in place of Python's own. Servers that are started
+    /// from files of the project need these. Blocks for small files.
+    fn restrict_module_search(&self, spec: &mut PipedSpec) {
+        let is_inside = self.roots.iter().any(|root| spec.cwd.starts_with(root));
+        if !is_inside || spec.env.contains_key(SAFE_PATH_VARIABLE) || !runs_module(&spec.argv) {
+            return;
+        }
+        let server = StartedServer::new(spec.argv.clone(), spec.env.clone(), spec.cwd.clone());
+        let servers = [server];
+        let is_of_project =
+            self.trusted.as_ref().is_some_and(|trusted| trusted.is_of_project(&spec.argv));
+        let uses_files =
+            |root: &PathBuf| !trust::started_files(&project_root(root), &servers).is_empty();
+        if !is_of_project && !self.roots.iter().any(uses_files) {
+            spec.env.insert(SAFE_PATH_VARIABLE.to_owned(), "1".to_owned());
+        }
+    }
+
     /// Directs Python's bytecode of a server to Crow's folder, unless the user's settings of the server name another.
     fn redirect_bytecode(&self, spec: &mut PipedSpec) {
         let is_of_project =
@@ -177,6 +203,29 @@ impl ServerProcesses {
             spec.argv.splice(1..1, option);
         }
     }
+}
+
+/// Returns true if a command line starts, also by a shell or `env`, a Python that runs a module or a text (`-m`, `-c`).
+fn runs_module(argv: &[String]) -> bool {
+    let is_end = |char: char| char.is_whitespace() || "'\"`;|&()".contains(char);
+    let mut words = argv.iter().flat_map(|word| word.split(is_end)).filter(|word| !word.is_empty());
+    while let Some(word) = words.next() {
+        if !word.rsplit('/').next().is_some_and(|name| name.starts_with("python")) {
+            continue;
+        }
+        // The options of this Python, up to its script.
+        while let Some(letters) = words.next().and_then(|word| word.strip_prefix('-')) {
+            let takes_value = letters.find(['W', 'X']);
+            let own = takes_value.map_or(letters, |at| &letters[..at]);
+            if !letters.starts_with('-') && own.contains(['m', 'c']) {
+                return true;
+            }
+            if takes_value == Some(letters.len() - 1) || letters == "-check-hash-based-pycs" {
+                words.next();
+            }
+        }
+    }
+    false
 }
 
 /// Returns true if a command line starts a Python that ignores variables (`-I`, `-E`).
@@ -204,6 +253,14 @@ impl PipedProcesses for ServerProcesses {
             }
         }
         self.redirect_bytecode(&mut spec);
+        let (processes, program) = (self.clone(), spec.argv.first().cloned().unwrap_or_default());
+        let prepared = spawn_blocking(move || {
+            processes.restrict_module_search(&mut spec);
+            spec
+        });
+        let spec = prepared
+            .await
+            .map_err(|error| ProcessError::Start { program, source: io::Error::other(error) })?;
         self.runner.start(spec, cancellation).await
     }
 }
@@ -242,6 +299,7 @@ mod tests {
             runner: ProcessRunner::new(variables),
             trusted: Some(Arc::new(trusted)),
             bytecode: None,
+            roots: vec![project.clone()],
         };
         let start = || {
             let argv = ["sh", "tools/server.sh"].map(str::to_owned).to_vec();
@@ -262,11 +320,56 @@ mod tests {
     }
 
     #[test]
+    fn a_python_module_is_not_started_with_the_modules_of_the_project() {
+        let folder = tempfile::tempdir().unwrap();
+        let project = folder.path().canonicalize().unwrap();
+        fs::write(project.join("argparse.py"), "").unwrap();
+        fs::create_dir(project.join("tools")).unwrap();
+        fs::write(project.join("tools/server.py"), "").unwrap();
+        let processes = ServerProcesses {
+            runner: ProcessRunner::new(std::collections::BTreeMap::new()),
+            trusted: None,
+            bytecode: None,
+            roots: vec![project.clone()],
+        };
+        for (argv, cwd, expected) in [
+            (&["python3", "-m", "json.tool"][..], &project, Some("1")),
+            (&["/usr/bin/python3.12", "-Bm", "json.tool"], &project, Some("1")),
+            (&["python3", "-W", "ignore", "-mjson.tool"], &project, Some("1")),
+            (&["sh", "-c", "exec python3 -m json.tool"], &project, Some("1")),
+            (&["env", "A=b", "python3", "-c", "import json"], &project, Some("1")),
+            (&["python3", "-m", "tools.server"], &project, None),
+            (&["python3", "/srv/server.py", "-m"], &project, None),
+            (&["python3", "-Wignore::m", "/srv/server.py"], &project, None),
+            (&["uv", "run", "server"], &project, None),
+            (&["python3", "-m", "json.tool"], &PathBuf::from("/srv"), None),
+        ] {
+            let mut spec = PipedSpec {
+                argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+                cwd: cwd.clone(),
+                env: std::collections::BTreeMap::new(),
+                stderr_tail: OutputTail::new(64),
+            };
+            processes.restrict_module_search(&mut spec);
+            assert_eq!(spec.env.get(SAFE_PATH_VARIABLE).map(String::as_str), expected, "{argv:?}");
+        }
+        let mut spec = PipedSpec {
+            argv: ["python3", "-m", "json.tool"].map(str::to_owned).to_vec(),
+            cwd: project,
+            env: [(SAFE_PATH_VARIABLE.to_owned(), String::new())].into(),
+            stderr_tail: OutputTail::new(64),
+        };
+        processes.restrict_module_search(&mut spec);
+        assert_eq!(spec.env[SAFE_PATH_VARIABLE], "", "what the user said holds");
+    }
+
+    #[test]
     fn no_server_reads_bytecode_of_the_project() {
         let processes = ServerProcesses {
             runner: ProcessRunner::new(std::collections::BTreeMap::new()),
             trusted: None,
             bytecode: Some("/data/bytecode".into()),
+            roots: Vec::new(),
         };
         let prepared = |argv: &[&str], own: Option<&str>| {
             let env = own.map(|value| (BYTECODE_VARIABLE.to_owned(), value.to_owned()));

@@ -24,8 +24,9 @@ use super::{
     resolve::follow,
     server::StartedServer,
     words::{
-        ENTRIES, NameKind, SCRIPT_ENTRIES, is_search_path, manifests, name_kind, pieces,
-        runs_first_operand, runs_folders, spellings,
+        ENTRIES, HOME_VARIABLES, NameKind, SCRIPT_ENTRIES, STARTUP_FILES, includes_folders,
+        is_search_path, manifests, name_kind, pieces, runs_first_operand, runs_folders,
+        searches_working_folder, spellings,
     },
 };
 
@@ -39,6 +40,8 @@ const DEEPEST: usize = 6;
 const MOST_STEPS: usize = 3;
 /// Maximum number of folders from which relative paths are tried.
 const MOST_BASES: usize = 8;
+/// Maximum number of names that are looked for in the search path of programs.
+const MOST_NAMES: usize = 16;
 /// Prefix of the marks of files that only the user's own servers are started from.
 pub(in crate::trust) const USER_MARK_PREFIX: &str = "user ";
 /// Folders of packages and build output: they change constantly and are not watched.
@@ -161,6 +164,7 @@ impl ProgramFinder<'_> {
         let words: Vec<&str> = server.argv.iter().flat_map(|word| pieces(word)).collect();
         self.line(&words, bases.clone(), FileOrigin::Configuration);
         self.root_as_script(&server.argv, &bases);
+        self.programs_of_search_path(&words, &server.program_folders());
         // Variables such as PYTHONPATH name folders of modules: all code in them may be loaded.
         for (variable, value) in &server.env {
             for name in pieces(value).into_iter().flat_map(spellings) {
@@ -172,8 +176,46 @@ impl ProgramFinder<'_> {
                         if is_search_path(variable) {
                             self.searched_folder(&folder, variable, &words);
                         }
+                        if HOME_VARIABLES.contains(&variable.as_str()) {
+                            self.startup_files(&folder);
+                        }
                     }
                 }
+            }
+            if searches_working_folder(variable, value) {
+                for base in &bases {
+                    let folder = self.folder(self.root, base, FileOrigin::Configuration);
+                    if let Some(folder) = folder {
+                        self.searched_folder(&folder, variable, &words);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Records the programs of the project that words without a slash lead to in a search path, as by links from
+    /// `~/bin`.
+    fn programs_of_search_path(&mut self, words: &[&str], folders: &[PathBuf]) {
+        let names = words.iter().filter(|word| !word.contains('/') && !word.starts_with('-'));
+        for name in names.take(MOST_NAMES) {
+            let mut found =
+                folders.iter().filter_map(|folder| folder.join(name).canonicalize().ok());
+            if let Some(program) = found.next() {
+                self.path(self.root, &program, FileOrigin::Configuration);
+            }
+        }
+    }
+
+    /// Records the files that shells, git and Python run at their start from a home folder.
+    fn startup_files(&mut self, home: &Path) {
+        for name in STARTUP_FILES {
+            self.path(home, Path::new(name), FileOrigin::Configuration);
+        }
+        let libraries = home.join(".local/lib");
+        for version in crow_fs::read_directory(&libraries).unwrap_or_default() {
+            let packages = libraries.join(version.as_os_str()).join("site-packages");
+            for name in crow_fs::read_directory(&packages).unwrap_or_default() {
+                self.path(&packages, Path::new(name.as_os_str()), FileOrigin::Configuration);
             }
         }
     }
@@ -189,7 +231,11 @@ impl ProgramFinder<'_> {
                 let folder = self.folder(base, Path::new(argument), FileOrigin::Configuration);
                 folder.is_some_and(|folder| folder == self.root)
             });
-            if names_root {
+            // `node -e 'require("./")'`
+            let loads_root =
+                pieces(argument).iter().any(|piece| ["require", "import"].contains(piece))
+                    && pieces(argument).iter().any(|piece| [".", "./"].contains(piece));
+            if names_root || loads_root {
                 for name in SCRIPT_ENTRIES {
                     self.path(self.root, Path::new(name), FileOrigin::Configuration);
                 }
@@ -209,11 +255,19 @@ impl ProgramFinder<'_> {
                 self.path(folder, Path::new(word), FileOrigin::Configuration);
             }
         } else if folder == self.root {
-            for name in crow_fs::read_directory(folder).unwrap_or_default() {
-                let name = Path::new(name.as_os_str());
-                if name_kind(&name.to_string_lossy()) == NameKind::Code {
-                    self.path(folder, name, FileOrigin::Configuration);
-                }
+            self.modules_of_root();
+        } else {
+            self.protect_folder(folder, FileOrigin::Configuration);
+            self.code_below(folder, None, 0);
+        }
+    }
+
+    /// Records the code directly in the root, which is a folder of modules for a server.
+    fn modules_of_root(&mut self) {
+        for name in crow_fs::read_directory(self.root).unwrap_or_default() {
+            let name = Path::new(name.as_os_str());
+            if name_kind(&name.to_string_lossy()) == NameKind::Code {
+                self.path(self.root, name, FileOrigin::Configuration);
             }
         }
     }
@@ -232,8 +286,12 @@ impl ProgramFinder<'_> {
                     self.entries(&folder, ENTRIES, origin);
                     self.protect_folder(&folder, origin);
                     // `perl -Itools -Mx` loads any module there.
-                    if words.iter().any(|word| word.starts_with("-I")) && folder != self.root {
-                        self.code_below(&folder, None, 0);
+                    if includes_folders(words) {
+                        if folder == self.root {
+                            self.modules_of_root();
+                        } else {
+                            self.code_below(&folder, None, 0);
+                        }
                     }
                 }
                 if !bases.contains(&folder) && bases.len() < MOST_BASES {

@@ -21,9 +21,30 @@ pub struct StartedServer {
     pub(super) env: BTreeMap<String, String>,
     /// Folders from which its relative paths are resolved.
     pub(super) folders: Vec<PathBuf>,
+    /// Value of `PATH` with which it is started, unless its own variables set another.
+    search_path: Option<String>,
 }
 
 impl StartedServer {
+    /// Creates the program of a server that is started in a folder.
+    pub(crate) fn new(argv: Vec<String>, env: BTreeMap<String, String>, folder: PathBuf) -> Self {
+        Self { argv, env, folders: vec![folder], search_path: None }
+    }
+
+    /// Sets the `PATH` with which servers are started.
+    #[must_use]
+    pub(crate) fn with_search_path(self, environment: &Environment) -> Self {
+        Self { search_path: environment.var("PATH"), ..self }
+    }
+
+    /// Returns the absolute folders in which programs without a slash in their name are looked for.
+    pub(super) fn program_folders(&self) -> Vec<PathBuf> {
+        let value = self.env.get("PATH").or(self.search_path.as_ref());
+        let folders = value.map(|value| std::env::split_paths(value).collect::<Vec<_>>());
+        let folders = folders.unwrap_or_default().into_iter();
+        folders.filter(|folder| folder.is_absolute()).collect()
+    }
+
     /// Returns the program of a server in a project's configuration. Returns `None` if it is disabled or not started
     /// as a program.
     pub(in crate::trust) fn of_project(root: &Path, server: &ServerTable) -> Option<Self> {
@@ -31,7 +52,7 @@ impl StartedServer {
         let argv = std::iter::once(command).chain(&server.args).cloned().collect();
         let own = server.cwd.as_ref().map(|cwd| root.join(cwd));
         let folders = own.into_iter().chain([root.to_path_buf()]).collect();
-        Some(Self { argv, env: server.env.clone(), folders })
+        Some(Self { argv, env: server.env.clone(), folders, search_path: None })
     }
 
     /// Returns the program of a server that a session in `cwd` starts, regardless of its source. Returns `None` if it
@@ -40,7 +61,7 @@ impl StartedServer {
         let McpTransport::Stdio { command, args, env, cwd: own } = transport else { return None };
         let argv = std::iter::once(command).chain(args).cloned().collect();
         let folder = own.as_ref().map_or_else(|| cwd.to_path_buf(), |own| cwd.join(own));
-        Some(Self { argv, env: env.clone(), folders: vec![folder] })
+        Some(Self::new(argv, env.clone(), folder))
     }
 }
 
@@ -53,5 +74,6 @@ pub(crate) fn user_servers(
     let servers = configured.servers.iter();
     Ok(servers
         .filter_map(|(server, _)| StartedServer::of_session(cwd, &server.server.transport))
+        .map(|server| server.with_search_path(environment))
         .collect())
 }

@@ -296,10 +296,9 @@ fn bytecode_that_shadows_a_module_ends_the_trust() {
 
 #[test]
 fn trust_survives_the_loss_of_files_of_the_users_own_servers() {
-    let server = |file: &str| StartedServer {
-        argv: vec!["python3".to_owned(), file.to_owned()],
-        env: BTreeMap::new(),
-        folders: vec![PathBuf::from("/elsewhere")],
+    let server = |file: &str| {
+        let argv = vec!["python3".to_owned(), file.to_owned()];
+        StartedServer::new(argv, BTreeMap::new(), PathBuf::from("/elsewhere"))
     };
     let clone = ClonedProject::new(&command(&["sh", "own.sh"]), &["own.sh", "a/x.py", "b/y.py"]);
     let path = |name: &str| clone.root.join(name).display().to_string();
@@ -331,5 +330,62 @@ fn a_path_that_leaves_the_project_and_comes_back_is_found() {
         clone.write(".mcp.json", &json!({"mcpServers": {"s": command(&line)}}).to_string());
         let protected = clone.contents().programs.protected;
         assert_eq!(protected, [clone.root.join("tools/run")].into(), "{line:?}");
+    }
+}
+
+#[test]
+fn files_that_a_users_server_finds_by_search_paths_and_homes_are_found() {
+    let clone = ClonedProject::new(
+        &command(&["true"]),
+        &[
+            "tools/run",
+            "tools/S.pm",
+            "tools/x.py",
+            "x.py",
+            "S.pm",
+            "index.js",
+            ".bash_profile",
+            "home/.gitconfig",
+            "home/.local/lib/python3.11/site-packages/usercustomize.py",
+        ],
+    );
+    let bin = tempfile::tempdir().unwrap();
+    symlink(clone.root.join("tools/run"), bin.path().join("srv")).unwrap();
+    let path = format!("/nonexistent:{}", bin.path().display());
+    for (argv, variable, value, expected) in [
+        (&["srv"][..], "PATH", path.as_str(), "tools/run"),
+        (&["sh", "-c", "exec srv"], "PATH", &path, "tools/run"),
+        (&["python3", "/srv/x.py"], "PYTHONPATH", "/a::/b", "x.py"),
+        (&["python3", "/srv/x.py"], "PYTHONPATH", ":", "x.py"),
+        (&["perl", "-I.", "-MS", "-e1"], "A", "", "S.pm"),
+        (&["perl", "-I", ".", "-MS", "-e1"], "A", "", "S.pm"),
+        (&["perl", "-Mlib=.", "-MS", "-e1"], "A", "", "S.pm"),
+        (&["perl", "-Mlib=tools", "-MS", "-e1"], "A", "", "tools/S.pm"),
+        (&["perl", "-wItools", "-MS", "-e1"], "A", "", "tools/S.pm"),
+        (&["perl", "-e", "use lib \"tools\"; require S"], "A", "", "tools/S.pm"),
+        (&["perl", "-MS", "-e1"], "PERL_USE_UNSAFE_INC", "1", "S.pm"),
+        (&["ruby", "-I.", "-rx", "-e1"], "A", "", "x.py"),
+        (&["python3", "-Bmtools.x"], "A", "", "tools/x.py"),
+        (&["node", "-e", "require(\"./\")"], "A", "", "index.js"),
+        (&["node", "-e", "require(\"./index\")"], "A", "", "index.js"),
+        (&["bash", "-lc", "true"], "HOME", ".", ".bash_profile"),
+        (&["git", "status"], "HOME", "home", "home/.gitconfig"),
+        (
+            &["python3", "-c", "pass"],
+            "HOME",
+            "home",
+            "home/.local/lib/python3.11/site-packages/usercustomize.py",
+        ),
+    ] {
+        let argv = argv.iter().map(|word| (*word).to_owned()).collect();
+        let env = BTreeMap::from([(variable.to_owned(), value.to_owned())]);
+        let server = StartedServer::new(argv, env, clone.root.clone());
+        let found = super::started_files(&clone.root, std::slice::from_ref(&server));
+        assert!(found.contains(&clone.root.join(expected)), "{server:?}: {found:?}");
+    }
+    for argv in [&["ls", "-la"][..], &["uvx", "mcp-server-git"], &["python3", "/srv/x.py"]] {
+        let argv = argv.iter().map(|word| (*word).to_owned()).collect();
+        let server = StartedServer::new(argv, BTreeMap::new(), clone.root.clone());
+        assert_eq!(super::started_files(&clone.root, &[server]), [""; 0].map(PathBuf::from));
     }
 }

@@ -5,6 +5,9 @@ const MOST_PIECES: usize = 400;
 /// Maximum length of a piece, in bytes.
 const LONGEST: usize = 300;
 
+/// Maximum number of letters before the value of an option, after the first.
+const MOST_LETTERS: usize = 3;
+
 /// File extensions that interpreters and compilers read.
 const CODE_EXTENSIONS: &[&str] = &[
     "py", "pyw", "pyc", "pyo", "pyd", "pth", "js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx",
@@ -73,6 +76,29 @@ pub(super) const ENTRIES: &[&str] = &[
     "Makefile",
 ];
 
+/// Variables that name the folder of the user's own settings.
+pub(super) const HOME_VARIABLES: [&str; 4] =
+    ["HOME", "XDG_CONFIG_HOME", "ZDOTDIR", "PYTHONUSERBASE"];
+/// Files in such a folder that shells and git read at their start. Python's are beside its packages.
+pub(super) const STARTUP_FILES: [&str; 16] = [
+    ".bash_login",
+    ".bash_logout",
+    ".bash_profile",
+    ".bashrc",
+    ".config/git/config",
+    ".gitconfig",
+    ".kshrc",
+    ".npmrc",
+    ".profile",
+    ".zlogin",
+    ".zprofile",
+    ".zshenv",
+    ".zshrc",
+    "fish/config.fish",
+    ".config/fish/config.fish",
+    "git/config",
+];
+
 /// Kind of a file by its extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameKind {
@@ -105,6 +131,14 @@ pub(super) fn pieces(text: &str) -> Vec<&str> {
         let mut letters = piece.chars();
         if letters.next() == Some('-') && letters.next().is_some_and(|char| char != '-') {
             parts.push(letters.as_str());
+            // The value may follow several letters: `-Bmtools.x`, `-wItools`.
+            for _ in 0..MOST_LETTERS {
+                let is_letter = letters.next().is_some_and(|char| char.is_ascii_alphabetic());
+                if !is_letter {
+                    break;
+                }
+                parts.push(letters.as_str());
+            }
         }
         // The part behind a variable or a tilde: `$PWD/tools/x.sh`.
         if let Some((_, rest)) = piece.split_once('/') {
@@ -149,6 +183,23 @@ pub(super) fn runs_first_operand(program_path: &str) -> bool {
         ["node", "tsx", "ts-node", "bun", "deno", "ruby", "perl", "php"];
     let name = program(program_path);
     SCRIPT_INTERPRETERS.contains(&name) || name.starts_with("python") || name.starts_with("pypy")
+}
+
+/// Returns true if a command line adds folders to the search path of modules: `-Ilib`, `-wIlib`, `-Mlib=.`, `use lib`.
+pub(super) fn includes_folders(words: &[&str]) -> bool {
+    words.iter().any(|word| {
+        let is_option = word.starts_with('-') && !word.starts_with("--");
+        is_option && word.chars().take(MOST_LETTERS + 2).any(|char| char == 'I')
+            || ["lib", "-Mlib", "-mlib"].contains(word)
+    })
+}
+
+/// Returns true if a variable makes programs search their working folder: by an empty element of a search path, or
+/// because perl is told so.
+pub(super) fn searches_working_folder(variable: &str, value: &str) -> bool {
+    let has_empty_element =
+        is_search_path(variable) && value.contains(':') && value.split(':').any(str::is_empty);
+    has_empty_element || variable == "PERL_USE_UNSAFE_INC" && value == "1"
 }
 
 /// Returns true if a variable names folders from which programs or modules are loaded.
