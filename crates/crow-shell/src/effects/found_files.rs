@@ -1,4 +1,5 @@
-//! Commands that read the files that `find` found: `find src -name '*.rs' | xargs wc -l`, `find . -exec grep -n x {} +`.
+//! Commands that read the files that `find` found: `find src -name '*.rs' | xargs wc -l`, `find . -exec grep -n x {} +`;
+//! or those that `git ls-files`, `git grep -l` and `grep -rl` list.
 //!
 //! What such a command reads is known only when the line runs. But all of it lies below the folders in which `find` looks,
 //! so those folders are walked as for a recursive search: where no file among those that `find` may pass on leads out of
@@ -8,13 +9,14 @@
 use std::{fs::FileType, path::Path};
 
 use crow_core::tool::{Access, CommandWord, PathTouch, SideEffects, SimpleCommand, TouchDepth};
+use ignore::DirEntry;
 
 use super::{
     arguments::{Argument, arguments},
     command_context::CommandContext,
     globs,
     line_effects::{CommandEffects, program_effects},
-    secret_search::{holds_secret, whole_walk},
+    secret_search::{add_secret_of_git, holds_secret, is_path_of, whole_walk},
 };
 use crate::parse::{FilePassing, FoundFiles, xargs_options};
 
@@ -102,6 +104,23 @@ struct FileSearch {
     /// For each way to the action that passes files on: the tests that come before it, all of which hold.
     branches: Vec<Vec<FileTest>>,
     passing: FilePassing,
+    lister: FileLister,
+}
+
+/// The program that lists the files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum FileLister {
+    /// `find`, whose names begin with the folders of the search.
+    Find,
+    /// `grep -rl`, which lists no folders, and names without a folder before them if it is given none.
+    Grep,
+    /// `git`, whose names are relative to the working directory. Unusual ones are quoted.
+    Git {
+        /// Patterns of which one matches the files.
+        pathspecs: Vec<String>,
+        /// True if ignored files may be listed.
+        takes_ignored: bool,
+    },
 }
 
 /// A test of `find` that is understood. Others leave nothing out here.
@@ -134,16 +153,164 @@ struct PrintActions {
 }
 
 impl FileSearch {
-    /// Reads the words of `find` in its own order: what follows an action leaves nothing out for that action, and `-o`
-    /// begins anew.
+    /// Reads the words of a program that lists files. Returns `None` if it may list others, or in another form.
     fn parse(
         finder: &SimpleCommand,
         passing: FilePassing,
         context: &CommandContext<'_>,
     ) -> Option<Self> {
         let known = arguments(finder.words.get(1..)?, context);
-        let words: Option<Vec<&str>> = known.iter().map(Argument::as_known).collect();
-        let mut words = words?.into_iter().peekable();
+        let words: Vec<&str> = known.iter().map(Argument::as_known).collect::<Option<_>>()?;
+        match finder.words.first()?.as_literal()? {
+            "find" => Self::of_find(words, passing),
+            "grep" => Self::of_grep(&words, passing),
+            // Variables may name another repository or index.
+            "git" if finder.assignments.is_empty() => match words.split_first()? {
+                (&"ls-files", rest) => Self::of_git_files(rest, passing),
+                (&"grep", rest) => Self::of_git_grep(rest, passing),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Reads the words of `grep` that list the names of files below folders: `-rl`.
+    fn of_grep(words: &[&str], passing: FilePassing) -> Option<Self> {
+        const FLAGS: &str = "rlinIwxEFsZ";
+        let (mut flags, mut operands) = (String::new(), Vec::new());
+        let mut tests = vec![FileTest::Type { letters: "f".to_owned(), is_negated: false }];
+        let mut has_pattern = false;
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "-e" => {
+                    words.next()?;
+                    has_pattern = true;
+                }
+                "--recursive" => flags.push('r'),
+                "--files-with-matches" => flags.push('l'),
+                "--ignore-case" => {}
+                "--" => operands.extend(words.by_ref()),
+                // A dash alone is the standard input.
+                "-" => return None,
+                word if word.starts_with("--") => {
+                    let pattern = word.strip_prefix("--include=")?;
+                    let pattern = NamePattern::parse(pattern, false, false)?;
+                    tests.push(FileTest::Name { pattern, is_negated: false });
+                }
+                word => match word.strip_prefix('-') {
+                    Some(letters) if letters.chars().all(|flag| FLAGS.contains(flag)) => {
+                        flags.push_str(letters);
+                    }
+                    Some(_) => return None,
+                    None => operands.push(word),
+                },
+            }
+        }
+        let is_terminated = flags.contains('Z');
+        let is_fitting = match passing {
+            FilePassing::Arguments => false,
+            FilePassing::Words | FilePassing::Lines => !is_terminated,
+            FilePassing::NulTerminated => is_terminated,
+        };
+        // With two patterns of names, `--include` means one of them.
+        let lists = flags.contains('r') && flags.contains('l') && is_fitting && tests.len() < 3;
+        if !has_pattern && !operands.is_empty() {
+            operands.remove(0);
+        }
+        if operands.is_empty() {
+            operands.push(".");
+        }
+        let folders = operands.into_iter().map(str::to_owned).collect();
+        lists.then(|| Self { folders, branches: vec![tests], passing, lister: FileLister::Grep })
+    }
+
+    /// Reads the words of `git ls-files`.
+    fn of_git_files(words: &[&str], passing: FilePassing) -> Option<Self> {
+        const PLAIN: [&str; 8] = [
+            "-c",
+            "--cached",
+            "-m",
+            "--modified",
+            "-o",
+            "--others",
+            "--exclude-standard",
+            "--deduplicate",
+        ];
+        let (mut pathspecs, mut is_terminated) = (Vec::new(), false);
+        let (mut lists_others, mut leaves_out_ignored) = (false, false);
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            lists_others |= matches!(*word, "-o" | "--others");
+            leaves_out_ignored |= *word == "--exclude-standard";
+            match *word {
+                "-z" => is_terminated = true,
+                word if PLAIN.contains(&word) => {}
+                "--" => pathspecs.extend(words.by_ref().map(|word| (*word).to_owned())),
+                word if word.starts_with('-') => return None,
+                word => pathspecs.push(word.to_owned()),
+            }
+        }
+        let takes_ignored = lists_others && !leaves_out_ignored;
+        Self::of_git(pathspecs, takes_ignored, is_terminated, passing)
+    }
+
+    /// Reads the words of `git grep -l`.
+    fn of_git_grep(words: &[&str], passing: FilePassing) -> Option<Self> {
+        const FLAGS: &str = "linIwEFPz";
+        let (mut flags, mut operands, mut pathspecs) = (String::new(), 0, Vec::new());
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "-e" => {
+                    words.next()?;
+                    operands += 1;
+                }
+                "--" => pathspecs.extend(words.by_ref().map(|word| (*word).to_owned())),
+                "--files-with-matches" | "--name-only" => flags.push('l'),
+                word if word.starts_with("--") => return None,
+                word => match word.strip_prefix('-') {
+                    Some(letters) if letters.chars().all(|flag| FLAGS.contains(flag)) => {
+                        flags.push_str(letters);
+                    }
+                    Some(_) => return None,
+                    None => operands += 1,
+                },
+            }
+        }
+        // A second operand may be a revision, and then names are printed in another form.
+        let lists = flags.contains('l') && operands == 1;
+        let is_terminated = flags.contains('z');
+        lists.then(|| Self::of_git(pathspecs, false, is_terminated, passing)).flatten()
+    }
+
+    fn of_git(
+        pathspecs: Vec<String>,
+        takes_ignored: bool,
+        is_terminated: bool,
+        passing: FilePassing,
+    ) -> Option<Self> {
+        let is_inside = |spec: &String| {
+            !spec.starts_with(['/', ':', '~']) && spec.split('/').all(|part| part != "..")
+        };
+        // Without `-z` names are quoted; with it they are not.
+        let is_fitting = match passing {
+            FilePassing::Arguments => false,
+            FilePassing::Words | FilePassing::Lines => !is_terminated,
+            FilePassing::NulTerminated => is_terminated,
+        };
+        (is_fitting && pathspecs.iter().all(is_inside)).then(|| Self {
+            folders: vec![".".to_owned()],
+            branches: vec![Vec::new()],
+            passing,
+            lister: FileLister::Git { pathspecs, takes_ignored },
+        })
+    }
+
+    /// Reads the words of `find` in its own order: what follows an action leaves nothing out for that action, and `-o`
+    /// begins anew.
+    fn of_find(words: Vec<&str>, passing: FilePassing) -> Option<Self> {
+        let mut words = words.into_iter().peekable();
         let mut folders = Vec::new();
         while let Some(word) = words.next_if(|word| !word.starts_with(['-', '(', ')', '!', ','])) {
             folders.push(word.to_owned());
@@ -154,6 +321,7 @@ impl FileSearch {
         let mut printing = PrintActions::default();
         let (mut branches, mut unprinted) = (Vec::new(), Vec::new());
         let mut tests: Vec<FileTest> = Vec::new();
+        let mut has_extended_regex = false;
         while let Some(word) = words.next() {
             let is_negated = matches!(word, "-not" | "!");
             let word = if is_negated { words.next()? } else { word };
@@ -170,9 +338,14 @@ impl FileSearch {
                     let any = any_name(&group)?;
                     tests.extend(any.filter(|_| !is_negated));
                 }
+                "-regextype" => has_extended_regex = words.next()? == "posix-extended",
+                "-regex" if !is_negated => {
+                    let names = suffix_patterns(words.next()?, has_extended_regex);
+                    tests.extend(names.map(FileTest::AnyName));
+                }
                 "-path" | "-ipath" | "-wholename" | "-iwholename" | "-regex" | "-iregex"
-                | "-regextype" | "-maxdepth" | "-mindepth" | "-size" | "-mtime" | "-mmin"
-                | "-newer" | "-newermt" | "-user" | "-group" | "-perm" => drop(words.next()?),
+                | "-maxdepth" | "-mindepth" | "-size" | "-mtime" | "-mmin" | "-newer"
+                | "-newermt" | "-user" | "-group" | "-perm" => drop(words.next()?),
                 "-a" | "-and" | "-prune" | "-xdev" | "-mount" | "-empty" | "-readable"
                 | "-writable" | "-executable" | "-true" => {}
                 "-o" | "-or" | "," if !is_negated => unprinted.push(std::mem::take(&mut tests)),
@@ -202,7 +375,7 @@ impl FileSearch {
             FilePassing::Words | FilePassing::Lines => !printing.terminated,
             FilePassing::NulTerminated => !printing.lines,
         };
-        is_fitting.then_some(Self { folders, branches, passing })
+        is_fitting.then_some(Self { folders, branches, passing, lister: FileLister::Find })
     }
 
     /// Returns true if a command takes what is in place of the files for files: as a script or a pattern, the name of a file
@@ -228,6 +401,10 @@ impl FileSearch {
         context: &CommandContext<'_>,
     ) -> Option<Vec<PathTouch>> {
         let [here] = context.folders? else { return None };
+        // The list may contain submodules, which are folders.
+        if self.lister != FileLister::Find && use_of_files == UseOfFiles::SearchesFolders {
+            return None;
+        }
         let mut entries = 0;
         for folder in &self.folders {
             for entry in whole_walk(&here.join(folder)).build() {
@@ -238,12 +415,15 @@ impl FileSearch {
                 // What cannot be read is not passed on either.
                 let Ok(entry) = entry else { continue };
                 let kind = entry.file_type()?;
+                let printed = entry.path().strip_prefix(here).unwrap_or(entry.path());
+                if !self.lister.may_list(&entry, printed) {
+                    continue;
+                }
                 if use_of_files != UseOfFiles::SearchesFolders && !self.may_pass(entry.path(), kind)
                 {
                     continue;
                 }
-                let printed = entry.path().strip_prefix(here).unwrap_or(entry.path());
-                if !self.passing.keeps_whole(printed) {
+                if !self.passing.keeps_whole(printed) || !self.keeps_plain(folder, printed) {
                     return None;
                 }
                 let mut path = entry.path().to_owned();
@@ -255,19 +435,69 @@ impl FileSearch {
                         return None;
                     }
                 }
-                let reads = use_of_files != UseOfFiles::Lists && !kind.is_dir();
+                let reads = use_of_files != UseOfFiles::Lists
+                    && !kind.is_dir()
+                    && !matches!(self.lister, FileLister::Git { .. });
                 if reads && (holds_secret(&path) || holds_secret(entry.path())) {
                     let touch = PathTouch { access: Access::Read, path, depth: TouchDepth::Itself };
                     return Some(vec![touch]);
                 }
             }
         }
-        Some(Vec::new())
+        let FileLister::Git { pathspecs, takes_ignored } = &self.lister else {
+            return Some(Vec::new());
+        };
+        if use_of_files == UseOfFiles::Lists {
+            return Some(Vec::new());
+        }
+        // Which files git lists is judged as for `git grep`: ignored ones are left out.
+        let mut touches =
+            vec![PathTouch { access: Access::Read, path: here.clone(), depth: TouchDepth::Below }];
+        let mut words = vec!["--"];
+        if *takes_ignored {
+            words.insert(0, "--no-exclude-standard");
+        }
+        words.extend(pathspecs.iter().map(String::as_str));
+        add_secret_of_git(&words, &mut touches)?;
+        Some(touches.split_off(1))
+    }
+
+    /// Returns true if a name is printed as it is, and no program takes it for an option.
+    fn keeps_plain(&self, folder: &str, printed: &Path) -> bool {
+        let is_option = |text: &str| text.starts_with(['-', '+']);
+        match &self.lister {
+            FileLister::Find => true,
+            FileLister::Grep => {
+                folder != "." || printed.to_str().is_some_and(|text| !is_option(text))
+            }
+            FileLister::Git { .. } => printed.to_str().is_some_and(|text| {
+                let is_plain = |char: char| {
+                    char.is_ascii_graphic() && !matches!(char, '"' | '\\') || char == ' '
+                };
+                !is_option(text) && text.chars().all(is_plain)
+            }),
+        }
     }
 
     fn may_pass(&self, path: &Path, kind: FileType) -> bool {
         let name = path.file_name().and_then(|name| name.to_str());
         self.branches.iter().any(|tests| tests.iter().all(|test| test.may_hold(name, kind)))
+    }
+}
+
+impl FileLister {
+    /// Returns false if an entry of a walk is surely not listed, nor anything below it if it is a link.
+    fn may_list(&self, entry: &DirEntry, printed: &Path) -> bool {
+        let Self::Git { pathspecs, .. } = self else { return true };
+        // Git lists nothing of a repository's own folder.
+        if printed.components().any(|part| part.as_os_str() == ".git") {
+            return false;
+        }
+        // Its index may still name files below a folder that was replaced by a link.
+        let is_folder_link = || entry.path_is_symlink() && entry.path().is_dir();
+        pathspecs.is_empty()
+            || pathspecs.iter().any(|spec| is_path_of(spec, printed))
+            || is_folder_link()
     }
 }
 
@@ -324,6 +554,22 @@ impl NamePattern {
         };
         globs::is_match(&lower(&self.letters), &lower(&name))
     }
+}
+
+/// Returns the names that a regular expression for whole paths matches, if it only decides on their ends: `.*\.rs`,
+/// `.*\.\(rs\|js\)`, and with `is_extended` `.*\.(rs|js)`.
+fn suffix_patterns(regex: &str, is_extended: bool) -> Option<Vec<NamePattern>> {
+    let end = regex.strip_prefix(".*\\.")?;
+    let (open, close, or) = if is_extended { ("(", ")", "|") } else { ("\\(", "\\)", "\\|") };
+    let group = end.strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
+    let ends: Vec<&str> = group.map_or_else(|| vec![end], |group| group.split(or).collect());
+    let is_plain =
+        |end: &&str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    ends.iter()
+        .all(is_plain)
+        .then(|| ends.iter().map(|end| format!("*.{end}")))?
+        .map(|pattern| NamePattern::parse(&pattern, false, false))
+        .collect()
 }
 
 /// Returns the test of a group of names that are joined by `-o`. The outer `None` stands for a group that may hold

@@ -155,7 +155,7 @@ pub(super) fn add_secret_of_git(rest: &[&str], touches: &mut Vec<PathTouch>) -> 
 
 /// Returns whether a path relative to git's folder may match a pathspec: the path or one of its parents matches.
 /// Stars also match slashes. A pathspec with other special characters matches anything.
-fn is_path_of(named: &str, path: &Path) -> bool {
+pub(super) fn is_path_of(named: &str, path: &Path) -> bool {
     let named = named.trim_end_matches('/');
     if named.starts_with(':') || !is_simple(named) {
         return true;

@@ -177,6 +177,9 @@ fn touched_paths_are_resolved() {
         ("rm -r link/", "w+ ../out, anything"),
         ("mv a.txt link", "w+ a.txt, r+ a.txt, w+ link, w+ ../out, w+ ../out/a.txt, anything"),
         ("cp a.txt sub", "r a.txt, w sub, w sub/a.txt, anything"),
+        ("uniq -c a.txt new", "r a.txt, w new, w new/a.txt, anything"),
+        ("uniq a.txt", "r a.txt"),
+        ("xxd -r a.txt new", "hidden"),
         ("cp a.txt nowhere", "r a.txt, w nowhere, w ../out/new, w ../out/new/a.txt, anything"),
         ("ln -s ../out x", "w ../out, r+ ../out, w out, r+ out, w x, w x/out, anything"),
         ("chmod +x link/secret", "w ../out/secret, anything"),
@@ -320,6 +323,62 @@ fn executing_a_linked_program_of_the_project_is_not_reading_its_target() {
         (".venv/bin/python ../out/secret", "r ../out/secret, anything"),
     ] {
         assert_eq!(effects(&place, line), wanted, "{line}");
+    }
+}
+
+#[test]
+fn a_reader_of_listed_files_reads_what_git_or_grep_may_list() {
+    let tree = test_tree();
+    let root = &tree.root;
+    for folder in ["in/src", "in/deep", "opt"] {
+        fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    for name in ["in/src/a.rs", "in/src/b.md", "in/.env", "opt/-rf.rs", "opt/é.md"] {
+        fs::write(root.join(name), "KEY=1").unwrap();
+    }
+    fs::write(root.join("in/.gitignore"), ".env\n").unwrap();
+    symlink("/etc", root.join("in/deep/etc")).unwrap();
+    symlink("/etc/hosts", root.join("in/src/hosts")).unwrap();
+    for (line, wanted) in [
+        // A link of a folder may have replaced one that the index names; others only count where they match.
+        ("cd in && git ls-files | xargs wc -l", false),
+        ("cd in/src && git ls-files | xargs wc -l", false),
+        ("cd in/src && git ls-files '*.rs' | xargs wc -l", true),
+        ("cd in/src && git ls-files a.rs | head -3 | xargs wc -l", true),
+        ("cd in/src && git ls-files | grep '\\.rs$' | xargs grep -n fn", false),
+        ("cd in/src && git grep -l main -- '*.rs' | xargs wc -l", true),
+        ("cd in/src && git ls-files -z '*.rs' | xargs -0 wc -l", true),
+        ("cd in/src && git ls-files -s '*.rs' | xargs wc -l", false),
+        ("cd in/src && git ls-files ../ | xargs wc -l", false),
+        ("cd in/src && git ls-files :/ | xargs wc -l", false),
+        ("cd in/src && GIT_DIR=x git ls-files '*.rs' | xargs wc -l", false),
+        ("cd in/src && git ls-files '*.rs' | xargs rm", false),
+        ("cd in/src && git ls-files '*.rs' | xargs grep -r x", false),
+        ("cd in/src && git grep -l main HEAD | xargs wc -l", false),
+        ("cd in/src && git log --format=%h | xargs wc -l", false),
+        // Names that are options, or that git quotes.
+        ("cd opt && git ls-files '*.rs' | xargs wc -l", false),
+        ("cd opt && git ls-files '*.md' | xargs wc -l", false),
+        ("grep -rl KEY in/src | xargs wc -l", true),
+        ("grep -rl KEY in/src | xargs head -5", true),
+        ("grep -rlZ KEY in/src | xargs -0 wc -l", true),
+        ("grep -rl --include='*.rs' KEY in | xargs grep -n fn", true),
+        ("grep -rl KEY in | xargs wc -l", false),
+        ("grep -Rl KEY in/src | xargs wc -l", false),
+        ("grep -r KEY in/src | xargs wc -l", false),
+        ("grep -rlZ KEY in/src | xargs wc -l", false),
+        ("grep -rlc KEY in/src | xargs wc -l", false),
+        ("cd opt && grep -rl KEY | xargs wc -l", false),
+        ("find in -regex '.*\\.\\(rs\\|js\\)' | xargs wc -l", true),
+        ("find in -regextype posix-extended -regex '.*\\.(rs|js)' -exec wc -l {} +", true),
+        ("find in -regex '.*\\.(rs|js)' | xargs wc -l", false),
+        ("find in -regex '.*rs' | xargs wc -l", false),
+        ("find in -not -regex '.*\\.rs' | xargs wc -l", false),
+    ] {
+        let line_effects = plan_command_line(line, root, &Workspace::new(root.clone()));
+        let CommandMeaning::Commands(commands) = line_effects.meaning else { panic!("{line}") };
+        let last = commands.last().unwrap();
+        assert_eq!(last.side_effects == SideEffects::Reads, wanted, "{line}: {last:?}");
     }
 }
 

@@ -45,7 +45,7 @@ const fn writer(
     WriterProgram { name, change, options: ProgramOptions { flags, valued, long } }
 }
 
-const WRITERS: [WriterProgram; 15] = [
+const WRITERS: [WriterProgram; 17] = [
     writer(
         "rm",
         OperandEffect::Removal,
@@ -68,6 +68,15 @@ const WRITERS: [WriterProgram; 15] = [
         "ns",
         "--force --remove --verbose --zero --iterations",
     ),
+    // With one operand they only read it.
+    writer(
+        "uniq",
+        OperandEffect::Copy,
+        "cdDiuz",
+        "fw",
+        "--count --repeated --unique --ignore-case",
+    ),
+    writer("xxd", OperandEffect::Copy, "beipu", "cg", ""),
     writer("mkdir", OperandEffect::Making, "pv", "m", "--parents --verbose --mode"),
     writer("touch", OperandEffect::All, "acmh", "dt", "--no-create --date --time"),
     writer("truncate", OperandEffect::All, "co", "s", "--size --no-create"),
@@ -137,6 +146,7 @@ pub(super) fn change(
     let positions = match name {
         "sed" => filters::option_positions(words, filters::is_in_place_option, false),
         "sort" => filters::option_positions(words, filters::is_output_option, true),
+        "uniq" | "xxd" => vec![words.len().saturating_sub(1)],
         _ => Vec::new(),
     };
     let known = match name {

@@ -48,14 +48,14 @@ pub(crate) struct LineFacts {
     pub(crate) repeats: bool,
     /// The possible values of variables set by loops, or set once; `None` if unknown.
     pub(crate) variables: HashMap<String, Option<Vec<CommandWord>>>,
-    /// For the index of a command that gets its files from `find`: where from. Its word `{}` stands for these files.
+    /// For the index of a command that gets its files from `find` or another list: where from. Its word `{}` stands for these files.
     pub(crate) found_files: HashMap<usize, FoundFiles>,
 }
 
 /// Where the files come from that a command gets in place of its word `{}`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FoundFiles {
-    /// The index of the `find` command.
+    /// The index of the command that lists them.
     pub(crate) finder: usize,
     pub(crate) passing: FilePassing,
 }
@@ -187,11 +187,11 @@ impl ParsedLine {
         self.pipe_source = source;
     }
 
-    /// Takes the `find` command whose output the current command gets, if it gets that of one.
+    /// Takes the command that lists files, such as `find`, whose output the current command gets, if it gets that of one.
     pub(super) fn take_piped_finder(&mut self) -> Option<PipeSource> {
         let source = self.pipe_source.take()?;
         let program = self.commands.get(source.index)?.words.first()?.as_literal()?;
-        (program == "find").then_some(source)
+        ["find", "git", "grep"].contains(&program).then_some(source)
     }
 
     /// Notes that the command at `index` gets found files, unless it started others that would get them instead.
