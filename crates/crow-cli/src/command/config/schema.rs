@@ -89,10 +89,9 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut seen = Vec::new();
         let pages = fs::read_dir(root.join("docs/book/src")).unwrap();
-        let pages = pages.map(|page| {
-            format!("docs/book/src/{}", page.unwrap().file_name().into_string().unwrap())
-        });
-        for document in pages.filter(|page| page.ends_with(".md")) {
+        let pages = pages.map(|page| page.unwrap().path());
+        for page in pages.filter(|page| page.extension().is_some_and(|ending| ending == "md")) {
+            let document = format!("docs/book/src/{}", page.file_name().unwrap().display());
             let document = document.as_str();
             let text = fs::read_to_string(root.join(document)).unwrap();
             for block in text.split("\n```").filter(|block| !block.starts_with('\n')) {
