@@ -153,6 +153,9 @@ impl InventoryWalk<'_> {
     ) {
         let words = script_words(text);
         let mut folders = Vec::new();
+        if words.is_cut {
+            self.all_programs(worktree, entrance);
+        }
         // 1) Words as paths below the working tree.
         for word in &words.all {
             let path = self.expanded_path(word, worktree);
@@ -195,9 +198,6 @@ impl InventoryWalk<'_> {
                         .flatten()
                         .any(|name| name.to_str().is_some_and(|name| words.contains(name)))
                 };
-                if words.is_cut {
-                    self.all_programs(worktree, entrance);
-                }
                 let path = folder.join(name);
                 let is_run = is_among(&words.run);
                 if is_among(&words.all) && looks_like_program(&self.paths.view, &path, is_run) {
@@ -233,6 +233,40 @@ impl InventoryWalk<'_> {
         }
     }
 
+    /// Adds the existing files with which interpreters start in a directory.
+    fn directory_entries(&mut self, folder: &Path, entrance: Option<&Path>) {
+        for name in DIRECTORY_ENTRIES {
+            let path = folder.join(name);
+            if self.paths.view.is_there(&path) {
+                self.program(&path, entrance);
+            }
+        }
+    }
+
+    /// Adds all existing files of a working tree that look like programs: a script that is too long to be read may
+    /// start any of them.
+    pub(super) fn all_programs(&mut self, worktree: &Path, entrance: Option<&Path>) {
+        let mut folders = VecDeque::from([worktree.to_owned()]);
+        let mut searched = 0;
+        while let Some(folder) = folders.pop_front() {
+            searched += 1;
+            if searched > MOST_SEARCHED {
+                self.paths.inventory.is_cut = true;
+                return;
+            }
+            for name in self.paths.view.names_in(&folder).iter() {
+                let path = folder.join(name.as_os_str());
+                let is_directory =
+                    self.paths.view.metadata(&path).is_ok_and(|found| found.is_directory());
+                if is_directory && !is_of_packages(&path) && name.as_os_str() != ".git" {
+                    folders.push_back(path);
+                } else if !is_directory && looks_like_program(&self.paths.view, &path, true) {
+                    self.program(&path, entrance);
+                }
+            }
+        }
+    }
+
     /// Adds the repositories of the workspace that are pushed to: git runs their hooks.
     pub(super) fn remotes(
         &mut self,
@@ -244,40 +278,6 @@ impl InventoryWalk<'_> {
         let user = std::mem::take(&mut self.user_settings);
         let all = || user.iter().chain(settings);
         let is_address = |setting: &&GitSetting| {
-            /// Adds the existing files with which interpreters start in a directory.
-            fn directory_entries(&mut self, folder: &Path, entrance: Option<&Path>) {
-                for name in DIRECTORY_ENTRIES {
-                    let path = folder.join(name);
-                    if self.view.is_there(&path) {
-                        self.program(&path, entrance);
-                    }
-                }
-            }
-
-            /// Adds all existing files of a working tree that look like programs: a script that is too long to be read may
-            /// start any of them.
-            pub(super) fn all_programs(&mut self, worktree: &Path, entrance: Option<&Path>) {
-                let mut folders = VecDeque::from([worktree.to_owned()]);
-                let mut searched = 0;
-                while let Some(folder) = folders.pop_front() {
-                    searched += 1;
-                    if searched > MOST_SEARCHED {
-                        self.inventory.is_cut = true;
-                        return;
-                    }
-                    for name in self.view.names_in(&folder).iter() {
-                        let path = folder.join(name.as_os_str());
-                        let is_directory =
-                            self.view.metadata(&path).is_ok_and(|found| found.is_directory());
-                        if is_directory && !is_of_packages(&path) && name.as_os_str() != ".git" {
-                            folders.push_back(path);
-                        } else if !is_directory && looks_like_program(&self.view, &path, true) {
-                            self.program(&path, entrance);
-                        }
-                    }
-                }
-            }
-
             matches!(
                 (setting.section.as_str(), setting.key.as_str()),
                 ("remote", "url" | "pushurl" | "pushdefault")
