@@ -8,7 +8,9 @@ use std::{
 
 use clap::{CommandFactory as _, error::ErrorKind};
 use crow_app::{Environment, known_secrets::redactor};
+use crow_console::{ErrorReport, ExitCode, RunReport};
 use crow_runtime::{adopt_orphans, reset_ignored_signals};
+use crow_text::neutralise;
 
 use crate::{
     args::{
@@ -21,8 +23,7 @@ use crate::{
     doctor::doctor,
     error::CliError,
     hardening::restrict_process_inspection,
-    output::{ErrorReport, ExitCode, JsonWriter, RunReport},
-    render::neutralise,
+    output::JsonWriter,
 };
 
 /// Runs the program with its arguments, the first of which is its name. Returns the exit code.

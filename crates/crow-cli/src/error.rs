@@ -1,8 +1,7 @@
 //! Errors of the commands, before and around a run.
 
 use crow_app::{AppError, AppErrorKind};
-
-use crate::output::ExitCode;
+use crow_console::ExitCode;
 
 /// An error for the user, with an exit code and a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

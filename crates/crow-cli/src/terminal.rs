@@ -3,14 +3,10 @@
 use std::io::{self, Write as _};
 
 use crow_app::{AppError, Environment, UserDialog};
+use crow_console::{ConsoleStyle, ExitCode, TerminalFacts, terminal_width};
 use crow_text::neutralise;
 
-use crate::{
-    confirm::confirm,
-    error::CliError,
-    output::ExitCode,
-    render::{ConsoleStyle, TerminalFacts, terminal_width},
-};
+use crate::{confirm::confirm, error::CliError};
 
 /// Writes to stdout. A closed pipe is no error: the reader has enough.
 pub(crate) fn write_out(bytes: &[u8]) -> Result<ExitCode, CliError> {
@@ -30,19 +26,11 @@ pub(crate) fn print_message(text: &str) {
 
 /// Chooses the style from the terminals, `TERM`, `NO_COLOR` and the locale of the process.
 pub fn console_style(environment: &Environment) -> ConsoleStyle {
-    let term = environment.var("TERM");
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .iter()
-        .find_map(|name| environment.var(name))
-        .unwrap_or_default()
-        .to_ascii_lowercase();
     ConsoleStyle::new(&TerminalFacts {
         stdout_terminal: environment.stdout_is_terminal,
         stderr_terminal: environment.stderr_is_terminal,
-        capable: term.is_some_and(|term| term != "dumb"),
-        no_colour: environment.var("NO_COLOR").is_some(),
-        utf8: locale.contains("utf-8") || locale.contains("utf8"),
         width: terminal_width(io::stderr()),
+        ..TerminalFacts::from_variables(|name| environment.var(name))
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! [`wire`] renders scripted replies as the bytes of four vendor dialects; [`server`] serves them over loopback, breaks
 //! them on demand, and checks every request it sees. [`scripted`] replaces a model without any bytes, [`harness`] runs
-//! an agent on it, [`tools`] calls one tool, and [`host`] replaces the program that adapters talk to. A [`NamedPipe`]
+//! an agent on it, [`tools`] calls one tool, and [`host`] replaces the program that adapters talk to. [`sample`] has the events of complete runs. A [`NamedPipe`]
 //! synchronizes a test with a command.
 //!
 //! ```
@@ -38,6 +38,7 @@ pub mod harness;
 pub mod host;
 mod named_pipe;
 pub mod processes;
+pub mod sample;
 pub mod scripted;
 pub mod server;
 pub mod tools;

@@ -12,8 +12,9 @@ use crow_app::{
 use crow_core::model::ModelRef;
 use crow_providers::{CredentialStatus, ProviderModels, ProviderSummary};
 use crow_runtime::{SessionFilter, SessionMetadata, UnusedSessions};
+use crow_text::one_line;
 
-use crate::{error::CliError, render::one_line};
+use crate::error::CliError;
 
 /// How many sessions are offered.
 const MOST_SESSIONS: usize = 100;

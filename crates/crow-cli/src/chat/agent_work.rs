@@ -10,10 +10,15 @@
 
 use std::{io, sync::Arc, time::Duration};
 
+use crow_console::{
+    AnswerDelivery, ExitCode, LiveInput, QuestionEffect, ReportBuilder, RunActivity,
+    TerminalQuestion, TypedLine,
+};
 use crow_core::{
     event::{AgentEvent, Envelope, InputSource},
     message::Block,
 };
+use crow_text::one_line;
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
 use rustix::{
@@ -33,12 +38,7 @@ use super::{
 };
 use crate::{
     error::CliError,
-    output::{ExitCode, ReportBuilder},
-    render::{LiveInput, RunActivity, one_line},
-    run::{
-        AnswerDelivery, PumpEnd, QuestionEffect, SignalAction, TICK, TerminalQuestion, TypedLine,
-        is_root_run_end, set_prices,
-    },
+    run::{PumpEnd, SignalAction, TICK, is_root_run_end, set_prices},
 };
 
 /// Time after a run within which the agent may start to process unread input.

@@ -7,6 +7,7 @@
 use std::{io, sync::Arc, time::Duration};
 
 use crow_app::{Environment, host::ProductHost};
+use crow_console::{Keyboard, LineInputBuffer, QuestionQueue};
 use crow_core::{
     event::{AgentEvent, Envelope},
     ids::SessionId,
@@ -32,10 +33,7 @@ use super::{
 };
 use crate::{
     error::CliError,
-    run::{
-        Keyboard, LineInputBuffer, QuestionQueue, RunSink, ScreenThread, SignalAction, Signals,
-        StartedAgent,
-    },
+    run::{RunSink, ScreenThread, SignalAction, Signals, StartedAgent},
 };
 
 /// Time the last output may take to reach the screen.

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use crow_app::Environment;
-
-use crate::render::one_line;
+use crow_text::one_line;
 
 /// Facts of the session in the greeting.
 pub(super) struct ChatGreeting<'a> {

@@ -1,5 +1,6 @@
 //! A recap of a resumed session in a few lines.
 
+use crow_console::text_of;
 use crow_core::{
     capability::PermissionAnswer,
     event::{AgentEvent, Envelope, InputSource},
@@ -7,8 +8,7 @@ use crow_core::{
     permission::Grant,
     tool::Access,
 };
-
-use crate::{open_reply::text_of, render::one_line};
+use crow_text::one_line;
 
 /// Maximum length of a shown prompt or answer, in characters.
 const SHOWN: usize = 300;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crow_app::{Audience, Environment, product, trust};
+use crow_console::ExitCode;
 use crow_core::model::Models;
 
 use crate::{
@@ -12,7 +13,6 @@ use crate::{
         modes::{EscapeSupport, Modes, TerminalModeGuard},
     },
     error::CliError,
-    output::ExitCode,
     run::{AgentRequest, ProductLaunch, RunSink, SHUTDOWN, launch},
     terminal::{TerminalDialog, console_style},
 };

@@ -8,6 +8,7 @@ use crow_app::{
     host::{ProductHost, working_directory},
     product, trust,
 };
+use crow_console::ExitCode;
 use crow_core::model::Models;
 use crow_runtime::{HandleAnswerer, SessionSetup};
 use tokio::net::TcpListener;
@@ -15,7 +16,6 @@ use tokio::net::TcpListener;
 use crate::{
     args::AcpArgs,
     error::CliError,
-    output::ExitCode,
     run::{AgentRequest, HostLaunch, SignalAction, Signals, host},
     terminal::{TerminalDialog, print_message},
 };

@@ -9,8 +9,9 @@ use std::{borrow::Cow, ffi::OsString, path::Path};
 use clap::CommandFactory as _;
 use clap_complete::{Shell, env::Shells};
 use crow_app::Environment;
+use crow_console::ExitCode;
 
-use crate::{args::Cli, error::CliError, output::ExitCode, terminal::write_out};
+use crate::{args::Cli, error::CliError, terminal::write_out};
 
 /// Environment variable that names the calling shell.
 const VARIABLE: &str = "CROW_COMPLETE";

@@ -10,6 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use crow_app::{Environment, config::AgentLimits, host::ChoiceMemory, product, trust::Project};
+use crow_console::ExitCode;
 use crow_core::{
     capability::{OutputLimits, ProcessEnd, ProcessSpec, Processes as _},
     model::{ModelRef, Models, ModelsError, Price, Provider as _, ResolvedModel},
@@ -23,7 +24,6 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     args::{DemoArgs, OutputForm, Permissions},
     error::CliError,
-    output::ExitCode,
     run::{AgentRequest, ProductLaunch, RunDisplay, audience_of, drive, launch},
     terminal::print_message,
 };

@@ -10,15 +10,15 @@ use crow_app::{
     credentials::{Credential, CredentialFile, forget},
     product, trust,
 };
+use crow_console::ExitCode;
 use crow_providers::{ApiKey, CredentialStatus, KeyDestination, ProviderModels};
+use crow_text::one_line;
 
 use super::hidden_input::{HiddenInput, ask_hidden, confirm_hidden};
 use crate::{
     args::{LoginArgs, LogoutArgs},
     confirm::is_yes,
     error::CliError,
-    output::ExitCode,
-    render::one_line,
     terminal::{print_message, write_out},
 };
 

@@ -1,8 +1,9 @@
 //! `man`, and writing to stdout.
 
 use clap::CommandFactory as _;
+use crow_console::ExitCode;
 
-use crate::{args::Cli, error::CliError, output::ExitCode, terminal::write_out};
+use crate::{args::Cli, error::CliError, terminal::write_out};
 
 /// Prints the manual page of the program, followed by those of its commands.
 pub(crate) fn man() -> Result<ExitCode, CliError> {

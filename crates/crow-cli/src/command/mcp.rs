@@ -9,17 +9,17 @@ use crow_app::{
     product,
     trust::{self, Project},
 };
+use crow_console::ExitCode;
 use crow_core::mcp::McpTransport;
 use crow_mcp::{McpSettings, ProbedServer, ProbedTool, probe};
 use crow_providers::{HttpClient, Proxies};
+use crow_text::{neutralise, one_line};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::OutputForm,
     error::CliError,
-    output::ExitCode,
-    render::{neutralise, one_line},
     terminal::{print_message, write_out},
 };
 

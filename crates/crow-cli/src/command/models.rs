@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 
 use crow_app::{Environment, product, trust};
+use crow_console::ExitCode;
 use crow_providers::{CredentialStatus, FoundModel, ModelSummary, ProviderSummary, discover};
+use crow_text::one_line;
 use serde_json::json;
 
 use crate::{
     args::{ModelsArgs, OutputForm},
     error::CliError,
-    output::ExitCode,
-    render::one_line,
     terminal::{print_message, write_out},
 };
 

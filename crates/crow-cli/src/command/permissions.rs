@@ -9,6 +9,7 @@ use crow_app::{
     sandbox::{probe_containment, sandbox_config},
     trust,
 };
+use crow_console::ExitCode;
 use crow_core::{
     capability::Containment,
     ids::{CallId, SessionId},
@@ -23,14 +24,13 @@ use crow_core::{
     workspace::Workspace,
 };
 use crow_runtime::{StoredRules, resolve_rules};
+use crow_text::one_line;
 use crow_tools::{plan_command_line, planned_path};
 use serde_json::{Value, json};
 
 use crate::{
     args::{ExplainArgs, OutputForm},
     error::CliError,
-    output::ExitCode,
-    render::one_line,
     terminal::{print_message, write_out},
 };
 

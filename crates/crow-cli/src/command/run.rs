@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crow_app::{Environment, product, trust};
+use crow_console::ExitCode;
 use crow_core::model::Models;
 
 use crate::{
     args::{OutputForm, RunArgs, RunOptions},
     error::CliError,
-    output::ExitCode,
     run::{ProductLaunch, RunDisplay, RunRequest, audience_of, drive, launch},
     terminal::{TerminalDialog, print_message},
 };

@@ -6,6 +6,9 @@ use std::{
 };
 
 use crow_app::{Environment, SessionRecord, known_secrets::redactor, product};
+use crow_console::{
+    ExitCode, UsageReport, prices_of, short_usage_text, show_session, usage_of, usage_text,
+};
 use crow_core::{
     ids::SessionId,
     model::{ModelRef, Models as _, Price},
@@ -15,6 +18,7 @@ use crow_providers::ProviderModels;
 use crow_runtime::{
     LostLine, ModelUsage, SessionFilter, SessionMetadata, SessionRepair, UnusedSessions,
 };
+use crow_text::neutralise;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -24,8 +28,7 @@ use crate::{
     damage::{print_damage, session_subtree},
     error::CliError,
     export::to_markdown,
-    output::{ExitCode, UsageReport, prices_of, usage_of},
-    render::{SessionRow, neutralise, session_table, short_usage_text, show_session, usage_text},
+    render::{SessionRow, session_table},
     terminal::{console_style, write_out},
 };
 

@@ -7,11 +7,10 @@ use crow_app::{
     host::working_directory,
     trust::{ProjectConfig, TrustStatus, UntrustedConfig, project_root, trust_status, trust_store},
 };
+use crow_console::ExitCode;
+use crow_text::one_line;
 
-use crate::{
-    args::TrustArgs, confirm::confirm, error::CliError, output::ExitCode, render::one_line,
-    terminal::write_out,
-};
+use crate::{args::TrustArgs, confirm::confirm, error::CliError, terminal::write_out};
 
 /// Shows the untrusted configuration of a project and asks whether to trust it; or lists or revokes.
 pub(crate) fn trust(args: &TrustArgs, environment: &Environment) -> Result<ExitCode, CliError> {

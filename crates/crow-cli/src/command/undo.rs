@@ -3,15 +3,16 @@
 use std::{collections::BTreeSet, path::Path};
 
 use crow_app::{Environment, product};
+use crow_console::{ConsoleStyle, ExitCode};
 use crow_runtime::{ChangedCall, UndoError, UndoReport};
 
 use crate::{
     args::{DiffArgs, OfSession, OutputForm, RedoArgs, RestoreArgs, ShowArgs, UndoArgs},
     error::CliError,
-    output::{CallLine, DiffLine, ExitCode, RecordLine, UndoLine, json_line},
+    output::{CallLine, DiffLine, RecordLine, UndoLine, json_line},
     render::{
-        ChangeLine, CommandStyle, ConsoleStyle, Destination, UndoReporter, change_table,
-        format_patch_without, merge_by_time,
+        ChangeLine, CommandStyle, Destination, UndoReporter, change_table, format_patch_without,
+        merge_by_time,
     },
     terminal::{console_style, write_out},
     undo::{

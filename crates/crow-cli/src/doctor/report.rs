@@ -7,14 +7,14 @@ use crow_app::{
     known_secrets::redactor,
     trust::{self, Project},
 };
+use crow_console::ExitCode;
+use crow_text::neutralise;
 use serde_json::json;
 
 use crate::{
     args::OutputForm,
     doctor::{configuration, models, sandbox},
     error::CliError,
-    output::ExitCode,
-    render::neutralise,
     terminal::write_out,
 };
 

@@ -7,6 +7,7 @@
 use std::{fmt::Write as _, path::Path};
 
 use crow_app::SessionRecord;
+use crow_console::{ConsoleStyle, usage_of, usage_text};
 use crow_core::{
     event::{AgentEvent, AgentRole, Envelope, InputSource, NoticeAudience, RunOutcome, Verdict},
     message::{Block, ReplyBlock, ReplyContent},
@@ -14,11 +15,7 @@ use crow_core::{
     tool::{FileDiff, Patch, ToolResult},
 };
 use crow_runtime::SessionMetadata;
-
-use crate::{
-    output::usage_of,
-    render::{ConsoleStyle, neutralise, usage_text},
-};
+use crow_text::neutralise;
 
 /// Maximum number of lines of an output.
 const OUTPUT_LINES: usize = 60;
@@ -295,7 +292,7 @@ fn bounded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::sample::Story;
+    use crow_testkit::sample::Story;
 
     fn document() -> MarkdownDocument {
         MarkdownDocument { text: String::new(), cwd: "/p".into(), message: MessageSection::Unseen }

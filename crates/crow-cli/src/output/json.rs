@@ -5,6 +5,7 @@ use std::{
     io::{self, Write},
 };
 
+use crow_console::RunReport;
 use crow_core::{
     event::{AgentEvent, Envelope, NoticeAudience, NoticeLevel},
     ids::ReplyId,
@@ -12,10 +13,7 @@ use crow_core::{
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter};
 
-use super::{
-    RunReport,
-    line::{DeltaLine, EventLine, ResultLine, ResultType, Version},
-};
+use super::line::{DeltaLine, EventLine, ResultLine, ResultType, Version};
 use crow_text::is_unseen;
 
 /// Number of buffered bytes at which the writer flushes by itself.

@@ -2,14 +2,13 @@
 
 use std::borrow::Cow;
 
+use crow_console::RunReport;
 use crow_core::{
     event::{AgentEvent, Envelope, FORMAT_VERSION},
     ids::ReplyId,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
-
-use super::RunReport;
 
 /// The version of the format; serializes as [`FORMAT_VERSION`], and its schema permits only that number.
 #[derive(Debug, Clone, Copy)]

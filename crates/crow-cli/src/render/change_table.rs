@@ -5,13 +5,14 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use crow_core::ids::CallId;
 use crow_runtime::{ChangedCall, UndoAction, UndoRecord};
 
-use super::{
-    ConsoleStyle, one_line,
-    paint::Paint,
-    session_table::unique_prefix_length,
+use crow_console::{
+    ConsoleStyle, Paint,
     words::count,
     wrap::{shorten_end, shorten_middle, width, wrap_hanging},
 };
+use crow_text::one_line;
+
+use super::session_table::unique_prefix_length;
 
 const GAP: &str = "  ";
 const HEADING: [&str; COLUMNS] = ["TURN", "CALL", "TOOL", "FILES", "+/-", "TITLE"];

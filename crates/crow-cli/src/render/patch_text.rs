@@ -11,7 +11,10 @@ use std::{
 
 use crow_core::tool::{FileChange, FileDiff, Patch};
 
-use super::{ConsoleStyle, git_binary, neutralise, paint::Paint, words::count};
+use crow_console::{ConsoleStyle, Paint, words::count};
+use crow_text::neutralise;
+
+use super::git_binary;
 use crate::quoted_path::{escaped, quoted};
 
 /// Recipient of a diff.
@@ -253,7 +256,7 @@ mod tests {
         let plain = ConsoleStyle::plain(80);
         let bare = format_patch(&plain, Path::new("/p"), &patch(), Destination::Reader);
         assert!(!bare.chars().any(|c| is_unseen(c) || (c.is_control() && c != '\n' && c != '\t')));
-        insta::assert_snapshot!(crate::render::sample::with_readable_escapes(&text));
+        insta::assert_snapshot!(crow_testkit::sample::with_readable_escapes(&text));
     }
 
     #[test]

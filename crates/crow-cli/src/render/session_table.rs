@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 
-use super::{
-    ConsoleStyle, one_line,
-    paint::Paint,
+use crow_console::{
+    ConsoleStyle, Paint,
     wrap::{shorten_end, shorten_middle, width},
 };
+use crow_text::one_line;
 
 /// Minimum characters of a shortened id.
 const LEAST_ID: usize = 8;
@@ -19,7 +19,7 @@ const COLUMNS: usize = 6;
 
 /// Row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionRow {
+pub(crate) struct SessionRow {
     /// Complete session id.
     pub id: String,
     /// Time of the last activity.
@@ -35,7 +35,7 @@ pub struct SessionRow {
 }
 
 /// Renders the table with a heading, cut to the width. Ids are shortened to the length at which they differ.
-pub fn session_table(style: &ConsoleStyle, rows: &[SessionRow], now: Timestamp) -> String {
+pub(crate) fn session_table(style: &ConsoleStyle, rows: &[SessionRow], now: Timestamp) -> String {
     let ids: Vec<_> = rows.iter().map(|row| row.id.as_str()).collect();
     let id_width = unique_prefix_length(&ids);
     let heading = ["ID", "UPDATED", "TITLE", "USED", "MODEL", "FOLDER"].map(str::to_owned);

@@ -13,12 +13,13 @@ use std::{
 use crow_core::tool::FileChange;
 use crow_runtime::{ChangedCall, PathOutcome, RestoredPath, UndoAction, UndoReport};
 
-use super::{
-    ConsoleStyle, one_line,
-    paint::Paint,
+use crow_console::{
+    ConsoleStyle, Paint,
     words::count,
     wrap::{shorten_middle, width, wrap, wrap_hanging},
 };
+use crow_text::one_line;
+
 use crate::quoted_path::path_text;
 
 /// Maximum number of paths listed in each group.
@@ -303,6 +304,7 @@ pub(super) fn display_path(root: &Path, path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crow_console::Glyphs;
     use crow_core::{
         ids::{CallId, SessionId, SnapshotId},
         tool::ChangeCounts,
@@ -310,7 +312,6 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::render::Glyphs;
 
     fn call(turn: u32, title: &str) -> ChangedCall {
         ChangedCall {

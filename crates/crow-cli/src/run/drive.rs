@@ -7,6 +7,10 @@
 use std::{io, sync::Arc, time::Duration};
 
 use crow_app::Audience;
+use crow_console::{
+    AnswerDelivery, ErrorReport, ExitCode, Keyboard, LineInputBuffer, QuestionEffect,
+    QuestionQueue, ReportBuilder, TypedLine,
+};
 use crow_core::{
     event::{AgentEvent, Envelope},
     message::Block,
@@ -20,11 +24,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::{
     error::CliError,
-    output::{ErrorReport, ExitCode, ReportBuilder},
-    run::{
-        AnswerDelivery, Keyboard, LineInputBuffer, PumpEnd, QuestionEffect, QuestionQueue,
-        RunDisplay, ScreenThread, Signals, StartedAgent, TypedLine,
-    },
+    run::{PumpEnd, RunDisplay, ScreenThread, Signals, StartedAgent},
     terminal::print_message,
 };
 

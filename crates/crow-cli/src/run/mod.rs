@@ -7,23 +7,16 @@
 
 mod answerer;
 mod drive;
-mod keyboard;
 mod launch;
 mod piped;
-mod questions;
 mod request;
 mod screen;
 mod signals;
 mod sink;
-mod typing;
-mod user_question;
 
 pub(crate) use drive::{SHUTDOWN, TICK, drive, is_root_run_end, set_prices};
-pub(crate) use keyboard::Keyboard;
 pub(crate) use launch::{HostLaunch, ProductLaunch, StartedAgent, audience_of, host, launch};
-pub(crate) use questions::{AnswerDelivery, QuestionEffect, QuestionQueue, TerminalQuestion};
 pub(crate) use request::{AgentRequest, RunRequest};
 pub(crate) use screen::{PumpEnd, ScreenThread};
 pub(crate) use signals::{SignalAction, Signals};
 pub(crate) use sink::{RunDisplay, RunSink};
-pub(crate) use typing::{LineInputBuffer, TypedLine};

@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use crow_console::{LiveInput, RunActivity, RunReport};
 use crow_core::event::Envelope;
 use jiff::Timestamp;
 use tokio::{
@@ -23,10 +24,6 @@ use tokio::{
 };
 
 use super::RunSink;
-use crate::{
-    output::RunReport,
-    render::{LiveInput, RunActivity},
-};
 
 /// Capacity of the channel to the thread, in commands.
 const ORDERS: usize = 8;
@@ -273,8 +270,9 @@ fn prompt(text: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use crow_testkit::sample::Story;
+
     use super::*;
-    use crate::render::sample::Story;
 
     /// Returns a screen whose thread receives nothing, with the other ends of its channels.
     fn idle_screen() -> (ScreenThread, mpsc::Receiver<ScreenCommand>, watch::Sender<bool>) {

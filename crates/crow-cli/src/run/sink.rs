@@ -3,13 +3,13 @@
 use std::io::{self, Stderr, Stdout};
 
 use crow_app::Environment;
+use crow_console::{ConsoleRenderer, LiveInput, RunActivity, RunReport, terminal_width};
 use crow_core::event::Envelope;
 use jiff::Timestamp;
 
 use crate::{
     args::OutputForm,
-    output::{Deltas, JsonWriter, RunReport},
-    render::{ConsoleRenderer, LiveInput, RunActivity, terminal_width},
+    output::{Deltas, JsonWriter},
     terminal::console_style,
 };
 

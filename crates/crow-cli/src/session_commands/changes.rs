@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use crow_console::ConsoleStyle;
 use crow_core::event::AgentState;
 use crow_runtime::{
     AgentHandle, HostCommand, HostError, SessionStore, UndoError, UndoJournal, UndoReport,
@@ -10,8 +11,7 @@ use tokio::time::timeout;
 
 use crate::{
     render::{
-        CommandStyle, ConsoleStyle, Destination, UndoReporter, change_table, format_patch_without,
-        merge_by_time,
+        CommandStyle, Destination, UndoReporter, change_table, format_patch_without, merge_by_time,
     },
     undo::{
         DiffRefusal, HowWords, diff_of, irreversible_counts, slash_diff, slash_redo, slash_undo,

@@ -2,14 +2,11 @@
 
 use async_trait::async_trait;
 use crow_app::host::{CommandSession, SessionCommands, blocking};
+use crow_console::{ConsoleStyle, prices_of};
 use crow_runtime::{HostCommand, HostError};
 
 use super::changes::{self, CHANGES, ChangesRequest, DIFF, REDO, UNDO};
-use crate::{
-    export::{to_markdown, write},
-    output::prices_of,
-    render::ConsoleStyle,
-};
+use crate::export::{to_markdown, write};
 
 const EXPORT: HostCommand =
     HostCommand::new("export", "[FILE]", "write this session to a file, as Markdown");

@@ -7,6 +7,7 @@ use crow_app::{
     config::AgentLimits,
     host::{ChoiceMemory, ConfigurationSource, HostParts, ProductHost},
 };
+use crow_console::ConsoleStyle;
 use crow_core::{capability::NoAnswerer, event::AgentEvent, message::Block};
 use crow_runtime::{
     AgentHost as _, CommandOutcome, FileStore, NewSession, ObserverItem, SnapshotLimits,
@@ -16,7 +17,6 @@ use crow_testkit::scripted::{ScriptedModel, ScriptedModels, call, reply, text};
 use serde_json::json;
 
 use super::ConsoleCommands;
-use crate::render::ConsoleStyle;
 
 #[tokio::test]
 async fn export_writes_markdown_and_overwrites_nothing() {

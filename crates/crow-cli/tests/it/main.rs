@@ -26,7 +26,6 @@ mod diagnostic_log;
 mod dialects;
 mod doctor;
 mod errors;
-mod examples;
 mod export;
 mod hardening;
 mod jobs;

@@ -142,12 +142,6 @@ impl Fixture {
         self.command_of(command, args)
     }
 
-    /// Returns a command that runs an example of the crate in the project.
-    pub(crate) fn example(&self, name: &str, args: &[&str]) -> Command {
-        let folder = program().parent().unwrap();
-        self.command_of(with_default_signals(&folder.join("examples").join(name)), args)
-    }
-
     fn command_of(&self, mut command: Command, args: &[&str]) -> Command {
         command
             .args(args)

@@ -35,6 +35,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "crow-mcp",
         ],
     ),
+    ("crow-console", &["crow-core", "crow-runtime", "crow-text"]),
     (
         "crow-cli",
         &[
@@ -47,6 +48,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "crow-mcp",
             "crow-acp",
             "crow-app",
+            "crow-console",
+        ],
+    ),
+    (
+        "crow",
+        &[
+            "crow-core",
+            "crow-runtime",
+            "crow-agent",
+            "crow-providers",
+            "crow-tools",
+            "crow-app",
+            "crow-console",
         ],
     ),
     ("crow-testkit", &["crow-core", "crow-runtime", "crow-agent", "crow-text"]),
@@ -88,8 +102,8 @@ fn crates_use_only_what_the_picture_allows() {
             continue;
         };
         for used in package.dependencies.iter().filter(|used| !used.is_dev()) {
-            let ours = used.name.starts_with("crow-");
-            if ours && !allowed.contains(&used.name.as_str()) {
+            let is_ours = used.name == "crow" || used.name.starts_with("crow-");
+            if is_ours && !allowed.contains(&used.name.as_str()) {
                 wrong.insert(format!("{name} -> {}", used.name));
             }
         }
@@ -98,10 +112,11 @@ fn crates_use_only_what_the_picture_allows() {
 }
 
 #[test]
-fn nothing_depends_on_the_product_not_even_in_tests() {
+fn nothing_depends_on_the_product_or_the_facade_not_even_in_tests() {
     let users = packages().into_iter().filter(|package| {
-        package.dependencies.iter().any(|used| used.name == "crow-cli")
-            && package.name != "crow-cli"
+        let is_top = |name: &str| ["crow-cli", "crow"].contains(&name);
+        let mut used = package.dependencies.iter().map(|used| used.name.as_str());
+        used.any(|used| is_top(used) && used != package.name)
     });
     assert_eq!(users.map(|package| package.name).collect::<Vec<_>>(), [""; 0]);
 }

@@ -5,12 +5,11 @@ use crow_agent::{
     layers::{ConfigLayer, LayerKind, Node, Value},
 };
 use crow_app::{Environment, config};
+use crow_console::ExitCode;
+use crow_text::one_line;
 use toml_edit::{DocumentMut, Item, Table};
 
-use crate::{
-    command::agents::list::registry, error::CliError, output::ExitCode, render::one_line,
-    terminal::write_out,
-};
+use crate::{command::agents::list::registry, error::CliError, terminal::write_out};
 
 /// Template of a new base agent; `NAME` is replaced by its name.
 const STARTER: &str = include_str!("starter.toml");

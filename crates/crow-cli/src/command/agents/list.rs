@@ -8,14 +8,14 @@ use crow_app::{
     config::{layers, tool_names},
     trust,
 };
+use crow_console::ExitCode;
+use crow_text::one_line;
 use serde_json::json;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::{
     args::OutputForm,
     error::CliError,
-    output::ExitCode,
-    render::one_line,
     terminal::{print_message, write_out},
 };
 

@@ -11,7 +11,9 @@ use crow_app::{
     Environment,
     config::{UnsetEffect, UnsetKey, unset_keys_of_base, unset_keys_of_composition},
 };
+use crow_console::ExitCode;
 use crow_core::config::ConfigError;
+use crow_text::{neutralise, one_line};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -21,8 +23,6 @@ use crate::{
         config::one_line_value,
     },
     error::CliError,
-    output::ExitCode,
-    render::{neutralise, one_line},
     terminal::write_out,
 };
 

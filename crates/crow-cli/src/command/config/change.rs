@@ -9,13 +9,12 @@ use crow_app::{
     config::{ConfigKey, KeyTarget, Settings, set_value, tool_names, write},
     private_file,
 };
+use crow_console::ExitCode;
 use crow_core::config::SourceText;
+use crow_text::one_line;
 use toml_edit::Value;
 
-use crate::{
-    command::config::commands::user_layer, error::CliError, output::ExitCode, render::one_line,
-    terminal::write_out,
-};
+use crate::{command::config::commands::user_layer, error::CliError, terminal::write_out};
 
 /// Sets a value in the user's file, if the resulting configuration is valid.
 pub(crate) fn set(key: &str, value: &str, environment: &Environment) -> Result<ExitCode, CliError> {

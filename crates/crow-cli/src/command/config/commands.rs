@@ -8,11 +8,11 @@ use crow_app::{
     config::{BUILT_IN, ConfigKey, Configuration, KeyTarget, SETTINGS, UnsetEffect, unset_effect},
     trust::{self, TrustStatus, project_root, trust_status},
 };
+use crow_console::ExitCode;
+use crow_text::one_line;
 
 use crate::{
     error::CliError,
-    output::ExitCode,
-    render::one_line,
     terminal::{print_message, write_out},
 };
 

@@ -3,11 +3,12 @@
 use clap::ValueEnum as _;
 use crow_agent::definition::AgentKind;
 use crow_app::config::{agent_schema, settings_schema};
+use crow_console::ExitCode;
 use crow_core::permission::RuleSet;
 use crow_providers::provider_schema;
 use serde_json::Value;
 
-use crate::{args::SchemaOf, error::CliError, output::ExitCode, terminal::write_out};
+use crate::{args::SchemaOf, error::CliError, terminal::write_out};
 
 /// Prints the JSON Schema of a kind of file.
 ///

@@ -10,11 +10,11 @@ use crow_app::{
     product,
     trust::{self, Project},
 };
+use crow_console::ExitCode;
+use crow_text::one_line;
 
 use crate::{
     error::CliError,
-    output::ExitCode,
-    render::one_line,
     terminal::{print_message, write_out},
 };
 

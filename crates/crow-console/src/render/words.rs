@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Formats a duration: `12 ms`, `1.2 s`, `2 min 5 s`, `1 h 2 min`.
-pub(super) fn duration(duration: Duration) -> String {
+pub fn duration(duration: Duration) -> String {
     let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
     match seconds {
         0 => format!("{millis} ms"),
@@ -13,7 +13,7 @@ pub(super) fn duration(duration: Duration) -> String {
 }
 
 /// Formats an elapsed time without fractions: `3 s`, `2 min 5 s`, `1 h 2 min`.
-pub(super) fn whole_seconds(seconds: u64) -> String {
+pub fn whole_seconds(seconds: u64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     match seconds {
         0..60 => format!("{seconds} s"),
@@ -23,7 +23,7 @@ pub(super) fn whole_seconds(seconds: u64) -> String {
 }
 
 /// Formats a number of tokens: `950`, `12.3k`, `1.2M`.
-pub(super) fn tokens(count: u64) -> String {
+pub fn tokens(count: u64) -> String {
     match count {
         0..1000 => count.to_string(),
         1000..1_000_000 => format!("{}.{}k", count / 1000, count % 1000 / 100),
@@ -32,12 +32,12 @@ pub(super) fn tokens(count: u64) -> String {
 }
 
 /// Formats US dollars: four decimals below $0.1, else two.
-pub(super) fn dollars(amount: f64) -> String {
+pub fn dollars(amount: f64) -> String {
     if amount < 0.1 { format!("${amount:.4}") } else { format!("${amount:.2}") }
 }
 
 /// Formats a count with its noun, to which it adds `s` for the plural.
-pub(super) fn count(number: u64, noun: &str) -> String {
+pub fn count(number: u64, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 

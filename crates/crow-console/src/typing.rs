@@ -15,7 +15,7 @@ const PASTE_ENDS: &[u8] = b"201~";
 
 /// Result of a key that ends or interrupts the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum TypedLine {
+pub enum TypedLine {
     /// A complete line; contains line ends that were pasted or typed with a backslash or Alt.
     Line(String),
     /// Ctrl-d on an empty line.
@@ -28,7 +28,7 @@ pub(crate) enum TypedLine {
 
 /// The line that is being typed. Keys that move the cursor do nothing: editing happens at the end only.
 #[derive(Debug, Default)]
-pub(crate) struct LineInputBuffer {
+pub struct LineInputBuffer {
     text: String,
     /// Bytes of an incomplete UTF-8 character.
     partial: Vec<u8>,
@@ -52,36 +52,36 @@ enum Sequence {
 impl LineInputBuffer {
     /// Processes bytes and returns the lines and keys that they complete. The bytes may end in the middle of a
     /// character, an escape sequence or a paste.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<TypedLine> {
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<TypedLine> {
         bytes.iter().filter_map(|byte| self.push_byte(*byte)).collect()
     }
 
     /// Returns the text of the unfinished line.
-    pub(crate) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.text
     }
 
     /// Replaces the text and returns the previous one.
-    pub(crate) fn replace(&mut self, text: String) -> String {
+    pub fn replace(&mut self, text: String) -> String {
         self.partial.clear();
         std::mem::replace(&mut self.text, text)
     }
 
     /// Inserts a text before the current one, on lines of its own.
-    pub(crate) fn put_before(&mut self, text: &str) {
+    pub fn put_before(&mut self, text: &str) {
         let between = if self.text.is_empty() { "" } else { "\n" };
         self.text.insert_str(0, between);
         self.text.insert_str(0, text);
     }
 
     /// Appends a text.
-    pub(crate) fn append(&mut self, text: &str) {
+    pub fn append(&mut self, text: &str) {
         self.text.push_str(text);
     }
 
     /// Takes the unfinished state as bytes, for another editor to continue with: the start of an open paste, and an
     /// incomplete character.
-    pub(crate) fn take_unfinished(&mut self) -> Vec<u8> {
+    pub fn take_unfinished(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         if std::mem::take(&mut self.pasting) {
             bytes.extend_from_slice(b"\x1b[");

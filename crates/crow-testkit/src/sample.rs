@@ -1,4 +1,4 @@
-//! Sample runs for tests.
+//! Sample runs, for tests of what shows or folds events.
 
 use crow_core::{
     event::{
@@ -17,16 +17,13 @@ use crow_core::{
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{ConsoleRenderer, ConsoleStyle};
-use crate::output::ReportBuilder;
-
 /// Id of the root session.
-pub(crate) const ROOT: &str = "018f2b6e-0000-7000-8000-000000000001";
+pub const ROOT: &str = "018f2b6e-0000-7000-8000-000000000001";
 
 /// Builder of a sequence of events, with a clock that advances 10 ms per event.
 #[derive(Debug, Clone)]
-pub(crate) struct Story {
-    pub(crate) events: Vec<Envelope>,
+pub struct Story {
+    pub events: Vec<Envelope>,
     now: i64,
     agent: &'static str,
     session: &'static str,
@@ -35,7 +32,7 @@ pub(crate) struct Story {
 
 impl Story {
     /// Begins a session.
-    pub(crate) fn session() -> Self {
+    pub fn session() -> Self {
         let mut story = Self {
             events: Vec::new(),
             now: 1_700_000_000_000,
@@ -54,14 +51,14 @@ impl Story {
     }
 
     /// Begins a session and its first run.
-    pub(crate) fn run() -> Self {
+    pub fn run() -> Self {
         let mut story = Self::session();
         story.prompt("Fix the greeting and run the tests");
         story
     }
 
     /// Begins a run.
-    pub(crate) fn prompt(&mut self, text: &str) -> &mut Self {
+    pub fn prompt(&mut self, text: &str) -> &mut Self {
         self.push(AgentEvent::RunStart { run_id: RunId::new("run"), settings: None });
         self.push(AgentEvent::UserInput {
             message_id: MessageId::new("message"),
@@ -72,7 +69,7 @@ impl Story {
         self.push(AgentEvent::TurnStart { turn: 1 })
     }
 
-    pub(crate) fn push(&mut self, event: AgentEvent) -> &mut Self {
+    pub fn push(&mut self, event: AgentEvent) -> &mut Self {
         self.now += 10;
         let seq = event.is_durable().then_some(self.events.len() as u64 + 1);
         let child = self.session != ROOT;
@@ -90,22 +87,18 @@ impl Story {
         self
     }
 
-    pub(crate) fn wait(&mut self, millis: i64) -> &mut Self {
+    pub fn wait(&mut self, millis: i64) -> &mut Self {
         self.now += millis;
         self
     }
 
     /// Returns the current time of the story.
-    pub(crate) fn now(&self) -> Timestamp {
+    pub fn now(&self) -> Timestamp {
         Timestamp::from_millisecond(self.now).unwrap()
     }
 
     /// Adds the events of `tell` as those of another agent in the session `child`.
-    pub(crate) fn with_child(
-        &mut self,
-        agent: &'static str,
-        tell: impl FnOnce(&mut Self),
-    ) -> &mut Self {
+    pub fn with_child(&mut self, agent: &'static str, tell: impl FnOnce(&mut Self)) -> &mut Self {
         let (own_agent, own_session) = (self.agent, self.session);
         (self.agent, self.session) = (agent, "child");
         tell(self);
@@ -114,7 +107,7 @@ impl Story {
     }
 
     /// Adds a message that the generator writes and the agent gets.
-    pub(crate) fn generated_message(&mut self, text: &str) -> &mut Self {
+    pub fn generated_message(&mut self, text: &str) -> &mut Self {
         let input = |source, text: &str| AgentEvent::UserInput {
             message_id: MessageId::new("generated"),
             source,
@@ -128,22 +121,17 @@ impl Story {
         self.push(input(InputSource::Generator, &format!("{text}\n\nGo on with the task.")))
     }
 
-    pub(crate) fn reply_id(&self) -> ReplyId {
+    pub fn reply_id(&self) -> ReplyId {
         ReplyId::new(format!("reply-{}", self.replies))
     }
 
-    pub(crate) fn text_delta(&mut self, offset: usize, delta: &str) -> &mut Self {
+    pub fn text_delta(&mut self, offset: usize, delta: &str) -> &mut Self {
         let (reply_id, offset) = (self.reply_id(), offset as u64);
         self.push(AgentEvent::TextDelta { reply_id, offset, delta: delta.into() })
     }
 
     /// Adds a complete reply with its deltas, one for each word.
-    pub(crate) fn reply(
-        &mut self,
-        thinking: &str,
-        text: &str,
-        calls: &[(&str, &str)],
-    ) -> &mut Self {
+    pub fn reply(&mut self, thinking: &str, text: &str, calls: &[(&str, &str)]) -> &mut Self {
         let reply_id = self.reply_id();
         let mut offset = 0;
         for piece in thinking.split_inclusive(' ') {
@@ -159,7 +147,7 @@ impl Story {
         self.reply_without_deltas(thinking, text, calls)
     }
 
-    pub(crate) fn reply_without_deltas(
+    pub fn reply_without_deltas(
         &mut self,
         thinking: &str,
         text: &str,
@@ -211,12 +199,12 @@ impl Story {
     }
 
     /// Ends the step: later events belong to the next reply.
-    pub(crate) fn next_reply(&mut self) -> &mut Self {
+    pub fn next_reply(&mut self) -> &mut Self {
         self.replies += 1;
         self
     }
 
-    pub(crate) fn pending(
+    pub fn pending(
         &mut self,
         id: &str,
         tool: &str,
@@ -232,7 +220,7 @@ impl Story {
         })
     }
 
-    pub(crate) fn start(&mut self, id: &str, tool: &str, title: &str) -> &mut Self {
+    pub fn start(&mut self, id: &str, tool: &str, title: &str) -> &mut Self {
         let reply_id = self.reply_id();
         self.push(AgentEvent::CallStart {
             call_id: CallId::new(id),
@@ -244,7 +232,7 @@ impl Story {
         })
     }
 
-    pub(crate) fn end(
+    pub fn end(
         &mut self,
         id: &str,
         tool: &str,
@@ -262,19 +250,13 @@ impl Story {
     }
 
     /// Adds a call that runs for 500 ms.
-    pub(crate) fn call(
-        &mut self,
-        id: &str,
-        tool: &str,
-        title: &str,
-        result: ToolResult,
-    ) -> &mut Self {
+    pub fn call(&mut self, id: &str, tool: &str, title: &str, result: ToolResult) -> &mut Self {
         self.pending(id, tool, title, None).start(id, tool, title).wait(500);
         self.end(id, tool, result, None)
     }
 
     /// Adds a call that is refused.
-    pub(crate) fn refused(
+    pub fn refused(
         &mut self,
         id: &str,
         title: &str,
@@ -286,7 +268,7 @@ impl Story {
         self.pending(id, "edit_file", title, None).end(id, "edit_file", result, Some(denial))
     }
 
-    pub(crate) fn question(&mut self, id: &str, title: &str) -> &mut Self {
+    pub fn question(&mut self, id: &str, title: &str) -> &mut Self {
         self.push(AgentEvent::PermissionRequest {
             request_id: RequestId::new("request"),
             call_id: CallId::new(id),
@@ -298,14 +280,14 @@ impl Story {
         })
     }
 
-    pub(crate) fn retry(&mut self, attempt: u32) -> &mut Self {
+    pub fn retry(&mut self, attempt: u32) -> &mut Self {
         let mut error = ProviderError::new(ProviderErrorKind::Overloaded, "try later");
         error.provider = "anthropic".into();
         let reply_id = self.reply_id();
         self.push(AgentEvent::ReplyReset { reply_id, error, attempt, wait_ms: 2000 })
     }
 
-    pub(crate) fn notice(
+    pub fn notice(
         &mut self,
         level: NoticeLevel,
         audience: NoticeAudience,
@@ -314,22 +296,22 @@ impl Story {
         self.push(AgentEvent::Notice { level, audience, text: text.into() })
     }
 
-    pub(crate) fn turn_end(&mut self, end: TurnEnd) -> &mut Self {
+    pub fn turn_end(&mut self, end: TurnEnd) -> &mut Self {
         self.push(AgentEvent::TurnComplete { turn: 1, end })
     }
 
-    pub(crate) fn run_end(&mut self, result: RunOutcome) -> &mut Self {
+    pub fn run_end(&mut self, result: RunOutcome) -> &mut Self {
         self.push(AgentEvent::RunEnd { run_id: RunId::new("run"), result })
     }
 
     /// Adds a reply with text that ends the run, which then waits for the user.
-    pub(crate) fn answer(&mut self, text: &str) -> &mut Self {
+    pub fn answer(&mut self, text: &str) -> &mut Self {
         self.reply("", text, &[]).turn_end(TurnEnd::Text).run_end(RunOutcome::NeedsInput)
     }
 }
 
 /// Returns a change of one file.
-pub(crate) fn patch() -> Patch {
+pub fn patch() -> Patch {
     let hunks = "@@ -1,3 +1,4 @@\n fn main() {\n-    println!(\"Helo, world\");\n+    println!(\"Hello, world\");\n+    done();\n }\n";
     let file = FileDiff {
         path: "src/main.rs".into(),
@@ -343,7 +325,7 @@ pub(crate) fn patch() -> Patch {
 }
 
 /// Returns the result of an edit with its change.
-pub(crate) fn edit_result() -> ToolResult {
+pub fn edit_result() -> ToolResult {
     let mut result = ToolResult::success("edited");
     result.metadata.files_modified = vec!["src/main.rs".into()];
     result.metadata.diff = Some(patch());
@@ -352,14 +334,14 @@ pub(crate) fn edit_result() -> ToolResult {
 }
 
 /// Returns the result of a command that took this many milliseconds.
-pub(crate) fn command_result(millis: u64) -> ToolResult {
+pub fn command_result(millis: u64) -> ToolResult {
     let mut result = ToolResult::success("ok");
     result.metadata.duration_ms = millis;
     result
 }
 
 /// Returns a successful run: thinking, text, calls, a diff, todos, notices, an answer.
-pub(crate) fn good_run() -> Story {
+pub fn good_run() -> Story {
     let mut story = Story::run();
     let item =
         |content: &str, status| TodoItem { content: content.into(), status, active_form: None };
@@ -394,7 +376,7 @@ pub(crate) fn good_run() -> Story {
 }
 
 /// Returns a failing run: a retry, a failed call, refusals, an error.
-pub(crate) fn bad_run() -> Story {
+pub fn bad_run() -> Story {
     let mut story = Story::run();
     story
         .text_delta(0, "I will lo")
@@ -426,7 +408,7 @@ pub(crate) fn bad_run() -> Story {
 }
 
 /// Returns a run with a coagent, checks and a completion.
-pub(crate) fn reviewed_run() -> Story {
+pub fn reviewed_run() -> Story {
     let mut story = Story::run();
     let (from, to) = ("builder".to_owned(), "reviewer".to_owned());
     story
@@ -461,21 +443,8 @@ pub(crate) fn reviewed_run() -> Story {
     story
 }
 
-/// Renders a story with its report; returns stdout and stderr.
-pub(crate) fn show(style: ConsoleStyle, story: &Story) -> (String, String) {
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut renderer = ConsoleRenderer::new(style, &mut out, &mut err);
-    let mut report = ReportBuilder::new();
-    for envelope in &story.events {
-        report.on_event(envelope);
-        renderer.render(envelope).unwrap();
-    }
-    renderer.finish(&report.report()).unwrap();
-    (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
-}
-
 /// Replaces escape sequences by readable tags.
-pub(crate) fn with_readable_escapes(text: &str) -> String {
+pub fn with_readable_escapes(text: &str) -> String {
     let tags = [
         ("\r\u{1b}[2K", "<clear>"),
         ("\u{1b}[0m", "</>"),

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     open_reply::{StreamedReplyProgress, text_of, thinking_of},
-    output::RunReport,
+    report::RunReport,
 };
 
 /// Name of the tool that reports completion. Text in the same reply is the answer.

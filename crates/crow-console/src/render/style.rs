@@ -1,5 +1,9 @@
 //! Style of the output: colours, width, characters, and which parts are shown.
 
+use std::io::{self, IsTerminal as _};
+
+use super::terminal_width;
+
 /// Visibility of a part of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visibility {
@@ -20,7 +24,7 @@ pub enum Glyphs {
 
 impl Glyphs {
     /// Returns the form of a mark in this character set.
-    pub(super) fn pick(self, unicode: &'static str, ascii: &'static str) -> &'static str {
+    pub fn pick(self, unicode: &'static str, ascii: &'static str) -> &'static str {
         match self {
             Self::Unicode => unicode,
             Self::Ascii => ascii,
@@ -87,7 +91,34 @@ const FILE_WIDTH: usize = 100;
 /// Minimum width in columns; less would not be readable.
 pub(super) const LEAST_WIDTH: usize = 20;
 
+impl TerminalFacts {
+    /// Reads `TERM`, `NO_COLOR` and the locale with `variable`. Assumes no terminals.
+    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(&variable);
+        let locale = locale.unwrap_or_default().to_ascii_lowercase();
+        Self {
+            stdout_terminal: false,
+            stderr_terminal: false,
+            capable: variable("TERM").is_some_and(|term| term != "dumb"),
+            no_colour: variable("NO_COLOR").is_some(),
+            utf8: locale.contains("utf-8") || locale.contains("utf8"),
+            width: None,
+        }
+    }
+}
+
 impl ConsoleStyle {
+    /// Chooses the style for the standard streams of the process. `variable` looks up variables of its environment;
+    /// `None` for those that are unset or empty.
+    pub fn of_process(variable: impl Fn(&str) -> Option<String>) -> Self {
+        Self::new(&TerminalFacts {
+            stdout_terminal: io::stdout().is_terminal(),
+            stderr_terminal: io::stderr().is_terminal(),
+            width: terminal_width(io::stderr()),
+            ..TerminalFacts::from_variables(variable)
+        })
+    }
+
     /// Chooses the style for these surroundings.
     pub fn new(surroundings: &TerminalFacts) -> Self {
         let live = surroundings.stderr_terminal && surroundings.capable;

@@ -15,17 +15,17 @@ const LONGEST_WORD: usize = 512;
 const TAB: usize = 4;
 
 /// Returns the display width of a character in columns; 0 for control characters.
-pub(super) fn char_width(character: char) -> usize {
+pub fn char_width(character: char) -> usize {
     character.width().unwrap_or(0)
 }
 
 /// Returns the display width of `text` in columns.
-pub(super) fn width(text: &str) -> usize {
+pub fn width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }
 
 /// Shortens `text` to at most `columns` by leaving out its middle.
-pub(super) fn shorten_middle(text: &str, columns: usize, glyphs: Glyphs) -> String {
+pub fn shorten_middle(text: &str, columns: usize, glyphs: Glyphs) -> String {
     if width(text) <= columns {
         return text.to_owned();
     }
@@ -38,7 +38,7 @@ pub(super) fn shorten_middle(text: &str, columns: usize, glyphs: Glyphs) -> Stri
 }
 
 /// Shortens `text` to at most `columns` by leaving out its end.
-pub(super) fn shorten_end(text: &str, columns: usize, glyphs: Glyphs) -> String {
+pub fn shorten_end(text: &str, columns: usize, glyphs: Glyphs) -> String {
     if width(text) <= columns {
         return text.to_owned();
     }
@@ -48,7 +48,7 @@ pub(super) fn shorten_end(text: &str, columns: usize, glyphs: Glyphs) -> String 
 }
 
 /// Shortens `text` to at most `columns` by leaving out its beginning.
-pub(super) fn shorten_start(text: &str, columns: usize, glyphs: Glyphs) -> String {
+pub fn shorten_start(text: &str, columns: usize, glyphs: Glyphs) -> String {
     if width(text) <= columns {
         return text.to_owned();
     }
@@ -70,7 +70,7 @@ fn take_width(characters: impl Iterator<Item = char>, columns: usize) -> Vec<cha
 ///
 /// Invariant: the result does not depend on where the chunks are cut.
 #[derive(Debug)]
-pub(super) struct Wrapper {
+pub struct Wrapper {
     first_prefix: String,
     prefix: String,
     end: &'static str,
@@ -84,12 +84,12 @@ pub(super) struct Wrapper {
 
 impl Wrapper {
     /// Creates a wrapper whose lines all begin with `prefix`.
-    pub(super) fn new(style: &ConsoleStyle, paint: Paint, prefix: &str) -> Self {
+    pub fn new(style: &ConsoleStyle, paint: Paint, prefix: &str) -> Self {
         Self::hanging(style, paint, prefix, prefix)
     }
 
     /// Creates a wrapper whose first line begins with `first` and the others with `rest`.
-    pub(super) fn hanging(style: &ConsoleStyle, paint: Paint, first: &str, rest: &str) -> Self {
+    pub fn hanging(style: &ConsoleStyle, paint: Paint, first: &str, rest: &str) -> Self {
         let prefix_width = width(first).max(width(rest));
         Self {
             first_prefix: format!("{}{first}", paint.open(style)),
@@ -105,7 +105,7 @@ impl Wrapper {
     }
 
     /// Appends harmless `text`. The last word stays buffered until its end.
-    pub(super) fn push(&mut self, text: &str, out: &mut String) {
+    pub fn push(&mut self, text: &str, out: &mut String) {
         for character in text.chars() {
             match character {
                 '\n' => {
@@ -121,7 +121,7 @@ impl Wrapper {
     }
 
     /// Writes the last word and ends the last line.
-    pub(super) fn finish(&mut self, out: &mut String) {
+    pub fn finish(&mut self, out: &mut String) {
         self.write_word(out);
         if self.open {
             self.end_line(out);
@@ -179,7 +179,7 @@ impl Wrapper {
 }
 
 /// Wraps harmless `text` into lines that begin with `prefix`.
-pub(super) fn wrap(style: &ConsoleStyle, paint: Paint, prefix: &str, text: &str) -> String {
+pub fn wrap(style: &ConsoleStyle, paint: Paint, prefix: &str, text: &str) -> String {
     let mut out = String::new();
     let mut wrapper = Wrapper::new(style, paint, prefix);
     wrapper.push(text, &mut out);
@@ -188,7 +188,7 @@ pub(super) fn wrap(style: &ConsoleStyle, paint: Paint, prefix: &str, text: &str)
 }
 
 /// Wraps harmless `text` into lines, the first of which begins with `first` and the others with `rest`.
-pub(super) fn wrap_hanging(
+pub fn wrap_hanging(
     style: &ConsoleStyle,
     paint: Paint,
     (first, rest): (&str, &str),

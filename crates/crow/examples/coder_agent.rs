@@ -1,26 +1,11 @@
 //! A coding agent whose loop is your own: ask the model, answer its calls, until it has nothing more to call.
 //!
 //! Permissions, the log of the session, limits of output and cancelling come from the runtime. Try it in a project:
-//! `ANTHROPIC_API_KEY=… cargo run --example coder_agent -- anthropic/claude-sonnet-4-5 "fix the failing test"`
+//! `ANTHROPIC_API_KEY=… cargo run -p crow --example coder_agent -- anthropic/claude-sonnet-4-5 "fix the failing test"`
 
 use std::{error::Error, io, io::Write as _, sync::Arc, time::Duration};
 
-use crow_cli::{Environment, console_style, output::ReportBuilder, render::ConsoleRenderer};
-use crow_core::{
-    capability::PermissionAnswer,
-    event::{AgentEvent, AgentState, Failure, InputSource, RunOutcome},
-    message::Block,
-    model::{ModelConfig, ModelRef, Models as _, ResolvedModel, StopReason, Thinking, ToolChoice},
-    permission::{PermissionMode, PermissionPolicy, PermissionRule, RuleSet},
-    tool::ToolRegistry,
-    turn::{RequestedCall, TurnEnd},
-};
-use crow_providers::{HttpClient, ProviderModels, Proxies};
-use crow_runtime::{
-    AgentError, AgentHandle, AgentInternals, AgentRuntime, AgentSession, FileStore, HandleAnswerer,
-    InputMessage, ModelCall, RunGuard, RuntimeConfig, SessionSpec,
-};
-use futures_util::StreamExt as _;
+use crow::prelude::*;
 
 const SYSTEM: &str = "You are a coding agent. Use the tools to do the task, then say what you did.";
 const STEPS: u32 = 50;
@@ -86,43 +71,12 @@ async fn work(
     Ok(RunOutcome::Stopped { reason: TurnEnd::MaxSteps { steps: STEPS } })
 }
 
-/// Shows a run and asks the person at the terminal about its calls.
-async fn show(
-    handle: &AgentHandle,
-    task: String,
-    environment: &Environment,
-) -> Result<(), Box<dyn Error>> {
-    let mut console = ConsoleRenderer::new(console_style(environment), io::stdout(), io::stderr());
-    let mut report = ReportBuilder::new();
-    let mut events = handle.stream().ok_or("somebody else reads the events")?;
-    handle.send_input(vec![Block::text(task)])?;
-    while let Some(envelope) = events.next().await {
-        report.on_event(&envelope);
-        console.render(&envelope)?;
-        console.flush()?;
-        if let AgentEvent::PermissionRequest { request_id, .. } = &envelope.event {
-            let line = tokio::task::spawn_blocking(|| io::stdin().lines().next()).await?;
-            let answer = match line.transpose()?.as_deref() {
-                Some("y" | "yes") => PermissionAnswer::AllowOnce,
-                other => PermissionAnswer::Deny { feedback: other.map(str::to_owned) },
-            };
-            handle.answer(request_id, answer)?;
-        }
-        if matches!(envelope.event, AgentEvent::RunEnd { .. }) {
-            break;
-        }
-    }
-    Ok(console.finish(&report.report())?)
-}
-
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().collect();
     let [_, model, task] = &args[..] else { return Err("usage: coder_agent MODEL TASK".into()) };
     let (reference, environment): (ModelRef, _) = (model.parse()?, Environment::from_process());
-    let client = HttpClient::new(Proxies::from_lookup(|name| environment.var(name)));
-    let lookup = environment.clone();
-    let models = ProviderModels::new(Vec::new(), move |name| lookup.var(name), client)?;
+    let models = crow::app::product::models(&environment, &[])?;
     let model = models.resolve(&reference).await?;
     let rules = RuleSet::new([
         PermissionRule::allow_bash_prefix(["cargo", "test"]),
@@ -131,7 +85,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let config = RuntimeConfig {
         store: Arc::new(FileStore::new(".coder_agent/sessions")),
         policy: PermissionPolicy::new(PermissionMode::Ask).with_rules(rules),
-        answerer: Arc::new(HandleAnswerer), // whoever holds the handle answers: `show`
+        answerer: Arc::new(HandleAnswerer), // whoever holds the handle answers: the console
         child_env: environment.child_environment(&models.key_variables()),
         ..RuntimeConfig::default()
     };
@@ -141,9 +95,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let (session, runtime) = (AgentSession::create(&config, spec)?, AgentRuntime::new(config));
     let mut tools = ToolRegistry::new();
-    crow_tools::register_builtin(&mut tools);
+    register_builtin(&mut tools);
     let handle = runtime.spawn(session, |agent| coder(agent, model, tools));
-    show(&handle, task.clone(), &environment).await?;
+    let style = ConsoleStyle::of_process(|name| environment.var(name));
+    let mut console = AgentConsole::new(handle.clone(), style)?;
+    console.send_input(task)?;
+    console.run().await?;
     writeln!(io::stdout(), "\nsession {} is in .coder_agent/sessions", handle.session_id())?;
     runtime.shutdown_all(Duration::from_secs(3)).await;
     Ok(())

@@ -93,6 +93,11 @@ impl<O: Write, E: Write> OutputScreen<O, E> {
         if self.mid_line { self.write(self.sink, "\n") } else { Ok(()) }
     }
 
+    /// Records that the terminal itself has ended the current line.
+    pub(super) fn record_line_end(&mut self) {
+        (self.mid_line, self.column) = (false, Some(0));
+    }
+
     /// Shows `status` on the last line until something else is written; does nothing in the middle of a line of text.
     pub(super) fn set_status(&mut self, status: &str) -> io::Result<()> {
         if self.mid_line {

@@ -284,8 +284,10 @@ impl<'a> CodeRow<'a> {
 
 #[cfg(test)]
 mod tests {
+    use crow_testkit::sample::with_readable_escapes;
+
     use super::*;
-    use crate::render::{Glyphs, sample::with_readable_escapes};
+    use crate::render::Glyphs;
 
     fn patch(hunks: &str) -> Patch {
         let file = FileDiff {

@@ -11,7 +11,7 @@ use crow_core::{
 };
 
 use super::{AnswerDestination, ConsoleRenderer, ConsoleStyle, Visibility};
-use crate::output::ReportBuilder;
+use crate::report::ReportBuilder;
 
 /// Renders a session as it was shown live, plus the prompts of the user, to one sink.
 ///

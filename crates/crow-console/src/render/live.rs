@@ -11,10 +11,11 @@ use jiff::Timestamp;
 use super::{
     ConsoleRenderer, ConsoleStyle, RunActivity, end, neutralise,
     paint::Paint,
+    screen::ScreenStream,
     style,
     wrap::{shorten_end, shorten_start, width, wrap_hanging},
 };
-use crate::output::RunReport;
+use crate::report::RunReport;
 
 /// Input of the person at the terminal while events are shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -102,6 +103,15 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             self.style.width = columns.max(style::LEAST_WIDTH);
             self.screen.set_columns(columns);
         }
+    }
+
+    /// Shows a prompt that asks for an answer on the same line. Further output assumes that the line ends: a terminal
+    /// shows the line end that a person types; in other cases the caller shows `"\n"`.
+    pub fn show_prompt(&mut self, prompt: &str) -> io::Result<()> {
+        self.lines("")?;
+        self.screen.write(ScreenStream::Err, prompt)?;
+        self.screen.record_line_end();
+        self.screen.flush()
     }
 
     /// Shows a message that belongs to no event, in complete lines. The text may be foreign: it is neutralised.

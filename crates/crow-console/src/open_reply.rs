@@ -52,7 +52,7 @@ impl StreamedReplyProgress {
 }
 
 /// Returns the concatenated text of a reply's blocks, as its deltas add up to.
-pub(crate) fn text_of(blocks: &[ReplyBlock]) -> String {
+pub fn text_of(blocks: &[ReplyBlock]) -> String {
     let texts = blocks.iter().filter_map(|block| match &block.content {
         ReplyContent::Text { text } => Some(text.as_str()),
         ReplyContent::Thinking { .. } | ReplyContent::Call(_) | ReplyContent::Opaque => None,

@@ -10,12 +10,12 @@ use crow_core::{
 };
 use crow_runtime::{AgentHandle, AnswerError};
 
-use super::{answerer, user_question};
+use super::{permission_question, user_question};
 
 /// Question to the person at the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TerminalQuestion {
-    pub(crate) id: RequestId,
+pub struct TerminalQuestion {
+    pub id: RequestId,
     topic: Topic,
 }
 
@@ -29,7 +29,7 @@ enum Topic {
 
 /// Answer to the request with this id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AnswerDelivery {
+pub struct AnswerDelivery {
     id: RequestId,
     answer: TerminalAnswer,
 }
@@ -53,28 +53,28 @@ impl TerminalQuestion {
     }
 
     /// Returns true if the event asks this question.
-    pub(crate) fn is_asked_by(&self, event: &AgentEvent) -> bool {
+    pub fn is_asked_by(&self, event: &AgentEvent) -> bool {
         Self::from_event(event).is_some_and(|question| question.id == self.id)
     }
 
     /// Returns the possible answers; the last line is the prompt before the answer.
-    pub(crate) fn choices(&self) -> String {
+    pub fn choices(&self) -> String {
         match &self.topic {
-            Topic::Call(offers) => answerer::choices(offers),
+            Topic::Call(offers) => permission_question::choices(offers),
             Topic::User(question) => user_question::prompt(question),
         }
     }
 
     /// Returns the message for an unparsable answer: it lists the possible ones.
-    pub(crate) fn invalid_answer_message(&self) -> String {
+    pub fn invalid_answer_message(&self) -> String {
         match &self.topic {
-            Topic::Call(offers) => answerer::invalid_answer_message(offers),
+            Topic::Call(offers) => permission_question::invalid_answer_message(offers),
             Topic::User(question) => user_question::invalid_answer_message(question),
         }
     }
 
     /// Returns true if the line is unmistakably an answer, even if it was typed ahead.
-    pub(crate) fn is_plain_answer(&self, line: &str) -> bool {
+    pub fn is_plain_answer(&self, line: &str) -> bool {
         match &self.topic {
             Topic::Call(_) => !line.trim().contains(|character: char| !character.is_alphabetic()),
             Topic::User(question) => user_question::is_plain(line, question),
@@ -83,7 +83,9 @@ impl TerminalQuestion {
 
     fn parse(&self, line: &str) -> Option<TerminalAnswer> {
         match &self.topic {
-            Topic::Call(offers) => answerer::parse_answer(line, offers).map(TerminalAnswer::Call),
+            Topic::Call(offers) => {
+                permission_question::parse_answer(line, offers).map(TerminalAnswer::Call)
+            }
             Topic::User(question) => {
                 user_question::parse_answer(line, question).map(TerminalAnswer::User)
             }
@@ -91,7 +93,7 @@ impl TerminalQuestion {
     }
 
     /// Returns the line that refuses the call or declines the question.
-    pub(crate) fn refusal(&self) -> &'static str {
+    pub fn refusal(&self) -> &'static str {
         match &self.topic {
             Topic::Call(_) => "n",
             Topic::User(_) => user_question::DECLINE,
@@ -108,7 +110,7 @@ impl TerminalQuestion {
 
 impl AnswerDelivery {
     /// Delivers the answer to the agent. Fails if the request is no longer open.
-    pub(crate) fn send(self, handle: &AgentHandle) -> Result<(), AnswerError> {
+    pub fn send(self, handle: &AgentHandle) -> Result<(), AnswerError> {
         match self.answer {
             TerminalAnswer::Call(answer) => handle.answer(&self.id, answer),
             TerminalAnswer::User(answer) => handle.answer_question(&self.id, answer),
@@ -118,14 +120,14 @@ impl AnswerDelivery {
 
 /// The waiting questions, and the one that is open on the screen.
 #[derive(Debug, Default)]
-pub(crate) struct QuestionQueue {
+pub struct QuestionQueue {
     waiting: VecDeque<TerminalQuestion>,
     open: Option<TerminalQuestion>,
 }
 
 /// Effect of an event on the open question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum QuestionEffect {
+pub enum QuestionEffect {
     /// The question is unchanged.
     Unchanged,
     /// The question was answered or withdrawn elsewhere.
@@ -134,7 +136,7 @@ pub(crate) enum QuestionEffect {
 
 impl QuestionQueue {
     /// Adds the question of an event to the queue, or removes the one that the event closes.
-    pub(crate) fn on_event(&mut self, event: &AgentEvent) -> QuestionEffect {
+    pub fn on_event(&mut self, event: &AgentEvent) -> QuestionEffect {
         self.waiting.extend(TerminalQuestion::from_event(event));
         if let AgentEvent::PermissionDecision { request_id, .. }
         | AgentEvent::PermissionWithdrawn { request_id, .. }
@@ -150,12 +152,12 @@ impl QuestionQueue {
     }
 
     /// Returns true if a question is open.
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
     /// Opens the next question. Returns `None` if one is open already or none waits.
-    pub(crate) fn open_next(&mut self) -> Option<&TerminalQuestion> {
+    pub fn open_next(&mut self) -> Option<&TerminalQuestion> {
         if self.open.is_some() {
             return None;
         }
@@ -164,24 +166,24 @@ impl QuestionQueue {
     }
 
     /// Returns the open question.
-    pub(crate) fn open(&self) -> Option<&TerminalQuestion> {
+    pub fn open(&self) -> Option<&TerminalQuestion> {
         self.open.as_ref()
     }
 
     /// Parses an answer to the open question and closes it. Returns `None`, and leaves it open, if the line does not
     /// parse.
-    pub(crate) fn answer(&mut self, line: &str) -> Option<AnswerDelivery> {
+    pub fn answer(&mut self, line: &str) -> Option<AnswerDelivery> {
         let answer = self.open.as_ref()?.parse(line)?;
         self.open.take().map(|question| AnswerDelivery { id: question.id, answer })
     }
 
     /// Closes the open question with a refusal.
-    pub(crate) fn refuse(&mut self) -> Option<AnswerDelivery> {
+    pub fn refuse(&mut self) -> Option<AnswerDelivery> {
         self.answer(self.open.as_ref()?.refusal())
     }
 
     /// Closes the open question because no one can answer it any more; `hint` says why.
-    pub(crate) fn close_unanswerable(&mut self, hint: String) -> Option<AnswerDelivery> {
+    pub fn close_unanswerable(&mut self, hint: String) -> Option<AnswerDelivery> {
         let question = self.open.take()?;
         Some(AnswerDelivery { answer: question.unanswered(hint), id: question.id })
     }

@@ -159,7 +159,7 @@ impl ReportBuilder {
 }
 
 /// Sums the usage of all runs in the events of a session and its descendants.
-pub(crate) fn usage_of(events: &[Envelope], prices: &[(ModelRef, Price)]) -> UsageReport {
+pub fn usage_of(events: &[Envelope], prices: &[(ModelRef, Price)]) -> UsageReport {
     let mut all = RunState::default();
     for envelope in events {
         all.on_event(envelope);
@@ -168,7 +168,7 @@ pub(crate) fn usage_of(events: &[Envelope], prices: &[(ModelRef, Price)]) -> Usa
 }
 
 /// Returns the prices of the models that replied in the events, as far as they are known. Makes no request.
-pub(crate) async fn prices_of(events: &[Envelope], models: &dyn Models) -> Vec<(ModelRef, Price)> {
+pub async fn prices_of(events: &[Envelope], models: &dyn Models) -> Vec<(ModelRef, Price)> {
     let mut builder = ReportBuilder::new();
     for envelope in events {
         builder.run.on_event(envelope);

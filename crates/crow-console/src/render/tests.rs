@@ -9,13 +9,24 @@ use crow_core::{
     tool::{ChangeCounts, NotRestorable},
     turn::TurnEnd,
 };
+use crow_testkit::sample::{self, Story, with_readable_escapes};
 use proptest::prelude::*;
 
-use super::{
-    sample::{self, Story, show, with_readable_escapes},
-    *,
-};
-use crate::output::{ErrorReport, ExitCode, ReportBuilder, RunReport};
+use super::*;
+use crate::report::{ErrorReport, ExitCode, ReportBuilder, RunReport};
+
+/// Renders a story with its report; returns stdout and stderr.
+fn show(style: ConsoleStyle, story: &Story) -> (String, String) {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut renderer = ConsoleRenderer::new(style, &mut out, &mut err);
+    let mut report = ReportBuilder::new();
+    for envelope in &story.events {
+        report.on_event(envelope);
+        renderer.render(envelope).unwrap();
+    }
+    renderer.finish(&report.report()).unwrap();
+    (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+}
 
 /// Returns the style of a terminal in colour.
 fn terminal(columns: usize) -> ConsoleStyle {

@@ -4,7 +4,7 @@ use super::ConsoleStyle;
 
 /// Look of a piece of text. Besides the status line of the screen, only this type writes escape sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Paint {
+pub enum Paint {
     Plain,
     Dim,
     Bold,
@@ -34,17 +34,17 @@ impl Paint {
     }
 
     /// Returns the escape sequence before the text; empty without colours.
-    pub(super) fn open(self, style: &ConsoleStyle) -> &'static str {
+    pub fn open(self, style: &ConsoleStyle) -> &'static str {
         if style.colour { self.sgr() } else { "" }
     }
 
     /// Returns the escape sequence after the text; empty without colours and for [`Plain`](Self::Plain).
-    pub(super) fn close(self, style: &ConsoleStyle) -> &'static str {
+    pub fn close(self, style: &ConsoleStyle) -> &'static str {
         if style.colour && self != Self::Plain { "\u{1b}[0m" } else { "" }
     }
 
     /// Appends `text` in this look.
-    pub(super) fn write(self, style: &ConsoleStyle, text: &str, out: &mut String) {
+    pub fn write(self, style: &ConsoleStyle, text: &str, out: &mut String) {
         if !text.is_empty() {
             out.push_str(self.open(style));
             out.push_str(text);

@@ -8,7 +8,7 @@ use super::{
     words,
     wrap::{shorten_end, wrap, wrap_hanging},
 };
-use crate::output::{ErrorReport, ExitCode, ReportOutcome, RunReport, UsageReport};
+use crate::report::{ErrorReport, ExitCode, ReportOutcome, RunReport, UsageReport};
 
 /// Maximum number of refused or failed calls that the last line names, and columns of their titles.
 const NAMED: usize = 2;
@@ -114,12 +114,12 @@ fn outcome(report: &RunReport) -> &'static str {
 }
 
 /// Returns the usage of a session over all its runs: `700 in · 140 out · $0.0042`. Empty if none is known.
-pub(crate) fn usage_text(style: &ConsoleStyle, used: &UsageReport) -> String {
+pub fn usage_text(style: &ConsoleStyle, used: &UsageReport) -> String {
     usage(used).join(style.glyphs.pick(" · ", ", "))
 }
 
 /// Returns the usage for a table column: `840 $0.0042`.
-pub(crate) fn short_usage_text(used: &UsageReport) -> String {
+pub fn short_usage_text(used: &UsageReport) -> String {
     let tokens = Some(used.tokens.total()).filter(|tokens| *tokens > 0).map(words::tokens);
     let cost = used.cost_usd.filter(|cost| *cost > 0.0).map(words::dollars);
     tokens.into_iter().chain(cost).collect::<Vec<_>>().join(" ")

@@ -1,0 +1,29 @@
+//! Runs of agents at a terminal.
+//!
+//! [`ConsoleRenderer`] turns the events of a run into lines for people, [`ReportBuilder`] into a [`RunReport`], and a
+//! [`QuestionQueue`] asks the person about calls. [`AgentConsole`] puts them together for an agent of your own: it sends
+//! a prompt, shows the run to its end, and asks. This crate knows no loop, no provider and no tool.
+
+mod agent_console;
+mod keyboard;
+mod open_reply;
+mod permit_hint;
+mod questions;
+mod render;
+mod report;
+mod typing;
+
+pub use agent_console::{AgentConsole, ConsoleError};
+pub use keyboard::Keyboard;
+pub use open_reply::text_of;
+pub use questions::{AnswerDelivery, QuestionEffect, QuestionQueue, TerminalQuestion};
+pub use render::{
+    AnswerDestination, ConsoleRenderer, ConsoleStyle, Glyphs, LiveInput, Paint, RunActivity,
+    TerminalFacts, Visibility, short_usage_text, show_session, terminal_width, usage_text, words,
+    wrap,
+};
+pub use report::{
+    ErrorReport, ExitCode, FailureReport, RefusalReport, ReportBuilder, ReportOutcome, RunFacts,
+    RunReport, UsageReport, prices_of, usage_of,
+};
+pub use typing::{LineInputBuffer, TypedLine};

@@ -1,0 +1,63 @@
+//! Coding agents in Rust.
+//!
+//! Crow is a coding agent and the framework that it is built from. This crate gathers the libraries of the framework:
+//!
+//! | module | content |
+//! |---|---|
+//! | [`core`] | messages, events, tools, permissions, and the state machines of turns and control flow: no I/O |
+//! | [`runtime`] | sessions, handles, event streams, and the pipeline that every call of an agent passes |
+//! | [`agent`] | the built-in loops: base agents, compositions with reviewers, subagents |
+//! | [`providers`] | models over HTTP |
+//! | [`tools`] | file, search and shell tools |
+//! | `console` | with the feature `console`: runs at a terminal, with questions to the person there |
+//! | `app` | with the feature `app`: configuration, trust, keys, MCP servers, and the host of the product |
+//!
+//! An agent is an async function that gets [`AgentInternals`](runtime::AgentInternals): it receives prompts, calls the
+//! model, and has the calls of the reply carried out. Permissions, the log, undo and cancelling come with the runtime.
+//! This agent answers each prompt itself:
+//!
+//! ```
+//! use crow::prelude::*;
+//!
+//! async fn echo(mut agent: AgentInternals) -> Result<(), AgentError> {
+//!     loop {
+//!         agent.set_state(AgentState::Idle).await?;
+//!         let InputMessage::UserInput { run_id, content } = agent.receive().await? else { continue };
+//!         let run = agent.start_run(run_id).await?;
+//!         agent.add_input(InputSource::Prompt, None, content).await?;
+//!         agent.end_run(run, RunOutcome::NeedsInput).await?;
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let runtime = AgentRuntime::new(RuntimeConfig::default());
+//! let spec = SessionSpec::new("echo", "some/model".parse()?, "/");
+//! let session = AgentSession::create(runtime.config(), spec)?;
+//! let handle = runtime.spawn(session, echo);
+//! let mut events = handle.subscribe();
+//! handle.send_input(vec![Block::text("hello")])?;
+//! while let Some(crow::runtime::ObserverItem::Event(envelope)) = events.next().await {
+//!     if matches!(envelope.event, AgentEvent::RunEnd { .. }) {
+//!         break;
+//!     }
+//! }
+//! runtime.shutdown_all(std::time::Duration::from_secs(1)).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `examples/console_agent.rs` asks a model, runs tools and talks to a person in 60 lines; `examples/coder_agent.rs`
+//! handles interrupts, reasoning and replies that were cut off as well.
+
+pub mod prelude;
+
+pub use crow_agent as agent;
+#[cfg(feature = "app")]
+pub use crow_app as app;
+#[cfg(feature = "console")]
+pub use crow_console as console;
+pub use crow_core as core;
+pub use crow_providers as providers;
+pub use crow_runtime as runtime;
+pub use crow_tools as tools;
