@@ -3,7 +3,7 @@
 //! The blocks of a page share a home and a project. Whatever a page needs before its first block is set up here, and the
 //! replies of its model are scripted here.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::json;
@@ -89,7 +89,9 @@ fn documents() -> Vec<(String, String)> {
     let folder = "docs/book/src";
     let pages = fs::read_dir(document(folder)).unwrap();
     let pages = pages.map(|page| page.unwrap().file_name().into_string().unwrap());
-    let pages = pages.filter(|name| name.ends_with(".md")).map(|name| format!("{folder}/{name}"));
+    let pages = pages
+        .filter(|name| Path::new(name).extension().is_some_and(|kind| kind == "md"))
+        .map(|name| format!("{folder}/{name}"));
     pages
         .chain(["README.md".to_owned()])
         .map(|path| {

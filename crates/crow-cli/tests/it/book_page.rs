@@ -125,7 +125,7 @@ pub(crate) fn normalized(output: &str) -> String {
         text = Regex::new(pattern).unwrap().replace_all(&text, name).into_owned();
     }
     // The page has no trailing blanks, and `…` may stand for the end of a line.
-    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
 /// Returns true if the output is as the page shows it.

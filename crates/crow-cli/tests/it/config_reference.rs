@@ -30,7 +30,7 @@ async fn the_configuration_reference_of_the_book_has_all_keys() {
         let printed = fixture.run(&["config", "schema", kind]).await;
         let schema: Value = serde_json::from_str(&printed.exited(0).out).unwrap();
         write!(page, "\n## {file}\n\nSchema `{kind}`; {explained}.\n").unwrap();
-        let is_json = file.ends_with(".json");
+        let is_json = kind == "permissions";
         Reference { root: &schema, is_json }.write_table("", &schema, &mut page);
     }
     assert_document("docs/book/src/configuration-reference.md", &page);
@@ -57,7 +57,7 @@ impl Reference<'_> {
         for (name, key) in values {
             let description = self.description(key);
             assert!(!description.is_empty(), "{path}: {name} has no description");
-            let default = self.default(name, key, schema);
+            let default = default(name, key, schema);
             let kind = self.kind(key);
             let cells = [format!("`{name}`"), kind, default, description];
             let cells = cells.map(|cell| cell.replace('|', "\\|").replace('\n', " "));
@@ -90,7 +90,7 @@ impl Reference<'_> {
 
     /// Returns the object that the key's value contains, with the suffix of its path and true for a list of objects.
     fn table<'a>(&'a self, key: &'a Value) -> Option<(&'static str, bool, &'a Value)> {
-        let key = self.resolve(self.without_null(key));
+        let key = self.resolve(without_null(key));
         if key["properties"].is_object() && key["required"] != serde_json::json!(["file"]) {
             return Some(("", false, key));
         }
@@ -109,37 +109,16 @@ impl Reference<'_> {
         }
     }
 
-    /// Returns the only alternative beside `null`, if the schema has just these two.
-    fn without_null<'a>(&'a self, schema: &'a Value) -> &'a Value {
-        match schema["anyOf"].as_array().map(Vec::as_slice) {
-            Some([only, null]) if null["type"] == "null" => only,
-            _ => schema,
-        }
-    }
-
     /// Returns the description of the key, or that of its type.
     fn description(&self, key: &Value) -> String {
-        let of_type = self.resolve(self.without_null(key));
+        let of_type = self.resolve(without_null(key));
         let text = key["description"].as_str().or_else(|| of_type["description"].as_str());
         text.unwrap_or_default().to_owned()
     }
 
-    fn default(&self, name: &str, key: &Value, table: &Value) -> String {
-        if table["required"].as_array().is_some_and(|names| names.iter().any(|one| one == name)) {
-            return "required".to_owned();
-        }
-        match &key["default"] {
-            Value::Null => String::new(),
-            Value::Array(values) if values.is_empty() => String::new(),
-            Value::Object(values) if values.is_empty() => String::new(),
-            Value::String(text) if text.is_empty() => String::new(),
-            value => format!("`{value}`"),
-        }
-    }
-
     /// Returns the kind of a value in words.
     fn kind(&self, schema: &Value) -> String {
-        let schema = self.without_null(schema);
+        let schema = without_null(schema);
         if schema["$ref"] == "#/$defs/Seconds" {
             return "duration".to_owned();
         }
@@ -185,5 +164,27 @@ impl Reference<'_> {
             .map(|name| if self.is_json { format!("\"{name}\": …") } else { format!("{name} = …") })
             .collect();
         format!("`{{ {} }}`", names.join(", "))
+    }
+}
+
+/// Returns the only alternative beside `null`, if the schema has just these two.
+fn without_null(schema: &Value) -> &Value {
+    match schema["anyOf"].as_array().map(Vec::as_slice) {
+        Some([only, null]) if null["type"] == "null" => only,
+        _ => schema,
+    }
+}
+
+/// Returns the default of a key, or that it is required.
+fn default(name: &str, key: &Value, table: &Value) -> String {
+    if table["required"].as_array().is_some_and(|names| names.iter().any(|one| one == name)) {
+        return "required".to_owned();
+    }
+    match &key["default"] {
+        Value::Null => String::new(),
+        Value::Array(values) if values.is_empty() => String::new(),
+        Value::Object(values) if values.is_empty() => String::new(),
+        Value::String(text) if text.is_empty() => String::new(),
+        value => format!("`{value}`"),
     }
 }

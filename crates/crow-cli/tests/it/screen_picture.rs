@@ -51,6 +51,7 @@ struct Glyph {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "the attributes of a cell can be combined")]
 struct GlyphStyle {
     color: Color,
     background: Color,

@@ -115,7 +115,7 @@ fn links_of_the_book_stay_in_the_book() {
 #[test]
 fn passages_in_rust_are_from_files_of_the_workspace() {
     let unindented =
-        |text: &str| text.lines().map(|line| format!("{}\n", line.trim())).collect::<String>();
+        |text: &str| text.lines().flat_map(|line| [line.trim(), "\n"]).collect::<String>();
     let sources: Vec<String> =
         tree::sources().iter().map(|source| unindented(&source.text)).collect();
     let mut count = 0;
