@@ -364,7 +364,8 @@ fn existing_programs_that_a_script_names_in_any_spelling_are_put_back() {
 
 #[test]
 fn every_program_is_put_back_if_a_hook_is_too_long_to_be_read() {
-    let many_words = (0..30_000).map(|number| format!("word{number}\n")).collect::<String>();
+    let many_words: Vec<_> = (0..30_000).map(|number| format!("word{number}")).collect();
+    let many_words = many_words.join("\n");
     for filler in ["# filler\n".repeat(150_000), many_words] {
         let project = Project::with_repository();
         let hook = format!("#!/bin/sh\n{filler}scripts/run\n");
