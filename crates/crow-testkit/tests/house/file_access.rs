@@ -151,7 +151,12 @@ const EXCEPTIONS: &[Exception] = &[
     (
         "crates/crow-snapshot/src/store.rs",
         &["canonicalize"],
-        "resolves the folders of the store and of the user when it is opened",
+        "resolves the folder of the user when it is opened",
+    ),
+    (
+        "crates/crow-snapshot/src/store_data.rs",
+        &["canonicalize"],
+        "resolves its own folder when it is opened",
     ),
     (
         "crates/crow-runtime/src/rule_links.rs",
