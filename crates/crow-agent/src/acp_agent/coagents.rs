@@ -157,7 +157,7 @@ pub(super) async fn run_review(
                 internals.add_input(InputSource::ControlFlow, preface, content).await?;
                 agent.execute_turn(internals, cancel).await
             };
-            turn.await.map(|turn| CoagentOutcome::after_turn(agent.name(), turn))
+            Box::pin(turn).await.map(|turn| CoagentOutcome::after_turn(agent.name(), turn))
         }
         (Coagent::Composition(agent), CoagentSessionKind::Composition(session)) => {
             let mut agent = agent.as_ref().clone();

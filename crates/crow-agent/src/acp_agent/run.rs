@@ -136,7 +136,9 @@ impl Run<'_> {
                         Some(RunInput { source, content: vec![Block::text(text)] })
                     });
                     round = tracing::debug_span!("round", round = self.rounds_begun + 1);
-                    let outcome = self.primary_turn(turn_input).instrument(round.clone()).await;
+                    // Boxed: a future in a span takes its room twice where it is made.
+                    let turn = Box::pin(self.primary_turn(turn_input));
+                    let outcome = turn.instrument(round.clone()).await;
                     if outcome.is_err() || !self.round_continues() {
                         self.session.internals.emit(AgentEvent::RoundEnd).await?;
                     }
@@ -144,13 +146,14 @@ impl Run<'_> {
                 }
                 NextAction::Generate { prompt } => {
                     let request = self.work_so_far().for_generator(&prompt);
-                    let generated = self.generate(request).instrument(round.clone()).await;
+                    let generated = Box::pin(self.generate(request));
+                    let generated = generated.instrument(round.clone()).await;
                     self.session.internals.emit(AgentEvent::RoundEnd).await?;
                     let spent = self.spent();
                     self.machine.on_generated(generated?, spent);
                 }
                 NextAction::Review => {
-                    let outcome = self.review().instrument(round.clone()).await;
+                    let outcome = Box::pin(self.review()).instrument(round.clone()).await;
                     self.session.internals.emit(AgentEvent::RoundEnd).await?;
                     outcome?;
                     self.take_steering().await?;
@@ -188,7 +191,7 @@ impl Run<'_> {
             self.say(input).await?;
         }
         let internals = &mut self.session.internals;
-        let turn = self.agent.primary.execute_turn(internals, self.cancel).await?;
+        let turn = Box::pin(self.agent.primary.execute_turn(internals, self.cancel)).await?;
         let facts = TurnFacts {
             end: turn.end.clone(),
             text: turn.text.clone().unwrap_or_default(),
@@ -373,7 +376,7 @@ impl Run<'_> {
             AgentConfig { system_prompt: GENERATOR_PROMPT.to_owned(), ..AgentConfig::default() };
         let agent = BaseAgent::new(GENERATOR, config, model, ToolRegistry::new());
         child.add_input(InputSource::ControlFlow, None, vec![Block::text(request)]).await?;
-        let outcome = agent.execute_turn(&mut child, self.cancel).await;
+        let outcome = Box::pin(agent.execute_turn(&mut child, self.cancel)).await;
         child.save_metadata()?;
         self.session.generator = Some(child);
         let turn = match outcome {

@@ -96,7 +96,8 @@ pub(crate) async fn serve_run(
     let clock = Arc::clone(&session.primary().config().clock);
     let started = clock.monotonic();
     tracing::debug!(composition = agent.name(), "run started");
-    let result = agent.run(session, RunInput::prompt(content), &run.cancel).await;
+    let input = RunInput::prompt(content);
+    let result = Box::pin(agent.run(session, input, &run.cancel)).await;
     let outcome = match result {
         Ok(result) => emit_end(session, result).await?,
         // A session cannot continue without its log; the runtime reports the error to the listeners.

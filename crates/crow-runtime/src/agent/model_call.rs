@@ -42,6 +42,15 @@ pub struct ModelCall<'a> {
     pub tool_choice: ToolChoice<'a>,
 }
 
+/// The estimated length of the next request, see [`AgentInternals::request_size`](super::AgentInternals::request_size).
+#[derive(Debug, Clone, Copy)]
+pub struct RequestSize<'a> {
+    /// Tokens of the request: those of the last one as the provider counted them, and an estimate of what came after.
+    pub tokens: u64,
+    /// Estimates parts of the request, corrected by what the provider reported so far.
+    pub estimator: &'a TokenEstimator,
+}
+
 /// The part of a reply received so far.
 #[derive(Debug)]
 struct StreamedReply {
@@ -168,8 +177,17 @@ pub(super) struct ModelPort {
     budget: RunBudget,
     /// The provider's side of the conversation, and the model it is with.
     conversation: Option<(ModelRef, Box<dyn Conversation>)>,
-    /// Created when a provider first omits the usage of a reply.
-    estimator: Option<TokenEstimator>,
+    estimator: Option<ModelEstimator>,
+}
+
+/// Estimates of requests to one model with one system prompt and one set of tools.
+struct ModelEstimator {
+    model: ModelRef,
+    /// Lengths of the system prompt and of the list of tools: they change together with their content.
+    fixed: (usize, usize),
+    tokens: TokenEstimator,
+    /// The window as far as refused requests tell.
+    window: Option<u64>,
 }
 
 impl ModelPort {
@@ -180,6 +198,65 @@ impl ModelPort {
     /// Makes the provider start anew from the history, after the history was rewound.
     pub(super) fn reset_conversation(&mut self) {
         self.conversation = None;
+        self.restart_estimates();
+    }
+
+    /// Estimates the messages anew, after the conversation was replaced by a shorter one.
+    pub(super) fn restart_estimates(&mut self) {
+        if let Some(estimator) = &mut self.estimator {
+            estimator.tokens.restart_messages();
+        }
+    }
+
+    /// Returns the length of the next request.
+    pub(super) fn request_size(
+        &mut self,
+        history: &History,
+        call: ModelCall<'_>,
+    ) -> Result<RequestSize<'_>, AgentError> {
+        let messages = messages_of(history)?;
+        let estimator = self.estimator(call);
+        let tokens = estimator.request(messages);
+        Ok(RequestSize { tokens, estimator })
+    }
+
+    /// Asks the model with other messages than those of the history. Neither the reply nor its deltas are recorded;
+    /// its usage is.
+    pub(super) async fn ask(
+        &mut self,
+        session: &mut SessionWriter,
+        call: ModelCall<'_>,
+        messages: &[Arc<Message>],
+        cancel: &CancellationToken,
+    ) -> Result<ModelReply, AgentError> {
+        let price = self.budget.price(&call.model.info.reference).await?;
+        let mut stream = self.open_stream(messages, call);
+        let reply_id = ReplyId::new(session.config().ids.next_id());
+        let reading = async {
+            while let Some(event) = stream.next().await {
+                match event? {
+                    ModelEvent::Completed(reply) => return Ok(reply),
+                    ModelEvent::Waiting(wait) => {
+                        let wait_ms = wait.wait.map(whole_millis);
+                        let (reply_id, reason) = (reply_id.clone(), wait.reason);
+                        session.emit(AgentEvent::ModelWait { reply_id, reason, wait_ms }).await?;
+                    }
+                    ModelEvent::TextDelta(_)
+                    | ModelEvent::ThinkingDelta(_)
+                    | ModelEvent::CallStarted { .. }
+                    | ModelEvent::Retrying(_) => {}
+                }
+            }
+            Err(truncated_stream())
+        };
+        let reply = cancel.run_until_cancelled(reading).await;
+        let mut reply: ModelReply = reply.unwrap_or(Err(AgentError::Cancelled))?;
+        let estimated = self.complete_usage(messages, &mut reply, call);
+        self.restart_estimates();
+        self.budget.draw(reply.usage, price);
+        self.shared.tree.spend(model_of(&reply.origin), reply.usage);
+        session.emit(AgentEvent::Usage { reply_id, usage: reply.usage, estimated }).await?;
+        Ok(reply)
     }
 
     /// Calls the model with the whole history, and records deltas, reply and usage.
@@ -202,7 +279,10 @@ impl ModelPort {
     ) -> Result<(ReplyId, ModelReply), AgentError> {
         // 1) The request.
         let price = self.budget.price(&call.model.info.reference).await?;
-        let stream = self.open_stream(session.history(), call)?;
+        let messages = messages_of(session.history())?;
+        let sent = messages.len();
+        self.estimator(call).request(messages);
+        let stream = self.open_stream(messages, call);
         session.sync_in_background().await?;
         let id = ReplyId::new(session.config().ids.next_id());
         let span = tracing::Span::current();
@@ -212,9 +292,9 @@ impl ModelPort {
         let mut partial = StreamedReply::new(id.clone(), &session.config().redactor);
         let priced = PricedModelCall { call, price };
         // 2) The reply, or the usage of the attempt that failed.
-        let read = cancel
-            .run_until_cancelled(self.read_stream(session, stream, &mut partial, priced))
-            .await;
+        // Boxed: a future in a span takes its room twice where it is made.
+        let read = Box::pin(self.read_stream(session, stream, &mut partial, priced));
+        let read = cancel.run_until_cancelled(read).await;
         let mut reply = match read.unwrap_or(Err(AgentError::Cancelled)) {
             Ok(reply) => reply,
             Err(error) => {
@@ -226,7 +306,10 @@ impl ModelPort {
         };
         // 3) Usage and the recorded reply.
         make_call_ids_unique(&mut reply.blocks);
-        let estimated = self.complete_usage(session.history(), &mut reply, call)?;
+        let estimated = self.complete_usage(messages_of(session.history())?, &mut reply, call);
+        if !estimated {
+            self.estimator(call).on_usage(sent, &reply.usage);
+        }
         let TokenUsage { input_tokens, output_tokens, .. } = reply.usage;
         span.record("input_tokens", input_tokens).record("output_tokens", output_tokens);
         let duration_ms = session.config().since(started).as_millis();
@@ -241,32 +324,59 @@ impl ModelPort {
     /// Returns true if anything was estimated.
     fn complete_usage(
         &mut self,
-        history: &History,
+        messages: &[Arc<Message>],
         reply: &mut ModelReply,
         call: ModelCall<'_>,
-    ) -> Result<bool, AgentError> {
+    ) -> bool {
         let is_answered = !reply.blocks.is_empty();
         let lacks_input = reply.usage.input_tokens == 0;
         let lacks_output = reply.usage.output_tokens == 0 && is_answered;
         if lacks_input {
-            reply.usage.input_tokens = self.estimated_input(history, call)?;
+            reply.usage.input_tokens = self.estimator(call).request(messages);
         }
         if lacks_output {
             reply.usage.output_tokens = self.estimator(call).reply(&reply.blocks);
         }
-        Ok(lacks_input || lacks_output)
+        lacks_input || lacks_output
     }
 
+    /// Returns the estimator for requests of this call, made anew for another model.
     fn estimator(&mut self, call: ModelCall<'_>) -> &mut TokenEstimator {
-        self.estimator.get_or_insert_with(|| TokenEstimator::new(call.system, call.tools))
+        let fixed = (call.system.len(), call.tools.len());
+        let model = &call.model.info.reference;
+        let current = match self.estimator.take().filter(|current| current.model == *model) {
+            Some(mut current) => {
+                if current.fixed != fixed {
+                    current.tokens.restart(call.system, call.tools);
+                    current.fixed = fixed;
+                }
+                current
+            }
+            None => ModelEstimator {
+                model: model.clone(),
+                fixed,
+                tokens: TokenEstimator::new(call.system, call.tools),
+                window: None,
+            },
+        };
+        &mut self.estimator.insert(current).tokens
     }
 
-    fn estimated_input(
-        &mut self,
-        history: &History,
-        call: ModelCall<'_>,
-    ) -> Result<u64, AgentError> {
-        Ok(self.estimator(call).request(messages_of(history)?))
+    /// Returns the window of the model, if it is known: the stated one, or less if requests below it were refused.
+    pub(super) fn window(&self, call: ModelCall<'_>) -> Option<u64> {
+        let model = &call.model.info.reference;
+        let estimator = self.estimator.as_ref().filter(|estimator| estimator.model == *model);
+        let learned = estimator.and_then(|estimator| estimator.window);
+        let stated = call.model.info.context_window;
+        learned.into_iter().chain(stated).min()
+    }
+
+    /// Records that the provider refused a request of this length as too long.
+    pub(super) fn on_refused_length(&mut self, call: ModelCall<'_>, tokens: u64) {
+        self.estimator(call);
+        if let Some(estimator) = &mut self.estimator {
+            estimator.window = Some(estimator.window.map_or(tokens, |known| known.min(tokens)));
+        }
     }
 
     /// Counts an attempt that failed in the middle of a reply, since it is charged all the same. One that delivered
@@ -281,8 +391,8 @@ impl ModelPort {
             return Ok(());
         }
         let PricedModelCall { call, price } = priced;
-        let input_tokens = self.estimated_input(session.history(), call)?;
         let estimator = self.estimator(call);
+        let input_tokens = estimator.request(messages_of(session.history())?);
         let output_tokens = estimator.text(&partial.text) + estimator.text(&partial.thinking);
         let usage = TokenUsage { input_tokens, output_tokens, ..TokenUsage::default() };
         self.budget.draw_attempt(usage, price);
@@ -291,16 +401,12 @@ impl ModelPort {
         session.emit(AgentEvent::Usage { reply_id, usage, estimated: true }).await
     }
 
-    fn open_stream(
-        &mut self,
-        history: &History,
-        call: ModelCall<'_>,
-    ) -> Result<ModelStream, AgentError> {
+    fn open_stream(&mut self, messages: &[Arc<Message>], call: ModelCall<'_>) -> ModelStream {
         let reference = &call.model.info.reference;
         let request = ModelRequest {
             system: call.system,
             tools: call.tools,
-            messages: messages_of(history)?,
+            messages,
             config: call.config,
             tool_choice: call.tool_choice,
         };
@@ -312,7 +418,7 @@ impl ModelPort {
             let new = call.model.provider.conversation(&call.model.info, &self.shared.id);
             self.conversation.insert((reference.clone(), new))
         };
-        Ok(conversation.stream(request))
+        conversation.stream(request)
     }
 
     async fn read_stream(
@@ -348,12 +454,13 @@ impl ModelPort {
                 }
             }
         }
-        Err(ProviderError::new(
-            ProviderErrorKind::Truncated,
-            "the provider's stream ended without a reply",
-        )
-        .into())
+        Err(truncated_stream())
     }
+}
+
+fn truncated_stream() -> AgentError {
+    let text = "the provider's stream ended without a reply";
+    ProviderError::new(ProviderErrorKind::Truncated, text).into()
 }
 
 /// Returns the messages for a model call; fails while calls have no result.

@@ -204,7 +204,8 @@ impl ReplyCalls<'_> {
             let mut prepared = Vec::with_capacity(batch.len());
             for call in batch {
                 let span = call.span.clone();
-                prepared.push(self.prepare(call).instrument(span).await?);
+                // Boxed: a future in a span takes its room twice where it is made.
+                prepared.push(Box::pin(self.prepare(call)).instrument(span).await?);
             }
             done.append(&mut self.run_batch(prepared).await?);
         }

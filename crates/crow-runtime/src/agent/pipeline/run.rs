@@ -74,8 +74,8 @@ impl<'a> ReplyCalls<'a> {
                 }
                 PreparedCall::Ready(ready) => {
                     let span = ready.span.clone();
-                    let begun = self.begin_changes(&ready).instrument(span.clone());
-                    let Some(guard) = begun.await? else {
+                    let begun = Box::pin(self.begin_changes(&ready));
+                    let Some(guard) = begun.instrument(span.clone()).await? else {
                         let call =
                             ExecutedCall { result: not_run(), ..cancelled_until_done(&ready) };
                         self.record_end(&call).await?;
@@ -112,7 +112,7 @@ impl<'a> ReplyCalls<'a> {
                             call.duration_ms = duration_ms;
                             let (guard, span) = guards.remove(&index).unzip();
                             let span = span.unwrap_or_else(Span::none);
-                            self.finish(call, guard).instrument(span).await?;
+                            Box::pin(self.finish(call, guard)).instrument(span).await?;
                         }
                     }
                 },
@@ -130,7 +130,7 @@ impl<'a> ReplyCalls<'a> {
                 self.report(call_id, said).await?;
             }
             if let Some(call) = executed.get_mut(index) {
-                self.finish(call, Some(guard)).instrument(span).await?;
+                Box::pin(self.finish(call, Some(guard))).instrument(span).await?;
             }
         }
         self.pipeline.report_moved_files(self.session).await?;
