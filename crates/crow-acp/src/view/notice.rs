@@ -7,7 +7,8 @@ use agent_client_protocol::v1::schema::{
 };
 use crow_core::{
     event::{
-        AgentEvent, AgentRole, CheckRun, InputSource, NoticeAudience, NoticeLevel, RunOutcome,
+        AgentEvent, AgentRole, CheckRun, CompactionReport, InputSource, NoticeAudience,
+        NoticeLevel, RunOutcome,
     },
     ids::{MessageId as InputId, SessionId},
     message::Block,
@@ -153,7 +154,9 @@ impl SessionView {
                 let text = "The conversation was rewound to an earlier point.";
                 self.notices.report(at, Weight::Info, text);
             }
-            AgentEvent::Compaction { summary, .. } => self.on_compaction(at, summary),
+            AgentEvent::Compaction { summary, report, .. } => {
+                self.on_compaction(at, summary, report.as_ref());
+            }
             AgentEvent::Notice { level, audience: NoticeAudience::User, text } => {
                 let weight = match level {
                     NoticeLevel::Info => Weight::Info,
@@ -239,10 +242,17 @@ impl SessionView {
         self.notices.chunk(at, session, SessionUpdate::AgentMessageChunk, &text);
     }
 
-    fn on_compaction(&mut self, at: &mut EventContext<'_>, summary: &str) {
+    fn on_compaction(
+        &mut self,
+        at: &mut EventContext<'_>,
+        summary: &str,
+        report: Option<&CompactionReport>,
+    ) {
         let ChildDisplay::Session(session) = at.display else { return };
         if !self.abilities.compaction.is_yes() {
-            return self.notices.report(at, Weight::Aside, "The history was compacted.");
+            let report = report.map(|report| format!(": {report}")).unwrap_or_default();
+            let text = format!("The conversation was compacted{report}.");
+            return self.notices.report(at, Weight::Aside, &text);
         }
         let id = self.notices.message_id(at);
         let update = CompactionUpdate::new(id.0, CompactionStatus::Completed)

@@ -68,7 +68,11 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
             remark(style, &format!("{}the question was withdrawn", agent_prefix(style, envelope)))
         }
         AgentEvent::Switch { change } => remark(style, change),
-        AgentEvent::Compaction { .. } => remark(style, "the history was compacted"),
+        AgentEvent::Compaction { report, .. } => {
+            let prefix = agent_prefix(style, envelope);
+            let report = report.as_ref().map(|report| format!(": {report}")).unwrap_or_default();
+            remark(style, &format!("{prefix}the conversation was compacted{report}"))
+        }
         AgentEvent::Notice { level, audience: NoticeAudience::User, text } => {
             notice(style, *level, &format!("{}{text}", agent_prefix(style, envelope)))
         }

@@ -76,6 +76,16 @@ impl TokenEstimator {
         self.forget_messages();
     }
 
+    /// Starts over with messages that replace those before, as after a compaction. Retains the correction.
+    pub fn restart_messages(&mut self) {
+        self.forget_messages();
+    }
+
+    /// Estimates system prompt and tools.
+    pub fn fixed(&self) -> u64 {
+        self.corrected(self.fixed)
+    }
+
     /// Estimates a text.
     pub fn text(&self, text: &str) -> u64 {
         self.corrected(char_classes::estimate(text))

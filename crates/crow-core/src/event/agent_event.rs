@@ -6,7 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AgentState, CheckRun, InputSource, NoticeAudience, NoticeLevel, RunOutcome, Verdict};
+use super::{
+    AgentState, CheckRun, CompactionReport, InputSource, NoticeAudience, NoticeLevel, RunOutcome,
+    Verdict,
+};
 use crate::{
     capability::{QuestionAnswer, UserQuestion},
     ids::{CallId, MessageId, ReplyId, RequestId, RunId, SessionId, SnapshotId, UndoId},
@@ -416,12 +419,22 @@ pub enum AgentEvent {
         /// The last event that is kept.
         last_kept: u64,
     },
-    /// The history was compacted. Durable.
+    /// The conversation that the model is sent was compacted: messages were replaced by a summary, outputs by a stub.
+    /// The log before stays as it is. Durable.
     Compaction {
-        /// The text that replaces the messages before.
+        /// The text that stands in place of the messages that are left out. Empty if only outputs were replaced.
         summary: String,
-        /// The first message that is kept.
+        /// The first message of the part that is kept whole.
         first_kept: MessageId,
+        /// Messages of the user before it that are kept, too.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        kept: Vec<MessageId>,
+        /// Calls whose outputs are replaced by a stub, in messages that are kept.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        masked: Vec<CallId>,
+        /// Why, and how many tokens a request had before and has now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        report: Option<CompactionReport>,
     },
     /// Something to know. Durable.
     Notice {

@@ -12,7 +12,10 @@ pub(crate) mod tests;
 
 pub use agent_event::AgentEvent;
 pub use envelope::{AgentRole, Envelope, FORMAT_VERSION, ParentCall};
-pub use parts::{CheckReport, CheckRun, NoticeAudience, NoticeLevel, RunOutcome};
+pub use parts::{
+    CheckReport, CheckRun, CompactionReport, CompactionTrigger, NoticeAudience, NoticeLevel,
+    RunOutcome,
+};
 pub use state::AgentState;
 
 pub use crate::run::{Failure, FailureKind, InputSource, Verdict};

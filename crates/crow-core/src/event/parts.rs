@@ -1,5 +1,7 @@
 //! Parts of events.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -140,4 +142,45 @@ impl CheckReport {
         self.verified = false;
         self.unverified = Some(reason.into());
     }
+}
+
+/// Why the conversation was compacted, and what that saved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CompactionReport {
+    /// Why it was compacted.
+    pub trigger: CompactionTrigger,
+    /// Tokens of a request before, as estimated.
+    pub tokens_before: u64,
+    /// Tokens of a request with the compacted conversation, as estimated.
+    pub tokens_after: u64,
+}
+
+/// Why the conversation was compacted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionTrigger {
+    /// The next request would come close to the context window.
+    Window,
+    /// The provider refused a request as too long.
+    Overflow,
+    /// The user asked for it.
+    User,
+}
+
+impl fmt::Display for CompactionReport {
+    /// Writes one line for people, such as `about 23200 tokens became 8100, because the window was nearly full`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = match self.trigger {
+            CompactionTrigger::Window => "because the window was nearly full",
+            CompactionTrigger::Overflow => "because the provider refused the request as too long",
+            CompactionTrigger::User => "as asked for",
+        };
+        let (before, after) = (hundreds(self.tokens_before), hundreds(self.tokens_after));
+        write!(f, "about {before} tokens became {after}, {reason}")
+    }
+}
+
+/// Rounds an estimate to hundreds.
+fn hundreds(tokens: u64) -> u64 {
+    tokens.div_ceil(100) * 100
 }

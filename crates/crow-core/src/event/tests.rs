@@ -91,7 +91,17 @@ fn lifecycle() -> Vec<AgentEvent> {
         },
         AgentEvent::FilesRestored { undo_id: UndoId::new("u-1"), text: "undone".into() },
         AgentEvent::Rewind { undo_id: UndoId::new("u-2"), last_kept: 7 },
-        AgentEvent::Compaction { summary: "before".into(), first_kept: MessageId::new("m-7") },
+        AgentEvent::Compaction {
+            summary: "before".into(),
+            first_kept: MessageId::new("m-7"),
+            kept: vec![MessageId::new("m-1")],
+            masked: vec![call_id()],
+            report: Some(CompactionReport {
+                trigger: CompactionTrigger::Window,
+                tokens_before: 30_000,
+                tokens_after: 9_000,
+            }),
+        },
         AgentEvent::Notice {
             level: NoticeLevel::Warning,
             audience: NoticeAudience::Model,

@@ -98,6 +98,11 @@ pub enum SystemEvent {
     DoomLoopDetected,
     /// The step limit ended a turn.
     MaxIterationsReached,
+    /// The conversation was compacted.
+    Compacted {
+        /// The text in place of the messages that were left out. Empty if only outputs were replaced.
+        summary: String,
+    },
     /// The agent declared the task done.
     TaskComplete {
         /// Its summary.

@@ -6,8 +6,9 @@
 //! `waiting`, and [`History::messages`] refuses. The last result closes the reply and appends one message of all
 //! results and then the queued ones.
 //!
-//! A rewind truncates `items` by event number and rebuilds `messages` from what remains. An event that cannot follow is
-//! refused before anything is changed.
+//! A compaction replaces `messages` and is an item itself. A rewind truncates `items` by event number and rebuilds
+//! `messages` from what remains, compactions included. An event that cannot follow is refused before anything is
+//! changed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,6 +16,7 @@ use jiff::Timestamp;
 
 use super::{
     HistoryEntry, SystemEvent,
+    compaction::{CompactionItem, REMINDER_ID},
     reply::{CallAnswer, ReplyItem},
     timeline::{push_reply_entries, system_event, text_of},
 };
@@ -30,7 +32,7 @@ use crate::{
 /// A session's history.
 ///
 /// Invariant: [`messages`](Self::messages) are only returned when every call has exactly one result, and are only
-/// appended to, except by a rewind. A result is stored with its call, so the two cannot be separated.
+/// appended to, except by a rewind and a compaction. A result is stored with its call, so the two cannot be separated.
 #[derive(Debug, Default)]
 pub struct History {
     items: Vec<HistoryItem>,
@@ -62,6 +64,7 @@ enum HistoryItem {
     User { at: Timestamp, message: Arc<Message> },
     Reply(ReplyItem),
     Handoff { at: Timestamp, from: String, to: String, prompt: String },
+    Compaction(CompactionItem),
     System { at: Timestamp, event: SystemEvent },
 }
 
@@ -116,6 +119,15 @@ pub enum HistoryError {
     /// A rewind arrived while calls are open.
     #[error("a rewind came while calls had no result")]
     RewindWithOpenCalls,
+    /// A compaction arrived while calls are open.
+    #[error("a compaction came while calls had no result")]
+    CompactionWithOpenCalls,
+    /// The first message that a compaction keeps is not in the conversation, or is a result without its call.
+    #[error("a compaction keeps the conversation from message {message_id}, which is none of it")]
+    UnknownFirstKept {
+        /// The message.
+        message_id: MessageId,
+    },
 }
 
 impl History {
@@ -196,6 +208,12 @@ impl History {
                 *initial = initial.take().or_else(|| snapshot_before.clone());
                 *current = snapshot_after.clone().or_else(|| current.take());
             }
+            AgentEvent::Compaction { .. } => {
+                if let Some(compaction) = self.compaction_item(&envelope.event, at) {
+                    self.messages = self.compacted(&compaction)?;
+                    self.items.push(HistoryItem::Compaction(compaction));
+                }
+            }
             AgentEvent::Usage { usage, .. } => {
                 self.usage += *usage;
                 self.last_usage = Some(*usage);
@@ -228,9 +246,34 @@ impl History {
             self.open_slot(call_id).map(drop)
         } else if matches!(event, AgentEvent::Rewind { .. }) && self.open.is_some() {
             Err(HistoryError::RewindWithOpenCalls)
+        } else if let Some(compaction) = self.compaction_item(event, Timestamp::default()) {
+            self.compacted(&compaction).map(drop)
         } else {
             Ok(())
         }
+    }
+
+    /// Returns the compaction of an event, if it is one.
+    fn compaction_item(&self, event: &AgentEvent, at: Timestamp) -> Option<CompactionItem> {
+        let AgentEvent::Compaction { summary, first_kept, kept, masked, .. } = event else {
+            return None;
+        };
+        Some(CompactionItem {
+            at,
+            seq: self.last_seq,
+            summary: summary.clone(),
+            first_kept: first_kept.clone(),
+            kept: kept.clone(),
+            masked: masked.clone(),
+        })
+    }
+
+    /// Returns the conversation after a compaction.
+    fn compacted(&self, compaction: &CompactionItem) -> Result<Vec<Arc<Message>>, HistoryError> {
+        if self.open.is_some() {
+            return Err(HistoryError::CompactionWithOpenCalls);
+        }
+        compaction.apply(&self.messages)
     }
 
     /// Returns the settings that the session continues with, if the log has them: logs of older versions and of
@@ -327,9 +370,10 @@ impl History {
     fn answers(&self) -> impl Iterator<Item = &CallAnswer> {
         let replies = self.items.iter().filter_map(|item| match item {
             HistoryItem::Reply(reply) => Some(reply),
-            HistoryItem::User { .. } | HistoryItem::Handoff { .. } | HistoryItem::System { .. } => {
-                None
-            }
+            HistoryItem::User { .. }
+            | HistoryItem::Handoff { .. }
+            | HistoryItem::Compaction(_)
+            | HistoryItem::System { .. } => None,
         });
         replies.flat_map(|reply| &reply.answers).flatten()
     }
@@ -351,6 +395,10 @@ impl History {
                         timestamp: *at,
                     });
                 }
+                HistoryItem::Compaction(compaction) => {
+                    let event = SystemEvent::Compacted { summary: compaction.summary.clone() };
+                    entries.push(HistoryEntry::System { event, timestamp: compaction.at });
+                }
                 HistoryItem::System { at, event } => {
                     entries.push(HistoryEntry::System { event: event.clone(), timestamp: *at });
                 }
@@ -363,7 +411,7 @@ impl History {
         // An event that is not yet in a log has no number; its position identifies the message as well.
         let number =
             envelope.seq.map_or_else(|| format!("at-{}", self.items.len()), |seq| seq.to_string());
-        let id = MessageId::new(format!("notice-{number}"));
+        let id = MessageId::new(format!("{REMINDER_ID}{number}"));
         let text = format!("<system-reminder>\n{text}\n</system-reminder>");
         self.push_user(envelope.time, id, vec![Block::text(text)]);
     }
@@ -388,6 +436,11 @@ impl History {
                 HistoryItem::Reply(reply) => {
                     self.messages.push(Arc::clone(&reply.message));
                     self.messages.extend(reply.results.clone());
+                }
+                HistoryItem::Compaction(compaction) => {
+                    self.messages = compaction
+                        .apply(&self.messages)
+                        .expect("invariant: what a compaction keeps comes before it, and a rewind removes the compaction first");
                 }
                 HistoryItem::Handoff { .. } | HistoryItem::System { .. } => {}
             }

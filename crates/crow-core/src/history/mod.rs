@@ -1,5 +1,6 @@
 //! A session's history: a fold over its log in which every call is stored with its result.
 
+mod compaction;
 mod entry;
 mod fold;
 mod reply;
@@ -7,5 +8,6 @@ mod reply;
 mod tests;
 mod timeline;
 
+pub use compaction::is_user_input;
 pub use entry::{HistoryEntry, SystemEvent};
 pub use fold::{History, HistoryError, OpenCall};

@@ -428,6 +428,7 @@ fn entry_text(entry: &HistoryEntry) -> String {
             SystemEvent::Cancelled => "cancelled".to_owned(),
             SystemEvent::DoomLoopDetected => "doom loop".to_owned(),
             SystemEvent::MaxIterationsReached => "max iterations".to_owned(),
+            SystemEvent::Compacted { summary } => format!("compacted {summary}"),
             SystemEvent::TaskComplete { final_response } => format!("complete {final_response}"),
             SystemEvent::Error { error } => format!("error {error}"),
         },
@@ -681,4 +682,117 @@ fn metadata_of_a_result_round_trips_and_is_filtered_by_key() {
     assert_eq!(read, all);
     let jobs: Vec<_> = history.results_with_extra("job_id").collect();
     assert_eq!(jobs, [all[0].clone(), all[2].clone()]);
+}
+
+fn compaction(summary: &str, first_kept: &str, kept: &[&str], masked: &[&str]) -> AgentEvent {
+    AgentEvent::Compaction {
+        summary: summary.into(),
+        first_kept: MessageId::new(first_kept),
+        kept: kept.iter().copied().map(MessageId::new).collect(),
+        masked: masked.iter().copied().map(CallId::new).collect(),
+        report: None,
+    }
+}
+
+/// A prompt, two replies with a call each, a reply without.
+fn two_steps() -> Vec<AgentEvent> {
+    vec![
+        input("m1", InputSource::Prompt, "do it"),
+        reply("r1", vec![text("first"), call("c1")]),
+        result("c1", ToolResult::success("one")),
+        reply("r2", vec![text("second"), call("c2")]),
+        result("c2", ToolResult::success("two")),
+        notice(NoticeAudience::Model, "mind the time"),
+    ]
+}
+
+fn history_of(events: Vec<AgentEvent>) -> History {
+    let lines: Vec<_> = (1..).zip(events).map(|(seq, event)| envelope(seq, event)).collect();
+    History::from_log(&lines).unwrap()
+}
+
+fn ids(history: &History) -> Vec<String> {
+    history.messages().unwrap().iter().map(|message| message.id().to_string()).collect()
+}
+
+#[test]
+fn a_compaction_puts_the_summary_between_the_kept_messages_and_the_part_kept_whole() {
+    let mut events = two_steps();
+    events.push(compaction("they began", "r2", &["m1"], &[]));
+    let history = history_of(events);
+    assert_eq!(ids(&history), ["m1", "compaction-7", "r2", "r2-results", "notice-6"]);
+    let Message::User(summary) = history.messages().unwrap()[1].as_ref() else { unreachable!() };
+    assert!(Block::text_of(&summary.content).contains("they began"));
+}
+
+#[test]
+fn a_compaction_keeps_no_reply_and_no_result_before_the_part_kept_whole() {
+    let mut events = two_steps();
+    events.push(compaction("they began", "r2", &["r1", "r1-results", "m1"], &[]));
+    assert_eq!(ids(&history_of(events)), ["m1", "compaction-7", "r2", "r2-results", "notice-6"]);
+}
+
+#[test]
+fn a_masked_output_is_a_stub_under_a_new_message_id() {
+    let mut events = two_steps();
+    events.push(compaction("", "m1", &[], &["c1"]));
+    let history = history_of(events);
+    assert_eq!(ids(&history), ["m1", "r1", "r1-results-masked-7", "r2", "r2-results", "notice-6"]);
+    let Message::Results(results) = history.messages().unwrap()[2].as_ref() else { unreachable!() };
+    let output = Block::text_of(&results.results[0].content);
+    assert_eq!(output, "[output left out to save space: 3 bytes]");
+    assert!(
+        history.entries().iter().any(
+            |entry| matches!(entry, HistoryEntry::ToolResult { output, .. } if output == "one")
+        )
+    );
+}
+
+#[test]
+fn a_compaction_that_would_cut_a_result_from_its_call_is_refused() {
+    let history = history_of(two_steps());
+    for first_kept in ["r1-results", "gone"] {
+        let event = compaction("they began", first_kept, &["m1"], &[]);
+        let message_id = MessageId::new(first_kept);
+        assert_eq!(history.check_next(&event), Err(HistoryError::UnknownFirstKept { message_id }));
+    }
+}
+
+#[test]
+fn a_compaction_waits_for_open_calls() {
+    let mut events = two_steps();
+    events.push(reply("r3", vec![call("c3")]));
+    let history = history_of(events);
+    let event = compaction("they began", "r2", &[], &[]);
+    assert_eq!(history.check_next(&event), Err(HistoryError::CompactionWithOpenCalls));
+}
+
+#[test]
+fn a_rewind_to_before_a_compaction_brings_the_whole_conversation_back() {
+    let mut events = two_steps();
+    let before = ids(&history_of(events.clone()));
+    events.push(compaction("they began", "r2", &["m1"], &[]));
+    events.push(AgentEvent::Rewind { undo_id: UndoId::new("u1"), last_kept: 6 });
+    assert_eq!(ids(&history_of(events)), before);
+}
+
+#[test]
+fn a_rewind_to_after_a_compaction_keeps_it() {
+    let mut events = two_steps();
+    events.push(compaction("they began", "r2", &["m1"], &[]));
+    let compacted = ids(&history_of(events.clone()));
+    events.push(reply("r3", vec![text("third")]));
+    events.push(AgentEvent::Rewind { undo_id: UndoId::new("u1"), last_kept: 7 });
+    assert_eq!(ids(&history_of(events)), compacted);
+}
+
+#[test]
+fn only_what_somebody_wrote_is_the_input_of_a_user() {
+    let mut events = two_steps();
+    events.push(compaction("they began", "r2", &["m1"], &[]));
+    let history = history_of(events);
+    let inputs: Vec<_> =
+        history.messages().unwrap().iter().filter(|message| is_user_input(message)).collect();
+    assert_eq!(inputs.len(), 1);
+    assert_eq!(inputs[0].id().as_str(), "m1");
 }

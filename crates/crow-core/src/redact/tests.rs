@@ -227,6 +227,7 @@ const EXACT: &[&str] = &[
     "files_modified",
     "files",
     "first_kept",
+    "trigger",
     "end",
     "change_kind",
     "access",

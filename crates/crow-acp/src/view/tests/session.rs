@@ -147,7 +147,13 @@ fn finish(story: &mut Story) {
     let summary = "The bug is fixed.".to_owned();
     story.tell(AgentEvent::TaskComplete { summary: summary.clone(), verified: true });
     let first_kept = MessageId::new("m");
-    story.tell(AgentEvent::Compaction { summary: "They fixed a bug.".into(), first_kept });
+    story.tell(AgentEvent::Compaction {
+        summary: "They fixed a bug.".into(),
+        first_kept,
+        kept: Vec::new(),
+        masked: Vec::new(),
+        report: None,
+    });
     story.tell(AgentEvent::JobChanges {
         call_id: CallId::new("c2"),
         files: vec!["/p/a.rs".into()],

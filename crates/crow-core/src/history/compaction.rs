@@ -1,0 +1,109 @@
+//! A compaction of the conversation: which messages are left out of it, and what stands in their place.
+//!
+//! The order afterwards is: the kept messages of the user, the summary, the part that is kept whole. Only messages of
+//! the user are kept from before that part, and it begins with a message of the user or a reply, so that no result is
+//! without its call. A message whose outputs are masked gets a new id: encoders recognize messages by their ids.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::HistoryError;
+use crate::{
+    ids::{CallId, MessageId},
+    message::{Block, Message, ResultMessage, ResultsMessage, UserMessage, wrap_in_tag},
+};
+
+/// Beginning of the ids of reminders, which the program makes.
+pub(super) const REMINDER_ID: &str = "notice-";
+/// Beginning of the ids of summaries.
+const SUMMARY_ID: &str = "compaction-";
+
+/// Returns true if a message has what somebody wrote to the agent: the user, a reviewer, the loop. Reminders and
+/// summaries are messages of the program.
+pub fn is_user_input(message: &Message) -> bool {
+    let Message::User(user) = message else { return false };
+    let id = user.id.as_str();
+    !id.starts_with(REMINDER_ID) && !id.starts_with(SUMMARY_ID)
+}
+
+/// A compaction, as the log has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CompactionItem {
+    pub(super) at: Timestamp,
+    /// Number of its event.
+    pub(super) seq: u64,
+    pub(super) summary: String,
+    pub(super) first_kept: MessageId,
+    pub(super) kept: Vec<MessageId>,
+    pub(super) masked: Vec<CallId>,
+}
+
+impl CompactionItem {
+    /// Returns the conversation after the compaction.
+    pub(super) fn apply(
+        &self,
+        messages: &[Arc<Message>],
+    ) -> Result<Vec<Arc<Message>>, HistoryError> {
+        let unknown = || HistoryError::UnknownFirstKept { message_id: self.first_kept.clone() };
+        let first = messages
+            .iter()
+            .position(|message| *message.id() == self.first_kept)
+            .ok_or_else(unknown)?;
+        if matches!(messages[first].as_ref(), Message::Results(_)) {
+            return Err(unknown());
+        }
+        let (before, tail) = messages.split_at(first);
+        let kept = before.iter().filter(|message| {
+            matches!(message.as_ref(), Message::User(_)) && self.kept.contains(message.id())
+        });
+        let summary = (!self.summary.is_empty()).then(|| Arc::new(self.summary_message()));
+        let tail = tail.iter().map(|message| self.mask(message));
+        Ok(kept.cloned().chain(summary).chain(tail).collect())
+    }
+
+    fn summary_message(&self) -> Message {
+        let text = wrap_in_tag(
+            "summary",
+            "the conversation before, which is no longer shown",
+            &self.summary,
+        );
+        let id = MessageId::new(format!("{SUMMARY_ID}{}", self.seq));
+        Message::User(UserMessage { id, content: vec![Block::text(text)] })
+    }
+
+    /// Returns the message with the outputs of masked calls replaced by stubs.
+    fn mask(&self, message: &Arc<Message>) -> Arc<Message> {
+        let Message::Results(results) = message.as_ref() else { return Arc::clone(message) };
+        if !results.results.iter().any(|result| self.masked.contains(&result.call_id)) {
+            return Arc::clone(message);
+        }
+        let masked = results.results.iter().map(|result| {
+            if self.masked.contains(&result.call_id) {
+                ResultMessage {
+                    content: vec![Block::text(masked_output(result))],
+                    ..result.clone()
+                }
+            } else {
+                result.clone()
+            }
+        });
+        let id = MessageId::new(format!("{}-masked-{}", results.id, self.seq));
+        Arc::new(Message::Results(ResultsMessage { id, results: masked.collect() }))
+    }
+}
+
+/// The text that a masked output is replaced by.
+fn masked_output(result: &ResultMessage) -> String {
+    let bytes: usize = result
+        .content
+        .iter()
+        .map(|block| match block {
+            Block::Text { text } => text.len(),
+            Block::Image(_) => 0,
+        })
+        .sum();
+    let has_image = result.content.iter().any(|block| matches!(block, Block::Image(_)));
+    let image = if has_image { " and a picture" } else { "" };
+    format!("[output left out to save space: {bytes} bytes{image}]")
+}
