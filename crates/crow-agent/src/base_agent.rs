@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use crow_core::{
     event::{AgentEvent, AgentState, CheckReport},
     ids::ReplyId,
-    model::{ModelConfig, ModelReply, ResolvedModel, ToolChoice, ToolDefinition},
+    model::{
+        ModelConfig, ModelReply, ProviderErrorKind, ResolvedModel, ToolChoice, ToolDefinition,
+    },
     tool::{AgentContext, Tool, ToolRegistry},
     turn::{LimitKind, NextStep, RequestedCall, TurnEnd, TurnLimits, TurnMachine},
 };
@@ -14,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
 use crate::{
+    compaction::Compactor,
     fallback::Fallback,
     handoff::{Captures, TurnResult},
     task_complete,
@@ -169,7 +172,8 @@ impl BaseAgent {
         let mut result = TurnResult::default();
         // Everything that the turn starts uses this token, so that it ends with the turn.
         let turn = cancel.child_token();
-        let outcome = self.work(agent, &mut result, &turn).await;
+        // A future in a span takes its room twice where it is made: boxing the large ones keeps them off the stack.
+        let outcome = Box::pin(self.work(agent, &mut result, &turn)).await;
         turn.cancel();
         let end = match &outcome {
             Ok(end) => end.clone(),
@@ -193,6 +197,7 @@ impl BaseAgent {
         let mut turn = TurnMachine::new(self.config.limits);
         let mut model = Fallback::new(&self.model, &self.fallbacks);
         let mut tools = Toolset::new(&self.tools, &self.definitions, &self.sourced);
+        let mut compactor = Compactor::default();
         let mut reply_id = None;
         // The span of the step under way: a model call and the tool calls that it requests.
         let mut step = Span::none();
@@ -218,9 +223,17 @@ impl BaseAgent {
                         continue;
                     }
                     step = tracing::debug_span!("step", step = turn.steps() + 1);
-                    let asked = self.ask(agent, &mut model, &tools, tool_choice, cancel);
+                    let asked = Box::pin(self.ask(
+                        agent,
+                        &mut model,
+                        &mut compactor,
+                        &tools,
+                        tool_choice,
+                        cancel,
+                    ));
                     match asked.instrument(step.clone()).await {
                         Ok((id, reply)) => {
+                            compactor.on_model_call();
                             turn.on_reply(result.take_reply(&reply));
                             reply_id = Some(id);
                         }
@@ -229,10 +242,9 @@ impl BaseAgent {
                     }
                 }
                 NextStep::CallTools(calls) => {
-                    let outcomes = self
-                        .answer(agent, &tools, reply_id.as_ref(), calls, result, cancel)
-                        .instrument(step.clone())
-                        .await?;
+                    let answered =
+                        self.answer(agent, &tools, reply_id.as_ref(), calls, result, cancel);
+                    let outcomes = Box::pin(answered).instrument(step.clone()).await?;
                     turn.on_tools_done(&outcomes);
                     agent.emit(AgentEvent::StepComplete { step: turn.steps() }).await?;
                 }
@@ -250,16 +262,19 @@ impl BaseAgent {
         }
     }
 
-    /// Asks the current model, and the next fallback if it cannot answer.
+    /// Asks the current model, and the next fallback if it cannot answer. Compacts the conversation before, if it comes
+    /// close to the window, and once more if the provider refuses it as too long.
     async fn ask<'a>(
         &'a self,
         agent: &mut AgentInternals,
         model: &mut Fallback<'a>,
+        compactor: &mut Compactor,
         tools: &Toolset<'_>,
         tool_choice: ToolChoice<'_>,
         cancel: &CancellationToken,
     ) -> Result<(ReplyId, ModelReply), AgentError> {
         agent.set_state(AgentState::Processing).await?;
+        let mut has_overflowed = false;
         loop {
             let in_use = model.in_use();
             let call = ModelCall {
@@ -269,7 +284,14 @@ impl BaseAgent {
                 config: &self.config.model,
                 tool_choice,
             };
+            compactor.before_call(agent, call, cancel).await?;
             match agent.call_model(call, cancel).await {
+                Err(AgentError::Provider(error))
+                    if error.kind == ProviderErrorKind::ContextLength && !has_overflowed =>
+                {
+                    has_overflowed = true;
+                    compactor.on_overflow(agent, call, cancel).await?;
+                }
                 Err(AgentError::Provider(error)) if error.kind.allows_fallback() => {
                     if !model.fall_back(agent, &error).await? {
                         return Err(AgentError::Provider(error));

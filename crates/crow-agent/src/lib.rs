@@ -33,6 +33,7 @@ mod assembly;
 mod base_agent;
 mod checks;
 mod choice;
+mod compaction;
 pub mod definition;
 mod fallback;
 mod handoff;

@@ -61,8 +61,8 @@ mod undo;
 pub use agent::{
     AgentAccess, AgentEnd, AgentError, AgentFn, AgentHandle, AgentInternals, AgentRuntime,
     AgentSession, ChildFactory, ChildRun, ChildSpec, ExecutedCall, HandleError, InputMessage,
-    ModelCall, Observer, ObserverItem, RunBudget, RunGuard, SessionHeader, SessionPermissions,
-    SessionSpec, ShutdownReport,
+    ModelCall, Observer, ObserverItem, RequestSize, RunBudget, RunGuard, SessionHeader,
+    SessionPermissions, SessionSpec, ShutdownReport,
 };
 pub use changes::SnapshotStores;
 pub use clock::SystemClock;

@@ -8,6 +8,7 @@
 )]
 
 mod checks;
+mod compaction;
 mod compositions;
 mod deadlines;
 mod fallbacks;

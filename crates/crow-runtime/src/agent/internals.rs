@@ -9,7 +9,7 @@ use crow_core::{
     event::{AgentEvent, AgentState, InputSource, RunOutcome},
     history::History,
     ids::{ReplyId, RunId, SessionId},
-    message::Block,
+    message::{Block, Message},
     model::{Abilities, ModelInfo, ModelReply},
     permission::SandboxPaths,
     tool::{AgentContext, CurrentModel, CurrentText, HeaderValues, ToolRegistry, ToolSource},
@@ -31,7 +31,7 @@ use super::{
     inbox::AgentInbox,
     job_changes::{JobChanges, JobChangesParts},
     job_notices::{JobNotices, last_job},
-    model_call::ModelPort,
+    model_call::{ModelPort, RequestSize},
     pipeline::{
         CallPipeline, CallPipelineParts, CallSandbox, CallSandboxParts, ChangeTracker,
         ChangeTrackerParts, MovedFileNotices, wait_for_scan,
@@ -352,7 +352,12 @@ impl AgentInternals {
     ///
     /// Secrets known to the configuration are removed first, so neither log nor history nor model sees them.
     pub async fn emit(&mut self, event: AgentEvent) -> Result<(), AgentError> {
-        self.session.emit(event).await
+        let is_compaction = matches!(event, AgentEvent::Compaction { .. });
+        self.session.emit(event).await?;
+        if is_compaction {
+            self.model.restart_estimates();
+        }
+        Ok(())
     }
 
     /// Reports an error to listeners, even if the log cannot take it.
@@ -413,7 +418,7 @@ impl AgentInternals {
         self.session.switch_agent(name, switches).await
     }
 
-    /// Calls the model with the whole history, emits deltas as events, and records the reply and its usage.
+    /// Calls the model with the conversation of the history, emits deltas as events, and records the reply and its usage.
     ///
     /// Returns the reply and its id in the history.
     pub async fn call_model(
@@ -427,6 +432,33 @@ impl AgentInternals {
         undo_notices.report(session, model, false).await?;
         job_notices.report(session).await?;
         model.call(session, call, cancel).await
+    }
+
+    /// Returns the length of the next request with these parameters. Fails while calls have no result.
+    pub fn request_size(&mut self, call: ModelCall<'_>) -> Result<RequestSize<'_>, AgentError> {
+        self.model.request_size(self.session.history(), call)
+    }
+
+    /// Returns the context window of a call's model in tokens, if it is known: the stated one, or less if the provider
+    /// refused shorter requests.
+    pub fn context_window(&self, call: ModelCall<'_>) -> Option<u64> {
+        self.model.window(call)
+    }
+
+    /// Records that the provider refused a request of this many tokens as too long.
+    pub fn on_refused_length(&mut self, call: ModelCall<'_>, tokens: u64) {
+        self.model.on_refused_length(call, tokens);
+    }
+
+    /// Asks the model with `messages` instead of the history, beside the conversation: for a summary of it, for
+    /// example. Nothing of the reply is recorded or shown but its usage, which counts towards the budget.
+    pub async fn ask_model(
+        &mut self,
+        call: ModelCall<'_>,
+        messages: &[Arc<Message>],
+        cancel: &CancellationToken,
+    ) -> Result<ModelReply, AgentError> {
+        self.model.ask(&mut self.session, call, messages, cancel).await
     }
 
     /// Answers the calls of a reply, each exactly once, and returns the answers in the order of the calls.

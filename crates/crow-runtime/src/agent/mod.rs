@@ -35,7 +35,7 @@ pub use error::{AgentError, HandleError};
 pub use handle::{AgentEnd, AgentHandle};
 pub use input::InputMessage;
 pub use internals::{AgentInternals, RunGuard};
-pub use model_call::ModelCall;
+pub use model_call::{ModelCall, RequestSize};
 pub use observer::{Observer, ObserverItem};
 pub use pipeline::ExecutedCall;
 pub use run_budget::RunBudget;

@@ -36,6 +36,9 @@ struct ScriptedModelState {
     requests: Mutex<Vec<SeenRequest>>,
     request_count: tokio::sync::watch::Sender<usize>,
     may_rewind: AtomicBool,
+    /// The answer to each request for a summary, which takes none of the script.
+    summary: Mutex<Option<Play>>,
+    window: Mutex<Option<u64>>,
 }
 
 impl ScriptedModel {
@@ -46,6 +49,8 @@ impl ScriptedModel {
             requests: Mutex::new(Vec::new()),
             request_count: tokio::sync::watch::Sender::new(0),
             may_rewind: AtomicBool::new(false),
+            summary: Mutex::new(None),
+            window: Mutex::new(Some(100_000)),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -60,13 +65,27 @@ impl ScriptedModel {
         self.shared.may_rewind.store(true, Ordering::Relaxed);
     }
 
+    /// Sets the context window in tokens, or makes it unknown.
+    #[must_use]
+    pub fn with_window(self, window: Option<u64>) -> Self {
+        *self.shared.window.lock().unwrap() = window;
+        self
+    }
+
+    /// Answers requests for a summary of the conversation with this play, instead of the next one of the script.
+    #[must_use]
+    pub fn with_summary(self, play: Play) -> Self {
+        *self.shared.summary.lock().unwrap() = Some(play);
+        self
+    }
+
     /// Returns the model with its provider, as model resolution does.
     pub fn resolved(&self) -> ResolvedModel {
         let reference = ModelRef { provider: "scripted".to_owned(), model: "model".to_owned() };
         let abilities = Abilities { tools: true, vision: true, thinking: true };
         let info = ModelInfo {
             reference,
-            context_window: Some(100_000),
+            context_window: *self.shared.window.lock().unwrap(),
             max_output_tokens: Some(8_000),
             abilities,
         };
@@ -116,14 +135,22 @@ impl Conversation for ScriptedConversation {
         received.check_pairing();
         let mut requests = self.model.shared.requests.lock().unwrap();
         let is_rewind = self.model.shared.may_rewind.swap(false, Ordering::Relaxed);
-        let earlier = requests.iter().rev().find(|earlier| earlier.session == received.session);
+        let summary =
+            received.asks_for_summary().then(|| self.model.shared.summary.lock().unwrap().clone());
+        let earlier = requests
+            .iter()
+            .rev()
+            .find(|earlier| earlier.session == received.session && !earlier.asks_for_summary());
         if let Some(earlier) = earlier.filter(|_| !is_rewind) {
             received.check_prefix(earlier);
         }
         requests.push(received);
         let request_count = requests.len();
         drop(requests);
-        let play = self.model.shared.plays.lock().unwrap().pop_front();
+        let play = match summary.flatten() {
+            Some(play) => Some(play),
+            None => self.model.shared.plays.lock().unwrap().pop_front(),
+        };
         self.model.shared.request_count.send_replace(request_count);
         let unscripted = || {
             let message = format!("request {request_count} is not in the script");

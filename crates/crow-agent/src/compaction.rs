@@ -1,0 +1,221 @@
+//! Compaction of a session's conversation, between two model calls of a turn.
+//!
+//! The decisions are those of [`crow_context::compaction`]; this asks the model for the summary and records the
+//! result. The ladder, each rung tried when the one before does not make the request short enough:
+//!
+//! 1. Old outputs become stubs. No model call.
+//! 2. The model summarizes what comes before the last steps. A summary that is empty, too long or refused is replaced by
+//!    one that is made without a model.
+//! 3. Fewer steps are kept, with their outputs as stubs; then the last one alone.
+//! 4. [`AgentError::ContextFull`].
+
+use std::sync::Arc;
+
+use crow_context::compaction::{
+    CompactionPlan, CompactionRung, Cooldown, WindowLimits, check_summary, compose_summary,
+    mechanical_summary, open_failures, plan_masking, plan_summary, summary_instruction, transcript,
+};
+use crow_core::{
+    context::TokenEstimator,
+    event::{AgentEvent, CompactionReport, CompactionTrigger},
+    ids::MessageId,
+    message::{Block, Message, ReplyContent, UserMessage},
+    model::{ModelReply, ToolChoice},
+};
+use crow_runtime::{AgentError, AgentInternals, ModelCall};
+use tokio_util::sync::CancellationToken;
+
+/// Tokens of the marks around a summary.
+const SUMMARY_MARKS: u64 = 30;
+
+/// Keeps the conversation of a turn below the window of its model.
+#[derive(Debug, Default)]
+pub(crate) struct Compactor {
+    cooldown: Cooldown,
+}
+
+/// A conversation that is to be compacted.
+struct Conversation<'a> {
+    call: ModelCall<'a>,
+    messages: Vec<Arc<Message>>,
+    estimator: TokenEstimator,
+    limits: WindowLimits,
+    trigger: CompactionTrigger,
+}
+
+/// A plan with its summary, which is empty if only outputs are replaced.
+struct Compaction {
+    plan: CompactionPlan,
+    summary: String,
+    /// Tokens of the next request with it.
+    tokens: u64,
+}
+
+impl Compactor {
+    /// Compacts the conversation if the next request comes close to the window.
+    pub(crate) async fn before_call(
+        &mut self,
+        agent: &mut AgentInternals,
+        call: ModelCall<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<(), AgentError> {
+        let Some(window) = agent.context_window(call) else { return Ok(()) };
+        let limits = WindowLimits::new(window, call.model.info.max_output_tokens);
+        if !limits.is_due(agent.request_size(call)?.tokens) {
+            return Ok(());
+        }
+        Box::pin(self.compact(agent, call, limits, CompactionTrigger::Window, cancel)).await
+    }
+
+    /// Compacts the conversation after the provider refused it as too long.
+    pub(crate) async fn on_overflow(
+        &mut self,
+        agent: &mut AgentInternals,
+        call: ModelCall<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<(), AgentError> {
+        let tokens = agent.request_size(call)?.tokens;
+        agent.on_refused_length(call, tokens);
+        let window = agent.context_window(call).unwrap_or(tokens);
+        let limits = WindowLimits::new(window, call.model.info.max_output_tokens);
+        Box::pin(self.compact(agent, call, limits, CompactionTrigger::Overflow, cancel)).await
+    }
+
+    /// Records a model call that was answered.
+    pub(crate) fn on_model_call(&mut self) {
+        self.cooldown.on_model_call();
+    }
+
+    async fn compact(
+        &mut self,
+        agent: &mut AgentInternals,
+        call: ModelCall<'_>,
+        limits: WindowLimits,
+        trigger: CompactionTrigger,
+        cancel: &CancellationToken,
+    ) -> Result<(), AgentError> {
+        let size = agent.request_size(call)?;
+        let (tokens, estimator) = (size.tokens, size.estimator.clone());
+        let full = AgentError::ContextFull {
+            model: call.model.info.reference.clone(),
+            tokens,
+            window: limits.window,
+        };
+        if self.cooldown.is_exhausted() {
+            return Err(full);
+        }
+        let messages = agent
+            .history()
+            .messages()
+            .map_err(|open| AgentError::CallsOpen { count: open.len() })?
+            .to_vec();
+        let conversation = Conversation { call, messages, estimator, limits, trigger };
+        let Some(done) = conversation.compact(agent, cancel).await? else { return Err(full) };
+        let report = CompactionReport { trigger, tokens_before: tokens, tokens_after: done.tokens };
+        agent
+            .emit(AgentEvent::Compaction {
+                summary: done.summary,
+                first_kept: done.plan.first_kept,
+                kept: done.plan.kept,
+                masked: done.plan.masked,
+                report: Some(report),
+            })
+            .await?;
+        self.cooldown.on_compaction(tokens, done.tokens);
+        Ok(())
+    }
+}
+
+impl Conversation<'_> {
+    /// Returns what the first rung comes to that makes the request short enough.
+    async fn compact(
+        &self,
+        agent: &mut AgentInternals,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Compaction>, AgentError> {
+        let Self { messages, estimator, limits, .. } = self;
+        let fixed = estimator.fixed();
+        if let Some(plan) = plan_masking(messages, estimator, fixed, limits) {
+            let tokens = fixed + plan.tokens;
+            return Ok(Some(Compaction { plan, summary: String::new(), tokens }));
+        }
+        let todo = {
+            let context = agent.context();
+            context.todo.lock().unwrap_or_else(std::sync::PoisonError::into_inner).to_text()
+        };
+        let mut written: Option<String> = None;
+        let mut rung = Some(CompactionRung::Full);
+        while let Some(current) = rung {
+            rung = current.next();
+            let Some(plan) = plan_summary(messages, estimator, limits, current) else { continue };
+            let left_out = &messages[..plan.cut];
+            if written.is_none() {
+                written = self.ask_for_summary(agent, &plan, cancel).await?;
+            }
+            let text = match &written {
+                Some(text) => text.clone(),
+                None => mechanical_summary(left_out, estimator, limits),
+            };
+            let summary = compose_summary(&text, &open_failures(messages, plan.cut), Some(&todo));
+            let tokens = fixed + plan.tokens + estimator.text(&summary) + SUMMARY_MARKS;
+            let most = match current {
+                CompactionRung::Full => limits.target,
+                CompactionRung::Tight => limits.target.midpoint(limits.trigger),
+                CompactionRung::Least => limits.trigger,
+            };
+            if tokens < most {
+                return Ok(Some(Compaction { plan, summary, tokens }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Asks the model for a summary. Returns `None` if it gives none that can be used.
+    async fn ask_for_summary(
+        &self,
+        agent: &mut AgentInternals,
+        plan: &CompactionPlan,
+        cancel: &CancellationToken,
+    ) -> Result<Option<String>, AgentError> {
+        let instruction = summary_instruction(&self.limits, None);
+        // The same messages as before, so that the provider has them in its cache; unless it refused them.
+        let messages = if self.trigger == CompactionTrigger::Overflow {
+            let left_out = &self.messages[..plan.cut];
+            let text = transcript(left_out, &self.estimator, self.limits.target / 2);
+            vec![instruction_message(format!("{text}\n{instruction}"))]
+        } else {
+            self.messages.iter().cloned().chain([instruction_message(instruction)]).collect()
+        };
+        let call = ModelCall { tool_choice: ToolChoice::None, ..self.call };
+        let reply = match agent.ask_model(call, &messages, cancel).await {
+            Ok(reply) => reply,
+            Err(AgentError::Provider(error)) => {
+                tracing::debug!(%error, "the model could not be asked for a summary");
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let replaced: u64 =
+            self.messages[..plan.cut].iter().map(|message| self.estimator.message(message)).sum();
+        match check_summary(&text_of(&reply), &self.estimator, &self.limits, replaced) {
+            Ok(text) => Ok(Some(text)),
+            Err(rejection) => {
+                tracing::debug!(%rejection, "the summary of the model is not used");
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn instruction_message(text: String) -> Arc<Message> {
+    let id = MessageId::new("summary-instruction");
+    Arc::new(Message::User(UserMessage { id, content: vec![Block::text(text)] }))
+}
+
+fn text_of(reply: &ModelReply) -> String {
+    let texts = reply.blocks.iter().filter_map(|block| match &block.content {
+        ReplyContent::Text { text } => Some(text.as_str()),
+        ReplyContent::Thinking { .. } | ReplyContent::Call(_) | ReplyContent::Opaque => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}

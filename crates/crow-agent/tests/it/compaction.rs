@@ -1,0 +1,174 @@
+//! Compaction of a conversation that comes close to the window of its model.
+
+use std::sync::Arc;
+
+use crow_core::{
+    event::{AgentEvent, CompactionTrigger, Envelope, FailureKind, RunOutcome},
+    message::{Block, Message},
+    model::{ProviderError, ProviderErrorKind},
+    tool::ToolCategory::Read,
+};
+use crow_testkit::{
+    harness::{AgentHarness, HarnessOptions},
+    scripted::{Play, ScriptedModel, SeenToolChoice, call, reply, text},
+};
+use serde_json::json;
+
+use crate::tools::{Act, tools};
+
+const WINDOW: u64 = 8_192;
+
+/// About 600 tokens.
+const OUTPUT: &str = concat!(
+    "the quick brown fox jumps over the lazy dog and then it looks around for something else to do; ",
+    include_str!("compaction_output.txt")
+);
+
+fn steps(count: usize) -> Vec<Play> {
+    (0..count)
+        .map(|number| reply([call(&format!("c{number}"), "look", json!({"n": number}))]))
+        .collect()
+}
+
+fn options() -> HarnessOptions {
+    HarnessOptions {
+        tools: tools(vec![("look", Read, Act::Say(OUTPUT))]),
+        ..HarnessOptions::default()
+    }
+}
+
+fn compactions(events: &[Arc<Envelope>]) -> Vec<&AgentEvent> {
+    let events = events.iter().map(|event| &event.event);
+    events.filter(|event| matches!(event, AgentEvent::Compaction { .. })).collect()
+}
+
+fn outcome(events: &[Arc<Envelope>]) -> &RunOutcome {
+    match &events.last().unwrap().event {
+        AgentEvent::RunEnd { result, .. } => result,
+        other => panic!("the last event is {other:?}"),
+    }
+}
+
+fn characters(messages: &[Arc<Message>]) -> usize {
+    let texts = messages.iter().map(|message| match message.as_ref() {
+        Message::User(user) => Block::text_of(&user.content).len(),
+        Message::Assistant(_) => 0,
+        Message::Results(results) => {
+            results.results.iter().map(|result| Block::text_of(&result.content).len()).sum()
+        }
+    });
+    texts.sum()
+}
+
+fn overflow() -> Play {
+    Play::Fail(ProviderError::new(ProviderErrorKind::ContextLength, "too long"))
+}
+
+#[tokio::test]
+async fn a_long_run_goes_on_after_its_conversation_was_summarized() {
+    let plays = steps(60).into_iter().chain([reply([text("done")])]);
+    let model = ScriptedModel::new(plays)
+        .with_window(Some(WINDOW))
+        .with_summary(reply([text("## Goal\nlook around")]));
+    let mut harness = AgentHarness::start(model, options());
+    let events = harness.run("look at all of it").await;
+    assert_eq!(*outcome(&events), RunOutcome::NeedsInput);
+    harness.model.assert_finished();
+    let compactions = compactions(&events);
+    assert!(compactions.len() > 2, "{compactions:?}");
+    for event in compactions {
+        let AgentEvent::Compaction { report: Some(report), .. } = event else { unreachable!() };
+        assert_eq!(report.trigger, CompactionTrigger::Window);
+        assert!(report.tokens_after < report.tokens_before * 3 / 4, "{report:?}");
+    }
+    for request in harness.model.requests() {
+        assert!(characters(&request.messages) < usize::try_from(WINDOW).unwrap() * 4);
+        assert!(request.outline()[0].contains("look at all of it"));
+    }
+}
+
+#[tokio::test]
+async fn the_request_for_a_summary_continues_the_conversation_and_permits_no_calls() {
+    let plays = steps(60).into_iter().chain([reply([text("done")])]);
+    let model = ScriptedModel::new(plays)
+        .with_window(Some(WINDOW))
+        .with_summary(reply([text("## Goal\nlook around")]));
+    let mut harness = AgentHarness::start(model, options());
+    harness.run("look at all of it").await;
+    let requests = harness.model.requests();
+    let at =
+        requests.iter().position(crow_testkit::scripted::SeenRequest::asks_for_summary).unwrap();
+    assert_eq!(requests[at].tool_choice, SeenToolChoice::None);
+    assert_eq!(requests[at].tools, requests[at - 1].tools);
+    assert!(requests[at].messages.starts_with(&requests[at - 1].messages));
+    let summary = requests[at + 1].outline().into_iter().find(|line| line.contains("<summary"));
+    assert!(summary.unwrap().contains("## Goal\nlook around"));
+}
+
+#[tokio::test]
+async fn outputs_become_stubs_before_anything_is_summarized() {
+    let plays = steps(20).into_iter().chain([reply([text("done")])]);
+    let model = ScriptedModel::new(plays).with_window(Some(WINDOW));
+    let mut harness = AgentHarness::start(model, options());
+    let events = harness.run("look at all of it").await;
+    let AgentEvent::Compaction { summary, masked, .. } = compactions(&events)[0] else {
+        unreachable!()
+    };
+    assert!(summary.is_empty() && !masked.is_empty(), "{masked:?}");
+    assert_eq!(harness.model.requests().len(), 21);
+    let last = harness.model.requests()[20].outline();
+    assert!(last[2].contains("[output left out to save space: "), "{}", last[2]);
+}
+
+#[tokio::test]
+async fn a_summary_that_cannot_be_used_is_replaced_by_one_without_a_model() {
+    for play in [
+        reply([text("  ")]),
+        Play::Fail(ProviderError::new(ProviderErrorKind::Overloaded, "busy")),
+        reply([call("x", "look", json!({}))]),
+    ] {
+        let plays = steps(60).into_iter().chain([reply([text("done")])]);
+        let model = ScriptedModel::new(plays).with_window(Some(WINDOW)).with_summary(play);
+        let mut harness = AgentHarness::start(model, options());
+        let events = harness.run("look at all of it").await;
+        assert_eq!(*outcome(&events), RunOutcome::NeedsInput);
+        let summaries: Vec<_> = compactions(&events)
+            .into_iter()
+            .filter_map(|event| match event {
+                AgentEvent::Compaction { summary, .. } if !summary.is_empty() => Some(summary),
+                _ => None,
+            })
+            .collect();
+        assert!(summaries[0].contains("- look {\"n\":1}: ok"), "{summaries:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_the_provider_refuses_as_too_long_is_compacted_and_sent_again() {
+    let plays = steps(30).into_iter().chain([overflow(), reply([text("done")])]);
+    let model = ScriptedModel::new(plays)
+        .with_window(None)
+        .with_summary(reply([text("## Goal\nlook around")]));
+    let mut harness = AgentHarness::start(model, options());
+    let events = harness.run("look at all of it").await;
+    assert_eq!(*outcome(&events), RunOutcome::NeedsInput);
+    let compactions = compactions(&events);
+    assert_eq!(compactions.len(), 1);
+    let AgentEvent::Compaction { report: Some(report), .. } = compactions[0] else {
+        unreachable!()
+    };
+    assert_eq!(report.trigger, CompactionTrigger::Overflow);
+}
+
+#[tokio::test]
+async fn a_conversation_that_cannot_be_made_shorter_ends_the_run_with_the_reason() {
+    let model = ScriptedModel::new([]).with_window(Some(1_000));
+    let mut harness = AgentHarness::start(model, options());
+    let events = harness.run(&OUTPUT.repeat(4)).await;
+    let RunOutcome::Failed { error, kind } = outcome(&events) else {
+        panic!("{:?}", outcome(&events))
+    };
+    assert_eq!(*kind, FailureKind::Request);
+    assert!(error.contains("do not fit the window of 1000 tokens"), "{error}");
+    assert!(harness.model.requests().is_empty());
+}

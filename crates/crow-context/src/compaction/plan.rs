@@ -1,0 +1,246 @@
+//! What a compaction keeps, masks and leaves out.
+//!
+//! Messages form groups: a message of the user alone, a reply with its results. A conversation is only cut between
+//! groups, so that every result keeps its call. Sizes are those of a [`TokenCounter`]; a masked output counts as its
+//! stub.
+
+use std::{collections::HashSet, ops::Range, sync::Arc};
+
+use crow_core::{
+    history::is_user_input,
+    ids::{CallId, MessageId},
+    message::{AssistantMessage, Message, ResultMessage},
+};
+
+use super::WindowLimits;
+use crate::TokenCounter;
+
+/// Tokens of the stub that replaces an output.
+const STUB: u64 = 20;
+/// Outputs below this are not worth masking.
+const MASKED_LEAST: u64 = 60;
+/// The newest outputs that masking leaves alone, in tokens, in a window that is large enough.
+const PROTECTED_MOST: u64 = 40_000;
+
+/// What a compaction keeps, masks and leaves out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompactionPlan {
+    /// The first message of the part that is kept whole.
+    pub first_kept: MessageId,
+    /// Messages of the user before it that are kept.
+    pub kept: Vec<MessageId>,
+    /// Calls whose outputs are replaced by stubs.
+    pub masked: Vec<CallId>,
+    /// Number of messages before the part that is kept whole: the summary is of these.
+    pub cut: usize,
+    /// Tokens of the messages afterwards, without a summary.
+    pub tokens: u64,
+}
+
+/// How much a compaction with a summary keeps. Each rung of the ladder keeps less than the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompactionRung {
+    /// The last steps whole, the user's messages.
+    Full,
+    /// Few steps, with all outputs masked but the newest.
+    Tight,
+    /// The last step alone, the user's first and last message.
+    Least,
+}
+
+impl CompactionRung {
+    /// Returns the next rung, which keeps less.
+    pub fn next(self) -> Option<Self> {
+        match self {
+            Self::Full => Some(Self::Tight),
+            Self::Tight => Some(Self::Least),
+            Self::Least => None,
+        }
+    }
+}
+
+/// A result with its call.
+struct AnsweredCall<'a> {
+    /// Index of the message.
+    index: usize,
+    result: &'a ResultMessage,
+    /// The arguments of the call, if the reply is among the messages.
+    arguments: Option<String>,
+    tokens: u64,
+}
+
+/// Plans to replace old outputs by stubs and to keep every message. Returns `None` if that does not make the request
+/// short enough. `fixed` are the tokens of system prompt and tools.
+///
+/// Outputs of calls that were made again later go first, then all others but errors and the newest ones.
+pub fn plan_masking(
+    messages: &[Arc<Message>],
+    counter: &dyn TokenCounter,
+    fixed: u64,
+    limits: &WindowLimits,
+) -> Option<CompactionPlan> {
+    let first_kept = messages.first()?.id().clone();
+    let total: u64 = messages.iter().map(|message| counter.message(message)).sum();
+    let calls = answered_calls(messages, counter);
+    let protected = PROTECTED_MOST.min(limits.target / 3);
+    // 1) Candidates: outputs before the protected newest ones. The model has not seen those of the last reply.
+    let last_reply =
+        messages.iter().rposition(|message| matches!(message.as_ref(), Message::Assistant(_)));
+    let mut newest = 0;
+    let mut candidates: Vec<&AnsweredCall<'_>> = calls
+        .iter()
+        .rev()
+        .filter(|call| {
+            newest += call.tokens;
+            newest > protected
+                && Some(call.index) < last_reply
+                && !call.result.is_error
+                && call.tokens >= MASKED_LEAST
+        })
+        .collect();
+    candidates.reverse();
+    // 2) Superseded outputs alone, or all of them.
+    let superseded = superseded(&calls);
+    let is_superseded = |call: &&&AnsweredCall<'_>| superseded.contains(&call.result.call_id);
+    let only_superseded: Vec<_> = candidates.iter().filter(is_superseded).copied().collect();
+    [only_superseded, candidates].into_iter().find_map(|chosen| {
+        let saved: u64 = chosen.iter().map(|call| call.tokens.saturating_sub(STUB)).sum();
+        let tokens = total.saturating_sub(saved);
+        (!chosen.is_empty() && fixed + tokens <= limits.target).then(|| CompactionPlan {
+            first_kept: first_kept.clone(),
+            kept: Vec::new(),
+            masked: chosen.iter().map(|call| call.result.call_id.clone()).collect(),
+            cut: 0,
+            tokens,
+        })
+    })
+}
+
+/// Plans to keep the last steps and the user's messages, and to replace the rest by a summary. Returns `None` if there
+/// is nothing before the last step.
+pub fn plan_summary(
+    messages: &[Arc<Message>],
+    counter: &dyn TokenCounter,
+    limits: &WindowLimits,
+    rung: CompactionRung,
+) -> Option<CompactionPlan> {
+    let (tail_limit, user_limit) = match rung {
+        CompactionRung::Full => (limits.tail, limits.user_messages),
+        CompactionRung::Tight => (limits.tail / 4, limits.user_messages / 2),
+        CompactionRung::Least => (0, 0),
+    };
+    let masks_old = rung != CompactionRung::Full;
+    let masks_last = rung == CompactionRung::Least;
+    // 1) The last groups that fit, at least one.
+    let groups = groups(messages);
+    let last_group = groups.last()?.clone();
+    let mut masked = Vec::new();
+    let mut tail_tokens = 0;
+    let mut cut = messages.len();
+    for group in groups.iter().rev() {
+        let is_last = *group == last_group;
+        let masks = if is_last { masks_last } else { masks_old };
+        let mut group_masked = Vec::new();
+        let mut tokens = 0;
+        for message in &messages[group.clone()] {
+            tokens += counter.message(message);
+            if masks && let Message::Results(results) = message.as_ref() {
+                for result in &results.results {
+                    let size = counter.result(result);
+                    if size >= MASKED_LEAST {
+                        tokens = tokens.saturating_sub(size - STUB);
+                        group_masked.push(result.call_id.clone());
+                    }
+                }
+            }
+        }
+        if !is_last && tail_tokens + tokens > tail_limit {
+            break;
+        }
+        tail_tokens += tokens;
+        cut = group.start;
+        masked.extend(group_masked);
+    }
+    if cut == 0 {
+        return None;
+    }
+    // 2) The user's messages before them: the first one, which has the instructions of the project, then the newest.
+    let inputs: Vec<&Arc<Message>> =
+        messages[..cut].iter().filter(|message| is_user_input(message)).collect();
+    let mut kept = Vec::new();
+    let mut user_tokens = 0;
+    if let Some((first, rest)) = inputs.split_first() {
+        kept.push(first.id().clone());
+        user_tokens += counter.message(first);
+        let mut newest = Vec::new();
+        for (age, message) in rest.iter().rev().enumerate() {
+            let tokens = counter.message(message);
+            if age > 0 && user_tokens + tokens > user_limit {
+                break;
+            }
+            user_tokens += tokens;
+            newest.push(message.id().clone());
+        }
+        kept.extend(newest.into_iter().rev());
+    }
+    Some(CompactionPlan {
+        first_kept: messages[cut].id().clone(),
+        kept,
+        masked,
+        cut,
+        tokens: tail_tokens + user_tokens,
+    })
+}
+
+/// Returns the groups of messages that must not be cut: a message of the user alone, a reply with its results.
+fn groups(messages: &[Arc<Message>]) -> Vec<Range<usize>> {
+    let starts: Vec<usize> = messages
+        .iter()
+        .enumerate()
+        .filter(|(_, message)| !matches!(message.as_ref(), Message::Results(_)))
+        .map(|(index, _)| index)
+        .collect();
+    let ends = starts.iter().skip(1).copied().chain([messages.len()]);
+    starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
+}
+
+fn answered_calls<'a>(
+    messages: &'a [Arc<Message>],
+    counter: &dyn TokenCounter,
+) -> Vec<AnsweredCall<'a>> {
+    let mut calls = Vec::new();
+    let mut reply: Option<&AssistantMessage> = None;
+    for (index, message) in messages.iter().enumerate() {
+        match message.as_ref() {
+            Message::User(_) => {}
+            Message::Assistant(message) => reply = Some(message),
+            Message::Results(results) => {
+                for result in &results.results {
+                    let call = reply
+                        .and_then(|reply| reply.calls().find(|call| call.id == result.call_id));
+                    calls.push(AnsweredCall {
+                        index,
+                        result,
+                        arguments: call.map(|call| call.arguments.to_object().to_string()),
+                        tokens: counter.result(result),
+                    });
+                }
+            }
+        }
+    }
+    calls
+}
+
+/// Returns the calls that were made again later, with the same tool and arguments.
+fn superseded(calls: &[AnsweredCall<'_>]) -> HashSet<CallId> {
+    let mut later: HashSet<(&str, &str)> = HashSet::new();
+    let mut superseded = HashSet::new();
+    for call in calls.iter().rev() {
+        let Some(arguments) = &call.arguments else { continue };
+        debug_assert!(call.index > 0, "a result follows its call");
+        if !later.insert((call.result.tool.as_str(), arguments.as_str())) {
+            superseded.insert(call.result.call_id.clone());
+        }
+    }
+    superseded
+}
