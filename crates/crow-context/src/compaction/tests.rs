@@ -116,7 +116,7 @@ impl Session {
         match step {
             Step::User(size) => self.user(&words(*size)),
             Step::Text(size) => {
-                self.add(reply(&format!("r{}", self.seq), vec![text(words(*size))]))
+                self.add(reply(&format!("r{}", self.seq), vec![text(words(*size))]));
             }
             Step::Calls(outputs) => {
                 let first = self.seq;
