@@ -35,7 +35,7 @@ pub(crate) struct Compactor {
 }
 
 /// A conversation that is to be compacted.
-struct Conversation<'a> {
+struct CompactionInput<'a> {
     call: ModelCall<'a>,
     messages: Vec<Arc<Message>>,
     estimator: TokenEstimator,
@@ -59,12 +59,18 @@ impl Compactor {
         call: ModelCall<'_>,
         cancel: &CancellationToken,
     ) -> Result<(), AgentError> {
-        let Some(window) = agent.context_window(call) else { return Ok(()) };
+        let size = agent.request_size(call)?;
+        let (tokens, Some(window)) = (size.tokens, size.window) else { return Ok(()) };
         let limits = WindowLimits::new(window, call.model.info.max_output_tokens);
-        if !limits.is_due(agent.request_size(call)?.tokens) {
+        if !limits.is_due(tokens) {
             return Ok(());
         }
-        Box::pin(self.compact(agent, call, limits, CompactionTrigger::Window, cancel)).await
+        let compaction = self.compact(agent, call, limits, CompactionTrigger::Window, cancel);
+        match Box::pin(compaction).await {
+            // The estimate may be wrong: the provider decides whether the request is too long.
+            Err(AgentError::ContextFull { .. }) if tokens <= certain_overflow(window) => Ok(()),
+            result => result,
+        }
     }
 
     /// Compacts the conversation after the provider refused it as too long.
@@ -76,7 +82,7 @@ impl Compactor {
     ) -> Result<(), AgentError> {
         let tokens = agent.request_size(call)?.tokens;
         agent.on_refused_length(call, tokens);
-        let window = agent.context_window(call).unwrap_or(tokens);
+        let window = agent.request_size(call)?.window.unwrap_or(tokens);
         let limits = WindowLimits::new(window, call.model.info.max_output_tokens);
         Box::pin(self.compact(agent, call, limits, CompactionTrigger::Overflow, cancel)).await
     }
@@ -109,7 +115,7 @@ impl Compactor {
             .messages()
             .map_err(|open| AgentError::CallsOpen { count: open.len() })?
             .to_vec();
-        let conversation = Conversation { call, messages, estimator, limits, trigger };
+        let conversation = CompactionInput { call, messages, estimator, limits, trigger };
         let Some(done) = conversation.compact(agent, cancel).await? else { return Err(full) };
         let report = CompactionReport { trigger, tokens_before: tokens, tokens_after: done.tokens };
         agent
@@ -126,7 +132,7 @@ impl Compactor {
     }
 }
 
-impl Conversation<'_> {
+impl CompactionInput<'_> {
     /// Returns what the first rung comes to that makes the request short enough.
     async fn compact(
         &self,
@@ -205,6 +211,11 @@ impl Conversation<'_> {
             }
         }
     }
+}
+
+/// Returns the length from which a request does not fit a window, whatever the error of the estimate.
+fn certain_overflow(window: u64) -> u64 {
+    window.saturating_add(window / 4)
 }
 
 fn instruction_message(text: String) -> Arc<Message> {

@@ -58,6 +58,7 @@ async fn requests_before_initialize_are_refused() {
 #[tokio::test]
 async fn a_prompt_of_three_megabytes_reaches_the_model() {
     let product = Product::new([reply([text("long")])]);
+    product.model.set_window(None);
     let mut client = product.connect().await;
     let session = client.session().await;
     let end = client.prompt(&session, &"x".repeat(3 << 20)).await;

@@ -332,7 +332,7 @@ async fn slash_commands_show_and_set_values_and_other_input_goes_to_the_agent() 
     assert!(help.lines().count() <= 23, "it does not fit on 24 rows: {help}");
     terminal.type_keys("/help undo\r");
     terminal.wait_for_text("/undo [turn N|call ID|back-to N|all]").await;
-    terminal.wait_for_text("--chat also rewinds the conversation").await.wait_for_prompt("").await;
+    terminal.wait_for_text("--chat also rewinds").await.wait_for_prompt("").await;
     terminal.type_keys("/etc/hosts is broken\r");
     terminal.wait_for_text("I see.").await.wait_for_prompt("").await;
     terminal.type_keys("/quit\r");

@@ -439,12 +439,6 @@ impl AgentInternals {
         self.model.request_size(self.session.history(), call)
     }
 
-    /// Returns the context window of a call's model in tokens, if it is known: the stated one, or less if the provider
-    /// refused shorter requests.
-    pub fn context_window(&self, call: ModelCall<'_>) -> Option<u64> {
-        self.model.window(call)
-    }
-
     /// Records that the provider refused a request of this many tokens as too long.
     pub fn on_refused_length(&mut self, call: ModelCall<'_>, tokens: u64) {
         self.model.on_refused_length(call, tokens);

@@ -47,6 +47,9 @@ pub struct ModelCall<'a> {
 pub struct RequestSize<'a> {
     /// Tokens of the request: those of the last one as the provider counted them, and an estimate of what came after.
     pub tokens: u64,
+    /// The context window of the model in tokens, if it is known: the stated one, or less if the provider refused
+    /// shorter requests.
+    pub window: Option<u64>,
     /// Estimates parts of the request, corrected by what the provider reported so far.
     pub estimator: &'a TokenEstimator,
 }
@@ -215,9 +218,9 @@ impl ModelPort {
         call: ModelCall<'_>,
     ) -> Result<RequestSize<'_>, AgentError> {
         let messages = messages_of(history)?;
-        let estimator = self.estimator(call);
-        let tokens = estimator.request(messages);
-        Ok(RequestSize { tokens, estimator })
+        let tokens = self.estimator(call).request(messages);
+        let window = self.window(call);
+        Ok(RequestSize { tokens, window, estimator: self.estimator(call) })
     }
 
     /// Asks the model with other messages than those of the history. Neither the reply nor its deltas are recorded;
@@ -362,8 +365,8 @@ impl ModelPort {
         &mut self.estimator.insert(current).tokens
     }
 
-    /// Returns the window of the model, if it is known: the stated one, or less if requests below it were refused.
-    pub(super) fn window(&self, call: ModelCall<'_>) -> Option<u64> {
+    /// Returns the window of the model, see [`RequestSize::window`].
+    fn window(&self, call: ModelCall<'_>) -> Option<u64> {
         let model = &call.model.info.reference;
         let estimator = self.estimator.as_ref().filter(|estimator| estimator.model == *model);
         let learned = estimator.and_then(|estimator| estimator.window);

@@ -68,8 +68,13 @@ impl ScriptedModel {
     /// Sets the context window in tokens, or makes it unknown.
     #[must_use]
     pub fn with_window(self, window: Option<u64>) -> Self {
-        *self.shared.window.lock().unwrap() = window;
+        self.set_window(window);
         self
+    }
+
+    /// Sets the context window in tokens, or makes it unknown, for sessions that begin from now on.
+    pub fn set_window(&self, window: Option<u64>) {
+        *self.shared.window.lock().unwrap() = window;
     }
 
     /// Answers requests for a summary of the conversation with this play, instead of the next one of the script.

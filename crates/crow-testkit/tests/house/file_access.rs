@@ -253,8 +253,8 @@ const EXCEPTIONS: &[Exception] = &[
     ),
     (
         "crates/crow-app/src/trust/programs/find.rs",
-        &["is_file", "is_symlink"],
-        "the kind of what was looked at through crow-fs",
+        &["canonicalize", "is_file", "is_symlink"],
+        "the program that a name leads to in the user's search path; the kind of what was looked at through crow-fs",
     ),
     (
         "crates/crow-app/src/trust/programs/mark.rs",

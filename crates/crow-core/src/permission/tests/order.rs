@@ -84,6 +84,24 @@ fn the_strongest_of_several_denials_that_may_match_is_named() {
 }
 
 #[test]
+fn the_strongest_rule_over_all_commands_of_a_line_is_named() {
+    let pairs = [
+        (PermissionRule::ask_for_bash_prefix(["rm"]), PermissionRule::ask_for_bash_prefix(["mv"])),
+        (
+            PermissionRule::deny_bash_prefix(["rm", "x"]),
+            PermissionRule::deny_bash_prefix(["mv", "x"]),
+        ),
+    ];
+    for (weak, strong) in pairs {
+        let rules = [weak.with_id("weak"), strong.with_id("strong").with_priority(1)];
+        for line in ["rm $A ; mv $B", "mv $B ; rm $A"] {
+            let reason = Call::bash(line).explain(&policy(rules.clone())).reason;
+            assert!(reason.contains("the rule `strong`"), "{line}: {reason}");
+        }
+    }
+}
+
+#[test]
 fn a_denial_of_any_scope_beats_every_permission() {
     for scope in
         [RuleScope::Managed, RuleScope::Global, agent("builder"), session("s"), RuleScope::User]
