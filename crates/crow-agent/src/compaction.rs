@@ -39,6 +39,8 @@ struct CompactionInput<'a> {
     call: ModelCall<'a>,
     messages: Vec<Arc<Message>>,
     estimator: TokenEstimator,
+    /// Tokens of the next request.
+    tokens: u64,
     limits: WindowLimits,
     trigger: CompactionTrigger,
 }
@@ -115,7 +117,7 @@ impl Compactor {
             .messages()
             .map_err(|open| AgentError::CallsOpen { count: open.len() })?
             .to_vec();
-        let conversation = CompactionInput { call, messages, estimator, limits, trigger };
+        let conversation = CompactionInput { call, messages, estimator, tokens, limits, trigger };
         let Some(done) = conversation.compact(agent, cancel).await? else { return Err(full) };
         let report = CompactionReport { trigger, tokens_before: tokens, tokens_after: done.tokens };
         agent
@@ -149,24 +151,26 @@ impl CompactionInput<'_> {
             let context = agent.context();
             context.todo.lock().unwrap_or_else(std::sync::PoisonError::into_inner).to_text()
         };
-        let mut written: Option<String> = None;
+        // The model is asked once, whatever comes of it.
+        let mut written: Option<Option<String>> = None;
         let mut rung = Some(CompactionRung::Full);
         while let Some(current) = rung {
             rung = current.next();
             let Some(plan) = plan_summary(messages, estimator, limits, current) else { continue };
             let left_out = &messages[..plan.cut];
-            if written.is_none() {
-                written = self.ask_for_summary(agent, &plan, cancel).await?;
-            }
-            let text = match &written {
-                Some(text) => text.clone(),
-                None => mechanical_summary(left_out, estimator, limits),
+            let summary = match written {
+                Some(summary) => summary,
+                None => self.ask_for_summary(agent, &plan, cancel).await?,
             };
+            let text =
+                summary.clone().unwrap_or_else(|| mechanical_summary(left_out, estimator, limits));
+            written = Some(summary);
             let summary = compose_summary(&text, &open_failures(messages, plan.cut), Some(&todo));
             let tokens = fixed + plan.tokens + estimator.text(&summary) + SUMMARY_MARKS;
             let most = match current {
                 CompactionRung::Full => limits.target,
-                CompactionRung::Tight => limits.target.midpoint(limits.trigger),
+                // Rather a short reply than outputs that the model never sees.
+                CompactionRung::Tight => limits.window - limits.window / 8,
                 CompactionRung::Least => limits.trigger,
             };
             if tokens < most {
@@ -184,8 +188,9 @@ impl CompactionInput<'_> {
         cancel: &CancellationToken,
     ) -> Result<Option<String>, AgentError> {
         let instruction = summary_instruction(&self.limits, None);
-        // The same messages as before, so that the provider has them in its cache; unless it refused them.
-        let messages = if self.trigger == CompactionTrigger::Overflow {
+        // The same messages as before, so that the provider has them in its cache; unless they are too long for it.
+        let is_too_long = self.tokens.saturating_add(self.limits.summary * 2) > self.limits.window;
+        let messages = if self.trigger == CompactionTrigger::Overflow || is_too_long {
             let left_out = &self.messages[..plan.cut];
             let text = transcript(left_out, &self.estimator, self.limits.target / 2);
             vec![instruction_message(format!("{text}\n{instruction}"))]

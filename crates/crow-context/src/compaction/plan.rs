@@ -17,6 +17,8 @@ use crate::TokenCounter;
 
 /// Tokens of the stub that replaces an output.
 const STUB: u64 = 20;
+/// Tokens of the excerpt that stays of an output that the model has not seen: of 2,000 characters, whatever they are.
+const EXCERPT: u64 = 1_200;
 /// Outputs below this are not worth masking.
 const MASKED_LEAST: u64 = 60;
 /// The newest outputs that masking leaves alone, in tokens, in a window that is large enough.
@@ -44,7 +46,7 @@ pub enum CompactionRung {
     Full,
     /// Few steps, with all outputs masked but the newest.
     Tight,
-    /// The last step alone, the user's first and last message.
+    /// The last step alone with excerpts of its outputs, the user's first and last message.
     Least,
 }
 
@@ -147,8 +149,9 @@ pub fn plan_summary(
             if masks && let Message::Results(results) = message.as_ref() {
                 for result in &results.results {
                     let size = counter.result(result);
-                    if size >= MASKED_LEAST {
-                        tokens = tokens.saturating_sub(size - STUB);
+                    let rest = if is_last { EXCERPT } else { STUB };
+                    if size >= MASKED_LEAST.max(rest) {
+                        tokens = tokens.saturating_sub(size - rest);
                         group_masked.push(result.call_id.clone());
                     }
                 }

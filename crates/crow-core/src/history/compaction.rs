@@ -27,6 +27,9 @@ pub fn is_user_input(message: &Message) -> bool {
     !id.starts_with(REMINDER_ID) && !id.starts_with(SUMMARY_ID)
 }
 
+/// Characters that are kept of an output that the model has not seen.
+const UNSEEN_EXCERPT: usize = 2_000;
+
 /// A compaction, as the log has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CompactionItem {
@@ -58,7 +61,9 @@ impl CompactionItem {
             matches!(message.as_ref(), Message::User(_)) && self.kept.contains(message.id())
         });
         let summary = (!self.summary.is_empty()).then(|| Arc::new(self.summary_message()));
-        let tail = tail.iter().map(|message| self.mask(message));
+        // The model has not seen the outputs of the last reply.
+        let unseen = tail.len() - 1;
+        let tail = tail.iter().enumerate().map(|(at, message)| self.mask(message, at == unseen));
         Ok(kept.cloned().chain(summary).chain(tail).collect())
     }
 
@@ -72,18 +77,16 @@ impl CompactionItem {
         Message::User(UserMessage { id, content: vec![Block::text(text)] })
     }
 
-    /// Returns the message with the outputs of masked calls replaced by stubs.
-    fn mask(&self, message: &Arc<Message>) -> Arc<Message> {
+    /// Returns the message with the outputs of masked calls replaced by stubs, or by excerpts if they are unseen.
+    fn mask(&self, message: &Arc<Message>, are_unseen: bool) -> Arc<Message> {
         let Message::Results(results) = message.as_ref() else { return Arc::clone(message) };
         if !results.results.iter().any(|result| self.masked.contains(&result.call_id)) {
             return Arc::clone(message);
         }
         let masked = results.results.iter().map(|result| {
             if self.masked.contains(&result.call_id) {
-                ResultMessage {
-                    content: vec![Block::text(masked_output(result))],
-                    ..result.clone()
-                }
+                let text = if are_unseen { excerpt(result) } else { stub(result) };
+                ResultMessage { content: vec![Block::text(text)], ..result.clone() }
             } else {
                 result.clone()
             }
@@ -93,8 +96,22 @@ impl CompactionItem {
     }
 }
 
-/// The text that a masked output is replaced by.
-fn masked_output(result: &ResultMessage) -> String {
+/// Returns the beginning and the end of an output that the model has not seen.
+fn excerpt(result: &ResultMessage) -> String {
+    let text = Block::text_of(&result.content);
+    let count = text.chars().count();
+    let half = UNSEEN_EXCERPT / 2;
+    if count <= UNSEEN_EXCERPT {
+        return text;
+    }
+    let (head, tail): (String, String) =
+        (text.chars().take(half).collect(), text.chars().skip(count - half).collect());
+    let left_out = text.len() - head.len() - tail.len();
+    format!("{head}\n[{left_out} bytes left out: the context window is too small]\n{tail}")
+}
+
+/// Returns the text that replaces an output.
+fn stub(result: &ResultMessage) -> String {
     let bytes: usize = result
         .content
         .iter()

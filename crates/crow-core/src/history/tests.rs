@@ -749,6 +749,27 @@ fn a_masked_output_is_a_stub_under_a_new_message_id() {
 }
 
 #[test]
+fn an_excerpt_stays_of_a_masked_output_that_the_model_has_not_seen() {
+    let mut events = two_steps();
+    events.truncate(4);
+    events.push(result("c2", ToolResult::success(format!("begin {} end", "x".repeat(9_000)))));
+    events.push(compaction("", "m1", &[], &["c1", "c2"]));
+    let history = history_of(events);
+    let outputs: Vec<_> = history
+        .messages()
+        .unwrap()
+        .iter()
+        .filter_map(|message| match message.as_ref() {
+            Message::Results(results) => Some(Block::text_of(&results.results[0].content)),
+            Message::User(_) | Message::Assistant(_) => None,
+        })
+        .collect();
+    assert!(outputs[0].starts_with("[output left out"), "{}", outputs[0]);
+    assert!(outputs[1].starts_with("begin x") && outputs[1].ends_with("x end"), "{}", outputs[1]);
+    assert!(outputs[1].contains("[7010 bytes left out") && outputs[1].len() < 2_100);
+}
+
+#[test]
 fn a_compaction_that_would_cut_a_result_from_its_call_is_refused() {
     let history = history_of(two_steps());
     for first_kept in ["r1-results", "gone"] {

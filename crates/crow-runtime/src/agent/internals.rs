@@ -54,7 +54,7 @@ use crow_sandbox::AgentJobs;
 
 /// The interface of an agent function: its inbox, its history, its event stream, models and tools.
 ///
-/// Each part owns its state. They meet only here, and write through the [`SessionWriter`].
+/// Each part owns its state. They meet only here, and write through the `SessionWriter`.
 pub struct AgentInternals {
     session: SessionWriter,
     inbox: AgentInbox,
