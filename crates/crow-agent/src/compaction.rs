@@ -170,8 +170,7 @@ impl CompactionInput<'_> {
             let most = match current {
                 CompactionRung::Full => limits.target,
                 // Rather a short reply than outputs that the model never sees.
-                CompactionRung::Tight => limits.window - limits.window / 8,
-                CompactionRung::Least => limits.trigger,
+                CompactionRung::Tight | CompactionRung::Least => limits.window - limits.window / 8,
             };
             if tokens < most {
                 return Ok(Some(Compaction { plan, summary, tokens }));

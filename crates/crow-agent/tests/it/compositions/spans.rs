@@ -1,9 +1,9 @@
 //! Tracing spans of a run.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     fmt::{self, Write as _},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Once},
 };
 
 use crow_core::{
@@ -14,6 +14,7 @@ use tracing::{
     Subscriber,
     field::{Field, Visit},
     span::{Attributes, Id, Record},
+    subscriber::NoSubscriber,
 };
 use tracing_subscriber::{
     Layer, layer::Context, layer::SubscriberExt as _, registry::LookupSpan,
@@ -22,7 +23,16 @@ use tracing_subscriber::{
 
 use super::transcript::{Team, calls, ends};
 
-/// Records each span as a line with its fields, below its parent.
+thread_local! {
+    /// The tree in which spans of this thread are recorded.
+    static TREE: RefCell<Option<SpanTree>> = const { RefCell::new(None) };
+}
+
+/// Records each span in the tree of its thread. It subscribes for the whole process: whether a span is enabled is
+/// cached for its place in the code, and other tests of the process reach these places without a subscriber.
+struct ThreadSpans;
+
+/// Each span as a line with its fields, below its parent.
 #[derive(Clone, Default)]
 struct SpanTree(Arc<Mutex<Vec<SpanLine>>>);
 
@@ -43,24 +53,36 @@ impl Visit for FieldText<'_> {
     }
 }
 
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTree {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ThreadSpans {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(tree) = TREE.with_borrow(Clone::clone) else { return };
         let span = context.span(id).unwrap();
         let mut text = span.name().to_owned();
         attributes.record(&mut FieldText(&mut text));
-        let mut lines = self.0.lock().unwrap();
+        let mut lines = tree.0.lock().unwrap();
         span.extensions_mut().insert(LineIndex(lines.len()));
         lines.push(SpanLine { depth: span.scope().skip(1).count(), text });
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let Some(tree) = TREE.with_borrow(Clone::clone) else { return };
         let span = context.span(id).unwrap();
-        let LineIndex(index) = *span.extensions().get::<LineIndex>().unwrap();
-        values.record(&mut FieldText(&mut self.0.lock().unwrap()[index].text));
+        if let Some(LineIndex(index)) = span.extensions().get::<LineIndex>() {
+            values.record(&mut FieldText(&mut tree.0.lock().unwrap()[*index].text));
+        }
     }
 }
 
 impl SpanTree {
+    /// Records the spans of this thread from now on: all tasks of a test run on its thread.
+    fn record() -> Self {
+        static SUBSCRIBED: Once = Once::new();
+        SUBSCRIBED.call_once(|| tracing_subscriber::registry().with(ThreadSpans).init());
+        let tree = Self::default();
+        TREE.set(Some(tree.clone()));
+        tree
+    }
+
     fn to_text(&self) -> String {
         let lines = self.0.lock().unwrap();
         let lines = lines.iter().map(|line| format!("{}{}", "  ".repeat(line.depth), line.text));
@@ -87,9 +109,7 @@ fn with_named_ids(mut text: String, events: &[Arc<Envelope>]) -> String {
 
 #[tokio::test]
 async fn the_spans_of_a_run_form_a_tree_with_ids() {
-    let tree = SpanTree::default();
-    // Spans of this thread, on which all tasks of the test run.
-    let _guard = tracing_subscriber::registry().with(tree.clone()).set_default();
+    let tree = SpanTree::record();
     let primary = [calls("look"), ends("submit_for_review", "ready")];
     let reviewer = vec![ends("task_complete", "good")];
     let mut team = Team::start(ControlFlow::judge(), primary, vec![reviewer]);
@@ -126,6 +146,7 @@ fn without_a_subscriber_no_field_is_formatted() {
         }
     }
 
+    let _guard = tracing::subscriber::set_default(NoSubscriber::new());
     let count = Cell::new(0);
     let span = tracing::debug_span!("span", id = %Counted(&count), late = tracing::field::Empty);
     span.in_scope(|| tracing::debug!(id = %Counted(&count), "event"));
