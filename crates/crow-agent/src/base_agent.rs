@@ -290,7 +290,9 @@ impl BaseAgent {
                     if error.kind == ProviderErrorKind::ContextLength && !has_overflowed =>
                 {
                     has_overflowed = true;
-                    compactor.on_overflow(agent, call, cancel).await?;
+                    if !compactor.on_overflow(agent, call, cancel).await? {
+                        return Err(AgentError::Provider(error));
+                    }
                 }
                 Err(AgentError::Provider(error)) if error.kind.allows_fallback() => {
                     if !model.fall_back(agent, &error).await? {

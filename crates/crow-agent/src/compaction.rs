@@ -7,7 +7,7 @@
 //! 2. The model summarizes what comes before the last steps. A summary that is empty, too long or refused is replaced by
 //!    one that is made without a model.
 //! 3. Fewer steps are kept, with their outputs as stubs; then the last one alone.
-//! 4. [`AgentError::ContextFull`].
+//! 4. The request is sent as it is; if the provider refuses it, the run ends with its error.
 
 use std::sync::Arc;
 
@@ -67,21 +67,19 @@ impl Compactor {
         if !limits.is_due(tokens) {
             return Ok(());
         }
-        let compaction = self.compact(agent, call, limits, CompactionTrigger::Window, cancel);
-        match Box::pin(compaction).await {
-            // The estimate may be wrong: the provider decides whether the request is too long.
-            Err(AgentError::ContextFull { .. }) if tokens <= certain_overflow(window) => Ok(()),
-            result => result,
-        }
+        // An estimate ends no run: if nothing helps, the provider decides whether the request is too long.
+        Box::pin(self.compact(agent, call, limits, CompactionTrigger::Window, cancel))
+            .await
+            .map(drop)
     }
 
-    /// Compacts the conversation after the provider refused it as too long.
+    /// Compacts the conversation after the provider refused it as too long. Returns false if nothing helps.
     pub(crate) async fn on_overflow(
         &mut self,
         agent: &mut AgentInternals,
         call: ModelCall<'_>,
         cancel: &CancellationToken,
-    ) -> Result<(), AgentError> {
+    ) -> Result<bool, AgentError> {
         let tokens = agent.request_size(call)?.tokens;
         agent.on_refused_length(call, tokens);
         let window = agent.request_size(call)?.window.unwrap_or(tokens);
@@ -94,6 +92,7 @@ impl Compactor {
         self.cooldown.on_model_call();
     }
 
+    /// Returns false if nothing helps.
     async fn compact(
         &mut self,
         agent: &mut AgentInternals,
@@ -101,16 +100,11 @@ impl Compactor {
         limits: WindowLimits,
         trigger: CompactionTrigger,
         cancel: &CancellationToken,
-    ) -> Result<(), AgentError> {
+    ) -> Result<bool, AgentError> {
         let size = agent.request_size(call)?;
         let (tokens, estimator) = (size.tokens, size.estimator.clone());
-        let full = AgentError::ContextFull {
-            model: call.model.info.reference.clone(),
-            tokens,
-            window: limits.window,
-        };
         if self.cooldown.is_exhausted() {
-            return Err(full);
+            return Ok(false);
         }
         let messages = agent
             .history()
@@ -118,7 +112,7 @@ impl Compactor {
             .map_err(|open| AgentError::CallsOpen { count: open.len() })?
             .to_vec();
         let conversation = CompactionInput { call, messages, estimator, tokens, limits, trigger };
-        let Some(done) = conversation.compact(agent, cancel).await? else { return Err(full) };
+        let Some(done) = conversation.compact(agent, cancel).await? else { return Ok(false) };
         let report = CompactionReport { trigger, tokens_before: tokens, tokens_after: done.tokens };
         agent
             .emit(AgentEvent::Compaction {
@@ -130,7 +124,7 @@ impl Compactor {
             })
             .await?;
         self.cooldown.on_compaction(tokens, done.tokens);
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -215,11 +209,6 @@ impl CompactionInput<'_> {
             }
         }
     }
-}
-
-/// Returns the length from which a request does not fit a window, whatever the error of the estimate.
-fn certain_overflow(window: u64) -> u64 {
-    window.saturating_add(window / 4)
 }
 
 fn instruction_message(text: String) -> Arc<Message> {

@@ -16,7 +16,7 @@ pub(super) fn failure_of(error: &AgentError) -> Failure {
         error.kind.into()
     } else if lacks_credentials {
         FailureKind::Credentials
-    } else if matches!(error, AgentError::NoPrice { .. } | AgentError::ContextFull { .. }) {
+    } else if matches!(error, AgentError::NoPrice { .. }) {
         FailureKind::Request
     } else {
         FailureKind::Other

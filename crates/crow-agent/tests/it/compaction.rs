@@ -161,14 +161,14 @@ async fn a_request_that_the_provider_refuses_as_too_long_is_compacted_and_sent_a
 }
 
 #[tokio::test]
-async fn a_conversation_that_cannot_be_made_shorter_ends_the_run_with_the_reason() {
-    let model = ScriptedModel::new([]).with_window(Some(1_000));
+async fn a_conversation_that_cannot_be_made_shorter_ends_the_run_with_the_providers_error() {
+    let model = ScriptedModel::new([overflow()]).with_window(Some(1_000));
     let mut harness = AgentHarness::start(model, options());
     let events = harness.run(&OUTPUT.repeat(4)).await;
     let RunOutcome::Failed { error, kind } = outcome(&events) else {
         panic!("{:?}", outcome(&events))
     };
     assert_eq!(*kind, FailureKind::Request);
-    assert!(error.contains("do not fit the window of 1000 tokens"), "{error}");
-    assert!(harness.model.requests().is_empty());
+    assert!(error.contains("too long"), "{error}");
+    assert_eq!(harness.model.requests().len(), 1);
 }

@@ -84,8 +84,12 @@ async fn read_only_commands_run_concurrently_with_each_other_and_with_a_writer()
     }
     // No reader can end before all have begun.
     let mut open = Vec::new();
-    for (_, pipe) in &readers {
-        open.push(wait_for_reader(pipe).await);
+    for (reader, pipe) in &mut readers {
+        let ended = reader.until(|event| matches!(event, AgentEvent::RunEnd { .. }));
+        tokio::select! {
+            begun = wait_for_reader(pipe) => open.push(begun),
+            events = ended => panic!("it ended before it began to read: {events:#?}"),
+        }
     }
     drop(open);
     // 3) They end without having waited for the writer, and without snapshots.

@@ -29,19 +29,6 @@ pub enum AgentError {
         /// The model.
         model: ModelRef,
     },
-    /// The conversation does not fit the model's window, and compaction cannot make it shorter.
-    #[error(
-        "the conversation has about {tokens} tokens, which do not fit the window of {window} tokens of {model}, and \
-         compacting it does not help: start a new session, ask for less at once, or choose a model with a larger window"
-    )]
-    ContextFull {
-        /// The model.
-        model: ModelRef,
-        /// Tokens of the next request.
-        tokens: u64,
-        /// The window of the model.
-        window: u64,
-    },
     /// The session cannot be stored.
     #[error(transparent)]
     Session(#[from] SessionError),

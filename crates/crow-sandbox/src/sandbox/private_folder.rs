@@ -30,6 +30,8 @@ impl PrivateFolder {
     pub(super) fn make(base: &Path, name: &str) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(base)?;
         let base = base.canonicalize()?;
+        // Held until the folder's own lock is: a lock file that nobody holds is the mark of a leftover.
+        let _creation = FileLock::exclusive(File::create(base.join(LOCK))?)?;
         remove_leftovers(&base);
         let path = base.join(name);
         match DirBuilder::new().mode(0o700).create(&path) {
@@ -80,7 +82,6 @@ fn remove_leftovers(base: &Path) {
         if is_recoverable(&entry.path()) {
             continue;
         }
-        // A folder without a lock file is just being created.
         let lock = File::open(entry.path().join(LOCK)).and_then(FileLock::try_exclusive);
         if let Ok(Ok(_lock)) = lock {
             remove(&entry.path());
@@ -124,6 +125,23 @@ mod tests {
         let path = first.path().to_owned();
         drop(first);
         assert!(!path.exists() && second.path().is_dir());
+    }
+
+    #[test]
+    fn sessions_that_start_at_the_same_time_do_not_remove_each_others_folders() {
+        let base = tempfile::tempdir().unwrap();
+        std::thread::scope(|threads| {
+            for session in 0..8 {
+                let base = base.path();
+                threads.spawn(move || {
+                    for number in 0..40 {
+                        let name = format!("{session}-{number}");
+                        let folder = PrivateFolder::make(base, &name).unwrap();
+                        assert!(folder.path().join(LOCK).exists(), "{name} was removed");
+                    }
+                });
+            }
+        });
     }
 
     #[test]
