@@ -3,10 +3,10 @@
 //! The decisions are those of [`crow_context::compaction`]; this asks the model for the summary and records the
 //! result. The ladder, each rung tried when the one before does not make the request short enough:
 //!
-//! 1. Old outputs become stubs. No model call.
+//! 1. Old outputs become placeholders. No model call.
 //! 2. The model summarizes what comes before the last steps. A summary that is empty, too long or refused is replaced by
 //!    one that is made without a model.
-//! 3. Fewer steps are kept, with their outputs as stubs; then the last one alone.
+//! 3. Fewer steps are kept, with their outputs as placeholders; then the last one alone.
 //! 4. The request is sent as it is; if the provider refuses it, the run ends with its error.
 
 use std::sync::Arc;
@@ -92,7 +92,8 @@ impl Compactor {
         self.cooldown.on_model_call();
     }
 
-    /// Returns false if nothing helps.
+    /// Compacts the conversation and records it. Returns false if that does not make it short enough, or was tried just
+    /// before.
     async fn compact(
         &mut self,
         agent: &mut AgentInternals,
@@ -103,7 +104,7 @@ impl Compactor {
     ) -> Result<bool, AgentError> {
         let size = agent.request_size(call)?;
         let (tokens, estimator) = (size.tokens, size.estimator.clone());
-        if self.cooldown.is_exhausted() {
+        if !self.cooldown.permits(tokens) {
             return Ok(false);
         }
         let messages = agent
@@ -111,8 +112,11 @@ impl Compactor {
             .messages()
             .map_err(|open| AgentError::CallsOpen { count: open.len() })?
             .to_vec();
-        let conversation = CompactionInput { call, messages, estimator, tokens, limits, trigger };
-        let Some(done) = conversation.compact(agent, cancel).await? else { return Ok(false) };
+        let input = CompactionInput { call, messages, estimator, tokens, limits, trigger };
+        let Some(done) = input.compact(agent, cancel).await? else {
+            self.cooldown.on_compaction(tokens, tokens);
+            return Ok(false);
+        };
         let report = CompactionReport { trigger, tokens_before: tokens, tokens_after: done.tokens };
         agent
             .emit(AgentEvent::Compaction {
@@ -129,7 +133,7 @@ impl Compactor {
 }
 
 impl CompactionInput<'_> {
-    /// Returns what the first rung comes to that makes the request short enough.
+    /// Returns the compaction of the first rung that makes the request short enough, or `None` if no rung does.
     async fn compact(
         &self,
         agent: &mut AgentInternals,
@@ -145,25 +149,21 @@ impl CompactionInput<'_> {
             let context = agent.context();
             context.todo.lock().unwrap_or_else(std::sync::PoisonError::into_inner).to_text()
         };
-        // The model is asked once, whatever comes of it.
-        let mut written: Option<Option<String>> = None;
-        let mut rung = Some(CompactionRung::Full);
-        while let Some(current) = rung {
-            rung = current.next();
-            let Some(plan) = plan_summary(messages, estimator, limits, current) else { continue };
-            let left_out = &messages[..plan.cut];
-            let summary = match written {
-                Some(summary) => summary,
-                None => self.ask_for_summary(agent, &plan, cancel).await?,
-            };
-            let text =
-                summary.clone().unwrap_or_else(|| mechanical_summary(left_out, estimator, limits));
-            written = Some(summary);
+        let rungs = CompactionRung::ALL.into_iter();
+        let plans: Vec<_> = rungs
+            .filter_map(|rung| Some((rung, plan_summary(messages, estimator, limits, rung)?)))
+            .collect();
+        let Some((_, first)) = plans.first() else { return Ok(None) };
+        let written = self.ask_for_summary(agent, first, cancel).await?;
+        for (rung, plan) in plans {
+            let text = written
+                .clone()
+                .unwrap_or_else(|| mechanical_summary(&messages[..plan.cut], estimator, limits));
             let summary = compose_summary(&text, &open_failures(messages, plan.cut), Some(&todo));
             let tokens = fixed + plan.tokens + estimator.text(&summary) + SUMMARY_MARKS;
-            let most = match current {
+            let most = match rung {
                 CompactionRung::Full => limits.target,
-                // Rather a short reply than outputs that the model never sees.
+                // A short reply is better than outputs that the model never sees.
                 CompactionRung::Tight | CompactionRung::Least => limits.window - limits.window / 8,
             };
             if tokens < most {

@@ -204,7 +204,7 @@ impl<O: Write, E: Write> AgentConsole<O, E> {
     }
 
     fn ask(&mut self, prompt: &str) -> Result<(), ConsoleError> {
-        // What was typed before the question was not meant for it; lines of a pipe are.
+        // Discards keys typed before the question, which cannot be its answer. Lines of a pipe can.
         if self.is_at_terminal() {
             // Fails if the terminal is gone, which the next read finds out.
             let _ = tcflush(io::stdin(), QueueSelector::IFlush);

@@ -1,4 +1,4 @@
-//! What a model is sent: how many tokens a conversation has, and how it is compacted before the window is full.
+//! Token counting of conversations, and their compaction before the context window of the model is full.
 //!
 //! Everything here is pure: messages in, decisions out. The loop that uses it makes the model calls and writes the
 //! events.

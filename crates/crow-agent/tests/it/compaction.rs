@@ -106,7 +106,7 @@ async fn the_request_for_a_summary_continues_the_conversation_and_permits_no_cal
 }
 
 #[tokio::test]
-async fn outputs_become_stubs_before_anything_is_summarized() {
+async fn outputs_become_placeholders_before_anything_is_summarized() {
     let plays = steps(20).into_iter().chain([reply([text("done")])]);
     let model = ScriptedModel::new(plays).with_window(Some(WINDOW));
     let mut harness = AgentHarness::start(model, options());

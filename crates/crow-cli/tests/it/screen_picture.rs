@@ -10,7 +10,7 @@ const CELL: (f64, f64) = (8.4, 19.0);
 const FONT_SIZE: f64 = 14.0;
 /// Space around the text in pixels.
 const MARGIN: f64 = 16.0;
-/// What durations are replaced by, since they differ from run to run.
+/// Replacement for durations, which differ from run to run.
 const DURATION: &str = "12 ms";
 
 /// Colours of a picture.

@@ -2,7 +2,7 @@
 //! records, and goes on shorter.
 //!
 //! 1. [`WindowLimits`] says when a compaction is due and how long each part may be afterwards.
-//! 2. [`plan_masking`] replaces old outputs of tools by stubs. It costs no model call; if it saves enough, that is all.
+//! 2. [`plan_masking`] replaces old outputs of tools by placeholders. It costs no model call; if it saves enough, that is all.
 //! 3. Otherwise [`plan_summary`] decides what is kept word for word (the user's messages, the last steps) and what a
 //!    summary replaces. The model writes the summary ([`summary_instruction`]); [`check_summary`] refuses one that is
 //!    empty or too long, and [`mechanical_summary`] stands in for it.

@@ -1,8 +1,8 @@
-//! What a compaction keeps, masks and leaves out.
+//! Plans of compactions: the messages that are kept, masked and left out.
 //!
 //! Messages form groups: a message of the user alone, a reply with its results. A conversation is only cut between
 //! groups, so that every result keeps its call. Sizes are those of a [`TokenCounter`]; a masked output counts as its
-//! stub.
+//! placeholder.
 
 use std::{collections::HashSet, ops::Range, sync::Arc};
 
@@ -15,8 +15,8 @@ use crow_core::{
 use super::WindowLimits;
 use crate::TokenCounter;
 
-/// Tokens of the stub that replaces an output.
-const STUB: u64 = 20;
+/// Tokens of the placeholder that replaces an output.
+const PLACEHOLDER: u64 = 20;
 /// Tokens of the excerpt that stays of an output that the model has not seen: of 2,000 characters, whatever they are.
 const EXCERPT: u64 = 1_200;
 /// Outputs below this are not worth masking.
@@ -24,14 +24,14 @@ const MASKED_LEAST: u64 = 60;
 /// The newest outputs that masking leaves alone, in tokens, in a window that is large enough.
 const PROTECTED_MOST: u64 = 40_000;
 
-/// What a compaction keeps, masks and leaves out.
+/// Plan of a compaction: the messages that are kept, masked and left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompactionPlan {
     /// The first message of the part that is kept whole.
     pub first_kept: MessageId,
     /// Messages of the user before it that are kept.
     pub kept: Vec<MessageId>,
-    /// Calls whose outputs are replaced by stubs.
+    /// Calls whose outputs are replaced by placeholders.
     pub masked: Vec<CallId>,
     /// Number of messages before the part that is kept whole: the summary is of these.
     pub cut: usize,
@@ -51,14 +51,8 @@ pub enum CompactionRung {
 }
 
 impl CompactionRung {
-    /// Returns the next rung, which keeps less.
-    pub fn next(self) -> Option<Self> {
-        match self {
-            Self::Full => Some(Self::Tight),
-            Self::Tight => Some(Self::Least),
-            Self::Least => None,
-        }
-    }
+    /// All rungs, in the order in which they are tried.
+    pub const ALL: [Self; 3] = [Self::Full, Self::Tight, Self::Least];
 }
 
 /// A result with its call.
@@ -71,7 +65,7 @@ struct AnsweredCall<'a> {
     tokens: u64,
 }
 
-/// Plans to replace old outputs by stubs and to keep every message. Returns `None` if that does not make the request
+/// Plans to replace old outputs by placeholders and to keep every message. Returns `None` if that does not make the request
 /// short enough. `fixed` are the tokens of system prompt and tools.
 ///
 /// Outputs of calls that were made again later go first, then all others but errors and the newest ones.
@@ -106,7 +100,7 @@ pub fn plan_masking(
     let is_superseded = |call: &&&AnsweredCall<'_>| superseded.contains(&call.result.call_id);
     let only_superseded: Vec<_> = candidates.iter().filter(is_superseded).copied().collect();
     [only_superseded, candidates].into_iter().find_map(|chosen| {
-        let saved: u64 = chosen.iter().map(|call| call.tokens.saturating_sub(STUB)).sum();
+        let saved: u64 = chosen.iter().map(|call| call.tokens.saturating_sub(PLACEHOLDER)).sum();
         let tokens = total.saturating_sub(saved);
         (!chosen.is_empty() && fixed + tokens <= limits.target).then(|| CompactionPlan {
             first_kept: first_kept.clone(),
@@ -149,7 +143,7 @@ pub fn plan_summary(
             if masks && let Message::Results(results) = message.as_ref() {
                 for result in &results.results {
                     let size = counter.result(result);
-                    let rest = if is_last { EXCERPT } else { STUB };
+                    let rest = if is_last { EXCERPT } else { PLACEHOLDER };
                     if size >= MASKED_LEAST.max(rest) {
                         tokens = tokens.saturating_sub(size - rest);
                         group_masked.push(result.call_id.clone());

@@ -307,14 +307,18 @@ fn a_mechanical_summary_names_the_newest_steps_within_its_limit() {
 }
 
 #[test]
-fn compactions_that_are_followed_by_neither_calls_nor_growth_end() {
+fn compactions_without_calls_or_growth_between_them_have_to_wait_for_progress() {
     let mut cooldown = Cooldown::default();
     for _ in 0..3 {
-        assert!(!cooldown.is_exhausted());
+        assert!(cooldown.permits(1_000));
         cooldown.on_compaction(1_000, 900);
         cooldown.on_model_call();
     }
-    assert!(cooldown.is_exhausted());
+    assert!(!cooldown.permits(1_000));
+    assert!(cooldown.permits(1_100), "the request has grown");
+    cooldown.on_model_call();
+    cooldown.on_model_call();
+    assert!(cooldown.permits(1_000), "there were three calls");
 }
 
 #[test]
@@ -325,7 +329,7 @@ fn calls_or_growth_between_compactions_are_progress() {
         (0..3).for_each(|_| calls.on_model_call());
         growth.on_compaction(1_200, 900);
     }
-    assert!(!calls.is_exhausted() && !growth.is_exhausted());
+    assert!(calls.permits(900) && growth.permits(900));
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {

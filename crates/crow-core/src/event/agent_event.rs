@@ -419,7 +419,7 @@ pub enum AgentEvent {
         /// The last event that is kept.
         last_kept: u64,
     },
-    /// The conversation that the model is sent was compacted: messages were replaced by a summary, outputs by a stub.
+    /// The conversation that the model is sent was compacted: messages were replaced by a summary, outputs by a placeholder.
     /// The log before stays as it is. Durable.
     Compaction {
         /// The text that stands in place of the messages that are left out. Empty if only outputs were replaced.
@@ -429,7 +429,7 @@ pub enum AgentEvent {
         /// Messages of the user before it that are kept, too.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         kept: Vec<MessageId>,
-        /// Calls whose outputs are replaced by a stub, in messages that are kept.
+        /// Calls whose outputs are replaced by a placeholder, in messages that are kept.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         masked: Vec<CallId>,
         /// Why, and how many tokens a request had before and has now.

@@ -77,7 +77,7 @@ impl CompactionItem {
         Message::User(UserMessage { id, content: vec![Block::text(text)] })
     }
 
-    /// Returns the message with the outputs of masked calls replaced by stubs, or by excerpts if they are unseen.
+    /// Returns the message with the outputs of masked calls replaced by placeholders, or by excerpts if they are unseen.
     fn mask(&self, message: &Arc<Message>, are_unseen: bool) -> Arc<Message> {
         let Message::Results(results) = message.as_ref() else { return Arc::clone(message) };
         if !results.results.iter().any(|result| self.masked.contains(&result.call_id)) {
@@ -85,7 +85,7 @@ impl CompactionItem {
         }
         let masked = results.results.iter().map(|result| {
             if self.masked.contains(&result.call_id) {
-                let text = if are_unseen { excerpt(result) } else { stub(result) };
+                let text = if are_unseen { excerpt(result) } else { placeholder(result) };
                 ResultMessage { content: vec![Block::text(text)], ..result.clone() }
             } else {
                 result.clone()
@@ -111,7 +111,7 @@ fn excerpt(result: &ResultMessage) -> String {
 }
 
 /// Returns the text that replaces an output.
-fn stub(result: &ResultMessage) -> String {
+fn placeholder(result: &ResultMessage) -> String {
     let bytes: usize = result
         .content
         .iter()

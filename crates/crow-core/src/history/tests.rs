@@ -733,7 +733,7 @@ fn a_compaction_keeps_no_reply_and_no_result_before_the_part_kept_whole() {
 }
 
 #[test]
-fn a_masked_output_is_a_stub_under_a_new_message_id() {
+fn a_masked_output_is_a_placeholder_under_a_new_message_id() {
     let mut events = two_steps();
     events.push(compaction("", "m1", &[], &["c1"]));
     let history = history_of(events);

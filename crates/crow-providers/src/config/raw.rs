@@ -129,11 +129,11 @@ pub(super) struct RawProviderModel {
     /// Tokens of a reply.
     #[schemars(with = "Option<u64>", range(min = 1))]
     pub(super) max_output_tokens: Option<Spanned<u64>>,
-    /// Whether the model can call tools.
+    /// True if the model can call tools.
     pub(super) supports_tools: Option<bool>,
-    /// Whether the model can see pictures.
+    /// True if the model accepts pictures.
     pub(super) supports_vision: Option<bool>,
-    /// Whether the model can think before it answers.
+    /// True if the model can think before it answers.
     pub(super) supports_extended_thinking: Option<bool>,
     pub(super) price: Option<RawPrice>,
 }

@@ -92,7 +92,7 @@ impl SeenRequest {
         self.messages.last().is_some_and(|message| message.id().as_str() == "summary-instruction")
     }
 
-    /// Returns the ids of messages that a compaction made: summaries, and results with stubs.
+    /// Returns the ids of messages that a compaction made: summaries, and results with placeholders.
     fn compacted(&self) -> Vec<MessageId> {
         let ids = self.messages.iter().map(|message| message.id());
         ids.filter(|id| id.as_str().starts_with("compaction-") || id.as_str().contains("-masked-"))
