@@ -3,6 +3,7 @@
 //! Everything here is pure: messages in, decisions out. The loop that uses it makes the model calls and writes the
 //! events.
 
+pub mod accounting;
 pub mod compaction;
 mod counter;
 

@@ -191,7 +191,7 @@ impl Story {
             cache_read_tokens: 4000,
             ..TokenUsage::default()
         };
-        self.push(AgentEvent::Usage { reply_id, usage, estimated: false });
+        self.push(AgentEvent::Usage { reply_id, usage, estimated: false, prefix: None });
         if calls.is_empty() {
             self.replies += 1;
         }

@@ -86,6 +86,20 @@ impl TokenEstimator {
         self.corrected(self.fixed)
     }
 
+    /// Estimates the definition of a tool, without correction.
+    pub fn tool(tool: &ToolDefinition) -> u64 {
+        let parameters = tool.parameters.to_string();
+        PER_ITEM
+            + char_classes::estimate(&tool.name)
+            + char_classes::estimate(&tool.description)
+            + char_classes::estimate(&parameters)
+    }
+
+    /// Estimates a block of a reply, without correction.
+    pub fn reply_block(block: &ReplyBlock) -> u64 {
+        reply_block_tokens(block)
+    }
+
     /// Estimates a text.
     pub fn text(&self, text: &str) -> u64 {
         self.corrected(char_classes::estimate(text))
@@ -168,14 +182,7 @@ impl TokenEstimator {
 }
 
 fn fixed(system: &str, tools: &[ToolDefinition]) -> u64 {
-    let tools = tools.iter().map(|tool| {
-        let parameters = tool.parameters.to_string();
-        PER_ITEM
-            + char_classes::estimate(&tool.name)
-            + char_classes::estimate(&tool.description)
-            + char_classes::estimate(&parameters)
-    });
-    tools.sum::<u64>() + char_classes::estimate(system)
+    tools.iter().map(TokenEstimator::tool).sum::<u64>() + char_classes::estimate(system)
 }
 
 fn message_tokens(message: &Message) -> u64 {

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    AgentState, CheckRun, CompactionReport, InputSource, NoticeAudience, NoticeLevel, RunOutcome,
-    Verdict,
+    AgentState, CheckRun, CompactionReport, InputSource, NoticeAudience, NoticeLevel,
+    RequestPrefix, RunOutcome, Verdict,
 };
 use crate::{
     capability::{QuestionAnswer, UserQuestion},
@@ -168,6 +168,9 @@ pub enum AgentEvent {
         /// True if the numbers are Crow's estimate: the provider gave none, or the attempt failed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         estimated: bool,
+        /// System prompt and tools of the request, if they differ from those of the request before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prefix: Option<Box<RequestPrefix>>,
     },
     /// A call was parsed and awaits a decision.
     CallPending {

@@ -14,7 +14,7 @@ pub use agent_event::AgentEvent;
 pub use envelope::{AgentRole, Envelope, FORMAT_VERSION, ParentCall};
 pub use parts::{
     CheckReport, CheckRun, CompactionReport, CompactionTrigger, NoticeAudience, NoticeLevel,
-    RunOutcome,
+    PrefixPart, RequestPrefix, RunOutcome,
 };
 pub use state::AgentState;
 

@@ -1,13 +1,16 @@
 //! Parts of events.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    context::TokenEstimator,
+    hash::fnv1a,
     ids::FilesId,
+    model::ToolDefinition,
     run::{Failure, FailureKind},
     turn::TurnEnd,
 };
@@ -153,6 +156,60 @@ pub struct CompactionReport {
     pub tokens_before: u64,
     /// Tokens of a request with the compacted conversation, as estimated.
     pub tokens_after: u64,
+}
+
+/// The part of a request before the conversation: the system prompt and the tools. It is what providers cache first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RequestPrefix {
+    /// The context window of the model in tokens, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
+    /// The system prompt.
+    pub system: PrefixPart,
+    /// The definitions of the tools by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, PrefixPart>,
+}
+
+/// The length of a part of a request, and a hash that tells whether it changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PrefixPart {
+    /// Its tokens, estimated without knowledge of the model's tokenizer.
+    pub tokens: u64,
+    /// Hash of its text.
+    pub hash: String,
+}
+
+impl RequestPrefix {
+    /// Describes a system prompt and tools.
+    pub fn new(window: Option<u64>, system: &str, tools: &[ToolDefinition]) -> Self {
+        let part = |tokens, text: &str| PrefixPart {
+            tokens,
+            hash: format!("{:016x}", fnv1a(text.as_bytes())),
+        };
+        let tools = tools.iter().map(|tool| {
+            let text = format!("{}\n{}", tool.description, tool.parameters);
+            (tool.name.clone(), part(TokenEstimator::tool(tool), &text))
+        });
+        let tokens = TokenEstimator::new("", &[]).text(system);
+        Self { window, system: part(tokens, system), tools: tools.collect() }
+    }
+
+    /// Returns the tokens of all parts.
+    pub fn tokens(&self) -> u64 {
+        self.system.tokens + self.tools.values().map(|tool| tool.tokens).sum::<u64>()
+    }
+
+    /// Returns the names of the parts that differ from those of `earlier`: `system prompt`, or a tool.
+    pub fn differences(&self, earlier: &Self) -> Vec<String> {
+        let system = (self.system.hash != earlier.system.hash).then(|| "system prompt".to_owned());
+        let added = self.tools.iter().filter(|(name, tool)| {
+            earlier.tools.get(*name).is_none_or(|before| before.hash != tool.hash)
+        });
+        let removed = earlier.tools.keys().filter(|name| !self.tools.contains_key(*name));
+        let names = added.map(|(name, _)| name).chain(removed).cloned();
+        system.into_iter().chain(names).collect()
+    }
 }
 
 /// Why the conversation was compacted.

@@ -10,7 +10,7 @@ use crate::{
     capability::{PermissionAnswer, QuestionAnswer, QuestionChoice, UserQuestion},
     ids::{CallId, MessageId, ReplyId, RequestId, RunId, SessionId, SnapshotId, UndoId},
     message::{Block, CallArguments, Image, Origin, ReplyBlock, ReplyContent, ToolCall},
-    model::{ProviderError, ProviderErrorKind, StopReason},
+    model::{ProviderError, ProviderErrorKind, StopReason, ToolDefinition},
     permission::{Denial, DenialSource, Grant, GrantOffer},
     todo::{TodoItem, TodoStatus},
     tool_types::{
@@ -179,6 +179,15 @@ fn talk() -> Vec<AgentEvent> {
                 cache_write_1h_tokens: 1,
             },
             estimated: false,
+            prefix: Some(Box::new(RequestPrefix::new(
+                Some(200_000),
+                "You are a coding agent.",
+                &[ToolDefinition {
+                    name: "bash".into(),
+                    description: "Runs a command.".into(),
+                    parameters: json!({ "type": "object" }),
+                }],
+            ))),
         },
     ]
 }

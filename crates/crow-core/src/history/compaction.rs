@@ -27,6 +27,11 @@ pub fn is_user_input(message: &Message) -> bool {
     !id.starts_with(REMINDER_ID) && !id.starts_with(SUMMARY_ID)
 }
 
+/// Returns true if a message is a summary, which stands in place of what a compaction left out.
+pub fn is_summary(message: &Message) -> bool {
+    matches!(message, Message::User(user) if user.id.as_str().starts_with(SUMMARY_ID))
+}
+
 /// Characters that are kept of an output that the model has not seen.
 const UNSEEN_EXCERPT: usize = 2_000;
 

@@ -21,7 +21,7 @@ use super::{
     timeline::{push_reply_entries, system_event, text_of},
 };
 use crate::{
-    event::{AgentEvent, Envelope, InputSource, NoticeAudience},
+    event::{AgentEvent, Envelope, InputSource, NoticeAudience, RequestPrefix},
     ids::{CallId, MessageId, ReplyId, SnapshotId, UndoId},
     message::{AssistantMessage, Block, Message, ToolCall, UserMessage, calls_of, wrap_in_tag},
     settings::SessionSettings,
@@ -57,6 +57,8 @@ pub struct History {
     last_input: u64,
     /// Settings that the session continues with, if the log has them.
     settings: Option<Box<SessionSettings>>,
+    /// System prompt and tools of the last request.
+    request_prefix: Option<Box<RequestPrefix>>,
 }
 
 #[derive(Debug)]
@@ -214,7 +216,10 @@ impl History {
                     self.items.push(HistoryItem::Compaction(compaction));
                 }
             }
-            AgentEvent::Usage { usage, .. } => {
+            AgentEvent::Usage { usage, prefix, .. } => {
+                if let Some(prefix) = prefix {
+                    self.request_prefix = Some(prefix.clone());
+                }
                 self.usage += *usage;
                 self.last_usage = Some(*usage);
             }
@@ -341,6 +346,11 @@ impl History {
     /// Returns the usage of the last model call.
     pub fn last_usage(&self) -> Option<TokenUsage> {
         self.last_usage
+    }
+
+    /// Describes system prompt and tools of the last request, if the log has that.
+    pub fn request_prefix(&self) -> Option<&RequestPrefix> {
+        self.request_prefix.as_deref()
     }
 
     /// Returns the number of turns started.

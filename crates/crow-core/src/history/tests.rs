@@ -270,11 +270,21 @@ fn the_timeline_includes_entries_hidden_from_the_model() {
                 call("b"),
             ],
         ),
-        AgentEvent::Usage { reply_id: ReplyId::new("r1"), usage: usage(10), estimated: false },
+        AgentEvent::Usage {
+            reply_id: ReplyId::new("r1"),
+            usage: usage(10),
+            estimated: false,
+            prefix: None,
+        },
         done("b"),
         input("m2", InputSource::Steering, "faster"),
         done("a"),
-        AgentEvent::Usage { reply_id: ReplyId::new("r2"), usage: usage(30), estimated: false },
+        AgentEvent::Usage {
+            reply_id: ReplyId::new("r2"),
+            usage: usage(30),
+            estimated: false,
+            prefix: None,
+        },
         AgentEvent::TurnComplete { turn: 1, end: TurnEnd::MaxSteps { steps: 1 } },
         AgentEvent::TurnComplete { turn: 2, end: TurnEnd::DoomLoop { reason: "r".into() } },
         AgentEvent::TurnComplete { turn: 3, end: TurnEnd::Text },
@@ -550,6 +560,7 @@ impl Session {
                     reply_id: ReplyId::new("r"),
                     usage: usage(1),
                     estimated: false,
+                    prefix: None,
                 });
             }
             Move::Handoff => self.log(AgentEvent::Handoff {

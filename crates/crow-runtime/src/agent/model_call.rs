@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use crow_core::{
     context::TokenEstimator,
-    event::AgentEvent,
+    event::{AgentEvent, RequestPrefix},
     history::History,
     ids::{CallId, ReplyId},
     message::{Message, ReplyBlock, ReplyContent},
@@ -151,6 +151,7 @@ impl StreamedReply {
         session: &mut SessionWriter,
         reply: &ModelReply,
         estimated: bool,
+        prefix: Option<Box<RequestPrefix>>,
     ) -> Result<(), AgentError> {
         let Self { id, text, thinking, .. } = self;
         session
@@ -170,7 +171,8 @@ impl StreamedReply {
         if !text.is_empty() {
             session.emit(AgentEvent::TextComplete { reply_id: id.clone(), text }).await?;
         }
-        session.emit(AgentEvent::Usage { reply_id: id, usage: reply.usage, estimated }).await
+        let usage = reply.usage;
+        session.emit(AgentEvent::Usage { reply_id: id, usage, estimated, prefix }).await
     }
 }
 
@@ -191,6 +193,8 @@ struct ModelEstimator {
     tokens: TokenEstimator,
     /// The window as far as refused requests tell.
     window: Option<u64>,
+    /// True if the log describes system prompt and tools, see [`RequestPrefix`].
+    is_recorded: bool,
 }
 
 impl ModelPort {
@@ -258,7 +262,8 @@ impl ModelPort {
         self.restart_estimates();
         self.budget.draw(reply.usage, price);
         self.shared.tree.spend(model_of(&reply.origin), reply.usage);
-        session.emit(AgentEvent::Usage { reply_id, usage: reply.usage, estimated }).await?;
+        let usage = reply.usage;
+        session.emit(AgentEvent::Usage { reply_id, usage, estimated, prefix: None }).await?;
         Ok(reply)
     }
 
@@ -319,7 +324,8 @@ impl ModelPort {
         tracing::debug!(stop = ?reply.stop, estimated, duration_ms, "reply received");
         self.budget.draw(reply.usage, price);
         self.shared.tree.spend(model_of(&reply.origin), reply.usage);
-        partial.record(session, &reply, estimated).await?;
+        let prefix = self.changed_prefix(session.history(), call);
+        partial.record(session, &reply, estimated, prefix).await?;
         Ok((id, reply))
     }
 
@@ -352,6 +358,7 @@ impl ModelPort {
                 if current.fixed != fixed {
                     current.tokens.restart(call.system, call.tools);
                     current.fixed = fixed;
+                    current.is_recorded = false;
                 }
                 current
             }
@@ -360,9 +367,23 @@ impl ModelPort {
                 fixed,
                 tokens: TokenEstimator::new(call.system, call.tools),
                 window: None,
+                is_recorded: false,
             },
         };
         &mut self.estimator.insert(current).tokens
+    }
+
+    /// Describes system prompt and tools of this call if the log does not have them yet.
+    fn changed_prefix(
+        &mut self,
+        history: &History,
+        call: ModelCall<'_>,
+    ) -> Option<Box<RequestPrefix>> {
+        let window = self.window(call);
+        let estimator = self.estimator.as_mut().filter(|current| !current.is_recorded)?;
+        estimator.is_recorded = true;
+        let prefix = RequestPrefix::new(window, call.system, call.tools);
+        (history.request_prefix() != Some(&prefix)).then(|| Box::new(prefix))
     }
 
     /// Returns the window of the model, see [`RequestSize::window`].
@@ -379,6 +400,7 @@ impl ModelPort {
         self.estimator(call);
         if let Some(estimator) = &mut self.estimator {
             estimator.window = Some(estimator.window.map_or(tokens, |known| known.min(tokens)));
+            estimator.is_recorded = false;
         }
     }
 
@@ -401,7 +423,7 @@ impl ModelPort {
         self.budget.draw_attempt(usage, price);
         self.shared.tree.spend(call.model.info.reference.clone(), usage);
         let reply_id = partial.id.clone();
-        session.emit(AgentEvent::Usage { reply_id, usage, estimated: true }).await
+        session.emit(AgentEvent::Usage { reply_id, usage, estimated: true, prefix: None }).await
     }
 
     fn open_stream(&mut self, messages: &[Arc<Message>], call: ModelCall<'_>) -> ModelStream {

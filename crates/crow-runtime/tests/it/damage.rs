@@ -73,6 +73,7 @@ fn events() -> Vec<AgentEvent> {
         reply_id: ReplyId::new(id),
         usage: TokenUsage { input_tokens: 7, ..TokenUsage::default() },
         estimated: false,
+        prefix: None,
     };
     let call = |id: &str| {
         ReplyBlock::without_native_item(ReplyContent::Call(ToolCall {

@@ -1,0 +1,293 @@
+//! The fold of a session's log into an account of its requests.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use crow_core::{
+    event::{AgentEvent, CompactionReport, Envelope, RequestPrefix},
+    history::{History, HistoryError},
+    ids::{CallId, MessageId, ReplyId},
+    message::Message,
+    usage::TokenUsage,
+};
+use jiff::Timestamp;
+
+use super::{
+    cache::{
+        CACHE_LIFETIME, CacheMissCause, CacheOutcome, PrefixDifference, first_difference, is_miss,
+    },
+    shares::{ContextUsage, LastRequest},
+};
+use crate::TokenCounter;
+
+/// An account of the requests of one agent's session, folded from its log.
+#[derive(Debug, Default)]
+pub struct ContextAudit {
+    history: History,
+    /// Messages whose first block is a preface.
+    prefaced: HashSet<MessageId>,
+    requests: Vec<RequestRecord>,
+    compactions: Vec<CompactionRecord>,
+    /// The messages of the last request.
+    sent: Vec<Arc<Message>>,
+    /// A reply whose usage is not known yet.
+    reply: Option<AnsweredRequest>,
+    last: Option<LastReply>,
+    /// What changed the conversation since the last request.
+    change: Option<CacheMissCause>,
+    /// True once the provider reported that something was read from a cache or written to it.
+    reports_cache: bool,
+}
+
+/// A request that was answered.
+#[derive(Debug)]
+struct AnsweredRequest {
+    reply_id: ReplyId,
+    model: String,
+    time: Timestamp,
+    difference: Option<PrefixDifference>,
+    /// Time since the reply before.
+    pause: Duration,
+}
+
+/// The last reply.
+#[derive(Debug)]
+struct LastReply {
+    model: String,
+    time: Timestamp,
+    prefix: Option<RequestPrefix>,
+    usage: TokenUsage,
+}
+
+/// The kind of a model call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestKind {
+    /// The model answered, and its reply is part of the conversation.
+    Reply,
+    /// A call beside the conversation, such as one for a summary, or an attempt that failed.
+    Other,
+}
+
+/// A model call with what became of its cached prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestRecord {
+    /// Number of the event with its usage.
+    pub seq: Option<u64>,
+    /// When it was answered.
+    pub time: Timestamp,
+    /// Its kind.
+    pub kind: RequestKind,
+    /// The model that answered, as the provider names it; `None` if the call failed.
+    pub model: Option<String>,
+    /// Number of messages that it sent; 0 if it was beside the conversation.
+    pub messages: usize,
+    /// Its tokens.
+    pub usage: TokenUsage,
+    /// True if the tokens are estimated.
+    pub estimated: bool,
+    /// What became of the prefix that it shares with the request before.
+    pub cache: CacheOutcome,
+    /// The first difference to the messages of the request before, if those are not all sent again unchanged.
+    pub difference: Option<PrefixDifference>,
+}
+
+/// A compaction, and what it left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompactionRecord {
+    /// Number of its event.
+    pub seq: Option<u64>,
+    /// When it happened.
+    pub time: Timestamp,
+    /// Why, and how many tokens a request had before and after.
+    pub report: Option<CompactionReport>,
+    /// Number of messages that a summary replaces.
+    pub left_out: usize,
+    /// Calls whose outputs are replaced by placeholders.
+    pub masked: Vec<CallId>,
+    /// The summary; empty if there is none.
+    pub summary: String,
+}
+
+impl ContextAudit {
+    /// Makes an account without requests.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Folds the lines of a session's log.
+    pub fn from_log<'a>(
+        lines: impl IntoIterator<Item = &'a Envelope>,
+    ) -> Result<Self, HistoryError> {
+        let mut audit = Self::new();
+        for line in lines {
+            audit.apply(line)?;
+        }
+        Ok(audit)
+    }
+
+    /// Applies one event of the session. Those of other sessions must be left out.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most events are no part of requests")]
+    pub fn apply(&mut self, line: &Envelope) -> Result<(), HistoryError> {
+        self.history.check_next(&line.event)?;
+        match &line.event {
+            AgentEvent::UserInput { message_id, context: Some(_), .. } => {
+                self.prefaced.insert(message_id.clone());
+            }
+            // The messages before a reply are those of its request.
+            AgentEvent::Reply { reply_id, origin, .. } => {
+                let messages = messages_of(&self.history);
+                let difference = first_difference(&self.sent, messages);
+                let same = if difference.is_some() { 0 } else { self.sent.len() };
+                self.sent.truncate(same);
+                self.sent.extend_from_slice(&messages[same..]);
+                let pause = self.last.as_ref().map_or(Duration::ZERO, |last| {
+                    line.time.duration_since(last.time).unsigned_abs()
+                });
+                self.reply = Some(AnsweredRequest {
+                    reply_id: reply_id.clone(),
+                    model: format!("{}/{}", origin.provider, origin.model),
+                    time: line.time,
+                    difference,
+                    pause,
+                });
+            }
+            AgentEvent::Compaction { .. } => self.record_compaction(line),
+            AgentEvent::Rewind { .. } => self.change = Some(CacheMissCause::Rewind),
+            _ => {}
+        }
+        self.history.apply(line)?;
+        if let AgentEvent::Usage { reply_id, usage, estimated, .. } = &line.event {
+            self.record_request(line, reply_id, *usage, *estimated);
+        }
+        Ok(())
+    }
+
+    /// Returns what fills the window, with the estimates of this counter.
+    pub fn usage(&self, counter: &dyn TokenCounter) -> ContextUsage {
+        let last = self.last.as_ref().map_or(LastRequest::default(), |last| LastRequest {
+            // After a compaction or rewind, the part that the provider counted is another one.
+            messages: if self.change.is_some() { 0 } else { self.sent.len() },
+            input_tokens: if self.change.is_some() { 0 } else { last.usage.input_tokens },
+            cached: if self.reports_cache && self.change.is_none() {
+                last.usage.input_tokens
+            } else {
+                0
+            },
+        });
+        // While calls are open, those before them are the whole of what was sent.
+        let messages = self.history.messages().unwrap_or(&self.sent);
+        let prefix = self.history.request_prefix();
+        ContextUsage::new(prefix, messages, &self.prefaced, counter, last)
+    }
+
+    /// Returns all model calls, in order.
+    pub fn requests(&self) -> &[RequestRecord] {
+        &self.requests
+    }
+
+    /// Returns all compactions, in order. Those that a rewind removed are among them.
+    pub fn compactions(&self) -> &[CompactionRecord] {
+        &self.compactions
+    }
+
+    /// Returns true if the provider reported that something was read from a cache or written to it.
+    pub fn reports_cache(&self) -> bool {
+        self.reports_cache
+    }
+
+    fn record_request(
+        &mut self,
+        line: &Envelope,
+        reply_id: &ReplyId,
+        usage: TokenUsage,
+        estimated: bool,
+    ) {
+        self.reports_cache |= usage.cache_read_tokens + usage.cache_write_tokens > 0;
+        let seq = line.seq;
+        let Some(reply) = self.reply.take_if(|reply| reply.reply_id == *reply_id) else {
+            self.requests.push(RequestRecord {
+                seq,
+                time: line.time,
+                kind: RequestKind::Other,
+                model: None,
+                messages: 0,
+                usage,
+                estimated,
+                cache: CacheOutcome::NotReported,
+                difference: None,
+            });
+            return;
+        };
+        let prefix = self.history.request_prefix().cloned();
+        let cache = self.cache_outcome(&reply, prefix.as_ref(), &usage);
+        self.change = None;
+        self.last = Some(LastReply { model: reply.model.clone(), time: reply.time, prefix, usage });
+        self.requests.push(RequestRecord {
+            seq,
+            time: reply.time,
+            kind: RequestKind::Reply,
+            model: Some(reply.model),
+            messages: self.sent.len(),
+            usage,
+            estimated,
+            cache,
+            difference: reply.difference,
+        });
+    }
+
+    /// Compares what the provider read from its cache with what the request before had sent.
+    fn cache_outcome(
+        &self,
+        reply: &AnsweredRequest,
+        prefix: Option<&RequestPrefix>,
+        usage: &TokenUsage,
+    ) -> CacheOutcome {
+        let Some(last) = &self.last else { return CacheOutcome::First };
+        if !self.reports_cache {
+            return CacheOutcome::NotReported;
+        }
+        let lost = last.usage.input_tokens.saturating_sub(usage.cache_read_tokens);
+        if !is_miss(lost, last.usage.input_tokens) {
+            return CacheOutcome::Hit;
+        }
+        let changed_parts = prefix.zip(last.prefix.as_ref());
+        let parts = changed_parts.map(|(now, before)| now.differences(before)).unwrap_or_default();
+        let cause = if last.model != reply.model {
+            CacheMissCause::ModelSwitch { before: last.model.clone() }
+        } else if !parts.is_empty() {
+            CacheMissCause::PrefixChanged { parts }
+        } else if let Some(change) = &self.change {
+            change.clone()
+        } else if reply.difference.is_some() {
+            CacheMissCause::MessagesChanged
+        } else if reply.pause >= CACHE_LIFETIME {
+            CacheMissCause::Idle(reply.pause)
+        } else {
+            CacheMissCause::Provider
+        };
+        CacheOutcome::Miss { lost, cause }
+    }
+
+    fn record_compaction(&mut self, line: &Envelope) {
+        let AgentEvent::Compaction { summary, first_kept, kept, masked, report } = &line.event
+        else {
+            return;
+        };
+        self.change = Some(CacheMissCause::Compaction);
+        let before =
+            messages_of(&self.history).iter().position(|message| message.id() == first_kept);
+        let before = before.expect("invariant: the history accepts the compaction");
+        self.compactions.push(CompactionRecord {
+            seq: line.seq,
+            time: line.time,
+            report: report.clone(),
+            left_out: before.saturating_sub(kept.len()),
+            masked: masked.clone(),
+            summary: summary.clone(),
+        });
+    }
+}
+
+/// Returns the messages of a request, before an event that cannot come while calls are open.
+fn messages_of(history: &History) -> &[Arc<Message>] {
+    history.messages().expect("invariant: the history accepts the event, so no call is open")
+}
