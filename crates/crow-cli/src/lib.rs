@@ -17,6 +17,7 @@ mod quoted_path;
 mod render;
 mod run;
 mod session_commands;
+mod session_context;
 mod terminal;
 mod undo;
 

@@ -275,6 +275,9 @@ pub(crate) struct ShowArgs {
     /// Show what each call changed, and what was undone
     #[arg(long)]
     pub changes: bool,
+    /// Show what fills the context window, and why requests missed the provider's cache
+    #[arg(long, conflicts_with = "changes")]
+    pub context: bool,
     /// Output format: a transcript or a table, or JSON lines
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,

@@ -7,7 +7,8 @@ use std::{
 
 use crow_app::{Environment, SessionRecord, known_secrets::redactor, product};
 use crow_console::{
-    ExitCode, UsageReport, prices_of, short_usage_text, show_session, usage_of, usage_text,
+    ConsoleStyle, ExitCode, UsageReport, prices_of, short_usage_text, show_session, usage_of,
+    usage_text,
 };
 use crow_core::{
     ids::SessionId,
@@ -29,6 +30,7 @@ use crate::{
     error::CliError,
     export::to_markdown,
     render::{SessionRow, session_table},
+    session_context::SessionContext,
     terminal::{console_style, write_out},
 };
 
@@ -80,6 +82,10 @@ pub(crate) async fn show(args: &ShowArgs, environment: &Environment) -> Result<E
         return show_changes(args, environment);
     }
     let record = record(&args.id, environment)?;
+    if args.context {
+        let prices = prices(&record, environment).await;
+        return show_context(args.output, &console_style(environment), &record, &prices);
+    }
     let mut text = Vec::new();
     match args.output {
         OutputForm::Json => {
@@ -100,6 +106,20 @@ pub(crate) async fn show(args: &ShowArgs, environment: &Environment) -> Result<E
         }
     }
     write_out(&text)
+}
+
+/// Shows what fills the context window of a session.
+fn show_context(
+    form: OutputForm,
+    style: &ConsoleStyle,
+    record: &SessionRecord,
+    prices: &[(ModelRef, Price)],
+) -> Result<ExitCode, CliError> {
+    let context = SessionContext::new(record, prices)?;
+    match form {
+        OutputForm::Text => write_out(context.to_text(style).as_bytes()),
+        OutputForm::Json => write_out(&context.to_json_lines()?),
+    }
 }
 
 /// Prints a session as Markdown.

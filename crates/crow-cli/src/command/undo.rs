@@ -9,7 +9,7 @@ use crow_runtime::{ChangedCall, UndoError, UndoReport};
 use crate::{
     args::{DiffArgs, OfSession, OutputForm, RedoArgs, RestoreArgs, ShowArgs, UndoArgs},
     error::CliError,
-    output::{CallLine, DiffLine, RecordLine, UndoLine, json_line},
+    output::{CallLine, DiffLine, RecordLine, UndoLine, output_line},
     render::{
         ChangeLine, CommandStyle, Destination, UndoReporter, change_table, format_patch_without,
         merge_by_time,
@@ -52,7 +52,9 @@ pub(crate) fn diff(args: &DiffArgs, environment: &Environment) -> Result<ExitCod
     let patch = diff_of(&opened.journal, &request, environment.current_dir()?)?;
     let ignored = opened.journal.ignored(patch.files.iter().map(|file| file.path.as_path()));
     match args.of.output {
-        OutputForm::Json => write_out(&line(&DiffLine::new(&opened.session, &patch, &ignored))?),
+        OutputForm::Json => {
+            write_out(&output_line(&DiffLine::new(&opened.session, &patch, &ignored))?)
+        }
         OutputForm::Text => {
             let destination = if environment.stdout_is_terminal {
                 Destination::Reader
@@ -107,8 +109,8 @@ pub(crate) fn show_changes(
         OutputForm::Json => {
             let lost = |call: &ChangedCall| lost.get(&call.seq).copied().unwrap_or(0);
             let lines = all.iter().map(|change| match change {
-                ChangeLine::Call(call) => line(&CallLine::new(call, lost(call))),
-                ChangeLine::Undo(record) => line(&RecordLine::new(record)),
+                ChangeLine::Call(call) => output_line(&CallLine::new(call, lost(call))),
+                ChangeLine::Undo(record) => output_line(&RecordLine::new(record)),
             });
             write_out(&lines.collect::<Result<Vec<_>, _>>()?.concat())
         }
@@ -131,7 +133,9 @@ fn print_report(
     let paths = report.paths.iter().map(|path| path.path.as_path());
     let ignored = opened.journal.ignored(paths);
     match of.output {
-        OutputForm::Json => write_out(&line(&UndoLine::new(&opened.session, report, &ignored))?)?,
+        OutputForm::Json => {
+            write_out(&output_line(&UndoLine::new(&opened.session, report, &ignored))?)?
+        }
         OutputForm::Text => {
             let reporter = UndoReporter {
                 style: &out_style(environment),
@@ -150,9 +154,4 @@ fn print_report(
 fn out_style(environment: &Environment) -> ConsoleStyle {
     let style = console_style(environment);
     ConsoleStyle { colour: style.colour && environment.stdout_is_terminal, ..style }
-}
-
-fn line(line: &impl serde::Serialize) -> Result<Vec<u8>, CliError> {
-    json_line(line)
-        .map_err(|error| CliError::failed(format!("this cannot be written as JSON: {error}")))
 }

@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter};
 
 use super::line::{DeltaLine, EventLine, ResultLine, ResultType, Version};
+use crate::error::CliError;
 use crow_text::is_unseen;
 
 /// Number of buffered bytes at which the writer flushes by itself.
@@ -112,11 +113,17 @@ impl<W: Write> JsonWriter<W> {
 }
 
 /// Returns one JSON line without characters that control a terminal.
-pub(crate) fn json_line(line: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+fn json_line(line: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     line.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Visible))?;
     bytes.push(b'\n');
     Ok(bytes)
+}
+
+/// Returns one JSON line of the output of a command.
+pub(crate) fn output_line(line: &impl Serialize) -> Result<Vec<u8>, CliError> {
+    json_line(line)
+        .map_err(|error| CliError::failed(format!("this cannot be written as JSON: {error}")))
 }
 
 /// Returns the notice that replaces an event.

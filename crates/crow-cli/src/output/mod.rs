@@ -3,6 +3,7 @@
 //! The contract is versioned ([`FORMAT_VERSION`](crow_core::event::FORMAT_VERSION)) and described by a JSON Schema
 //! ([`schema`]), which is stored in `docs/book/src/json-output.schema.json`.
 
+mod context;
 mod json;
 mod line;
 mod schema;
@@ -10,7 +11,8 @@ mod schema;
 pub(crate) mod tests;
 mod undo;
 
-pub(crate) use json::json_line;
+pub(crate) use context::{ContextCompactionLine, ContextLine, ContextRequestLine};
+pub(crate) use json::output_line;
 pub use json::{Deltas, JsonWriter};
 pub use schema::schema;
 pub(crate) use undo::{CallLine, DiffLine, RecordLine, UndoLine};

@@ -4,6 +4,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 use super::{
+    context::{ContextCompactionLine, ContextLine, ContextRequestLine},
     line::{DeltaLine, EventLine, ResultLine},
     undo::{CallLine, DiffLine, RecordLine, UndoLine},
 };
@@ -18,11 +19,14 @@ pub fn schema() -> Value {
     let call = generator.subschema_for::<CallLine>();
     let record = generator.subschema_for::<RecordLine>();
     let diff = generator.subschema_for::<DiffLine<'static>>();
+    let context = generator.subschema_for::<ContextLine>();
+    let request = generator.subschema_for::<ContextRequestLine>();
+    let compaction = generator.subschema_for::<ContextCompactionLine>();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A line of `crow-agent … --output json`",
-        "description": "`run`: every line is an event, but the last, which is the result; the deltas of a reply after its first name only the reply. `undo`, `redo` and `restore`: one undo_report. `diff`: one diff. `sessions show --changes`: a call_changes or an undo_record each. Where a command fails, its last line is a result with the error.",
-        "oneOf": [event, delta, result, undo, call, record, diff],
+        "description": "`run`: every line is an event, but the last, which is the result; the deltas of a reply after its first name only the reply. `undo`, `redo` and `restore`: one undo_report. `diff`: one diff. `sessions show --changes`: a call_changes or an undo_record each. `sessions show --context`: one context, then a context_request for each model call and a context_compaction for each compaction. Where a command fails, its last line is a result with the error.",
+        "oneOf": [event, delta, result, undo, call, record, diff, context, request, compaction],
         "$defs": generator.take_definitions(true),
     })
 }

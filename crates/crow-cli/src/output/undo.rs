@@ -315,7 +315,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::output::{json_line, schema, tests::faults};
+    use crate::output::{output_line, schema, tests::faults};
 
     fn call() -> ChangedCall {
         ChangedCall {
@@ -382,10 +382,10 @@ mod tests {
     fn lines() -> [Vec<u8>; 4] {
         let (id, patch) = (SessionId::new("s"), crate::output::tests::sample_patch());
         [
-            json_line(&UndoLine::new(&id, &report(), &BTreeSet::new())),
-            json_line(&CallLine::new(&call(), 2)),
-            json_line(&RecordLine::new(&record())),
-            json_line(&DiffLine::new(&id, &patch, &["/p/a".into()].into())),
+            output_line(&UndoLine::new(&id, &report(), &BTreeSet::new())),
+            output_line(&CallLine::new(&call(), 2)),
+            output_line(&RecordLine::new(&record())),
+            output_line(&DiffLine::new(&id, &patch, &["/p/a".into()].into())),
         ]
         .map(Result::unwrap)
     }

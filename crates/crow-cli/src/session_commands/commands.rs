@@ -6,10 +6,19 @@ use crow_console::{ConsoleStyle, prices_of};
 use crow_runtime::{HostCommand, HostError};
 
 use super::changes::{self, CHANGES, ChangesRequest, DIFF, REDO, UNDO};
-use crate::export::{to_markdown, write};
+use crate::{
+    error::CliError,
+    export::{to_markdown, write},
+    session_context::SessionContext,
+};
 
 const EXPORT: HostCommand =
     HostCommand::new("export", "[FILE]", "write this session to a file, as Markdown");
+const CONTEXT: HostCommand = HostCommand::new(
+    "context",
+    "",
+    "show what fills the context window; and why the cache was missed",
+);
 
 /// Commands about the changes of a session, and its export.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +37,7 @@ impl ConsoleCommands {
 #[async_trait]
 impl SessionCommands for ConsoleCommands {
     fn commands(&self) -> Vec<HostCommand> {
-        vec![UNDO, REDO, DIFF, CHANGES, EXPORT]
+        vec![UNDO, REDO, DIFF, CHANGES, CONTEXT, EXPORT]
     }
 
     async fn run(
@@ -40,6 +49,14 @@ impl SessionCommands for ConsoleCommands {
         let argument = argument.to_owned();
         let Some(request) = ChangesRequest::named(name) else {
             let record = session.record().await?;
+            if name == CONTEXT.name {
+                let prices = prices_of(&record.events, &*session.models).await;
+                let context = SessionContext::new(&record, &prices);
+                let context = context.map_err(|CliError { message, hint, .. }| {
+                    HostError::Refused { message, hint: hint.unwrap_or_default() }
+                })?;
+                return Ok(context.to_text(&self.style).trim_end().to_owned());
+            }
             let text = to_markdown(&record, &prices_of(&record.events, &*session.models).await);
             return blocking(move || write(&text, &session.handle, &argument)).await?;
         };

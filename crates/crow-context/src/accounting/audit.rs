@@ -7,6 +7,7 @@ use crow_core::{
     history::{History, HistoryError},
     ids::{CallId, MessageId, ReplyId},
     message::Message,
+    model::ModelRef,
     usage::TokenUsage,
 };
 use jiff::Timestamp;
@@ -42,7 +43,7 @@ pub struct ContextAudit {
 #[derive(Debug)]
 struct AnsweredRequest {
     reply_id: ReplyId,
-    model: String,
+    model: ModelRef,
     time: Timestamp,
     difference: Option<PrefixDifference>,
     /// Time since the reply before.
@@ -52,7 +53,7 @@ struct AnsweredRequest {
 /// The last reply.
 #[derive(Debug)]
 struct LastReply {
-    model: String,
+    model: ModelRef,
     time: Timestamp,
     prefix: Option<RequestPrefix>,
     usage: TokenUsage,
@@ -76,8 +77,8 @@ pub struct RequestRecord {
     pub time: Timestamp,
     /// Its kind.
     pub kind: RequestKind,
-    /// The model that answered, as the provider names it; `None` if the call failed.
-    pub model: Option<String>,
+    /// The model that answered; `None` if the call failed.
+    pub model: Option<ModelRef>,
     /// Number of messages that it sent; 0 if it was beside the conversation.
     pub messages: usize,
     /// Its tokens.
@@ -144,7 +145,10 @@ impl ContextAudit {
                 });
                 self.reply = Some(AnsweredRequest {
                     reply_id: reply_id.clone(),
-                    model: format!("{}/{}", origin.provider, origin.model),
+                    model: ModelRef {
+                        provider: origin.provider.clone(),
+                        model: origin.model.clone(),
+                    },
                     time: line.time,
                     difference,
                     pause,

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crow_core::message::Message;
+use crow_core::{message::Message, model::ModelRef};
 use serde_json::json;
 
 /// Lost tokens below this are rounding: providers cache in blocks of up to 1,024 tokens.
@@ -42,7 +42,7 @@ pub enum CacheMissCause {
     /// Another model was asked.
     ModelSwitch {
         /// The model before.
-        before: String,
+        before: ModelRef,
     },
     /// The system prompt or tools changed.
     PrefixChanged {
@@ -94,8 +94,9 @@ pub(super) fn first_difference(
     before: &[Arc<Message>],
     after: &[Arc<Message>],
 ) -> Option<PrefixDifference> {
-    let is_same =
-        |one: &Arc<Message>, other: &Arc<Message>| Arc::ptr_eq(one, other) || one == other;
+    let is_same = |one: &Arc<Message>, other: &Arc<Message>| {
+        Arc::ptr_eq(one, other) || has_same_content(one, other)
+    };
     let message = before.iter().enumerate().position(|(index, message)| {
         after.get(index).is_none_or(|other| !is_same(message, other))
     })?;
@@ -105,6 +106,16 @@ pub(super) fn first_difference(
     let byte = before.floor_char_boundary(byte);
     let excerpt = |text: &str| text[byte.min(text.len())..].chars().take(EXCERPT).collect();
     Some(PrefixDifference { message, byte, before: excerpt(&before), after: excerpt(&after) })
+}
+
+/// Returns true if the provider is sent the same for both messages, whatever their ids are.
+fn has_same_content(one: &Message, other: &Message) -> bool {
+    match (one, other) {
+        (Message::User(one), Message::User(other)) => one.content == other.content,
+        (Message::Assistant(one), Message::Assistant(other)) => one.blocks == other.blocks,
+        (Message::Results(one), Message::Results(other)) => one.results == other.results,
+        (Message::User(_) | Message::Assistant(_) | Message::Results(_), _) => false,
+    }
 }
 
 /// Returns the content of a message as JSON, the same for equal messages. Providers get it in their own forms.

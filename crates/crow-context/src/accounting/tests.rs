@@ -222,7 +222,7 @@ fn every_miss_has_its_cause() {
                 log.model = "other";
                 log
             },
-            CacheMissCause::ModelSwitch { before: "p/m".to_owned() },
+            CacheMissCause::ModelSwitch { before: "p/m".parse().unwrap() },
         ),
         (|log| log.wait(Duration::from_mins(7)), CacheMissCause::Idle(Duration::from_mins(7))),
         (|log| log, CacheMissCause::Provider),
