@@ -187,6 +187,24 @@ impl BaseAgent {
         Ok(result)
     }
 
+    /// Compacts the conversation because the user asks for it: a summary of the model replaces all but the last steps and
+    /// the user's messages. `focus` is what is to be kept above all. Returns false if there is nothing to leave out.
+    ///
+    /// Fails if `cancel` is cancelled or the session cannot be written. Where the model gives no summary, one is made
+    /// without it.
+    pub async fn compact(
+        &self,
+        agent: &mut AgentInternals,
+        focus: Option<&str>,
+        cancel: &CancellationToken,
+    ) -> Result<bool, AgentError> {
+        let mut tools = Toolset::new(&self.tools, &self.definitions, &self.sourced);
+        tools.refresh(agent, cancel).await?;
+        agent.set_state(AgentState::Processing).await?;
+        let call = self.model_call(&self.model, &tools, ToolChoice::Auto);
+        Compactor::default().on_request(agent, call, focus, cancel).await
+    }
+
     /// The loop: asks the turn machine for the next step, executes it and reports the result.
     async fn work(
         &self,
@@ -227,7 +245,7 @@ impl BaseAgent {
                         agent,
                         &mut model,
                         &mut compactor,
-                        &tools,
+                        &mut tools,
                         tool_choice,
                         cancel,
                     ));
@@ -269,7 +287,7 @@ impl BaseAgent {
         agent: &mut AgentInternals,
         model: &mut Fallback<'a>,
         compactor: &mut Compactor,
-        tools: &Toolset<'_>,
+        tools: &mut Toolset<'_>,
         tool_choice: ToolChoice<'_>,
         cancel: &CancellationToken,
     ) -> Result<(ReplyId, ModelReply), AgentError> {
@@ -277,14 +295,11 @@ impl BaseAgent {
         let mut has_overflowed = false;
         loop {
             let in_use = model.in_use();
-            let call = ModelCall {
-                model: in_use,
-                system: &self.config.system_prompt,
-                tools: if in_use.info.abilities.tools { tools.definitions() } else { &[] },
-                config: &self.config.model,
-                tool_choice,
-            };
-            compactor.before_call(agent, call, cancel).await?;
+            let call = self.model_call(in_use, tools, tool_choice);
+            if compactor.before_call(agent, call, cancel).await? {
+                tools.refresh(agent, cancel).await?;
+            }
+            let call = self.model_call(in_use, tools, tool_choice);
             match agent.call_model(call, cancel).await {
                 Err(AgentError::Provider(error))
                     if error.kind == ProviderErrorKind::ContextLength && !has_overflowed =>
@@ -293,6 +308,7 @@ impl BaseAgent {
                     if !compactor.on_overflow(agent, call, cancel).await? {
                         return Err(AgentError::Provider(error));
                     }
+                    tools.refresh(agent, cancel).await?;
                 }
                 Err(AgentError::Provider(error)) if error.kind.allows_fallback() => {
                     if !model.fall_back(agent, &error).await? {
@@ -301,6 +317,22 @@ impl BaseAgent {
                 }
                 result => return result,
             }
+        }
+    }
+
+    /// Returns the parameters of a call of this model.
+    fn model_call<'a>(
+        &'a self,
+        model: &'a ResolvedModel,
+        tools: &'a Toolset<'_>,
+        tool_choice: ToolChoice<'a>,
+    ) -> ModelCall<'a> {
+        ModelCall {
+            model,
+            system: &self.config.system_prompt,
+            tools: if model.info.abilities.tools { tools.definitions() } else { &[] },
+            config: &self.config.model,
+            tool_choice,
         }
     }
 

@@ -42,7 +42,21 @@ struct CompactionInput<'a> {
     /// Tokens of the next request.
     tokens: u64,
     limits: WindowLimits,
+    reason: CompactionReason<'a>,
+}
+
+/// Why a conversation is compacted.
+#[derive(Debug, Clone, Copy)]
+struct CompactionReason<'a> {
     trigger: CompactionTrigger,
+    /// What the user wants to be kept above all.
+    focus: Option<&'a str>,
+}
+
+impl From<CompactionTrigger> for CompactionReason<'_> {
+    fn from(trigger: CompactionTrigger) -> Self {
+        Self { trigger, focus: None }
+    }
 }
 
 /// A plan with its summary, which is empty if only outputs are replaced.
@@ -54,23 +68,22 @@ struct Compaction {
 }
 
 impl Compactor {
-    /// Compacts the conversation if the next request comes close to the window.
+    /// Compacts the conversation if the next request comes close to the window. Returns true if it did.
     pub(crate) async fn before_call(
         &mut self,
         agent: &mut AgentInternals,
         call: ModelCall<'_>,
         cancel: &CancellationToken,
-    ) -> Result<(), AgentError> {
+    ) -> Result<bool, AgentError> {
         let size = agent.request_size(call)?;
-        let (tokens, Some(window)) = (size.tokens, size.window) else { return Ok(()) };
+        let (tokens, Some(window)) = (size.tokens, size.window) else { return Ok(false) };
         let limits = WindowLimits::new(window, call.model.info.max_output_tokens);
         if !limits.is_due(tokens) {
-            return Ok(());
+            return Ok(false);
         }
         // An estimate ends no run: if nothing helps, the provider decides whether the request is too long.
-        Box::pin(self.compact(agent, call, limits, CompactionTrigger::Window, cancel))
-            .await
-            .map(drop)
+        let reason = CompactionReason::from(CompactionTrigger::Window);
+        Box::pin(self.compact(agent, call, limits, reason, cancel)).await
     }
 
     /// Compacts the conversation after the provider refused it as too long. Returns false if nothing helps.
@@ -84,7 +97,23 @@ impl Compactor {
         agent.on_refused_length(call, tokens);
         let window = agent.request_size(call)?.window.unwrap_or(tokens);
         let limits = WindowLimits::new(window, call.model.info.max_output_tokens);
-        Box::pin(self.compact(agent, call, limits, CompactionTrigger::Overflow, cancel)).await
+        let reason = CompactionReason::from(CompactionTrigger::Overflow);
+        Box::pin(self.compact(agent, call, limits, reason, cancel)).await
+    }
+
+    /// Compacts the conversation because the user asks for it, with a summary. Returns false if there is nothing to leave
+    /// out. `focus` is what is to be kept above all.
+    pub(crate) async fn on_request(
+        &mut self,
+        agent: &mut AgentInternals,
+        call: ModelCall<'_>,
+        focus: Option<&str>,
+        cancel: &CancellationToken,
+    ) -> Result<bool, AgentError> {
+        let size = agent.request_size(call)?;
+        let limits = WindowLimits::on_request(size.tokens, size.window);
+        let reason = CompactionReason { trigger: CompactionTrigger::User, focus };
+        Box::pin(self.compact(agent, call, limits, reason, cancel)).await
     }
 
     /// Records a model call that was answered.
@@ -99,7 +128,7 @@ impl Compactor {
         agent: &mut AgentInternals,
         call: ModelCall<'_>,
         limits: WindowLimits,
-        trigger: CompactionTrigger,
+        reason: CompactionReason<'_>,
         cancel: &CancellationToken,
     ) -> Result<bool, AgentError> {
         let size = agent.request_size(call)?;
@@ -112,11 +141,12 @@ impl Compactor {
             .messages()
             .map_err(|open| AgentError::CallsOpen { count: open.len() })?
             .to_vec();
-        let input = CompactionInput { call, messages, estimator, tokens, limits, trigger };
+        let input = CompactionInput { call, messages, estimator, tokens, limits, reason };
         let Some(done) = input.compact(agent, cancel).await? else {
             self.cooldown.on_compaction(tokens, tokens);
             return Ok(false);
         };
+        let trigger = reason.trigger;
         let report = CompactionReport { trigger, tokens_before: tokens, tokens_after: done.tokens };
         agent
             .emit(AgentEvent::Compaction {
@@ -139,9 +169,11 @@ impl CompactionInput<'_> {
         agent: &mut AgentInternals,
         cancel: &CancellationToken,
     ) -> Result<Option<Compaction>, AgentError> {
-        let Self { messages, estimator, limits, .. } = self;
+        let Self { messages, estimator, limits, reason, .. } = self;
         let fixed = estimator.fixed();
-        if let Some(plan) = plan_masking(messages, estimator, fixed, limits) {
+        // Who asks for a compaction expects a summary.
+        let may_mask = reason.trigger != CompactionTrigger::User;
+        if may_mask && let Some(plan) = plan_masking(messages, estimator, fixed, limits) {
             let tokens = fixed + plan.tokens;
             return Ok(Some(Compaction { plan, summary: String::new(), tokens }));
         }
@@ -180,10 +212,10 @@ impl CompactionInput<'_> {
         plan: &CompactionPlan,
         cancel: &CancellationToken,
     ) -> Result<Option<String>, AgentError> {
-        let instruction = summary_instruction(&self.limits, None);
+        let instruction = summary_instruction(&self.limits, self.reason.focus);
         // The same messages as before, so that the provider has them in its cache; unless they are too long for it.
         let is_too_long = self.tokens.saturating_add(self.limits.summary * 2) > self.limits.window;
-        let messages = if self.trigger == CompactionTrigger::Overflow || is_too_long {
+        let messages = if self.reason.trigger == CompactionTrigger::Overflow || is_too_long {
             let left_out = &self.messages[..plan.cut];
             let text = transcript(left_out, &self.estimator, self.limits.target / 2);
             vec![instruction_message(format!("{text}\n{instruction}"))]

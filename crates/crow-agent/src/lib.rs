@@ -39,6 +39,7 @@ mod fallback;
 mod handoff;
 pub mod layers;
 mod prompt;
+mod recall;
 mod submit_for_review;
 mod task;
 mod task_complete;

@@ -5,11 +5,15 @@ use std::{sync::Arc, time::Duration};
 use crow_core::{
     event::{AgentEvent, NoticeAudience},
     model::ToolDefinition,
-    tool::{ToolRegistry, ToolSource, matches_sourced},
+    tool::{
+        SourcedTools, ToolRegistry, ToolSource, TypedTool as _, TypedToolAdapter, matches_sourced,
+    },
 };
 use crow_runtime::{AgentError, AgentInternals};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+
+use crate::recall::Recall;
 
 /// Time to wait for tools before the wait is reported.
 const TELL_AFTER: Duration = Duration::from_millis(500);
@@ -52,6 +56,8 @@ pub(crate) struct Toolset<'a> {
     filter: &'a SourcedFilter,
     /// Revision of the source's tools in this set.
     revision: Option<u64>,
+    /// True if the set has the tool that finds what was left out of the conversation.
+    has_recall: bool,
     registry: Arc<ToolRegistry>,
     definitions: Arc<[ToolDefinition]>,
 }
@@ -64,7 +70,7 @@ impl<'a> Toolset<'a> {
         filter: &'a SourcedFilter,
     ) -> Self {
         let (registry, definitions) = (Arc::clone(own), Arc::clone(definitions));
-        Self { own, filter, revision: None, registry, definitions }
+        Self { own, filter, revision: None, has_recall: false, registry, definitions }
     }
 
     pub(crate) fn registry(&self) -> &ToolRegistry {
@@ -76,36 +82,52 @@ impl<'a> Toolset<'a> {
     }
 
     /// Takes over the current tools of the source, and emits its notices. These report each change and are in the
-    /// log, because from there on requests begin differently.
+    /// log, because from there on requests begin differently. After a compaction they do so anyway: then `recall` comes
+    /// to the agent's own tools.
     pub(crate) async fn refresh(
         &mut self,
         agent: &mut AgentInternals,
         cancel: &CancellationToken,
     ) -> Result<(), AgentError> {
-        if self.filter.is_empty() {
-            return Ok(());
-        }
-        let Some(source) = agent.tool_source() else { return Ok(()) };
-        ready(agent, source.as_ref(), cancel).await?;
-        for news in source.take_notices() {
-            let (level, audience, text) = (news.level, NoticeAudience::User, news.text);
-            agent.emit(AgentEvent::Notice { level, audience, text }).await?;
-        }
-        let current = source.tools();
-        if self.revision == Some(current.revision) {
+        let has_recall = agent.context().log.is_some() && agent.history().is_compacted();
+        let current = self.current_of_source(agent, cancel).await?;
+        let revision = current.as_ref().map(|current| current.revision);
+        if self.revision == revision && self.has_recall == has_recall {
             return Ok(());
         }
         let mut registry = self.own.clone();
-        for tool in current.tools.iter().filter(|tool| self.filter.accepts(tool.name())) {
-            // A tool of a server never replaces one of the agent's own.
+        // Neither `recall` nor a tool of a server replaces one of the agent's own.
+        if has_recall && registry.get(Recall::NAME).is_none() {
+            registry.register(TypedToolAdapter::new(Recall));
+        }
+        let sourced = current.iter().flat_map(|current| current.tools.iter());
+        for tool in sourced.filter(|tool| self.filter.accepts(tool.name())) {
             if registry.get(tool.name()).is_none() {
                 registry.register_shared(Arc::clone(tool));
             }
         }
         self.definitions = registry.definitions().into();
         self.registry = Arc::new(registry);
-        self.revision = Some(current.revision);
+        (self.revision, self.has_recall) = (revision, has_recall);
         Ok(())
+    }
+
+    /// Waits until the source is ready, emits its notices and returns its tools; `None` if the agent uses none of it.
+    async fn current_of_source(
+        &self,
+        agent: &mut AgentInternals,
+        cancel: &CancellationToken,
+    ) -> Result<Option<SourcedTools>, AgentError> {
+        if self.filter.is_empty() {
+            return Ok(None);
+        }
+        let Some(source) = agent.tool_source() else { return Ok(None) };
+        ready(agent, source.as_ref(), cancel).await?;
+        for news in source.take_notices() {
+            let (level, audience, text) = (news.level, NoticeAudience::User, news.text);
+            agent.emit(AgentEvent::Notice { level, audience, text }).await?;
+        }
+        Ok(Some(source.tools()))
     }
 }
 

@@ -6,5 +6,6 @@
 pub mod accounting;
 pub mod compaction;
 mod counter;
+pub mod recall;
 
 pub use counter::TokenCounter;

@@ -8,8 +8,12 @@ use std::{
 
 use async_trait::async_trait;
 use crow_core::{
-    ids::SessionId, mcp::McpServerConfig, message::Block, model::ModelsError,
-    permission::PermissionMode, settings::SystemPrompt,
+    ids::{RunId, SessionId},
+    mcp::McpServerConfig,
+    message::Block,
+    model::ModelsError,
+    permission::PermissionMode,
+    settings::SystemPrompt,
 };
 
 use crate::{
@@ -145,6 +149,8 @@ pub enum CommandOutcome {
     Shown(String),
     /// The agent gets this as a prompt of the user.
     Prompt(Vec<Block>),
+    /// The command is a run of the agent, which was started: its events are to be shown.
+    Started(RunId),
 }
 
 /// Context usage and cost of a session.

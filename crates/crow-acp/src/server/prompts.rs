@@ -127,6 +127,9 @@ impl Pump {
         };
         match command {
             Some(Ok(CommandOutcome::Shown(text))) => self.show_output(&text, &content, reply).await,
+            Some(Ok(CommandOutcome::Started(run_id))) => {
+                self.record_open(run_id, content, cancellation, &cancel_mark, reply);
+            }
             Some(Ok(CommandOutcome::Prompt(blocks))) => {
                 self.start(content, blocks, cancellation, &cancel_mark, reply);
             }
@@ -186,6 +189,18 @@ impl Pump {
             Err(error) => return reply.refuse(handle_error(&error)),
         };
         tracing::debug!(session = %self.handle.session_id(), run = %run_id, "prompt passed to the agent");
+        self.record_open(run_id, content, cancellation, cancel_mark, reply);
+    }
+
+    /// Records a prompt whose run the agent has as open.
+    fn record_open(
+        &mut self,
+        run_id: RunId,
+        content: Vec<ContentBlock>,
+        cancellation: Option<RequestCancellation>,
+        cancel_mark: &CancelMark,
+        reply: PromptReply,
+    ) {
         // A cancel that arrived meanwhile may have interrupted the agent before it had this prompt.
         if cancel_mark.is_cancelled() {
             self.handle.cancel_run(&run_id);

@@ -41,11 +41,12 @@ pub async fn serve_latest(
     loop {
         let internals = session.primary_mut();
         internals.set_state(AgentState::Idle).await?;
-        let (run_id, content) = match internals.receive().await {
+        let (run_id, work) = match internals.receive().await {
             Ok(
                 InputMessage::UserInput { run_id, content }
                 | InputMessage::Steering { run_id, content },
-            ) => (run_id, content),
+            ) => (run_id, RunWork::Prompt(content)),
+            Ok(InputMessage::Compaction { run_id, focus }) => (run_id, RunWork::Compaction(focus)),
             Ok(InputMessage::ToolResult { call_id, .. }) => {
                 let text = format!(
                     "a result for call {call_id} came from outside; this agent runs all calls itself"
@@ -71,12 +72,55 @@ pub async fn serve_latest(
             internals.offer_children(Arc::new(subagents));
         }
         let run = internals.start_run(run_id).await?;
+        let content = match work {
+            RunWork::Prompt(content) => content,
+            RunWork::Compaction(focus) => {
+                compact(&agent, internals, run, focus.as_deref()).await?;
+                continue;
+            }
+        };
         if !internals.history().is_empty() {
             // Steering texts that came between the runs precede the prompt in the history.
             internals.take_steering().await?;
         }
         serve_run(&agent, &mut session, run, content).await?;
     }
+}
+
+/// The work of a run.
+enum RunWork {
+    /// The agent works on a prompt.
+    Prompt(Vec<Block>),
+    /// The conversation is compacted, with what is to be kept above all.
+    Compaction(Option<String>),
+}
+
+/// Compacts the conversation of the primary, as a run. Fails if the session cannot continue.
+async fn compact(
+    agent: &AcpAgent,
+    internals: &mut AgentInternals,
+    run: RunGuard,
+    focus: Option<&str>,
+) -> Result<(), AgentError> {
+    let outcome = match Box::pin(agent.primary().compact(internals, focus, &run.cancel)).await {
+        Ok(true) => RunOutcome::NeedsInput,
+        Ok(false) => {
+            let text = "there is nothing to compact: only the last step and your messages are left";
+            let (level, audience) = (NoticeLevel::Info, NoticeAudience::User);
+            internals.emit(AgentEvent::Notice { level, audience, text: text.to_owned() }).await?;
+            RunOutcome::NeedsInput
+        }
+        Err(AgentError::Cancelled) => {
+            internals.emit(AgentEvent::Cancelled).await?;
+            RunOutcome::Cancelled
+        }
+        Err(error @ AgentError::Session(_)) => return Err(error),
+        Err(error) => {
+            internals.report_error(&error).await;
+            failure_of(&error).into()
+        }
+    };
+    internals.end_run(run, outcome).await
 }
 
 /// Runs the agent on one input and emits the end of the run. Fails if the session cannot continue.

@@ -172,3 +172,113 @@ async fn a_conversation_that_cannot_be_made_shorter_ends_the_run_with_the_provid
     assert!(error.contains("too long"), "{error}");
     assert_eq!(harness.model.requests().len(), 1);
 }
+
+/// Asks for a compaction and returns the events up to the end of its run.
+async fn compact(harness: &mut AgentHarness, focus: Option<&str>) -> Vec<Arc<Envelope>> {
+    harness.handle.compact(focus.map(str::to_owned)).unwrap();
+    harness.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await
+}
+
+#[tokio::test]
+async fn the_user_can_ask_for_a_compaction_and_say_what_matters() {
+    let plays = steps(8).into_iter().chain([reply([text("done")]), reply([text("again")])]);
+    let model = ScriptedModel::new(plays)
+        .with_window(None)
+        .with_summary(reply([text("## Goal\nlook around on port 8123")]));
+    let mut harness = AgentHarness::start(model, options());
+    harness.run("look at all of it").await;
+    let events = compact(&mut harness, Some("the port number")).await;
+    let AgentEvent::Compaction { report: Some(report), .. } = compactions(&events)[0] else {
+        unreachable!()
+    };
+    assert_eq!(report.trigger, CompactionTrigger::User);
+    assert!(report.tokens_after < report.tokens_before * 3 / 5, "{report:?}");
+    assert_eq!(*outcome(&events), RunOutcome::NeedsInput);
+    let asked = harness.model.requests().last().unwrap().outline();
+    assert!(asked.last().unwrap().contains("keep above all: the port number"), "{asked:?}");
+    harness.run("go on").await;
+    let outline = harness.model.requests().last().unwrap().outline();
+    assert!(outline[0].contains("look at all of it"));
+    assert!(outline.iter().any(|line| line.contains("port 8123")), "{outline:?}");
+    assert!(outline.last().unwrap().contains("go on"));
+}
+
+#[tokio::test]
+async fn a_compaction_with_nothing_to_leave_out_asks_no_model_and_says_so() {
+    let model = ScriptedModel::new([reply([text("hello")])]);
+    let mut harness = AgentHarness::start(model, options());
+    for _ in 0..2 {
+        let events = compact(&mut harness, None).await;
+        assert!(compactions(&events).is_empty());
+        let is_told = |event: &Arc<Envelope>| matches!(&event.event, AgentEvent::Notice { text, .. } if text.contains("nothing to compact"));
+        assert!(events.iter().any(is_told), "{events:?}");
+        if harness.model.requests().is_empty() {
+            harness.run("hi").await;
+        }
+    }
+    assert_eq!(harness.model.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_cancelled_compaction_leaves_the_conversation_as_it_was() {
+    let plays = steps(8).into_iter().chain([reply([text("done")]), reply([text("again")])]);
+    let model =
+        ScriptedModel::new(plays).with_window(None).with_summary(Play::Stall("## Goal".to_owned()));
+    let mut harness = AgentHarness::start(model, options());
+    harness.run("look at all of it").await;
+    let sent = harness.model.requests().last().unwrap().messages.len();
+    let run = harness.handle.compact(None).unwrap();
+    while harness.model.requests().len() < 10 {
+        tokio::task::yield_now().await;
+    }
+    assert!(harness.handle.cancel_run(&run));
+    let events = harness.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
+    assert_eq!(*outcome(&events), RunOutcome::Cancelled);
+    assert!(compactions(&events).is_empty());
+    harness.run("go on").await;
+    // The reply and the new prompt came to it.
+    assert_eq!(harness.model.requests().last().unwrap().messages.len(), sent + 2);
+}
+
+#[tokio::test]
+async fn what_was_left_out_is_found_with_recall_which_is_offered_from_then_on() {
+    let find = |id: &str, arguments| reply([call(id, "recall", arguments)]);
+    let plays = steps(8).into_iter().chain([
+        reply([text("The secret word is xylophone.")]),
+        find("r1", json!({"id": "c1"})),
+        find("r2", json!({"query": "SECRET word"})),
+        find("r3", json!({"query": "*(", "id": "c1"})),
+        find("r4", json!({"query": "*("})),
+        find("r5", json!({"id": "c77"})),
+        reply([text("found")]),
+    ]);
+    let model =
+        ScriptedModel::new(plays).with_window(None).with_summary(reply([text("## Goal\nlook")]));
+    let mut harness = AgentHarness::start(model, options());
+    harness.run("look at all of it").await;
+    assert!(
+        harness.model.requests().iter().all(|request| !request.tools.contains(&"recall".into()))
+    );
+    compact(&mut harness, None).await;
+    harness.run("what was it?").await;
+    let requests = harness.model.requests();
+    assert!(requests.last().unwrap().tools.contains(&"recall".into()));
+    let outline = requests.last().unwrap().outline();
+    let found: Vec<_> = outline.iter().rev().step_by(2).take(5).collect();
+    assert!(found[4].contains(OUTPUT.lines().next().unwrap()), "{found:#?}");
+    assert!(found[3].contains("line 1: The secret word is xylophone."), "{found:#?}");
+    assert!(found[2].contains("either query or id"), "{found:#?}");
+    assert!(found[1].contains("nothing in this session matches"), "{found:#?}");
+    assert!(found[0].contains("no call of this session with that id"), "{found:#?}");
+}
+
+#[tokio::test]
+async fn a_placeholder_names_the_id_with_which_recall_finds_the_output() {
+    let plays = steps(20).into_iter().chain([reply([text("done")])]);
+    let model = ScriptedModel::new(plays).with_window(Some(WINDOW));
+    let mut harness = AgentHarness::start(model, options());
+    harness.run("look at all of it").await;
+    let last = harness.model.requests()[20].outline();
+    assert!(last[2].contains(" bytes, id c0]"), "{}", last[2]);
+    assert!(harness.model.requests()[20].tools.contains(&"recall".into()));
+}

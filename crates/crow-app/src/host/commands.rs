@@ -37,6 +37,11 @@ const PERMISSIONS_COMMAND: HostCommand = HostCommand::new(
     "[MODE|forget]",
     "show or set which calls are asked about; `forget` revokes what the session allowed",
 );
+const COMPACT: HostCommand = HostCommand::new(
+    "compact",
+    "[WHAT MATTERS]",
+    "replace the conversation by a summary; of what you name, more is kept",
+);
 const STATUS: HostCommand =
     HostCommand::new("status", "", "show the settings and usage of this session");
 const SESSIONS: HostCommand =
@@ -50,7 +55,7 @@ impl ProductHost {
         let of_front_end = self.session_commands.iter().flat_map(|commands| commands.commands());
         let review = current.reviewer.is_some().then_some(REVIEW);
         let thinking = current.abilities().thinking.then_some(THINKING_COMMAND);
-        let own = [OUTPUT].into_iter().chain(review);
+        let own = [OUTPUT, COMPACT].into_iter().chain(review);
         let own = own.chain([AGENTS, MODE_COMMAND, MODEL_COMMAND]).chain(thinking);
         let rest = [REVIEWER_COMMAND, PERMISSIONS_COMMAND, STATUS, SESSIONS, HELP];
         let mut commands: Vec<HostCommand> = of_front_end.chain(own).chain(rest).collect();
@@ -81,6 +86,10 @@ impl ProductHost {
                 let prompt =
                     blocking(move || review::prompt(&handle, &reviewer, &argument)).await?;
                 return Ok(CommandOutcome::Prompt(vec![Block::text(prompt)]));
+            }
+            ("compact", focus) => {
+                let focus = (!focus.is_empty()).then(|| focus.to_owned());
+                return Ok(CommandOutcome::Started(handle.compact(focus)?));
             }
             ("sessions", _) => self.last_sessions(&handle).await,
             ("status", _) => self.status(&current).await,

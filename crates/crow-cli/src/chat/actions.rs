@@ -38,6 +38,7 @@ impl ChatLoop {
         let name = alias.map_or(name, |(_, name)| *name);
         let switches_session = name == "new" || (name == SESSIONS && !argument.is_empty());
         let is_undo = ["undo", "redo"].contains(&name);
+        let needs_idle = is_undo || name == "compact";
         let host_commands = self.host.commands(self.handle.session_id()).await?;
         // Aliases are resolved; what remains is a chat command, a switch of the session, or a host command.
         match name {
@@ -52,7 +53,7 @@ impl ChatLoop {
                 };
                 self.screen.push_say(text);
             }
-            _ if (switches_session || is_undo) && phase == ChatPhase::Work => {
+            _ if (switches_session || needs_idle) && phase == ChatPhase::Work => {
                 self.screen.push_say("the agent is working; ctrl-c stops it".to_owned());
             }
             _ if switches_session => self.switch_session(name, argument).await?,
@@ -66,6 +67,10 @@ impl ChatLoop {
                     Ok(CommandOutcome::Prompt(content)) => {
                         // Boxed, because a run can lead to a command again (recursion).
                         return Box::pin(self.send_prompt(content)).await;
+                    }
+                    Ok(CommandOutcome::Started(_)) => {
+                        self.retention = SessionRetention::Yes;
+                        return Box::pin(self.follow()).await;
                     }
                     Ok(CommandOutcome::Shown(text)) => {
                         self.screen.push_say(text);

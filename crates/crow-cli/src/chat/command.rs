@@ -58,8 +58,7 @@ pub(super) const ALIASES: [(&str, &str); 1] = [("exit", "quit")];
 const LONGEST_HEAD: usize = 23;
 /// Text of the help about keys.
 const KEYS: &str = "\
-ctrl-c      stop the agent; again: leave. ctrl-d: leave, at an empty prompt
-up, ctrl-r  earlier prompts; one that starts with a space is not saved
+ctrl-c      stop the agent; again: leave. up, ctrl-r: earlier prompts
 \\ enter     a further line; what you type meanwhile reaches the next step.";
 
 /// Formats the help: each command with the first clause of its description, so that all of it fits on a screen of 80
@@ -81,7 +80,6 @@ pub(super) fn help(commands: &[HostCommand], columns: usize) -> String {
             let _ = writeln!(text, "{head}\n    {about}");
         }
     }
-    text.push('\n');
     text.push_str(KEYS);
     text
 }

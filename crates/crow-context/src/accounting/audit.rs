@@ -245,18 +245,18 @@ impl ContextAudit {
         prefix: Option<&RequestPrefix>,
         usage: &TokenUsage,
     ) -> CacheOutcome {
-        let Some(last) = &self.last else { return CacheOutcome::First };
+        let Some(before) = &self.last else { return CacheOutcome::First };
         if !self.reports_cache {
             return CacheOutcome::NotReported;
         }
-        let lost = last.usage.input_tokens.saturating_sub(usage.cache_read_tokens);
-        if !is_miss(lost, last.usage.input_tokens) {
+        let lost = before.usage.input_tokens.saturating_sub(usage.cache_read_tokens);
+        if !is_miss(lost, before.usage.input_tokens) {
             return CacheOutcome::Hit;
         }
-        let changed_parts = prefix.zip(last.prefix.as_ref());
-        let parts = changed_parts.map(|(now, before)| now.differences(before)).unwrap_or_default();
-        let cause = if last.model != reply.model {
-            CacheMissCause::ModelSwitch { before: last.model.clone() }
+        let changed_parts = prefix.zip(before.prefix.as_ref());
+        let parts = changed_parts.map(|(now, then)| now.differences(then)).unwrap_or_default();
+        let cause = if before.model != reply.model {
+            CacheMissCause::ModelSwitch { before: before.model.clone() }
         } else if !parts.is_empty() {
             CacheMissCause::PrefixChanged { parts }
         } else if let Some(change) = &self.change {

@@ -1,6 +1,7 @@
 //! The division of a request among its owners.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, HashSet},
     fmt,
     sync::Arc,
@@ -185,7 +186,7 @@ impl ContextUsage {
         for message in messages {
             builder.add_message(message, prefaced, &mut largest);
         }
-        largest.sort_by(|one: &LargeOutput, other| other.tokens.cmp(&one.tokens));
+        largest.sort_by_key(|output: &LargeOutput| Reverse(output.tokens));
         largest.truncate(LARGEST);
         let window = prefix.and_then(|prefix| prefix.window);
         Self {

@@ -17,6 +17,9 @@ use serde_json::json;
 
 use super::*;
 
+/// What happens between two requests.
+type Change = fn(&mut LogBuilder) -> &mut LogBuilder;
+
 /// A log that is written event by event.
 struct LogBuilder {
     lines: Vec<Envelope>,
@@ -206,7 +209,6 @@ fn a_provider_without_a_cache_has_no_misses() {
 #[test]
 fn every_miss_has_its_cause() {
     let miss = |lost, cause| CacheOutcome::Miss { lost, cause };
-    type Change = fn(&mut LogBuilder) -> &mut LogBuilder;
     let table: [(Change, CacheMissCause); 5] = [
         (|log| log.compaction("r3", &["m1"], "done so far: nothing"), CacheMissCause::Compaction),
         (

@@ -43,6 +43,14 @@ impl WindowLimits {
         }
     }
 
+    /// Derives the limits of a compaction that the user asks for: the conversation becomes much shorter than it is,
+    /// however large the window. `request` are the tokens of the next request.
+    pub fn on_request(request: u64, window: Option<u64>) -> Self {
+        let scale = window.map_or(request, |window| window.min(request));
+        // A summary is asked for in the conversation itself, which needs some room after it.
+        Self { window: window.unwrap_or(request.saturating_mul(2)), ..Self::new(scale, None) }
+    }
+
     /// Returns true if a request of this length is compacted first.
     pub fn is_due(&self, request: u64) -> bool {
         request >= self.trigger

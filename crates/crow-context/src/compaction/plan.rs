@@ -15,12 +15,12 @@ use crow_core::{
 use super::WindowLimits;
 use crate::TokenCounter;
 
-/// Tokens of the placeholder that replaces an output.
-const PLACEHOLDER: u64 = 20;
+/// Tokens of the placeholder that replaces an output, with the id of its call.
+const PLACEHOLDER: u64 = 40;
 /// Tokens of the excerpt that stays of an output that the model has not seen: of 2,000 characters, whatever they are.
 const EXCERPT: u64 = 1_200;
 /// Outputs below this are not worth masking.
-const MASKED_LEAST: u64 = 60;
+const MASKED_LEAST: u64 = 80;
 /// The newest outputs that masking leaves alone, in tokens, in a window that is large enough.
 const PROTECTED_MOST: u64 = 40_000;
 
@@ -113,7 +113,7 @@ pub fn plan_masking(
 }
 
 /// Plans to keep the last steps and the user's messages, and to replace the rest by a summary. Returns `None` if there
-/// is nothing before the last step.
+/// is no rest.
 pub fn plan_summary(
     messages: &[Arc<Message>],
     counter: &dyn TokenCounter,
@@ -179,6 +179,9 @@ pub fn plan_summary(
             newest.push(message.id().clone());
         }
         kept.extend(newest.into_iter().rev());
+    }
+    if kept.len() == cut && masked.is_empty() {
+        return None;
     }
     Some(CompactionPlan {
         first_kept: messages[cut].id().clone(),

@@ -53,7 +53,7 @@ pub struct OpenFailure {
 pub fn summary_instruction(limits: &WindowLimits, focus: Option<&str>) -> String {
     let words = limits.summary * 3 / 5;
     let mut text = format!(
-        "<system-reminder>\nThe context window is nearly full. The conversation so far will be replaced by a summary that \
+        "<system-reminder>\nThe conversation so far will be replaced by a summary that \
          you write now; you then go on with the task from it alone. Write only the summary, no calls, at most {words} \
          words, with these headings:\n\
          ## Goal\n(what the user wants, in their words)\n\

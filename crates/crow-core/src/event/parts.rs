@@ -177,16 +177,13 @@ pub struct PrefixPart {
     /// Its tokens, estimated without knowledge of the model's tokenizer.
     pub tokens: u64,
     /// Hash of its text.
-    pub hash: String,
+    pub hash: u32,
 }
 
 impl RequestPrefix {
     /// Describes a system prompt and tools.
     pub fn new(window: Option<u64>, system: &str, tools: &[ToolDefinition]) -> Self {
-        let part = |tokens, text: &str| PrefixPart {
-            tokens,
-            hash: format!("{:016x}", fnv1a(text.as_bytes())),
-        };
+        let part = |tokens, text: &str| PrefixPart { tokens, hash: short_hash(text) };
         let tools = tools.iter().map(|tool| {
             let text = format!("{}\n{}", tool.description, tool.parameters);
             (tool.name.clone(), part(TokenEstimator::tool(tool), &text))
@@ -210,6 +207,12 @@ impl RequestPrefix {
         let names = added.map(|(name, _)| name).chain(removed).cloned();
         system.into_iter().chain(names).collect()
     }
+}
+
+/// Returns a hash that is exact as a number of JSON.
+fn short_hash(text: &str) -> u32 {
+    let [a, b, c, d, ..] = fnv1a(text.as_bytes()).to_be_bytes();
+    u32::from_be_bytes([a, b, c, d])
 }
 
 /// Why the conversation was compacted.

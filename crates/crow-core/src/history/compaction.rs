@@ -127,5 +127,5 @@ fn placeholder(result: &ResultMessage) -> String {
         .sum();
     let has_image = result.content.iter().any(|block| matches!(block, Block::Image(_)));
     let image = if has_image { " and a picture" } else { "" };
-    format!("[output left out to save space: {bytes} bytes{image}]")
+    format!("[output left out to save space: {bytes} bytes{image}, id {}]", result.call_id)
 }

@@ -302,6 +302,11 @@ impl History {
         self.gaps.iter().any(|(kept, rewind)| (kept + 1..*rewind).contains(&seq))
     }
 
+    /// Returns true if a compaction left something out of the conversation.
+    pub fn is_compacted(&self) -> bool {
+        self.items.iter().any(|item| matches!(item, HistoryItem::Compaction(_)))
+    }
+
     /// Returns the number of the event with the last input.
     pub fn last_input(&self) -> u64 {
         self.last_input

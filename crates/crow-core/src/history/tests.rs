@@ -751,7 +751,7 @@ fn a_masked_output_is_a_placeholder_under_a_new_message_id() {
     assert_eq!(ids(&history), ["m1", "r1", "r1-results-masked-7", "r2", "r2-results", "notice-6"]);
     let Message::Results(results) = history.messages().unwrap()[2].as_ref() else { unreachable!() };
     let output = Block::text_of(&results.results[0].content);
-    assert_eq!(output, "[output left out to save space: 3 bytes]");
+    assert_eq!(output, "[output left out to save space: 3 bytes, id c1]");
     assert!(
         history.entries().iter().any(
             |entry| matches!(entry, HistoryEntry::ToolResult { output, .. } if output == "one")

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Patch, Preview, Progress};
 use crate::{
     capability::{
-        Children, DelegatedCalls, Jobs, Processes, SnapshotError, Snapshots, UserQuestions,
+        Children, ConversationLog, DelegatedCalls, Jobs, Processes, SnapshotError, Snapshots,
+        UserQuestions,
     },
     event::ParentCall,
     file_views::FileViews,
@@ -72,6 +73,8 @@ pub struct AgentContext {
     pub delegated_calls: Option<Arc<dyn DelegatedCalls>>,
     /// Asks the user, if the runtime supports it.
     pub questions: Option<Arc<dyn UserQuestions>>,
+    /// Reads the log of the session, if there is one.
+    pub log: Option<Arc<dyn ConversationLog>>,
     /// Further values that the program gave to its tools.
     pub resources: ResourceMap,
 }
@@ -108,6 +111,7 @@ impl AgentContext {
             children: None,
             delegated_calls: None,
             questions: None,
+            log: None,
             resources: ResourceMap::default(),
         }
     }

@@ -73,13 +73,13 @@ pub struct AgentHandle {
 impl AgentHandle {
     /// Sends a prompt to the agent, which starts a run. Does not wait.
     pub fn send_input(&self, content: Vec<Block>) -> Result<RunId, HandleError> {
-        let run_id = RunId::new(self.config.ids.next_id());
-        let token = self.shared.session_token.child_token();
-        // The run is registered before the agent can take its input: `runs` stays locked meanwhile.
-        let mut runs = self.shared.runs();
-        self.send(InputMessage::UserInput { run_id: run_id.clone(), content })?;
-        runs.register(run_id.clone(), token);
-        Ok(run_id)
+        self.start_run(|run_id| InputMessage::UserInput { run_id, content })
+    }
+
+    /// Asks the agent to compact its conversation, which is a run of its own. `focus` is what is to be kept above all.
+    /// Does not wait. A loop of your own must serve [`InputMessage::Compaction`].
+    pub fn compact(&self, focus: Option<String>) -> Result<RunId, HandleError> {
+        self.start_run(|run_id| InputMessage::Compaction { run_id, focus })
     }
 
     /// Sends a message in the middle of a run: the agent reads it before the next model call. Between runs it starts
@@ -291,6 +291,17 @@ impl AgentHandle {
         let only = (self.shared.depth > 0)
             .then(|| OneAgent::new(self.shared.id.clone(), self.shared.end.subscribe()));
         Observer::new(Arc::clone(&self.shared.tree), Arc::clone(&self.config.store), only, from)
+    }
+
+    /// Sends a message that starts a run, and registers the run.
+    fn start_run(&self, message: impl FnOnce(RunId) -> InputMessage) -> Result<RunId, HandleError> {
+        let run_id = RunId::new(self.config.ids.next_id());
+        let token = self.shared.session_token.child_token();
+        // The run is registered before the agent can take its input: `runs` stays locked meanwhile.
+        let mut runs = self.shared.runs();
+        self.send(message(run_id.clone()))?;
+        runs.register(run_id.clone(), token);
+        Ok(run_id)
     }
 
     fn send(&self, message: InputMessage) -> Result<(), HandleError> {

@@ -23,6 +23,13 @@ pub enum InputMessage {
         /// The content of the message.
         content: Vec<Block>,
     },
+    /// The user asks for a compaction of the conversation, which is a run of its own without a prompt.
+    Compaction {
+        /// The run that it is.
+        run_id: RunId,
+        /// What the user wants to be kept above all.
+        focus: Option<String>,
+    },
     /// The result of an open call that was executed outside and not delivered to
     /// [`AgentInternals::call`](crate::AgentInternals::call).
     ToolResult {

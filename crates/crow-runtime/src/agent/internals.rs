@@ -48,7 +48,7 @@ use crate::{
     ProcessRunner,
     changes::{Leases, ToolSnapshots},
     config::RuntimeConfig,
-    session::{SessionMetadata, ToolState},
+    session::{SessionMetadata, StoredConversation, ToolState},
 };
 use crow_sandbox::AgentJobs;
 
@@ -152,6 +152,8 @@ impl AgentInternals {
         // 3) The context shared by the tools of this session.
         let ToolState { file_views, todo, resources } = parts.tools;
         let workspace = crow.workspace();
+        let log =
+            StoredConversation::new(Arc::clone(&parts.config.store), metadata.session_id.clone());
         let context = Arc::new(AgentContext {
             session_id: metadata.session_id.clone(),
             root_id: crow.root_id.clone(),
@@ -174,6 +176,7 @@ impl AgentInternals {
             children: Some(Arc::clone(&children) as _),
             delegated_calls: Some(Arc::clone(&parts.shared.calls) as _),
             questions: Some(Arc::new(questions)),
+            log: Some(Arc::new(log)),
             resources,
         });
         // 4) The parts.

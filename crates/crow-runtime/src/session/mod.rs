@@ -1,5 +1,6 @@
 //! Sessions: a header (`metadata.json`), an append-only log (`history.jsonl`), and the stores for both.
 
+mod conversation_log;
 mod error;
 mod file;
 mod list;
@@ -28,6 +29,7 @@ pub use store::{
 
 pub use undo_record::{CallKey, PathException, UndoAction, UndoRecord};
 
+pub(crate) use conversation_log::StoredConversation;
 pub(crate) use metadata::title_of;
 pub(crate) use session_state::{
     RootSessionState, ToolState, TreeSnapshots, UsageByModel, model_of,

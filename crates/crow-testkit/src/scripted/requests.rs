@@ -9,6 +9,9 @@ use crow_core::{
     tool::SOURCED_NAME,
 };
 
+/// The tool that is offered once a compaction left something out.
+const RECALL: &str = "recall";
+
 /// Owned form of a request's [`ToolChoice`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SeenToolChoice {
@@ -104,17 +107,20 @@ impl SeenRequest {
     /// earlier ones or a compaction lies between the two.
     pub(super) fn check_prefix(&self, earlier: &Self) {
         assert_eq!(self.system, earlier.system, "the system prompt changed");
-        // Tools from a source may be added and removed; the log records that.
+        let is_compacted = self.compacted() != earlier.compacted();
+        // Tools from a source may be added and removed; the log records that. A compaction adds `recall`.
         let own = |request: &Self| {
-            let names = request.tools.iter().filter(|name| !name.starts_with(SOURCED_NAME));
-            names.cloned().collect::<Vec<_>>()
+            let is_own = |name: &&String| {
+                !(name.starts_with(SOURCED_NAME) || (is_compacted && *name == RECALL))
+            };
+            request.tools.iter().filter(is_own).cloned().collect::<Vec<_>>()
         };
         assert_eq!(own(self), own(earlier), "the tools changed");
         let ids = |request: &Self| {
             request.messages.iter().map(|message| message.id().clone()).collect::<Vec<MessageId>>()
         };
         let is_transcript = self.asks_for_summary() && self.messages.len() == 1;
-        if is_transcript || self.compacted() != earlier.compacted() {
+        if is_transcript || is_compacted {
             return;
         }
         assert!(ids(self).starts_with(&ids(earlier)), "the history was changed before its end");

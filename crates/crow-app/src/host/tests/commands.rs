@@ -16,6 +16,7 @@ async fn shown(
     match scene.host.run_command(handle.session_id(), name, argument).await.unwrap() {
         CommandOutcome::Shown(text) => text,
         CommandOutcome::Prompt(prompt) => Block::text_of(&prompt),
+        CommandOutcome::Started(run) => run.to_string(),
     }
 }
 
