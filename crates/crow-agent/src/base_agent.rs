@@ -9,9 +9,9 @@ use crow_core::{
         ModelConfig, ModelReply, ProviderErrorKind, ResolvedModel, ToolChoice, ToolDefinition,
     },
     tool::{AgentContext, Tool, ToolRegistry},
-    turn::{LimitKind, NextStep, RequestedCall, TurnEnd, TurnLimits, TurnMachine},
+    turn::{CallOutcome, LimitKind, NextStep, RequestedCall, TurnEnd, TurnLimits, TurnMachine},
 };
-use crow_runtime::{AgentError, AgentInternals, ModelCall};
+use crow_runtime::{AgentError, AgentInternals, ExecutedCall, ModelCall};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
@@ -19,6 +19,7 @@ use crate::{
     compaction::Compactor,
     fallback::Fallback,
     handoff::{Captures, TurnResult},
+    hooks::{AgentHooks, HookDecision, RequestDraft, TerminationCondition, TurnProgress},
     task_complete,
     toolset::{SourcedFilter, Toolset},
 };
@@ -46,6 +47,8 @@ pub struct BaseAgent {
     definitions: Arc<[ToolDefinition]>,
     /// Filter for the tools from the source of its session.
     sourced: SourcedFilter,
+    hooks: Vec<Arc<dyn AgentHooks>>,
+    conditions: Vec<Arc<dyn TerminationCondition>>,
 }
 
 impl BaseAgent {
@@ -64,6 +67,8 @@ impl BaseAgent {
             tools: Arc::default(),
             definitions: Arc::default(),
             sourced: SourcedFilter::default(),
+            hooks: Vec::new(),
+            conditions: Vec::new(),
         };
         agent.set_tools(tools);
         agent
@@ -74,6 +79,20 @@ impl BaseAgent {
     #[must_use]
     pub fn with_fallbacks(mut self, fallbacks: Vec<ResolvedModel>) -> Self {
         self.fallbacks = fallbacks;
+        self
+    }
+
+    /// Adds code of the program that runs before and after the parts of a turn.
+    #[must_use]
+    pub fn with_hooks(mut self, hooks: Arc<dyn AgentHooks>) -> Self {
+        self.hooks.push(hooks);
+        self
+    }
+
+    /// Adds a condition under which a turn ends.
+    #[must_use]
+    pub fn with_condition(mut self, condition: impl TerminationCondition + 'static) -> Self {
+        self.conditions.push(Arc::new(condition));
         self
     }
 
@@ -173,7 +192,7 @@ impl BaseAgent {
         // Everything that the turn starts uses this token, so that it ends with the turn.
         let turn = cancel.child_token();
         // A future in a span takes its room twice where it is made: boxing the large ones keeps them off the stack.
-        let outcome = Box::pin(self.work(agent, &mut result, &turn)).await;
+        let outcome = Box::pin(self.work(agent, &mut result, &turn, started)).await;
         turn.cancel();
         let end = match &outcome {
             Ok(end) => end.clone(),
@@ -184,6 +203,9 @@ impl BaseAgent {
         agent.close_open_calls().await?;
         agent.emit(AgentEvent::TurnComplete { turn: number, end }).await?;
         result.end = outcome?;
+        for hooks in &self.hooks {
+            hooks.after_turn(agent, &result).await?;
+        }
         Ok(result)
     }
 
@@ -211,8 +233,14 @@ impl BaseAgent {
         agent: &mut AgentInternals,
         result: &mut TurnResult,
         cancel: &CancellationToken,
+        started: Duration,
     ) -> Result<TurnEnd, AgentError> {
         let mut turn = TurnMachine::new(self.config.limits);
+        for hooks in &self.hooks {
+            if let HookDecision::EndTurn(reason) = hooks.before_turn(agent).await? {
+                return Ok(TurnEnd::Condition { reason });
+            }
+        }
         let mut model = Fallback::new(&self.model, &self.fallbacks);
         let mut tools = Toolset::new(&self.tools, &self.definitions, &self.sourced);
         let mut compactor = Compactor::default();
@@ -240,13 +268,19 @@ impl BaseAgent {
                         // `refresh` may have waited for servers.
                         continue;
                     }
+                    let mut draft = RequestDraft::default();
+                    if let Some(reason) = self.before_model_call(agent, &mut draft).await? {
+                        turn.on_condition(reason);
+                        continue;
+                    }
                     step = tracing::debug_span!("step", step = turn.steps() + 1);
+                    let request = StepRequest { tool_choice, draft };
                     let asked = Box::pin(self.ask(
                         agent,
                         &mut model,
                         &mut compactor,
                         &mut tools,
-                        tool_choice,
+                        &request,
                         cancel,
                     ));
                     match asked.instrument(step.clone()).await {
@@ -254,6 +288,9 @@ impl BaseAgent {
                             compactor.on_model_call();
                             turn.on_reply(result.take_reply(&reply));
                             reply_id = Some(id);
+                            if let Some(reason) = self.after_model_call(agent, &reply).await? {
+                                turn.on_condition(reason);
+                            }
                         }
                         Err(AgentError::Cancelled) => on_cancelled(&mut turn, agent),
                         Err(error) => return Err(error),
@@ -262,9 +299,14 @@ impl BaseAgent {
                 NextStep::CallTools(calls) => {
                     let answered =
                         self.answer(agent, &tools, reply_id.as_ref(), calls, result, cancel);
-                    let outcomes = Box::pin(answered).instrument(step.clone()).await?;
-                    turn.on_tools_done(&outcomes);
+                    let answers = Box::pin(answered).instrument(step.clone()).await?;
+                    turn.on_tools_done(&answers.outcomes);
                     agent.emit(AgentEvent::StepComplete { step: turn.steps() }).await?;
+                    let elapsed = agent.config().clock.monotonic().saturating_sub(started);
+                    let by_condition = || self.reason_to_end(&turn, result, elapsed);
+                    if let Some(reason) = answers.end.or_else(by_condition) {
+                        turn.on_condition(reason);
+                    }
                 }
                 NextStep::Done(
                     TurnEnd::Text | TurnEnd::TaskComplete { .. } | TurnEnd::SubmitForReview { .. },
@@ -288,21 +330,28 @@ impl BaseAgent {
         model: &mut Fallback<'a>,
         compactor: &mut Compactor,
         tools: &mut Toolset<'_>,
-        tool_choice: ToolChoice<'_>,
+        request: &StepRequest,
         cancel: &CancellationToken,
     ) -> Result<(ReplyId, ModelReply), AgentError> {
+        let (tool_choice, messages) = (request.tool_choice, request.draft.messages.as_deref());
         agent.set_state(AgentState::Processing).await?;
         let mut has_overflowed = false;
         loop {
             let in_use = model.in_use();
-            let call = self.model_call(in_use, tools, tool_choice);
-            if compactor.before_call(agent, call, cancel).await? {
-                tools.refresh(agent, cancel).await?;
+            // Hooks that choose the messages decide about their length as well.
+            let may_compact = messages.is_none();
+            if may_compact {
+                let call = self.model_call(in_use, tools, tool_choice);
+                if compactor.before_call(agent, call, cancel).await? {
+                    tools.refresh(agent, cancel).await?;
+                }
             }
-            let call = self.model_call(in_use, tools, tool_choice);
+            let call = ModelCall { messages, ..self.model_call(in_use, tools, tool_choice) };
             match agent.call_model(call, cancel).await {
                 Err(AgentError::Provider(error))
-                    if error.kind == ProviderErrorKind::ContextLength && !has_overflowed =>
+                    if error.kind == ProviderErrorKind::ContextLength
+                        && !has_overflowed
+                        && may_compact =>
                 {
                     has_overflowed = true;
                     if !compactor.on_overflow(agent, call, cancel).await? {
@@ -327,13 +376,9 @@ impl BaseAgent {
         tools: &'a Toolset<'_>,
         tool_choice: ToolChoice<'a>,
     ) -> ModelCall<'a> {
-        ModelCall {
-            model,
-            system: &self.config.system_prompt,
-            tools: if model.info.abilities.tools { tools.definitions() } else { &[] },
-            config: &self.config.model,
-            tool_choice,
-        }
+        let definitions = if model.info.abilities.tools { tools.definitions() } else { &[] };
+        let AgentConfig { system_prompt, model: config, .. } = &self.config;
+        ModelCall { tool_choice, ..ModelCall::new(model, system_prompt, definitions, config) }
     }
 
     /// Runs the calls of a reply. If `task_complete` was called, emits its check report and stores it as evidence.
@@ -342,11 +387,16 @@ impl BaseAgent {
         agent: &mut AgentInternals,
         tools: &Toolset<'_>,
         reply_id: Option<&ReplyId>,
-        calls: Vec<RequestedCall>,
+        mut calls: Vec<RequestedCall>,
         result: &mut TurnResult,
         cancel: &CancellationToken,
-    ) -> Result<Vec<crow_core::turn::CallOutcome>, AgentError> {
-        let Some(reply_id) = reply_id else { return Ok(Vec::new()) };
+    ) -> Result<StepAnswers, AgentError> {
+        let Some(reply_id) = reply_id else { return Ok(StepAnswers::default()) };
+        for hooks in &self.hooks {
+            for call in &mut calls {
+                hooks.before_call(agent, call).await?;
+            }
+        }
         let executed = agent.call(tools.registry(), reply_id, calls, cancel).await?;
         let completion = executed.iter().rfind(|call| call.name == task_complete::NAME);
         let report =
@@ -365,10 +415,87 @@ impl BaseAgent {
             }
             result.evidence = report;
         }
+        let end = self.after_calls(agent, &executed).await?;
         let is_captured = agent.context().snapshots.is_some();
         let captures = if is_captured { Captures::Available } else { Captures::Missing };
-        Ok(result.take_calls(executed, captures))
+        Ok(StepAnswers { outcomes: result.take_calls(executed, captures), end })
     }
+
+    /// Runs the hooks before a model call. Returns the reason if one ends the turn.
+    async fn before_model_call(
+        &self,
+        agent: &mut AgentInternals,
+        draft: &mut RequestDraft,
+    ) -> Result<Option<String>, AgentError> {
+        for hooks in &self.hooks {
+            if let HookDecision::EndTurn(reason) = hooks.before_model_call(agent, draft).await? {
+                return Ok(Some(reason));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Runs the hooks after a reply. Returns the reason if one ends the turn.
+    async fn after_model_call(
+        &self,
+        agent: &mut AgentInternals,
+        reply: &ModelReply,
+    ) -> Result<Option<String>, AgentError> {
+        for hooks in &self.hooks {
+            if let HookDecision::EndTurn(reason) = hooks.after_model_call(agent, reply).await? {
+                return Ok(Some(reason));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Runs the hooks for answered calls. Returns the reason if one ends the turn.
+    async fn after_calls(
+        &self,
+        agent: &mut AgentInternals,
+        calls: &[ExecutedCall],
+    ) -> Result<Option<String>, AgentError> {
+        for hooks in &self.hooks {
+            for call in calls {
+                if let HookDecision::EndTurn(reason) = hooks.after_call(agent, call).await? {
+                    return Ok(Some(reason));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the reason of the first condition that ends the turn.
+    fn reason_to_end(
+        &self,
+        turn: &TurnMachine,
+        result: &TurnResult,
+        elapsed: Duration,
+    ) -> Option<String> {
+        let progress = TurnProgress {
+            steps: turn.steps(),
+            usage: result.usage,
+            elapsed,
+            text: result.text.as_deref(),
+            calls: &result.tool_calls,
+            files_changed: &result.files_changed,
+        };
+        self.conditions.iter().find_map(|condition| condition.reason_to_end(&progress))
+    }
+}
+
+/// The request of a step.
+struct StepRequest {
+    tool_choice: ToolChoice<'static>,
+    draft: RequestDraft,
+}
+
+/// The answers to the calls of a reply.
+#[derive(Default)]
+struct StepAnswers {
+    outcomes: Vec<CallOutcome>,
+    /// The reason if a hook ends the turn.
+    end: Option<String>,
 }
 
 /// Returns the number of the turn that begins next.

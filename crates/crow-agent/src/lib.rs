@@ -37,6 +37,7 @@ mod compaction;
 pub mod definition;
 mod fallback;
 mod handoff;
+mod hooks;
 pub mod layers;
 mod prompt;
 mod recall;
@@ -55,6 +56,10 @@ pub use checks::{Check, Checks};
 pub use choice::{AgentChoice, DEFAULT_REVIEWER, ReviewChoice};
 pub use definition::PromptContext;
 pub use handoff::{Bundle, HANDOFF_TOKENS, Handoff, HandoffTemplate, TurnCall, TurnResult};
+pub use hooks::{
+    AgentHooks, HookDecision, RequestDraft, TerminationCondition, TextContains, TimeElapsed,
+    TokensUsed, ToolSucceeded, TurnProgress,
+};
 pub use prompt::{
     HANDOFF_VARIABLES, PromptRegistry, SYSTEM_VARIABLES, Surroundings, Template, TemplateError,
 };

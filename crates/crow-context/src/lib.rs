@@ -8,4 +8,4 @@ pub mod compaction;
 mod counter;
 pub mod recall;
 
-pub use counter::TokenCounter;
+pub use counter::{TextCounter, TokenCounter};

@@ -48,13 +48,7 @@ async fn work(
     let config = &ModelConfig { thinking, ..ModelConfig::default() };
     for _ in 0..STEPS {
         agent.take_steering().await?; // what the user said meanwhile
-        let call = ModelCall {
-            model,
-            system: SYSTEM,
-            tools: &definitions,
-            config,
-            tool_choice: ToolChoice::Auto,
-        };
+        let call = ModelCall::new(model, SYSTEM, &definitions, config);
         let (reply_id, reply) = agent.call_model(call, &run.cancel).await?;
         // A call that was cut off must not run.
         let cut =

@@ -4,6 +4,8 @@ use std::{error::Error, sync::Arc, time::Duration};
 
 use crow::prelude::*;
 
+const SYSTEM: &str = "You are a coding agent. Use the tools to do the task.";
+
 async fn own_loop(
     mut agent: AgentInternals,
     model: ResolvedModel,
@@ -15,13 +17,8 @@ async fn own_loop(
         let run = agent.start_run(run_id).await?;
         agent.add_input(InputSource::Prompt, None, content).await?;
         loop {
-            let call = ModelCall {
-                model: &model,
-                system: "You are a coding agent. Use the tools to do the task.",
-                tools: &tools.definitions(),
-                config: &ModelConfig::default(),
-                tool_choice: ToolChoice::Auto,
-            };
+            let (definitions, config) = (tools.definitions(), ModelConfig::default());
+            let call = ModelCall::new(&model, SYSTEM, &definitions, &config);
             let (reply_id, reply) = agent.call_model(call, &run.cancel).await?;
             let calls: Vec<_> =
                 reply.calls().map(|call| RequestedCall::run(call.clone())).collect();

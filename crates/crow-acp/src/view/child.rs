@@ -296,9 +296,10 @@ fn stop_reason(end: &TurnEnd) -> IdleStopReason {
             IdleStopReason::EndTurn
         }
         TurnEnd::OutputLimit => IdleStopReason::MaxTokens,
-        TurnEnd::MaxSteps { .. } | TurnEnd::DoomLoop { .. } | TurnEnd::Budget { .. } => {
-            IdleStopReason::MaxTurnRequests
-        }
+        TurnEnd::MaxSteps { .. }
+        | TurnEnd::DoomLoop { .. }
+        | TurnEnd::Budget { .. }
+        | TurnEnd::Condition { .. } => IdleStopReason::MaxTurnRequests,
         TurnEnd::Refusal => IdleStopReason::Refusal,
         TurnEnd::Cancelled => IdleStopReason::Cancelled,
         TurnEnd::InvalidCalls | TurnEnd::Error { .. } => IdleStopReason::EndTurn,

@@ -62,9 +62,10 @@ fn turn_end(end: &TurnEnd) -> Result<StopReason, Error> {
         TurnEnd::Text | TurnEnd::TaskComplete { .. } | TurnEnd::SubmitForReview { .. } => {
             Ok(StopReason::EndTurn)
         }
-        TurnEnd::MaxSteps { .. } | TurnEnd::DoomLoop { .. } | TurnEnd::InvalidCalls => {
-            Ok(StopReason::MaxTurnRequests)
-        }
+        TurnEnd::MaxSteps { .. }
+        | TurnEnd::DoomLoop { .. }
+        | TurnEnd::InvalidCalls
+        | TurnEnd::Condition { .. } => Ok(StopReason::MaxTurnRequests),
         TurnEnd::OutputLimit | TurnEnd::Budget { limit: LimitKind::Tokens } => {
             Ok(StopReason::MaxTokens)
         }

@@ -65,7 +65,9 @@ impl CoagentOutcome {
                 );
             }
             TurnEnd::Cancelled => outcome.finish = Some(RunFinish::Cancelled),
-            end @ TurnEnd::Budget { .. } => outcome.finish = Some(RunFinish::Stopped(end)),
+            end @ (TurnEnd::Budget { .. } | TurnEnd::Condition { .. }) => {
+                outcome.finish = Some(RunFinish::Stopped(end))
+            }
             TurnEnd::Error { error } => outcome.failure = Some(Failure::other(error)),
             TurnEnd::Refusal => {
                 let (error, kind) = (TurnEnd::Refusal.to_string(), FailureKind::Refusal);

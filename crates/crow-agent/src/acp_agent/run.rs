@@ -472,7 +472,7 @@ fn generated_text(turn: TurnResult) -> Result<String, RunFinish> {
     match turn.end {
         TurnEnd::Text => Ok(turn.text.unwrap_or_default()),
         TurnEnd::Cancelled => Err(RunFinish::Cancelled),
-        end @ TurnEnd::Budget { .. } => Err(RunFinish::Stopped(end)),
+        end @ (TurnEnd::Budget { .. } | TurnEnd::Condition { .. }) => Err(RunFinish::Stopped(end)),
         end @ (TurnEnd::TaskComplete { .. }
         | TurnEnd::SubmitForReview { .. }
         | TurnEnd::MaxSteps { .. }

@@ -23,6 +23,10 @@ const QUESTIONS: usize = 6;
 /// Summary of a call for reviews. The history has the entire call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnCall {
+    /// The tool, or the name that the model used.
+    pub tool: String,
+    /// How the call ended.
+    pub status: ToolStatus,
     /// The call in one line.
     pub line: String,
     /// Command that it ran and its exit code or error, in one line, if it ran one.
@@ -35,7 +39,8 @@ impl TurnCall {
     /// Summarises a call.
     pub(crate) fn from_call(call: ExecutedCall) -> Self {
         let (line, command) = (line(&call), command(&call));
-        Self { line, command, diff: call.result.metadata.diff }
+        let status = call.result.status;
+        Self { tool: call.name, status, line, command, diff: call.result.metadata.diff }
     }
 }
 

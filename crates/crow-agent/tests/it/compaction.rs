@@ -228,9 +228,7 @@ async fn a_cancelled_compaction_leaves_the_conversation_as_it_was() {
     harness.run("look at all of it").await;
     let sent = harness.model.requests().last().unwrap().messages.len();
     let run = harness.handle.compact(None).unwrap();
-    while harness.model.requests().len() < 10 {
-        tokio::task::yield_now().await;
-    }
+    harness.model.wait_for_request(10).await;
     assert!(harness.handle.cancel_run(&run));
     let events = harness.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
     assert_eq!(*outcome(&events), RunOutcome::Cancelled);

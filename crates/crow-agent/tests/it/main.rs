@@ -13,6 +13,7 @@ mod compositions;
 mod deadlines;
 mod fallbacks;
 mod false_claims;
+mod hooks;
 mod subagents;
 mod tool_sources;
 mod tools;

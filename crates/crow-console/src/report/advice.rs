@@ -89,7 +89,8 @@ fn limit_hint(end: &TurnEnd) -> Option<&'static str> {
         }
         TurnEnd::DoomLoop { .. } => Some("say in a new prompt how to continue"),
         TurnEnd::InvalidCalls | TurnEnd::OutputLimit => Some("choose another model with --model"),
-        TurnEnd::Text
+        TurnEnd::Condition { .. }
+        | TurnEnd::Text
         | TurnEnd::TaskComplete { .. }
         | TurnEnd::SubmitForReview { .. }
         | TurnEnd::Refusal

@@ -141,7 +141,8 @@ fn cause_of_turn(end: &TurnEnd) -> ExitCause {
         | TurnEnd::DoomLoop { .. }
         | TurnEnd::InvalidCalls
         | TurnEnd::OutputLimit
-        | TurnEnd::Budget { .. } => ExitCause::Limit,
+        | TurnEnd::Budget { .. }
+        | TurnEnd::Condition { .. } => ExitCause::Limit,
         TurnEnd::Cancelled => ExitCause::Interrupted,
         TurnEnd::Refusal | TurnEnd::Error { .. } => ExitCause::Failed,
     }

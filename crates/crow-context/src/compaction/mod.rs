@@ -18,6 +18,7 @@ mod tests;
 pub use cooldown::Cooldown;
 pub use limits::WindowLimits;
 pub use plan::{CompactionPlan, CompactionRung, plan_masking, plan_summary};
+pub(crate) use plan::{answered_calls, groups, superseded};
 pub use summary::{
     OpenFailure, SummaryRejection, check_summary, compose_summary, mechanical_summary,
     open_failures, summary_instruction, transcript,

@@ -56,13 +56,13 @@ impl CompactionRung {
 }
 
 /// A result with its call.
-struct AnsweredCall<'a> {
+pub(crate) struct AnsweredCall<'a> {
     /// Index of the message.
     index: usize,
-    result: &'a ResultMessage,
+    pub(crate) result: &'a ResultMessage,
     /// The arguments of the call, if the reply is among the messages.
     arguments: Option<String>,
-    tokens: u64,
+    pub(crate) tokens: u64,
 }
 
 /// Plans to replace old outputs by placeholders and to keep every message. Returns `None` if that does not make the request
@@ -193,7 +193,7 @@ pub fn plan_summary(
 }
 
 /// Returns the groups of messages that must not be cut: a message of the user alone, a reply with its results.
-fn groups(messages: &[Arc<Message>]) -> Vec<Range<usize>> {
+pub(crate) fn groups(messages: &[Arc<Message>]) -> Vec<Range<usize>> {
     let starts: Vec<usize> = messages
         .iter()
         .enumerate()
@@ -204,7 +204,8 @@ fn groups(messages: &[Arc<Message>]) -> Vec<Range<usize>> {
     starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
 }
 
-fn answered_calls<'a>(
+/// Returns the results with their calls, in order.
+pub(crate) fn answered_calls<'a>(
     messages: &'a [Arc<Message>],
     counter: &dyn TokenCounter,
 ) -> Vec<AnsweredCall<'a>> {
@@ -232,7 +233,7 @@ fn answered_calls<'a>(
 }
 
 /// Returns the calls that were made again later, with the same tool and arguments.
-fn superseded(calls: &[AnsweredCall<'_>]) -> HashSet<CallId> {
+pub(crate) fn superseded(calls: &[AnsweredCall<'_>]) -> HashSet<CallId> {
     let mut later: HashSet<(&str, &str)> = HashSet::new();
     let mut superseded = HashSet::new();
     for call in calls.iter().rev() {

@@ -319,6 +319,7 @@ fn finish_of(end: &TurnEnd) -> Option<RunFinish> {
             Some(RunFinish::Failed(Failure { error, kind }))
         }
         TurnEnd::DoomLoop { .. }
+        | TurnEnd::Condition { .. }
         | TurnEnd::InvalidCalls
         | TurnEnd::OutputLimit
         | TurnEnd::Budget { .. } => Some(RunFinish::Stopped(end.clone())),

@@ -4,7 +4,7 @@
 //! the user are kept from before that part, and it begins with a message of the user or a reply, so that no result is
 //! without its call. A message whose outputs are masked gets a new id: encoders recognize messages by their ids.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use jiff::Timestamp;
 
@@ -99,6 +99,30 @@ impl CompactionItem {
         let id = MessageId::new(format!("{}-masked-{}", results.id, self.seq));
         Arc::new(Message::Results(ResultsMessage { id, results: masked.collect() }))
     }
+}
+
+/// Returns a message with the outputs of these calls replaced by placeholders, under another id; the message itself if it
+/// has none of them that is longer than a placeholder.
+pub fn mask_outputs(message: &Arc<Message>, calls: &HashSet<CallId>) -> Arc<Message> {
+    let Message::Results(results) = message.as_ref() else { return Arc::clone(message) };
+    let mut masked = 0_usize;
+    let after = results.results.iter().map(|result| {
+        let placeholder = placeholder(result);
+        let is_masked = calls.contains(&result.call_id)
+            && Block::text_of(&result.content).len() > placeholder.len();
+        if is_masked {
+            masked += 1;
+            ResultMessage { content: vec![Block::text(placeholder)], ..result.clone() }
+        } else {
+            result.clone()
+        }
+    });
+    let after = after.collect();
+    if masked == 0 {
+        return Arc::clone(message);
+    }
+    let id = MessageId::new(format!("{}-masked{masked}", results.id));
+    Arc::new(Message::Results(ResultsMessage { id, results: after }))
 }
 
 /// Returns the beginning and the end of an output that the model has not seen.

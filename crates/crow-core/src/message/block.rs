@@ -120,6 +120,28 @@ pub fn calls_of(blocks: &[ReplyBlock]) -> impl Iterator<Item = &ToolCall> {
     })
 }
 
+/// Returns the first call without a result, or result without a call, in messages for a model. Results follow the reply
+/// with their calls.
+pub fn unpaired_call<M: AsRef<Message>>(messages: &[M]) -> Option<&CallId> {
+    let mut open: Vec<&CallId> = Vec::new();
+    for message in messages {
+        match message.as_ref() {
+            Message::Results(results) => {
+                for result in &results.results {
+                    let Some(at) = open.iter().position(|id| **id == result.call_id) else {
+                        return Some(&result.call_id);
+                    };
+                    open.remove(at);
+                }
+            }
+            Message::Assistant(_) | Message::User(_) if !open.is_empty() => break,
+            Message::Assistant(reply) => open = reply.calls().map(|call| &call.id).collect(),
+            Message::User(_) => {}
+        }
+    }
+    open.first().copied()
+}
+
 /// One block of a reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplyBlock {

@@ -11,7 +11,7 @@ mod tests;
 
 pub use block::{
     AssistantMessage, Block, CallArguments, Image, Message, ReplyBlock, ReplyContent,
-    ResultMessage, ResultsMessage, ToolCall, UserMessage, calls_of,
+    ResultMessage, ResultsMessage, ToolCall, UserMessage, calls_of, unpaired_call,
 };
 pub use native::{Native, Origin};
 pub use tags::{escape_tags, wrap_in_tag};

@@ -209,6 +209,7 @@ impl Redactor {
             TurnEnd::TaskComplete { summary: text }
             | TurnEnd::SubmitForReview { summary: text }
             | TurnEnd::DoomLoop { reason: text }
+            | TurnEnd::Condition { reason: text }
             | TurnEnd::Error { error: text } => self.texts([text]),
             TurnEnd::Text
             | TurnEnd::MaxSteps { .. }

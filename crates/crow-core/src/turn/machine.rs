@@ -50,6 +50,11 @@ pub enum TurnEnd {
         /// What it saw.
         reason: String,
     },
+    /// A condition or hook of the program that runs the loop ended it.
+    Condition {
+        /// Why.
+        reason: String,
+    },
     /// The model made invalid calls only.
     InvalidCalls,
     /// The model's replies were cut again and again.
@@ -79,6 +84,7 @@ impl TurnEnd {
             Self::SubmitForReview { .. } => "submit_for_review",
             Self::MaxSteps { .. } => "max_steps",
             Self::DoomLoop { .. } => "doom_loop",
+            Self::Condition { .. } => "condition",
             Self::InvalidCalls => "invalid_calls",
             Self::OutputLimit => "output_limit",
             Self::Refusal => "refusal",
@@ -97,6 +103,7 @@ impl fmt::Display for TurnEnd {
             Self::SubmitForReview { .. } => f.write_str("the work was submitted for review"),
             Self::MaxSteps { steps } => write!(f, "the limit of {steps} steps was reached"),
             Self::DoomLoop { reason } => write!(f, "the loop guard stopped it: {reason}"),
+            Self::Condition { reason } => f.write_str(reason),
             Self::InvalidCalls => f.write_str("the model made only invalid tool calls"),
             Self::OutputLimit => {
                 f.write_str("the model's replies were cut at its output limit again and again")
@@ -422,6 +429,11 @@ impl TurnMachine {
     /// Records that a limit of the run was reached.
     pub fn on_budget(&mut self, limit: LimitKind) {
         self.end(TurnEnd::Budget { limit });
+    }
+
+    /// Records that a condition of the program ends the turn.
+    pub fn on_condition(&mut self, reason: String) {
+        self.end(TurnEnd::Condition { reason });
     }
 
     /// Records an error that ends the turn.

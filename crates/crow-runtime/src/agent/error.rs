@@ -41,6 +41,12 @@ pub enum AgentError {
         /// Number of calls without a result.
         count: usize,
     },
+    /// The messages for the model have a call without its result, or a result without its call. A bug in the agent.
+    #[error("call {call_id} and its result are not both among the messages for the model")]
+    UnpairedCall {
+        /// The call.
+        call_id: CallId,
+    },
     /// The current work was cancelled.
     #[error("cancelled")]
     Cancelled,

@@ -421,7 +421,7 @@ impl AgentInternals {
         self.session.switch_agent(name, switches).await
     }
 
-    /// Calls the model with the conversation of the history, emits deltas as events, and records the reply and its usage.
+    /// Calls the model with the conversation of the history, or with the messages of `call`, emits deltas as events, and records the reply and its usage.
     ///
     /// Returns the reply and its id in the history.
     pub async fn call_model(

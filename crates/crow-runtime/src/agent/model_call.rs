@@ -11,7 +11,7 @@ use crow_core::{
     event::{AgentEvent, RequestPrefix},
     history::History,
     ids::{CallId, ReplyId},
-    message::{Message, ReplyBlock, ReplyContent},
+    message::{Message, ReplyBlock, ReplyContent, unpaired_call},
     model::{
         Conversation, ModelConfig, ModelEvent, ModelRef, ModelReply, ModelRequest, ModelStream,
         Price, ProviderError, ProviderErrorKind, ResolvedModel, Retry, ToolChoice, ToolDefinition,
@@ -27,9 +27,12 @@ use super::{
 };
 use crate::session::model_of;
 
-/// The parameters of a model call besides the history.
+/// The parameters of a model call.
 #[derive(Debug, Clone, Copy)]
 pub struct ModelCall<'a> {
+    /// The messages to send instead of those of the history: a part of them, shorter ones, or others. Every call in them
+    /// needs its result. A message that differs from one sent before needs another id: providers encode each id once.
+    pub messages: Option<&'a [Arc<Message>]>,
     /// The model.
     pub model: &'a ResolvedModel,
     /// The system prompt.
@@ -40,6 +43,30 @@ pub struct ModelCall<'a> {
     pub config: &'a ModelConfig,
     /// Permission or obligation of the model to call tools.
     pub tool_choice: ToolChoice<'a>,
+}
+
+impl<'a> ModelCall<'a> {
+    /// Makes the parameters of a call with the messages of the history, in which the model decides about tools itself.
+    pub fn new(
+        model: &'a ResolvedModel,
+        system: &'a str,
+        tools: &'a [ToolDefinition],
+        config: &'a ModelConfig,
+    ) -> Self {
+        Self { messages: None, model, system, tools, config, tool_choice: ToolChoice::Auto }
+    }
+
+    /// Returns the messages to send. Fails if a call in them has no result.
+    fn messages_to_send<'m>(&self, history: &'m History) -> Result<&'m [Arc<Message>], AgentError>
+    where
+        'a: 'm,
+    {
+        let Some(messages) = self.messages else { return messages_of(history) };
+        match unpaired_call(messages) {
+            None => Ok(messages),
+            Some(call_id) => Err(AgentError::UnpairedCall { call_id: call_id.clone() }),
+        }
+    }
 }
 
 /// The estimated length of the next request, see [`AgentInternals::request_size`](super::AgentInternals::request_size).
@@ -221,7 +248,7 @@ impl ModelPort {
         history: &History,
         call: ModelCall<'_>,
     ) -> Result<RequestSize<'_>, AgentError> {
-        let messages = messages_of(history)?;
+        let messages = call.messages_to_send(history)?;
         let tokens = self.estimator(call).request(messages);
         let window = self.window(call);
         Ok(RequestSize { tokens, window, estimator: self.estimator(call) })
@@ -267,7 +294,7 @@ impl ModelPort {
         Ok(reply)
     }
 
-    /// Calls the model with the whole history, and records deltas, reply and usage.
+    /// Calls the model, and records deltas, reply and usage.
     #[tracing::instrument(
         level = "debug",
         name = "request",
@@ -287,7 +314,7 @@ impl ModelPort {
     ) -> Result<(ReplyId, ModelReply), AgentError> {
         // 1) The request.
         let price = self.budget.price(&call.model.info.reference).await?;
-        let messages = messages_of(session.history())?;
+        let messages = call.messages_to_send(session.history())?;
         let sent = messages.len();
         self.estimator(call).request(messages);
         let stream = self.open_stream(messages, call);
@@ -314,7 +341,8 @@ impl ModelPort {
         };
         // 3) Usage and the recorded reply.
         make_call_ids_unique(&mut reply.blocks);
-        let estimated = self.complete_usage(messages_of(session.history())?, &mut reply, call);
+        let estimated =
+            self.complete_usage(call.messages_to_send(session.history())?, &mut reply, call);
         if !estimated {
             self.estimator(call).on_usage(sent, &reply.usage);
         }
@@ -417,7 +445,7 @@ impl ModelPort {
         }
         let PricedModelCall { call, price } = priced;
         let estimator = self.estimator(call);
-        let input_tokens = estimator.request(messages_of(session.history())?);
+        let input_tokens = estimator.request(call.messages_to_send(session.history())?);
         let output_tokens = estimator.text(&partial.text) + estimator.text(&partial.thinking);
         let usage = TokenUsage { input_tokens, output_tokens, ..TokenUsage::default() };
         self.budget.draw_attempt(usage, price);

@@ -292,8 +292,7 @@ async fn ask(
     extras: &[Value],
 ) -> Result<(), AgentError> {
     let (model, config) = (model.resolved(), ModelConfig::default());
-    let (system, tools, tool_choice) = ("", &[], ToolChoice::Auto);
-    let model_call = ModelCall { model: &model, system, tools, config: &config, tool_choice };
+    let model_call = ModelCall::new(&model, "", &[], &config);
     let (reply_id, reply) = internals.call_model(model_call, &CancellationToken::new()).await?;
     let calls: Vec<_> = reply.calls().cloned().collect();
     assert_eq!(calls.len(), extras.len());

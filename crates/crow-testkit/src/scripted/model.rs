@@ -36,6 +36,8 @@ struct ScriptedModelState {
     requests: Mutex<Vec<SeenRequest>>,
     request_count: tokio::sync::watch::Sender<usize>,
     may_rewind: AtomicBool,
+    /// True if a request need not begin with the previous one.
+    accepts_views: AtomicBool,
     /// The answer to each request for a summary, which takes none of the script.
     summary: Mutex<Option<Play>>,
     window: Mutex<Option<u64>>,
@@ -49,6 +51,7 @@ impl ScriptedModel {
             requests: Mutex::new(Vec::new()),
             request_count: tokio::sync::watch::Sender::new(0),
             may_rewind: AtomicBool::new(false),
+            accepts_views: AtomicBool::new(false),
             summary: Mutex::new(None),
             window: Mutex::new(Some(100_000)),
         };
@@ -63,6 +66,13 @@ impl ScriptedModel {
     /// Permits the next request not to begin with the previous one, for a conversation that is rewound.
     pub fn allow_rewind(&self) {
         self.shared.may_rewind.store(true, Ordering::Relaxed);
+    }
+
+    /// Permits requests that do not begin with the previous one, for loops that choose what is sent.
+    #[must_use]
+    pub fn with_views(self) -> Self {
+        self.shared.accepts_views.store(true, Ordering::Relaxed);
+        self
     }
 
     /// Sets the context window in tokens, or makes it unknown.
@@ -139,7 +149,8 @@ impl Conversation for ScriptedConversation {
         let received = SeenRequest::new(self.session.clone(), request);
         received.check_pairing();
         let mut requests = self.model.shared.requests.lock().unwrap();
-        let is_rewind = self.model.shared.may_rewind.swap(false, Ordering::Relaxed);
+        let is_rewind = self.model.shared.may_rewind.swap(false, Ordering::Relaxed)
+            || self.model.shared.accepts_views.load(Ordering::Relaxed);
         let summary =
             received.asks_for_summary().then(|| self.model.shared.summary.lock().unwrap().clone());
         let earlier = requests
