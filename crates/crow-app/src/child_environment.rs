@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use crow_runtime::ChildEnvironment;
 
-use crate::environment::Environment;
+use crate::environment::ProcessEnvironment;
 
 /// Variable with further names and prefixes to pass on: `CROW_AGENT_CHILD_ENV=SSH_AUTH_SOCK,ACME_*`.
 const ADDED: &str = "CROW_AGENT_CHILD_ENV";
@@ -81,7 +81,7 @@ struct ChildVariableFilter {
     keys: Vec<String>,
 }
 
-impl Environment {
+impl ProcessEnvironment {
     /// Returns the environment of the processes that the agent starts: the variables that development needs, without
     /// those that contain a secret by their name or value, or are among `keys`. If the agent was not started from a
     /// shell (`SHLVL` is not set), the user's login shell supplies further variables before the first process starts.

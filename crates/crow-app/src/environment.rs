@@ -20,7 +20,7 @@ const LOCAL_ZONE: &str = "/etc/localtime";
 
 /// Snapshot of the process's environment.
 #[derive(Debug, Clone)]
-pub struct Environment {
+pub struct ProcessEnvironment {
     vars: Arc<BTreeMap<OsString, OsString>>,
     current_dir: Option<PathBuf>,
     /// Secrets that the process received after its start, to be redacted in its log.
@@ -33,7 +33,7 @@ pub struct Environment {
     pub stderr_is_terminal: bool,
 }
 
-impl Environment {
+impl ProcessEnvironment {
     /// Reads the process's environment.
     #[expect(
         clippy::disallowed_methods,
@@ -132,8 +132,8 @@ impl Environment {
 mod tests {
     use super::*;
 
-    fn environment(vars: &[(&str, &str)]) -> Environment {
-        Environment::with(vars.iter().copied())
+    fn environment(vars: &[(&str, &str)]) -> ProcessEnvironment {
+        ProcessEnvironment::with(vars.iter().copied())
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::{
     config::ProjectAdditions,
     config::configured_servers,
     credentials::CredentialFile,
-    environment::Environment,
+    environment::ProcessEnvironment,
 };
 
 /// Minimum length, in bytes, of a secret of only one kind of characters.
@@ -33,7 +33,7 @@ const PLACES: [&str; 5] = ["SOCK", "SOCKET", "FILE", "PATH", "DIR"];
 
 /// Returns a redactor of the known secrets: those of the environment and the stored keys, and with `providers` also
 /// their keys and the secrets of MCP servers. Reads small files. Blocks.
-pub fn redactor(environment: &Environment, providers: Option<&ProviderModels>) -> Redactor {
+pub fn redactor(environment: &ProcessEnvironment, providers: Option<&ProviderModels>) -> Redactor {
     let mut secrets = of_environment(environment);
     if let Some(providers) = providers {
         secrets.extend(providers.secrets());
@@ -49,7 +49,7 @@ pub fn redactor(environment: &Environment, providers: Option<&ProviderModels>) -
 
 /// Returns the secrets in the user's MCP servers. Unreadable configuration has none: it is reported elsewhere, and
 /// starts no server.
-fn of_servers(environment: &Environment) -> Vec<String> {
+fn of_servers(environment: &ProcessEnvironment) -> Vec<String> {
     let Ok(found) = configured_servers(environment, &ProjectAdditions::default()) else {
         return Vec::new();
     };
@@ -101,7 +101,7 @@ fn is_token(word: &str) -> bool {
     word.len() >= RANDOM && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
 }
 
-fn of_environment(environment: &Environment) -> Vec<String> {
+fn of_environment(environment: &ProcessEnvironment) -> Vec<String> {
     let public: Vec<String> = PUBLIC.iter().filter_map(|name| environment.var(name)).collect();
     let variables =
         environment.utf8_variables().filter(|(_, value)| !public.iter().any(|one| one == value));

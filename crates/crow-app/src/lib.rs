@@ -1,7 +1,7 @@
 //! The product below its front ends: configuration, trust in projects, keys, the sandbox's settings, MCP servers, and
 //! the host that creates, opens and lists sessions with them.
 //!
-//! A front end reads the process's [`Environment`], asks [`trust::admit`] what the project in a directory adds, builds
+//! A front end reads the process's [`ProcessEnvironment`], asks [`trust::admit`] what the project in a directory adds, builds
 //! the parts ([`product`]) and puts them together in a [`host::ProductHost`], which implements
 //! [`AgentHost`](crow_runtime::AgentHost). This crate knows no terminal and no arguments: messages and questions go
 //! through a [`UserDialog`], and a front end adds commands of its own with [`host::SessionCommands`].
@@ -23,7 +23,7 @@ mod session_record;
 pub mod trust;
 
 pub use dialog::{Audience, NoDialog, UserDialog};
-pub use environment::Environment;
+pub use environment::ProcessEnvironment;
 pub use error::{AppError, AppErrorKind};
 pub use known_secrets::redactor;
 pub use rule_text::{describe_rule, rule_subject, rule_verb};

@@ -13,24 +13,24 @@ use crow_runtime::{FileStore, RuleStore, SessionStore, SnapshotLimits, SnapshotS
 
 use crate::{
     credentials::{CredentialFile, StoredKeys},
-    environment::Environment,
+    environment::ProcessEnvironment,
     error::AppError,
 };
 
 /// Returns the store of the user's sessions, in `sessions` below the data folder.
-pub fn session_store(environment: &Environment) -> Result<Arc<dyn SessionStore>, AppError> {
+pub fn session_store(environment: &ProcessEnvironment) -> Result<Arc<dyn SessionStore>, AppError> {
     Ok(Arc::new(FileStore::new(environment.data_dir()?.join("sessions"))))
 }
 
 /// Returns the snapshot stores, in `snapshots` below the data folder.
-pub fn snapshot_stores(environment: &Environment) -> Result<Arc<SnapshotStores>, AppError> {
+pub fn snapshot_stores(environment: &ProcessEnvironment) -> Result<Arc<SnapshotStores>, AppError> {
     Ok(snapshot_stores_in(environment.data_dir()?.join("snapshots"), environment))
 }
 
 /// Returns the snapshot stores in another folder.
 pub fn snapshot_stores_in(
     folder: impl Into<PathBuf>,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Arc<SnapshotStores> {
     let home = environment.var("HOME").map(PathBuf::from);
     Arc::new(SnapshotStores::new(folder, SnapshotLimits::default(), home))
@@ -40,7 +40,7 @@ pub fn snapshot_stores_in(
 const MANAGED_RULES: &str = "/etc/crow-agent/permissions.json";
 
 /// Returns the store of the user's permission rules, with the administrator's above them.
-pub fn rule_store(environment: &Environment) -> Result<RuleStore, AppError> {
+pub fn rule_store(environment: &ProcessEnvironment) -> Result<RuleStore, AppError> {
     let user = environment.config_dir()?.join("permissions.json");
     Ok(RuleStore::new(user).with_managed(MANAGED_RULES))
 }
@@ -48,7 +48,7 @@ pub fn rule_store(environment: &Environment) -> Result<RuleStore, AppError> {
 /// Returns the providers: the built-in ones, the user's in `providers/*.toml`, and those of a trusted project whose
 /// names are not among the user's.
 pub fn models(
-    environment: &Environment,
+    environment: &ProcessEnvironment,
     of_project: &[ProviderConfig],
 ) -> Result<ProviderModels, AppError> {
     let folder = environment.config_dir()?.join("providers");
@@ -66,7 +66,7 @@ pub fn models(
 }
 
 /// Returns the file of the user's stored keys.
-pub fn credential_file(environment: &Environment) -> Result<CredentialFile, AppError> {
+pub fn credential_file(environment: &ProcessEnvironment) -> Result<CredentialFile, AppError> {
     Ok(CredentialFile::new(&environment.config_dir()?))
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::{CommandFactory as _, error::ErrorKind};
-use crow_app::{Environment, known_secrets::redactor};
+use crow_app::{ProcessEnvironment, known_secrets::redactor};
 use crow_console::{ErrorReport, ExitCode, RunReport};
 use crow_runtime::{adopt_orphans, reset_ignored_signals};
 use crow_text::neutralise;
@@ -29,7 +29,7 @@ use crate::{
 /// Runs the program with its arguments, the first of which is its name. Returns the exit code.
 pub fn main(
     args: impl IntoIterator<Item = OsString>,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> process::ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     // A request of the shell for completions is answered first.
@@ -60,7 +60,7 @@ pub fn main(
 fn converse(
     chat: ChatArgs,
     arguments: usize,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     let terminals = [
         environment.stdin_is_terminal,
@@ -83,7 +83,7 @@ fn converse(
 fn execute(
     command: Command,
     args: &[OsString],
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     match command {
         Command::Run(args) => block_on(command::run(args, environment)),
@@ -212,7 +212,7 @@ fn wants_json(args: &[OsString]) -> bool {
 }
 
 /// Redacts known secrets in an error, whose message may quote its input.
-fn redacted(mut error: CliError, environment: &Environment) -> CliError {
+fn redacted(mut error: CliError, environment: &ProcessEnvironment) -> CliError {
     let redactor = redactor(environment, None);
     redactor.redact_string(&mut error.message);
     if let Some(hint) = &mut error.hint {

@@ -2,7 +2,7 @@
 
 use std::{fmt, io, time::Instant};
 
-use crow_app::{Environment, known_secrets::redactor};
+use crow_app::{ProcessEnvironment, known_secrets::redactor};
 use crow_core::redact::Redactor;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::{
@@ -21,7 +21,7 @@ const OWN_TARGETS: &str = "crow";
 const RESET: &str = "\x1b[0m";
 
 /// Enables the log if `CROW_LOG` is set, as in `CROW_LOG=debug`.
-pub(crate) fn log_to_stderr(environment: &Environment) {
+pub(crate) fn log_to_stderr(environment: &ProcessEnvironment) {
     let Some(filter) = environment.var("CROW_LOG") else { return };
     let redactor = redactor(environment, None);
     let added_secrets = environment.late_secrets.clone();

@@ -22,6 +22,6 @@ mod terminal;
 mod undo;
 
 pub use app::main;
-pub use crow_app::Environment;
+pub use crow_app::ProcessEnvironment;
 pub use error::CliError;
 pub use terminal::console_style;

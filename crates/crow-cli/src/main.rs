@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    crow_cli::main(std::env::args_os(), &crow_cli::Environment::from_process())
+    crow_cli::main(std::env::args_os(), &crow_cli::ProcessEnvironment::from_process())
 }

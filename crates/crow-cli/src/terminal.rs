@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 
-use crow_app::{AppError, Environment, UserDialog};
+use crow_app::{AppError, ProcessEnvironment, UserDialog};
 use crow_console::{ConsoleStyle, ExitCode, TerminalFacts, terminal_width};
 use crow_text::neutralise;
 
@@ -25,7 +25,7 @@ pub(crate) fn print_message(text: &str) {
 }
 
 /// Chooses the style from the terminals, `TERM`, `NO_COLOR` and the locale of the process.
-pub fn console_style(environment: &Environment) -> ConsoleStyle {
+pub fn console_style(environment: &ProcessEnvironment) -> ConsoleStyle {
     ConsoleStyle::new(&TerminalFacts {
         stdout_terminal: environment.stdout_is_terminal,
         stderr_terminal: environment.stderr_is_terminal,

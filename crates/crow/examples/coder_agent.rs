@@ -69,7 +69,8 @@ async fn work(
 async fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().collect();
     let [_, model, task] = &args[..] else { return Err("usage: coder_agent MODEL TASK".into()) };
-    let (reference, environment): (ModelRef, _) = (model.parse()?, Environment::from_process());
+    let (reference, environment): (ModelRef, _) =
+        (model.parse()?, ProcessEnvironment::from_process());
     let models = crow::app::product::models(&environment, &[])?;
     let model = models.resolve(&reference).await?;
     let rules = RuleSet::new([

@@ -35,7 +35,7 @@ async fn own_loop(
 async fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().collect();
     let [_, model, task] = &args[..] else { return Err("usage: console_agent MODEL TASK".into()) };
-    let environment = Environment::from_process();
+    let environment = ProcessEnvironment::from_process();
     let models = crow::app::product::models(&environment, &[])?;
     let model = models.resolve(&model.parse()?).await?;
     let runtime = AgentRuntime::new(RuntimeConfig {

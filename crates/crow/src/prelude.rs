@@ -2,7 +2,7 @@
 
 pub use crow_agent::{AcpAgent, AgentConfig, BaseAgent, serve};
 #[cfg(feature = "app")]
-pub use crow_app::Environment;
+pub use crow_app::ProcessEnvironment;
 #[cfg(feature = "console")]
 pub use crow_console::{AgentConsole, ConsoleStyle};
 pub use crow_core::{

@@ -13,7 +13,7 @@ use crow_providers::ProviderConfig;
 
 use super::ServerTable;
 use super::Settings;
-use crate::{environment::Environment, error::AppError, product};
+use crate::{environment::ProcessEnvironment, error::AppError, product};
 
 /// Agent that is used if none is configured or named.
 pub const DEFAULT_AGENT: &str = "BUILD-HITL";
@@ -66,7 +66,10 @@ pub struct Configuration {
 
 impl Configuration {
     /// Reads the settings; agents are read when they are needed. Blocks.
-    pub fn load(environment: &Environment, project: &ProjectAdditions) -> Result<Self, AppError> {
+    pub fn load(
+        environment: &ProcessEnvironment,
+        project: &ProjectAdditions,
+    ) -> Result<Self, AppError> {
         let layers = layers(environment, project)?;
         let settings = Settings::read(&layers)?;
         Ok(Self { agents: AgentRegistry::new(layers, tool_names()), settings })
@@ -96,7 +99,10 @@ impl Configuration {
 }
 
 /// Returns the layers: built-in, user, and project if it is trusted.
-pub fn layers(environment: &Environment, project: &ProjectAdditions) -> Result<Layers, AppError> {
+pub fn layers(
+    environment: &ProcessEnvironment,
+    project: &ProjectAdditions,
+) -> Result<Layers, AppError> {
     let user = ConfigLayer::folder(LayerKind::User, environment.config_dir()?);
     let own = [ConfigLayer::shipped(SHIPPED), user];
     Ok(Layers::new(own.into_iter().chain(project.layer.clone()).collect()))

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    environment::Environment,
+    environment::ProcessEnvironment,
     private_file::{self, Privacy, PrivateFileError},
 };
 
@@ -73,7 +73,7 @@ impl<T: Clone + PartialEq> OptionChoiceRecord<T> {
 
 impl ChoiceStore {
     /// Opens the store in the user's data folder. Returns `None` without such a folder.
-    pub(super) fn open(environment: &Environment) -> Option<Self> {
+    pub(super) fn open(environment: &ProcessEnvironment) -> Option<Self> {
         Some(Self { path: environment.data_dir().ok()?.join("choices.json") })
     }
 
@@ -142,7 +142,7 @@ mod tests {
     fn choices_are_stored_by_project_and_a_broken_file_is_empty() {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().to_str().unwrap();
-        let store = ChoiceStore::open(&Environment::with([("HOME", home)])).unwrap();
+        let store = ChoiceStore::open(&ProcessEnvironment::with([("HOME", home)])).unwrap();
         store.change(Path::new("/a"), |choices| choices.mode = Some(Preset::Judge));
         store.change(Path::new("/b"), |choices| {
             choices.agent = Some(OptionChoiceRecord::new("PLAN".to_owned(), None));

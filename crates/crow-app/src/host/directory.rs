@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use crow_runtime::HostError;
 
-use crate::{environment::Environment, error::AppError};
+use crate::{environment::ProcessEnvironment, error::AppError};
 
 /// Resolves the directory of a new session from the command line. It must exist.
 pub fn working_directory(
     given: Option<&Path>,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<PathBuf, AppError> {
     let path = match given {
         Some(path) if path.is_absolute() => path.to_path_buf(),

@@ -18,7 +18,7 @@ use crow_runtime::HostError;
 
 use crate::{
     config::{AgentLimits, Configuration},
-    environment::Environment,
+    environment::ProcessEnvironment,
     error::AppError,
     host::{
         agents::Agents,
@@ -52,7 +52,7 @@ pub(super) struct DirectoryConfig {
 /// Cache of the configurations of directories; an entry is read again when its files have changed.
 #[derive(Debug)]
 pub(super) struct DirectoryConfigs {
-    environment: Environment,
+    environment: ProcessEnvironment,
     configuration_source: ConfigurationSource,
     limits: AgentLimits,
     models: Arc<dyn Models>,
@@ -70,7 +70,7 @@ struct Stamp {
 
 impl DirectoryConfigs {
     pub(super) fn new(
-        environment: Environment,
+        environment: ProcessEnvironment,
         configured: ConfigurationSource,
         limits: AgentLimits,
         models: Arc<dyn Models>,

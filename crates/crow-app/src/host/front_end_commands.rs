@@ -8,7 +8,9 @@ use crow_providers::ProviderModels;
 use crow_runtime::{AgentHandle, HostCommand, HostError, SessionStore};
 
 use super::product_host::blocking;
-use crate::{environment::Environment, known_secrets::redactor, session_record::SessionRecord};
+use crate::{
+    environment::ProcessEnvironment, known_secrets::redactor, session_record::SessionRecord,
+};
 
 /// Commands of a session that a front end adds to those of the host: their arguments are parsed as on its command
 /// line, and their output is in its style.
@@ -37,7 +39,7 @@ pub struct CommandSession {
     pub store: Arc<dyn SessionStore>,
     /// Models, for their prices.
     pub models: Arc<dyn Models>,
-    pub(super) environment: Environment,
+    pub(super) environment: ProcessEnvironment,
     pub(super) providers: Option<Arc<ProviderModels>>,
 }
 
@@ -61,7 +63,7 @@ impl fmt::Debug for CommandSession {
 /// Reads the record of a session, redacted.
 pub(super) async fn read_record(
     store: Arc<dyn SessionStore>,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
     providers: Option<&ProviderModels>,
     id: &SessionId,
 ) -> Result<SessionRecord, HostError> {

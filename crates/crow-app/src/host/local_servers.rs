@@ -21,7 +21,7 @@ use tokio::task::spawn_blocking;
 
 use crate::{
     dialog::{Audience, NoDialog, UserDialog},
-    environment::Environment,
+    environment::ProcessEnvironment,
     error::AppError,
     private_file::{self, Privacy, PrivateFileError},
 };
@@ -53,7 +53,7 @@ struct ConsentFile {
 
 impl LocalServerConsent {
     pub(super) fn new(
-        environment: &Environment,
+        environment: &ProcessEnvironment,
         audience: Audience,
         dialog: Arc<dyn UserDialog>,
     ) -> Self {
@@ -146,7 +146,7 @@ impl LocalServerConsent {
 }
 
 /// Returns the addresses of model servers that the user agreed to. Blocks.
-pub fn consented_servers(environment: &Environment) -> Result<BTreeSet<String>, AppError> {
+pub fn consented_servers(environment: &ProcessEnvironment) -> Result<BTreeSet<String>, AppError> {
     LocalServerConsent::new(environment, Audience::Unattended, Arc::new(NoDialog)).load()
 }
 
@@ -218,7 +218,7 @@ mod tests {
     #[tokio::test]
     async fn a_found_server_is_used_only_when_its_address_was_agreed_to() {
         let folder = tempfile::tempdir().unwrap();
-        let environment = Environment::with([("HOME", folder.path().to_str().unwrap())]);
+        let environment = ProcessEnvironment::with([("HOME", folder.path().to_str().unwrap())]);
         let consent =
             LocalServerConsent::new(&environment, Audience::Unattended, Arc::new(NoDialog));
         let found = || {

@@ -14,13 +14,13 @@ use super::front_end_commands::SessionCommands;
 use crate::{
     config::{AgentLimits, Configuration},
     dialog::{Audience, UserDialog},
-    environment::Environment,
+    environment::ProcessEnvironment,
     trust::Project,
 };
 
 /// Everything that [`ProductHost`](super::ProductHost) is built from.
 pub struct HostParts {
-    pub environment: Environment,
+    pub environment: ProcessEnvironment,
     pub store: Arc<dyn SessionStore>,
     pub models: Arc<dyn Models>,
     /// The configured providers, to list models and to find one where none is named.

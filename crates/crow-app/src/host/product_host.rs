@@ -23,7 +23,7 @@ use tokio::task::spawn_blocking;
 
 use crate::{
     credentials,
-    environment::Environment,
+    environment::ProcessEnvironment,
     error::AppError,
     host::{
         choices::{ChoiceStore, OptionChoiceRecord},
@@ -52,7 +52,7 @@ const TITLE: usize = 200;
 /// Host of all sessions of one process.
 pub struct ProductHost {
     pub(super) store: Arc<dyn SessionStore>,
-    environment: Environment,
+    environment: ProcessEnvironment,
     pub(super) directory_configs: Arc<DirectoryConfigs>,
     snapshots: Arc<SnapshotStores>,
     models: Arc<dyn Models>,

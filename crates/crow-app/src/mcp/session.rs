@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::{ConfiguredServers, configured_servers},
-    environment::Environment,
+    environment::ProcessEnvironment,
     error::AppError,
     trust::{self, Project, StartedServer, TrustedState, project_root, user_servers},
 };
@@ -38,7 +38,7 @@ const SAFE_PATH_VARIABLE: &str = "PYTHONSAFEPATH";
 /// Everything needed to start or reach MCP servers.
 #[derive(Debug, Clone)]
 pub struct McpLaunch {
-    environment: Environment,
+    environment: ProcessEnvironment,
     http: HttpClient,
     runner: ProcessRunner,
     /// False if only the servers of the client are used.
@@ -48,7 +48,7 @@ pub struct McpLaunch {
 impl McpLaunch {
     /// Starts servers with the variables `children`, and reaches those with a URL through `http`.
     pub fn new(
-        environment: Environment,
+        environment: ProcessEnvironment,
         http: HttpClient,
         children: impl Into<ChildEnvironment>,
     ) -> Self {
@@ -285,7 +285,7 @@ mod tests {
             r#"{"mcpServers": {"s": {"command": "sh", "args": ["tools/server.sh"]}}}"#,
         )
         .unwrap();
-        let environment = Environment::with([("HOME", base.to_str().unwrap())]);
+        let environment = ProcessEnvironment::with([("HOME", base.to_str().unwrap())]);
         let trust::TrustStatus::Untrusted(untrusted) =
             trust::trust_status(&project, &environment).unwrap()
         else {
@@ -412,7 +412,7 @@ mod tests {
             "other": {"command": "sh", "args": [elsewhere]},
         }});
         fs::write(base.join(".config/crow-agent/mcp.json"), servers.to_string()).unwrap();
-        let environment = Environment::with([("HOME", base.to_str().unwrap())]);
+        let environment = ProcessEnvironment::with([("HOME", base.to_str().unwrap())]);
         let names = |project: &Project| {
             let found = configured_servers(&environment, &project.additions).unwrap();
             let names = found.servers.iter().map(|(server, _)| server.server.name.clone());

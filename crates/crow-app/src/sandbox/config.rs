@@ -7,7 +7,7 @@ use crow_runtime::{AllowedHosts, HostPattern, Network, ProcessLimits, SandboxCon
 use super::hidden::hidden;
 use crate::{
     config::{self, ProjectAdditions, SETTINGS, Settings},
-    environment::Environment,
+    environment::ProcessEnvironment,
     error::AppError,
 };
 
@@ -16,7 +16,7 @@ const GIB: u64 = 1 << 30;
 /// Builds the configuration of the sandbox from settings, and from hosts that commands may reach besides. Its paths also restrict file tools, even if
 /// commands run without a sandbox.
 pub fn sandbox_config(
-    environment: &Environment,
+    environment: &ProcessEnvironment,
     allowed_hosts: &[HostPattern],
 ) -> Result<SandboxConfig, AppError> {
     let path = environment.config_dir()?.join(SETTINGS);
@@ -67,7 +67,7 @@ fn bad(path: &Path, error: &str) -> AppError {
 }
 
 /// Returns the paths of git's system and user settings, and the home directory.
-fn user_git(environment: &Environment, home: Option<PathBuf>) -> UserGit {
+fn user_git(environment: &ProcessEnvironment, home: Option<PathBuf>) -> UserGit {
     let path_variable = |name| environment.var(name).map(PathBuf::from);
     let system_files = match path_variable("GIT_CONFIG_SYSTEM") {
         Some(path) => vec![path],

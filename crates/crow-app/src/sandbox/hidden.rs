@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::secret_paths::{PATH_VARIABLES, SECRET_PATHS, SETTINGS_WITH_KEYS};
-use crate::environment::Environment;
+use crate::environment::ProcessEnvironment;
 
 /// Folders of the XDG specification: default below the home directory, and the variable that overrides it.
 const XDG: [(&str, &str); 4] = [
@@ -25,7 +25,7 @@ const MOST_ENTRIES: usize = 500;
 
 /// Returns the hidden paths, sorted, without those in `shown`; the agent's own folders are always among them. Reads a
 /// few small settings files. Blocks.
-pub(super) fn hidden(environment: &Environment, shown: &[PathBuf]) -> Vec<PathBuf> {
+pub(super) fn hidden(environment: &ProcessEnvironment, shown: &[PathBuf]) -> Vec<PathBuf> {
     let own = [environment.config_dir(), environment.data_dir()].into_iter().flatten();
     let home = environment.var("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let home = home.as_deref();
@@ -104,7 +104,7 @@ fn normalize(path: &Path) -> PathBuf {
 /// Returns the paths of a name below the home directory: the default one, and the one that an XDG variable moves it
 /// to. Both are hidden, because not all programs use the variable.
 fn locations<'a>(
-    environment: &'a Environment,
+    environment: &'a ProcessEnvironment,
     home: &'a Path,
     name: &'a str,
 ) -> impl Iterator<Item = PathBuf> + 'a {
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_usual_places_of_keys_are_hidden() {
-        let environment = Environment::with([("HOME", "/users/a")]);
+        let environment = ProcessEnvironment::with([("HOME", "/users/a")]);
         let hidden = hidden(&environment, &[]);
         let home = Path::new("/users/a");
         let visible: Vec<_> =
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn files_that_builds_need_are_not_hidden() {
-        let environment = Environment::with([("HOME", "/users/a")]);
+        let environment = ProcessEnvironment::with([("HOME", "/users/a")]);
         let hidden = hidden(&environment, &[]);
         for name in [
             ".cargo/registry/x",
@@ -317,7 +317,7 @@ mod tests {
     fn settings_of_builds_are_hidden_only_while_they_hold_keys() {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path();
-        let environment = Environment::with([("HOME", home.to_str().unwrap())]);
+        let environment = ProcessEnvironment::with([("HOME", home.to_str().unwrap())]);
         for (name, plain, with_key) in [
             (
                 ".m2/settings.xml",
@@ -374,7 +374,7 @@ mod tests {
         ] {
             std::os::unix::fs::symlink(target, home.join(link)).unwrap();
         }
-        let environment = Environment::with([("HOME", home.to_str().unwrap())]);
+        let environment = ProcessEnvironment::with([("HOME", home.to_str().unwrap())]);
         let hidden = hidden(&environment, &[]);
         for name in ["crow/config.toml", "crow/permissions.json", "crow/a.md", "ssh/key"] {
             assert!(hidden.contains(&home.join("dotfiles").join(name)), "{name}: {hidden:?}");
@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn paths_in_variables_are_hidden_and_shown_paths_are_not() {
-        let environment = Environment::with([
+        let environment = ProcessEnvironment::with([
             ("HOME", "/users/a"),
             ("XDG_CONFIG_HOME", "/conf"),
             ("KUBECONFIG", "/k/one:/k/two:relative"),

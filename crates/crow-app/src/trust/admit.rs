@@ -15,7 +15,7 @@ use crow_text::approval_line;
 use crate::{
     config::ProjectAdditions,
     dialog::{Audience, UserDialog},
-    environment::Environment,
+    environment::ProcessEnvironment,
     error::AppError,
     trust::{
         contents::{ProjectFiles, project_root, started_from},
@@ -86,7 +86,7 @@ impl TrustStatus {
 }
 
 /// Returns the trust status of the configuration that applies to a working directory. Blocks.
-pub fn trust_status(cwd: &Path, environment: &Environment) -> Result<TrustStatus, AppError> {
+pub fn trust_status(cwd: &Path, environment: &ProcessEnvironment) -> Result<TrustStatus, AppError> {
     let root = project_root(cwd);
     // Errors of the user's configuration are reported where it is used; with errors, none of its servers is started.
     let user_servers = user_servers(cwd, environment).unwrap_or_default();
@@ -112,7 +112,7 @@ pub fn trust_status(cwd: &Path, environment: &Environment) -> Result<TrustStatus
 }
 
 /// Returns what the project of a working directory adds. Does not ask. Blocks.
-pub fn project_of(cwd: &Path, environment: &Environment) -> Result<Project, AppError> {
+pub fn project_of(cwd: &Path, environment: &ProcessEnvironment) -> Result<Project, AppError> {
     Project::of(cwd, trust_status(cwd, environment)?)
 }
 
@@ -120,7 +120,7 @@ pub fn project_of(cwd: &Path, environment: &Environment) -> Result<Project, AppE
 /// to trust it. Blocks.
 pub fn admit(
     cwd: &Path,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
     audience: Audience,
     dialog: &dyn UserDialog,
 ) -> Result<Project, AppError> {
@@ -136,7 +136,7 @@ pub fn admit(
 
 fn admitted(
     cwd: &Path,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
     audience: Audience,
     dialog: &dyn UserDialog,
 ) -> Result<Project, AppError> {
@@ -323,7 +323,7 @@ fn refused(cwd: &Path, reason: &str) -> String {
 }
 
 /// Returns the store of trusted projects.
-pub fn trust_store(environment: &Environment) -> Result<TrustStore, AppError> {
+pub fn trust_store(environment: &ProcessEnvironment) -> Result<TrustStore, AppError> {
     Ok(TrustStore::new(&environment.data_dir()?))
 }
 

@@ -4,7 +4,7 @@
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use crow_agent::definition::{AgentKind, AgentRegistry, DefinedRole, ListedAgent};
 use crow_app::{
-    Environment,
+    ProcessEnvironment,
     config::{Configuration, configured_servers, layers, tool_names},
     product,
     trust::{self, Project},
@@ -105,13 +105,13 @@ pub(super) fn mcp_servers() -> ArgValueCandidates {
 }
 
 fn candidates(
-    find: impl Fn(&Environment, &Project) -> Result<Vec<CompletionCandidate>, CliError>
+    find: impl Fn(&ProcessEnvironment, &Project) -> Result<Vec<CompletionCandidate>, CliError>
     + Send
     + Sync
     + 'static,
 ) -> ArgValueCandidates {
     ArgValueCandidates::new(move || {
-        let environment = Environment::from_process();
+        let environment = ProcessEnvironment::from_process();
         let project =
             environment.current_dir().and_then(|cwd| trust::project_of(cwd, &environment));
         find(&environment, &project.unwrap_or_default()).unwrap_or_default()
@@ -150,7 +150,10 @@ fn models_of(provider: &ProviderSummary) -> impl Iterator<Item = ModelRef> {
     default.into_iter().chain(provider.models.iter().map(|model| model.info.reference.clone()))
 }
 
-fn registry(environment: &Environment, project: &Project) -> Result<AgentRegistry, CliError> {
+fn registry(
+    environment: &ProcessEnvironment,
+    project: &Project,
+) -> Result<AgentRegistry, CliError> {
     Ok(AgentRegistry::new(layers(environment, &project.additions)?, tool_names()))
 }
 
@@ -162,7 +165,7 @@ fn agent(agent: &ListedAgent) -> CompletionCandidate {
     candidate(&agent.name, help)
 }
 
-fn sessions(environment: &Environment) -> Result<Vec<SessionMetadata>, CliError> {
+fn sessions(environment: &ProcessEnvironment) -> Result<Vec<SessionMetadata>, CliError> {
     let filter = SessionFilter {
         limit: Some(MOST_SESSIONS),
         // Nothing is removed while somebody types.

@@ -6,7 +6,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use crow_app::{Environment, host::ProductHost};
+use crow_app::{ProcessEnvironment, host::ProductHost};
 use crow_console::{Keyboard, LineInputBuffer, QuestionQueue};
 use crow_core::{
     event::{AgentEvent, Envelope},
@@ -42,7 +42,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Parameters of a chat.
 pub(super) struct ChatLoopParts {
     pub(super) launched: StartedAgent,
-    pub(super) environment: Environment,
+    pub(super) environment: ProcessEnvironment,
     pub(super) store: Arc<dyn SessionStore>,
     pub(super) models: Arc<dyn Models>,
     pub(super) sink: RunSink,
@@ -52,7 +52,7 @@ pub(super) struct ChatLoopParts {
 /// State of a chat at a terminal.
 pub(super) struct ChatLoop {
     pub(super) host: ProductHost,
-    pub(super) environment: Environment,
+    pub(super) environment: ProcessEnvironment,
     pub(super) store: Arc<dyn SessionStore>,
     pub(super) models: Arc<dyn Models>,
     pub(super) handle: AgentHandle,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crow_app::Environment;
+use crow_app::ProcessEnvironment;
 use crow_text::one_line;
 
 /// Facts of the session in the greeting.
@@ -18,7 +18,7 @@ pub(super) struct ChatGreeting<'a> {
 
 impl ChatGreeting<'_> {
     /// Formats the greeting in at most five lines.
-    pub(super) fn text(&self, environment: &Environment) -> String {
+    pub(super) fn text(&self, environment: &ProcessEnvironment) -> String {
         let version = env!("CARGO_PKG_VERSION");
         let model = one_line(self.model);
         let cwd = one_line(&below_home(self.cwd, environment));
@@ -37,7 +37,7 @@ pub(super) fn farewell(session: &str) -> String {
     format!("resume with: crow-agent --resume {}", one_line(session))
 }
 
-fn below_home(cwd: &Path, environment: &Environment) -> String {
+fn below_home(cwd: &Path, environment: &ProcessEnvironment) -> String {
     let home = environment.var("HOME");
     match home.and_then(|home| cwd.strip_prefix(home).ok().map(Path::to_path_buf)) {
         Some(below) if below.as_os_str().is_empty() => "~".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crow_app::{Audience, Environment, product, trust};
+use crow_app::{Audience, ProcessEnvironment, product, trust};
 use crow_console::ExitCode;
 use crow_core::model::Models;
 
@@ -18,7 +18,10 @@ use crate::{
 };
 
 /// Runs the chat and returns the exit code of the process.
-pub(crate) async fn chat(args: ChatArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) async fn chat(
+    args: ChatArgs,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     let request = AgentRequest::from(args);
     let store = product::session_store(environment)?;
     let cwd = request.directory(store.as_ref(), environment)?;

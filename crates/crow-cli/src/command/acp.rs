@@ -4,7 +4,7 @@ use std::{env::current_exe, fs, path::Path, sync::Arc};
 
 use crow_acp::{AccessToken, AcpIdentity, AcpServer, TerminalLogin};
 use crow_app::{
-    Audience, Environment,
+    Audience, ProcessEnvironment,
     host::{ProductHost, working_directory},
     product, trust,
 };
@@ -24,7 +24,10 @@ use crate::{
 const TOKEN: &str = "CROW_ACP_TOKEN";
 
 /// Serves an editor on stdin and stdout until it disconnects, or editors over HTTP until a signal.
-pub(crate) async fn acp(args: AcpArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) async fn acp(
+    args: AcpArgs,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     let listen = args.listen.map(|address| (address, args.token_file.clone()));
     let request = AgentRequest::from(args);
     let identity = AcpIdentity {
@@ -84,7 +87,10 @@ async fn stop(mut signals: Signals) {
 
 /// Reads the token that clients must present: from the file, else from the environment. Fails if it is too short or
 /// not ASCII.
-fn token(file: Option<&Path>, environment: &Environment) -> Result<Option<AccessToken>, CliError> {
+fn token(
+    file: Option<&Path>,
+    environment: &ProcessEnvironment,
+) -> Result<Option<AccessToken>, CliError> {
     let token = match file {
         Some(file) => Some(fs::read_to_string(file).map_err(|error| {
             CliError::usage(format!("cannot read the token in {}: {error}", file.display()))
@@ -103,7 +109,7 @@ fn token(file: Option<&Path>, environment: &Environment) -> Result<Option<Access
 
 fn product_host(
     request: &AgentRequest,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<ProductHost, CliError> {
     let cwd = working_directory(None, environment)?;
     let project = trust::admit(&cwd, environment, Audience::Unattended, &TerminalDialog)?;

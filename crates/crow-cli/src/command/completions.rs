@@ -8,7 +8,7 @@ use std::{borrow::Cow, ffi::OsString, path::Path};
 
 use clap::CommandFactory as _;
 use clap_complete::{Shell, env::Shells};
-use crow_app::Environment;
+use crow_app::ProcessEnvironment;
 use crow_console::ExitCode;
 
 use crate::{args::Cli, error::CliError, terminal::write_out};
@@ -29,7 +29,7 @@ const ZSH_AT_FIRST: &str =
 pub(crate) fn completions(
     shell: Shell,
     args: &[OsString],
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     let program = program(args, environment);
     if shell == Shell::Bash {
@@ -54,7 +54,7 @@ pub(crate) fn completions(
 /// script.
 pub(crate) fn print_completions(
     args: &[OsString],
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Option<Result<ExitCode, CliError>> {
     let shell = environment.var(VARIABLE)?;
     let words = args.get(1..).filter(|rest| rest.first().is_some_and(|word| word == WORDS))?;
@@ -73,7 +73,7 @@ pub(crate) fn print_completions(
 
 /// Returns the command with which a script starts the program: its name if it was started by name, else its absolute
 /// path.
-fn program(args: &[OsString], environment: &Environment) -> String {
+fn program(args: &[OsString], environment: &ProcessEnvironment) -> String {
     let path = args.first().map_or(Path::new("crow-agent"), Path::new);
     match environment.current_dir() {
         Ok(cwd) if path.components().count() > 1 => cwd.join(path).display().to_string(),

@@ -9,7 +9,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use crow_app::{Environment, config::AgentLimits, host::ChoiceMemory, product, trust::Project};
+use crow_app::{
+    ProcessEnvironment, config::AgentLimits, host::ChoiceMemory, product, trust::Project,
+};
 use crow_console::ExitCode;
 use crow_core::{
     capability::{OutputLimits, ProcessEnd, ProcessSpec, Processes as _},
@@ -40,7 +42,10 @@ const PROMPT: &str = "`sh check.sh` fails in this project. Find out why and fix 
 const CHECK_TIME: Duration = Duration::from_secs(20);
 
 /// Runs the demonstration and checks its result.
-pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) async fn demo(
+    args: &DemoArgs,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     let folder = copy_project()?;
     let project = folder.join("project");
     print_message(
@@ -123,7 +128,7 @@ fn copy_project() -> Result<PathBuf, CliError> {
     Ok(folder)
 }
 
-async fn check_passes(project: &Path, environment: &Environment) -> Result<bool, CliError> {
+async fn check_passes(project: &Path, environment: &ProcessEnvironment) -> Result<bool, CliError> {
     let spec = ProcessSpec {
         argv: vec!["sh".to_owned(), "check.sh".to_owned()],
         cwd: project.to_path_buf(),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crow_app::{
-    Environment,
+    ProcessEnvironment,
     credentials::{Credential, CredentialFile, forget},
     product, trust,
 };
@@ -26,7 +26,10 @@ use crate::{
 const LONGEST: u64 = 64 * 1024;
 
 /// Runs `login`: prints the status of all keys, or asks for a provider's key and stores it.
-pub(crate) fn login(args: &LoginArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) fn login(
+    args: &LoginArgs,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     let file = product::credential_file(environment)?;
     let models = models(environment)?;
     if args.status {
@@ -140,7 +143,10 @@ fn read_piped_key() -> Result<String, CliError> {
 }
 
 /// Runs `logout`: removes the key of a provider, or the only stored one.
-pub(crate) fn logout(args: &LogoutArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) fn logout(
+    args: &LogoutArgs,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     let file = product::credential_file(environment)?;
     let stored = file.load()?;
     let name = match (&args.provider, stored.keys().next(), stored.len()) {
@@ -196,7 +202,7 @@ fn status(models: &ProviderModels, file: &CredentialFile) -> Result<ExitCode, Cl
 }
 
 /// Returns the providers of the current directory, including those of a trusted project.
-fn models(environment: &Environment) -> Result<ProviderModels, CliError> {
+fn models(environment: &ProcessEnvironment) -> Result<ProviderModels, CliError> {
     let providers = match environment.current_dir() {
         Ok(cwd) => trust::project_of(cwd, environment)?.additions.providers,
         Err(_) => Vec::new(),

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, time::Duration};
 
 use crow_app::{
-    Environment,
+    ProcessEnvironment,
     config::{ConfiguredServers, ServerOrigin, configured_servers},
     mcp::McpLaunch,
     product,
@@ -29,7 +29,10 @@ const SHOWN: usize = 100;
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// Runs `mcp list`: prints the configured servers with their cached tools. Starts no server.
-pub(crate) fn list(output: OutputForm, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) fn list(
+    output: OutputForm,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     let (found, launch, _) = load_servers(environment)?;
     let cache = launch.cache();
     let mut text = String::new();
@@ -62,7 +65,7 @@ pub(crate) fn list(output: OutputForm, environment: &Environment) -> Result<Exit
 pub(crate) async fn test(
     name: &str,
     output: OutputForm,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     let (found, launch, project) = load_servers(environment)?;
     let Some((settings, _)) =
@@ -111,7 +114,7 @@ pub(crate) async fn test(
 
 /// Loads the servers configured for the current directory, printing their faults, and what starting one needs.
 fn load_servers(
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<(ConfiguredServers, McpLaunch, Project), CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
     project.notice.iter().for_each(|notice| print_message(notice));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crow_app::{Environment, product, trust};
+use crow_app::{ProcessEnvironment, product, trust};
 use crow_console::ExitCode;
 use crow_providers::{CredentialStatus, FoundModel, ModelSummary, ProviderSummary, discover};
 use crow_text::one_line;
@@ -17,7 +17,7 @@ use crate::{
 /// Lists all providers, or the named one, with their models and the discovered local servers.
 pub(crate) async fn models(
     args: &ModelsArgs,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
     project.notice.iter().for_each(|notice| print_message(notice));

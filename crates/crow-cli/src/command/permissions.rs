@@ -3,7 +3,7 @@
 use std::{cmp::Reverse, fmt::Write as _};
 
 use crow_app::{
-    Environment,
+    ProcessEnvironment,
     host::working_directory,
     product, rule_subject, rule_verb as verb,
     sandbox::{probe_containment, sandbox_config},
@@ -37,7 +37,7 @@ use crate::{
 /// Lists the managed rules, those of the user and those of a trusted project.
 pub(crate) fn list_rules(
     output: OutputForm,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     let store = product::rule_store(environment)?;
     let StoredRules { managed, user } = store.load()?;
@@ -119,7 +119,7 @@ fn scope_name(scope: &RuleScope) -> String {
 /// except a test of the sandbox.
 pub(crate) async fn explain(
     args: &ExplainArgs,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     if args.call.trim().is_empty() {
         return Err(CliError::usage("there is no call to explain")

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crow_app::{Environment, product, trust};
+use crow_app::{ProcessEnvironment, product, trust};
 use crow_console::ExitCode;
 use crow_core::model::Models;
 
@@ -14,7 +14,10 @@ use crate::{
 };
 
 /// Runs a prompt in a new session.
-pub(crate) async fn run(args: RunArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) async fn run(
+    args: RunArgs,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     start(RunRequest::new(args, environment)?, environment).await
 }
 
@@ -23,12 +26,15 @@ pub(crate) async fn resume(
     id: String,
     prompt: Option<String>,
     options: RunOptions,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     start(RunRequest::resume(id, prompt, options, environment)?, environment).await
 }
 
-async fn start(request: RunRequest, environment: &Environment) -> Result<ExitCode, CliError> {
+async fn start(
+    request: RunRequest,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     let store = product::session_store(environment)?;
     let audience = audience_of(request.output, environment);
     let cwd = request.agent.directory(store.as_ref(), environment)?;

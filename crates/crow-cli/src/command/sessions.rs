@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crow_app::{Environment, SessionRecord, known_secrets::redactor, product};
+use crow_app::{ProcessEnvironment, SessionRecord, known_secrets::redactor, product};
 use crow_console::{
     ConsoleStyle, ExitCode, UsageReport, prices_of, short_usage_text, show_session, usage_of,
     usage_text,
@@ -35,7 +35,10 @@ use crate::{
 };
 
 /// Lists the stored sessions.
-pub(crate) async fn list(args: &ListArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) async fn list(
+    args: &ListArgs,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     let cwd = args.cwd.as_deref().map(|cwd| resolved(cwd, environment)).transpose()?;
     let limit = Some(args.limit).filter(|limit| *limit > 0);
     let filter = SessionFilter { cwd, limit, after: None, unused: UnusedSessions::LeftOut };
@@ -70,14 +73,17 @@ pub(crate) async fn list(args: &ListArgs, environment: &Environment) -> Result<E
     }
 }
 
-fn resolved(cwd: &Path, environment: &Environment) -> Result<PathBuf, CliError> {
+fn resolved(cwd: &Path, environment: &ProcessEnvironment) -> Result<PathBuf, CliError> {
     let path = environment.current_dir()?.join(cwd);
     path.canonicalize()
         .map_err(|error| CliError::usage(format!("cannot read {}: {error}", path.display())))
 }
 
 /// Shows the events of a session, or its changes.
-pub(crate) async fn show(args: &ShowArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) async fn show(
+    args: &ShowArgs,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     if args.changes {
         return show_changes(args, environment);
     }
@@ -123,13 +129,16 @@ fn show_context(
 }
 
 /// Prints a session as Markdown.
-pub(crate) async fn export(prefix: &str, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) async fn export(
+    prefix: &str,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     let record = record(prefix, environment)?;
     write_out(to_markdown(&record, &prices(&record, environment).await).as_bytes())
 }
 
 /// Reads the record of a session, and reports damage on stderr.
-fn record(prefix: &str, environment: &Environment) -> Result<SessionRecord, CliError> {
+fn record(prefix: &str, environment: &ProcessEnvironment) -> Result<SessionRecord, CliError> {
     let store = product::session_store(environment)?;
     let id = store.find(prefix)?;
     let record = SessionRecord::read(store.as_ref(), &id, &redactor(environment, None))?;
@@ -138,7 +147,10 @@ fn record(prefix: &str, environment: &Environment) -> Result<SessionRecord, CliE
 }
 
 /// Returns the prices of the models of a session; empty if the providers cannot be loaded.
-async fn prices(record: &SessionRecord, environment: &Environment) -> Vec<(ModelRef, Price)> {
+async fn prices(
+    record: &SessionRecord,
+    environment: &ProcessEnvironment,
+) -> Vec<(ModelRef, Price)> {
     match product::models(environment, &[]) {
         Ok(models) => prices_of(&record.events, &models).await,
         Err(_) => Vec::new(),
@@ -146,7 +158,7 @@ async fn prices(record: &SessionRecord, environment: &Environment) -> Vec<(Model
 }
 
 /// Repairs a session and the sessions of its subagents, and lists what was lost.
-pub(crate) fn repair(prefix: &str, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) fn repair(prefix: &str, environment: &ProcessEnvironment) -> Result<ExitCode, CliError> {
     let store = product::session_store(environment)?;
     let root = store.find(prefix)?;
     let mut report = String::new();
@@ -179,7 +191,10 @@ pub(crate) fn repair(prefix: &str, environment: &Environment) -> Result<ExitCode
 
 /// Removes sessions. All ids are resolved before any session is removed; each removal is reported at once, so it is
 /// known if a later one fails.
-pub(crate) fn remove(prefixes: &[String], environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) fn remove(
+    prefixes: &[String],
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     let store = product::session_store(environment)?;
     let mut ids: Vec<SessionId> = Vec::new();
     for prefix in prefixes {

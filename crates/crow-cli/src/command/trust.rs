@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crow_app::{
-    Environment,
+    ProcessEnvironment,
     host::working_directory,
     trust::{ProjectConfig, TrustStatus, UntrustedConfig, project_root, trust_status, trust_store},
 };
@@ -13,7 +13,10 @@ use crow_text::one_line;
 use crate::{args::TrustArgs, confirm::confirm, error::CliError, terminal::write_out};
 
 /// Shows the untrusted configuration of a project and asks whether to trust it; or lists or revokes.
-pub(crate) fn trust(args: &TrustArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) fn trust(
+    args: &TrustArgs,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     if args.list {
         return list(environment);
     }
@@ -38,7 +41,7 @@ pub(crate) fn trust(args: &TrustArgs, environment: &Environment) -> Result<ExitC
 fn ask(
     untrusted: UntrustedConfig,
     args: &TrustArgs,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     write_out(untrusted.description().as_bytes())?;
     // A configuration that would fail every run is not trusted.
@@ -57,7 +60,7 @@ fn ask(
     say(&format!("{} is trusted until it changes", root.display()))
 }
 
-fn revoke(given: Option<&Path>, environment: &Environment) -> Result<ExitCode, CliError> {
+fn revoke(given: Option<&Path>, environment: &ProcessEnvironment) -> Result<ExitCode, CliError> {
     // A deleted project can be revoked by the absolute path that the list shows.
     let named = match working_directory(given, environment) {
         Ok(cwd) => cwd,
@@ -75,7 +78,7 @@ fn revoke(given: Option<&Path>, environment: &Environment) -> Result<ExitCode, C
     say(&format!("{} {what}", root.display()))
 }
 
-fn list(environment: &Environment) -> Result<ExitCode, CliError> {
+fn list(environment: &ProcessEnvironment) -> Result<ExitCode, CliError> {
     let projects = trust_store(environment)?.load()?;
     if projects.is_empty() {
         return say("no project is trusted");

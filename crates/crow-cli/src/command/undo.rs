@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use crow_app::{Environment, product};
+use crow_app::{ProcessEnvironment, product};
 use crow_console::{ConsoleStyle, ExitCode};
 use crow_runtime::{ChangedCall, UndoError, UndoReport};
 
@@ -22,21 +22,30 @@ use crate::{
 };
 
 /// Undoes changes of a session.
-pub(crate) fn undo(args: &UndoArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) fn undo(
+    args: &UndoArgs,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     let mut opened = journal_of(args.of.session.as_deref(), environment)?;
     let report = args.words.undo(&mut opened.journal, environment.current_dir()?)?;
     print_report(&opened, &report, (&args.of, args.words.how), environment)
 }
 
 /// Undoes the last undo.
-pub(crate) fn redo(args: &RedoArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) fn redo(
+    args: &RedoArgs,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     let mut opened = journal_of(args.of.session.as_deref(), environment)?;
     let report = opened.journal.redo(args.how.into())?;
     print_report(&opened, &report, (&args.of, args.how), environment)
 }
 
 /// Restores a file to its state at a point of the session.
-pub(crate) fn restore(args: &RestoreArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) fn restore(
+    args: &RestoreArgs,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     let mut opened = journal_of(args.of.session.as_deref(), environment)?;
     let cwd = environment.current_dir()?;
     let path = absolute(args.what.path.as_os_str(), opened.journal.roots(), cwd);
@@ -46,7 +55,10 @@ pub(crate) fn restore(args: &RestoreArgs, environment: &Environment) -> Result<E
 
 /// Prints a diff of the changes of a session. The output for a program is relative to the repository, so that `git
 /// apply` accepts it.
-pub(crate) fn diff(args: &DiffArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) fn diff(
+    args: &DiffArgs,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     let opened = journal_of(args.of.session.as_deref(), environment)?;
     let request = DiffRequest { selector: args.what.clone(), paths: args.paths.clone() };
     let patch = diff_of(&opened.journal, &request, environment.current_dir()?)?;
@@ -99,7 +111,7 @@ fn repository_around(root: &Path) -> &Path {
 /// Lists the calls that changed files, and the undo records, of a session.
 pub(crate) fn show_changes(
     args: &ShowArgs,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     let Journal { journal, .. } = journal_of(Some(&args.id), environment)?;
     let all = merge_by_time(journal.calls(), journal.records());
@@ -128,7 +140,7 @@ fn print_report(
     opened: &Journal,
     report: &UndoReport,
     (of, how): (&OfSession, HowWords),
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     let paths = report.paths.iter().map(|path| path.path.as_path());
     let ignored = opened.journal.ignored(paths);
@@ -151,7 +163,7 @@ fn print_report(
 }
 
 /// Returns the style of stdout, which may be a file although stderr is a terminal.
-fn out_style(environment: &Environment) -> ConsoleStyle {
+fn out_style(environment: &ProcessEnvironment) -> ConsoleStyle {
     let style = console_style(environment);
     ConsoleStyle { colour: style.colour && environment.stdout_is_terminal, ..style }
 }

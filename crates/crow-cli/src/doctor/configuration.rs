@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use crow_app::{
-    Environment,
+    ProcessEnvironment,
     config::ServerOrigin,
     trust::{Project, TrustStatus, project_root},
 };
@@ -60,7 +60,7 @@ pub(super) fn project_file_names(status: &TrustStatus) -> Vec<String> {
 
 /// Reports the files in use and the errors and warnings of the whole configuration.
 pub(super) fn files(
-    environment: &Environment,
+    environment: &ProcessEnvironment,
     project: &Project,
     of_project: &[String],
 ) -> Result<Vec<DoctorFinding>, CliError> {
@@ -84,7 +84,7 @@ pub(super) fn files(
 }
 
 /// Reports the configured MCP servers. Their errors are reported by [`files`].
-pub(super) fn servers(environment: &Environment, project: &Project) -> Vec<DoctorFinding> {
+pub(super) fn servers(environment: &ProcessEnvironment, project: &Project) -> Vec<DoctorFinding> {
     let Ok(found) = crow_app::config::configured_servers(environment, &project.additions) else {
         return Vec::new();
     };

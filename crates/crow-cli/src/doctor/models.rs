@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crow_agent::definition::ModelChoice;
 use crow_app::{
-    Environment,
+    ProcessEnvironment,
     config::{Configuration, DEFAULT_AGENT},
     host::consented_servers,
     product,
@@ -19,7 +19,7 @@ use crate::error::CliError;
 /// Checks everything a run needs to have a model. Returns sections with their findings. Unreadable configuration is
 /// reported elsewhere.
 pub(super) async fn models(
-    environment: &Environment,
+    environment: &ProcessEnvironment,
     project: &Project,
 ) -> Vec<(&'static str, Vec<DoctorFinding>)> {
     let Ok(models) = product::models(environment, &project.additions.providers) else {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crow_app::{
-    AppError, Environment,
+    AppError, ProcessEnvironment,
     known_secrets::redactor,
     trust::{self, Project},
 };
@@ -56,7 +56,7 @@ impl From<AppError> for DoctorFinding {
 /// Runs all checks and prints their findings with remedies. The exit code is [`ExitCode::Failed`] if one is bad.
 pub(crate) async fn doctor(
     output: OutputForm,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     let cwd = environment.current_dir()?;
     let mut sections = vec![("sandbox", sandbox::sandbox(environment).await?)];

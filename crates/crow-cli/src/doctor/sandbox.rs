@@ -7,7 +7,7 @@ use std::{
 };
 
 use crow_app::{
-    Environment,
+    ProcessEnvironment,
     sandbox::{probe_containment, sandbox_config},
 };
 use crow_core::capability::Containment;
@@ -17,7 +17,9 @@ use super::report::DoctorFinding;
 use crate::error::CliError;
 
 /// Sets up a sandbox and reports its containment.
-pub(super) async fn sandbox(environment: &Environment) -> Result<Vec<DoctorFinding>, CliError> {
+pub(super) async fn sandbox(
+    environment: &ProcessEnvironment,
+) -> Result<Vec<DoctorFinding>, CliError> {
     match sandbox_config(environment, &[]) {
         Ok(config) => trial(config, environment).await,
         Err(error) => Ok(vec![error.into()]),
@@ -25,7 +27,7 @@ pub(super) async fn sandbox(environment: &Environment) -> Result<Vec<DoctorFindi
 }
 
 /// Checks the folders of settings, sessions and snapshots.
-pub(super) fn folders(environment: &Environment) -> Result<Vec<DoctorFinding>, CliError> {
+pub(super) fn folders(environment: &ProcessEnvironment) -> Result<Vec<DoctorFinding>, CliError> {
     let data = environment.data_dir()?;
     let folders = [
         ("settings", environment.config_dir()?, 0o077),
@@ -39,7 +41,7 @@ pub(super) fn folders(environment: &Environment) -> Result<Vec<DoctorFinding>, C
 
 async fn trial(
     config: SandboxConfig,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<Vec<DoctorFinding>, CliError> {
     let network = match &config.network {
         Network::Loopback => "no network but loopback".to_owned(),

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use crow_app::{
-    Audience, Environment,
+    Audience, ProcessEnvironment,
     config::Configuration,
     host::{ChoiceMemory, ConfigurationSource, HostParts, ProductHost, StartPlace},
     sandbox::sandbox_config,
@@ -38,7 +38,7 @@ pub(crate) struct ProductLaunch<'a> {
     /// The trusted configuration that the project in `cwd` adds.
     pub project: Project,
     pub audience: Audience,
-    pub environment: &'a Environment,
+    pub environment: &'a ProcessEnvironment,
     pub store: Arc<dyn SessionStore>,
     pub models: Arc<dyn Models>,
     /// The configured providers, if any.
@@ -69,7 +69,7 @@ pub(crate) struct HostLaunch<'a> {
     pub answerer: Arc<dyn Answerer>,
     /// Recipient of questions at the terminal before the first session.
     pub audience: Audience,
-    pub environment: &'a Environment,
+    pub environment: &'a ProcessEnvironment,
     pub store: Arc<dyn SessionStore>,
     pub models: Arc<dyn Models>,
     /// The configured providers, if any.
@@ -202,7 +202,7 @@ pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, Cl
 }
 
 /// Returns a person if stdin and stderr are terminals and the output is text, else none.
-pub(crate) fn audience_of(output: OutputForm, environment: &Environment) -> Audience {
+pub(crate) fn audience_of(output: OutputForm, environment: &ProcessEnvironment) -> Audience {
     let is_interactive = environment.stdin_is_terminal
         && environment.stderr_is_terminal
         && output == OutputForm::Text;

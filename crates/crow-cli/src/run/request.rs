@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use crow_app::{
-    Environment,
+    ProcessEnvironment,
     config::AgentLimits,
     host::{ChoiceMemory, working_directory},
 };
@@ -90,7 +90,7 @@ impl AgentRequest {
     pub(crate) fn directory(
         &self,
         store: &dyn SessionStore,
-        environment: &Environment,
+        environment: &ProcessEnvironment,
     ) -> Result<PathBuf, CliError> {
         match self.resumed(store, environment)? {
             Some(id) => Ok(store.header(&id)?.crow().cwd),
@@ -105,7 +105,7 @@ impl AgentRequest {
     pub(crate) fn resumed(
         &self,
         store: &dyn SessionStore,
-        environment: &Environment,
+        environment: &ProcessEnvironment,
     ) -> Result<Option<SessionId>, CliError> {
         match &self.resume {
             None => Ok(None),
@@ -143,7 +143,7 @@ impl From<ChatArgs> for AgentRequest {
 
 impl RunRequest {
     /// Builds the request from the arguments of `run`; reads the prompt if it comes from standard input.
-    pub(crate) fn new(args: RunArgs, environment: &Environment) -> Result<Self, CliError> {
+    pub(crate) fn new(args: RunArgs, environment: &ProcessEnvironment) -> Result<Self, CliError> {
         let RunArgs { prompt, options, resume, session_id, cwd } = args;
         // In `run --resume "what to do"` the value is the prompt: session ids contain no whitespace.
         let (prompt, resume) = match (prompt, resume) {
@@ -161,7 +161,7 @@ impl RunRequest {
         id: String,
         prompt: Option<String>,
         options: RunOptions,
-        environment: &Environment,
+        environment: &ProcessEnvironment,
     ) -> Result<Self, CliError> {
         let request = Self::read(prompt, options, environment)?;
         Ok(Self {
@@ -173,7 +173,7 @@ impl RunRequest {
     fn read(
         prompt: Option<String>,
         options: RunOptions,
-        environment: &Environment,
+        environment: &ProcessEnvironment,
     ) -> Result<Self, CliError> {
         if options.no_deltas && options.output == OutputForm::Text {
             return Err(CliError::usage("--no-deltas needs --output json"));

@@ -2,7 +2,7 @@
 
 use std::io::{self, Stderr, Stdout};
 
-use crow_app::Environment;
+use crow_app::ProcessEnvironment;
 use crow_console::{ConsoleRenderer, LiveInput, RunActivity, RunReport, terminal_width};
 use crow_core::event::Envelope;
 use jiff::Timestamp;
@@ -21,7 +21,7 @@ pub(crate) struct RunDisplay {
 }
 
 impl RunDisplay {
-    pub(crate) fn new(form: OutputForm, environment: &Environment) -> Self {
+    pub(crate) fn new(form: OutputForm, environment: &ProcessEnvironment) -> Self {
         let waits_silently = !environment.stderr_is_terminal || form == OutputForm::Json;
         Self { sink: RunSink::new(form, environment), reports_waits: waits_silently }
     }
@@ -43,7 +43,7 @@ pub(crate) enum RunSink {
 }
 
 impl RunSink {
-    pub(crate) fn new(form: OutputForm, environment: &Environment) -> Self {
+    pub(crate) fn new(form: OutputForm, environment: &ProcessEnvironment) -> Self {
         match form {
             OutputForm::Text => Self::Console(Box::new(ConsoleRenderer::new(
                 console_style(environment),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crow_app::{
-    Audience, Environment, NoDialog,
+    Audience, NoDialog, ProcessEnvironment,
     config::AgentLimits,
     host::{ChoiceMemory, ConfigurationSource, HostParts, ProductHost},
 };
@@ -29,7 +29,7 @@ async fn export_writes_markdown_and_overwrites_nothing() {
     ]);
     let snapshots = SnapshotStores::new(home.path().join("s"), SnapshotLimits::default(), None);
     let host = ProductHost::new(HostParts {
-        environment: Environment::with([("HOME", home.path().to_str().unwrap())]),
+        environment: ProcessEnvironment::with([("HOME", home.path().to_str().unwrap())]),
         store: Arc::new(FileStore::new(home.path().join("sessions"))),
         models: Arc::new(ScriptedModels(model.clone())),
         providers: None,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crow_app::{Environment, product};
+use crow_app::{ProcessEnvironment, product};
 use crow_core::ids::SessionId;
 use crow_runtime::{RuntimeConfig, SessionFilter, SessionStore, UndoJournal, UnusedSessions};
 
@@ -21,7 +21,7 @@ pub(crate) struct Journal {
 /// the damage of its logs.
 pub(crate) fn journal_of(
     requested: Option<&str>,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<Journal, CliError> {
     let store = product::session_store(environment)?;
     let session = match requested {
@@ -45,7 +45,7 @@ pub(crate) fn journal_of(
 /// Returns the session that last worked in the current directory, or else in the nearest ancestor that has sessions.
 pub(crate) fn last_session_of_current_dir(
     store: &dyn SessionStore,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<SessionId, CliError> {
     let cwd = environment.current_dir()?;
     // Sessions record their directory as a canonical path.

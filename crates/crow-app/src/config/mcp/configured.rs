@@ -19,7 +19,7 @@ use super::{
     file::{self, LARGEST, USER_FILE},
     table::ServerTable,
 };
-use crate::{environment::Environment, error::AppError};
+use crate::{environment::ProcessEnvironment, error::AppError};
 
 /// Whose configuration defines a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct ConfiguredServers {
 
 /// Collects the servers of `config.toml`, of the user's `mcp.json`, and of a trusted project, in this order. Blocks.
 pub fn configured_servers(
-    environment: &Environment,
+    environment: &ProcessEnvironment,
     project: &ProjectAdditions,
 ) -> Result<ConfiguredServers, AppError> {
     let mut found = ConfiguredServers::default();
@@ -110,7 +110,7 @@ impl ConfiguredServers {
         name: &str,
         server: &ServerTable,
         origin: ServerOrigin,
-        environment: &Environment,
+        environment: &ProcessEnvironment,
     ) {
         let is_duplicate = self.servers.iter().any(|(known, _)| known.server.name == name)
             || self.disabled.iter().any(|known| known == name);

@@ -17,13 +17,13 @@ use tempfile::TempDir;
 
 use crate::{
     config::AgentLimits,
-    environment::Environment,
+    environment::ProcessEnvironment,
     host::{ChoiceMemory, ConfigurationSource, HostParts, ProductHost},
     trust::{self, TrustStatus},
 };
 
-pub(super) fn environment(home: &Path) -> Environment {
-    Environment::with([("HOME", home.to_str().unwrap())])
+pub(super) fn environment(home: &Path) -> ProcessEnvironment {
+    ProcessEnvironment::with([("HOME", home.to_str().unwrap())])
 }
 
 pub(super) fn host(model: &ScriptedModel, folder: &Path) -> ProductHost {

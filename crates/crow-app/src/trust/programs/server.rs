@@ -9,7 +9,7 @@ use crow_core::mcp::McpTransport;
 
 use crate::{
     config::{ProjectAdditions, ServerTable, configured_servers},
-    environment::Environment,
+    environment::ProcessEnvironment,
     error::AppError,
 };
 
@@ -33,7 +33,7 @@ impl StartedServer {
 
     /// Sets the `PATH` with which servers are started.
     #[must_use]
-    pub(crate) fn with_search_path(self, environment: &Environment) -> Self {
+    pub(crate) fn with_search_path(self, environment: &ProcessEnvironment) -> Self {
         Self { search_path: environment.var("PATH"), ..self }
     }
 
@@ -68,7 +68,7 @@ impl StartedServer {
 /// Returns the programs of the user's own servers as a session in `cwd` would start them. Blocks.
 pub(crate) fn user_servers(
     cwd: &Path,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<Vec<StartedServer>, AppError> {
     let configured = configured_servers(environment, &ProjectAdditions::default())?;
     let servers = configured.servers.iter();

@@ -4,7 +4,7 @@ use crow_agent::{
     definition::{AgentKind, AgentRegistry, is_name},
     layers::{ConfigLayer, LayerKind, Node, Value},
 };
-use crow_app::{Environment, config};
+use crow_app::{ProcessEnvironment, config};
 use crow_console::ExitCode;
 use crow_text::one_line;
 use toml_edit::{DocumentMut, Item, Table};
@@ -18,7 +18,7 @@ const STARTER: &str = include_str!("starter.toml");
 pub(crate) fn create(
     name: &str,
     from: Option<&str>,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     if !is_name(name) {
         let message = format!("\"{name}\" is not a valid agent name");

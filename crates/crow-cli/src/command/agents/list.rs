@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crow_agent::definition::{AgentKind, AgentRegistry, DefinedRole, ListedAgent};
 use crow_app::{
-    Environment,
+    ProcessEnvironment,
     config::{layers, tool_names},
     trust,
 };
@@ -20,7 +20,10 @@ use crate::{
 };
 
 /// Prints the agents; in the text form those that do not load come last.
-pub(crate) fn list(output: OutputForm, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) fn list(
+    output: OutputForm,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     let agents = registry(environment)?;
     let listed = agents.list();
     let text = match output {
@@ -35,7 +38,7 @@ pub(crate) fn list(output: OutputForm, environment: &Environment) -> Result<Exit
 
 /// Returns the agents available in the current directory. Prints a notice if those of the project are left out, and one
 /// for each misplaced file.
-pub(super) fn registry(environment: &Environment) -> Result<AgentRegistry, CliError> {
+pub(super) fn registry(environment: &ProcessEnvironment) -> Result<AgentRegistry, CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
     project.notice.iter().for_each(|notice| print_message(notice));
     let agents = AgentRegistry::new(layers(environment, &project.additions)?, tool_names());

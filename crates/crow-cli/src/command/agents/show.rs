@@ -8,7 +8,7 @@ use crow_agent::{
     layers::Node,
 };
 use crow_app::{
-    Environment,
+    ProcessEnvironment,
     config::{UnsetEffect, UnsetKey, unset_keys_of_base, unset_keys_of_composition},
 };
 use crow_console::ExitCode;
@@ -43,7 +43,7 @@ struct AgentDescription {
 pub(crate) fn show(
     name: &str,
     output: OutputForm,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     let agents = registry(environment)?;
     let agent = describe(name, &agents)?;

@@ -5,7 +5,7 @@ use crow_agent::{
     layers::{ConfigLayer, LayerKind, Layers},
 };
 use crow_app::{
-    Environment,
+    ProcessEnvironment,
     config::{ConfigKey, KeyTarget, Settings, set_value, tool_names, write},
     private_file,
 };
@@ -17,7 +17,11 @@ use toml_edit::Value;
 use crate::{command::config::commands::user_layer, error::CliError, terminal::write_out};
 
 /// Sets a value in the user's file, if the resulting configuration is valid.
-pub(crate) fn set(key: &str, value: &str, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) fn set(
+    key: &str,
+    value: &str,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     let key = ConfigKey::parse(key)?;
     let user = user_layer(environment)?;
     let file = key.target.file();

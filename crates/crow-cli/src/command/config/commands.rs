@@ -4,7 +4,7 @@ use std::{fmt::Write as _, path::Path};
 
 use crow_agent::layers::{ConfigLayer, LayerKind, Node};
 use crow_app::{
-    Environment,
+    ProcessEnvironment,
     config::{BUILT_IN, ConfigKey, Configuration, KeyTarget, SETTINGS, UnsetEffect, unset_effect},
     trust::{self, TrustStatus, project_root, trust_status},
 };
@@ -18,7 +18,7 @@ use crate::{
 
 /// Prints the effective value on stdout: a text unquoted, anything else as TOML. The source of a single value goes to
 /// stderr.
-pub(crate) fn get(key: &str, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) fn get(key: &str, environment: &ProcessEnvironment) -> Result<ExitCode, CliError> {
     let key_text = key;
     let (configuration, key) = (load(environment)?, ConfigKey::parse(key)?);
     let node = merged(&configuration, &key)?;
@@ -54,7 +54,7 @@ pub(crate) fn get(key: &str, environment: &Environment) -> Result<ExitCode, CliE
 }
 
 /// Prints the value of a key in each layer, and which one is effective.
-pub(crate) fn explain(key: &str, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) fn explain(key: &str, environment: &ProcessEnvironment) -> Result<ExitCode, CliError> {
     let key_text = key;
     let (configuration, key) = (load(environment)?, ConfigKey::parse(key)?);
     let merged = merged(&configuration, &key)?;
@@ -96,7 +96,7 @@ pub(crate) fn explain(key: &str, environment: &Environment) -> Result<ExitCode, 
 }
 
 /// Prints the folders and files of the configuration.
-pub(crate) fn paths(environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) fn paths(environment: &ProcessEnvironment) -> Result<ExitCode, CliError> {
     let config = environment.config_dir()?;
     let cwd = environment.current_dir()?;
     let project = project_root(cwd).join(".crow-agent");
@@ -132,7 +132,7 @@ pub(crate) fn paths(environment: &Environment) -> Result<ExitCode, CliError> {
 }
 
 /// Loads the configuration of the current directory, and prints the notice of a project that is not used.
-pub(super) fn load(environment: &Environment) -> Result<Configuration, CliError> {
+pub(super) fn load(environment: &ProcessEnvironment) -> Result<Configuration, CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
     project.notice.iter().for_each(|notice| print_message(notice));
     Ok(Configuration::load(environment, &project.additions)?)
@@ -167,6 +167,6 @@ pub(crate) fn one_line_value(node: &Node) -> String {
 }
 
 /// Returns the configuration layer of the user.
-pub(super) fn user_layer(environment: &Environment) -> Result<ConfigLayer, CliError> {
+pub(super) fn user_layer(environment: &ProcessEnvironment) -> Result<ConfigLayer, CliError> {
     Ok(ConfigLayer::folder(LayerKind::User, environment.config_dir()?))
 }

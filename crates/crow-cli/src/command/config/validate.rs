@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crow_agent::definition::{AgentKind, AgentRegistry};
 use crow_app::{
-    Environment,
+    ProcessEnvironment,
     config::{Settings, layers, tool_names},
     host::PromptFiles,
     product,
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Checks every file and prints errors and warnings.
-pub(crate) fn validate(environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) fn validate(environment: &ProcessEnvironment) -> Result<ExitCode, CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
     project.notice.iter().for_each(|notice| print_message(notice));
     let ConfigurationCheck { errors, warnings, count } = check(environment, &project)?;
@@ -47,7 +47,7 @@ pub(crate) struct ConfigurationCheck {
 
 /// Checks every file. Blocks.
 pub(crate) fn check(
-    environment: &Environment,
+    environment: &ProcessEnvironment,
     project: &Project,
 ) -> Result<ConfigurationCheck, CliError> {
     let layers = layers(environment, &project.additions)?;
