@@ -1,4 +1,5 @@
-//! Token counting of conversations, and their compaction before the context window of the model is full.
+//! Token counting of conversations, their compaction before the context window of the model is full, and the
+//! environment of an agent as typed state.
 //!
 //! Everything here is pure: messages in, decisions out. The loop that uses it makes the model calls and writes the
 //! events.
@@ -6,6 +7,7 @@
 pub mod accounting;
 pub mod compaction;
 mod counter;
+pub mod environment;
 pub mod recall;
 
 pub use counter::{TextCounter, TokenCounter};
