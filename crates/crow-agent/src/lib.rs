@@ -35,6 +35,7 @@ mod checks;
 mod choice;
 mod compaction;
 pub mod definition;
+mod executor;
 mod fallback;
 mod handoff;
 mod hooks;
@@ -55,6 +56,7 @@ pub use base_agent::{AgentConfig, BaseAgent};
 pub use checks::{Check, Checks};
 pub use choice::{AgentChoice, DEFAULT_REVIEWER, ReviewChoice};
 pub use definition::PromptContext;
+pub use executor::{AgentExecutor, ExecutionError, ExecutionOutcome};
 pub use handoff::{Bundle, HANDOFF_TOKENS, Handoff, HandoffTemplate, TurnCall, TurnResult};
 pub use hooks::{
     AgentHooks, HookDecision, RequestDraft, TerminationCondition, TextContains, TimeElapsed,

@@ -8,6 +8,7 @@ pub mod accounting;
 pub mod compaction;
 mod counter;
 pub mod environment;
+pub mod manager;
 pub mod recall;
 
 pub use counter::{TextCounter, TokenCounter};

@@ -5,6 +5,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`core`] | messages, events, tools, permissions, and the state machines of turns and control flow: no I/O |
+//! | [`context`] | what a model is sent: environment, token counting, compaction, accounting; no I/O |
 //! | [`runtime`] | sessions, handles, event streams, and the pipeline that every call of an agent passes |
 //! | [`agent`] | the built-in loops: base agents, compositions with reviewers, subagents |
 //! | [`providers`] | models over HTTP |
@@ -57,6 +58,7 @@ pub use crow_agent as agent;
 pub use crow_app as app;
 #[cfg(feature = "console")]
 pub use crow_console as console;
+pub use crow_context as context;
 pub use crow_core as core;
 pub use crow_providers as providers;
 pub use crow_runtime as runtime;

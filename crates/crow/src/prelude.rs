@@ -1,10 +1,14 @@
 //! The names that an agent of your own needs.
 
-pub use crow_agent::{AcpAgent, AgentConfig, BaseAgent, serve};
+pub use crow_agent::{
+    AcpAgent, AgentConfig, AgentExecutor, AgentHooks, BaseAgent, ExecutionOutcome, HookDecision,
+    RequestDraft, TerminationCondition, serve,
+};
 #[cfg(feature = "app")]
 pub use crow_app::ProcessEnvironment;
 #[cfg(feature = "console")]
 pub use crow_console::{AgentConsole, ConsoleStyle};
+pub use crow_context::{environment::Environment, manager::ContextManager};
 pub use crow_core::{
     event::{AgentEvent, AgentState, Envelope, Failure, InputSource, RunOutcome},
     message::Block,

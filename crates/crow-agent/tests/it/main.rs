@@ -11,6 +11,7 @@ mod checks;
 mod compaction;
 mod compositions;
 mod deadlines;
+mod executor;
 mod fallbacks;
 mod false_claims;
 mod hooks;

@@ -4,7 +4,7 @@
 //! the user are kept from before that part, and it begins with a message of the user or a reply, so that no result is
 //! without its call. A message whose outputs are masked gets a new id: encoders recognize messages by their ids.
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -101,15 +101,15 @@ impl CompactionItem {
     }
 }
 
-/// Returns a message with the outputs of these calls replaced by placeholders, under another id; the message itself if it
+/// Returns a message with the outputs of the calls that `masks` selects replaced by placeholders, under another id; the message itself if it
 /// has none of them that is longer than a placeholder.
-pub fn mask_outputs(message: &Arc<Message>, calls: &HashSet<CallId>) -> Arc<Message> {
+pub fn mask_outputs(message: &Arc<Message>, masks: impl Fn(&CallId) -> bool) -> Arc<Message> {
     let Message::Results(results) = message.as_ref() else { return Arc::clone(message) };
     let mut masked = 0_usize;
     let after = results.results.iter().map(|result| {
         let placeholder = placeholder(result);
-        let is_masked = calls.contains(&result.call_id)
-            && Block::text_of(&result.content).len() > placeholder.len();
+        let is_masked =
+            masks(&result.call_id) && Block::text_of(&result.content).len() > placeholder.len();
         if is_masked {
             masked += 1;
             ResultMessage { content: vec![Block::text(placeholder)], ..result.clone() }

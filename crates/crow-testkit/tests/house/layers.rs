@@ -50,11 +50,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "crow-acp",
             "crow-app",
             "crow-console",
+            "crow-context",
         ],
     ),
     (
         "crow",
         &[
+            "crow-context",
             "crow-core",
             "crow-runtime",
             "crow-agent",

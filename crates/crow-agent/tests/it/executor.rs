@@ -1,0 +1,121 @@
+//! Tasks with an environment and a budget of context.
+
+use std::sync::Arc;
+
+use crow_agent::{AgentConfig, AgentExecutor, TokensUsed};
+use crow_context::{environment::Environment, manager::ContextManager};
+use crow_core::{
+    event::{AgentEvent, Envelope, RunOutcome},
+    message::{Block, Message},
+    tool::ToolCategory::Read,
+    turn::TurnEnd,
+};
+use crow_testkit::scripted::{Play, ScriptedModel, SeenRequest, call, reply, text};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::tools::{Act, tools};
+
+fn context(max_tokens: u64) -> ContextManager {
+    let state = json!({"system": {"working_directory": "/project"}});
+    ContextManager::new(Environment::new(state).unwrap(), max_tokens, "You are an agent.")
+}
+
+fn executor(model: &ScriptedModel, max_tokens: u64) -> AgentExecutor {
+    let tools = tools(vec![("weather", Read, Act::Say(r#"{"town": "Bern", "degrees": 21}"#))]);
+    AgentExecutor::new(context(max_tokens), tools, model.resolved(), AgentConfig::default())
+}
+
+fn model(plays: impl IntoIterator<Item = Play>) -> ScriptedModel {
+    ScriptedModel::new(plays).with_views()
+}
+
+fn last_text(request: &SeenRequest) -> String {
+    let Message::User(user) = request.messages.last().unwrap().as_ref() else { unreachable!() };
+    Block::text_of(&user.content)
+}
+
+/// Reads all events of a channel.
+async fn collect(mut events: mpsc::Receiver<Arc<Envelope>>) -> Vec<Arc<Envelope>> {
+    let mut all = Vec::new();
+    while let Some(event) = events.recv().await {
+        all.push(event);
+    }
+    all
+}
+
+#[tokio::test]
+async fn a_task_is_run_with_its_environment_and_its_events_are_sent() {
+    let model = model([reply([call("c1", "weather", json!({}))]), reply([text("It is warm.")])]);
+    let executor = executor(&model, 4_000);
+    executor.context().environment_mut().register_handler("weather", |state, result| {
+        let degrees = result["degrees"].clone();
+        state.extensions.insert("degrees".to_owned(), degrees);
+        Ok(())
+    });
+    let (sender, receiver) = mpsc::channel(1);
+    let (outcome, events) =
+        tokio::join!(executor.execute("how warm is it?", sender), collect(receiver));
+    let outcome = outcome.unwrap();
+    assert_eq!((&outcome.outcome, outcome.text.as_str()), (&RunOutcome::NeedsInput, "It is warm."));
+    assert_eq!(outcome.usage.total(), 220);
+    assert!(matches!(events.last().unwrap().event, AgentEvent::RunEnd { .. }));
+    let requests = model.requests();
+    assert!(last_text(&requests[0]).contains("working directory: /project"));
+    assert!(!last_text(&requests[0]).contains("degrees"));
+    assert!(last_text(&requests[1]).contains("degrees: 21"), "{}", last_text(&requests[1]));
+    let degrees: Value = executor.context().environment().get_extension("degrees").unwrap();
+    assert_eq!(degrees, json!(21));
+}
+
+#[tokio::test]
+async fn the_conversation_goes_on_with_the_next_task() {
+    let model = model([reply([text("one")]), reply([text("two")])]);
+    let executor = executor(&model, 4_000);
+    for task in ["first task", "second task"] {
+        let (sender, receiver) = mpsc::channel(64);
+        drop(receiver);
+        executor.execute(task, sender).await.unwrap();
+    }
+    let outline = model.requests()[1].outline();
+    assert!(outline[0].contains("first task") && outline[1].contains("one"), "{outline:?}");
+    assert!(outline[2].contains("second task"), "{outline:?}");
+    assert_eq!(outline.len(), 4);
+}
+
+#[tokio::test]
+async fn a_task_longer_than_its_budget_ends_with_the_reason_and_asks_no_model() {
+    let model = model([reply([text("never")])]);
+    let (sender, _receiver) = mpsc::channel(64);
+    let outcome = executor(&model, 50).execute("word ".repeat(400), sender).await.unwrap();
+    let RunOutcome::Stopped { reason: TurnEnd::Condition { reason } } = outcome.outcome else {
+        panic!("{:?}", outcome.outcome)
+    };
+    assert!(reason.contains("its budget is 50"), "{reason}");
+    assert!(model.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_leaves_the_environment_and_is_told() {
+    let model = model([reply([call("c1", "weather", json!({}))]), reply([text("well")])]);
+    let executor = executor(&model, 4_000);
+    executor.context().environment_mut().register_handler("weather", |_, _| panic!("no sun"));
+    let before = executor.context().environment().state().clone();
+    let (sender, receiver) = mpsc::channel(64);
+    let (outcome, events) = tokio::join!(executor.execute("go", sender), collect(receiver));
+    assert_eq!(outcome.unwrap().outcome, RunOutcome::NeedsInput);
+    assert_eq!(*executor.context().environment().state(), before);
+    let told = |event: &Arc<Envelope>| matches!(&event.event, AgentEvent::Notice { text, .. } if text.contains("no sun"));
+    assert!(events.iter().any(told));
+}
+
+#[tokio::test]
+async fn a_condition_ends_a_task() {
+    let model = model([reply([call("c1", "weather", json!({}))]), reply([text("never")])]);
+    let (sender, _receiver) = mpsc::channel(64);
+    let executor = executor(&model, 4_000).with_condition(TokensUsed(100));
+    let outcome = executor.execute("go", sender).await.unwrap();
+    let reason = TurnEnd::Condition { reason: "the turn used 100 tokens".to_owned() };
+    assert_eq!(outcome.outcome, RunOutcome::Stopped { reason });
+    assert_eq!(model.requests().len(), 1);
+}

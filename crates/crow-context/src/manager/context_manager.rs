@@ -1,0 +1,396 @@
+//! [`ContextManager`]: environment and conversation within a budget.
+
+use std::{fmt, ops::Range, sync::Arc};
+
+use crow_core::{
+    context::TokenEstimator,
+    ids::MessageId,
+    message::{Block, Message, UserMessage, unpaired_call, wrap_in_tag},
+};
+
+use super::{
+    ContextError, MaskedOutputs, OldTurns, PruneTarget, PruningStrategy, Summarizer,
+    SupersededOutputs, prompt,
+};
+use crate::{
+    TokenCounter,
+    counter::TextCounter,
+    environment::{Environment, EnvironmentError},
+};
+
+/// Part of the budget that the environment may take at most, in percent.
+const ENVIRONMENT_PERCENT: u64 = 10;
+/// Length of a conversation after it was pruned, in percent of its part of the budget.
+const PRUNED_PERCENT: u64 = 60;
+/// Number of the newest outputs that pruning leaves alone.
+const KEPT_OUTPUTS: usize = 3;
+/// Maximum tokens of a summary.
+const SUMMARY: u64 = 2_000;
+
+/// Decides what a model is sent: an environment and a conversation within a budget of tokens.
+///
+/// The environment gets at most its share of the budget, the conversation the rest.
+pub struct ContextManager {
+    environment: Environment,
+    messages: Vec<Arc<Message>>,
+    counter: Arc<dyn TokenCounter>,
+    max_tokens: u64,
+    environment_percent: u64,
+    template: String,
+    strategies: Vec<Box<dyn PruningStrategy>>,
+    metrics: ContextMetrics,
+    followed: Followed,
+}
+
+/// How far a history was taken over.
+#[derive(Debug, Default)]
+enum Followed {
+    /// Nothing of it was.
+    #[default]
+    Nothing,
+    /// All up to this message was.
+    UpTo {
+        /// Its index in the history.
+        index: usize,
+        id: MessageId,
+    },
+}
+
+/// What a context manager did so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ContextMetrics {
+    /// Number of requests and prompts that were built.
+    pub built: u64,
+    /// Their tokens in total.
+    pub tokens: u64,
+    /// The tokens of the environment in them.
+    pub environment_tokens: u64,
+    /// Number of times that the conversation was pruned.
+    pub prunings: u64,
+    /// Tokens that pruning and summaries removed.
+    pub removed_tokens: u64,
+    /// Number of messages that were left out.
+    pub removed_messages: u64,
+    /// Number of summaries.
+    pub summaries: u64,
+}
+
+/// The messages of a request.
+#[derive(Debug, Clone)]
+pub struct ContextView {
+    /// The messages: the conversation, and the environment as the last one.
+    pub messages: Vec<Arc<Message>>,
+    /// Their tokens.
+    pub tokens: u64,
+}
+
+/// What a pruning removed. All zero if none was needed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PruneReport {
+    /// Tokens of the conversation before.
+    pub tokens_before: u64,
+    /// Tokens of the conversation afterwards.
+    pub tokens_after: u64,
+    /// Number of messages that were left out.
+    pub removed_messages: usize,
+}
+
+impl ContextManager {
+    /// Makes a manager without a conversation. The `template` is the system prompt of [`build_prompt`](Self::build_prompt):
+    /// `{{environment}}`, `{{history}}` and `{{task}}` in it are filled; what it does not name follows it.
+    ///
+    /// Tokens are estimated unless another counter is given.
+    pub fn new(environment: Environment, max_tokens: u64, template: impl Into<String>) -> Self {
+        Self {
+            environment,
+            messages: Vec::new(),
+            counter: Arc::new(TokenEstimator::new("", &[])),
+            max_tokens,
+            environment_percent: ENVIRONMENT_PERCENT,
+            template: template.into(),
+            strategies: vec![
+                Box::new(SupersededOutputs),
+                Box::new(MaskedOutputs),
+                Box::new(OldTurns),
+            ],
+            metrics: ContextMetrics::default(),
+            followed: Followed::Nothing,
+        }
+    }
+
+    /// Begins with these messages.
+    #[must_use]
+    pub fn with_history(mut self, messages: impl IntoIterator<Item = Arc<Message>>) -> Self {
+        self.messages.extend(messages);
+        self
+    }
+
+    /// Counts tokens with this counter.
+    #[must_use]
+    pub fn with_counter(mut self, counter: Arc<dyn TokenCounter>) -> Self {
+        self.counter = counter;
+        self
+    }
+
+    /// Counts the tokens of texts with this function; everything is counted by its text.
+    #[must_use]
+    pub fn with_text_counter(self, count: impl Fn(&str) -> u64 + Send + Sync + 'static) -> Self {
+        self.with_counter(Arc::new(TextCounter::new(count)))
+    }
+
+    /// Sets the part of the budget that the environment may take at most, in percent; more than 100 is 100.
+    #[must_use]
+    pub fn with_environment_percent(mut self, percent: u64) -> Self {
+        self.environment_percent = percent.min(100);
+        self
+    }
+
+    /// Sets the strategies that shorten the conversation, in the order in which they are tried.
+    #[must_use]
+    pub fn with_strategies(mut self, strategies: Vec<Box<dyn PruningStrategy>>) -> Self {
+        self.strategies = strategies;
+        self
+    }
+
+    /// Returns the environment.
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// Returns the environment, to be changed.
+    pub fn environment_mut(&mut self) -> &mut Environment {
+        &mut self.environment
+    }
+
+    /// Updates the environment from the result of a tool.
+    ///
+    /// # Errors
+    /// Fails if the handler of the tool fails or the state would violate its schema; then nothing changes.
+    pub fn update_environment(&mut self, tool: &str, result: &str) -> Result<(), EnvironmentError> {
+        self.environment.update_from_tool_result(tool, result)
+    }
+
+    /// Returns the conversation as it is sent.
+    pub fn messages(&self) -> &[Arc<Message>] {
+        &self.messages
+    }
+
+    /// Adds a message to the conversation.
+    pub fn add_to_history(&mut self, message: impl Into<Arc<Message>>) {
+        self.messages.push(message.into());
+    }
+
+    /// Takes over the messages of a history that came since the last time. A history that was rewound or compacted since
+    /// replaces the conversation.
+    pub fn follow(&mut self, history: &[Arc<Message>]) {
+        let known = match &self.followed {
+            Followed::Nothing => 0,
+            Followed::UpTo { index, id } => match history.get(*index) {
+                Some(message) if message.id() == id => index + 1,
+                Some(_) | None => {
+                    self.messages.clear();
+                    0
+                }
+            },
+        };
+        self.messages.extend_from_slice(&history[known..]);
+        if let Some(last) = history.last() {
+            self.followed = Followed::UpTo { index: history.len() - 1, id: last.id().clone() };
+        }
+    }
+
+    /// Goes on with the messages of another history, from its first one: they come after the conversation so far.
+    pub fn follow_another(&mut self) {
+        self.followed = Followed::Nothing;
+    }
+
+    /// Returns the tokens of the conversation.
+    pub fn token_count(&self) -> u64 {
+        self.count(&self.messages)
+    }
+
+    /// Returns what the manager did so far.
+    pub fn metrics(&self) -> ContextMetrics {
+        self.metrics
+    }
+
+    /// Shortens the conversation if it is longer than its part of the budget.
+    pub fn prune_if_needed(&mut self) -> PruneReport {
+        let environment = self.environment_text();
+        let budget = self.max_tokens.saturating_sub(self.counter.text(&environment));
+        self.prune_to(budget)
+    }
+
+    /// Builds the messages of a request: the conversation, and the environment as the last message.
+    ///
+    /// # Errors
+    /// Fails if the last message alone is longer than the budget.
+    pub fn build_request(&mut self) -> Result<ContextView, ContextError> {
+        let environment = self.environment_message();
+        let taken = environment.as_ref().map_or(0, |message| self.counter.message(message));
+        let budget = self.max_tokens.saturating_sub(taken);
+        self.prune_to(budget);
+        let mut messages = self.messages.clone();
+        messages.extend(environment);
+        let tokens = self.count(&messages);
+        if tokens > self.max_tokens {
+            return Err(ContextError::BudgetTooSmall { needed: tokens, budget: self.max_tokens });
+        }
+        self.record(tokens, taken);
+        Ok(ContextView { messages, tokens })
+    }
+
+    /// Builds one text for a model that takes no messages: the template with the environment, the newest part of the
+    /// conversation and the task. Whole messages are left out where it would be too long, the oldest first.
+    ///
+    /// # Errors
+    /// Fails if the template and the task alone are longer than the budget.
+    pub fn build_prompt(&mut self, task: &str) -> Result<String, ContextError> {
+        let template = prompt::complete(&self.template);
+        let fixed = self.counter.text(&prompt::without_places(&template)) + self.counter.text(task);
+        if fixed > self.max_tokens {
+            return Err(ContextError::BudgetTooSmall { needed: fixed, budget: self.max_tokens });
+        }
+        let cap = (self.max_tokens * self.environment_percent / 100).min(self.max_tokens - fixed);
+        let environment = self.environment.to_context(cap, self.counter.as_ref());
+        // Counts of parts need not add up to the count of the whole: the whole is what is checked.
+        let paragraphs: Vec<_> =
+            self.messages.iter().map(|message| prompt::paragraph(message)).collect();
+        let mut first = paragraphs.len();
+        let mut text = prompt::fill(&template, &environment, "", task);
+        let mut left = self.max_tokens.saturating_sub(self.counter.text(&text));
+        while let Some(paragraph) = first.checked_sub(1).map(|index| &paragraphs[index]) {
+            let tokens = self.counter.text(paragraph);
+            if tokens > left {
+                break;
+            }
+            left -= tokens;
+            first -= 1;
+        }
+        loop {
+            text = prompt::fill(&template, &environment, &paragraphs[first..].concat(), task);
+            let tokens = self.counter.text(&text);
+            if tokens <= self.max_tokens {
+                let taken = self.counter.text(&environment);
+                self.record(tokens, taken);
+                return Ok(text);
+            }
+            if first == paragraphs.len() {
+                // The environment is the only part left that can go.
+                text = prompt::fill(&template, "", "", task);
+                let needed = self.counter.text(&text);
+                if needed > self.max_tokens {
+                    return Err(ContextError::BudgetTooSmall { needed, budget: self.max_tokens });
+                }
+                self.record(needed, 0);
+                return Ok(text);
+            }
+            first += 1;
+        }
+    }
+
+    /// Replaces messages by a summary of them.
+    ///
+    /// # Errors
+    /// Fails and changes nothing if the range does not exist or separates a call from its result, or if the summary is
+    /// empty, longer than what it replaces, or there is none.
+    pub async fn summarize(
+        &mut self,
+        range: Range<usize>,
+        summarizer: &dyn Summarizer,
+    ) -> Result<(), ContextError> {
+        let Range { start, end } = range;
+        let length = self.messages.len();
+        if start >= end || end > length {
+            return Err(ContextError::NoSuchMessages { start, end, length });
+        }
+        let replaced = &self.messages[start..end];
+        if unpaired_call(replaced).is_some() {
+            return Err(ContextError::SeparatesCall { start, end });
+        }
+        let tokens = self.count(replaced);
+        let refused = |reason: String| ContextError::Summary { reason };
+        let text = prompt::transcript(replaced);
+        let most = SUMMARY.min(tokens);
+        let summary = summarizer.summarize(&text, most).await.map_err(refused)?;
+        if summary.trim().is_empty() {
+            return Err(refused("it is empty".to_owned()));
+        }
+        let text = wrap_in_tag("summary", "the conversation before", summary.trim());
+        // The first message that it replaces makes its id unique.
+        let id = MessageId::new(format!("{}-summary", self.messages[start].id()));
+        let message = Message::User(UserMessage { id, content: vec![Block::text(text)] });
+        let length = self.counter.message(&message);
+        if length >= tokens {
+            return Err(refused(format!("it has {length} tokens, what it replaces {tokens}")));
+        }
+        self.messages.splice(start..end, [Arc::new(message)]);
+        self.metrics.summaries += 1;
+        self.metrics.removed_tokens += tokens - length;
+        self.metrics.removed_messages += (end - start - 1) as u64;
+        Ok(())
+    }
+
+    /// Shortens the conversation if it is longer than `budget`.
+    fn prune_to(&mut self, budget: u64) -> PruneReport {
+        let tokens_before = self.token_count();
+        if tokens_before <= budget {
+            return PruneReport::default();
+        }
+        let length = self.messages.len();
+        let goal = budget * PRUNED_PERCENT / 100;
+        for strategy in &self.strategies {
+            if self.count(&self.messages) <= goal {
+                break;
+            }
+            let target = PruneTarget {
+                counter: self.counter.as_ref(),
+                tokens: goal,
+                kept_outputs: KEPT_OUTPUTS,
+            };
+            strategy.prune(&mut self.messages, target);
+        }
+        let tokens_after = self.token_count();
+        let removed_messages = length - self.messages.len();
+        self.metrics.prunings += 1;
+        self.metrics.removed_tokens += tokens_before.saturating_sub(tokens_after);
+        self.metrics.removed_messages += removed_messages as u64;
+        PruneReport { tokens_before, tokens_after, removed_messages }
+    }
+
+    fn environment_text(&self) -> String {
+        let cap = self.max_tokens * self.environment_percent / 100;
+        self.environment.to_context(cap, self.counter.as_ref())
+    }
+
+    /// Returns the message with the environment, if there is anything to tell.
+    fn environment_message(&self) -> Option<Arc<Message>> {
+        let text = self.environment_text();
+        (!text.is_empty()).then(|| {
+            let text = wrap_in_tag("environment", "the program", text.trim_end());
+            // The id changes with the text: providers encode each id once.
+            let id = MessageId::new(format!("environment-{}", self.metrics.built));
+            Arc::new(Message::User(UserMessage { id, content: vec![Block::text(text)] }))
+        })
+    }
+
+    fn record(&mut self, tokens: u64, environment: u64) {
+        self.metrics.built += 1;
+        self.metrics.tokens += tokens;
+        self.metrics.environment_tokens += environment;
+    }
+
+    fn count(&self, messages: &[Arc<Message>]) -> u64 {
+        messages.iter().map(|message| self.counter.message(message)).sum()
+    }
+}
+
+impl fmt::Debug for ContextManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ContextManager")
+            .field("messages", &self.messages.len())
+            .field("max_tokens", &self.max_tokens)
+            .field("metrics", &self.metrics)
+            .finish_non_exhaustive()
+    }
+}
