@@ -13,7 +13,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{endpoint::ExtraHeader, models::ProviderModels};
+use crate::{endpoint::ExtraHeader, models::ProviderModels, window::window_in_list};
 
 /// Time limit for the answer of a server.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -55,36 +55,44 @@ pub async fn discover(models: &ProviderModels) -> Vec<FoundServer> {
     join_all(questions).await.into_iter().flatten().collect()
 }
 
-/// Asks one server. HTTP/1.0 is written by hand, since it has no chunks and a single request needs no client.
+/// Asks one server.
 async fn ask(base_url: &str, headers: &[ExtraHeader]) -> Option<Vec<FoundModel>> {
-    let url = Url::parse(base_url).ok().filter(|url| url.scheme() == "http")?;
-    let (host, path) = (url.host_str()?, url.path().trim_end_matches('/'));
+    let url = Url::parse(base_url).ok()?;
+    models_in(&get(&url, list_of_models(&url), headers).await?)
+}
+
+/// Returns the path of the list of models of a server.
+pub(crate) fn list_of_models(base_url: &Url) -> String {
+    format!("{}/models", base_url.path().trim_end_matches('/'))
+}
+
+/// Gets a JSON document from a server. HTTP/1.0 is written by hand, since it has no chunks and a single request needs no
+/// client.
+pub(crate) async fn get(url: &Url, path: String, headers: &[ExtraHeader]) -> Option<Value> {
+    if url.scheme() != "http" {
+        return None;
+    }
+    let host = url.host_str()?;
     let address = (host.trim_matches(['[', ']']), url.port_or_known_default()?);
     let mut stream = TcpStream::connect(address).await.ok()?;
     let headers = headers.iter().map(|header| format!("{}: {}\r\n", header.name, header.value));
     let headers: String = headers.collect();
     let question = format!(
-        "GET {path}/models HTTP/1.0\r\nHost: {host}\r\nAccept: application/json\r\n{headers}Connection: close\r\n\r\n"
+        "GET {path} HTTP/1.0\r\nHost: {host}\r\nAccept: application/json\r\n{headers}Connection: close\r\n\r\n"
     );
     stream.write_all(question.as_bytes()).await.ok()?;
     let mut answer = String::new();
     stream.take(LONGEST).read_to_string(&mut answer).await.ok()?;
-    models_in(&answer)
-}
-
-fn models_in(answer: &str) -> Option<Vec<FoundModel>> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
     let status = head.split_ascii_whitespace().nth(1)?;
-    let list: Value = serde_json::from_str(body).ok().filter(|_| status == "200")?;
+    serde_json::from_str(body).ok().filter(|_| status == "200")
+}
+
+fn models_in(list: &Value) -> Option<Vec<FoundModel>> {
     let models = list.get("data")?.as_array()?.iter().filter_map(|model| {
         let id = model.get("id")?.as_str()?;
-        // vLLM reports the window of the model, llama.cpp the one that it was started with.
-        let window = model.get("max_model_len").or_else(|| model.pointer("/meta/n_ctx"));
         let is_for_chat = !id.to_ascii_lowercase().contains("embed");
-        is_for_chat.then(|| FoundModel {
-            id: id.to_owned(),
-            context_window: window.and_then(Value::as_u64),
-        })
+        is_for_chat.then(|| FoundModel { id: id.to_owned(), context_window: window_in_list(model) })
     });
     Some(models.collect())
 }

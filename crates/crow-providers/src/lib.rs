@@ -31,6 +31,7 @@ mod sse;
 mod stored;
 mod summary;
 mod surrogates;
+mod window;
 
 pub use config::{ProviderConfig, ProviderDestination, is_built_in, provider_schema};
 pub use dialect::Dialect;

@@ -1,20 +1,22 @@
 //! A provider over HTTP.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, future::ready, sync::Arc};
 
 use crate::{
     codec::ConversationRoute,
     conversation::HttpConversation,
-    endpoint::{Endpoint, EndpointError, EndpointLink, Secrecy, headers, parse_base},
-    http::{HttpClient, Timeouts, redact_url},
+    endpoint::{Endpoint, EndpointError, EndpointLink, ExtraHeader, Secrecy, headers, parse_base},
+    http::{HttpClient, Timeouts, is_loopback, redact_url},
     retry::RetryPolicy,
     secret::Secrets,
+    window,
 };
 use crow_core::{
     ids::SessionId,
     message::Origin,
-    model::{Conversation, ModelInfo, Provider},
+    model::{Conversation, ModelInfo, Provider, WindowAnswer},
 };
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
 
 /// A provider that is called over HTTP.
 #[derive(Clone)]
@@ -92,6 +94,21 @@ impl Provider for HttpProvider {
             session: session.as_str().to_owned(),
         };
         Box::new(HttpConversation::new(Arc::clone(&self.0), route))
+    }
+
+    fn context_window<'a>(&'a self, model: &'a ModelInfo) -> WindowAnswer<'a> {
+        let EndpointLink { base_url, headers, .. } = self.0.as_ref();
+        if !is_loopback(base_url) {
+            return Box::pin(ready(None));
+        }
+        // A server that needs a key needs it here, too.
+        let headers = headers.iter().filter(|(name, _)| **name != CONTENT_TYPE && **name != ACCEPT);
+        let headers = headers.filter_map(|(name, value)| {
+            let value = value.to_str().ok()?.to_owned();
+            Some(ExtraHeader { name: name.to_string(), value })
+        });
+        let headers: Vec<_> = headers.collect();
+        Box::pin(async move { window::ask(base_url, &headers, &model.reference.model).await })
     }
 }
 

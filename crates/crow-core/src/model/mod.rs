@@ -12,6 +12,6 @@ pub use error::{ProviderError, ProviderErrorKind};
 pub use info::{Abilities, ModelConfig, ModelInfo, ModelRef, ModelRefError, Price, Thinking};
 pub use provider::{
     Conversation, ModelRequest, ModelStream, Models, ModelsError, NoModels, Provider,
-    ResolvedModel, ToolChoice, ToolDefinition,
+    ResolvedModel, ToolChoice, ToolDefinition, WindowAnswer,
 };
 pub use reply::{ModelEvent, ModelReply, RateLimitWait, Retry, StopReason};

@@ -1,6 +1,6 @@
 //! The interface between the loops and the services that serve models.
 
-use std::{fmt, pin::Pin, sync::Arc};
+use std::{fmt, future::ready, pin::Pin, sync::Arc};
 
 use async_trait::async_trait;
 use futures_core::Stream;
@@ -62,6 +62,9 @@ pub trait Conversation: Send {
     fn stream(&mut self, request: ModelRequest<'_>) -> ModelStream;
 }
 
+/// The answer of [`Provider::context_window`].
+pub type WindowAnswer<'a> = Pin<Box<dyn Future<Output = Option<u64>> + Send + 'a>>;
+
 /// A service that serves models.
 pub trait Provider: Send + Sync + fmt::Debug {
     /// Returns the name in the configuration.
@@ -69,6 +72,12 @@ pub trait Provider: Send + Sync + fmt::Debug {
 
     /// Starts a conversation with a model. The session id serves as the provider's cache key.
     fn conversation(&self, model: &ModelInfo, session: &SessionId) -> Box<dyn Conversation>;
+
+    /// Asks a server on this machine for the context window that it runs a model with, in tokens. `None` if it does not
+    /// say, and for other servers. Takes less than half a second.
+    fn context_window<'a>(&'a self, _model: &'a ModelInfo) -> WindowAnswer<'a> {
+        Box::pin(ready(None))
+    }
 }
 
 /// A model that is ready for requests.

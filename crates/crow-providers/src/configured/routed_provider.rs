@@ -6,7 +6,7 @@ use crow_core::{
     ids::SessionId,
     model::{
         Conversation, ModelInfo, ModelRequest, ModelStream, Provider, ProviderError,
-        ProviderErrorKind,
+        ProviderErrorKind, WindowAnswer,
     },
 };
 use futures_util::stream;
@@ -52,6 +52,14 @@ impl Provider for RoutedProvider {
             session: session.clone(),
             open: None,
         })
+    }
+
+    fn context_window<'a>(&'a self, model: &'a ModelInfo) -> WindowAnswer<'a> {
+        let Self { configured, sources, client } = self;
+        let Ok(Some((_, provider))) = configured.current_provider(sources, client) else {
+            return Box::pin(std::future::ready(None));
+        };
+        Box::pin(async move { provider.context_window(model).await })
     }
 }
 

@@ -14,6 +14,7 @@ mod timeouts;
 pub use client::{HttpClient, HttpClientError};
 pub use proxy::Proxies;
 pub use timeouts::Timeouts;
+pub(crate) use timeouts::is_loopback;
 
 pub(crate) use exchange::exchange;
 pub(crate) use outgoing::{OutgoingRequest, redact_url};

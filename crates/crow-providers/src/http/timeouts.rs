@@ -39,7 +39,8 @@ impl Timeouts {
     }
 }
 
-fn is_loopback(url: &Url) -> bool {
+/// Returns true if an address is that of this machine.
+pub(crate) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let address = host.parse::<std::net::IpAddr>();

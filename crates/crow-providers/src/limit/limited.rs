@@ -12,7 +12,7 @@ use crow_core::{
     ids::SessionId,
     model::{
         Conversation, ModelEvent, ModelInfo, ModelRequest, ModelStream, Provider, ProviderError,
-        ProviderErrorKind, RateLimitWait, Retry,
+        ProviderErrorKind, RateLimitWait, Retry, WindowAnswer,
     },
 };
 use futures_util::{Stream, future::BoxFuture};
@@ -65,6 +65,10 @@ impl Provider for RateLimitedProvider {
             limiter: self.limiter.clone(),
             estimator: None,
         })
+    }
+
+    fn context_window<'a>(&'a self, model: &'a ModelInfo) -> WindowAnswer<'a> {
+        self.provider.context_window(model)
     }
 }
 

@@ -220,6 +220,8 @@ struct ModelEstimator {
     tokens: TokenEstimator,
     /// The window as far as refused requests tell.
     window: Option<u64>,
+    /// True once the server was asked for the window.
+    has_asked: bool,
     /// True if the log describes system prompt and tools, see [`RequestPrefix`].
     is_recorded: bool,
 }
@@ -352,6 +354,7 @@ impl ModelPort {
         tracing::debug!(stop = ?reply.stop, estimated, duration_ms, "reply received");
         self.budget.draw(reply.usage, price);
         self.shared.tree.spend(model_of(&reply.origin), reply.usage);
+        self.ask_for_window(call).await;
         let prefix = self.changed_prefix(session.history(), call);
         partial.record(session, &reply, estimated, prefix).await?;
         Ok((id, reply))
@@ -395,10 +398,24 @@ impl ModelPort {
                 fixed,
                 tokens: TokenEstimator::new(call.system, call.tools),
                 window: None,
+                has_asked: false,
                 is_recorded: false,
             },
         };
         &mut self.estimator.insert(current).tokens
+    }
+
+    /// Asks the server for the window of the model once, if it is unknown and the server may tell it: now, since servers
+    /// on this machine load the model with the first request.
+    async fn ask_for_window(&mut self, call: ModelCall<'_>) {
+        if self.window(call).is_some() {
+            return;
+        }
+        let Some(estimator) = self.estimator.as_mut().filter(|current| !current.has_asked) else {
+            return;
+        };
+        estimator.has_asked = true;
+        estimator.window = call.model.provider.context_window(&call.model.info).await;
     }
 
     /// Describes system prompt and tools of this call if the log does not have them yet.
