@@ -8,6 +8,8 @@ pub mod accounting;
 pub mod compaction;
 mod counter;
 pub mod environment;
+#[cfg(feature = "tiktoken")]
+pub mod exact;
 pub mod manager;
 pub mod recall;
 

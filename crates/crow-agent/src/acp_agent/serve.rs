@@ -105,7 +105,8 @@ async fn compact(
     let outcome = match Box::pin(agent.primary().compact(internals, focus, &run.cancel)).await {
         Ok(true) => RunOutcome::NeedsInput,
         Ok(false) => {
-            let text = "there is nothing to compact: only the last step and your messages are left";
+            let text =
+                "there is nothing to compact: the conversation is your messages and the last step";
             let (level, audience) = (NoticeLevel::Info, NoticeAudience::User);
             internals.emit(AgentEvent::Notice { level, audience, text: text.to_owned() }).await?;
             RunOutcome::NeedsInput

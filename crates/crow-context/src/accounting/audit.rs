@@ -257,10 +257,10 @@ impl ContextAudit {
         let parts = changed_parts.map(|(now, then)| now.differences(then)).unwrap_or_default();
         let cause = if before.model != reply.model {
             CacheMissCause::ModelSwitch { before: before.model.clone() }
-        } else if !parts.is_empty() {
-            CacheMissCause::PrefixChanged { parts }
         } else if let Some(change) = &self.change {
             change.clone()
+        } else if !parts.is_empty() {
+            CacheMissCause::PrefixChanged { parts }
         } else if reply.difference.is_some() {
             CacheMissCause::MessagesChanged
         } else if reply.pause >= CACHE_LIFETIME {
