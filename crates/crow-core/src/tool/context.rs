@@ -3,7 +3,10 @@
 use std::{
     ops::Deref,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, RwLock, atomic::AtomicU32},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
 };
 
 use serde_json::{Map, Value};
@@ -167,27 +170,57 @@ impl<T: Into<Arc<str>>> From<T> for CurrentText {
 
 /// The model that an agent uses. It may change between turns.
 #[derive(Debug)]
-pub struct CurrentModel(RwLock<(ModelRef, Abilities)>);
+pub struct CurrentModel {
+    model: RwLock<(ModelRef, Abilities)>,
+    /// Its context window in tokens; 0 if it is unknown.
+    window: AtomicU64,
+}
+
+/// Maximum bytes of an output in a large window.
+const OUTPUT_MOST: u64 = 64 * 1024;
+/// Minimum limit of an output, in a window however small.
+const OUTPUT_LEAST: u64 = 2 * 1024;
+/// Part of the window that one output may take.
+const OUTPUT_PART: u64 = 8;
+/// Bytes of a token, few as in data.
+const TOKEN_BYTES: u64 = 3;
 
 impl CurrentModel {
     /// Makes it from a model and its abilities.
     pub fn new(reference: ModelRef, abilities: Abilities) -> Self {
-        Self(RwLock::new((reference, abilities)))
+        Self { model: RwLock::new((reference, abilities)), window: AtomicU64::new(0) }
+    }
+
+    /// Returns the number of bytes that one output should have at most: 64 kB, and about an eighth of the window if it is
+    /// known.
+    pub fn output_limit(&self) -> usize {
+        let limit = match self.window.load(Ordering::Relaxed) {
+            0 => OUTPUT_MOST,
+            window => {
+                (window / OUTPUT_PART).saturating_mul(TOKEN_BYTES).clamp(OUTPUT_LEAST, OUTPUT_MOST)
+            }
+        };
+        usize::try_from(limit).expect("invariant: the limit is small")
+    }
+
+    /// Sets the context window in tokens, if it is known.
+    pub fn set_window(&self, window: Option<u64>) {
+        self.window.store(window.unwrap_or(0), Ordering::Relaxed);
     }
 
     /// Returns the model.
     pub fn reference(&self) -> ModelRef {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).0.clone()
+        self.model.read().unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
     /// Returns its abilities.
     pub fn abilities(&self) -> Abilities {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).1
+        self.model.read().unwrap_or_else(PoisonError::into_inner).1
     }
 
     /// Replaces the model.
     pub fn set(&self, reference: ModelRef, abilities: Abilities) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = (reference, abilities);
+        *self.model.write().unwrap_or_else(PoisonError::into_inner) = (reference, abilities);
     }
 }
 
@@ -261,5 +294,27 @@ impl Deref for ToolContext {
 
     fn deref(&self) -> &AgentContext {
         &self.agent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_may_take_an_eighth_of_the_window() {
+        let reference = ModelRef { provider: "p".to_owned(), model: "m".to_owned() };
+        let model = CurrentModel::new(reference, Abilities::default());
+        for (window, bytes) in [
+            (None, 65_536),
+            (Some(1_000), 2_048),
+            (Some(16_000), 6_000),
+            (Some(32_768), 12_288),
+            (Some(200_000), 65_536),
+            (Some(u64::MAX), 65_536),
+        ] {
+            model.set_window(window);
+            assert_eq!(model.output_limit(), bytes, "{window:?}");
+        }
     }
 }

@@ -355,6 +355,7 @@ impl ModelPort {
         self.budget.draw(reply.usage, price);
         self.shared.tree.spend(model_of(&reply.origin), reply.usage);
         self.ask_for_window(call).await;
+        session.context().model.set_window(self.window(call));
         let prefix = self.changed_prefix(session.history(), call);
         partial.record(session, &reply, estimated, prefix).await?;
         Ok((id, reply))

@@ -14,7 +14,7 @@ use crow_core::{
     },
     event::AgentEvent,
     ids::{JobId, SessionId},
-    model::{ModelConfig, ToolChoice},
+    model::ModelConfig,
     tool::{Progress, ToolResult},
 };
 use crow_runtime::{

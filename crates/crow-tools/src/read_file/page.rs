@@ -22,6 +22,8 @@ pub(super) struct LineRange {
 #[derive(Debug)]
 pub(super) struct LinePage {
     range: LineRange,
+    /// Most bytes that are shown.
+    limit: usize,
     text: String,
     shown: u64,
     full: bool,
@@ -29,7 +31,12 @@ pub(super) struct LinePage {
 
 impl LinePage {
     pub(super) fn new(range: LineRange) -> Self {
-        Self { range, text: String::new(), shown: 0, full: false }
+        Self { range, limit: MAX_BYTES, text: String::new(), shown: 0, full: false }
+    }
+
+    /// Lowers the number of bytes that are shown.
+    pub(super) fn with_limit(self, bytes: usize) -> Self {
+        Self { limit: self.limit.min(bytes), ..self }
     }
 
     /// Adds the next line. `hidden` is the number of its characters that were cut from `line` before.
@@ -46,7 +53,7 @@ impl LinePage {
             let _ = write!(self.text, "… [{hidden} more characters]");
         }
         self.text.push('\n');
-        if self.text.len() > MAX_BYTES && self.shown > 0 {
+        if self.text.len() > self.limit && self.shown > 0 {
             self.text.truncate(before);
             self.full = true;
         } else {

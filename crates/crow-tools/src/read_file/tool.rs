@@ -249,7 +249,7 @@ fn page_of(
     range: LineRange,
     ctx: &ToolContext,
 ) -> Result<(LinePage, u64), String> {
-    let mut page = LinePage::new(range);
+    let mut page = LinePage::new(range).with_limit(ctx.model.output_limit());
     let total = text.lines().count() as u64;
     if range.first > total.max(1) {
         let name = display_path(path, ctx);
@@ -423,7 +423,7 @@ fn read_large(
     if is_utf16 || probe.contains(&0) {
         return binary(path, size, ctx);
     }
-    let mut page = LinePage::new(range);
+    let mut page = LinePage::new(range).with_limit(ctx.model.output_limit());
     let mut reader = BufReader::with_capacity(64 * 1024, file);
     match stream::fill(&mut reader, range.first, &mut page, &ctx.cancellation) {
         Ok(is_at_end) => {

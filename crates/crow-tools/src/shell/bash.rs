@@ -273,6 +273,9 @@ fn arguments(shell: &str, command: &str, cwd_file: Option<&CwdFile>) -> Vec<Stri
 }
 
 fn spec(input: &BashInput, plan: &CallPlan, folder: &Path, ctx: &ToolContext) -> ProcessSpec {
+    // In a small window, less is shown.
+    let limit = ctx.model.output_limit();
+    let (head, tail) = (HEAD_BYTES.min(limit / 3), TAIL_BYTES.min(limit / 3 * 2));
     let spill = ctx.scratch.as_ref().map(|folder| folder.join(file_name(&ctx.call_id, "log")));
     ProcessSpec {
         argv: Vec::new(),
@@ -284,7 +287,7 @@ fn spec(input: &BashInput, plan: &CallPlan, folder: &Path, ctx: &ToolContext) ->
         timeout: Duration::from_millis(
             input.timeout.unwrap_or(DEFAULT_TIMEOUT_MS).min(MAX_TIMEOUT_MS),
         ),
-        output: OutputLimits { head: HEAD_BYTES, tail: TAIL_BYTES, spill, spill_cap: SPILL_BYTES },
+        output: OutputLimits { head, tail, spill, spill_cap: SPILL_BYTES },
         progress: ctx.progress.clone(),
         only_reads: plan.subject.only_reads(),
     }

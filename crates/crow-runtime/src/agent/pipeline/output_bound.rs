@@ -9,36 +9,32 @@ use std::{
 
 use crow_core::{ids::CallId, tool::ToolResult};
 
-/// Maximum number of output bytes shown to the model. Tools with limits of their own stay below it.
-const MAX_OUTPUT: usize = 64 * 1024;
-/// The part of these bytes taken from the beginning.
-const HEAD: usize = MAX_OUTPUT * 3 / 5;
+/// Bytes by which an output may exceed its limit: the marks of a tool that keeps to the limit itself.
+const MARKS: usize = 1024;
 
 /// Maximum number of stored outputs per call id.
 const MOST_FILES: u32 = 10_000;
 
-/// Cuts the middle out of an output that is too long, and stores the full output in a file.
+/// Cuts the middle out of an output that is longer than `limit` bytes, and stores the full output in a file.
 pub(super) fn bound_output(
     mut result: ToolResult,
+    limit: usize,
     scratch: Option<&Path>,
     call_id: &CallId,
 ) -> ToolResult {
     let total = result.output.len();
-    if total <= MAX_OUTPUT {
+    if total <= limit + MARKS {
         return result;
     }
-    let head = result.output.floor_char_boundary(HEAD);
-    let tail = result.output.ceil_char_boundary(total - (MAX_OUTPUT - HEAD));
+    let head = result.output.floor_char_boundary(limit * 3 / 5);
+    let tail = result.output.ceil_char_boundary(total - limit * 2 / 5);
     let kept = match scratch.map(|folder| store_full_output(folder, call_id, &result.output)) {
         Some(Ok(path)) => format!("the whole output is in {path}"),
         None => "they are not kept".to_owned(),
         Some(Err(error)) => format!("the whole output could not be saved: {error}"),
     };
     let omitted = tail - head;
-    let (first, last) = (
-        result.output.get(..head).unwrap_or_default(),
-        result.output.get(tail..).unwrap_or_default(),
-    );
+    let (first, last) = (&result.output[..head], &result.output[tail..]);
     result.output = format!("{first}\n[… {omitted} bytes left out; {kept} …]\n{last}");
     result
 }
@@ -72,27 +68,30 @@ fn store_full_output(scratch: &Path, call_id: &CallId, output: &str) -> std::io:
 mod tests {
     use super::*;
 
+    const LIMIT: usize = 64 * 1024;
+
     #[test]
     fn a_long_output_keeps_both_ends_and_a_file_with_all_of_it() {
         let folder = tempfile::tempdir().unwrap();
         let text = format!("begin{}end", "ü".repeat(100_000));
         let bounded = bound_output(
             ToolResult::success(text.clone()),
+            LIMIT,
             Some(folder.path()),
             &CallId::new("c/1"),
         );
         assert!(bounded.output.starts_with("begin") && bounded.output.ends_with("end"));
-        assert!(bounded.output.len() < MAX_OUTPUT + 500);
+        assert!(bounded.output.len() < LIMIT + 500);
         assert_eq!(fs::read_to_string(folder.path().join("c_1.txt")).unwrap(), text);
     }
 
     #[test]
     fn a_second_call_with_the_same_id_has_a_file_of_its_own() {
         let folder = tempfile::tempdir().unwrap();
-        let texts = ["a", "b"].map(|letter| letter.repeat(MAX_OUTPUT + 1));
+        let texts = ["a", "b"].map(|letter| letter.repeat(LIMIT + MARKS + 1));
         for text in &texts {
             let result = ToolResult::success(text.clone());
-            bound_output(result, Some(folder.path()), &CallId::new("c"));
+            bound_output(result, LIMIT, Some(folder.path()), &CallId::new("c"));
         }
         for (name, text) in ["c.txt", "c-2.txt"].iter().zip(&texts) {
             assert_eq!(&fs::read_to_string(folder.path().join(name)).unwrap(), text);
@@ -102,6 +101,6 @@ mod tests {
     #[test]
     fn an_output_that_fits_is_left_alone() {
         let result = ToolResult::success("short");
-        assert_eq!(bound_output(result.clone(), None, &CallId::new("c")), result);
+        assert_eq!(bound_output(result.clone(), LIMIT, None, &CallId::new("c")), result);
     }
 }

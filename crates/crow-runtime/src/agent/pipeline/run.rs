@@ -213,7 +213,8 @@ impl<'a> ReplyCalls<'a> {
             }
             // Redacted before the output is cut: half a secret is a secret, too.
             config.redactor.redact_result(&mut result);
-            let result = bound_output(result, scratch.as_deref(), &ctx.call_id);
+            let limit = ctx.model.output_limit();
+            let result = bound_output(result, limit, scratch.as_deref(), &ctx.call_id);
             let elapsed = config.since(started);
             (index, result, u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
         };
