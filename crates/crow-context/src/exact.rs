@@ -1,4 +1,4 @@
-//! Exact token counts for models of OpenAI, with the feature `tiktoken`.
+//! Exact token counts for the models of `OpenAI`, with the feature `tiktoken`.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use tiktoken_rs::{CoreBPE, bpe_for_model, cl100k_base_singleton, o200k_base_sing
 
 use crate::TokenCounter;
 
-/// Counts the tokens of texts as OpenAI does. Several megabytes of text a second; the first use reads a vocabulary.
+/// Counts the tokens of texts as `OpenAI` does. Several megabytes of text a second; the first use reads a vocabulary.
 #[derive(Clone, Copy)]
 pub struct OpenAiCounter(&'static CoreBPE);
 
@@ -45,7 +45,7 @@ mod tests {
 
     use super::*;
 
-    /// Texts with their tokens in `o200k_base`, as OpenAI's own library counts them.
+    /// Texts with their tokens in `o200k_base`, as the library of `OpenAI` counts them.
     macro_rules! sample {
         ($name:literal, $tokens:literal) => {
             (include_str!(concat!("../../crow-core/src/context/samples/", $name)), $tokens)
@@ -65,7 +65,7 @@ mod tests {
         for (text, tokens) in SAMPLES {
             assert_eq!(OpenAiCounter::o200k().text(text), tokens, "{text}");
         }
-        // The example of OpenAI's documentation.
+        // The example of their documentation.
         assert_eq!(OpenAiCounter::cl100k().text("tiktoken is great!"), 6);
     }
 

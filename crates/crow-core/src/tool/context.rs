@@ -177,9 +177,9 @@ pub struct CurrentModel {
 }
 
 /// Maximum bytes of an output in a large window.
-const OUTPUT_MOST: u64 = 64 * 1024;
+const OUTPUT_MOST: usize = 64 * 1024;
 /// Minimum limit of an output, in a window however small.
-const OUTPUT_LEAST: u64 = 2 * 1024;
+const OUTPUT_LEAST: usize = 2 * 1024;
 /// Part of the window that one output may take.
 const OUTPUT_PART: u64 = 8;
 /// Bytes of a token, few as in data.
@@ -194,13 +194,13 @@ impl CurrentModel {
     /// Returns the number of bytes that one output should have at most: 64 kB, and about an eighth of the window if it is
     /// known.
     pub fn output_limit(&self) -> usize {
-        let limit = match self.window.load(Ordering::Relaxed) {
+        match self.window.load(Ordering::Relaxed) {
             0 => OUTPUT_MOST,
             window => {
-                (window / OUTPUT_PART).saturating_mul(TOKEN_BYTES).clamp(OUTPUT_LEAST, OUTPUT_MOST)
+                let bytes = (window / OUTPUT_PART).saturating_mul(TOKEN_BYTES);
+                usize::try_from(bytes).unwrap_or(OUTPUT_MOST).clamp(OUTPUT_LEAST, OUTPUT_MOST)
             }
-        };
-        usize::try_from(limit).expect("invariant: the limit is small")
+        }
     }
 
     /// Sets the context window in tokens, if it is known.
