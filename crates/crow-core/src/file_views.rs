@@ -66,6 +66,11 @@ impl FileViews {
         self.lock().get(path).cloned()
     }
 
+    /// Returns all views, in no particular order.
+    pub fn to_vec(&self) -> Vec<FileView> {
+        self.lock().values().cloned().collect()
+    }
+
     /// Removes the view of a file.
     pub fn remove(&self, path: &Path) {
         self.lock().remove(path);

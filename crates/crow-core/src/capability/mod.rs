@@ -1,5 +1,6 @@
 //! Capabilities: effects on the outside world, as traits that the runtime implements.
 
+mod access;
 mod answerer;
 mod children;
 mod clock;
@@ -14,6 +15,7 @@ mod processes;
 mod question;
 mod snapshots;
 
+pub use access::{AccessReport, NetworkReach, SandboxReport, SessionAccess};
 pub use answerer::{Answerer, NoAnswerer, PermissionRequest};
 pub use children::{
     BackgroundChild, BackgroundState, ChildEnd, ChildError, ChildOutcome, ChildTask, Children,

@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Patch, Preview, Progress};
 use crate::{
     capability::{
-        Children, ConversationLog, DelegatedCalls, Jobs, Processes, SnapshotError, Snapshots,
-        UserQuestions,
+        Children, ConversationLog, DelegatedCalls, Jobs, Processes, SessionAccess, SnapshotError,
+        Snapshots, UserQuestions,
     },
     event::ParentCall,
     file_views::FileViews,
@@ -78,6 +78,8 @@ pub struct AgentContext {
     pub questions: Option<Arc<dyn UserQuestions>>,
     /// Reads the log of the session, if there is one.
     pub log: Option<Arc<dyn ConversationLog>>,
+    /// Tells what calls may do, if the runtime supports it.
+    pub access: Option<Arc<dyn SessionAccess>>,
     /// Further values that the program gave to its tools.
     pub resources: ResourceMap,
 }
@@ -115,6 +117,7 @@ impl AgentContext {
             delegated_calls: None,
             questions: None,
             log: None,
+            access: None,
             resources: ResourceMap::default(),
         }
     }

@@ -40,6 +40,7 @@ use super::{
     recorder::Recorder,
     run_budget::RunBudget,
     runtime::RuntimeInner,
+    session_access::TreeAccess,
     session_writer::{SessionWriter, SessionWriterParts},
     undo_notices::UndoNotices,
     user_processes::UserProcesses,
@@ -138,6 +139,8 @@ impl AgentInternals {
         let runner = process_runner(&parts);
         let user_processes =
             UserProcesses { runner: process_runner(&parts), tree: Arc::clone(&parts.shared.tree) };
+        let access =
+            TreeAccess { tree: Arc::clone(&parts.shared.tree), access: parts.shared.access };
         let call_runner = runner.clone();
         let token = &parts.shared.session_token;
         let jobs = Arc::new(AgentJobs::new(
@@ -177,6 +180,7 @@ impl AgentInternals {
             delegated_calls: Some(Arc::clone(&parts.shared.calls) as _),
             questions: Some(Arc::new(questions)),
             log: Some(Arc::new(log)),
+            access: Some(Arc::new(access)),
             resources,
         });
         // 4) The parts.

@@ -21,6 +21,7 @@ mod questions;
 mod recorder;
 mod run_budget;
 mod runtime;
+mod session_access;
 mod session_header;
 mod session_permissions;
 mod session_writer;

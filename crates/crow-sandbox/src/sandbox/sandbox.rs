@@ -112,6 +112,17 @@ impl Sandbox {
         }
     }
 
+    /// Returns how far commands are confined, or `None` before the sandbox was set up.
+    pub fn known_containment(&self) -> Option<Containment> {
+        let setup = self.setup.get()?;
+        Some(setup.as_ref().map_or(Containment::None, SandboxSetup::containment))
+    }
+
+    /// Returns the configuration.
+    pub fn config(&self) -> &SandboxConfig {
+        &self.config
+    }
+
     /// Returns the reason why layers of the sandbox are missing, if any are.
     pub async fn reason(&self) -> Option<String> {
         match self.setup().await {
