@@ -29,7 +29,7 @@ use crate::{
         HandoffDefinition, ModelChoice, PromptContext,
     },
     handoff::Handoff,
-    prompt::TemplateError,
+    prompt::{Surroundings, TemplateError},
     submit_for_review::SubmitForReview,
     task::{Task, TaskCancel, TaskOutput},
     task_complete::TaskComplete,
@@ -220,7 +220,7 @@ impl<'a> AssemblyBuilder<'a> {
             }
         }
         let reviewer = self.reviewer(standing, &subagents).await;
-        Ok(Subagents::new(subagents, "").with_unlisted(reviewer))
+        Ok(Subagents::new(subagents, Surroundings::default()).with_unlisted(reviewer))
     }
 
     /// Makes the read-only reviewer that the user may ask for. Returns `None` if it is listed anyway or cannot be

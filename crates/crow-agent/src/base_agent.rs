@@ -17,6 +17,7 @@ use tracing::{Instrument as _, Span};
 
 use crate::{
     compaction::Compactor,
+    environment,
     fallback::Fallback,
     handoff::{Captures, TurnResult},
     hooks::{AgentHooks, HookDecision, RequestDraft, TerminationCondition, TurnProgress},
@@ -224,7 +225,11 @@ impl BaseAgent {
         tools.refresh(agent, cancel).await?;
         agent.set_state(AgentState::Processing).await?;
         let call = self.model_call(&self.model, &tools, ToolChoice::Auto);
-        Compactor::default().on_request(agent, call, focus, cancel).await
+        let is_compacted = Compactor::default().on_request(agent, call, focus, cancel).await?;
+        if is_compacted {
+            environment::report_changes(agent).await?;
+        }
+        Ok(is_compacted)
     }
 
     /// The loop: asks the turn machine for the next step, executes it and reports the result.
@@ -268,6 +273,7 @@ impl BaseAgent {
                         // `refresh` may have waited for servers.
                         continue;
                     }
+                    environment::report_changes(agent).await?;
                     let mut draft = RequestDraft::default();
                     if let Some(reason) = self.before_model_call(agent, &mut draft).await? {
                         turn.on_condition(reason);
@@ -344,10 +350,13 @@ impl BaseAgent {
                 let call = self.model_call(in_use, tools, tool_choice);
                 if compactor.before_call(agent, call, cancel).await? {
                     tools.refresh(agent, cancel).await?;
+                    environment::report_changes(agent).await?;
                 }
             }
             let call = ModelCall { messages, ..self.model_call(in_use, tools, tool_choice) };
-            match agent.call_model(call, cancel).await {
+            let context = Arc::clone(agent.context());
+            let called = agent.call_model(call, cancel);
+            match environment::call_model_beside_probe(&context, called).await {
                 Err(AgentError::Provider(error))
                     if error.kind == ProviderErrorKind::ContextLength
                         && !has_overflowed
@@ -358,6 +367,7 @@ impl BaseAgent {
                         return Err(AgentError::Provider(error));
                     }
                     tools.refresh(agent, cancel).await?;
+                    environment::report_changes(agent).await?;
                 }
                 Err(AgentError::Provider(error)) if error.kind.allows_fallback() => {
                     if !model.fall_back(agent, &error).await? {
@@ -398,6 +408,7 @@ impl BaseAgent {
             }
         }
         let executed = agent.call(tools.registry(), reply_id, calls, cancel).await?;
+        environment::record_calls(agent, tools.registry(), &executed);
         let completion = executed.iter().rfind(|call| call.name == task_complete::NAME);
         let report =
             completion.and_then(|call| CheckReport::from_extra(&call.result.metadata.extra));
@@ -413,6 +424,7 @@ impl BaseAgent {
                     })
                     .await?;
             }
+            environment::record_checks(agent, &report.checks);
             result.evidence = report;
         }
         let end = self.after_calls(agent, &executed).await?;

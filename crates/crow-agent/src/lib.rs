@@ -35,6 +35,7 @@ mod checks;
 mod choice;
 mod compaction;
 pub mod definition;
+mod environment;
 mod executor;
 mod fallback;
 mod handoff;
@@ -56,6 +57,7 @@ pub use base_agent::{AgentConfig, BaseAgent};
 pub use checks::{Check, Checks};
 pub use choice::{AgentChoice, DEFAULT_REVIEWER, ReviewChoice};
 pub use definition::PromptContext;
+pub use environment::SessionEnvironment;
 pub use executor::{AgentExecutor, ExecutionError, ExecutionOutcome};
 pub use handoff::{Bundle, HANDOFF_TOKENS, Handoff, HandoffTemplate, TurnCall, TurnResult};
 pub use hooks::{

@@ -1,6 +1,6 @@
 //! The review of the work by one coagent.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use crow_core::{
     control::{Review, RunFinish},
@@ -17,7 +17,7 @@ use super::{
     failure::failure_of,
     session::{CoagentSession, CoagentSessionKind, preface},
 };
-use crate::handoff::TurnResult;
+use crate::{handoff::TurnResult, prompt::Surroundings};
 
 /// Result of one coagent's review.
 #[derive(Debug)]
@@ -140,7 +140,7 @@ impl CoagentOutcome {
 pub(super) async fn run_review(
     coagent: &Coagent,
     seat: &mut CoagentSession,
-    surroundings: &str,
+    surroundings: &Arc<Surroundings>,
     handoff: String,
     cancel: &CancellationToken,
 ) -> Result<CoagentOutcome, AgentError> {

@@ -17,7 +17,8 @@ use crate::prompt::Surroundings;
 
 /// Serves inputs until the agent is shut down; each input is a run.
 ///
-/// The first input of a session carries the `surroundings`; they do not change during the session.
+/// The first input of a session carries the `surroundings` and a snapshot of its environment, and later ones what
+/// changed since.
 pub async fn serve(
     agent: AcpAgent,
     surroundings: Surroundings,
@@ -35,9 +36,9 @@ pub async fn serve_latest(
     mut internals: AgentInternals,
 ) -> Result<(), AgentError> {
     internals.close_open_calls().await?;
-    let surroundings = surroundings.to_text();
+    let surroundings = Arc::new(surroundings);
     let mut opened_with = internals.metadata().crow().opened_with;
-    let mut session = AcpSession::new(internals, surroundings.as_str());
+    let mut session = AcpSession::new(internals, Arc::clone(&surroundings));
     loop {
         let internals = session.primary_mut();
         internals.set_state(AgentState::Idle).await?;
@@ -68,7 +69,7 @@ pub async fn serve_latest(
         opened_with = latest;
         internals.switch_model(&agent.model().info).await?;
         if !agent.subagents().is_empty() {
-            let subagents = agent.subagents().clone().with_surroundings(surroundings.as_str());
+            let subagents = agent.subagents().clone().with_surroundings(Arc::clone(&surroundings));
             internals.offer_children(Arc::new(subagents));
         }
         let run = internals.start_run(run_id).await?;

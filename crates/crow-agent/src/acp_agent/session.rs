@@ -6,14 +6,15 @@ use crow_core::{event::AgentRole, ids::SessionId};
 use crow_runtime::{AgentAccess, AgentError, AgentInternals, ChildSpec};
 
 use super::{AcpAgent, Coagent};
+use crate::{environment::SessionEnvironment, prompt::Surroundings};
 
 /// The sessions of a composition: the root session of the primary, whose id is the public one, and those of the
 /// coagents, created when first needed.
 #[derive(Debug)]
 pub struct AcpSession {
     pub(super) internals: AgentInternals,
-    /// Text with the facts about the environment that opens each session.
-    pub(super) surroundings: Arc<str>,
+    /// The surroundings with which each session is opened.
+    pub(super) surroundings: Arc<Surroundings>,
     /// Sessions of the coagents, in the order of the coagents.
     pub(super) coagents: Vec<CoagentSession>,
     /// Sessions below the primary's that earlier processes created and that are not reopened yet.
@@ -44,7 +45,7 @@ pub(super) enum CoagentSessionKind {
 impl AcpSession {
     /// Makes the session of a composition from the internals of its primary. Each of its sessions is opened with the
     /// `surroundings`.
-    pub fn new(internals: AgentInternals, surroundings: impl Into<Arc<str>>) -> Self {
+    pub fn new(internals: AgentInternals, surroundings: impl Into<Arc<Surroundings>>) -> Self {
         let surroundings = surroundings.into();
         let earlier = internals.metadata().child_session_ids;
         Self {
@@ -152,8 +153,16 @@ impl CoagentSession {
     }
 }
 
-/// Returns the text that opens a session, if the session has no entries yet.
-pub(super) fn preface(surroundings: &str, internals: &AgentInternals) -> Option<String> {
-    let is_first = internals.history().is_empty() && !surroundings.is_empty();
-    is_first.then(|| surroundings.to_owned())
+/// Brings the environment of a session up to date for its next input. Returns the text that opens the session, if it
+/// has no entries yet.
+pub(super) fn preface(
+    surroundings: &Arc<Surroundings>,
+    internals: &AgentInternals,
+) -> Option<String> {
+    if surroundings.is_empty() {
+        return None;
+    }
+    let environment = SessionEnvironment::on_input(internals, surroundings);
+    let is_first = internals.history().is_empty();
+    is_first.then(|| surroundings.to_text(&environment.opening_text()))
 }

@@ -11,6 +11,7 @@ use crow_core::{
 use crow_runtime::{AgentAccess, AgentError, AgentInternals, ChildFactory, ChildRun};
 
 use super::{agent::AcpAgent, serve::serve_run, session::AcpSession};
+use crate::prompt::Surroundings;
 
 /// An agent that can be started by name.
 #[derive(Debug, Clone)]
@@ -27,14 +28,14 @@ pub struct Subagents {
     agents: Arc<[Subagent]>,
     /// Agent that is not listed to the model; the user may have the model start it.
     unlisted: Option<Arc<Subagent>>,
-    surroundings: Arc<str>,
+    surroundings: Arc<Surroundings>,
 }
 
 impl Subagents {
     /// Makes a list of agents. The session of each is opened with the `surroundings`.
     pub fn new(
         agents: impl IntoIterator<Item = Subagent>,
-        surroundings: impl Into<Arc<str>>,
+        surroundings: impl Into<Arc<Surroundings>>,
     ) -> Self {
         let agents = agents.into_iter().collect();
         Self { agents, unlisted: None, surroundings: surroundings.into() }
@@ -53,7 +54,7 @@ impl Subagents {
 
     /// Replaces the surroundings with which the session of each agent is opened.
     #[must_use]
-    pub fn with_surroundings(self, surroundings: impl Into<Arc<str>>) -> Self {
+    pub fn with_surroundings(self, surroundings: impl Into<Arc<Surroundings>>) -> Self {
         Self { surroundings: surroundings.into(), ..self }
     }
 
@@ -98,7 +99,7 @@ impl ChildFactory for Subagents {
 /// Runs the agent once on its prompt.
 async fn work(
     agent: AcpAgent,
-    surroundings: Arc<str>,
+    surroundings: Arc<Surroundings>,
     prompt: String,
     mut internals: AgentInternals,
 ) -> Result<(), AgentError> {

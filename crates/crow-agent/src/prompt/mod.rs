@@ -10,6 +10,7 @@ mod variables;
 
 pub use registry::PromptRegistry;
 pub(crate) use registry::{PROMPT_ENDINGS, PROMPT_FOLDERS};
+pub(crate) use surroundings::REPOSITORY;
 pub use surroundings::Surroundings;
 pub use template::{Template, TemplateError};
 pub use variables::{HANDOFF_VARIABLES, SYSTEM_VARIABLES};

@@ -19,7 +19,7 @@ use crate::tools::{Act, tools};
 const WINDOW: u64 = 8_192;
 
 /// About 600 tokens.
-const OUTPUT: &str = concat!(
+pub(crate) const OUTPUT: &str = concat!(
     "the quick brown fox jumps over the lazy dog and then it looks around for something else to do; ",
     include_str!("compaction_output.txt")
 );

@@ -11,6 +11,7 @@ mod checks;
 mod compaction;
 mod compositions;
 mod deadlines;
+mod environment;
 mod executor;
 mod fallbacks;
 mod false_claims;

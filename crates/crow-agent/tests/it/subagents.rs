@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crow_agent::{
     AcpAgent, AcpAgentParts, AgentConfig, BaseAgent, Check, Checks, Coagent, EndTools, Subagent,
-    Subagents, Task, TaskCancel, TaskComplete, TaskOutput,
+    Subagents, Surroundings, Task, TaskCancel, TaskComplete, TaskOutput,
 };
 use crow_core::{
     capability::{PermissionAnswer, QuestionAnswer},
@@ -78,7 +78,7 @@ impl SubagentFixture {
     }
 
     fn start(mut self, plays: impl IntoIterator<Item = Play>) -> AgentHarness {
-        let subagents = Subagents::new(self.subs, "");
+        let subagents = Subagents::new(self.subs, Surroundings::default());
         self.tools.register(TypedToolAdapter::new(Task::new(subagents.clone())));
         self.tools.register(TypedToolAdapter::new(TaskOutput));
         self.tools.register(TypedToolAdapter::new(TaskCancel));
@@ -435,10 +435,13 @@ async fn tokens_used_by_subagents_count_against_the_parents_limit() {
 #[tokio::test]
 async fn a_subagent_cannot_start_subagents() {
     let mut own = tools([]);
-    own.register(TypedToolAdapter::new(Task::new(Subagents::new([], ""))));
+    own.register(TypedToolAdapter::new(Task::new(Subagents::new([], Surroundings::default()))));
     let inner = sub("inner", [], tools([]));
     let mut nested = tools([]);
-    nested.register(TypedToolAdapter::new(Task::new(Subagents::new([solo(&inner)], ""))));
+    nested.register(TypedToolAdapter::new(Task::new(Subagents::new(
+        [solo(&inner)],
+        Surroundings::default(),
+    ))));
     let outer = sub("outer", [reply([task("n", "inner")]), reply([text("no")])], nested);
     let mut harness = SubagentFixture::new([solo(&outer)])
         .start([reply([task("t", "outer")]), reply([text("ok")])]);
@@ -615,7 +618,7 @@ async fn a_subagent_can_have_its_own_coagent_and_checks() {
 #[tokio::test]
 async fn a_coagent_can_start_subagents() {
     let explorer = sub("explorer", [reply([text("Seen.")])], tools([]));
-    let subagents = Subagents::new([solo(&explorer)], "");
+    let subagents = Subagents::new([solo(&explorer)], Surroundings::default());
     let mut own = ToolRegistry::new();
     own.register(TypedToolAdapter::new(Task::new(subagents.clone())));
     let plays = [

@@ -261,7 +261,7 @@ async fn unread_steering_precedes_the_next_prompt_after_an_interrupt() {
     harness.handle.interrupt();
     harness.run("two").await;
     let outline = harness.model.requests()[1].outline().join("\n");
-    let (unread, two) = (outline.find("unread").unwrap(), outline.find("two").unwrap());
+    let (unread, two) = (outline.find("user: unread").unwrap(), outline.find("user: two").unwrap());
     assert!(unread < two, "{outline}");
 }
 

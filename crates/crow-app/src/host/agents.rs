@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crow_agent::{
-    AgentChoice, AssembledAgent, Assembly, AssemblyError, DEFAULT_REVIEWER,
+    AgentChoice, AssembledAgent, Assembly, AssemblyError, Checks, DEFAULT_REVIEWER,
     definition::{AgentKind, DefinedRole, ListedAgent},
 };
 use crow_core::model::{ModelRef, Models};
@@ -39,6 +39,11 @@ impl Agents {
     /// Returns the name of the agent of a session that names none.
     pub(super) fn default_name(&self) -> &str {
         &self.default
+    }
+
+    /// Returns the checks that must pass before a task is complete.
+    pub(super) fn checks(&self) -> &Checks {
+        &self.assembly.checks
     }
 
     /// Returns name and description of the agents that users start directly, compositions first. Blocks.

@@ -304,7 +304,9 @@ impl ProductHost {
             if let Some(trusted) = &config.project.trusted {
                 session.protect_files(trusted.protected.clone());
             }
-            let surroundings = Surroundings::gather(&crow.cwd, date).with_directories(directories);
+            let surroundings = Surroundings::gather(&crow.cwd, date)
+                .with_directories(directories)
+                .with_checks(config.agents.checks());
             Ok::<_, HostError>((session, surroundings, tools))
         })
         .await??;

@@ -227,3 +227,19 @@ async fn a_judge_whose_model_cannot_call_tools_causes_a_warning() {
     assert_eq!(ran.result()["outcome"], "stopped");
     server.finish().await.unwrap();
 }
+
+#[tokio::test]
+async fn the_first_request_stays_small() {
+    let (server, fixture) = with_replies([ScriptedReply::new().text("Hello.").into()]).await;
+    for folder in [".git/objects", ".git/refs/heads"] {
+        fs::create_dir_all(fixture.project(folder)).unwrap();
+    }
+    fs::write(fixture.project(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    let ran = fixture.run(&["run", "-m", MODEL, "-p", "full-auto", "hello"]).await;
+    ran.exited(0);
+    let requests = server.finish().await.unwrap();
+    let request = String::from_utf8_lossy(&requests[0].raw_body);
+    let facts = ["permissions: mode full-auto", "network of commands: ", "(branch main)"];
+    assert!(facts.iter().all(|fact| request.contains(fact)), "{request}");
+    assert!(request.len() <= 13_500, "{} bytes", request.len());
+}

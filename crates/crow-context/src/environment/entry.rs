@@ -93,13 +93,12 @@ impl EntryGroup {
     /// change, or when enough of them have come together.
     pub fn is_urgent(self) -> bool {
         match self {
-            Self::System | Self::Checks | Self::Jobs | Self::ChangedFiles => true,
-            Self::Task
-            | Self::DirtyFiles
-            | Self::ReadFiles
-            | Self::Artifacts
-            | Self::Knowledge
-            | Self::Extensions => false,
+            Self::System | Self::Checks | Self::Jobs | Self::ChangedFiles | Self::DirtyFiles => {
+                true
+            }
+            Self::Task | Self::ReadFiles | Self::Artifacts | Self::Knowledge | Self::Extensions => {
+                false
+            }
         }
     }
 

@@ -65,7 +65,7 @@ async fn driven(flow: ControlFlow, has_reviewer: bool) -> f64 {
     })
     .unwrap();
     time(move |internals| async move {
-        let mut session = AcpSession::new(internals, "");
+        let mut session = AcpSession::new(internals, crow_agent::Surroundings::default());
         let input = RunInput::prompt(vec![Block::text("go")]);
         let result = composed.run(&mut session, input, &CancellationToken::new()).await?;
         assert_eq!(result.rounds, ROUNDS);

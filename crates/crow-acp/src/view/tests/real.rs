@@ -52,8 +52,10 @@ impl Team {
             BaseAgent::new(name, AgentConfig::default(), model, builtin())
         };
         let explorer = AcpAgent::solo(base("explorer", explorer));
-        let subagents =
-            Subagents::new(vec![Subagent { agent: explorer, access: AgentAccess::Policy }], "");
+        let subagents = Subagents::new(
+            vec![Subagent { agent: explorer, access: AgentAccess::Policy }],
+            crow_agent::Surroundings::default(),
+        );
         let mut tools = builtin();
         tools.register(TypedToolAdapter::new(Task::new(subagents.clone())));
         let options = HarnessOptions {

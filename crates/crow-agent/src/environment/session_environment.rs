@@ -1,0 +1,410 @@
+//! The environment of a session, and what its model was told of it.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crow_context::environment::{
+    CheckState, DeltaOptions, EntryGroup, Environment, EnvironmentRevision, FileInfo, JobSummary,
+};
+use crow_core::{
+    context::TokenEstimator,
+    event::CheckRun,
+    file_views::{FileView, FileViews},
+    history::is_summary,
+    ids::{CallId, MessageId},
+    message::{Block, Message},
+    todo::TodoList,
+    tool::{AgentContext, ToolCategory, ToolRegistry},
+};
+use crow_runtime::{AgentError, AgentInternals, ExecutedCall};
+use jiff::Timestamp;
+
+use super::{
+    access_facts::{permission_phrase, set_command_facts},
+    probe::{ProbeFacts, ProbeState},
+    seen_files::SeenFiles,
+};
+use crate::{
+    checks::Check,
+    prompt::{REPOSITORY, Surroundings},
+};
+
+/// Most tokens of a snapshot.
+const SNAPSHOT_TOKENS: u64 = 2_000;
+/// The tag around a snapshot at the beginning of a session.
+const SNAPSHOT_TAG: &str = "environment";
+/// The tag around later changes.
+const UPDATE_TAG: &str = "environment_update";
+/// Shortest time between two turns that the model is told, in seconds.
+const IDLE_LEAST: u64 = 10 * 60;
+/// A label that every snapshot has.
+const DIRECTORY_LABEL: &str = "working directory";
+/// The groups of which changes are told. What is missing here the model has done itself, or is told by other notices.
+const TOLD_GROUPS: [EntryGroup; 5] = [
+    EntryGroup::System,
+    EntryGroup::ChangedFiles,
+    EntryGroup::DirtyFiles,
+    EntryGroup::Knowledge,
+    EntryGroup::Extensions,
+];
+
+/// The environment of a session. It is in the [`resources`](AgentContext::resources) of sessions that were opened with
+/// [`Surroundings`]: tools can add facts and extensions, which the model is told with the next update.
+#[derive(Debug)]
+pub struct SessionEnvironment(Mutex<EnvironmentTracker>);
+
+#[derive(Debug)]
+struct EnvironmentTracker {
+    environment: Environment,
+    surroundings: Arc<Surroundings>,
+    /// True if another branch may have been checked out since the repository was looked at.
+    may_have_switched: bool,
+    /// Time of the last model call of this process.
+    last_call: Option<Timestamp>,
+    /// What the model was told, as far as [`read_to`](Self::read_to).
+    told: EnvironmentRevision,
+    /// Number of messages that were read, and the id of the last one.
+    read_to: Option<(usize, MessageId)>,
+    files: SeenFiles,
+    reads: ReadOrder,
+    probe: ProbeState,
+}
+
+/// The order in which files were read last.
+#[derive(Debug, Default)]
+struct ReadOrder {
+    /// The call that read a file last, and its number.
+    reads: BTreeMap<PathBuf, (CallId, u64)>,
+    count: u64,
+}
+
+impl ReadOrder {
+    /// Returns the number of the last read of a file: a higher one than before if another call read it.
+    fn number(&mut self, view: &FileView) -> u64 {
+        match self.reads.get(&view.path) {
+            Some((call_id, number)) if *call_id == view.call_id => *number,
+            Some(_) | None => {
+                self.count += 1;
+                self.reads.insert(view.path.clone(), (view.call_id.clone(), self.count));
+                self.count
+            }
+        }
+    }
+}
+
+impl SessionEnvironment {
+    /// Changes the environment, and returns what the function returns.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Environment) -> T) -> T {
+        change(&mut self.lock().environment)
+    }
+
+    /// Returns the environment as it is now.
+    pub fn environment(&self) -> Environment {
+        self.lock().environment.clone()
+    }
+
+    /// Opens the environment of a session, or updates what may have changed since its last input. Returns the
+    /// environment.
+    pub(crate) fn on_input(agent: &AgentInternals, surroundings: &Arc<Surroundings>) -> Arc<Self> {
+        let context = agent.context();
+        let opened = context.resources.get::<Self>();
+        let environment = opened.unwrap_or_else(|| {
+            context
+                .resources
+                .insert(Self(Mutex::new(EnvironmentTracker::new(agent, surroundings))));
+            context.resources.get::<Self>().expect("invariant: it was inserted just now")
+        });
+        {
+            let mut tracker = environment.lock();
+            let idle = idle_seconds(agent, tracker.last_call);
+            tracker.environment.system_mut().idle_seconds = idle;
+            tracker.refresh(context);
+            tracker.probe.on_input();
+            tracker.may_have_switched = true;
+        }
+        environment
+    }
+
+    /// Writes the text that opens a session.
+    pub(crate) fn opening_text(&self) -> String {
+        wrap(SNAPSHOT_TAG, &self.lock().environment.to_context(SNAPSHOT_TOKENS, &counter()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, EnvironmentTracker> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EnvironmentTracker {
+    fn new(agent: &AgentInternals, surroundings: &Arc<Surroundings>) -> Self {
+        let mut environment = Environment::builder().system(surroundings.system_state()).build();
+        *environment.checks_mut() = check_states(&surroundings.checks);
+        let (mut files, mut reads) = (SeenFiles::default(), ReadOrder::default());
+        let root = surroundings.repository.as_ref().map(|(root, _)| root.clone());
+        let mut probe = ProbeState::new(root);
+        let context = agent.context();
+        if !agent.history().is_empty() {
+            // A session that was resumed: changes of its own calls are none of others.
+            for (_, metadata) in agent.history().results() {
+                record_changes(&mut files, &mut probe, context, &metadata.files_modified);
+                if let Some(view) = view_of(&metadata.extra) {
+                    files.on_view(&view.path);
+                    reads.number(&view);
+                }
+            }
+        }
+        Self {
+            environment,
+            surroundings: Arc::clone(surroundings),
+            may_have_switched: false,
+            last_call: None,
+            told: EnvironmentRevision::default(),
+            read_to: None,
+            files,
+            reads,
+            probe,
+        }
+    }
+
+    /// Takes over what the session knows without waiting.
+    fn refresh(&mut self, context: &AgentContext) {
+        if let Some(access) = &context.access {
+            let report = access.report();
+            let system = self.environment.system_mut();
+            system.permissions = vec![permission_phrase(report.mode).to_owned()];
+            set_command_facts(&report, &mut system.resources);
+        }
+        let todo: TodoList = context.todo.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.environment.task_mut().todo = todo.items().to_vec();
+        if let Some(jobs) = &context.jobs {
+            let running = jobs.list().into_iter().filter(|job| job.state.is_running());
+            let summary = |title| JobSummary { title, end: None };
+            let jobs = running.map(|job| (job.id.to_string(), summary(job.title)));
+            *self.environment.jobs_mut() = jobs.collect();
+        }
+    }
+
+    /// Takes over the files that were seen, and what others did to them and to the repository. Reads files: blocks.
+    fn scan_files(&mut self, context: &AgentContext) {
+        if std::mem::take(&mut self.may_have_switched) {
+            let repository = self.surroundings.current_repository();
+            self.environment.system_mut().resources.insert(REPOSITORY.to_owned(), repository);
+        }
+        let mut views = context.file_views.to_vec();
+        let changed: BTreeMap<PathBuf, _> = self.files.scan(views.clone()).into_iter().collect();
+        // Of files read since the last scan, the order is that of their paths.
+        views.sort_by(|one, other| one.path.cmp(&other.path));
+        let cwd = context.workspace.cwd();
+        let dirty = self
+            .probe
+            .dirty_files()
+            .iter()
+            .map(|path| (path.clone(), FileInfo { dirty: true, ..FileInfo::default() }));
+        let mut files: BTreeMap<String, FileInfo> = dirty.collect();
+        for view in views {
+            let number = self.reads.number(&view);
+            let file = files.entry(relative(&view.path, cwd)).or_default();
+            file.hash = Some(view.hash.to_string());
+            file.lines = view.lines;
+            file.last_read = number;
+            file.foreign_change = changed.get(&view.path).copied();
+        }
+        self.environment.workspace_mut().files = files;
+    }
+
+    /// Reads what the conversation tells, and returns the text that the model must be told now.
+    fn next_text(&mut self, messages: &[Arc<Message>]) -> Option<String> {
+        // 1) The messages since the last time; all of them if the conversation was replaced.
+        let known = self.read_to.as_ref().filter(|(count, last)| {
+            count.checked_sub(1).and_then(|at| messages.get(at)).is_some_and(|at| at.id() == last)
+        });
+        let start = known.map_or(0, |(count, _)| *count);
+        if start == 0 {
+            self.told = EnvironmentRevision::default();
+        }
+        for text in messages[start..].iter().filter_map(|message| environment_text(message)) {
+            self.told.apply_text(text);
+        }
+        self.read_to = end_of(messages);
+        // 2) A summary replaced a part of the conversation, with the updates in it.
+        if start == 0 && lacks_snapshot(messages) {
+            return Some(self.environment.to_context(SNAPSHOT_TOKENS, &counter()));
+        }
+        // 3) What changed.
+        let options = DeltaOptions { groups: TOLD_GROUPS.to_vec(), ..DeltaOptions::default() };
+        let delta = self.environment.delta_since(&self.told, &options, &counter())?;
+        Some(delta.text)
+    }
+
+    /// Records that a text was added to the conversation, whose last message it is. It is not read back: secrets in it
+    /// were removed, and what differs from the state would be told again and again.
+    fn on_reported(&mut self, text: &str, messages: &[Arc<Message>]) {
+        self.told.apply_text(text);
+        self.read_to = end_of(messages);
+    }
+}
+
+/// Returns the mark up to which these messages were read.
+fn end_of(messages: &[Arc<Message>]) -> Option<(usize, MessageId)> {
+    messages.last().map(|last| (messages.len(), last.id().clone()))
+}
+
+/// Tells the model what changed in its environment since it was told last, if the session has one.
+pub(crate) async fn report_changes(agent: &mut AgentInternals) -> Result<(), AgentError> {
+    let context = Arc::clone(agent.context());
+    let Some(environment) = context.resources.get::<SessionEnvironment>() else { return Ok(()) };
+    // 1) Gather. Looking at files blocks, so it is done elsewhere.
+    let gathered = {
+        let environment = Arc::clone(&environment);
+        tokio::task::spawn_blocking(move || {
+            let mut tracker = environment.lock();
+            tracker.refresh(&context);
+            tracker.scan_files(&context);
+        })
+    };
+    if let Err(error) = gathered.await {
+        tracing::warn!(%error, "the environment could not be brought up to date");
+        return Ok(());
+    }
+    // 2) Compare with the conversation. The model is not called while calls are open.
+    let Ok(messages) = agent.history().messages() else { return Ok(()) };
+    let now = agent.config().clock.now();
+    let text = {
+        let mut tracker = environment.lock();
+        tracker.last_call = Some(now);
+        tracker.next_text(messages)
+    };
+    let Some(text) = text else { return Ok(()) };
+    agent.add_notice(wrap(UPDATE_TAG, &text)).await?;
+    if let Ok(messages) = agent.history().messages() {
+        environment.lock().on_reported(&text, messages);
+    }
+    Ok(())
+}
+
+/// Records what calls of the agent did to files.
+pub(crate) fn record_calls(agent: &AgentInternals, tools: &ToolRegistry, calls: &[ExecutedCall]) {
+    let context = agent.context();
+    let Some(environment) = context.resources.get::<SessionEnvironment>() else { return };
+    let mut tracker = environment.lock();
+    for call in calls {
+        let metadata = &call.result.metadata;
+        let EnvironmentTracker { files, probe, .. } = &mut *tracker;
+        record_changes(files, probe, context, &metadata.files_modified);
+        // Without snapshots nobody knows what a command changed, and of very many files not all are listed.
+        let is_command =
+            tools.get(&call.name).is_some_and(|tool| tool.category() == ToolCategory::Execute);
+        let is_cut = metadata
+            .changes
+            .is_some_and(|counts| counts.paths() > metadata.files_modified.len() as u64);
+        if is_cut || (is_command && context.snapshots.is_none()) {
+            files.on_unknown_changes();
+        }
+    }
+}
+
+/// Records the outcomes of checks.
+pub(crate) fn record_checks(agent: &AgentInternals, checks: &[CheckRun]) {
+    let Some(environment) = agent.context().resources.get::<SessionEnvironment>() else { return };
+    let mut tracker = environment.lock();
+    for run in checks {
+        if let Some(check) = tracker.environment.checks_mut().get_mut(&run.name) {
+            let failed = || run.error.clone().unwrap_or_else(|| "failed".to_owned());
+            check.outcome = Some(if run.passed() { "passed".to_owned() } else { failed() });
+        }
+    }
+}
+
+/// Waits for a model call, and meanwhile finds out what takes longer: the files that git reports as changed, and the
+/// versions of the tools that the project uses.
+pub(crate) async fn call_model_beside_probe<T>(
+    context: &Arc<AgentContext>,
+    call: impl Future<Output = T>,
+) -> T {
+    let environment = context.resources.get::<SessionEnvironment>();
+    let probe = environment.as_ref().and_then(|environment| environment.lock().probe.next(context));
+    let (Some(environment), Some(probe)) = (environment, probe) else { return call.await };
+    let mut call = std::pin::pin!(call);
+    let facts: ProbeFacts = tokio::select! {
+        biased;
+        // A probe that is not done by then is ended and begun again beside the next call.
+        result = &mut call => return result,
+        facts = probe => facts,
+    };
+    {
+        let mut tracker = environment.lock();
+        let EnvironmentTracker { environment, probe, .. } = &mut *tracker;
+        probe.on_facts(facts, environment.system_mut());
+    }
+    call.await
+}
+
+/// Returns the text of a snapshot or an update in a message.
+fn environment_text(message: &Message) -> Option<&str> {
+    let Message::User(user) = message else { return None };
+    let Some(Block::Text { text }) = user.content.first() else { return None };
+    let (start, end) = match text.strip_prefix("<system-reminder>\n") {
+        Some(_) => (format!("<{UPDATE_TAG}>\n"), format!("</{UPDATE_TAG}>")),
+        None => (format!("<{SNAPSHOT_TAG}>\n"), format!("</{SNAPSHOT_TAG}>")),
+    };
+    let text = text.strip_prefix("<system-reminder>\n").unwrap_or(text);
+    text.strip_prefix(&start)?.split_once(&end).map(|(inside, _)| inside)
+}
+
+/// Returns true if the conversation has a summary and no snapshot after it.
+fn lacks_snapshot(messages: &[Arc<Message>]) -> bool {
+    let Some(summary) = messages.iter().rposition(|message| is_summary(message)) else {
+        return false;
+    };
+    let mut later = messages[summary..].iter().filter_map(|message| environment_text(message));
+    !later.any(|text| EnvironmentRevision::from_texts([text]).value(DIRECTORY_LABEL).is_some())
+}
+
+fn wrap(tag: &str, text: &str) -> String {
+    format!("<{tag}>\n{text}</{tag}>")
+}
+
+fn counter() -> TokenEstimator {
+    TokenEstimator::new("", &[])
+}
+
+/// Returns the seconds since the last model call or the end of the last run, if they are worth telling.
+fn idle_seconds(agent: &AgentInternals, last_call: Option<Timestamp>) -> Option<u64> {
+    if agent.history().is_empty() {
+        return None;
+    }
+    let last = last_call.unwrap_or_default().max(agent.metadata().updated_at);
+    let idle = agent.config().clock.now().duration_since(last).as_secs();
+    u64::try_from(idle).ok().filter(|seconds| *seconds >= IDLE_LEAST)
+}
+
+fn record_changes(
+    files: &mut SeenFiles,
+    probe: &mut ProbeState,
+    context: &AgentContext,
+    paths: &[PathBuf],
+) {
+    let cwd = context.workspace.cwd();
+    for path in paths {
+        let path = cwd.join(path);
+        files.on_own_change(&path);
+        probe.on_own_change(&relative(&path, cwd));
+    }
+}
+
+fn check_states(checks: &[Check]) -> BTreeMap<String, CheckState> {
+    let state = |command: &str| CheckState { command: command.to_owned(), outcome: None };
+    checks.iter().map(|check| (check.name.clone(), state(&check.command))).collect()
+}
+
+fn view_of(extra: &serde_json::Value) -> Option<FileView> {
+    extra.get(FileViews::EXTRA_KEY).and_then(|view| serde_json::from_value(view.clone()).ok())
+}
+
+/// Returns a path as it is shown: relative to the working directory if it is in it.
+fn relative(path: &Path, cwd: &Path) -> String {
+    path.strip_prefix(cwd).unwrap_or(path).display().to_string()
+}
