@@ -21,6 +21,7 @@ pub mod change_time;
 mod directory;
 mod directory_stamp;
 mod file_lock;
+mod link_trail;
 mod metadata;
 mod paths;
 mod resolve;
@@ -31,6 +32,7 @@ pub use self::{
     directory::{Directory, EntryName, RenameMode},
     directory_stamp::DirectoryStamp,
     file_lock::FileLock,
+    link_trail::LinkTrail,
     metadata::{EntryKind, EntryMetadata, FileIdentity},
     paths::{
         canonicalize, create_directories, create_directory, create_file, create_symlink, exchange,

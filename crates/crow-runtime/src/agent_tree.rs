@@ -13,7 +13,7 @@ use crow_core::{
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    Sandbox,
+    LinkSearch, Sandbox,
     events::Outlet,
     pending_questions::QuestionRegistry,
     session::{ModelUsage, RootSession, RootSessionState, TreeSnapshots, UsageByModel},
@@ -31,6 +31,10 @@ pub(crate) struct AgentTree {
     pub(crate) undo_recorded: Notify,
     /// The sandbox of its processes.
     pub(crate) sandbox: Option<Arc<Sandbox>>,
+    /// The search for places that links of the user lead to.
+    pub(crate) links: Arc<LinkSearch>,
+    /// True once the user was warned of places that are not known.
+    pub(crate) links_reported: AtomicBool,
     /// True once the user was notified of missing sandbox layers.
     pub(crate) sandbox_reported: AtomicBool,
     /// True once leftovers of killed sessions were recovered.
@@ -65,6 +69,7 @@ impl AgentTree {
         root: RootSession,
         policy: PermissionPolicy,
         sandbox: Option<Arc<Sandbox>>,
+        links: Arc<LinkSearch>,
         seats: usize,
         family: &RootSessionState,
     ) -> Self {
@@ -75,6 +80,8 @@ impl AgentTree {
             questions: QuestionRegistry::default(),
             undo_recorded: Notify::new(),
             sandbox,
+            links,
+            links_reported: AtomicBool::new(false),
             sandbox_reported: AtomicBool::new(false),
             has_recovered: AtomicBool::new(false),
             tool_source: OnceLock::new(),

@@ -11,7 +11,7 @@ use crow_core::{
 };
 
 use crate::{
-    ChildEnvironment, SandboxConfig,
+    ChildEnvironment, LinkSearchConfig, SandboxConfig,
     changes::SnapshotStores,
     clock::SystemClock,
     ids::UuidSource,
@@ -39,6 +39,9 @@ pub struct RuntimeConfig {
     pub child_env: ChildEnvironment,
     /// The sandbox of processes. Without it they have all rights of the program.
     pub sandbox: Option<SandboxConfig>,
+    /// Files of the user that links may lead away from. Each root session searches for their places while it starts, and
+    /// hides and protects these, also from tools without a sandbox.
+    pub links: Option<LinkSearchConfig>,
     /// Limits on agents started by agents.
     pub children: ChildLimits,
     /// The clock.
@@ -80,6 +83,7 @@ impl Default for RuntimeConfig {
             redactor: Redactor::default(),
             child_env: ChildEnvironment::default(),
             sandbox: None,
+            links: None,
             children: ChildLimits::default(),
             clock: Arc::new(SystemClock::default()),
             ids: Arc::new(UuidSource),

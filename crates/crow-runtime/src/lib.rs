@@ -69,9 +69,9 @@ pub use clock::SystemClock;
 pub use config::{ChildLimits, RuntimeConfig};
 pub use crow_core::settings::{OpenedWith, SystemPrompt};
 pub use crow_sandbox::{
-    AllowedHosts, ChildEnvironment, HostPattern, HostPatternError, Network, ProcessLimits,
-    ProcessRunner, Sandbox, SandboxConfig, SandboxProfile, UserGit, adopt_orphans,
-    reset_ignored_signals,
+    AllowedHosts, ChildEnvironment, HostPattern, HostPatternError, LinkGap, LinkSearch,
+    LinkSearchConfig, LinkSearchError, LinkedPaths, Network, ProcessLimits, ProcessRunner, Sandbox,
+    SandboxConfig, SandboxProfile, UserGit, adopt_orphans, reset_ignored_signals,
 };
 pub use crow_snapshot::{
     Activities, Activity, Capture, CollectionReport, ContentRef, FileStamp, JobActivity,

@@ -11,6 +11,7 @@ mod sandbox;
 pub use orphans::adopt_orphans;
 pub use process::{AgentJobs, ChildEnvironment, ProcessRunner, job_number};
 pub use sandbox::{
-    AllowedHosts, HostPattern, HostPatternError, Network, ProcessLimits, Sandbox, SandboxConfig,
-    SandboxProfile, UserGit, reset_ignored_signals,
+    AllowedHosts, HostPattern, HostPatternError, LinkGap, LinkSearch, LinkSearchConfig,
+    LinkSearchError, LinkedPaths, Network, ProcessLimits, Sandbox, SandboxConfig, SandboxProfile,
+    UserGit, reset_ignored_signals,
 };

@@ -8,7 +8,7 @@ use crow_core::{
     permission::{PermissionMode, SandboxPaths},
 };
 use crow_providers::ProviderModels;
-use crow_runtime::{SandboxConfig, SessionStore, SnapshotStores, StoredRules};
+use crow_runtime::{LinkSearchConfig, SandboxConfig, SessionStore, SnapshotStores, StoredRules};
 
 use super::front_end_commands::SessionCommands;
 use crate::{
@@ -42,6 +42,8 @@ pub struct HostParts {
     pub sandbox: Option<SandboxConfig>,
     /// Path restrictions of file tools; they apply also without a sandbox.
     pub sandbox_paths: SandboxPaths,
+    /// Search for links that lead away from hidden paths; `None` searches for none. It also restricts file tools.
+    pub links: Option<LinkSearchConfig>,
     pub rules: StoredRules,
     /// Commands of the front end; `None` if sessions have only those of the host.
     pub session_commands: Option<Arc<dyn SessionCommands>>,

@@ -94,6 +94,7 @@ impl ProductHost {
             child_env: parts.environment.child_environment(&keys.unwrap_or_default()),
             snapshots: Some(Arc::clone(&parts.snapshots)),
             sandbox: parts.sandbox,
+            links: parts.links,
             ..RuntimeConfig::default()
         };
         let (environment, models) = (parts.environment, parts.models);

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crow_runtime::{AllowedHosts, HostPattern, Network, ProcessLimits, SandboxConfig, UserGit};
+use crow_runtime::{
+    AllowedHosts, HostPattern, LinkSearchConfig, Network, ProcessLimits, SandboxConfig, UserGit,
+};
 
 use super::hidden::hidden;
 use crate::{
@@ -12,13 +14,23 @@ use crate::{
 };
 
 const GIB: u64 = 1 << 30;
+/// Folders of the data folder that only Crow writes: commands may make links in their temporary folders there.
+const OWN_DATA: [&str; 4] = ["bytecode", "sandbox", "sessions", "snapshots"];
 
-/// Builds the configuration of the sandbox from settings, and from hosts that commands may reach besides. Its paths also restrict file tools, even if
-/// commands run without a sandbox.
-pub fn sandbox_config(
+/// What the user's settings say about the sandbox of commands.
+#[derive(Debug, Clone)]
+pub struct SandboxSettings {
+    /// The configuration. Its paths also restrict file tools, even if commands run without a sandbox.
+    pub config: SandboxConfig,
+    /// Where to search for links that lead away from hidden paths.
+    pub links: LinkSearchConfig,
+}
+
+/// Reads the settings; commands may reach `allowed_hosts` besides.
+pub fn sandbox_settings(
     environment: &ProcessEnvironment,
     allowed_hosts: &[HostPattern],
-) -> Result<SandboxConfig, AppError> {
+) -> Result<SandboxSettings, AppError> {
     let path = environment.config_dir()?.join(SETTINGS);
     // The user's layers only: a project may not configure the sandbox.
     let layers = config::layers(environment, &ProjectAdditions::default())?;
@@ -30,7 +42,8 @@ pub fn sandbox_config(
     let config_error = |error: String| bad(&path, &error);
     // 1) Paths
     let mut config = SandboxConfig::new(environment.data_dir()?.join("sandbox"));
-    config.hidden = hidden(environment, &all_absolute(table.readable).map_err(config_error)?);
+    let readable = all_absolute(table.readable).map_err(config_error)?;
+    config.hidden = hidden(environment, &readable);
     config.own = vec![environment.config_dir()?, environment.data_dir()?];
     config.hidden.extend(all_absolute(table.hidden).map_err(config_error)?);
     config.writable = all_absolute(table.writable).map_err(config_error)?;
@@ -59,7 +72,28 @@ pub fn sandbox_config(
         (false, true) => Network::Loopback,
         (false, false) => Network::Hosts(AllowedHosts::new(hosts)),
     };
-    Ok(config)
+    let links = link_search(&config, readable, environment)?;
+    Ok(SandboxSettings { config, links })
+}
+
+/// Returns where to search for files that belong to hidden paths and lie elsewhere.
+fn link_search(
+    config: &SandboxConfig,
+    readable: Vec<PathBuf>,
+    environment: &ProcessEnvironment,
+) -> Result<LinkSearchConfig, AppError> {
+    let data = environment.data_dir()?;
+    let data = data.canonicalize().unwrap_or(data);
+    Ok(LinkSearchConfig {
+        own: config.own.clone(),
+        hidden: config.hidden.clone(),
+        // Without a home nothing is below it.
+        home: config.git.home.clone().unwrap_or_else(|| data.clone()),
+        shown: readable,
+        passed_over: OWN_DATA.map(|name| data.join(name)).to_vec(),
+        git_settings: config.git.settings.clone(),
+        writable: config.writable.clone(),
+    })
 }
 
 fn bad(path: &Path, error: &str) -> AppError {

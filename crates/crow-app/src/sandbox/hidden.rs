@@ -1,9 +1,9 @@
 //! Paths hidden from commands: the agent's own files, and files in which programs keep keys.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, Read as _},
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use super::secret_paths::{PATH_VARIABLES, SECRET_PATHS, SETTINGS_WITH_KEYS};
@@ -18,10 +18,6 @@ const XDG: [(&str, &str); 4] = [
 ];
 /// Maximum size of a settings file that is searched for keys, in bytes. A larger one is assumed to contain some.
 const LARGEST_SETTINGS: u64 = 256 * 1024;
-/// Number of levels of a hidden directory in which links are looked for.
-const LINK_DEPTH: usize = 2;
-/// Maximum number of entries of one hidden directory that are examined for links.
-const MOST_ENTRIES: usize = 500;
 
 /// Returns the hidden paths, sorted, without those in `shown`; the agent's own folders are always among them. Reads a
 /// few small settings files. Blocks.
@@ -46,59 +42,9 @@ pub(super) fn hidden(environment: &ProcessEnvironment, shown: &[PathBuf]) -> Vec
     let mut hidden: Vec<PathBuf> = own
         .chain(always.chain(with_keys).chain(relocated).filter(|path| !is_shown(path)))
         .collect();
-    let linked = home.map(|home| linked_files(&hidden, home, shown)).unwrap_or_default();
-    hidden.extend(linked);
     hidden.sort();
     hidden.dedup();
     hidden
-}
-
-/// Returns the files below the home directory that links in hidden directories lead to, as users make them who keep
-/// their settings in a repository. A link that leads nowhere counts too: whoever makes its target makes the file.
-fn linked_files(hidden: &[PathBuf], home: &Path, shown: &[PathBuf]) -> Vec<PathBuf> {
-    let home = fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
-    let is_linked =
-        |target: &PathBuf| target.starts_with(&home) && *target != home && !shown.contains(target);
-    let mut targets = Vec::new();
-    for place in hidden {
-        let mut entries = 0;
-        let mut folders = vec![(place.clone(), LINK_DEPTH)];
-        while let Some((folder, depth)) = folders.pop() {
-            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-                entries += 1;
-                if entries > MOST_ENTRIES {
-                    folders.clear();
-                    break;
-                }
-                let Ok(kind) = entry.file_type() else { continue };
-                if kind.is_dir() && depth > 1 {
-                    folders.push((entry.path(), depth - 1));
-                } else if kind.is_symlink() {
-                    targets.extend(link_target(&entry.path()).filter(&is_linked));
-                }
-            }
-        }
-    }
-    targets
-}
-
-/// Returns the absolute path that a link leads to, whether or not something is there.
-fn link_target(link: &Path) -> Option<PathBuf> {
-    let resolved = fs::canonicalize(link).ok();
-    resolved.or_else(|| Some(normalize(&link.parent()?.join(fs::read_link(link).ok()?))))
-}
-
-/// Removes `.` and `..` from an absolute path without looking at the file system.
-fn normalize(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(normal.pop()),
-            Component::CurDir => {}
-            part => normal.push(part),
-        }
-    }
-    normal
 }
 
 /// Returns the paths of a name below the home directory: the default one, and the one that an XDG variable moves it
@@ -354,32 +300,6 @@ mod tests {
             fs::write(&path, [0xff, 0xfe]).unwrap();
             assert!(is_hidden(&hidden(&environment, &[]), &path), "{name}: not text");
         }
-    }
-
-    #[test]
-    fn files_that_links_in_hidden_directories_lead_to_are_hidden() {
-        let folder = tempfile::tempdir().unwrap();
-        let home = folder.path().canonicalize().unwrap();
-        for name in ["dotfiles/crow", "dotfiles/ssh", ".config/crow-agent/agents", ".ssh"] {
-            fs::create_dir_all(home.join(name)).unwrap();
-        }
-        fs::write(home.join("dotfiles/crow/config.toml"), "").unwrap();
-        fs::write(home.join("dotfiles/ssh/key"), "").unwrap();
-        for (link, target) in [
-            (".config/crow-agent/config.toml", "../../dotfiles/crow/config.toml"),
-            (".config/crow-agent/permissions.json", "../../dotfiles/crow/permissions.json"),
-            (".config/crow-agent/agents/a.md", "../../../dotfiles/crow/a.md"),
-            (".ssh/id_ed25519", "../dotfiles/ssh/key"),
-            (".ssh/known_hosts", "/etc/hosts"),
-        ] {
-            std::os::unix::fs::symlink(target, home.join(link)).unwrap();
-        }
-        let environment = ProcessEnvironment::with([("HOME", home.to_str().unwrap())]);
-        let hidden = hidden(&environment, &[]);
-        for name in ["crow/config.toml", "crow/permissions.json", "crow/a.md", "ssh/key"] {
-            assert!(hidden.contains(&home.join("dotfiles").join(name)), "{name}: {hidden:?}");
-        }
-        assert!(!hidden.contains(&"/etc/hosts".into()));
     }
 
     #[test]

@@ -6,5 +6,5 @@ mod hidden;
 mod secret_paths;
 mod trial;
 
-pub use config::sandbox_config;
+pub use config::{SandboxSettings, sandbox_settings};
 pub use trial::probe_containment;

@@ -6,7 +6,7 @@ use crow_app::{
     ProcessEnvironment,
     host::working_directory,
     product, rule_subject, rule_verb as verb,
-    sandbox::{probe_containment, sandbox_config},
+    sandbox::{SandboxSettings, probe_containment, sandbox_settings},
     trust,
 };
 use crow_console::ExitCode;
@@ -23,7 +23,7 @@ use crow_core::{
     },
     workspace::Workspace,
 };
-use crow_runtime::{StoredRules, resolve_rules};
+use crow_runtime::{LinkSearch, StoredRules, resolve_rules};
 use crow_text::one_line;
 use crow_tools::{plan_command_line, planned_path};
 use serde_json::{Value, json};
@@ -131,11 +131,15 @@ pub(crate) async fn explain(
     let project = trust::project_of(&cwd, environment)?;
     print_notice(&project);
     // The decision depends on what the sandbox can do here, so it is tried out.
-    let mut sandbox = sandbox_config(environment, &[])?;
+    let SandboxSettings { config: mut sandbox, links } = sandbox_settings(environment, &[])?;
     if let Some(trusted) = &project.trusted {
-        sandbox.protected_files.clone_from(&trusted.protected);
+        sandbox.protected_files.extend_from_slice(&trusted.protected);
     }
-    let places = sandbox.sandbox_paths();
+    let mut places = sandbox.sandbox_paths();
+    let links = LinkSearch::new(links, vec![cwd.clone()]);
+    places.add(
+        links.found().await.map_err(|error| CliError::failed(error.to_string()))?.sandbox_paths(),
+    );
     let containment = probe_containment(sandbox, &cwd).await.0;
     let is_full = containment == Containment::Full;
     // The same policy as in a session.

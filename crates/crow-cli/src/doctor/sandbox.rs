@@ -8,10 +8,10 @@ use std::{
 
 use crow_app::{
     ProcessEnvironment,
-    sandbox::{probe_containment, sandbox_config},
+    sandbox::{SandboxSettings, probe_containment, sandbox_settings},
 };
 use crow_core::capability::Containment;
-use crow_runtime::{Network, SandboxConfig};
+use crow_runtime::{LinkGap, LinkSearch, Network, SandboxConfig};
 
 use super::report::DoctorFinding;
 use crate::error::CliError;
@@ -20,10 +20,20 @@ use crate::error::CliError;
 pub(super) async fn sandbox(
     environment: &ProcessEnvironment,
 ) -> Result<Vec<DoctorFinding>, CliError> {
-    match sandbox_config(environment, &[]) {
-        Ok(config) => trial(config, environment).await,
-        Err(error) => Ok(vec![error.into()]),
-    }
+    let SandboxSettings { config, links } = match sandbox_settings(environment, &[]) {
+        Ok(settings) => settings,
+        Err(error) => return Ok(vec![error.into()]),
+    };
+    let mut findings = trial(config, environment).await?;
+    let links = LinkSearch::new(links, vec![environment.current_dir()?.to_path_buf()]);
+    let found = links.found().await.map_err(|error| CliError::failed(error.to_string()))?;
+    findings.extend(found.gaps.iter().map(|gap| match gap {
+        LinkGap::HiddenFolder(_) => DoctorFinding::fine(gap.to_string()),
+        LinkGap::OwnFolder(_) | LinkGap::Links | LinkGap::Names => {
+            DoctorFinding::warning(gap.to_string(), "")
+        }
+    }));
+    Ok(findings)
 }
 
 /// Checks the folders of settings, sessions and snapshots.

@@ -6,7 +6,7 @@ use crow_app::{
     Audience, ProcessEnvironment,
     config::Configuration,
     host::{ChoiceMemory, ConfigurationSource, HostParts, ProductHost, StartPlace},
-    sandbox::sandbox_config,
+    sandbox::{SandboxSettings, sandbox_settings},
     trust::Project,
 };
 use crow_core::{
@@ -103,7 +103,8 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
     let model = request.model.as_ref().map(parse).transpose()?;
     let reviewer_model = request.reviewer_model.as_ref().map(parse).transpose()?;
     let permissions = request.permissions.map(PermissionMode::from);
-    let sandbox = sandbox_config(environment, &request.sandbox.hosts()?)?;
+    let SandboxSettings { config: sandbox, links } =
+        sandbox_settings(environment, &request.sandbox.hosts()?)?;
     // File tools keep to the places of the sandbox even if commands run without one.
     let places = sandbox.sandbox_paths();
     let sandbox = request.sandbox.for_commands(sandbox);
@@ -120,6 +121,7 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
         },
         sandbox,
         sandbox_paths: places,
+        links: Some(links),
         agent: request.agent.clone(),
         model,
         reviewer_model,

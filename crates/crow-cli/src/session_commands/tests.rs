@@ -42,6 +42,7 @@ async fn export_writes_markdown_and_overwrites_nothing() {
         permissions: None,
         sandbox: None,
         sandbox_paths: crow_core::permission::SandboxPaths::default(),
+        links: None,
         rules: StoredRules::default(),
         session_commands: Some(Arc::new(ConsoleCommands::new(ConsoleStyle::plain(80)))),
         start: None,

@@ -19,6 +19,7 @@ mod canary_checks;
 mod clones;
 mod differential;
 mod injection;
+mod linked_files;
 mod mcp;
 mod network;
 mod paths;

@@ -56,7 +56,7 @@ pub struct AgentContext {
     pub temp: Option<PathBuf>,
     /// The places of the sandbox. A tool that reads everything below a directory leaves out what they hide:
     /// permission was given for the directory, not for a hidden place in it.
-    pub sandbox_paths: Arc<SandboxPaths>,
+    pub sandbox_paths: CurrentSandboxPaths,
     /// The file contents that the session has seen.
     pub file_views: FileViews,
     /// The todo list.
@@ -106,7 +106,7 @@ impl AgentContext {
             workspace,
             scratch: None,
             temp: None,
-            sandbox_paths: Arc::default(),
+            sandbox_paths: CurrentSandboxPaths::default(),
             file_views: FileViews::default(),
             todo: Mutex::default(),
             user_processes: Arc::clone(&processes),
@@ -168,6 +168,27 @@ impl CurrentText {
 impl<T: Into<Arc<str>>> From<T> for CurrentText {
     fn from(text: T) -> Self {
         Self::new(text)
+    }
+}
+
+/// The places of the sandbox. Some are found while a session starts, before its first call.
+#[derive(Debug, Default)]
+pub struct CurrentSandboxPaths(RwLock<Arc<SandboxPaths>>);
+
+impl CurrentSandboxPaths {
+    /// Wraps the places.
+    pub fn new(places: impl Into<Arc<SandboxPaths>>) -> Self {
+        Self(RwLock::new(places.into()))
+    }
+
+    /// Returns the places.
+    pub fn get(&self) -> Arc<SandboxPaths> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces the places.
+    pub fn set(&self, places: impl Into<Arc<SandboxPaths>>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = places.into();
     }
 }
 

@@ -46,7 +46,9 @@ mod tests;
 mod traits;
 mod typed_tool;
 
-pub use context::{AgentContext, CurrentModel, CurrentText, HeaderValues, ToolContext};
+pub use context::{
+    AgentContext, CurrentModel, CurrentSandboxPaths, CurrentText, HeaderValues, ToolContext,
+};
 pub use delegated_tool::DelegatedTool;
 pub use registry::ToolRegistry;
 pub use source::{

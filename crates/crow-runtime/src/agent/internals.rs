@@ -12,7 +12,10 @@ use crow_core::{
     message::{Block, Message},
     model::{Abilities, ModelInfo, ModelReply},
     permission::SandboxPaths,
-    tool::{AgentContext, CurrentModel, CurrentText, HeaderValues, ToolRegistry, ToolSource},
+    tool::{
+        AgentContext, CurrentModel, CurrentSandboxPaths, CurrentText, HeaderValues, ToolRegistry,
+        ToolSource,
+    },
     turn::RequestedCall,
 };
 use serde_json::Value;
@@ -95,11 +98,11 @@ pub struct RunGuard {
 }
 
 /// Adds the temporary folder of the session's commands to the sandbox paths of the policy, and returns all of them.
-fn with_temp(shared: &AgentShared, temp: Option<&Path>) -> Arc<SandboxPaths> {
+fn with_temp(shared: &AgentShared, temp: Option<&Path>) -> SandboxPaths {
     shared.tree.change_policy(|policy| {
         let writable = temp.map(Path::to_path_buf).into_iter().collect();
         policy.add_places(SandboxPaths { writable, ..SandboxPaths::default() });
-        Arc::new(policy.sandbox_paths().clone())
+        policy.sandbox_paths().clone()
     })
 }
 
@@ -169,7 +172,7 @@ impl AgentInternals {
             workspace: workspace.clone(),
             scratch,
             temp,
-            sandbox_paths: places,
+            sandbox_paths: CurrentSandboxPaths::new(places),
             file_views,
             todo,
             snapshots: snapshots.map(|snapshots| Arc::new(snapshots) as _),

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     future::Future,
+    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -17,7 +18,7 @@ use super::{
     handle::WeakHandle,
     launch::{AgentLaunch, AgentPlacement},
 };
-use crate::{Sandbox, agent_tree::AgentTree, changes::Leases, config::RuntimeConfig};
+use crate::{LinkSearch, Sandbox, agent_tree::AgentTree, changes::Leases, config::RuntimeConfig};
 
 /// Time for an aborted agent to reach an await point.
 pub(super) const ABORT_GRACE: Duration = Duration::from_millis(500);
@@ -75,14 +76,17 @@ impl AgentRuntime {
         Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
     {
         let config = &self.inner.config;
+        let roots = session.metadata.crow().workspace().roots().to_vec();
+        let session_token = self.inner.token.child_token();
+        let links = self.search_links(&roots, session_token.clone());
         let sandbox = config.sandbox.clone().map(|mut config| {
             config.protected_files.extend_from_slice(&session.protected_files);
-            let roots = session.metadata.crow().workspace().roots().to_vec();
-            Arc::new(Sandbox::new(config, session.root.id().as_str(), roots))
+            let sandbox = Sandbox::new(config, session.root.id().as_str(), roots);
+            Arc::new(sandbox.with_links(Arc::clone(&links)))
         });
         let seats = config.children.running;
         let (root, policy) = (session.root.clone(), session.policy.clone());
-        let tree = AgentTree::new(root, policy, sandbox, seats, &session.root_state);
+        let tree = AgentTree::new(root, policy, sandbox, links, seats, &session.root_state);
         tree.add_session(session.id());
         session.root_state.descendants.iter().for_each(|id| tree.add_ended_session(id));
         let mode = session.metadata.crow().permissions;
@@ -99,12 +103,25 @@ impl AgentRuntime {
             driver: None,
             access: AgentAccess::Policy,
             budget: Some(Budget::default()),
-            session_token: self.inner.token.child_token(),
+            session_token,
             abort_token: CancellationToken::new(),
         };
         let (launch, handle) = AgentLaunch::new(&self.inner, session, place);
         launch.start(&handle, None, agent);
         handle
+    }
+
+    /// Starts the search for places that links of the user lead to. It is stopped when the session ends.
+    fn search_links(&self, roots: &[PathBuf], session_token: CancellationToken) -> Arc<LinkSearch> {
+        let Some(config) = self.inner.config.links.clone() else { return Arc::default() };
+        let links = Arc::new(LinkSearch::new(config, roots.to_vec()));
+        let search = Arc::clone(&links);
+        self.inner.tasks.spawn(async move {
+            if let Some(Err(error)) = session_token.run_until_cancelled(search.found()).await {
+                tracing::error!(%error, "calls search again");
+            }
+        });
+        links
     }
 
     /// Returns the handle of a running agent.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crow_core::permission::SandboxPaths;
 
-use super::{hosts::AllowedHosts, system};
+use super::{hosts::AllowedHosts, link_search::LinkedPaths, system};
 
 /// Configuration of the sandboxes of a runtime.
 #[derive(Debug, Clone)]
@@ -28,6 +28,9 @@ pub struct SandboxConfig {
     /// sandbox, for example scripts of a trusted project's tool servers: commands cannot change, replace or
     /// remove them. Entries of `unprotected` take precedence.
     pub protected_files: Vec<PathBuf>,
+    /// Absolute paths of links on the way to hidden files. Commands cannot replace those in the workspace: the user's
+    /// programs would then read other files. What they lead to is not protected by this.
+    pub protected_links: Vec<PathBuf>,
     /// Location of the user's own git settings, which may also name hooks and programs of the workspace.
     pub git: UserGit,
     /// Resource limits of commands.
@@ -93,9 +96,17 @@ impl SandboxConfig {
             own: Vec::new(),
             unprotected: Vec::new(),
             protected_files: Vec::new(),
+            protected_links: Vec::new(),
             git: UserGit::default(),
             limits: ProcessLimits::default(),
         }
+    }
+
+    /// Adds what a search for links has found.
+    pub(super) fn add_linked(&mut self, found: &LinkedPaths) {
+        self.hidden.extend_from_slice(&found.hidden);
+        self.protected_files.extend_from_slice(&found.protected_files);
+        self.protected_links.extend_from_slice(&found.protected_links);
     }
 
     /// Returns the special paths of the sandbox for the permission policy: file tools, which run outside of

@@ -8,6 +8,8 @@
 mod autorun;
 mod config;
 mod hosts;
+mod link_search;
+mod linked_files;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(any(not(target_os = "linux"), test))]
@@ -17,6 +19,7 @@ mod program;
 mod proxy;
 #[expect(clippy::module_inception, reason = "the file is named after the type in it")]
 mod sandbox;
+mod second_names;
 mod signals;
 
 #[cfg(target_os = "linux")]
@@ -26,6 +29,7 @@ use macos as system;
 
 pub use config::{Network, ProcessLimits, SandboxConfig, SandboxProfile, UserGit};
 pub use hosts::{AllowedHosts, HostPattern, HostPatternError};
+pub use link_search::{LinkGap, LinkSearch, LinkSearchConfig, LinkSearchError, LinkedPaths};
 pub use sandbox::Sandbox;
 pub use signals::reset_ignored_signals;
 

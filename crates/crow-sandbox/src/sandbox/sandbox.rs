@@ -16,6 +16,7 @@ use tokio::{process::Command, sync::OnceCell};
 use super::{
     Network, SandboxConfig, SandboxProfile,
     autorun::{AutorunGuard, GuardedRun, InventoryScope, KernelSeal, SealedMounts, autorun_paths},
+    link_search::LinkSearch,
     private_folder::{PrivateFolder, recover_leftovers},
     program::Program,
     proxy::{Proxy, RefusalWindow},
@@ -26,6 +27,7 @@ use super::{
 #[derive(Debug)]
 pub struct Sandbox {
     config: SandboxConfig,
+    links: Arc<LinkSearch>,
     name: String,
     roots: Vec<PathBuf>,
     readable: Mutex<Vec<PathBuf>>,
@@ -96,7 +98,14 @@ impl Sandbox {
             config.folder = folder;
         }
         let (shown, setup) = (Mutex::default(), OnceCell::new());
-        Self { config, name: name.into(), roots, readable: shown, setup }
+        let links = Arc::default();
+        Self { config, links, name: name.into(), roots, readable: shown, setup }
+    }
+
+    /// Hides and protects what a search finds as well. The first command waits for its result.
+    #[must_use]
+    pub fn with_links(self, links: Arc<LinkSearch>) -> Self {
+        Self { links, ..self }
     }
 
     /// Makes a path readable for commands even if it lies in a hidden folder.
@@ -185,8 +194,15 @@ impl Sandbox {
 
     /// Returns those of the paths that start programs because something in the workspace leads to them, or
     /// that lie in such a path. Blocks meanwhile.
+    ///
+    /// # Panics
+    /// Panics if [`with_links`](Self::with_links) was given a search that has not ended.
     pub fn autorun_paths(&self, paths: &[PathBuf]) -> Vec<PathBuf> {
-        autorun_paths(&scope(&self.config, self.roots.clone()), paths)
+        let found = self.links.get().expect("invariant: calls wait for the search");
+        let mut scope = scope(&self.config, self.roots.clone());
+        scope.protected.extend_from_slice(&found.protected_files);
+        scope.links.extend_from_slice(&found.protected_links);
+        autorun_paths(&scope, paths)
     }
 
     /// Like [`autorun_paths`](Self::autorun_paths), for a workspace without a sandbox.
@@ -215,7 +231,9 @@ impl Sandbox {
     }
 
     async fn set_up(&self) -> Result<SandboxSetup, String> {
-        let (config, name, roots) = (self.config.clone(), self.name.clone(), self.roots.clone());
+        let (mut config, name, roots) =
+            (self.config.clone(), self.name.clone(), self.roots.clone());
+        config.add_linked(self.links.found().await.map_err(|error| error.to_string())?);
         let folder = config.folder.join(&name).display().to_string();
         let work = move || SandboxSetup::new(config, &name, roots);
         let setup = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
@@ -231,6 +249,7 @@ fn scope(config: &SandboxConfig, roots: Vec<PathBuf>) -> InventoryScope {
         writable: config.writable.iter().filter_map(|path| path.canonicalize().ok()).collect(),
         unprotected: config.unprotected.clone(),
         protected: config.protected_files.clone(),
+        links: config.protected_links.clone(),
         git: config.git.clone(),
     }
 }

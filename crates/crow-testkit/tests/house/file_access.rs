@@ -266,6 +266,21 @@ const EXCEPTIONS: &[Exception] = &[
         &["is_file"],
         "the kind of what was looked at through crow-fs",
     ),
+    (
+        "crates/crow-sandbox/src/sandbox/link_search.rs",
+        &["canonicalize"],
+        "resolves the program's own folders, in the user's home",
+    ),
+    (
+        "crates/crow-sandbox/src/sandbox/linked_files.rs",
+        &["fs::canonicalize", "fs::read_dir", "is_dir", "is_file", "is_symlink"],
+        "lists folders of the user with keys and settings; nothing in them is opened",
+    ),
+    (
+        "crates/crow-sandbox/src/sandbox/second_names.rs",
+        &["canonicalize", "fs::read_dir", "is_dir"],
+        "finds files of the workspace by their device and inode; they are looked at through crow-fs",
+    ),
     // The sandbox: its set-up for commands, and the system's information on processes.
     (
         "crates/crow-sandbox/src/sandbox/autorun/pass_view.rs",

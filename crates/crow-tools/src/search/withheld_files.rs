@@ -28,7 +28,7 @@ impl WithheldFiles {
         let is_inside = |path: &&PathBuf| path.starts_with(root) && path.as_path() != root;
         Self {
             workspace: ctx.workspace.clone(),
-            hidden: ctx.sandbox_paths.hidden.iter().filter(is_inside).cloned().collect(),
+            hidden: ctx.sandbox_paths.get().hidden.iter().filter(is_inside).cloned().collect(),
             is_approved: is_secret_file_in(root, &ctx.workspace),
             rules: ctx.withheld_reads.below(root, &ctx.workspace),
         }

@@ -1,6 +1,6 @@
 //! Files that the file tools leave out, and facts that they do not reveal before a call is allowed.
 
-use std::{fs, os::unix::fs::symlink, path::PathBuf, sync::Arc};
+use std::{fs, os::unix::fs::symlink, path::PathBuf};
 
 use crow_core::{
     ids::{CallId, SessionId},
@@ -15,10 +15,10 @@ use crate::bench::Bench;
 
 /// Creates a bench with paths that the sandbox hides from commands.
 fn with_hidden(names: &[&str]) -> Bench {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     let hidden = names.iter().map(|name| bench.path(name)).collect();
     let places = SandboxPaths { hidden, ..SandboxPaths::default() };
-    Arc::get_mut(&mut bench.ctx.agent).unwrap().sandbox_paths = Arc::new(places);
+    bench.ctx.sandbox_paths.set(places);
     bench
 }
 

@@ -60,6 +60,7 @@ fn host_with(
         permissions: None,
         sandbox_paths: sandbox.as_ref().map(SandboxConfig::sandbox_paths).unwrap_or_default(),
         sandbox,
+        links: None,
         rules: StoredRules::default(),
         start: None,
         configuration_source: ConfigurationSource::InFiles,

@@ -95,7 +95,12 @@ impl ReplyCalls<'_> {
         if self.would_write_mark(&resolved) {
             return self.record_answered(answer(ToolResult::failure(MARK_WRITTEN))).await;
         }
-        // 2) The plan.
+        // 2) The places that links of the user lead to, which plan and decision respect.
+        match guarded(cancel, self.pipeline.sandbox.links()).await {
+            Ok(found) => self.pipeline.sandbox.add_links(found, self.session).await?,
+            Err(error) => return self.record_answered(answer(error.to_result())).await,
+        }
+        // 3) The plan.
         let mut ctx = ToolContext {
             agent: Arc::clone(self.session.context()),
             call_id: call.id.clone(),
@@ -108,7 +113,7 @@ impl ReplyCalls<'_> {
             Ok(plan) => plan,
             Err(error) => return self.record_answered(answer(error.to_result())).await,
         };
-        // 3) The decision of the policy, and of the user if the policy asks.
+        // 4) The decision of the policy, and of the user if the policy asks.
         match self.decide(&resolved, &plan, &mut ctx).await? {
             Ok(permit) => {
                 Ok(PreparedCall::Ready(Box::new(ReadyCall { resolved, plan, permit, ctx, span })))

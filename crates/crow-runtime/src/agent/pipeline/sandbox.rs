@@ -2,20 +2,23 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use crow_core::{
     capability::Containment,
     permission::PermissionMode,
-    tool::{CallPlan, Effects, Subject},
+    tool::{CallPlan, Effects, Subject, ToolError},
     workspace::Workspace,
 };
 use tokio_util::task::TaskTracker;
 
 use super::{moved_files::describe_moved, run::written_paths};
 use crate::{
-    ProcessRunner, Sandbox, SandboxProfile,
+    LinkedPaths, ProcessRunner, Sandbox, SandboxProfile,
     agent::{AgentAccess, AgentError, session_writer::SessionWriter},
     agent_tree::AgentTree,
 };
@@ -30,6 +33,8 @@ pub(crate) struct CallSandbox {
     access: AgentAccess,
     workspace: Workspace,
     tasks: TaskTracker,
+    /// True once the context of the agent has the places that links of the user lead to.
+    has_links: AtomicBool,
 }
 
 /// Parts of a new [`CallSandbox`].
@@ -44,7 +49,36 @@ pub(crate) struct CallSandboxParts {
 impl CallSandbox {
     pub(crate) fn new(parts: CallSandboxParts) -> Self {
         let CallSandboxParts { tree, runner, access, workspace, tasks } = parts;
-        Self { tree, runner, access, workspace, tasks }
+        Self { tree, runner, access, workspace, tasks, has_links: AtomicBool::new(false) }
+    }
+
+    /// Waits for the places that links of the user lead to. Fails if the search for them failed: nothing may be decided
+    /// without them.
+    pub(super) async fn links(&self) -> Result<&LinkedPaths, ToolError> {
+        self.tree.links.found().await.map_err(|error| ToolError::Fatal(error.into()))
+    }
+
+    /// Adds the places that links of the user lead to to the policy and to the context of the agent, and warns the user
+    /// once of those that are not known.
+    pub(super) async fn add_links(
+        &self,
+        found: &LinkedPaths,
+        session: &mut SessionWriter,
+    ) -> Result<(), AgentError> {
+        if self.has_links.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let places = self.tree.change_policy(|policy| {
+            policy.add_places(found.sandbox_paths());
+            policy.sandbox_paths().clone()
+        });
+        session.context().sandbox_paths.set(places);
+        if !self.tree.links_reported.swap(true, Ordering::Relaxed) {
+            for gap in found.warnings() {
+                session.warn_user(gap.to_string()).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns true for one caller per tree, which has to recover from killed sessions.

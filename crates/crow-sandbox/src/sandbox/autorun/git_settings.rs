@@ -33,6 +33,8 @@ const DIRECTORY_ENTRIES: [&str; 7] =
     ["__init__.py", "__main__.py", "index.cjs", "index.js", "index.mjs", "index.ts", "main.ts"];
 /// Maximum number of directories that are searched for programs if a script is too long to be read.
 const MOST_SEARCHED: usize = 4096;
+/// Maximum number of entries of a directory of hooks outside the workspace whose links are followed.
+const MOST_HOOKS: usize = 1024;
 /// Directories of packages, which installations rewrite.
 const PACKAGE_FOLDERS: [&str; 5] = ["node_modules", "target", "venv", ".venv", ".direnv"];
 
@@ -47,6 +49,10 @@ impl InventoryWalk<'_> {
                 self.paths.add(&real, InventoryRole::GitSettings, None);
             }
             self.settings(file, None, &mut settings);
+        }
+        // Hooks and templates of the user apply to repositories elsewhere as well.
+        for setting in settings.iter().filter(|setting| setting.value.starts_with(['/', '~'])) {
+            self.add_hooks(setting, Path::new("/"), None);
         }
         self.user_settings = settings;
     }
@@ -102,10 +108,10 @@ impl InventoryWalk<'_> {
     ) {
         let user = std::mem::take(&mut self.user_settings);
         for setting in user.iter().chain(settings).filter(|setting| !setting.is_harmless()) {
-            if setting.is("core", "hookspath") {
-                let hooks = self.paths.view.physical(&self.expanded_path(&setting.value, worktree));
-                self.paths.add(&hooks, InventoryRole::GitHook, entrance);
-            } else if setting.is_git_alias() {
+            if self.add_hooks(setting, worktree, entrance) {
+                continue;
+            }
+            if setting.is_git_alias() {
                 // `-c core.pager=tools/x` and `--exec tools/x`: in a git command, no word without a slash
                 // is a program.
                 let words = command_words(&setting.value).into_iter();
@@ -118,6 +124,39 @@ impl InventoryWalk<'_> {
             }
         }
         self.user_settings = user;
+    }
+
+    /// Adds the hooks of a setting that names a directory of hooks. Returns false for any other setting.
+    fn add_hooks(
+        &mut self,
+        setting: &GitSetting,
+        worktree: &Path,
+        entrance: Option<&Path>,
+    ) -> bool {
+        let is_template = setting.is("init", "templatedir");
+        if !is_template && !setting.is("core", "hookspath") {
+            return false;
+        }
+        let folder = self.paths.view.physical(&self.expanded_path(&setting.value, worktree));
+        self.paths.add(&folder, InventoryRole::GitHook, entrance);
+        self.links_in(&folder, entrance);
+        if is_template {
+            // Git copies settings and hooks of a template into each new repository.
+            let hooks = self.paths.view.physical(&folder.join("hooks"));
+            self.links_in(&hooks, entrance);
+        }
+        true
+    }
+
+    /// Adds the files of the workspace to which links in a directory of hooks elsewhere lead.
+    fn links_in(&mut self, folder: &Path, entrance: Option<&Path>) {
+        if self.paths.scope.is_writable(folder) {
+            return;
+        }
+        for name in self.paths.view.names_in(folder).iter().take(MOST_HOOKS) {
+            let path = folder.join(name.as_os_str());
+            self.paths.add_behind_links(&path, InventoryRole::GitHook, entrance);
+        }
     }
 
     /// Adds the files of the workspace that a command line may start, even after changing into other

@@ -15,7 +15,7 @@ use std::{
 };
 
 use crow_core::protected::AGENT_INSTRUCTIONS;
-use crow_fs::{Directory, EntryKind, EntryName, FileIdentity};
+use crow_fs::{Directory, EntryKind, EntryName, FileIdentity, LinkTrail};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -77,6 +77,8 @@ pub(in crate::sandbox) struct InventoryScope {
     pub(in crate::sandbox) unprotected: Vec<PathBuf>,
     /// Further files and directories that something trusted starts or reads.
     pub(in crate::sandbox) protected: Vec<PathBuf>,
+    /// Links on the way to files of the user, without what they lead to.
+    pub(in crate::sandbox) links: Vec<PathBuf>,
     /// Location of the user's own git settings.
     pub(in crate::sandbox) git: UserGit,
 }
@@ -240,6 +242,47 @@ impl<'a> InventoryBuilder<'a> {
                 self.insert_unreadable(path, role, entrance);
             }
             Err(_) => self.note_absent(path),
+        }
+    }
+
+    /// Adds only what is at a path itself: a link through which the user's programs read their files.
+    pub(super) fn add_link(&mut self, path: &Path) {
+        if self.scope.is_unprotected(path) || !self.scope.is_writable(path) {
+            return;
+        }
+        match self.view.parent(path) {
+            Ok((directory, name)) => {
+                let found = self.observe_entry(&directory, &name, path);
+                if found.state != EntryState::Absent {
+                    self.insert(path, InventoryRole::Settings, found, None);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.insert_unreadable(path, InventoryRole::Settings, None);
+            }
+            Err(_) => self.note_absent(path),
+        }
+    }
+
+    /// Adds what is behind links on the way of a path that lies outside of the workspace or leads there, and these
+    /// links. A path without links is left out.
+    pub(super) fn add_behind_links(
+        &mut self,
+        path: &Path,
+        role: InventoryRole,
+        entrance: Option<&Path>,
+    ) {
+        // The view records that the pass depends on where the path leads.
+        let real = self.view.physical(path);
+        let Some(trail) = LinkTrail::follow(path).filter(|trail| !trail.links.is_empty()) else {
+            return;
+        };
+        for link in &trail.links {
+            self.view.observe(link);
+            self.add_link(link);
+        }
+        if self.scope.is_writable(&real) {
+            self.add(&real, role, entrance);
         }
     }
 

@@ -63,6 +63,9 @@ impl<'a> InventoryWalk<'a> {
         for path in &scope.protected {
             self.paths.add(path, InventoryRole::Settings, None);
         }
+        for link in &scope.links {
+            self.paths.add_link(link);
+        }
         for entrance in self.paths.reader.nested() {
             self.while_removable(|this| this.enter_repository(&entrance));
         }

@@ -58,6 +58,8 @@ struct StoredGuard {
     unprotected: Vec<String>,
     protected: Vec<String>,
     #[serde(default)]
+    links: Vec<String>,
+    #[serde(default)]
     home: Option<String>,
     #[serde(default)]
     git_settings: Vec<String>,
@@ -116,6 +118,7 @@ impl GuardJournal {
             writable: scope.writable.iter().map(|path| hex_of_path(path)).collect(),
             unprotected: scope.unprotected.iter().map(|path| hex_of_path(path)).collect(),
             protected: scope.protected.iter().map(|path| hex_of_path(path)).collect(),
+            links: scope.links.iter().map(|path| hex_of_path(path)).collect(),
             home: scope.git.home.as_deref().map(hex_of_path),
             git_settings: scope.git.settings.iter().map(|path| hex_of_path(path)).collect(),
             entries: baseline
@@ -216,6 +219,7 @@ fn read(path: &Path) -> io::Result<(InventoryScope, Inventory)> {
         writable: paths(&stored.writable).ok_or_else(broken)?,
         unprotected: paths(&stored.unprotected).ok_or_else(broken)?,
         protected: paths(&stored.protected).ok_or_else(broken)?,
+        links: paths(&stored.links).ok_or_else(broken)?,
         git: UserGit {
             home: stored.home.as_deref().and_then(path_of_hex),
             settings: paths(&stored.git_settings).ok_or_else(broken)?,

@@ -1,9 +1,12 @@
 //! Files that commands can read and change.
 
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+};
 
 use crow_core::capability::{Containment, ProcessEnd};
-use crow_sandbox::SandboxProfile;
+use crow_sandbox::{LinkSearchConfig, SandboxProfile};
 
 use super::sandbox_fixture::{SandboxFixture, printed};
 
@@ -178,6 +181,44 @@ async fn hidden_files_in_the_project_stay_hidden_when_folders_around_them_move()
     // `mv` copies folders that it cannot rename; hidden folders are empty for it.
     let output = fixture.print("grep -r secret . ; test -d home/keys/deep && echo held").await;
     assert_eq!(output, "held\n");
+}
+
+#[tokio::test]
+async fn targets_of_links_in_hidden_folders_are_hidden_from_the_first_command() {
+    let fixture = SandboxFixture::with_links(|config, base| {
+        fs::create_dir_all(base.join("home/.ssh/deep/er")).unwrap();
+        fs::write(base.join("project/key"), "secret").unwrap();
+        symlink(base.join("project/key"), base.join("home/.ssh/deep/er/id")).unwrap();
+        config.hidden = vec![base.join("home/.ssh")];
+        LinkSearchConfig {
+            hidden: config.hidden.clone(),
+            home: base.join("home"),
+            ..LinkSearchConfig::default()
+        }
+    });
+    assert_eq!(fixture.print("cat key; echo ran").await, "ran\n");
+}
+
+#[tokio::test]
+async fn thousands_of_linked_folders_do_not_keep_commands_from_running() {
+    let fixture = SandboxFixture::with_links(|config, base| {
+        fs::create_dir(base.join("home/.ssh")).unwrap();
+        for number in 0..1200 {
+            let target = base.join(format!("project/{number}"));
+            fs::create_dir(&target).unwrap();
+            fs::write(target.join("key"), "secret\n").unwrap();
+            symlink(&target, base.join(format!("home/.ssh/{number}"))).unwrap();
+        }
+        config.hidden = vec![base.join("home/.ssh")];
+        LinkSearchConfig {
+            hidden: config.hidden.clone(),
+            home: base.join("home"),
+            ..LinkSearchConfig::default()
+        }
+    });
+    let visible = fixture.print("cat */key 2>/dev/null | grep -c secret").await;
+    // The others are hidden; `LinkGap::Links` tells the user of these.
+    assert_eq!(visible, "944\n");
 }
 
 #[tokio::test]

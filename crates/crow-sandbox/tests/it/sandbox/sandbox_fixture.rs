@@ -14,7 +14,7 @@ use crow_core::{
     capability::{OutputLimits, ProcessOutcome, ProcessSpec, Processes as _},
     tool::Progress,
 };
-use crow_sandbox::{ProcessRunner, Sandbox, SandboxConfig};
+use crow_sandbox::{LinkSearch, LinkSearchConfig, ProcessRunner, Sandbox, SandboxConfig};
 use tokio_util::sync::CancellationToken;
 
 pub(super) struct SandboxFixture {
@@ -30,14 +30,26 @@ impl SandboxFixture {
 
     /// Creates a fixture; `change` may edit the configuration and gets the path of the temporary folder.
     pub(super) fn with(change: impl FnOnce(&mut SandboxConfig, &Path)) -> Self {
+        Self::with_links(|config, base| {
+            change(config, base);
+            LinkSearchConfig::default()
+        })
+    }
+
+    /// Creates a fixture like [`with`](Self::with), whose sandbox searches for links as `change` returns.
+    pub(super) fn with_links(
+        change: impl FnOnce(&mut SandboxConfig, &Path) -> LinkSearchConfig,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         for name in ["project", "home", "private", "outside"] {
             fs::create_dir(base.join(name)).unwrap();
         }
         let mut config = SandboxConfig::new(base.join("private"));
-        change(&mut config, &base);
-        let sandbox = Arc::new(Sandbox::new(config, "session", vec![base.join("project")]));
+        let links = change(&mut config, &base);
+        let roots = vec![base.join("project")];
+        let links = Arc::new(LinkSearch::new(links, roots.clone()));
+        let sandbox = Arc::new(Sandbox::new(config, "session", roots).with_links(links));
         let path = ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
         let home = ("HOME".to_owned(), base.join("home").to_str().unwrap().to_owned());
         let env = BTreeMap::from([path, home]);

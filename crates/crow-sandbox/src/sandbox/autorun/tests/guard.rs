@@ -423,6 +423,61 @@ fn a_user_setting_that_is_a_link_into_the_workspace_is_protected() {
 }
 
 #[test]
+fn links_on_the_way_to_files_of_the_user_are_put_back() {
+    let project = Project::with(|scope| {
+        let root = scope.roots[0].clone();
+        scope.links = vec![root.join("file"), root.join("folder")];
+        scope.protected = vec![root.join("missing/settings")];
+    });
+    project.write("real/settings", "old\n");
+    symlink("real/settings", project.root.join("file")).unwrap();
+    symlink("real", project.root.join("folder")).unwrap();
+    for deed in [
+        "rm file; echo evil > file",
+        "rm file; mkdir file; echo evil > file/settings",
+        "ln -sfn evil file",
+        "rm folder; mkdir folder; echo evil > folder/settings",
+        "ln -sfn evil folder",
+        "rm file folder",
+    ] {
+        let found = project.run(|project| drop(project.shell(deed)));
+        assert!(!found.is_empty(), "{deed}");
+        assert_eq!(project.read("file"), "old\n", "{deed}");
+        assert_eq!(project.read("folder/settings"), "old\n", "{deed}");
+    }
+    let found = project.run(|project| project.write("real/settings", "new\n"));
+    assert_eq!(found, [], "what a link leads to is protected elsewhere");
+    let found = project.run(|project| project.write("missing/settings", "evil\n"));
+    assert_eq!(found, [("missing/settings".to_owned(), OriginalState::Absent)]);
+}
+
+#[test]
+fn hooks_of_the_user_that_are_links_into_the_workspace_are_protected() {
+    for (settings, link, target) in [
+        ("[core]\nhooksPath = ~/hooks\n", "hooks/pre-commit", "../../project/h/pc"),
+        ("[init]\ntemplateDir = ~/t\n", "t/hooks/pre-commit", "../../../project/h/pc"),
+        ("[init]\ntemplateDir = ~/t\n", "t/config", "../../project/h/pc"),
+        ("[init]\ntemplateDir = ~/t\n", "t", "../project/h"),
+    ] {
+        let project = Project::with(|scope| {
+            let home = scope.roots[0].with_file_name("home");
+            scope.git.settings = vec![home.join(".gitconfig")];
+            scope.git.home = Some(home);
+        });
+        let home = project.base.join("home");
+        fs::write(home.join(".gitconfig"), settings).unwrap();
+        fs::create_dir_all(home.join(link).parent().unwrap()).unwrap();
+        symlink(target, home.join(link)).unwrap();
+        let found = project.run(|project| project.write("h/pc", "evil\n"));
+        assert_eq!(found.len(), 1, "{settings}{link}: {found:?}");
+        assert_eq!(project.read("h/pc"), "", "{settings}{link}");
+        project.write("h/pc", "good\n");
+        let found = project.run(|project| project.write("h/pc", "evil\n"));
+        assert_eq!(found, [("h/pc".to_owned(), OriginalState::Restored)], "{settings}{link}");
+    }
+}
+
+#[test]
 fn files_that_no_setting_starts_may_be_changed() {
     let project = Project::with_repository();
     project.shell(
