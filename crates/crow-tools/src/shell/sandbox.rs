@@ -24,8 +24,8 @@ const SIGNS: [&str; 9] = [
     "dns error",
 ];
 const HINT: &str = "\n[if the sandbox caused this: commands can change only files of the project and of /tmp, not those \
-     that start programs (.git/hooks, .git/config, settings of editors, agents and CI), and reach no network but their own \
-     loopback; tell the user what you need]";
+     that start programs (.git/hooks, .git/config, settings of editors, agents and CI) or are hidden (keys, Crow's own), \
+     and reach no network but their own loopback; tell the user what you need]";
 /// Text on how protected files can be changed.
 const ASKED: &str = "write_file may change it if the user allows the call";
 /// Most refused hosts that are named.

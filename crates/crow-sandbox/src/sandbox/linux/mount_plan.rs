@@ -51,6 +51,8 @@ const RUN_KEPT: [&str; 6] = [
     "/run/NetworkManager",
 ];
 pub(super) const EMPTY_FILE: &str = "/dev/null";
+/// Name of the empty file in the covers. The others are numbers.
+const READ_ONLY_FILE: &str = "empty";
 const TERMINALS: &str = "/dev/pts";
 
 /// Returns the system folders that commands do not see, because something else is mounted there.
@@ -149,10 +151,25 @@ pub(super) struct MountRequest<'a> {
 enum MountLayer {
     /// A folder of the session.
     Folder(PathBuf),
-    /// An empty file.
+    /// A folder of the session in place of a hidden one of the workspace. It cannot be changed, so that a command that
+    /// writes there fails.
+    ReadOnlyFolder(PathBuf),
+    /// An empty device, which takes what is written.
     EmptyFile,
+    /// An empty file that cannot be changed, so that a command that writes to it fails.
+    ReadOnlyFile,
     /// The real content; the index of its held mount tree.
     Real(usize),
+}
+
+impl MountLayer {
+    /// Returns the folder of the session that is mounted, if it is one.
+    fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::Folder(folder) | Self::ReadOnlyFolder(folder) => Some(folder),
+            Self::EmptyFile | Self::ReadOnlyFile | Self::Real(_) => None,
+        }
+    }
 }
 
 /// Mount steps of one command, in order.
@@ -176,10 +193,16 @@ impl MountPlan {
         layers.retain(|path, _| fs::symlink_metadata(path).is_ok_and(|data| !data.is_symlink()));
         // 2) Hidden paths that exist.
         for HiddenPath { number, path, is_directory } in wanted.hidden.present() {
-            let layer = if is_directory {
-                MountLayer::Folder(covers.join(number.to_string()))
-            } else {
-                MountLayer::EmptyFile
+            // Elsewhere programs may add to their histories as usual. In the workspace, a command must not believe that
+            // it changed what is hidden.
+            let is_inside =
+                wanted.writable.iter().chain(wanted.readable).any(|top| path.starts_with(top));
+            let folder = covers.join(number.to_string());
+            let layer = match (is_directory, is_inside) {
+                (true, true) => MountLayer::ReadOnlyFolder(folder),
+                (true, false) => MountLayer::Folder(folder),
+                (false, true) => MountLayer::ReadOnlyFile,
+                (false, false) => MountLayer::EmptyFile,
             };
             layers.insert(path, layer);
         }
@@ -203,7 +226,8 @@ impl MountPlan {
         }
         // 4) Sockets of other programs, unless a folder already covers them.
         for path in wanted.sockets.find(&wanted.session) {
-            if !matches!(nearest(&layers, &path), Some((_, MountLayer::Folder(_)))) {
+            let above = nearest(&layers, &path).map(|(_, layer)| layer);
+            if above.and_then(MountLayer::folder).is_none() {
                 layers.insert(path, MountLayer::EmptyFile);
             }
         }
@@ -260,7 +284,8 @@ fn put_steps(
     let mut put_steps = Vec::new();
     // Sorted by path, so parents come before their children.
     for (path, layer) in layers {
-        if let Some((above, MountLayer::Folder(folder))) = nearest(layers, path)
+        if let Some((above, layer)) = nearest(layers, path)
+            && let Some(folder) = layer.folder()
             && let Ok(below) = path.strip_prefix(above)
         {
             private.make_mount_point(&folder.join(below), path.is_dir())?;
@@ -273,10 +298,17 @@ fn put_steps(
                 });
                 continue;
             }
+            MountLayer::ReadOnlyFile => {
+                let cover = private.covers().join(READ_ONLY_FILE);
+                private.make_mount_point(&cover, false)?;
+                held_trees.push((cover, true));
+                held_trees.len() - 1
+            }
             MountLayer::Real(slot) => *slot,
-            MountLayer::Folder(folder) => {
+            MountLayer::Folder(folder) | MountLayer::ReadOnlyFolder(folder) => {
                 private.make_mount_point(folder, true)?;
-                held_trees.push((folder.clone(), false));
+                let is_read_only = matches!(layer, MountLayer::ReadOnlyFolder(_));
+                held_trees.push((folder.clone(), is_read_only));
                 held_trees.len() - 1
             }
         };

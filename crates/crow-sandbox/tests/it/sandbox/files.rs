@@ -184,6 +184,23 @@ async fn hidden_files_in_the_project_stay_hidden_when_folders_around_them_move()
 }
 
 #[tokio::test]
+async fn a_write_to_hidden_files_of_the_project_fails() {
+    let fixture = SandboxFixture::with(|config, base| {
+        let token = base.join("project/token");
+        let keys = base.join("project/keys");
+        fs::create_dir_all(&keys).unwrap();
+        fs::write(&token, "secret").unwrap();
+        config.hidden = vec![token, keys];
+    });
+    for line in ["echo evil > token", "echo evil > keys/x", "rm token", "cp /etc/hosts token"] {
+        let output = fixture.print(&format!("({line}) 2>/dev/null || echo refused")).await;
+        assert_eq!(output, "refused\n", "{line}");
+    }
+    assert_eq!(fixture.print("cat token; ls keys").await, "");
+    assert_eq!(fs::read_to_string(fixture.project().join("token")).unwrap(), "secret");
+}
+
+#[tokio::test]
 async fn targets_of_links_in_hidden_folders_are_hidden_from_the_first_command() {
     let fixture = SandboxFixture::with_links(|config, base| {
         fs::create_dir_all(base.join("home/.ssh/deep/er")).unwrap();
