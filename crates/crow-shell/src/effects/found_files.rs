@@ -1,5 +1,6 @@
 //! Commands that read the files that `find` found: `find src -name '*.rs' | xargs wc -l`, `find . -exec grep -n x {} +`;
-//! or those that `git ls-files`, `git grep -l` and `grep -rl` list.
+//! or those that `git ls-files`, `git grep -l` and `grep -rl` list. The shell may pass the files on as well:
+//! `wc -l $(git ls-files)`, `for f in $(find src); do head -1 "$f"; done`, `git ls-files | while read f; do …; done`.
 //!
 //! What such a command reads is known only when the line runs. But all of it lies below the folders in which `find` looks,
 //! so those folders are walked as for a recursive search: where no file among those that `find` may pass on leads out of
@@ -20,8 +21,6 @@ use super::{
 };
 use crate::parse::{FilePassing, FoundFiles, xargs_options};
 
-/// The word that stands for the files that were found.
-const FILES: &str = "{}";
 /// Programs that print their arguments, or parts of them, and open none of them.
 const PRINTING: [&str; 3] = ["basename", "dirname", "echo"];
 /// Programs that show the names and attributes of files and read none of them.
@@ -41,13 +40,12 @@ pub(super) fn xargs(arguments: &[Argument]) -> Option<CommandEffects> {
 pub(super) fn read_found(
     command: &SimpleCommand,
     found: &FoundFiles,
-    before: &[SimpleCommand],
+    finder: &SimpleCommand,
     context: &CommandContext<'_>,
 ) -> Option<CommandEffects> {
-    let finder = before.get(found.finder)?;
     let search = FileSearch::parse(finder, found.passing, context)?;
     let effects_with = |folders: &[String]| {
-        let replaced = with_folders(command, folders)?;
+        let replaced = with_folders(command, &found.word, folders)?;
         let [CommandWord::Literal(program), words @ ..] = replaced.words.as_slice() else {
             return None;
         };
@@ -86,9 +84,9 @@ pub(super) fn read_found(
 }
 
 /// Returns the command with the folders of the search as its files.
-fn with_folders(command: &SimpleCommand, folders: &[String]) -> Option<SimpleCommand> {
+fn with_folders(command: &SimpleCommand, word: &str, folders: &[String]) -> Option<SimpleCommand> {
     let is_files =
-        |word: &CommandWord| matches!(word, CommandWord::Computed(text) if text == FILES);
+        |known: &CommandWord| matches!(known, CommandWord::Computed(text) if text == word);
     let at = command.words.iter().position(is_files)?;
     let folders = folders.iter().cloned().map(CommandWord::Literal);
     let mut replaced = command.clone();
@@ -210,7 +208,7 @@ impl FileSearch {
         let is_terminated = flags.contains('Z');
         let is_fitting = match passing {
             FilePassing::Arguments => false,
-            FilePassing::Words | FilePassing::Lines => !is_terminated,
+            FilePassing::Words | FilePassing::Lines | FilePassing::Shell => !is_terminated,
             FilePassing::NulTerminated => is_terminated,
         };
         // With two patterns of names, `--include` means one of them.
@@ -296,7 +294,7 @@ impl FileSearch {
         // Without `-z` names are quoted; with it they are not.
         let is_fitting = match passing {
             FilePassing::Arguments => false,
-            FilePassing::Words | FilePassing::Lines => !is_terminated,
+            FilePassing::Words | FilePassing::Lines | FilePassing::Shell => !is_terminated,
             FilePassing::NulTerminated => is_terminated,
         };
         (is_fitting && pathspecs.iter().all(is_inside)).then(|| Self {
@@ -372,7 +370,7 @@ impl FileSearch {
         }
         let is_fitting = match passing {
             FilePassing::Arguments => true,
-            FilePassing::Words | FilePassing::Lines => !printing.terminated,
+            FilePassing::Words | FilePassing::Lines | FilePassing::Shell => !printing.terminated,
             FilePassing::NulTerminated => !printing.lines,
         };
         is_fitting.then_some(Self { folders, branches, passing, lister: FileLister::Find })
@@ -605,6 +603,8 @@ impl FilePassing {
             Self::Arguments | Self::NulTerminated => false,
             Self::Lines => letter == '\n',
             Self::Words => letter.is_whitespace() || matches!(letter, '\'' | '"' | '\\'),
+            // Parentheses are part of a pattern if the shell has extended ones.
+            Self::Shell => letter.is_whitespace() || "*?[\\(".contains(letter),
         };
         matches!(self, Self::Arguments | Self::NulTerminated)
             || path.to_str().is_some_and(|path| !path.contains(is_split))

@@ -69,8 +69,10 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
     let budget = LookupBudget::new();
     let mut folders = PossibleFolders::new(start, commands, notes);
     for at in 0..commands.len() {
-        let (before, rest) = commands.split_at_mut(at);
-        let command = &mut rest[0];
+        let found = notes.found_files.get(&at);
+        // A substitution comes after the command that it is part of.
+        let finder = found.and_then(|found| commands.get(found.finder)).cloned();
+        let command = &mut commands[at];
         let here = folders.known();
         let context =
             CommandContext { folders: here.as_deref(), workspace, facts: notes, budget: &budget };
@@ -99,11 +101,10 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
                 let is_sure = is_started_by_the_shell(command);
                 folder_change(&program, &arguments, &mut folders, at, is_sure).unwrap_or_else(
                     || {
-                        notes
-                            .found_files
-                            .get(&at)
-                            .and_then(|found| {
-                                found_files::read_found(command, found, before, &context)
+                        found
+                            .zip(finder.as_ref())
+                            .and_then(|(found, finder)| {
+                                found_files::read_found(command, found, finder, &context)
                             })
                             .unwrap_or_else(|| {
                                 program_effects(&program, &arguments, command, &context)

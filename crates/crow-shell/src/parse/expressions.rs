@@ -93,6 +93,7 @@ impl SyntaxWalk<'_, '_> {
             .map(|part| self.word(*part))
             .collect();
         let values = values.ok().filter(|values| !values.is_empty());
+        self.list_loop(node, name);
         let are_numbers = |values: &Vec<CommandWord>| {
             values.iter().all(|value| value.as_literal().is_some_and(is_number))
         };

@@ -48,17 +48,24 @@ pub(crate) struct LineFacts {
     pub(crate) repeats: bool,
     /// The possible values of variables set by loops, or set once; `None` if unknown.
     pub(crate) variables: HashMap<String, Option<Vec<CommandWord>>>,
-    /// For the index of a command that gets its files from `find` or another list: where from. Its word `{}` stands for these files.
+    /// For the index of a command that gets its files from `find` or another list: where from.
     pub(crate) found_files: HashMap<usize, FoundFiles>,
 }
 
-/// Where the files come from that a command gets in place of its word `{}`.
-#[derive(Debug, Clone, Copy)]
+/// Where the files come from that a command gets in place of one of its words.
+#[derive(Debug, Clone)]
 pub(crate) struct FoundFiles {
     /// The index of the command that lists them.
     pub(crate) finder: usize,
     pub(crate) passing: FilePassing,
+    /// The computed word that stands for the files: `{}`, `$(git ls-files)` or `"$f"`.
+    pub(crate) word: String,
 }
+
+/// The word that stands for the files of `find -exec` and `xargs`.
+pub(super) const FOUND_FILES: &str = "{}";
+/// Commands after which names mean other files, or `read` reads other input.
+const CHANGING_NAMES: [&str; 4] = ["cd", "pushd", "popd", "exec"];
 
 /// A command whose output another one gets through a pipe.
 #[derive(Debug, Clone, Copy)]
@@ -80,6 +87,8 @@ pub(crate) enum FilePassing {
     Lines,
     /// Through a pipe to `xargs -0`.
     NulTerminated,
+    /// By the shell, which splits the output of a substitution and expands patterns in it, or reads it line by line.
+    Shell,
 }
 
 /// Reads a shell line in bounded time.
@@ -126,6 +135,8 @@ pub(super) struct ParsedLine {
     set_in: Vec<(String, Range<usize>)>,
     /// The variables that arithmetic evaluates, with their offsets.
     evaluated: Vec<(String, usize)>,
+    /// For each variable: how often the line sets it.
+    bound: HashMap<String, usize>,
     /// The source of the input of the command that is read now.
     pipe_source: Option<PipeSource>,
     facts: LineFacts,
@@ -195,8 +206,29 @@ impl ParsedLine {
     }
 
     /// Notes that the command at `index` gets found files, unless it started others that would get them instead.
-    pub(super) fn pass_found_files(&mut self, index: usize, found: FoundFiles) {
+    pub(super) fn pass_found_files(&mut self, index: usize, finder: usize, passing: FilePassing) {
         if self.commands.len() == index + 1 {
+            let found = FoundFiles { finder, passing, word: FOUND_FILES.to_owned() };
+            self.facts.found_files.insert(index, found);
+        }
+    }
+
+    /// Notes that a command gets files in place of a word that the shell expands; `variable` is the one that it holds, if
+    /// there is one.
+    pub(super) fn expand_to_files(
+        &mut self,
+        index: usize,
+        found: FoundFiles,
+        variable: Option<&str>,
+    ) {
+        // A nested command has other variables and folders.
+        let is_set_once = variable.is_none_or(|name| self.bound.get(name) == Some(&1));
+        let changes_names = self.commands.iter().enumerate().any(|(at, command)| {
+            let program = command.words.first().and_then(CommandWord::as_literal);
+            self.facts.leading_cd != Some(at)
+                && program.is_some_and(|program| CHANGING_NAMES.contains(&program))
+        });
+        if self.nesting == 1 && is_set_once && !changes_names {
             self.facts.found_files.insert(index, found);
         }
     }
@@ -236,6 +268,7 @@ impl ParsedLine {
         values: Option<Vec<CommandWord>>,
         content: VariableContent,
     ) {
+        *self.bound.entry(name.to_owned()).or_default() += 1;
         // A nested command has other variables of the same names.
         let is_number = content == VariableContent::Number && self.nesting == 1;
         *self.numbers.entry(name.to_owned()).or_insert(true) &= is_number;

@@ -8,15 +8,16 @@
 //! Redirections after a compound statement belong to its last command. They are stored in `attached` under that
 //! node's id until the walk reaches it.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 use crow_core::tool::{CommandWord, Redirect, SimpleCommand};
 use tree_sitter::Node;
 
 use super::{
-    line::{ParsedLine, PipeSource, UnclearReason},
+    line::{FilePassing, FoundFiles, ParsedLine, PipeSource, UnclearReason},
     node_kinds::{ARITHMETIC, COMMENTED, PLAIN, TEXTS, WORDS},
     opaque_text, redirects,
+    variables::{VariableEffect, variable_effect},
     words::{is_whole_ansi_string, read_word},
     wrappers,
 };
@@ -53,6 +54,33 @@ struct StatementAttachments {
     words: Vec<CommandWord>,
 }
 
+/// A loop over files that a command lists.
+#[derive(Debug)]
+struct FileLoop {
+    variable: String,
+    body: Range<usize>,
+    lister: ListSource,
+}
+
+/// The command whose output is a list of files.
+#[derive(Debug, Clone, Copy)]
+enum ListSource {
+    /// The node of a command in a substitution.
+    Node(usize),
+    /// The index of a command whose output comes through a pipe.
+    Index(usize),
+}
+
+/// A word of a command that stands for listed files.
+#[derive(Debug)]
+struct ListedWord {
+    /// The index of the command.
+    index: usize,
+    word: String,
+    variable: Option<String>,
+    lister: ListSource,
+}
+
 /// The state of one walk.
 pub(super) struct SyntaxWalk<'text, 'reading> {
     text: &'text str,
@@ -64,6 +92,8 @@ pub(super) struct SyntaxWalk<'text, 'reading> {
     is_number_last: bool,
     /// For nodes of commands that start no others: the index of the command.
     singles: HashMap<usize, usize>,
+    loops: Vec<FileLoop>,
+    listed: Vec<ListedWord>,
 }
 
 impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
@@ -75,6 +105,8 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
             at: 0,
             is_number_last: false,
             singles: HashMap::new(),
+            loops: Vec::new(),
+            listed: Vec::new(),
         }
     }
 
@@ -103,10 +135,86 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
             }
         }
         let rest = self.slice(self.at, self.text.len());
-        if opaque_text::is_space(self.slice(0, self.at), rest, "") {
-            Ok(())
-        } else {
-            Err("text outside of any command".into())
+        if !opaque_text::is_space(self.slice(0, self.at), rest, "") {
+            return Err("text outside of any command".into());
+        }
+        // A substitution is visited after the command that it is part of, and a variable may be set later.
+        for ListedWord { index, word, variable, lister } in self.listed {
+            let finder = match lister {
+                ListSource::Node(node) => self.singles.get(&node).copied(),
+                ListSource::Index(index) => Some(index),
+            };
+            if let Some(finder) = finder {
+                let found = FoundFiles { finder, passing: FilePassing::Shell, word };
+                self.line.expand_to_files(index, found, variable.as_deref());
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes a loop over the files that one command in a substitution lists.
+    pub(super) fn list_loop(&mut self, node: Node<'_>, variable: &str) {
+        let values: Vec<Node<'_>> = children(node)
+            .into_iter()
+            .skip_while(|part| part.kind() != "in")
+            .skip(1)
+            .take_while(|part| part.is_named() && part.kind() != "do_group")
+            .collect();
+        let body = node.child_by_field_name("body");
+        if let ([value], Some(body)) = (values.as_slice(), body)
+            && let Some(lister) = listing_command(*value)
+        {
+            self.add_loop(variable, body, ListSource::Node(lister));
+        }
+    }
+
+    /// Notes a loop over the lines of a command: `git ls-files | while read -r f; do …; done`.
+    fn line_loop(&mut self, node: Node<'_>) {
+        let condition = node.child_by_field_name("condition");
+        let words: Option<Vec<&str>> = condition
+            .filter(|condition| {
+                condition.kind() == "command" && self.text_of(node).starts_with("while")
+            })
+            .map(|condition| children(condition).into_iter().map(|part| self.text_of(part)))
+            .map(Iterator::collect);
+        // Without separators only blanks around a name are kept.
+        let words = words.as_deref().map(|words| words.strip_prefix(&["IFS="]).unwrap_or(words));
+        let Some(["read", variable] | ["read", "-r", variable]) = words else { return };
+        let body = node.child_by_field_name("body");
+        if let (Some(body), Some(source)) = (body, self.pipe_source(node)) {
+            self.add_loop(variable, body, ListSource::Index(source.index));
+        }
+    }
+
+    fn add_loop(&mut self, variable: &str, body: Node<'_>, lister: ListSource) {
+        if variable_effect(variable) == VariableEffect::Shell {
+            let (variable, body) = (variable.to_owned(), body.byte_range());
+            self.loops.push(FileLoop { variable, body, lister });
+        }
+    }
+
+    /// Notes the words of a command that stand for listed files.
+    fn add_listed_words(&mut self, node: Node<'_>, index: usize) {
+        for part in children(node) {
+            let text = self.text_of(part);
+            let listed = if part.kind() == "command_substitution" {
+                listing_command(part).map(|lister| (None, ListSource::Node(lister)))
+            } else {
+                let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+                let name = inner.unwrap_or(text).strip_prefix('$');
+                let name = name.map(|name| {
+                    name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name)
+                });
+                let around = self.loops.iter().rev().find(|around| {
+                    name == Some(around.variable.as_str())
+                        && around.body.contains(&node.start_byte())
+                });
+                around.map(|around| (Some(around.variable.clone()), around.lister))
+            };
+            if let Some((variable, lister)) = listed {
+                let word = text.to_owned();
+                self.listed.push(ListedWord { index, word, variable, lister });
+            }
         }
     }
 
@@ -205,7 +313,10 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
             "variable_assignment" => self.assignment(node)?,
             "subscript" => self.subscript(node)?,
             "for_statement" => self.for_statement(node)?,
-            "while_statement" => self.line.repeat(),
+            "while_statement" => {
+                self.line.repeat();
+                self.line_loop(node);
+            }
             "redirected_statement" if scope == NodeContext::Statements => self.redirected(node)?,
             "heredoc_redirect" => return self.heredoc(step),
             "file_redirect" => self.lone_redirect(node)?,
@@ -292,6 +403,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         wrappers::unwrap(command, self.line)?;
         if self.line.command_count() == index + 1 {
             self.singles.insert(node.id(), index);
+            self.add_listed_words(node, index);
         }
         Ok(())
     }
@@ -485,6 +597,17 @@ fn is_lost_dash(gap: &str) -> bool {
 
 pub(super) fn is_number(text: &str) -> bool {
     text.chars().all(|char| char.is_ascii_digit())
+}
+
+/// Returns the node of the only command in a substitution, which lists files if its program does.
+fn listing_command(node: Node<'_>) -> Option<usize> {
+    let parts = children(node);
+    match (node.kind(), parts.as_slice()) {
+        ("command_substitution", [_, command, _]) if command.kind() == "command" => {
+            Some(command.id())
+        }
+        _ => None,
+    }
 }
 
 fn is_deepening(kind: &str) -> bool {

@@ -10,7 +10,7 @@ use crow_core::tool::{CommandWord, SimpleCommand};
 use super::{
     bash_only::needs_bash,
     builtins::{git, printf, set, sets_variables, test, wait},
-    line::{FilePassing, FoundFiles, ParsedLine, UnclearReason, VariableContent},
+    line::{FilePassing, ParsedLine, UnclearReason, VariableContent},
     shell_options::{ShellScript, check_sourced_file, shell_script},
     variables::{VariableEffect, variable_effect},
     wrapper_table::{
@@ -315,7 +315,7 @@ fn xargs(
     if let (Some(source), Some(XargsOptions { passing, has_command: false })) = (source, known) {
         // Filters take lines, and a name may have several.
         if !source.is_filtered || passing != FilePassing::NulTerminated {
-            reading.pass_found_files(index, FoundFiles { finder: source.index, passing });
+            reading.pass_found_files(index, source.index, passing);
         }
     }
     Ok(())
@@ -388,8 +388,7 @@ fn find(
         let index = reading.command_count();
         inner(outer, command.iter().map(|word| replaced(word, Some("{}"))).collect(), reading)?;
         if !is_elsewhere {
-            let passing = FilePassing::Arguments;
-            reading.pass_found_files(index, FoundFiles { finder, passing });
+            reading.pass_found_files(index, finder, FilePassing::Arguments);
         }
         rest = &rest[end..];
     }
