@@ -7,7 +7,10 @@
 //! the workspace, holds secrets, or has a name that `xargs` would take apart, the command reads below these folders and
 //! nothing else. In every other case it stays unknown.
 
-use std::{fs::FileType, path::Path};
+use std::{
+    fs::FileType,
+    path::{Path, PathBuf},
+};
 
 use crow_core::tool::{Access, CommandWord, PathTouch, SideEffects, SimpleCommand, TouchDepth};
 use ignore::DirEntry;
@@ -15,7 +18,7 @@ use ignore::DirEntry;
 use super::{
     arguments::{Argument, arguments},
     command_context::CommandContext,
-    globs,
+    git_worktree, globs,
     line_effects::{CommandEffects, program_effects},
     secret_search::{add_secret_of_git, holds_secret, is_path_of, whole_walk},
 };
@@ -163,11 +166,18 @@ impl FileSearch {
             "find" => Self::of_find(words, passing),
             "grep" => Self::of_grep(&words, passing),
             // Variables may name another repository or index.
-            "git" if finder.assignments.is_empty() => match words.split_first()? {
-                (&"ls-files", rest) => Self::of_git_files(rest, passing),
-                (&"grep", rest) => Self::of_git_grep(rest, passing),
-                _ => None,
-            },
+            "git" if finder.assignments.is_empty() => {
+                let stays =
+                    |folder: &PathBuf| git_worktree::stays_in_workspace(folder, context.workspace);
+                if !context.folders?.iter().all(stays) {
+                    return None;
+                }
+                match words.split_first()? {
+                    (&"ls-files", rest) => Self::of_git_files(rest, passing),
+                    (&"grep", rest) => Self::of_git_grep(rest, passing),
+                    _ => None,
+                }
+            }
             _ => None,
         }
     }

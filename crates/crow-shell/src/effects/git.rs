@@ -14,7 +14,7 @@ use crow_core::{
 use super::{
     arguments::Argument,
     command_context::{CommandContext, FollowLinks},
-    git_options,
+    git_options, git_worktree,
     line_effects::CommandEffects,
     options::option_name,
     permitted_options::{git_options_of, git_subcommand},
@@ -110,6 +110,11 @@ pub(super) fn git(
     let (command, rest) = rest.split_first()?;
     let depth = if shows_contents(command, rest) { TouchDepth::Below } else { TouchDepth::Itself };
     let mut touches = context.touch(folder, Access::Read, depth, FollowLinks::Yes)?;
+    let stays =
+        |touch: &PathTouch| git_worktree::stays_in_workspace(&touch.path, context.workspace);
+    if !touches.iter().all(stays) {
+        return None;
+    }
     if *command == "diff" {
         touches.extend(compared_files(folder, rest, context)?);
     }

@@ -14,6 +14,7 @@ mod folders;
 mod found_files;
 mod git;
 mod git_options;
+mod git_worktree;
 mod globs;
 mod installed_programs;
 mod line_effects;

@@ -1,0 +1,244 @@
+//! Check that git reads only files of the workspace: a repository may name others.
+//!
+//! Git opens the files of its index by their names, without a check of these, and looks for them in the directory that
+//! `core.worktree` names. Git itself never writes names that lead out, but the authors of a project can write such an
+//! index or such settings.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::ffi::OsStrExt as _,
+    path::{Component, Path, PathBuf},
+};
+
+use crow_core::workspace::Workspace;
+
+/// Maximum size in bytes of an index that is read.
+const LARGEST_INDEX: u64 = 128 << 20;
+/// Maximum size in bytes of settings that are read.
+const LARGEST_SETTINGS: u64 = 1 << 20;
+/// Size in bytes of an entry before its flags and name, with hashes of 20 and of 32 bytes.
+const FIXED: [usize; 2] = [60, 72];
+const HEAD: usize = 12;
+
+/// Returns false if the repository that git finds from a folder may name files outside of the workspace. Blocks.
+pub(super) fn stays_in_workspace(folder: &Path, workspace: &Workspace) -> bool {
+    let Some((repository, common)) = repository(folder) else { return true };
+    let settings = [common.join("config"), repository.join("config.worktree")];
+    settings.iter().all(|file| has_own_worktree(file, &repository, workspace))
+        && indexes(&repository).iter().all(|index| names_stay_inside(index))
+}
+
+/// Returns the directory of the repository, and the one that it shares with other worktrees.
+fn repository(folder: &Path) -> Option<(PathBuf, PathBuf)> {
+    let own = folder.ancestors().find_map(|above| {
+        let entry = above.join(".git");
+        match crow_fs::metadata_through_links(&entry) {
+            Ok(found) if found.is_directory() => Some(entry),
+            Ok(_) => pointed_to(&entry, "gitdir:", above),
+            // A bare repository.
+            Err(_) => {
+                let parts = ["HEAD", "objects", "refs"];
+                parts.iter().all(|name| above.join(name).exists()).then(|| above.to_owned())
+            }
+        }
+    })?;
+    let common = pointed_to(&own.join("commondir"), "", &own).unwrap_or_else(|| own.clone());
+    Some((own, common))
+}
+
+/// Returns the path in a file of git, which may be relative to `base`.
+fn pointed_to(file: &Path, prefix: &str, base: &Path) -> Option<PathBuf> {
+    let bytes = read(file, LARGEST_SETTINGS)??;
+    let path = bytes.strip_prefix(prefix.as_bytes())?.trim_ascii();
+    Some(base.join(OsStr::from_bytes(path)))
+}
+
+/// Returns the bytes of a file, the inner `None` if it is too large or cannot be read, and the outer one if there is none.
+#[expect(clippy::option_option, reason = "a missing file differs from one that is too large")]
+fn read(file: &Path, largest: u64) -> Option<Option<Vec<u8>>> {
+    // Git follows links here, and refuses anything that is not a file.
+    let file = crow_fs::canonicalize(file).ok()?;
+    Some(crow_fs::read_bounded(&file, largest).ok())
+}
+
+/// Returns true if settings name no directory of files, or one in the workspace.
+fn has_own_worktree(settings: &Path, repository: &Path, workspace: &Workspace) -> bool {
+    let Some(bytes) = read(settings, LARGEST_SETTINGS) else { return true };
+    let Some(text) = bytes.and_then(|bytes| String::from_utf8(bytes).ok()) else { return false };
+    let lower = text.to_ascii_lowercase();
+    if lower.contains("[include") {
+        return false;
+    }
+    lower.match_indices("worktree").all(|(at, key)| {
+        let rest = &text[at + key.len()..];
+        // `extensions.worktreeConfig` is another key.
+        if rest.starts_with(|char: char| char.is_ascii_alphanumeric() || char == '-') {
+            return true;
+        }
+        let value = rest.trim_start_matches([' ', '\t']).strip_prefix('=');
+        value.and_then(|value| value.lines().next()).is_some_and(|value| {
+            let is_plain = !value.contains(['\\', '"', '#', ';']);
+            let path = fs::canonicalize(repository.join(value.trim()));
+            is_plain && path.is_ok_and(|path| workspace.contains(&path))
+        })
+    })
+}
+
+/// Returns the index files of a repository: a split index builds on shared ones.
+fn indexes(repository: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(repository).into_iter().flatten().flatten();
+    let is_index = |name: &[u8]| name == b"index" || name.starts_with(b"sharedindex.");
+    entries.filter(|entry| is_index(entry.file_name().as_bytes())).map(|it| it.path()).collect()
+}
+
+/// Returns true if all entries of an index have names below the directory of the files.
+fn names_stay_inside(index: &Path) -> bool {
+    match read(index, LARGEST_INDEX) {
+        None => true,
+        Some(None) => false,
+        // The size of hashes is not in the index. Git refuses one that is valid with neither.
+        Some(Some(bytes)) => FIXED.iter().all(|fixed| names_of(&bytes, *fixed)),
+    }
+}
+
+/// Goes through the entries of an index up to the first invalid one. Returns false if a name leads out.
+fn names_of(bytes: &[u8], fixed: usize) -> bool {
+    let number = |at: usize| {
+        let four = bytes.get(at..at.checked_add(4)?)?;
+        Some(u32::from_be_bytes(four.try_into().ok()?))
+    };
+    let (Some(version), Some(count)) = (number(4), number(8)) else { return true };
+    let (mut at, mut name) = (HEAD, Vec::new());
+    for _ in 0..count {
+        let Some(flags) = bytes.get(at + fixed) else { return true };
+        let is_extended = version >= 3 && flags & 0x40 != 0;
+        let mut start = at + fixed + 2 + if is_extended { 2 } else { 0 };
+        if version == 4 {
+            // The number of bytes to drop from the name before, then the rest of this one.
+            let Some((dropped, length)) = bytes.get(start..).and_then(variable_number) else {
+                return true;
+            };
+            let Some(kept) = name.len().checked_sub(dropped) else { return true };
+            name.truncate(kept);
+            start += length;
+        } else {
+            name.clear();
+        }
+        let Some(rest) = bytes.get(start..) else { return true };
+        let Some(length) = rest.iter().position(|byte| *byte == 0) else { return true };
+        name.extend_from_slice(&rest[..length]);
+        if !is_inside(&name) {
+            return false;
+        }
+        let end = start + length + 1;
+        // Except in version 4, each entry is padded to a multiple of eight bytes.
+        at = if version == 4 { end } else { at + (end - at).next_multiple_of(8) };
+    }
+    true
+}
+
+/// Decodes a number of version 4. Returns it and its length in bytes.
+fn variable_number(bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut value = 0_usize;
+    for (at, byte) in bytes.iter().take(8).enumerate() {
+        value = (value << 7) | usize::from(byte & 0x7f);
+        if byte & 0x80 == 0 {
+            return Some((value, at + 1));
+        }
+        value += 1;
+    }
+    None
+}
+
+/// Returns true if a name leads to a file below the directory of the files.
+fn is_inside(name: &[u8]) -> bool {
+    let path = Path::new(OsStr::from_bytes(name));
+    path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns an index of version 2 or 4 with these names.
+    fn index(version: u32, names: &[&str]) -> Vec<u8> {
+        let mut bytes = b"DIRC".to_vec();
+        bytes.extend(version.to_be_bytes());
+        bytes.extend(u32::try_from(names.len()).unwrap().to_be_bytes());
+        let mut before = 0_usize;
+        for name in names {
+            let start = bytes.len();
+            bytes.extend([0; 62]);
+            if version == 4 {
+                bytes.push(u8::try_from(before).unwrap());
+            }
+            bytes.extend(name.as_bytes());
+            bytes.push(0);
+            before = name.len();
+            while version != 4 && (bytes.len() - start) % 8 != 0 {
+                bytes.push(0);
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn names_of_an_index_that_lead_out_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap().join("project");
+        let workspace = Workspace::new(root.clone());
+        fs::create_dir_all(root.join(".git")).unwrap();
+        fs::create_dir(root.join("sub")).unwrap();
+        for (names, stays) in [
+            (vec![], true),
+            (vec!["a", "src/b..c", "src/d"], true),
+            (vec!["a", "../b"], false),
+            (vec!["/etc/passwd", "a"], false),
+            (vec!["a", "b/../../c"], false),
+        ] {
+            for version in [2, 3, 4] {
+                for file in [".git/index", ".git/sharedindex.1234"] {
+                    fs::write(root.join(file), index(version, &names)).unwrap();
+                    for folder in ["", "sub"] {
+                        let found = stays_in_workspace(&root.join(folder), &workspace);
+                        assert_eq!(found, stays, "{names:?} {version} {file} {folder}");
+                    }
+                    fs::remove_file(root.join(file)).unwrap();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn settings_that_name_another_directory_of_files_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        let root = base.join("project");
+        let workspace = Workspace::new(root.clone());
+        fs::create_dir_all(root.join(".git/modules/sub")).unwrap();
+        fs::create_dir_all(root.join("sub")).unwrap();
+        fs::create_dir(base.join("out")).unwrap();
+        for (text, stays) in [
+            ("[core]\n\tbare = false\n[extensions]\n\tworktreeConfig = true\n", true),
+            ("[core]\n\tworktree = ../sub\n", true),
+            ("[core]\n\tworktree = ../../out\n", false),
+            ("[CORE] WorkTree=/\n", false),
+            ("[core]\n\tworktree = \"../sub\"\n", false),
+            ("[core]\n\tworktree\n", false),
+            ("[include]\n\tpath = ../inc\n", false),
+        ] {
+            for file in [".git/config", ".git/config.worktree"] {
+                fs::write(root.join(file), text).unwrap();
+                assert_eq!(stays_in_workspace(&root, &workspace), stays, "{text} {file}");
+                fs::remove_file(root.join(file)).unwrap();
+            }
+        }
+        fs::write(root.join("sub/.git"), "gitdir: ../.git/modules/sub\n").unwrap();
+        fs::write(root.join(".git/modules/sub/config"), "[core]\n\tworktree = ../../../sub\n")
+            .unwrap();
+        assert!(stays_in_workspace(&root.join("sub"), &workspace));
+        fs::write(root.join(".git/modules/sub/config"), "[core]\n\tworktree = /etc\n").unwrap();
+        assert!(!stays_in_workspace(&root.join("sub"), &workspace));
+    }
+}
