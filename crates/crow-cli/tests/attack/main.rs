@@ -42,6 +42,7 @@ mod round3_leftovers;
 mod round3_reach;
 mod round3_undo;
 mod round4_git;
+mod round5_attacks;
 mod sandbox;
 mod scene;
 mod secrets;
