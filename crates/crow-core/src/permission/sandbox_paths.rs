@@ -1,6 +1,9 @@
 //! The places that the sandbox gives to commands, for tools that run outside of it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
 
 use crate::workspace::Workspace;
 
@@ -51,11 +54,9 @@ impl SandboxPaths {
             (&mut self.protected, other.protected),
             (&mut self.unprotected, other.unprotected),
         ] {
-            for path in further {
-                if !own.contains(&path) {
-                    own.push(path);
-                }
-            }
+            // There are hundreds of hidden places: comparing each with each would take most of the start.
+            let mut known: HashSet<PathBuf> = own.iter().cloned().collect();
+            own.extend(further.into_iter().filter(|path| known.insert(path.clone())));
         }
     }
 
@@ -152,6 +153,17 @@ mod tests {
         ] {
             assert_eq!(places.region(Path::new(path), &workspace), region, "{path}");
         }
+    }
+
+    #[test]
+    fn added_places_come_last_and_once() {
+        let hidden = |paths: &[&str]| SandboxPaths {
+            hidden: paths.iter().map(PathBuf::from).collect(),
+            ..SandboxPaths::default()
+        };
+        let mut places = hidden(&["/b", "/a"]);
+        places.add(hidden(&["/c", "/a/", "/c", "/d"]));
+        assert_eq!(places, hidden(&["/b", "/a", "/c", "/d"]));
     }
 
     #[test]
