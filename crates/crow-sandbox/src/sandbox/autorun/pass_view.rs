@@ -128,6 +128,16 @@ impl PassView {
         target
     }
 
+    /// Returns the final target of a link that leads to nothing. Names that do not exist are no links: the record
+    /// has them as missing, and needs not resolve them again.
+    fn dangling(&self, path: &Path) -> Option<PathBuf> {
+        match self.metadata(path) {
+            Ok(found) if found.kind != EntryKind::Symlink => None,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Ok(_) | Err(_) => self.resolve_link(path),
+        }
+    }
+
     fn resolve_now(&self, path: &Path) -> Option<PathBuf> {
         let Some(plain) = self.without_dots(path) else { return self.canonicalize(path) };
         match self.metadata(&plain) {
@@ -184,7 +194,7 @@ impl PassView {
                 Component::Prefix(_) | Component::RootDir => real.push(part),
                 Component::Normal(_) => {
                     real.push(part);
-                    if let Some(found) = self.resolve(&real).or_else(|| self.resolve_link(&real)) {
+                    if let Some(found) = self.resolve(&real).or_else(|| self.dangling(&real)) {
                         real = found;
                     }
                 }
