@@ -102,8 +102,18 @@ impl ChildRestrictions {
 }
 
 /// Makes a mount tree read-only, including the mounts below it.
-#[expect(unsafe_code, reason = "a system call that no library offers")]
 pub(super) fn make_read_only(tree: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    set_read_only(tree.as_raw_fd(), c"", libc::AT_EMPTY_PATH)
+}
+
+/// Makes the mount at a path read-only, including the mounts below it. Fails with `INVAL` if nothing is mounted there;
+/// a link at the path is not followed.
+pub(super) fn make_path_read_only(path: &CStr) -> rustix::io::Result<()> {
+    set_read_only(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW)
+}
+
+#[expect(unsafe_code, reason = "a system call that no library offers")]
+fn set_read_only(directory: RawFd, path: &CStr, flags: libc::c_int) -> rustix::io::Result<()> {
     let read_only = libc::mount_attr {
         attr_set: libc::MOUNT_ATTR_RDONLY,
         attr_clr: 0,
@@ -114,9 +124,9 @@ pub(super) fn make_read_only(tree: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
-            tree.as_raw_fd(),
-            c"".as_ptr(),
-            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+            directory,
+            path.as_ptr(),
+            flags | libc::AT_RECURSIVE,
             &raw const read_only,
             size_of::<libc::mount_attr>(),
         )

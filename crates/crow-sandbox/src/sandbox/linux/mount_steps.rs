@@ -12,7 +12,7 @@ use rustix::{
 };
 
 use super::{
-    child::make_read_only,
+    child::{make_path_read_only, make_read_only},
     plan_codec::{PlanReader, PlanWriter},
 };
 
@@ -63,7 +63,11 @@ impl<P: AsRef<CStr>> MountStep<P> {
                 put(tree.ok_or(Errno::INVAL)?, path.as_ref())
             }
             Self::Pin { path } => rustix::mount::mount_bind_recursive(path.as_ref(), path.as_ref()),
-            Self::Seal { path } => put(&hold(path.as_ref(), true)?, path.as_ref()),
+            Self::Seal { path } => {
+                // No other process runs in this mount namespace yet, so nobody writes between the two calls.
+                rustix::mount::mount_bind_recursive(path.as_ref(), path.as_ref())?;
+                make_path_read_only(path.as_ref())
+            }
             Self::Terminals { path } => {
                 let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
                 let options = Some(c"newinstance,ptmxmode=0666,mode=0620");
