@@ -454,8 +454,9 @@ async fn a_server_is_reachable_by_commands_of_a_new_keeper() {
     // The first command starts the keeper.
     let first = start("true").await;
     read_to_end(&jobs, &first).await;
+    // The init of the first command may still be exiting.
+    wait_until(|| running_children().len() == 1).await;
     let keeper = running_children();
-    assert_eq!(keeper.len(), 1, "{keeper:?}");
     let server =
         start("echo here >file; exec python3 -u -m http.server --bind 127.0.0.1 8766").await;
     wait(&jobs, &server, OutputPosition::LastRead).await;

@@ -1,5 +1,8 @@
 //! A running process: reads its output, waits for it, and ends what it leaves behind.
 //!
+//! In a sandbox with an init, that reports when the command and everything it started has ended; its own exit is
+//! awaited in the background.
+//!
 //! Three things may outlive the first process: members of its group, orphans outside of the group (found by
 //! the mark in their environment), and others that hold the output pipe open. After the exit or a timeout,
 //! group and orphans get SIGTERM, and SIGKILL after [`TERM_GRACE`].
@@ -71,6 +74,8 @@ pub(super) struct RunningProcess<S> {
     /// Time at which SIGTERM turns into SIGKILL; set at the first SIGTERM.
     grace: Option<Instant>,
     sandboxed_command: Option<SandboxedCommand>,
+    /// True if the process is an init that has reported the command's end, and has perhaps not exited yet.
+    has_reported: bool,
 }
 
 /// Parts of a [`RunningProcess`].
@@ -120,6 +125,7 @@ impl<S: OutputSink> RunningProcess<S> {
             timeout,
             grace: None,
             sandboxed_command: confined,
+            has_reported: false,
         }
     }
 
@@ -136,7 +142,12 @@ impl<S: OutputSink> RunningProcess<S> {
         let end = self.wait(cancellation).await;
         self.live.finish();
         let end = end?;
-        self.mark.on_reaped();
+        if self.has_reported {
+            // Only init was in this group, and it is exiting.
+            self.group.forget();
+        } else {
+            self.mark.on_reaped();
+        }
         let left_running = self.end_rest().await;
         let detached = self.mark.on_end();
         let mut ended = EndedProcess {
@@ -148,8 +159,16 @@ impl<S: OutputSink> RunningProcess<S> {
             put_aside: Vec::new(),
             refused_hosts: Vec::new(),
         };
-        if let Some(confined) = self.sandboxed_command.take() {
-            ended.add_sandbox_results(confined);
+        if let Some(mut confined) = self.sandboxed_command.take() {
+            ended.add_sandbox_results(&mut confined);
+            if self.has_reported {
+                let (mut child, mut mark) = (self.child, self.mark);
+                confined.exit_in_background(async move {
+                    if child.wait().await.is_ok() {
+                        mark.on_reaped();
+                    }
+                });
+            }
         }
         Ok(ended)
     }
@@ -167,6 +186,15 @@ impl<S: OutputSink> RunningProcess<S> {
                 _ = checks.tick(), if self.sandboxed_command.is_some() => self.check(),
                 () = wait_until(self.live.due()) => self.live.report(),
                 read = read_later(self.sink.pause(), &self.pipe, &mut self.chunk), if !self.drained => self.take(&read),
+                () = report_of(&mut self.sandboxed_command) => {
+                    self.drain().await;
+                    self.has_reported = self.can_exit_in_background();
+                    if !self.has_reported {
+                        self.child.wait().await.map_err(ProcessError::Watch)?;
+                    }
+                    // The sandbox's report says how it ended.
+                    return Ok(ProcessEnd::Exited(0));
+                }
                 status = self.child.wait() => {
                     let status = status.map_err(ProcessError::Watch)?;
                     self.drain().await;
@@ -174,6 +202,10 @@ impl<S: OutputSink> RunningProcess<S> {
                 }
             }
         }
+    }
+
+    fn can_exit_in_background(&self) -> bool {
+        self.sandboxed_command.as_ref().is_some_and(SandboxedCommand::can_exit_in_background)
     }
 
     /// Checks for files that start programs and that the command should not have made. Takes some tenths of
@@ -272,7 +304,7 @@ impl<S: OutputSink> RunningProcess<S> {
 
 impl<S> EndedProcess<S> {
     /// Adds the results of the sandbox: true exit status, refused hosts, files put aside.
-    fn add_sandbox_results(&mut self, mut confined: SandboxedCommand) {
+    fn add_sandbox_results(&mut self, confined: &mut SandboxedCommand) {
         let report = confined.end();
         if let ProcessEnd::Exited(_) | ProcessEnd::Signaled(_) = self.end
             && confined.ends_descendants()
@@ -284,6 +316,14 @@ impl<S> EndedProcess<S> {
         self.put_aside = confined.put_aside();
         self.refused_hosts = confined.refused_hosts();
         self.containment = confined.containment().clone();
+    }
+}
+
+/// Waits for the report that a command has ended and left nothing behind; forever without a sandbox.
+async fn report_of(confined: &mut Option<SandboxedCommand>) {
+    match confined {
+        Some(confined) => confined.wait_for_report().await,
+        None => std::future::pending().await,
     }
 }
 

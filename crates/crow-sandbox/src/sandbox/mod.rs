@@ -7,6 +7,7 @@
 
 mod autorun;
 mod config;
+mod exiting_inits;
 mod hosts;
 mod link_search;
 mod linked_files;

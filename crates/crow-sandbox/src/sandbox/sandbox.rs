@@ -16,6 +16,7 @@ use tokio::{process::Command, sync::OnceCell};
 use super::{
     Network, SandboxConfig, SandboxProfile,
     autorun::{AutorunGuard, GuardedRun, InventoryScope, KernelSeal, SealedMounts, autorun_paths},
+    exiting_inits::ExitingInits,
     link_search::LinkSearch,
     private_folder::{PrivateFolder, recover_leftovers},
     program::Program,
@@ -41,6 +42,7 @@ struct SandboxSetup {
     platform: PlatformSandbox,
     _folder: PrivateFolder,
     guard: Arc<AutorunGuard>,
+    exiting: Arc<ExitingInits>,
 }
 
 /// Sandbox of one command.
@@ -51,6 +53,7 @@ pub(crate) struct SandboxedCommand {
     variables: BTreeMap<&'static str, OsString>,
     refused: Option<RefusalWindow>,
     guarded: Option<GuardedCommand>,
+    exiting: Arc<ExitingInits>,
 }
 
 /// Command that is registered with the guard until it has ended.
@@ -289,7 +292,7 @@ impl SandboxSetup {
         };
         let guard = AutorunGuard::new(scope, seal, folder.quarantine_folder());
         let guard = Arc::new(guard.with_journal(folder.path().to_owned()));
-        Ok(Self { proxy: None, platform, _folder: folder, guard })
+        Ok(Self { proxy: None, platform, _folder: folder, guard, exiting: Arc::default() })
     }
 
     fn start_proxy(&mut self, config: &SandboxConfig) -> io::Result<()> {
@@ -329,7 +332,8 @@ impl SandboxSetup {
         let mut variables = inner.as_ref().map(PlatformConfinement::variables).unwrap_or_default();
         variables.extend(self.proxy.iter().flat_map(Proxy::variables));
         let refused = self.proxy.as_ref().map(Proxy::refused_from_now);
-        Ok(SandboxedCommand { containment, inner, variables, refused, guarded })
+        let exiting = Arc::clone(&self.exiting);
+        Ok(SandboxedCommand { containment, inner, variables, refused, guarded, exiting })
     }
 }
 
@@ -405,7 +409,26 @@ impl SandboxedCommand {
         self.inner.as_mut()?.failure()
     }
 
-    /// Returns how the command ended, once its process was awaited; `None` without an init.
+    /// Waits until init reports that the command has ended and that nothing is left of it. Waits forever if there
+    /// is no such report: then the exit of the awaited process shows the end.
+    pub(crate) async fn wait_for_report(&mut self) {
+        match &mut self.inner {
+            Some(inner) => inner.wait_for_report().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Returns true if the exit of an init that has reported can be awaited in the background.
+    pub(crate) fn can_exit_in_background(&self) -> bool {
+        self.exiting.has_room()
+    }
+
+    /// Waits in the background for the exit of an init that has reported.
+    pub(crate) fn exit_in_background(&self, wait: impl Future<Output = ()> + Send + 'static) {
+        self.exiting.add(wait);
+    }
+
+    /// Returns how the command ended, once its process was awaited or has reported; `None` without an init.
     pub(crate) fn end(&mut self) -> Option<SandboxedCommandEnd> {
         self.inner.as_mut()?.end()
     }

@@ -19,7 +19,7 @@ use super::{
     attribute_supervisor::{AttributeSupervisor, ChangeablePaths},
     child::{self, ChildRestrictions},
     init::{CommandPlan, InitDescriptors},
-    init_report::InitReport,
+    init_report::{InitReport, ReportPipe},
     keeper::SandboxKeeper,
     landlock::LandlockAccess,
     mount_plan::{EMPTY_FILE, MountPlan, MountRequest, text},
@@ -44,7 +44,9 @@ const TEMP_VARIABLES: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 #[derive(Debug)]
 pub(in crate::sandbox) struct LinuxConfinement {
     method: Option<LaunchMethod>,
-    report_reader: Option<OwnedFd>,
+    reports: Option<ReportPipe>,
+    /// Report that nothing of the command is left.
+    end: Option<SandboxedCommandEnd>,
     temp: PathBuf,
     /// Performs changes of attributes where only Landlock protects files. Stopped on drop.
     _supervisor: Option<AttributeSupervisor>,
@@ -191,7 +193,8 @@ impl LinuxConfinement {
         let has_init = keeper.is_some();
         Ok(Some(Self {
             method: Some(method),
-            report_reader: Some(report_reader.into()),
+            reports: Some(ReportPipe::new(report_reader)),
+            end: None,
             temp: if has_init { TEMP.into() } else { private.temp() },
             _supervisor: supervisor,
             has_init,
@@ -219,7 +222,7 @@ impl LinuxConfinement {
         // `method` may hold the write end of the report pipe, if nothing was started; reading would then
         // block.
         confinement.method = None;
-        match (result, confinement.report_reader.take().and_then(InitReport::receive)) {
+        match (result, confinement.reports.take().and_then(ReportPipe::into_last)) {
             (Ok(()), Some(InitReport::Ended { .. })) => Ok(()),
             (_, Some(InitReport::Failed(stage, error))) => {
                 Err(format!("{} failed: {error}", stage.as_str()))
@@ -281,24 +284,40 @@ impl LinuxConfinement {
     pub(in crate::sandbox) fn failure(&mut self) -> Option<String> {
         // Closes this end of the report pipe, so that reading it ends.
         self.method = None;
-        match InitReport::receive(self.report_reader.take()?)? {
+        match self.reports.take()?.into_last()? {
             InitReport::Failed(stage, error) => Some(format!("{} failed: {error}", stage.as_str())),
             InitReport::Ended { .. } => None,
         }
     }
 
-    /// Returns how the command ended, or `None` without an init. Call it only after init has exited.
+    /// Waits until init reports that the command has ended and that nothing is left of it. Waits forever if there
+    /// is no such report: then init's exit shows the end.
+    pub(in crate::sandbox) async fn wait_for_report(&mut self) {
+        if let (true, Some(reports)) = (self.has_init, &mut self.reports) {
+            while let Some(report) = reports.next().await {
+                let end = command_end(report).filter(|end| !end.left_running);
+                if end.is_some() {
+                    self.end = end;
+                    return;
+                }
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// Returns how the command ended, or `None` without an init. Call it only after init has exited, or has
+    /// reported.
     pub(crate) fn end(&mut self) -> Option<SandboxedCommandEnd> {
-        use std::os::unix::process::ExitStatusExt as _;
         if !self.has_init {
             return None;
         }
-        let InitReport::Ended { status, left_running: was_left } =
-            InitReport::receive(self.report_reader.take()?)?
-        else {
-            return None;
-        };
-        let end = process_end(std::process::ExitStatus::from_raw(status));
-        Some(SandboxedCommandEnd { end, left_running: was_left })
+        self.end.or_else(|| self.reports.take()?.into_last().and_then(command_end))
     }
+}
+
+fn command_end(report: InitReport) -> Option<SandboxedCommandEnd> {
+    use std::os::unix::process::ExitStatusExt as _;
+    let InitReport::Ended { status, left_running } = report else { return None };
+    let end = process_end(std::process::ExitStatus::from_raw(status));
+    Some(SandboxedCommandEnd { end, left_running })
 }

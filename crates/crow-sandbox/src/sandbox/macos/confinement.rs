@@ -133,6 +133,12 @@ impl MacosConfinement {
         None
     }
 
+    /// Waits forever: there is no init.
+    #[expect(clippy::needless_pass_by_ref_mut, clippy::unused_self, reason = "so it is on Linux")]
+    pub(in crate::sandbox) async fn wait_for_report(&mut self) {
+        std::future::pending::<()>().await;
+    }
+
     /// Returns `None`: the awaited process is the command itself.
     #[expect(clippy::needless_pass_by_ref_mut, clippy::unused_self, reason = "so it is on Linux")]
     pub(in crate::sandbox) fn end(&mut self) -> Option<SandboxedCommandEnd> {
