@@ -280,3 +280,28 @@ async fn a_placeholder_names_the_id_with_which_recall_finds_the_output() {
     assert!(last[2].contains(" bytes, id c0]"), "{}", last[2]);
     assert!(harness.model.requests()[20].tools.contains(&"recall".into()));
 }
+
+#[tokio::test]
+async fn rules_requests_and_open_failures_survive_ten_compactions() {
+    let first = [reply([call("build", "build", json!({}))]), reply([text("It does not build.")])];
+    let plays = first.into_iter().chain(steps(160)).chain([reply([text("done")])]);
+    let model = ScriptedModel::new(plays)
+        .with_window(Some(WINDOW))
+        .with_summary(reply([text("## Goal\nlook around")]));
+    let options = HarnessOptions {
+        tools: tools(vec![("look", Read, Act::Say(OUTPUT)), ("build", Read, Act::Panic)]),
+        ..HarnessOptions::default()
+    };
+    let mut harness = AgentHarness::start(model, options);
+    harness.run("build it. RULE-7431: never delete anything").await;
+    let events = harness.run("REQUEST-2: look at all of it").await;
+    assert!(compactions(&events).len() >= 10, "{}", compactions(&events).len());
+    assert_eq!(*outcome(&events), RunOutcome::NeedsInput);
+    let failure = "panicked";
+    for request in harness.model.requests().iter().skip(2) {
+        let sent = request.outline().join("\n");
+        for needle in ["RULE-7431: never delete anything", "REQUEST-2: look", failure] {
+            assert!(sent.contains(needle), "{needle} is not in {sent}");
+        }
+    }
+}

@@ -2,8 +2,11 @@
 
 use std::{collections::HashSet, fmt::Write as _, sync::Arc};
 
-use crow_core::message::{
-    AssistantMessage, Block, CallArguments, Message, ReplyContent, ResultMessage, ToolCall,
+use crow_core::{
+    history::is_summary,
+    message::{
+        AssistantMessage, Block, CallArguments, Message, ReplyContent, ResultMessage, ToolCall,
+    },
 };
 use crow_text::shorten;
 
@@ -18,6 +21,9 @@ const REPLY_TEXT: usize = 240;
 const FAILURE_OUTPUT: usize = 1_200;
 /// Number of open failures that a summary repeats.
 const FAILURES: usize = 3;
+
+/// Heading of the open failures in a summary.
+const FAILURES_HEADING: &str = "## Failures that are open";
 
 /// Characters of a message of the user in a transcript.
 const TRANSCRIPT_TEXT: usize = 4_000;
@@ -167,6 +173,16 @@ pub fn open_failures(messages: &[Arc<Message>], cut: usize) -> Vec<OpenFailure> 
     let mut answers: &[ResultMessage] = &[];
     for (index, message) in messages.iter().enumerate().rev() {
         match message.as_ref() {
+            Message::User(user) if index < cut && is_summary(message) => {
+                // Failures from before an earlier compaction, which are still open.
+                let earlier = failures_in(&Block::text_of(&user.content));
+                let is_open = |failure: &OpenFailure| {
+                    !succeeded.contains(&failure.call)
+                        && failures.iter().all(|known: &OpenFailure| known.call != failure.call)
+                };
+                let open: Vec<_> = earlier.into_iter().rev().filter(is_open).collect();
+                failures.extend(open);
+            }
             Message::User(_) => {}
             Message::Results(results) => answers = &results.results,
             Message::Assistant(reply) => {
@@ -195,6 +211,26 @@ pub fn open_failures(messages: &[Arc<Message>], cut: usize) -> Vec<OpenFailure> 
 }
 
 /// Returns the end of an output, which mostly has the error.
+/// Reads the failures that [`compose_summary`] wrote into a summary: each is a line with the call after `- `, and the
+/// output indented.
+fn failures_in(summary: &str) -> Vec<OpenFailure> {
+    let mut failures: Vec<OpenFailure> = Vec::new();
+    let Some((_, section)) = summary.rsplit_once(FAILURES_HEADING) else { return failures };
+    for line in section.lines().skip(1) {
+        if let Some(call) = line.strip_prefix("- ") {
+            failures.push(OpenFailure { call: call.to_owned(), output: String::new() });
+        } else if let (Some(text), Some(failure)) = (line.strip_prefix("  "), failures.last_mut()) {
+            if !failure.output.is_empty() {
+                failure.output.push('\n');
+            }
+            failure.output.push_str(text);
+        } else {
+            break;
+        }
+    }
+    failures
+}
+
 fn tail_of(output: &str) -> String {
     let count = output.chars().count();
     if count <= FAILURE_OUTPUT {
@@ -208,9 +244,12 @@ fn tail_of(output: &str) -> String {
 pub fn compose_summary(text: &str, failures: &[OpenFailure], todo: Option<&str>) -> String {
     let mut summary = text.trim().to_owned();
     if !failures.is_empty() {
-        summary.push_str("\n\n## Failures that are open");
+        let _ = write!(summary, "\n\n{FAILURES_HEADING}");
         for failure in failures {
-            let _ = write!(summary, "\n{}\n{}", failure.call, failure.output);
+            let _ = write!(summary, "\n- {}", failure.call);
+            for line in failure.output.lines() {
+                let _ = write!(summary, "\n  {line}");
+            }
         }
     }
     if let Some(todo) = todo.filter(|todo| !todo.trim().is_empty()) {

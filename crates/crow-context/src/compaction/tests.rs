@@ -5,7 +5,9 @@ use crow_core::{
     event::{AgentEvent, AgentRole, Envelope, InputSource},
     history::{History, is_user_input},
     ids::{CallId, MessageId, ReplyId, SessionId},
-    message::{Block, CallArguments, Message, Origin, ReplyBlock, ReplyContent, ToolCall},
+    message::{
+        Block, CallArguments, Message, Origin, ReplyBlock, ReplyContent, ToolCall, UserMessage,
+    },
     model::StopReason,
     tool::ToolResult,
 };
@@ -290,6 +292,30 @@ fn a_failure_is_open_until_the_same_call_succeeds() {
     let summary = compose_summary("They built it.", &failures, Some("[ ] lint"));
     assert!(summary.starts_with("They built it.\n"));
     assert!(summary.contains("unused variable") && summary.ends_with("[ ] lint"));
+}
+
+#[test]
+fn open_failures_are_carried_from_one_summary_to_the_next() {
+    let failure =
+        |call: &str, output: &str| OpenFailure { call: call.into(), output: output.into() };
+    let before = [failure("bash make", "no rule\n\n- to make it"), failure("bash lint", "unused")];
+    let text = compose_summary("They built it.", &before, Some("[ ] lint"));
+    let text = crow_core::message::wrap_in_tag("summary", "the conversation before", &text);
+    let id = MessageId::new("compaction-7");
+    let summary = Message::User(UserMessage { id, content: vec![Block::text(text)] });
+    let mut session = Session::default();
+    session.call("bash", "look", ToolResult::success("ok"));
+    let mut messages = vec![Arc::new(summary)];
+    messages.extend(session.messages());
+    assert_eq!(open_failures(&messages, messages.len()), before);
+    let Message::Assistant(look) = messages[1].as_ref() else { unreachable!() };
+    let call = look.calls().next().unwrap();
+    let line = format!("bash {}", call.arguments.to_object());
+    let solved = compose_summary("", &[failure(&line, "it failed"), before[1].clone()], None);
+    let id = MessageId::new("compaction-8");
+    let content = vec![Block::text(solved)];
+    messages[0] = Arc::new(Message::User(UserMessage { id, content }));
+    assert_eq!(open_failures(&messages, messages.len()), [before[1].clone()]);
 }
 
 #[test]
