@@ -19,8 +19,8 @@ use crow_core::{
     usage::TokenUsage,
 };
 use crow_runtime::{
-    AgentError, AgentInternals, AgentRuntime, AgentSession, ExecutedCall, HandleError,
-    InputMessage, RuntimeConfig, SessionError, SessionSpec,
+    AgentError, AgentHandle, AgentInternals, AgentRuntime, AgentSession, EventStream, ExecutedCall,
+    HandleError, InputMessage, RuntimeConfig, SessionError, SessionSpec,
 };
 use tokio::sync::mpsc;
 
@@ -147,7 +147,7 @@ impl AgentExecutor {
         // The conversation of a session begins anew, that of the context goes on.
         lock(&self.context).follow_another();
         let handle = runtime.spawn(session, |internals| run_once(agent, internals));
-        let mut stream = handle.stream().expect("invariant: the stream of a new agent is free");
+        let mut stream = main_stream(&handle);
         let run = handle.send_input(vec![Block::text(task.into())])?;
         let mut outcome = None;
         while outcome.is_none()
@@ -176,6 +176,11 @@ impl AgentExecutor {
             files_modified: end.files_modified.clone(),
         })
     }
+}
+
+/// Returns the stream of an agent that was just started.
+fn main_stream(handle: &AgentHandle) -> EventStream {
+    handle.stream().expect("invariant: nobody took the stream of a new agent")
 }
 
 /// Works on the first input, and ends.

@@ -65,13 +65,13 @@ fn turn_end(end: &TurnEnd) -> Result<StopReason, Error> {
         TurnEnd::MaxSteps { .. }
         | TurnEnd::DoomLoop { .. }
         | TurnEnd::InvalidCalls
-        | TurnEnd::Condition { .. } => Ok(StopReason::MaxTurnRequests),
+        | TurnEnd::Condition { .. }
+        | TurnEnd::Budget {
+            limit: LimitKind::Rounds | LimitKind::Money | LimitKind::Time | LimitKind::Steps,
+        } => Ok(StopReason::MaxTurnRequests),
         TurnEnd::OutputLimit | TurnEnd::Budget { limit: LimitKind::Tokens } => {
             Ok(StopReason::MaxTokens)
         }
-        TurnEnd::Budget {
-            limit: LimitKind::Rounds | LimitKind::Money | LimitKind::Time | LimitKind::Steps,
-        } => Ok(StopReason::MaxTurnRequests),
         TurnEnd::Refusal => Ok(StopReason::Refusal),
         TurnEnd::Cancelled => Ok(StopReason::Cancelled),
         TurnEnd::Error { error } => Err(with_text(&Error::internal_error(), error)),

@@ -66,7 +66,7 @@ impl CoagentOutcome {
             }
             TurnEnd::Cancelled => outcome.finish = Some(RunFinish::Cancelled),
             end @ (TurnEnd::Budget { .. } | TurnEnd::Condition { .. }) => {
-                outcome.finish = Some(RunFinish::Stopped(end))
+                outcome.finish = Some(RunFinish::Stopped(end));
             }
             TurnEnd::Error { error } => outcome.failure = Some(Failure::other(error)),
             TurnEnd::Refusal => {

@@ -10,7 +10,10 @@
 //! `messages` from what remains, compactions included. An event that cannot follow is refused before anything is
 //! changed.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 
@@ -59,6 +62,10 @@ pub struct History {
     settings: Option<Box<SessionSettings>>,
     /// System prompt and tools of the last request.
     request_prefix: Option<Box<RequestPrefix>>,
+    /// Number of items at the beginning that [`History::release_outputs`] need not look at again.
+    released: usize,
+    /// True once outputs were dropped.
+    has_released: bool,
 }
 
 #[derive(Debug)]
@@ -124,6 +131,9 @@ pub enum HistoryError {
     /// A compaction arrived while calls are open.
     #[error("a compaction came while calls had no result")]
     CompactionWithOpenCalls,
+    /// A rewind arrived after outputs were released.
+    #[error("a rewind came to a history without its old outputs; its log must be read again")]
+    OutputsReleased,
     /// The first message that a compaction keeps is not in the conversation, or is a result without its call.
     #[error("a compaction keeps the conversation from message {message_id}, which is none of it")]
     UnknownFirstKept {
@@ -307,6 +317,41 @@ impl History {
         self.items.iter().any(|item| matches!(item, HistoryItem::Compaction(_)))
     }
 
+    /// Frees the memory of outputs that a compaction left out of the conversation: [`entries`](Self::entries) has them
+    /// empty from now on. Such a history cannot be rewound; fold its log again instead.
+    pub fn release_outputs(&mut self) {
+        let is_compaction = |item: &HistoryItem| matches!(item, HistoryItem::Compaction(_));
+        let Some(last) = self.items.iter().rposition(is_compaction) else { return };
+        let sent: HashSet<*const Message> = self.messages.iter().map(Arc::as_ptr).collect();
+        for item in &mut self.items[self.released..last] {
+            if let HistoryItem::Reply(reply) = item
+                && reply
+                    .results
+                    .as_ref()
+                    .is_some_and(|results| !sent.contains(&Arc::as_ptr(results)))
+            {
+                reply.release_outputs();
+            }
+        }
+        // What is still sent may be left out by the next compaction.
+        let is_sent = |item: &HistoryItem| match item {
+            HistoryItem::Reply(reply) => {
+                reply.results.as_ref().is_some_and(|results| sent.contains(&Arc::as_ptr(results)))
+            }
+            HistoryItem::User { .. }
+            | HistoryItem::Handoff { .. }
+            | HistoryItem::Compaction(_)
+            | HistoryItem::System { .. } => false,
+        };
+        self.released = self.items[..last].iter().position(is_sent).unwrap_or(last);
+        self.has_released = true;
+    }
+
+    /// Returns true if outputs were [released](Self::release_outputs), so that a rewind needs the log.
+    pub fn has_released_outputs(&self) -> bool {
+        self.has_released
+    }
+
     /// Returns the number of the event with the last input.
     pub fn last_input(&self) -> u64 {
         self.last_input
@@ -435,6 +480,9 @@ impl History {
     fn rewind(&mut self, last_kept: u64) -> Result<(), HistoryError> {
         if self.open.is_some() {
             return Err(HistoryError::RewindWithOpenCalls);
+        }
+        if self.has_released {
+            return Err(HistoryError::OutputsReleased);
         }
         self.gaps.push((last_kept, self.last_seq));
         // Undos in the removed part are reported again when they are replayed, but a rewind is never replayed:

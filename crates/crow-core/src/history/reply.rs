@@ -98,6 +98,19 @@ impl ReplyItem {
         self.results = Some(Arc::new(Message::Results(ResultsMessage { id, results })));
     }
 
+    /// Drops the outputs: their places stay.
+    pub(super) fn release_outputs(&mut self) {
+        let Some(Message::Results(results)) = self.results.as_deref() else { return };
+        let emptied = results.results.iter().map(|result| ResultMessage {
+            call_id: result.call_id.clone(),
+            tool: result.tool.clone(),
+            content: Vec::new(),
+            is_error: result.is_error,
+        });
+        let (id, results) = (results.id.clone(), emptied.collect());
+        self.results = Some(Arc::new(Message::Results(ResultsMessage { id, results })));
+    }
+
     /// Returns the output of an answer for the model.
     pub(super) fn output(&self, position: usize) -> &str {
         let content = match self.results.as_deref() {

@@ -760,6 +760,42 @@ fn a_masked_output_is_a_placeholder_under_a_new_message_id() {
 }
 
 #[test]
+fn released_outputs_are_gone_from_the_timeline_and_nothing_else_changes() {
+    let mut events = two_steps();
+    events.push(compaction("", "m1", &[], &["c1"]));
+    let (mut history, whole) = (history_of(events.clone()), history_of(events));
+    history.release_outputs();
+    assert!(history.has_released_outputs());
+    assert_eq!(history.messages().unwrap(), whole.messages().unwrap());
+    let outputs = |history: &History| -> Vec<String> {
+        let entries = history.entries().into_iter().filter_map(|entry| match entry {
+            HistoryEntry::ToolResult { output, .. } => Some(output),
+            _ => None,
+        });
+        entries.collect()
+    };
+    assert_eq!(outputs(&whole), ["one", "two"]);
+    assert_eq!(outputs(&history), ["", "two"]);
+    assert_eq!(history.results().count(), 2);
+    // The next compaction releases what the first one kept.
+    let next = compaction("done", "r2", &["m1"], &["c2"]);
+    let line = envelope(20, next);
+    history.apply(&line).unwrap();
+    history.release_outputs();
+    assert_eq!(outputs(&history), ["", ""]);
+}
+
+#[test]
+fn a_history_without_its_outputs_refuses_a_rewind() {
+    let mut events = two_steps();
+    events.push(compaction("", "m1", &[], &["c1"]));
+    let mut history = history_of(events);
+    history.release_outputs();
+    let rewind = AgentEvent::Rewind { undo_id: UndoId::new("u"), last_kept: 1 };
+    assert_eq!(history.apply(&envelope(20, rewind)), Err(HistoryError::OutputsReleased));
+}
+
+#[test]
 fn an_excerpt_stays_of_a_masked_output_that_the_model_has_not_seen() {
     let mut events = two_steps();
     events.truncate(4);

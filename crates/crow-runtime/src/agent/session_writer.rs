@@ -58,7 +58,8 @@ pub(super) struct SessionWriterParts {
 
 impl SessionWriter {
     pub(super) fn new(parts: SessionWriterParts) -> Self {
-        let SessionWriterParts { config, shared, context, recorder, history, tasks } = parts;
+        let SessionWriterParts { config, shared, context, recorder, mut history, tasks } = parts;
+        history.release_outputs();
         let (syncing, warnings) = (None, VecDeque::new());
         Self { config, shared, context, recorder, history, tasks, syncing, warnings }
     }
@@ -90,7 +91,31 @@ impl SessionWriter {
             self.context.current_turn.store(*turn, Ordering::Relaxed);
         }
         let envelope = self.recorder.record(event, &self.shared.run_token()).await?;
-        Ok(self.history.apply(&envelope)?)
+        let is_rewind = matches!(envelope.event, AgentEvent::Rewind { .. });
+        if is_rewind && self.history.has_released_outputs() {
+            return self.fold_log_again().await;
+        }
+        self.history.apply(&envelope)?;
+        if matches!(envelope.event, AgentEvent::Compaction { .. }) {
+            // The log has them.
+            self.history.release_outputs();
+        }
+        Ok(())
+    }
+
+    /// Makes the history anew from the log, with the outputs that compactions left out.
+    async fn fold_log_again(&mut self) -> Result<(), AgentError> {
+        let (store, id) = (Arc::clone(&self.config.store), self.shared.id.clone());
+        let read = move || {
+            let mut stored = store.read(&id)?;
+            stored.fold().map_err(|source| SessionError::Inconsistent { id, source })
+        };
+        let folded = tokio::task::spawn_blocking(read).await;
+        // The task is never cancelled, so it can only have panicked.
+        self.history =
+            folded.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+        self.history.release_outputs();
+        Ok(())
     }
 
     /// Reports an error to listeners, even if the log cannot take it.
