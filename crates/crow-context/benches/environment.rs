@@ -4,7 +4,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    clippy::disallowed_methods,
     reason = "a benchmark reads the clock, prints, and fails loudly"
 )]
 
