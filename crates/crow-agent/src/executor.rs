@@ -59,7 +59,8 @@ pub struct ExecutionOutcome {
     pub files_modified: Vec<PathBuf>,
 }
 
-/// Error of a task that could not be run. What goes wrong in a run is its [`ExecutionOutcome::outcome`].
+/// Error of a task. What goes wrong in a run is its [`ExecutionOutcome::outcome`], and an error only for those who ask
+/// for an [answer](ExecutionOutcome::into_answer).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecutionError {
@@ -72,17 +73,40 @@ pub enum ExecutionError {
     /// The agent ended before its run.
     #[error("the agent ended: {0}")]
     Ended(String),
+    /// The run ended without an answer.
+    #[error("the run ended without an answer: {0}")]
+    Unanswered(String),
+}
+
+impl ExecutionOutcome {
+    /// Returns the answer: the text of the last reply, or the summary of a task that is complete.
+    ///
+    /// # Errors
+    /// Fails if the run failed, or if it was stopped or cancelled.
+    pub fn into_answer(self) -> Result<String, ExecutionError> {
+        match self.outcome {
+            RunOutcome::NeedsInput => Ok(self.text),
+            RunOutcome::Completed { summary, .. } => Ok(summary),
+            RunOutcome::Stopped { reason } => Err(ExecutionError::Unanswered(reason.to_string())),
+            RunOutcome::Cancelled => Err(ExecutionError::Unanswered("it was cancelled".to_owned())),
+            RunOutcome::Failed { error, .. } => Err(ExecutionError::Unanswered(error)),
+        }
+    }
 }
 
 impl AgentExecutor {
-    /// Makes an executor. It works in the folder `/` and asks nobody: calls that need a permission are denied, see
+    /// Makes an executor. A configuration without a system prompt gets that of the context, see
+    /// [`ContextManager::instructions`]. It works in the folder `/` and asks nobody: calls that need a permission are denied, see
     /// [`with_runtime`](Self::with_runtime) and [`in_directory`](Self::in_directory).
     pub fn new(
         context: ContextManager,
         tools: ToolRegistry,
         model: ResolvedModel,
-        config: AgentConfig,
+        mut config: AgentConfig,
     ) -> Self {
+        if config.system_prompt.is_empty() {
+            config.system_prompt = context.instructions();
+        }
         let context = Arc::new(Mutex::new(context));
         let hooks = ContextHooks { context: Arc::clone(&context) };
         Self {
@@ -136,6 +160,22 @@ impl AgentExecutor {
         task: impl Into<String>,
         events: mpsc::Sender<Arc<Envelope>>,
     ) -> Result<ExecutionOutcome, ExecutionError> {
+        self.run_task(task.into(), Some(events)).await
+    }
+
+    /// Runs a task as [`execute`](Self::execute) does, for a caller who needs only its end.
+    ///
+    /// # Errors
+    /// Fails as [`execute`](Self::execute) does.
+    pub async fn run(&self, task: impl Into<String>) -> Result<ExecutionOutcome, ExecutionError> {
+        self.run_task(task.into(), None).await
+    }
+
+    async fn run_task(
+        &self,
+        task: String,
+        events: Option<mpsc::Sender<Arc<Envelope>>>,
+    ) -> Result<ExecutionOutcome, ExecutionError> {
         let runtime = AgentRuntime::new(self.runtime.clone());
         let reference = self.agent.model().info.reference.clone();
         let spec = SessionSpec {
@@ -148,7 +188,7 @@ impl AgentExecutor {
         lock(&self.context).follow_another();
         let handle = runtime.spawn(session, |internals| run_once(agent, internals));
         let mut stream = main_stream(&handle);
-        let run = handle.send_input(vec![Block::text(task.into())])?;
+        let run = handle.send_input(vec![Block::text(task)])?;
         let mut outcome = None;
         while outcome.is_none()
             && let Some(event) = futures_util::StreamExt::next(&mut stream).await
@@ -159,8 +199,10 @@ impl AgentExecutor {
                 }
                 _ => {}
             }
-            // Who does not listen any more does not end the run.
-            drop(events.send(event).await);
+            if let Some(events) = &events {
+                // Who does not listen any more does not end the run.
+                drop(events.send(event).await);
+            }
         }
         handle.shutdown();
         let end = handle.wait_for_end().await;

@@ -7,7 +7,7 @@ use crow_context::{environment::Environment, manager::ContextManager};
 use crow_core::{
     event::{AgentEvent, Envelope, RunOutcome},
     message::{Block, Message},
-    tool::ToolCategory::Read,
+    tool::{ToolCategory::Read, ToolRegistry},
     turn::TurnEnd,
 };
 use crow_testkit::scripted::{Play, ScriptedModel, SeenRequest, call, reply, text};
@@ -69,13 +69,32 @@ async fn a_task_is_run_with_its_environment_and_its_events_are_sent() {
 }
 
 #[tokio::test]
+async fn a_run_whose_channel_is_closed_goes_on() {
+    let model = model([reply([text("one")])]);
+    let (sender, receiver) = mpsc::channel(1);
+    drop(receiver);
+    let outcome = executor(&model, 4_000).execute("go", sender).await.unwrap();
+    assert_eq!(outcome.text, "one");
+}
+
+#[tokio::test]
+async fn the_system_prompt_is_that_of_the_context_unless_the_configuration_has_one() {
+    for (configured, expected) in [("", "You are an agent."), ("Be brief.", "Be brief.")] {
+        let model = model([reply([text("one")])]);
+        let config = AgentConfig { system_prompt: configured.to_owned(), ..AgentConfig::default() };
+        let executor =
+            AgentExecutor::new(context(4_000), ToolRegistry::new(), model.resolved(), config);
+        executor.run("go").await.unwrap();
+        assert_eq!(model.requests()[0].system, expected);
+    }
+}
+
+#[tokio::test]
 async fn the_conversation_goes_on_with_the_next_task() {
     let model = model([reply([text("one")]), reply([text("two")])]);
     let executor = executor(&model, 4_000);
-    for task in ["first task", "second task"] {
-        let (sender, receiver) = mpsc::channel(64);
-        drop(receiver);
-        executor.execute(task, sender).await.unwrap();
+    for (task, answer) in [("first task", "one"), ("second task", "two")] {
+        assert_eq!(executor.run(task).await.unwrap().into_answer().unwrap(), answer);
     }
     let outline = model.requests()[1].outline();
     assert!(outline[0].contains("first task") && outline[1].contains("one"), "{outline:?}");
@@ -118,4 +137,7 @@ async fn a_condition_ends_a_task() {
     let reason = TurnEnd::Condition { reason: "the turn used 100 tokens".to_owned() };
     assert_eq!(outcome.outcome, RunOutcome::Stopped { reason });
     assert_eq!(model.requests().len(), 1);
+    let error = outcome.into_answer().unwrap_err().to_string();
+    assert!(error.starts_with("the run ended without an answer: "), "{error}");
+    assert!(error.ends_with("the turn used 100 tokens"), "{error}");
 }

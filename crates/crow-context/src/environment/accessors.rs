@@ -201,11 +201,7 @@ impl Environment {
 
     /// Returns a value of the program. Fails if there is none of that name, or if it has another type.
     pub fn get_extension<T: DeserializeOwned>(&self, name: &str) -> Result<T, EnvironmentError> {
-        let pointer = super::pointer::extension_pointer(name);
-        match self.state.extensions.get(name) {
-            Some(value) => super::pointer::typed(&pointer, value.clone()),
-            None => Err(EnvironmentError::NotFound { pointer }),
-        }
+        self.state.get_extension(name)
     }
 
     /// Stores a value of the program and replaces the one of that name. Fails if it cannot be written as JSON, or

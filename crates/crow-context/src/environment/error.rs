@@ -57,3 +57,10 @@ pub enum EnvironmentError {
         message: String,
     },
 }
+
+/// The reason as a text: handlers of results return it with `?`.
+impl From<EnvironmentError> for String {
+    fn from(error: EnvironmentError) -> Self {
+        error.to_string()
+    }
+}

@@ -128,7 +128,8 @@ pub(super) fn extension_pointer(name: &str) -> String {
     format!("/extensions/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
-fn to_value<T: Serialize>(pointer: &str, value: &T) -> Result<Value, EnvironmentError> {
+/// Converts a value that is to be set at a pointer to JSON.
+pub(super) fn to_value<T: Serialize>(pointer: &str, value: &T) -> Result<Value, EnvironmentError> {
     serde_json::to_value(value).map_err(|source| wrong_type(pointer, source))
 }
 

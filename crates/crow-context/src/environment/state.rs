@@ -3,8 +3,13 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use crow_core::todo::TodoItem;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
+
+use super::{
+    EnvironmentError,
+    pointer::{extension_pointer, to_value, typed},
+};
 
 /// The state of an environment. Missing sections and fields are read as their defaults; unknown ones are errors.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -24,6 +29,28 @@ pub struct EnvironmentState {
     pub knowledge: KnowledgeBase,
     /// Values of the program, by name.
     pub extensions: BTreeMap<String, Value>,
+}
+
+impl EnvironmentState {
+    /// Returns a value of the program. Fails if there is none of that name, or if it has another type.
+    pub fn get_extension<T: DeserializeOwned>(&self, name: &str) -> Result<T, EnvironmentError> {
+        let pointer = extension_pointer(name);
+        match self.extensions.get(name) {
+            Some(value) => typed(&pointer, value.clone()),
+            None => Err(EnvironmentError::NotFound { pointer }),
+        }
+    }
+
+    /// Stores a value of the program and replaces the one of that name. Fails if it cannot be written as JSON.
+    pub fn set_extension<T: Serialize>(
+        &mut self,
+        name: &str,
+        value: T,
+    ) -> Result<(), EnvironmentError> {
+        let value = to_value(&extension_pointer(name), &value)?;
+        self.extensions.insert(name.to_owned(), value);
+        Ok(())
+    }
 }
 
 /// The machine, and what the agent may do there.

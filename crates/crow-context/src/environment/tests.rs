@@ -431,6 +431,21 @@ fn a_value_of_the_program_is_stored_and_read_with_its_type() {
 }
 
 #[test]
+fn a_handler_reads_and_writes_an_extension_as_its_type() {
+    let mut environment = Environment::builder().extension("rows", json!(1)).build();
+    environment.register_handler("read_csv", |state, result| {
+        let rows: u64 = state.get_extension("rows")?;
+        let more = result["rows"].as_u64().ok_or("no rows")?;
+        Ok(state.set_extension("rows", rows + more)?)
+    });
+    environment.update_from_tool_result("read_csv", r#"{"rows": 4}"#).unwrap();
+    assert_eq!(environment.get_extension::<u64>("rows").unwrap(), 5);
+    environment.set_extension("rows", "many").unwrap();
+    let error = environment.update_from_tool_result("read_csv", r#"{"rows": 4}"#).unwrap_err();
+    assert!(error.to_string().contains("the value at /extensions/rows does not fit"), "{error}");
+}
+
+#[test]
 fn the_state_survives_its_serialised_form() {
     let environment = sample();
     let text = serde_json::to_string(environment.state()).unwrap();

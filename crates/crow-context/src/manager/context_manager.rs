@@ -98,6 +98,7 @@ pub struct PruneReport {
 impl ContextManager {
     /// Makes a manager without a conversation. The `template` is the system prompt of [`build_prompt`](Self::build_prompt):
     /// `{{environment}}`, `{{history}}` and `{{task}}` in it are filled; what it does not name follows it.
+    /// Loops that send messages use its [`instructions`](Self::instructions).
     ///
     /// Tokens are estimated unless another counter is given.
     pub fn new(environment: Environment, max_tokens: u64, template: impl Into<String>) -> Self {
@@ -150,6 +151,11 @@ impl ContextManager {
     pub fn with_strategies(mut self, strategies: Vec<Box<dyn PruningStrategy>>) -> Self {
         self.strategies = strategies;
         self
+    }
+
+    /// Returns the template without its places: the system prompt for a model that takes messages.
+    pub fn instructions(&self) -> String {
+        prompt::without_places(&self.template).trim().to_owned()
     }
 
     /// Returns the environment.

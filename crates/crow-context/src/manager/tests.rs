@@ -146,6 +146,13 @@ fn a_budget_smaller_than_the_last_message_is_an_error_that_names_both() {
 }
 
 #[test]
+fn the_instructions_are_the_template_without_its_places() {
+    let template = "You are an agent.\n{{environment}}\n{{history}}\n{{task}}\n";
+    let context = ContextManager::new(environment(), 100, template);
+    assert_eq!(context.instructions(), "You are an agent.");
+}
+
+#[test]
 fn a_prompt_has_the_template_the_newest_messages_and_the_task() {
     let mut context = manager(2_500).with_history(conversation(5));
     let prompt = context.build_prompt("now sum up").unwrap();
