@@ -5,7 +5,7 @@
 
 use std::{error::Error, io, io::Write as _, sync::Arc, time::Duration};
 
-use crow::prelude::*;
+use crow::{prelude::*, tokio};
 
 const SYSTEM: &str = "You are a coding agent. Use the tools to do the task, then say what you did.";
 const STEPS: u32 = 50;

@@ -2,7 +2,7 @@
 
 use std::{error::Error, sync::Arc, time::Duration};
 
-use crow::prelude::*;
+use crow::{prelude::*, tokio};
 
 const SYSTEM: &str = "You are a coding agent. Use the tools to do the task.";
 

@@ -13,6 +13,9 @@
 //! | `console` | with the feature `console`: runs at a terminal, with questions to the person there |
 //! | `app` | with the feature `app`: configuration, trust, keys, MCP servers, and the host of the product |
 //!
+//! `schemars`, `serde`, `serde_json` and `tokio` are exported in the versions that Crow uses, so that this crate can be
+//! the only dependency of a program. A type that derives `Deserialize` then has `#[serde(crate = "crow::serde")]`.
+//!
 //! An agent is an async function that gets [`AgentInternals`](runtime::AgentInternals): it receives prompts, calls the
 //! model, and has the calls of the reply carried out. Permissions, the log, undo and cancelling come with the runtime.
 //! This agent answers each prompt itself:
@@ -48,8 +51,10 @@
 //! # }
 //! ```
 //!
+//! A loop need not be written: `examples/basic_execution.rs` runs a task with [`AgentExecutor`](agent::AgentExecutor).
 //! `examples/console_agent.rs` asks a model, runs tools and talks to a person in 60 lines; `examples/coder_agent.rs`
-//! handles interrupts, reasoning and replies that were cut off as well.
+//! handles interrupts, reasoning and replies that were cut off as well. The guide to the library in the book lists all
+//! examples.
 
 pub mod prelude;
 
@@ -63,3 +68,7 @@ pub use crow_core as core;
 pub use crow_providers as providers;
 pub use crow_runtime as runtime;
 pub use crow_tools as tools;
+pub use schemars;
+pub use serde;
+pub use serde_json;
+pub use tokio;
