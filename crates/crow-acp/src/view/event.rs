@@ -199,6 +199,7 @@ impl SessionView {
             | AgentEvent::JobChanges { .. }
             | AgentEvent::TaskComplete { .. }
             | AgentEvent::Switch { .. }
+            | AgentEvent::Instructions { .. }
             | AgentEvent::FilesRestored { .. }
             | AgentEvent::Rewind { .. }
             | AgentEvent::Compaction { .. }

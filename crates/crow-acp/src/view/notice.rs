@@ -149,6 +149,14 @@ impl SessionView {
                 self.on_complete(at, summary, *verified);
             }
             AgentEvent::Switch { change } => self.notices.report(at, Weight::Aside, change),
+            AgentEvent::Instructions { files, .. } => {
+                let files: Vec<_> = files.iter().map(ToString::to_string).collect();
+                self.notices.report(
+                    at,
+                    Weight::Aside,
+                    &format!("instructions: {}", files.join(", ")),
+                );
+            }
             AgentEvent::FilesRestored { text, .. } => self.notices.report(at, Weight::Info, text),
             AgentEvent::Rewind { .. } => {
                 let text = "The conversation was rewound to an earlier point.";

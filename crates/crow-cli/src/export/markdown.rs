@@ -99,6 +99,10 @@ impl MarkdownDocument {
                 self.part(&format!("**Done ({word}).** {}", neutralise(summary)));
             }
             AgentEvent::Switch { change } => self.note(change),
+            AgentEvent::Instructions { files, .. } => {
+                let files: Vec<_> = files.iter().map(ToString::to_string).collect();
+                self.note(&format!("instructions: {}", files.join(", ")));
+            }
             AgentEvent::FilesRestored { .. } => self.note("changes of files were undone or redone"),
             AgentEvent::Rewind { .. } => {
                 self.note("the conversation was rewound to an earlier point");

@@ -162,6 +162,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             | AgentEvent::CallWait { .. }
             | AgentEvent::FilesChanged { .. }
             | AgentEvent::JobChanges { .. }
+            | AgentEvent::Instructions { .. }
             | AgentEvent::FilesRestored { .. }
             | AgentEvent::Rewind { .. }
             | AgentEvent::CoagentEnd { .. }

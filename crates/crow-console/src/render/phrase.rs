@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use crow_core::{
-    event::{AgentEvent, CheckRun, Envelope, InputSource, NoticeAudience, NoticeLevel, Verdict},
+    event::{
+        AgentEvent, CheckRun, Envelope, InputSource, InstructionFile, NoticeAudience, NoticeLevel,
+        Verdict,
+    },
     message::Block,
     model::{ProviderError, ProviderErrorKind},
 };
@@ -57,6 +60,7 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         AgentEvent::CallWait { reason, .. } => {
             remark(style, &format!("{}waiting: {reason}", agent_prefix(style, envelope)))
         }
+        AgentEvent::Instructions { files, .. } if envelope.is_root() => instructions(style, files),
         AgentEvent::FilesRestored { text, .. } => restored(style, text),
         AgentEvent::Rewind { .. } => remark(style, REWOUND),
         AgentEvent::QuestionAnswered { answer, .. } => {
@@ -81,6 +85,7 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         }
         AgentEvent::SessionStart { .. }
         | AgentEvent::UserInput { .. }
+        | AgentEvent::Instructions { .. }
         | AgentEvent::Notice { audience: NoticeAudience::Model, .. }
         | AgentEvent::RunStart { .. }
         | AgentEvent::RunEnd { .. }
@@ -191,6 +196,12 @@ fn input(style: &ConsoleStyle, agent: &str, source: InputSource, content: &[Bloc
 fn restored(style: &ConsoleStyle, text: &str) -> String {
     let first = text.lines().next().unwrap_or_default();
     remark(style, &format!("the agent is told: {first}"))
+}
+
+/// Renders the files whose instructions the model was given.
+fn instructions(style: &ConsoleStyle, files: &[InstructionFile]) -> String {
+    let files: Vec<_> = files.iter().map(ToString::to_string).collect();
+    remark(style, &format!("instructions: {}", files.join(", ")))
 }
 
 /// Renders a notice for the user.

@@ -141,6 +141,7 @@ impl RunState {
             | AgentEvent::ModelWait { .. }
             | AgentEvent::ToolsWait { .. }
             | AgentEvent::CallWait { .. }
+            | AgentEvent::Instructions { .. }
             | AgentEvent::FilesRestored { .. }
             | AgentEvent::Rewind { .. }
             | AgentEvent::PermissionRequest { .. }

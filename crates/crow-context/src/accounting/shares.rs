@@ -10,7 +10,7 @@ use std::{
 use crow_core::{
     context::TokenEstimator,
     event::RequestPrefix,
-    history::{is_summary, is_user_input},
+    history::{has_instructions, is_summary, is_user_input},
     ids::{CallId, MessageId},
     message::{Block, Message, ReplyContent, ToolCall, UserMessage},
 };
@@ -233,6 +233,8 @@ impl ShareBuilder<'_> {
             Message::User(user) => {
                 let owner = if is_summary(message) {
                     ContextOwner::Summary
+                } else if has_instructions(message) {
+                    ContextOwner::Preface
                 } else if is_user_input(message) {
                     ContextOwner::UserMessages
                 } else {

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    AgentState, CheckRun, CompactionReport, InputSource, NoticeAudience, NoticeLevel,
-    RequestPrefix, RunOutcome, Verdict,
+    AgentState, CheckRun, CompactionReport, InputSource, InstructionFile, NoticeAudience,
+    NoticeLevel, RequestPrefix, RunOutcome, Verdict,
 };
 use crate::{
     capability::{QuestionAnswer, UserQuestion},
@@ -69,6 +69,13 @@ pub enum AgentEvent {
         context: Option<String>,
         /// The words.
         content: Vec<Block>,
+    },
+    /// The model was given instructions of files, or told that some count no longer. Durable.
+    Instructions {
+        /// The files.
+        files: Vec<InstructionFile>,
+        /// What the model reads.
+        text: String,
     },
     /// A turn began. Durable.
     TurnStart {
@@ -472,6 +479,7 @@ impl AgentEvent {
             | Self::RoundStart
             | Self::RoundEnd
             | Self::UserInput { .. }
+            | Self::Instructions { .. }
             | Self::TurnStart { .. }
             | Self::TurnComplete { .. }
             | Self::Reply { .. }

@@ -5,6 +5,7 @@
 
 mod agent_event;
 mod envelope;
+mod instruction_file;
 mod parts;
 mod state;
 #[cfg(test)]
@@ -12,6 +13,7 @@ pub(crate) mod tests;
 
 pub use agent_event::AgentEvent;
 pub use envelope::{AgentRole, Envelope, FORMAT_VERSION, ParentCall};
+pub use instruction_file::{InstructionAuthor, InstructionFile};
 pub use parts::{
     CheckReport, CheckRun, CompactionReport, CompactionTrigger, NoticeAudience, NoticeLevel,
     PrefixPart, RequestPrefix, RunOutcome,

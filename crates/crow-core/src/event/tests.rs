@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     capability::{PermissionAnswer, QuestionAnswer, QuestionChoice, UserQuestion},
+    file_views::ContentHash,
     ids::{CallId, MessageId, ReplyId, RequestId, RunId, SessionId, SnapshotId, UndoId},
     message::{Block, CallArguments, Image, Origin, ReplyBlock, ReplyContent, ToolCall},
     model::{ProviderError, ProviderErrorKind, StopReason, ToolDefinition},
@@ -88,6 +89,16 @@ fn lifecycle() -> Vec<AgentEvent> {
             changes: ChangeCounts { created: 1, ..ChangeCounts::default() },
             shared: true,
             cut_off: false,
+        },
+        AgentEvent::Instructions {
+            files: vec![InstructionFile {
+                path: "/p/AGENTS.md".into(),
+                author: InstructionAuthor::Repository,
+                hash: Some(ContentHash::of_content(b"x")),
+                bytes: 40,
+                shown_bytes: 30,
+            }],
+            text: "use tabs".into(),
         },
         AgentEvent::FilesRestored { undo_id: UndoId::new("u-1"), text: "undone".into() },
         AgentEvent::Rewind { undo_id: UndoId::new("u-2"), last_kept: 7 },
@@ -473,6 +484,7 @@ fn the_durable_events_are_those_of_the_design() {
         "turn_start",
         "turn_complete",
         "user_input",
+        "instructions",
         "reply",
         "usage",
         "call_start",

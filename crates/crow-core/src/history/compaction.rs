@@ -16,15 +16,22 @@ use crate::{
 
 /// Beginning of the ids of reminders, which the program makes.
 pub(super) const REMINDER_ID: &str = "notice-";
+/// Beginning of the ids of messages with the instructions of files.
+pub(super) const INSTRUCTIONS_ID: &str = "instructions-";
 /// Beginning of the ids of summaries.
 const SUMMARY_ID: &str = "compaction-";
 
-/// Returns true if a message has what somebody wrote to the agent: the user, a reviewer, the loop. Reminders and
-/// summaries are messages of the program.
+/// Returns true if a message has what somebody wrote to the agent: the user, a reviewer, the loop. Reminders,
+/// instructions of files and summaries are messages of the program.
 pub fn is_user_input(message: &Message) -> bool {
     let Message::User(user) = message else { return false };
     let id = user.id.as_str();
-    !id.starts_with(REMINDER_ID) && !id.starts_with(SUMMARY_ID)
+    ![REMINDER_ID, INSTRUCTIONS_ID, SUMMARY_ID].iter().any(|prefix| id.starts_with(prefix))
+}
+
+/// Returns true if a message has the instructions of files.
+pub fn has_instructions(message: &Message) -> bool {
+    matches!(message, Message::User(user) if user.id.as_str().starts_with(INSTRUCTIONS_ID))
 }
 
 /// Returns true if a message is a summary, which stands in place of what a compaction left out.

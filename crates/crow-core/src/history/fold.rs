@@ -19,12 +19,12 @@ use jiff::Timestamp;
 
 use super::{
     HistoryEntry, SystemEvent,
-    compaction::{CompactionItem, REMINDER_ID},
+    compaction::{CompactionItem, INSTRUCTIONS_ID, REMINDER_ID},
     reply::{CallAnswer, ReplyItem},
     timeline::{push_reply_entries, system_event, text_of},
 };
 use crate::{
-    event::{AgentEvent, Envelope, InputSource, NoticeAudience, RequestPrefix},
+    event::{AgentEvent, Envelope, InputSource, InstructionFile, NoticeAudience, RequestPrefix},
     ids::{CallId, MessageId, ReplyId, SnapshotId, UndoId},
     message::{AssistantMessage, Block, Message, ToolCall, UserMessage, calls_of, wrap_in_tag},
     settings::SessionSettings,
@@ -60,6 +60,8 @@ pub struct History {
     last_input: u64,
     /// Settings that the session continues with, if the log has them.
     settings: Option<Box<SessionSettings>>,
+    /// Files whose instructions the model was given, in order.
+    instructions: Vec<GivenInstructions>,
     /// System prompt and tools of the last request.
     request_prefix: Option<Box<RequestPrefix>>,
     /// Number of items at the beginning that [`History::release_outputs`] need not look at again.
@@ -75,6 +77,24 @@ enum HistoryItem {
     Handoff { at: Timestamp, from: String, to: String, prompt: String },
     Compaction(CompactionItem),
     System { at: Timestamp, event: SystemEvent },
+}
+
+/// Instructions of a file, and where the conversation got them.
+#[derive(Debug)]
+struct GivenInstructions {
+    /// Number of the event.
+    seq: u64,
+    message: MessageId,
+    file: InstructionFile,
+}
+
+/// The latest instructions of a file that the model was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownInstructions<'a> {
+    /// The file, as it was then.
+    pub file: &'a InstructionFile,
+    /// False if a compaction left them out of the conversation.
+    pub in_conversation: bool,
 }
 
 /// The last reply, while some of its calls have no result.
@@ -179,6 +199,15 @@ impl History {
                     .chain(blocks_of_input)
                     .collect();
                 self.push_user(at, message_id.clone(), blocks);
+            }
+            AgentEvent::Instructions { files, text } => {
+                let message = MessageId::new(format!("{INSTRUCTIONS_ID}{}", self.number(envelope)));
+                self.instructions.extend(files.iter().map(|file| GivenInstructions {
+                    seq: self.last_seq,
+                    message: message.clone(),
+                    file: file.clone(),
+                }));
+                self.push_user(at, message, vec![Block::text(text.clone())]);
             }
             AgentEvent::Notice { audience: NoticeAudience::Model, text, .. } => {
                 self.push_reminder(envelope, text);
@@ -398,6 +427,27 @@ impl History {
         self.last_usage
     }
 
+    /// Returns the latest instructions of each file that the model was given, in the order in which the files came
+    /// first. Files whose instructions count no longer are not among them.
+    pub fn instructions(&self) -> Vec<KnownInstructions<'_>> {
+        let mut latest: Vec<&GivenInstructions> = Vec::new();
+        for given in &self.instructions {
+            match latest.iter_mut().find(|known| known.file.path == given.file.path) {
+                Some(known) => *known = given,
+                None => latest.push(given),
+            }
+        }
+        let messages = || self.messages.iter().chain(&self.waiting);
+        latest
+            .into_iter()
+            .filter(|given| given.file.hash.is_some())
+            .map(|given| KnownInstructions {
+                file: &given.file,
+                in_conversation: messages().any(|message| *message.id() == given.message),
+            })
+            .collect()
+    }
+
     /// Describes system prompt and tools of the last request, if the log has that.
     pub fn request_prefix(&self) -> Option<&RequestPrefix> {
         self.request_prefix.as_deref()
@@ -467,11 +517,14 @@ impl History {
         entries
     }
 
+    /// Returns what tells the message of an event from others. An event that is not yet in a log has no number; its
+    /// position identifies the message as well.
+    fn number(&self, envelope: &Envelope) -> String {
+        envelope.seq.map_or_else(|| format!("at-{}", self.items.len()), |seq| seq.to_string())
+    }
+
     fn push_reminder(&mut self, envelope: &Envelope, text: &str) {
-        // An event that is not yet in a log has no number; its position identifies the message as well.
-        let number =
-            envelope.seq.map_or_else(|| format!("at-{}", self.items.len()), |seq| seq.to_string());
-        let id = MessageId::new(format!("{REMINDER_ID}{number}"));
+        let id = MessageId::new(format!("{REMINDER_ID}{}", self.number(envelope)));
         let text = format!("<system-reminder>\n{text}\n</system-reminder>");
         self.push_user(envelope.time, id, vec![Block::text(text)]);
     }
@@ -488,6 +541,7 @@ impl History {
         // Undos in the removed part are reported again when they are replayed, but a rewind is never replayed:
         // rewinds stay, recognized by their gaps.
         self.undos.retain(|_, seq| *seq <= last_kept || self.gaps.iter().any(|(_, at)| at == seq));
+        self.instructions.retain(|given| given.seq <= last_kept);
         let count = self.seqs.partition_point(|seq| *seq <= last_kept);
         self.items.truncate(count);
         self.messages.clear();

@@ -8,6 +8,6 @@ mod reply;
 mod tests;
 mod timeline;
 
-pub use compaction::{is_summary, is_user_input, mask_outputs};
+pub use compaction::{has_instructions, is_summary, is_user_input, mask_outputs};
 pub use entry::{HistoryEntry, SystemEvent};
-pub use fold::{History, HistoryError, OpenCall};
+pub use fold::{History, HistoryError, KnownInstructions, OpenCall};

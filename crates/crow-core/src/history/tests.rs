@@ -5,7 +5,11 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    event::{AgentEvent, AgentRole, Envelope, InputSource, NoticeAudience, NoticeLevel},
+    event::{
+        AgentEvent, AgentRole, Envelope, InputSource, InstructionAuthor, InstructionFile,
+        NoticeAudience, NoticeLevel,
+    },
+    file_views::ContentHash,
     ids::{CallId, MessageId, ReplyId, SessionId, SnapshotId, UndoId},
     message::{Block, CallArguments, Image, Message, Origin, ReplyBlock, ReplyContent, ToolCall},
     model::StopReason,
@@ -383,6 +387,64 @@ fn the_model_reads_about_a_restore_of_files() {
     let history = fold(vec![input("m1", InputSource::Prompt, "go"), event]).unwrap();
     assert_eq!(shape(&history), "go undone");
     assert!(history.contains_undo(&UndoId::new("u1")));
+}
+
+fn instructions(files: &[(&str, Option<&str>)], text: &str) -> AgentEvent {
+    let files = files.iter().map(|(path, content)| InstructionFile {
+        path: path.into(),
+        author: InstructionAuthor::Repository,
+        hash: content.map(|content| ContentHash::of_content(content.as_bytes())),
+        bytes: 1,
+        shown_bytes: 1,
+    });
+    AgentEvent::Instructions { files: files.collect(), text: text.into() }
+}
+
+/// Shows the instructions that the model was given: the file, and whether the conversation has them.
+fn known(history: &History) -> Vec<(String, bool)> {
+    let known = history.instructions().into_iter();
+    known.map(|known| (known.file.path.display().to_string(), known.in_conversation)).collect()
+}
+
+#[test]
+fn the_latest_instructions_of_each_file_are_known_until_they_count_no_longer() {
+    let history = fold(vec![
+        instructions(&[("/a", Some("1")), ("/b", Some("1"))], "a and b"),
+        input("m1", InputSource::Prompt, "go"),
+        instructions(&[("/a", Some("2"))], "a again"),
+        instructions(&[("/b", None)], "b no longer"),
+    ])
+    .unwrap();
+    assert_eq!(shape(&history), "a and b go a again b no longer");
+    assert_eq!(known(&history), [("/a".to_owned(), true)]);
+    assert_eq!(history.instructions()[0].file.hash, Some(ContentHash::of_content(b"2")));
+    let inputs = history.messages().unwrap().iter().filter(|message| is_user_input(message));
+    assert_eq!(inputs.count(), 1);
+}
+
+#[test]
+fn instructions_outlast_a_compaction_only_as_known_and_a_rewind_not_at_all() {
+    let log = vec![
+        instructions(&[("/a", Some("1"))], "a"),
+        input("m1", InputSource::Prompt, "go"),
+        reply("r1", vec![text("done")]),
+        input("m2", InputSource::Prompt, "on"),
+        instructions(&[("/b", Some("1"))], "b"),
+    ];
+    let mut compacted = fold(log.clone()).unwrap();
+    let compaction = AgentEvent::Compaction {
+        summary: "before".into(),
+        first_kept: MessageId::new("m2"),
+        kept: vec![MessageId::new("m1")],
+        masked: Vec::new(),
+        report: None,
+    };
+    compacted.apply(&envelope(6, compaction)).unwrap();
+    assert_eq!(known(&compacted), [("/a".to_owned(), false), ("/b".to_owned(), true)]);
+    let mut rewound = fold(log).unwrap();
+    let rewind = AgentEvent::Rewind { undo_id: UndoId::new("u1"), last_kept: 3 };
+    rewound.apply(&envelope(6, rewind)).unwrap();
+    assert_eq!(known(&rewound), [("/a".to_owned(), true)]);
 }
 
 #[test]

@@ -43,6 +43,7 @@ impl Redactor {
             | AgentEvent::SubagentEnd { result: text, .. }
             | AgentEvent::TaskComplete { summary: text, .. }
             | AgentEvent::Switch { change: text }
+            | AgentEvent::Instructions { text, .. }
             | AgentEvent::FilesRestored { text, .. }
             | AgentEvent::Compaction { summary: text, .. }
             | AgentEvent::Notice { text, .. } => self.texts([text]),

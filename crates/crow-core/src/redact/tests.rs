@@ -234,6 +234,8 @@ const EXACT: &[&str] = &[
     "before",
     "after",
     "role",
+    "author",
+    "hash",
 ];
 
 fn spoil(value: &mut Value) {
