@@ -29,6 +29,7 @@ use crate::{
         HandoffDefinition, ModelChoice, PromptContext,
     },
     handoff::Handoff,
+    instructions::InstructionSources,
     prompt::{Surroundings, TemplateError},
     submit_for_review::SubmitForReview,
     task::{Task, TaskCancel, TaskOutput},
@@ -46,6 +47,8 @@ pub struct Assembly {
     pub tools: ToolRegistry,
     /// Checks that must pass before a task is complete.
     pub checks: Checks,
+    /// Where the instructions of files come from; `None` if the agents get none.
+    pub instructions: Option<InstructionSources>,
 }
 
 /// An assembled agent, ready to run.
@@ -356,6 +359,7 @@ impl<'a> AssemblyBuilder<'a> {
             system_prompt: String::new(),
             model: definition.model.config.clone(),
             limits,
+            instructions: self.assembly.instructions.clone(),
         };
         if duty == AgentDuty::Worker && model.info.abilities.thinking {
             config.model.thinking = self.thinking.or(config.model.thinking);

@@ -21,6 +21,7 @@ use crate::{
     fallback::Fallback,
     handoff::{Captures, TurnResult},
     hooks::{AgentHooks, HookDecision, RequestDraft, TerminationCondition, TurnProgress},
+    instructions::{InstructionSources, InstructionTracker, give_instructions},
     task_complete,
     toolset::{SourcedFilter, Toolset},
 };
@@ -34,6 +35,16 @@ pub struct AgentConfig {
     pub model: ModelConfig,
     /// Limits of a turn.
     pub limits: TurnLimits,
+    /// Where the instructions of files come from; `None` if the agent gets none.
+    pub instructions: Option<InstructionSources>,
+}
+
+/// What a turn works with.
+struct TurnParts<'a> {
+    model: Fallback<'a>,
+    tools: Toolset<'a>,
+    compactor: Compactor,
+    instructions: InstructionTracker<'a>,
 }
 
 /// One model with a system prompt and tools. It knows nothing of reviewers or of what happens between turns.
@@ -171,6 +182,17 @@ impl BaseAgent {
         &self.name
     }
 
+    /// Adds the instructions that count to the conversation, as far as it does not have them. Done before an input, so
+    /// that they come before it.
+    pub(crate) async fn give_instructions(
+        &self,
+        agent: &mut AgentInternals,
+        cancel: &CancellationToken,
+    ) -> Result<(), AgentError> {
+        let Some(sources) = &self.config.instructions else { return Ok(()) };
+        give_instructions(agent, sources, self.model.info.context_window, cancel).await
+    }
+
     /// Works until the model answers without a call, a tool ends the turn, a limit is reached, or `cancel` is
     /// cancelled. The history must end with something to answer; every call in it has its result afterwards.
     #[tracing::instrument(
@@ -246,9 +268,12 @@ impl BaseAgent {
                 return Ok(TurnEnd::Condition { reason });
             }
         }
-        let mut model = Fallback::new(&self.model, &self.fallbacks);
-        let mut tools = Toolset::new(&self.tools, &self.definitions, &self.sourced);
-        let mut compactor = Compactor::default();
+        let mut parts = TurnParts {
+            model: Fallback::new(&self.model, &self.fallbacks),
+            tools: Toolset::new(&self.tools, &self.definitions, &self.sourced),
+            compactor: Compactor::default(),
+            instructions: InstructionTracker::new(self.config.instructions.as_ref()),
+        };
         let mut reply_id = None;
         // The span of the step under way: a model call and the tool calls that it requests.
         let mut step = Span::none();
@@ -268,9 +293,11 @@ impl BaseAgent {
                     if let Some(text) = reminder {
                         agent.add_notice(text).await?;
                     }
-                    tools.refresh(agent, cancel).await?;
+                    parts.tools.refresh(agent, cancel).await?;
+                    let window = self.model.info.context_window;
+                    parts.instructions.before_call(agent, window, cancel).await?;
                     if cancel.is_cancelled() {
-                        // `refresh` may have waited for servers.
+                        // This may have waited for servers or a file system.
                         continue;
                     }
                     environment::report_changes(agent).await?;
@@ -281,17 +308,10 @@ impl BaseAgent {
                     }
                     step = tracing::debug_span!("step", step = turn.steps() + 1);
                     let request = StepRequest { tool_choice, draft };
-                    let asked = Box::pin(self.ask(
-                        agent,
-                        &mut model,
-                        &mut compactor,
-                        &mut tools,
-                        &request,
-                        cancel,
-                    ));
+                    let asked = Box::pin(self.ask(agent, &mut parts, &request, cancel));
                     match asked.instrument(step.clone()).await {
                         Ok((id, reply)) => {
-                            compactor.on_model_call();
+                            parts.compactor.on_model_call();
                             turn.on_reply(result.take_reply(&reply));
                             reply_id = Some(id);
                             if let Some(reason) = self.after_model_call(agent, &reply).await? {
@@ -304,7 +324,7 @@ impl BaseAgent {
                 }
                 NextStep::CallTools(calls) => {
                     let answered =
-                        self.answer(agent, &tools, reply_id.as_ref(), calls, result, cancel);
+                        self.answer(agent, &mut parts, reply_id.as_ref(), calls, result, cancel);
                     let answers = Box::pin(answered).instrument(step.clone()).await?;
                     turn.on_tools_done(&answers.outcomes);
                     agent.emit(AgentEvent::StepComplete { step: turn.steps() }).await?;
@@ -333,9 +353,7 @@ impl BaseAgent {
     async fn ask<'a>(
         &'a self,
         agent: &mut AgentInternals,
-        model: &mut Fallback<'a>,
-        compactor: &mut Compactor,
-        tools: &mut Toolset<'_>,
+        parts: &mut TurnParts<'a>,
         request: &StepRequest,
         cancel: &CancellationToken,
     ) -> Result<(ReplyId, ModelReply), AgentError> {
@@ -343,17 +361,19 @@ impl BaseAgent {
         agent.set_state(AgentState::Processing).await?;
         let mut has_overflowed = false;
         loop {
-            let in_use = model.in_use();
+            let in_use = parts.model.in_use();
+            let window = in_use.info.context_window;
             // Hooks that choose the messages decide about their length as well.
             let may_compact = messages.is_none();
             if may_compact {
-                let call = self.model_call(in_use, tools, tool_choice);
-                if compactor.before_call(agent, call, cancel).await? {
-                    tools.refresh(agent, cancel).await?;
+                let call = self.model_call(in_use, &parts.tools, tool_choice);
+                if parts.compactor.before_call(agent, call, cancel).await? {
+                    parts.tools.refresh(agent, cancel).await?;
+                    parts.instructions.after_compaction(agent, window, cancel).await?;
                     environment::report_changes(agent).await?;
                 }
             }
-            let call = ModelCall { messages, ..self.model_call(in_use, tools, tool_choice) };
+            let call = ModelCall { messages, ..self.model_call(in_use, &parts.tools, tool_choice) };
             let context = Arc::clone(agent.context());
             let called = agent.call_model(call, cancel);
             match environment::call_model_beside_probe(&context, called).await {
@@ -363,14 +383,15 @@ impl BaseAgent {
                         && may_compact =>
                 {
                     has_overflowed = true;
-                    if !compactor.on_overflow(agent, call, cancel).await? {
+                    if !parts.compactor.on_overflow(agent, call, cancel).await? {
                         return Err(AgentError::Provider(error));
                     }
-                    tools.refresh(agent, cancel).await?;
+                    parts.tools.refresh(agent, cancel).await?;
+                    parts.instructions.after_compaction(agent, window, cancel).await?;
                     environment::report_changes(agent).await?;
                 }
                 Err(AgentError::Provider(error)) if error.kind.allows_fallback() => {
-                    if !model.fall_back(agent, &error).await? {
+                    if !parts.model.fall_back(agent, &error).await? {
                         return Err(AgentError::Provider(error));
                     }
                 }
@@ -395,7 +416,7 @@ impl BaseAgent {
     async fn answer(
         &self,
         agent: &mut AgentInternals,
-        tools: &Toolset<'_>,
+        parts: &mut TurnParts<'_>,
         reply_id: Option<&ReplyId>,
         mut calls: Vec<RequestedCall>,
         result: &mut TurnResult,
@@ -407,8 +428,9 @@ impl BaseAgent {
                 hooks.before_call(agent, call).await?;
             }
         }
-        let executed = agent.call(tools.registry(), reply_id, calls, cancel).await?;
-        environment::record_calls(agent, tools.registry(), &executed);
+        let executed = agent.call(parts.tools.registry(), reply_id, calls, cancel).await?;
+        parts.instructions.on_calls(&executed);
+        environment::record_calls(agent, parts.tools.registry(), &executed);
         let completion = executed.iter().rfind(|call| call.name == task_complete::NAME);
         let report =
             completion.and_then(|call| CheckReport::from_extra(&call.result.metadata.extra));

@@ -40,6 +40,7 @@ mod executor;
 mod fallback;
 mod handoff;
 mod hooks;
+mod instructions;
 pub mod layers;
 mod prompt;
 mod recall;
@@ -63,6 +64,9 @@ pub use handoff::{Bundle, HANDOFF_TOKENS, Handoff, HandoffTemplate, TurnCall, Tu
 pub use hooks::{
     AgentHooks, HookDecision, RequestDraft, TerminationCondition, TextContains, TimeElapsed,
     TokensUsed, ToolSucceeded, TurnProgress,
+};
+pub use instructions::{
+    InstructionFlaw, InstructionFlawKind, InstructionListing, InstructionSources,
 };
 pub use prompt::{
     HANDOFF_VARIABLES, PromptRegistry, SYSTEM_VARIABLES, Surroundings, Template, TemplateError,

@@ -155,6 +155,7 @@ pub(super) async fn run_review(
             let turn = async {
                 internals.switch_model(&agent.model().info).await?;
                 let preface = preface(surroundings, internals);
+                agent.give_instructions(internals, cancel).await?;
                 let content = vec![Block::text(handoff)];
                 internals.add_input(InputSource::ControlFlow, preface, content).await?;
                 agent.execute_turn(internals, cancel).await

@@ -210,6 +210,7 @@ impl Run<'_> {
     async fn say(&mut self, input: RunInput) -> Result<(), AgentError> {
         let internals = &mut self.session.internals;
         let preface = super::session::preface(&self.session.surroundings, internals);
+        self.agent.primary.give_instructions(internals, self.cancel).await?;
         internals.add_input(input.source, preface, input.content).await
     }
 

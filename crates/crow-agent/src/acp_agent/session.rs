@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crow_core::{event::AgentRole, ids::SessionId};
+use crow_core::{event::AgentRole, history::is_user_input, ids::SessionId};
 use crow_runtime::{AgentAccess, AgentError, AgentInternals, ChildSpec};
 
 use super::{AcpAgent, Coagent};
@@ -154,7 +154,7 @@ impl CoagentSession {
 }
 
 /// Brings the environment of a session up to date for its next input. Returns the text that opens the session, if it
-/// has no entries yet.
+/// has no input yet.
 pub(super) fn preface(
     surroundings: &Arc<Surroundings>,
     internals: &AgentInternals,
@@ -163,6 +163,8 @@ pub(super) fn preface(
         return None;
     }
     let environment = SessionEnvironment::on_input(internals, surroundings);
-    let is_first = internals.history().is_empty();
-    is_first.then(|| surroundings.to_text(&environment.opening_text()))
+    let messages = internals.history().messages();
+    // While calls are open, there was an input.
+    let is_first = messages.is_ok_and(|all| !all.iter().any(|message| is_user_input(message)));
+    is_first.then(|| format!("{}\n", environment.opening_text()))
 }

@@ -1,4 +1,4 @@
-//! Prompts: their templates, and the surroundings that open a session.
+//! Prompts: their templates, and the facts about the environment that open a session.
 
 mod check;
 mod registry;
@@ -12,5 +12,6 @@ pub use registry::PromptRegistry;
 pub(crate) use registry::{PROMPT_ENDINGS, PROMPT_FOLDERS};
 pub(crate) use surroundings::REPOSITORY;
 pub use surroundings::Surroundings;
+pub(crate) use surroundings::in_a_line;
 pub use template::{Template, TemplateError};
 pub use variables::{HANDOFF_VARIABLES, SYSTEM_VARIABLES};

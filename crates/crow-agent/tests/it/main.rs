@@ -16,6 +16,7 @@ mod executor;
 mod fallbacks;
 mod false_claims;
 mod hooks;
+mod instructions;
 mod subagents;
 mod tool_sources;
 mod tools;

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crow_agent::{
     AgentChoice, AssembledAgent, Assembly, AssemblyError, Checks, DEFAULT_REVIEWER,
+    InstructionSources,
     definition::{AgentKind, DefinedRole, ListedAgent},
 };
 use crow_core::model::{ModelRef, Models};
@@ -29,10 +30,15 @@ pub(super) struct Agents {
 }
 
 impl Agents {
-    pub(super) fn new(settings: AgentSettings, models: Arc<dyn Models>) -> Self {
+    pub(super) fn new(
+        settings: AgentSettings,
+        models: Arc<dyn Models>,
+        instructions: InstructionSources,
+    ) -> Self {
         let AgentSettings { registry, default, checks, limits } = settings;
         let tools = product::all_tools();
-        let assembly = Assembly { registry, models, tools, checks };
+        let assembly =
+            Assembly { registry, models, tools, checks, instructions: Some(instructions) };
         Self { assembly, default, limits, listed: OnceLock::new(), made: Mutex::default() }
     }
 

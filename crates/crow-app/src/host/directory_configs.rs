@@ -13,6 +13,7 @@ use std::{
     time::SystemTime,
 };
 
+use crow_agent::InstructionSources;
 use crow_core::model::{ModelRef, Models};
 use crow_runtime::HostError;
 
@@ -144,7 +145,12 @@ impl DirectoryConfigs {
         };
         let settings = &configuration.settings;
         let (model, review_model) = (settings.model.clone(), settings.review_model.clone());
-        let agents = Agents::new(configuration.agents(self.limits), Arc::clone(&self.models));
+        let user_folder = match self.configuration_source {
+            ConfigurationSource::InFiles => self.environment.config_dir().ok(),
+            ConfigurationSource::Shipped => None,
+        };
+        let (models, instructions) = (Arc::clone(&self.models), InstructionSources { user_folder });
+        let agents = Agents::new(configuration.agents(self.limits), models, instructions);
         DirectoryConfig { project, agents, model, review_model, prompts, misplaced }
     }
 

@@ -2,11 +2,13 @@
 
 use std::{fs, path::Path};
 
+use crow_agent::InstructionSources;
 use crow_app::{
     ProcessEnvironment,
     config::ServerOrigin,
     trust::{Project, TrustStatus, project_root},
 };
+use crow_core::{permission::SandboxPaths, workspace::Workspace};
 
 use crate::{command, doctor::report::DoctorFinding, error::CliError};
 
@@ -81,6 +83,35 @@ pub(super) fn files(
     findings
         .extend(checked.warnings.into_iter().map(|warning| DoctorFinding::warning(warning, "")));
     Ok(findings)
+}
+
+/// Reports the files whose instructions a session in a folder begins with, with what is cut, and those that cannot be
+/// used.
+pub(super) fn instructions(environment: &ProcessEnvironment, cwd: &Path) -> Vec<DoctorFinding> {
+    let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_path_buf());
+    let sources = InstructionSources { user_folder: environment.config_dir().ok() };
+    let listing = sources.list(&Workspace::new(cwd), &SandboxPaths::default());
+    if listing.files.is_empty() && listing.flaws.is_empty() {
+        let text = "instructions: no AGENTS.md, neither of the project nor your own";
+        return vec![DoctorFinding::fine(text)];
+    }
+    let files = listing.files.iter().map(|file| {
+        let text = format!("instructions: {file}");
+        if file.shown_bytes < file.bytes {
+            DoctorFinding::warning(text, "shorten it, or move parts into the folders they are for")
+        } else {
+            DoctorFinding::fine(text)
+        }
+    });
+    let flaws = listing.flaws.iter().map(|flaw| {
+        let text = format!("instructions: {flaw}");
+        if flaw.is_worth_a_warning() {
+            DoctorFinding::warning(text, "")
+        } else {
+            DoctorFinding::fine(text)
+        }
+    });
+    files.chain(flaws).collect()
 }
 
 /// Reports the configured MCP servers. Their errors are reported by [`files`].

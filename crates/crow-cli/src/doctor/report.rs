@@ -71,6 +71,7 @@ pub(crate) async fn doctor(
     let mut files = configuration::files(environment, &project, &names)?;
     files.extend(fault);
     sections.push(("configuration", files));
+    sections.push(("instructions", configuration::instructions(environment, cwd)));
     sections.push(("mcp", configuration::servers(environment, &project)));
     sections.extend(models::models(environment, &project).await);
     let redactor = redactor(environment, None);

@@ -28,6 +28,7 @@ mod doctor;
 mod errors;
 mod export;
 mod hardening;
+mod instructions;
 mod jobs;
 mod local_servers;
 mod login;

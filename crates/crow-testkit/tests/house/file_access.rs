@@ -17,6 +17,7 @@ const COVERED: &[&str] = &[
     "crates/crow-shell/src/",
     "crates/crow-edit/src/",
     "crates/crow-tools/src/",
+    "crates/crow-agent/src/instructions/",
     "crates/crow-agent/src/prompt/",
     "crates/crow-app/src/trust/",
     "crates/crow-acp/src/",
