@@ -148,22 +148,15 @@ fn cause_of_turn(end: &TurnEnd) -> ExitCause {
     }
 }
 
+/// Returns the code of a provider error, by who must act on it ([`FailureKind`]). A request that is wrong for another reason
+/// than the name of its model, and a reply that cannot be read, are not sorted further.
 fn provider_code(kind: ProviderErrorKind) -> ExitCode {
-    match kind {
-        ProviderErrorKind::NotFound => ExitCode::Usage,
-        ProviderErrorKind::Auth | ProviderErrorKind::Permission => ExitCode::Credentials,
-        ProviderErrorKind::RateLimited
-        | ProviderErrorKind::Quota
-        | ProviderErrorKind::Overloaded
-        | ProviderErrorKind::Server
-        | ProviderErrorKind::Network
-        | ProviderErrorKind::Timeout
-        | ProviderErrorKind::Truncated
-        | ProviderErrorKind::Disabled => ExitCode::Provider,
-        ProviderErrorKind::InvalidRequest
-        | ProviderErrorKind::ContextLength
-        | ProviderErrorKind::Refusal
-        | ProviderErrorKind::Decode => ExitCode::Failed,
+    match FailureKind::from(kind) {
+        FailureKind::Credentials => ExitCode::Credentials,
+        FailureKind::Provider if kind == ProviderErrorKind::Decode => ExitCode::Failed,
+        FailureKind::Provider => ExitCode::Provider,
+        FailureKind::Request if kind == ProviderErrorKind::NotFound => ExitCode::Usage,
+        FailureKind::Request | FailureKind::Refusal | FailureKind::Other => ExitCode::Failed,
     }
 }
 
@@ -242,6 +235,7 @@ mod tests {
             (Kind::Truncated, 4),
             (Kind::Refusal, 1),
             (Kind::Decode, 1),
+            (Kind::Disabled, 4),
         ];
         for (kind, expected) in table {
             assert_eq!(number_of(&failed(), Some(kind), false), expected, "{kind:?}");
