@@ -3,7 +3,9 @@
 use std::io::{self, Write as _};
 
 use crow_app::{AppError, ProcessEnvironment, UserDialog};
-use crow_console::{ConsoleStyle, ExitCode, TerminalFacts, terminal_width};
+use crow_console::{
+    ConsoleStyle, ExitCode, PermissionsHint, ProgramHints, TerminalFacts, terminal_width,
+};
 use crow_text::neutralise;
 
 use crate::{confirm::confirm, error::CliError};
@@ -18,6 +20,20 @@ pub(crate) fn write_out(bytes: &[u8]) -> Result<ExitCode, CliError> {
     }
 }
 
+/// Options and commands of this program that advice names.
+pub(crate) const PROGRAM_HINTS: ProgramHints = ProgramHints {
+    permissions: Some(PermissionsHint {
+        option: "--permissions",
+        advice: "--permissions accept-edits permits edits in the workspace, full-auto what the sandbox allows; a rule other paths",
+    }),
+    explain_permissions: Some("crow-agent permissions explain"),
+    list_models: Some("crow-agent models"),
+    model: Some("--model"),
+    max_steps: Some("--max-steps"),
+    max_rounds: Some("--max-rounds"),
+    resume: Some("--resume"),
+};
+
 /// Prints a message of the program itself to stderr.
 #[expect(clippy::print_stderr, reason = "the binary speaks to people")]
 pub(crate) fn print_message(text: &str) {
@@ -26,12 +42,13 @@ pub(crate) fn print_message(text: &str) {
 
 /// Chooses the style from the terminals, `TERM`, `NO_COLOR` and the locale of the process.
 pub fn console_style(environment: &ProcessEnvironment) -> ConsoleStyle {
-    ConsoleStyle::new(&TerminalFacts {
+    let style = ConsoleStyle::new(&TerminalFacts {
         stdout_terminal: environment.stdout_is_terminal,
         stderr_terminal: environment.stderr_is_terminal,
         width: terminal_width(io::stderr()),
         ..TerminalFacts::from_variables(|name| environment.var(name))
-    })
+    });
+    ConsoleStyle { hints: PROGRAM_HINTS, ..style }
 }
 
 /// The person at the terminal of the program.

@@ -93,11 +93,12 @@ impl<O: Write, E: Write> AgentConsole<O, E> {
         keyboard: Option<Keyboard>,
     ) -> Result<Self, ConsoleError> {
         let events = handle.stream().ok_or(ConsoleError::EventsInUse)?;
+        let hints = renderer.hints();
         Ok(Self {
             handle,
             events,
             renderer,
-            report: ReportBuilder::new(),
+            report: ReportBuilder::new().with_hints(hints),
             questions: QuestionQueue::default(),
             keyboard,
             typing: LineInputBuffer::default(),

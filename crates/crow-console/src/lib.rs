@@ -7,7 +7,7 @@
 mod agent_console;
 mod keyboard;
 mod open_reply;
-mod permit_hint;
+mod program_hints;
 mod questions;
 mod render;
 mod report;
@@ -16,6 +16,7 @@ mod typing;
 pub use agent_console::{AgentConsole, ConsoleError};
 pub use keyboard::Keyboard;
 pub use open_reply::text_of;
+pub use program_hints::{PermissionsHint, ProgramHints};
 pub use questions::{AnswerDelivery, QuestionEffect, QuestionQueue, TerminalQuestion};
 pub use render::{
     AnswerDestination, ConsoleRenderer, ConsoleStyle, Glyphs, LiveInput, Paint, RunActivity,

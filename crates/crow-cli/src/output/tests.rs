@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn build(story: &Story) -> ReportBuilder {
-    let mut builder = ReportBuilder::new();
+    let mut builder = ReportBuilder::new().with_hints(crate::terminal::PROGRAM_HINTS);
     story.events.iter().for_each(|envelope| builder.on_event(envelope));
     builder
 }

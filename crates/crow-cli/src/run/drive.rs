@@ -25,7 +25,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use crate::{
     error::CliError,
     run::{PumpEnd, RunDisplay, ScreenThread, Signals, StartedAgent},
-    terminal::print_message,
+    terminal::{PROGRAM_HINTS, print_message},
 };
 
 /// Interval at which the waiting line is redrawn.
@@ -58,7 +58,7 @@ pub(crate) async fn drive(
         keyboard: keyboard(audience)?,
         typing: LineInputBuffer::default(),
         questions: QuestionQueue::default(),
-        report: ReportBuilder::new(),
+        report: ReportBuilder::new().with_hints(PROGRAM_HINTS),
         screen: ScreenThread::start(show.sink),
         signals: Signals::new()?,
         silence: show.reports_waits.then(|| Instant::now() + SILENCE),

@@ -15,7 +15,6 @@ use super::{
     words,
     wrap::{shorten_middle, width, wrap, wrap_hanging},
 };
-use crate::permit_hint::permit_hint;
 
 /// Length of a command, in bytes, above which a question also states its size, since it may not fit on the screen.
 const LONG: usize = 2000;
@@ -125,8 +124,8 @@ fn refusal(style: &ConsoleStyle, denial: &Denial) -> String {
     match denial.source {
         DenialSource::User => {}
         DenialSource::Policy => {
-            if let Some(hint) = permit_hint(&reason) {
-                lines.push_str(&wrap(style, Paint::Dim, "  ", hint));
+            if let Some(hint) = style.hints.for_refusal(&reason) {
+                lines.push_str(&wrap(style, Paint::Dim, "  ", &hint));
             }
         }
     }
@@ -162,7 +161,7 @@ fn failure(style: &ConsoleStyle, result: &ToolResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{permit_hint::PERMIT_HINT, render::Glyphs};
+    use crate::{PermissionsHint, ProgramHints, render::Glyphs};
 
     fn lines(
         style: &ConsoleStyle,
@@ -215,13 +214,16 @@ mod tests {
 
     #[test]
     fn a_refusal_names_its_source_and_the_flag_once() {
-        let style = ConsoleStyle::plain(120);
+        let advice = "--permissions full-auto permits it";
+        let permissions = Some(PermissionsHint { option: "--permissions", advice });
+        let hints = ProgramHints { permissions, ..ProgramHints::default() };
+        let style = ConsoleStyle { hints, ..ConsoleStyle::plain(120) };
         let result = ToolResult::failure("refused");
         let denial = |source, reason: &str| Denial { source, reason: reason.into() };
         let table = [
             (
                 denial(DenialSource::Policy, "it changes files"),
-                format!("  it changes files\n  {PERMIT_HINT}\n"),
+                format!("  it changes files\n  {advice}\n"),
             ),
             (
                 denial(DenialSource::Policy, "nobody to ask; see --permissions"),

@@ -31,6 +31,7 @@ use super::{
 };
 use crate::{
     open_reply::{StreamedReplyProgress, text_of, thinking_of},
+    program_hints::ProgramHints,
     report::RunReport,
 };
 
@@ -177,6 +178,11 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             | AgentEvent::Notice { .. }
             | AgentEvent::Cancelled => self.lines(&phrase::event(&self.style, envelope)),
         }
+    }
+
+    /// Returns the options and commands of the program that advice may name.
+    pub(crate) fn hints(&self) -> ProgramHints {
+        self.style.hints
     }
 
     /// Writes the buffered output. The caller calls it when no event is queued.

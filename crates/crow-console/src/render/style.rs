@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal as _};
 
 use super::terminal_width;
+use crate::program_hints::ProgramHints;
 
 /// Visibility of a part of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +64,8 @@ pub struct ConsoleStyle {
     pub questions: Visibility,
     /// Maximum number of lines of the diff of one call.
     pub diff_lines: usize,
+    /// Options and commands of the program that advice may name.
+    pub hints: ProgramHints,
 }
 
 /// Facts about the terminal and the environment from which [`ConsoleStyle::new`] chooses a style.
@@ -141,6 +144,7 @@ impl ConsoleStyle {
                 Visibility::Hide
             },
             diff_lines: 40,
+            hints: ProgramHints::default(),
         }
     }
 

@@ -13,13 +13,17 @@ use crow_testkit::sample::{self, Story, with_readable_escapes};
 use proptest::prelude::*;
 
 use super::*;
-use crate::report::{ErrorReport, ExitCode, ReportBuilder, RunReport};
+use crate::{
+    program_hints::SAMPLE_HINTS,
+    report::{ErrorReport, ExitCode, ReportBuilder, RunReport},
+};
 
 /// Renders a story with its report; returns stdout and stderr.
 fn show(style: ConsoleStyle, story: &Story) -> (String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
+    let style = ConsoleStyle { hints: SAMPLE_HINTS, ..style };
     let mut renderer = ConsoleRenderer::new(style, &mut out, &mut err);
-    let mut report = ReportBuilder::new();
+    let mut report = ReportBuilder::new().with_hints(SAMPLE_HINTS);
     for envelope in &story.events {
         report.on_event(envelope);
         renderer.render(envelope).unwrap();
@@ -61,8 +65,9 @@ impl Tube {
 /// Renders a story with stdout and stderr on the same screen.
 fn screen(style: ConsoleStyle, story: &Story) -> String {
     let tube = Tube::default();
+    let style = ConsoleStyle { hints: SAMPLE_HINTS, ..style };
     let mut renderer = ConsoleRenderer::new(style, tube.clone(), tube.clone());
-    let mut report = ReportBuilder::new();
+    let mut report = ReportBuilder::new().with_hints(SAMPLE_HINTS);
     for envelope in &story.events {
         report.on_event(envelope);
         renderer.render(envelope).unwrap();

@@ -31,7 +31,7 @@ pub fn show_session<'a>(
         ..*style
     };
     let mut renderer = ConsoleRenderer::new(style, SharedSink(&sink), SharedSink(&sink));
-    let mut report = ReportBuilder::new();
+    let mut report = ReportBuilder::new().with_hints(style.hints);
     for (model, price) in prices {
         report.set_price(model.clone(), *price);
     }

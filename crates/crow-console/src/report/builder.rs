@@ -13,6 +13,7 @@ use super::{
     ErrorReport, ExitCode, ReportOutcome, RunFacts, RunReport, UsageReport, advice,
     run_state::{RunState, model_of},
 };
+use crate::program_hints::ProgramHints;
 
 /// Builds the report of a run from the events of all its sessions.
 ///
@@ -24,6 +25,8 @@ pub struct ReportBuilder {
     model: Option<String>,
     prices: HashMap<ModelRef, Price>,
     run: RunState,
+    /// Options and commands of the program that advice may name.
+    hints: ProgramHints,
     /// Code and error set by the caller; they take precedence over the events.
     verdict: Option<(ExitCode, ErrorReport)>,
 }
@@ -32,6 +35,12 @@ impl ReportBuilder {
     /// Creates a builder without events.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Sets the options and commands of the program that advice may name.
+    #[must_use]
+    pub fn with_hints(self, hints: ProgramHints) -> Self {
+        Self { hints, ..self }
     }
 
     /// Adds an event to the report.
@@ -47,7 +56,8 @@ impl ReportBuilder {
 
     /// Records that a signal interrupted the process.
     pub fn on_interrupt(&mut self) {
-        self.verdict = Some((ExitCode::Interrupted, advice::interrupt_error(self.session_id())));
+        let error = advice::interrupt_error(self.session_id(), &self.hints);
+        self.verdict = Some((ExitCode::Interrupted, error));
     }
 
     /// Records a failure that no event reports.
@@ -139,14 +149,17 @@ impl ReportBuilder {
         });
         let error = match code {
             ExitCode::Done => None,
-            ExitCode::Interrupted => Some(advice::interrupt_error(self.session_id())),
-            ExitCode::Limit => Some(
-                run.deciding_turn_end()
-                    .map_or_else(|| run.failure(ExitCode::Failed), advice::limit_error),
-            ),
-            ExitCode::Refused => run.refused().map(advice::refusal_error),
+            ExitCode::Interrupted => Some(advice::interrupt_error(self.session_id(), &self.hints)),
+            ExitCode::Limit => Some(run.deciding_turn_end().map_or_else(
+                || run.failure(ExitCode::Failed),
+                |end| advice::limit_error(end, &self.hints),
+            )),
+            ExitCode::Refused => run.refused().map(|call| advice::refusal_error(call, &self.hints)),
             ExitCode::Failed | ExitCode::Usage | ExitCode::Credentials | ExitCode::Provider => {
-                let provider = run.provider_error.as_ref().map(advice::provider_error);
+                let provider = run
+                    .provider_error
+                    .as_ref()
+                    .map(|error| advice::provider_error(error, &self.hints));
                 Some(provider.unwrap_or_else(|| run.failure(code)))
             }
         };
