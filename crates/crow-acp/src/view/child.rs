@@ -1,6 +1,6 @@
 //! Coagents and subagents: sessions of their own if the client shows such, else parts of a call of the parent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use agent_client_protocol::v1::schema::{
     ContentBlock, IdleStateUpdate, IdleStopReason, MessageId, RequiresActionStateUpdate,
@@ -46,12 +46,15 @@ pub(super) struct ChildViews {
     /// True if the client shows them as sessions of their own.
     are_sessions: bool,
     children: HashMap<SessionId, ChildView>,
+    /// Coagents that review, by the session whose work they review and their name. Others write messages.
+    reviewers: HashSet<(SessionId, String)>,
 }
 
 /// A coagent or a subagent.
 #[derive(Debug)]
 struct ChildView {
     parent: SessionId,
+    agent: String,
     /// The call that started it.
     call: Option<CallId>,
     role: AgentRole,
@@ -81,7 +84,7 @@ pub(super) fn acp_id(session: &SessionId) -> AcpSessionId {
 
 impl ChildViews {
     pub(super) fn new(root: SessionId, are_sessions: bool) -> Self {
-        Self { root, are_sessions, children: HashMap::new() }
+        Self { root, are_sessions, children: HashMap::new(), reviewers: HashSet::new() }
     }
 
     /// Returns where an event is shown. The first event of an agent announces the agent to the client.
@@ -150,6 +153,7 @@ impl ChildViews {
         let parent = envelope.parent.as_ref();
         let child = ChildView {
             parent: parent.map_or_else(|| self.root.clone(), |parent| parent.session_id.clone()),
+            agent: envelope.agent.clone(),
             call: parent.and_then(|parent| parent.call_id.clone()),
             role: envelope.role,
             state: ChildState::Unknown,
@@ -254,14 +258,21 @@ impl ChildViews {
         at.send(recipient.clone(), SessionUpdate::SessionMessage(incoming));
     }
 
-    /// Returns the coagent of a session, if there is exactly one.
-    pub(super) fn only_coagent(&self, parent: &SessionId) -> Option<SessionId> {
-        let mut coagents = self
-            .children
-            .iter()
-            .filter(|(_, child)| child.parent == *parent && child.role == AgentRole::Coagent);
-        let (session, _) = coagents.next()?;
-        coagents.next().is_none().then(|| session.clone())
+    /// Records that a coagent reviews the work of a session.
+    pub(super) fn add_reviewer(&mut self, primary: &SessionId, coagent: &str) {
+        self.reviewers.insert((primary.clone(), coagent.to_owned()));
+    }
+
+    /// Returns the reviewer of a session's work, if there is exactly one.
+    pub(super) fn only_reviewer(&self, primary: &SessionId) -> Option<SessionId> {
+        let is_reviewer = |child: &ChildView| {
+            child.parent == *primary
+                && child.role == AgentRole::Coagent
+                && self.reviewers.contains(&(primary.clone(), child.agent.clone()))
+        };
+        let mut reviewers = self.children.iter().filter(|(_, child)| is_reviewer(child));
+        let (session, _) = reviewers.next()?;
+        reviewers.next().is_none().then(|| session.clone())
     }
 
     pub(super) fn is_coagent_of_root(&self, session: &SessionId) -> bool {

@@ -218,7 +218,7 @@ impl SessionView {
             }
             // Clients without child sessions have the text in the call of the review.
             InputSource::Reviewer => {
-                if let Some(reviewer) = self.children.only_coagent(&at.who.session) {
+                if let Some(reviewer) = self.children.only_reviewer(&at.who.session) {
                     self.children.message(
                         at,
                         &reviewer,

@@ -50,6 +50,7 @@ impl SessionView {
         coagent: &str,
         handoff: Option<&str>,
     ) {
+        self.children.add_reviewer(&at.who.session, coagent);
         let key = key(&at.who.session, coagent);
         if self.calls.is_open(&key) {
             return;

@@ -259,6 +259,24 @@ fn a_generated_message_is_shown_once_in_the_session() {
 }
 
 #[test]
+fn the_reviewer_speaks_to_the_primary_although_a_generator_wrote_the_handoff() {
+    let mut story = Story::new();
+    story.coagent("generator").input(InputSource::ControlFlow, "Write a handoff.");
+    story.reply("g", &["Judge this"], &[]).primary();
+    review(&mut story);
+    for out in [story.live(&mut view(everything())), story.replay(&mut view(everything()))] {
+        let text = lines(&out);
+        let messages = text.lines().filter(|line| {
+            line.contains("session_message")
+                && line.contains("\"senderSessionId\":\"child-critic\"")
+                && line.contains("The tests fail.")
+        });
+        // In the transcripts of both.
+        assert_eq!(messages.count(), 2, "{text}");
+    }
+}
+
+#[test]
 fn notices_for_the_model_alone_are_not_shown() {
     let (level, audience) = (NoticeLevel::Warning, NoticeAudience::Model);
     let mut story = Story::new();
