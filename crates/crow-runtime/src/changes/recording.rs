@@ -123,7 +123,11 @@ impl ChangeRecording {
         let target = match store.roots_of(&before)? {
             // The session may have other roots by now.
             Some(roots) => CaptureTarget::Roots(roots),
-            None => CaptureTarget::Paths(store.paths_of(&before)?.unwrap_or_default()),
+            None => CaptureTarget::Paths(
+                store
+                    .paths_of(&before)?
+                    .expect("invariant: a snapshot without roots is one of single paths"),
+            ),
         };
         let (activity, others, not_scanned) = (None, false, Vec::new());
         Ok(Self {

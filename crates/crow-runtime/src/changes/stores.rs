@@ -116,6 +116,6 @@ impl SnapshotStores {
 
     fn folder_of(&self, root: &Path) -> PathBuf {
         let hash = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
-        self.folder.join(hash.get(..32).unwrap_or_default())
+        self.folder.join(&hash[..32])
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     io::{self, Read as _},
+    panic::resume_unwind,
     path::{Path, PathBuf},
 };
 
@@ -26,7 +27,7 @@ pub(super) fn list(folders: &[PathBuf], filter: &SessionFilter) -> Vec<SessionMe
     let mut roots = std::thread::scope(|scope| {
         let other = scope.spawn(|| read_headings(second));
         let mut roots = read_headings(first);
-        roots.extend(other.join().unwrap_or_default());
+        roots.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
         roots
     });
     roots.retain(|(place, _)| filter.is_after_cursor(place));
@@ -85,7 +86,7 @@ fn read_into(path: &Path, buffer: &mut Vec<u8>) -> io::Result<usize> {
         if len == buffer.len() {
             buffer.resize(len + HEADER_CHUNK, 0);
         }
-        match file.read(buffer.get_mut(len..).unwrap_or_default())? {
+        match file.read(&mut buffer[len..])? {
             0 => return Ok(len),
             count => len += count,
         }

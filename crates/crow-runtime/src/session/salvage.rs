@@ -99,7 +99,7 @@ pub(super) fn mend(
         }
         mender.notice(line, &numbers);
         // An event that does not apply answers an unknown call, or one that is answered already.
-        if let Err(error) = mender.take(line, events.get(index..).unwrap_or_default()) {
+        if let Err(error) = mender.take(line, &events[index..]) {
             tracing::warn!(session = %line.session_id, %error, "a line of a damaged log is left out");
         }
     }
@@ -122,7 +122,7 @@ impl StoredSession {
         }
         let mut mender = LogSalvage::default();
         for (index, line) in self.events.iter().enumerate() {
-            let left_out = mender.take(line, self.events.get(index..).unwrap_or_default());
+            let left_out = mender.take(line, &self.events[index..]);
             if let Err(error) = left_out {
                 let earlier =
                     self.damage.lines.iter().filter(|lost| lost.line <= index + 1).count();

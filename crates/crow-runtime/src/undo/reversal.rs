@@ -112,7 +112,7 @@ pub(super) fn reversal(
     // Extends the reversal backwards over chosen changes until a gap.
     for at in (first..last).rev().filter(chosen) {
         let Some(earlier) = steps.get(at) else { break };
-        if !joins(steps.get(at..begin).unwrap_or_default(), &before) {
+        if !joins(&steps[at..begin], &before) {
             broken_after = Some(earlier.author);
             break;
         }
@@ -121,10 +121,7 @@ pub(super) fn reversal(
         begin = at;
     }
     // All later authors are undone as well, chosen or not.
-    let authors = |from: usize| {
-        let steps = steps.get(from..).unwrap_or_default();
-        steps.iter().map(|step| step.author).collect()
-    };
+    let authors = |from: usize| steps[from..].iter().map(|step| step.author).collect();
     Some(Reversal {
         change: PathChange { path, before, after: last_step.after.clone() },
         broken_after,

@@ -101,7 +101,7 @@ impl ReportBuffer {
             return false;
         }
         let fits = output.floor_char_boundary(self.remaining);
-        self.unread.push_str(output.get(..fits).unwrap_or_default());
+        self.unread.push_str(&output[..fits]);
         self.remaining -= fits;
         if fits < output.len() {
             self.remaining = 0;

@@ -90,7 +90,7 @@ impl CallSandbox {
     pub(super) async fn recover(&self, session: &mut SessionWriter) -> Result<(), AgentError> {
         let Some(sandbox) = self.tree.sandbox.clone() else { return Ok(()) };
         let recovered = self.tasks.spawn_blocking(move || sandbox.recover()).await;
-        for moved in recovered.unwrap_or_default() {
+        for moved in recovered.map_err(|panic| AgentError::Custom(Box::new(panic)))? {
             let text = describe_moved("while a command of a session ran that was killed", &moved);
             session.warn_user(text).await?;
         }

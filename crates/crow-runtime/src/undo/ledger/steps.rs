@@ -211,12 +211,13 @@ impl ChangeLedger {
         before: &SnapshotId,
     ) -> Result<Vec<PathChange>, UndoError> {
         let Some(mut remaining) = self.store.roots_of(before)? else {
-            let paths = self.store.paths_of(before)?.unwrap_or_default();
+            let paths = self.store.paths_of(before)?;
+            let paths = paths.expect("invariant: a snapshot without roots is one of single paths");
             let now = self.store.capture(&self.session, &paths)?.snapshot;
             return Ok(self.store.changes(before, &now)?);
         };
         let mut changes = Vec::new();
-        for later in self.history.calls.get(at + 1..).unwrap_or_default() {
+        for later in &self.history.calls[at + 1..] {
             if remaining.is_empty() {
                 break;
             }
