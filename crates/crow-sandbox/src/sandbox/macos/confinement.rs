@@ -135,8 +135,8 @@ impl MacosConfinement {
 
     /// Waits forever: there is no init.
     #[expect(clippy::needless_pass_by_ref_mut, clippy::unused_self, reason = "so it is on Linux")]
-    pub(in crate::sandbox) async fn wait_for_report(&mut self) {
-        std::future::pending::<()>().await;
+    pub(in crate::sandbox) fn wait_for_report(&mut self) -> std::future::Pending<()> {
+        std::future::pending()
     }
 
     /// Returns `None`: the awaited process is the command itself.
@@ -167,6 +167,8 @@ fn with_resolved_parent(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use futures_util::FutureExt as _;
 
     use super::*;
     use crate::sandbox::{
@@ -304,6 +306,7 @@ mod tests {
         let launch = CommandLaunch { path, argv: &[], env, output: writer.into() };
         assert!(confinement.start(&launch).is_err() && !confinement.is_keeper_gone());
         assert!(confinement.restart_keeper().is_ok());
+        assert!(confinement.wait_for_report().now_or_never().is_none());
         assert_eq!(confinement.end(), None);
     }
 }
