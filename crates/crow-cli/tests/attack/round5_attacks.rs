@@ -16,7 +16,7 @@ const USER: &str = "set +e; git status >/dev/null 2>&1; git diff >/dev/null 2>&1
 /// Program that git starts for almost everything.
 const MONITOR: &str = "touch {project}/pwned; false";
 /// Script that writes an index with the entries that are given as arguments.
-const INDEX: &str = r#"cat > mkindex.py <<'E'
+const INDEX: &str = r"cat > mkindex.py <<'E'
 import hashlib, struct, sys
 head = open('.git/index', 'rb').read()
 fixed = head[12:72]
@@ -27,7 +27,7 @@ names = sorted(name.encode() for name in sys.argv[1:])
 data = b'DIRC' + struct.pack('>II', 2, len(names)) + b''.join(entry(name) for name in names)
 open('.git/index', 'wb').write(data + hashlib.sha1(data).digest())
 E
-"#;
+";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_program_that_a_command_leaves_in_a_repository_is_started_by_git() {

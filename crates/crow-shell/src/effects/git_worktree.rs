@@ -176,7 +176,7 @@ mod tests {
             bytes.extend(name.as_bytes());
             bytes.push(0);
             before = name.len();
-            while version != 4 && (bytes.len() - start) % 8 != 0 {
+            while version != 4 && !(bytes.len() - start).is_multiple_of(8) {
                 bytes.push(0);
             }
         }
