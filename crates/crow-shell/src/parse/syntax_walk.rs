@@ -257,6 +257,9 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         if is_redirect && last && gap.is_empty() && step.scope == NodeContext::Statements {
             return Err("digits directly before a redirection".into());
         }
+        if is_redirect && gap.is_empty() && names_descriptor(before) {
+            return Err("a redirection that sets a variable".into());
+        }
         let is_understood = match node.kind() {
             "comment" => opaque_text::may_comment_follow(self.slice(0, start)),
             "raw_string" => {
@@ -593,6 +596,16 @@ fn is_lead(node: Node<'_>) -> bool {
 /// Returns whether the space before a here-document holds a `-`, as in `python - <<E`.
 fn is_lost_dash(gap: &str) -> bool {
     gap.starts_with(' ') && gap.ends_with(' ') && gap.trim_matches(' ') == "-"
+}
+
+/// Returns true if a text ends with the variable that gets the descriptor of a redirection: `{f}` in `cat {f}< a.txt`.
+fn names_descriptor(text: &str) -> bool {
+    let Some((before, name)) = text.strip_suffix('}').and_then(|text| text.rsplit_once('{')) else {
+        return false;
+    };
+    let is_name = !name.is_empty()
+        && name.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '[' | ']'));
+    is_name && before.chars().next_back().is_none_or(|char| !matches!(char, '$' | '\\'))
 }
 
 pub(super) fn is_number(text: &str) -> bool {
