@@ -197,8 +197,8 @@ mod tests {
 
     #[test]
     fn the_user_is_warned_of_gaps_but_not_of_large_folders_of_other_programs() {
-        let folder = PathBuf::from("/home/a/.mozilla");
-        let own = LinkGap::OwnFolder(PathBuf::from("/home/a/.config/crow-agent"));
+        let folder = PathBuf::from("/users/a/.mozilla");
+        let own = LinkGap::OwnFolder(PathBuf::from("/users/a/.config/crow-agent"));
         let gaps = vec![LinkGap::HiddenFolder(folder), own.clone(), LinkGap::Links, LinkGap::Names];
         let found = LinkedPaths { gaps, ..LinkedPaths::default() };
         assert!(found.warnings().eq([&own, &LinkGap::Links, &LinkGap::Names]));

@@ -274,12 +274,12 @@ const EXCEPTIONS: &[Exception] = &[
     ),
     (
         "crates/crow-sandbox/src/sandbox/linked_files.rs",
-        &["fs::canonicalize", "fs::read_dir", "is_dir", "is_file", "is_symlink"],
+        &["fs::canonicalize", "fs::read_dir", "is_dir", "is_file", "is_symlink", "metadata"],
         "lists folders of the user with keys and settings; nothing in them is opened",
     ),
     (
         "crates/crow-sandbox/src/sandbox/second_names.rs",
-        &["canonicalize", "fs::read_dir", "is_dir"],
+        &["canonicalize", "fs::read_dir", "is_dir", "is_file"],
         "finds files of the workspace by their device and inode; they are looked at through crow-fs",
     ),
     // The sandbox: its set-up for commands, and the system's information on processes.

@@ -33,8 +33,6 @@ const DIRECTORY_ENTRIES: [&str; 7] =
     ["__init__.py", "__main__.py", "index.cjs", "index.js", "index.mjs", "index.ts", "main.ts"];
 /// Maximum number of directories that are searched for programs if a script is too long to be read.
 const MOST_SEARCHED: usize = 4096;
-/// Maximum number of entries of a directory of hooks outside the workspace whose links are followed.
-const MOST_HOOKS: usize = 1024;
 /// Directories of packages, which installations rewrite.
 const PACKAGE_FOLDERS: [&str; 5] = ["node_modules", "target", "venv", ".venv", ".direnv"];
 
@@ -139,24 +137,13 @@ impl InventoryWalk<'_> {
         }
         let folder = self.paths.view.physical(&self.expanded_path(&setting.value, worktree));
         self.paths.add(&folder, InventoryRole::GitHook, entrance);
-        self.links_in(&folder, entrance);
+        self.paths.add_links_of_hooks(&folder, entrance);
         if is_template {
             // Git copies settings and hooks of a template into each new repository.
             let hooks = self.paths.view.physical(&folder.join("hooks"));
-            self.links_in(&hooks, entrance);
+            self.paths.add_links_of_hooks(&hooks, entrance);
         }
         true
-    }
-
-    /// Adds the files of the workspace to which links in a directory of hooks elsewhere lead.
-    fn links_in(&mut self, folder: &Path, entrance: Option<&Path>) {
-        if self.paths.scope.is_writable(folder) {
-            return;
-        }
-        for name in self.paths.view.names_in(folder).iter().take(MOST_HOOKS) {
-            let path = folder.join(name.as_os_str());
-            self.paths.add_behind_links(&path, InventoryRole::GitHook, entrance);
-        }
     }
 
     /// Adds the files of the workspace that a command line may start, even after changing into other

@@ -29,6 +29,8 @@ use crate::sandbox::config::UserGit;
 const ENTRIES: usize = 16_384;
 /// Maximum nesting depth of directories and repositories.
 const LAYERS: usize = 64;
+/// Maximum number of entries of a directory of hooks outside the workspace whose links are followed.
+const MOST_HOOKS: usize = 1024;
 
 /// Reason why a path is in the inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -283,6 +285,17 @@ impl<'a> InventoryBuilder<'a> {
         }
         if self.scope.is_writable(&real) {
             self.add(&real, role, entrance);
+        }
+    }
+
+    /// Adds the files of the workspace to which links in a directory of hooks elsewhere lead.
+    pub(super) fn add_links_of_hooks(&mut self, folder: &Path, entrance: Option<&Path>) {
+        if self.scope.is_writable(folder) {
+            return;
+        }
+        for name in self.view.names_in(folder).iter().take(MOST_HOOKS) {
+            let path = folder.join(name.as_os_str());
+            self.add_behind_links(&path, InventoryRole::GitHook, entrance);
         }
     }
 
