@@ -50,14 +50,15 @@ const TOOLS: [(&str, &[&str]); 17] = [
     ("Gemfile", &["ruby", "bundle"]),
     ("composer.json", &["php", "composer"]),
 ];
-/// Prints a line for each tool: its name and the beginning of what it says about its version, or the name alone if it is
-/// not found. Takes the working directory and the names.
+/// Prints a line for each tool: its name and the beginning of what it says about its version, `!` if it fails, or the name
+/// alone if it is not found. Takes the working directory and the names.
 const VERSIONS: &str = r#"root=$1; shift; cd / || exit 1
 for tool in "$@"; do
   path=$(command -v "$tool") || { echo "$tool"; continue; }
   case $path in "$root"/*) continue ;; /*) ;; *) continue ;; esac
   case $tool in go) flag=version ;; java) flag=-version ;; *) flag=--version ;; esac
-  echo "$tool $("$path" "$flag" 2>&1 </dev/null | head -n 1)"
+  text=$("$path" "$flag" 2>&1 </dev/null) || text=!
+  echo "$tool $(printf '%s\n' "$text" | head -n 1)"
 done"#;
 
 /// What a probe found out; `None` for what it could not.
@@ -252,6 +253,7 @@ fn versions(output: &str) -> String {
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     for line in output.lines() {
         match line.trim().split_once(' ') {
+            Some((tool, "!")) => found.push(format!("{tool} (does not run)")),
             Some((tool, text)) => match version_in(text) {
                 Some(version) => found.push(format!("{tool} {version}")),
                 None => found.push(tool.to_owned()),
@@ -294,10 +296,10 @@ mod tests {
 
     #[test]
     fn versions_are_found_in_what_tools_say() {
-        let output = "cargo cargo 1.95.0 (abc 2026-04-01)\ngo go version go1.26.1 linux/amd64\nnode v22.1.0\nodd says nothing\npnpm\njava openjdk version \"21.0.2\" 2024\n";
+        let output = "cargo cargo 1.95.0 (abc 2026-04-01)\ngo go version go1.26.1 linux/amd64\nnode v22.1.0\nodd says nothing\nnpm !\npnpm\njava openjdk version \"21.0.2\" 2024\n";
         assert_eq!(
             versions(output),
-            "cargo 1.95.0, go 1.26.1, node 22.1.0, odd, java 21.0.2; not found: pnpm"
+            "cargo 1.95.0, go 1.26.1, node 22.1.0, odd, npm (does not run), java 21.0.2; not found: pnpm"
         );
         assert_eq!(versions(""), "");
     }
