@@ -10,7 +10,8 @@ use crow_core::{
     ids::{MessageId, SessionId},
     message::{Block, Message, UserMessage},
     model::{
-        Abilities, ModelConfig, ModelEvent, ModelInfo, ModelRef, ModelRequest, Provider, ToolChoice,
+        Abilities, ModelConfig, ModelEvent, ModelInfo, ModelRef, ModelRequest, Provider,
+        ToolCallFormat, ToolChoice,
     },
 };
 use crow_providers::{
@@ -79,5 +80,6 @@ fn info(name: &str) -> ModelInfo {
         context_window: None,
         max_output_tokens: None,
         abilities: Abilities { tools: true, vision: false, thinking: false },
+        tool_calls: ToolCallFormat::Native,
     }
 }

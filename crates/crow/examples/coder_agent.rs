@@ -53,8 +53,10 @@ async fn work(
         // A call that was cut off must not run.
         let cut =
             (reply.stop == StopReason::MaxTokens).then(|| "your reply was cut off".to_owned());
-        let run_or_refuse =
-            |call: &_| RequestedCall { call: Clone::clone(call), refusal: cut.clone() };
+        let run_or_refuse = |call: &_| RequestedCall {
+            refusal: cut.clone(),
+            ..RequestedCall::run(Clone::clone(call))
+        };
         let calls: Vec<_> = reply.calls().map(run_or_refuse).collect();
         if calls.is_empty() && reply.stop != StopReason::Pause {
             return Ok(RunOutcome::NeedsInput);

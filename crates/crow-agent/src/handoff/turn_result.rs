@@ -96,7 +96,12 @@ impl TurnResult {
         });
         let text: String = texts.collect();
         self.text = (!text.is_empty()).then(|| text.clone());
-        ReplyFacts { calls: reply.calls().cloned().collect(), text, stop: reply.stop }
+        ReplyFacts {
+            calls: reply.calls().cloned().collect(),
+            text,
+            stop: reply.stop,
+            text_calls: reply.text_calls.clone(),
+        }
     }
 
     /// Takes in answered calls. Returns their outcomes for the turn machine.

@@ -6,7 +6,7 @@ use crow_agent::AgentConfig;
 use crow_core::{
     event::{AgentEvent, AgentState, Envelope, RunOutcome},
     message::Block,
-    model::{ProviderError, ProviderErrorKind, StopReason},
+    model::{ProviderError, ProviderErrorKind, StopReason, TextCallNotes},
     permission::{DenialSource, PermissionMode, PermissionPolicy},
     tool::ToolCategory::{Execute, Read, Write},
     turn::{TurnEnd, TurnLimits},
@@ -120,6 +120,52 @@ async fn invalid_calls_are_answered_and_three_in_a_row_end_the_turn() {
     let (harness, events) = play(plays, options(vec![("look", Read, Act::Say("seen"))])).await;
     assert_eq!(outcome(&events), RunOutcome::Stopped { reason: TurnEnd::InvalidCalls });
     assert!(harness.model.requests()[1].outline()[2].contains("no_such_tool"));
+}
+
+fn unread(reason: &str) -> TextCallNotes {
+    TextCallNotes { repair: None, unread: Some(reason.to_owned()) }
+}
+
+#[tokio::test]
+async fn text_with_a_call_that_was_not_understood_is_no_answer() {
+    let half = || reply([text("Done: <tool_call>")]).with_text_calls(unread("It is incomplete."));
+    let (harness, events) = play(
+        [half(), half(), half(), reply([text("not asked for")])],
+        options(vec![("look", Read, Act::Say("seen"))]),
+    )
+    .await;
+    assert_eq!(outcome(&events), RunOutcome::Stopped { reason: TurnEnd::InvalidCalls });
+    let requests = harness.model.requests();
+    assert_eq!(requests.len(), 3);
+    assert!(requests[1].outline()[2].contains("It is incomplete."), "{:?}", requests[1].outline());
+}
+
+#[tokio::test]
+async fn a_reminder_of_how_to_call_lets_the_turn_go_on() {
+    let (harness, events) = play(
+        [
+            reply([text("<tool_call>")]).with_text_calls(unread("It is incomplete.")),
+            reply([call("a", "look", json!({}))]),
+            reply([text("ok")]),
+        ],
+        options(vec![("look", Read, Act::Say("seen"))]),
+    )
+    .await;
+    assert_eq!(outcome(&events), RunOutcome::NeedsInput);
+    harness.model.assert_finished();
+}
+
+#[tokio::test]
+async fn the_note_on_a_call_in_text_stands_before_its_result() {
+    let note = TextCallNotes { repair: Some("It was text.".to_owned()), unread: None };
+    let calls = reply([call("a", "look", json!({})), call("b", "look", json!({}))]);
+    let (harness, _) = play(
+        [calls.with_text_calls(note), reply([text("ok")])],
+        options(vec![("look", Read, Act::Say("seen"))]),
+    )
+    .await;
+    let outline = harness.model.requests()[1].outline();
+    assert_eq!(outline[2], "results: a: [It was text.]\nseen & b: seen");
 }
 
 #[tokio::test]

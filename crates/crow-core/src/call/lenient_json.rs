@@ -76,6 +76,35 @@ pub(super) enum SyntaxError {
     TooLong,
 }
 
+/// A JSON value at the beginning of a longer text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JsonPrefix<'a> {
+    /// The value.
+    pub value: Value,
+    /// The text after it.
+    pub rest: &'a str,
+    /// The mistakes that were accepted, each at most once, as phrases for the model.
+    pub repairs: Vec<String>,
+    /// False if closing brackets at the end of the text are missing, so that the value may be cut.
+    pub is_closed: bool,
+}
+
+/// Reads a JSON value at the beginning of a text, with the same mistakes as in the arguments of a call. Returns `None`
+/// if there is none, or a cut or ambiguous one.
+pub fn read_json_prefix(text: &str) -> Option<JsonPrefix<'_>> {
+    if text.len() > LONGEST {
+        return None;
+    }
+    let mut reader = LenientJsonReader { text, rest: text, repairs: Vec::new() };
+    let value = reader.value(0).ok()?;
+    Some(JsonPrefix {
+        value,
+        rest: reader.rest,
+        repairs: reader.repairs.iter().map(ToString::to_string).collect(),
+        is_closed: !reader.repairs.contains(&JsonRepair::Unclosed),
+    })
+}
+
 /// Parses a text, strictly if possible.
 pub(super) fn read(text: &str) -> Result<RepairedJson, SyntaxError> {
     if let Ok(value) = serde_json::from_str(text) {

@@ -15,5 +15,6 @@ mod schema;
 mod tests;
 
 pub use describe::schema_misfits;
-pub use name::resolve_alias;
+pub use lenient_json::{JsonPrefix, read_json_prefix};
+pub use name::{offered_name, resolve_alias};
 pub use resolve::{InvalidCall, ResolvedCall, resolve};

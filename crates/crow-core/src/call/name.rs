@@ -89,16 +89,8 @@ pub(super) fn find<'a>(
     if let Some(tool) = registry.get(given) {
         return Ok((tool, None));
     }
-    let bare = strip(given);
-    let name = unique(registry, |name| name.eq_ignore_ascii_case(given))
-        .or_else(|| registry.get(bare).map(|tool| tool.name()))
-        .or_else(|| unique(registry, |name| name.eq_ignore_ascii_case(bare)))
-        .or_else(|| {
-            let squashed = squash(bare);
-            unique(registry, |name| !squashed.is_empty() && squash(name) == squashed)
-        })
-        .or_else(|| resolve_alias(bare));
-    match name.and_then(|name| registry.get(name)) {
+    let names: Vec<&str> = registry.names().collect();
+    match offered_name(&names, given).and_then(|name| registry.get(name)) {
         Some(tool) => {
             let shown = shorten(given);
             let repair = format!("The tool is named {}, not {shown}.", tool.name());
@@ -106,6 +98,22 @@ pub(super) fn find<'a>(
         }
         None => Err(unknown(registry, given)),
     }
+}
+
+/// Returns the name among `names` that a model means by `given`, which may be misspelt or the name of such a tool in
+/// another agent.
+pub fn offered_name<'a>(names: &[&'a str], given: &str) -> Option<&'a str> {
+    let exact = |wanted: &str| names.iter().find(|name| **name == wanted).copied();
+    let bare = strip(given);
+    exact(given)
+        .or_else(|| unique(names, |name| name.eq_ignore_ascii_case(given)))
+        .or_else(|| exact(bare))
+        .or_else(|| unique(names, |name| name.eq_ignore_ascii_case(bare)))
+        .or_else(|| {
+            let squashed = squash(bare);
+            unique(names, |name| !squashed.is_empty() && squash(name) == squashed)
+        })
+        .or_else(|| exact(resolve_alias(bare)?))
 }
 
 /// Removes what templates and other agents add to a name.
@@ -136,8 +144,8 @@ fn strip_prefix(name: &str) -> Option<&str> {
 }
 
 /// Returns the only name that `matches` accepts.
-fn unique(registry: &ToolRegistry, matches: impl Fn(&str) -> bool) -> Option<&str> {
-    let mut names = registry.names().filter(|name| matches(name));
+fn unique<'a>(names: &[&'a str], matches: impl Fn(&str) -> bool) -> Option<&'a str> {
+    let mut names = names.iter().copied().filter(|name| matches(name));
     names.next().filter(|_| names.next().is_none())
 }
 

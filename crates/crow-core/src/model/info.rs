@@ -56,6 +56,18 @@ pub struct ModelInfo {
     pub max_output_tokens: Option<u64>,
     /// Its abilities.
     pub abilities: Abilities,
+    /// The form in which it calls tools.
+    pub tool_calls: ToolCallFormat,
+}
+
+/// The form in which a model is offered tools and calls them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ToolCallFormat {
+    /// The provider's own fields of requests and replies.
+    #[default]
+    Native,
+    /// Text: the system prompt describes the tools, and the model writes its calls into its reply.
+    Text,
 }
 
 /// The abilities of a model.

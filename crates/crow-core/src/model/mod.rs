@@ -9,9 +9,11 @@ mod provider;
 mod reply;
 
 pub use error::{ProviderError, ProviderErrorKind};
-pub use info::{Abilities, ModelConfig, ModelInfo, ModelRef, ModelRefError, Price, Thinking};
+pub use info::{
+    Abilities, ModelConfig, ModelInfo, ModelRef, ModelRefError, Price, Thinking, ToolCallFormat,
+};
 pub use provider::{
     Conversation, ModelRequest, ModelStream, Models, ModelsError, NoModels, Provider,
     ResolvedModel, ToolChoice, ToolDefinition, WindowAnswer,
 };
-pub use reply::{ModelEvent, ModelReply, RateLimitWait, Retry, StopReason};
+pub use reply::{ModelEvent, ModelReply, RateLimitWait, Retry, StopReason, TextCallNotes};

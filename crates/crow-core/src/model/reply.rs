@@ -42,6 +42,17 @@ pub struct ModelReply {
     pub origin: Origin,
     /// The provider's id of the reply.
     pub response_id: Option<String>,
+    /// Findings about calls that the model wrote as text.
+    pub text_calls: TextCallNotes,
+}
+
+/// Notes for the model about tool calls that it wrote as text. Empty for a reply with native calls or plain text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TextCallNotes {
+    /// What was unusual about the calls that were read from the text; they are among the blocks of the reply.
+    pub repair: Option<String>,
+    /// The reason why something in the text that begins like a call was not run, and how to call. It stays text.
+    pub unread: Option<String>,
 }
 
 impl ModelReply {
@@ -80,7 +91,7 @@ pub enum ModelEvent {
     ThinkingDelta(String),
     /// A call begins; its arguments are still to come.
     CallStarted {
-        /// The name that the model calls.
+        /// The name that the model calls; empty if it is not known yet.
         name: String,
     },
     /// The request waits and was not sent yet.

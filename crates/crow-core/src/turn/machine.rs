@@ -3,7 +3,7 @@
 //! A turn alternates between a model call ([`TurnPhase::Model`]) and the calls of its reply ([`TurnPhase::Tools`])
 //! until it is [`TurnPhase::Done`]; at the step limit the model gets one more call without tools to report. Reasons
 //! to end a turn that come with calls are kept in `end_after_calls`, because every call must be answered first.
-//! Counters of bad replies (invalid calls, cut replies, an empty reply) and the [`LoopGuard`] bound the turn in
+//! Counters of bad replies (invalid calls, unread calls, cut replies, an empty reply) and the [`LoopGuard`] bound the turn in
 //! addition to the step limit. The whole state is serializable, so that a turn can be resumed between any two steps.
 
 use std::fmt;
@@ -15,14 +15,23 @@ use serde_json::Value;
 use super::{CallSignature, GuardVerdict, LimitKind, LoopGuard, TurnLimits};
 use crate::{
     message::ToolCall,
-    model::{StopReason, ToolChoice},
+    model::{StopReason, TextCallNotes, ToolChoice},
     tool_types::ToolStatus,
 };
 
 /// Number of replies in a row with only invalid calls that ends the turn.
 const INVALID_REPLIES: u32 = 3;
+/// Number of replies in a row without a call but with text that begins like one that ends the turn: each earlier one is
+/// answered with a reminder of how to call.
+const UNREAD_REPLIES: u32 = 3;
 /// Number of replies in a row cut at the output limit that ends the turn.
 const CUT_REPLIES: u32 = 3;
+
+/// Reminder after a text that was cut.
+const CUT_TEXT: &str =
+    "Your reply was cut at the output limit. Go on from where it ends, in smaller parts.";
+/// Reminder after a call in a text that was cut.
+const CUT_CALL: &str = "Your reply was cut at the output limit in the middle of a tool call, so nothing was run. Make the call again, shorter or in parts.";
 
 /// Why a turn ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -139,12 +148,14 @@ pub struct RequestedCall {
     pub call: ToolCall,
     /// Reason why it is answered without being run; none if it is to be run.
     pub refusal: Option<String>,
+    /// A line for the model in front of the result, if the call was unusual.
+    pub note: Option<String>,
 }
 
 impl RequestedCall {
     /// Makes a request to run a call.
     pub fn run(call: ToolCall) -> Self {
-        Self { call, refusal: None }
+        Self { call, refusal: None, note: None }
     }
 }
 
@@ -157,6 +168,8 @@ pub struct ReplyFacts {
     pub text: String,
     /// The reason why the model stopped.
     pub stop: StopReason,
+    /// Findings about calls that the model wrote as text.
+    pub text_calls: TextCallNotes,
 }
 
 /// The validity of a call.
@@ -224,6 +237,8 @@ pub struct TurnMachine {
     end_after_calls: Option<TurnEnd>,
     /// Number of replies in a row with only invalid calls.
     invalid_replies: u32,
+    /// Number of replies in a row with no call that could be read, but with text that begins like one.
+    unread_replies: u32,
     /// Number of replies in a row that were cut.
     cut_replies: u32,
     /// True if a reply was empty since the last call.
@@ -242,6 +257,7 @@ impl TurnMachine {
             reminders: Vec::new(),
             end_after_calls: None,
             invalid_replies: 0,
+            unread_replies: 0,
             cut_replies: 0,
             was_empty: false,
         };
@@ -306,10 +322,17 @@ impl TurnMachine {
         };
         // A cut reply with a complete call before the cut one counts as progress.
         self.cut_replies = if cut && last == 0 { self.cut_replies + 1 } else { 0 };
+        self.unread_replies = 0;
+        let TextCallNotes { repair: mut note, unread } = reply.text_calls;
         let calls = reply.calls.into_iter().enumerate();
-        self.phase = TurnPhase::Tools(
-            calls.map(|(index, call)| RequestedCall { call, refusal: refusal(index) }).collect(),
-        );
+        let calls = calls.map(|(index, call)| RequestedCall {
+            call,
+            refusal: refusal(index),
+            // Once for the reply.
+            note: note.take(),
+        });
+        self.phase = TurnPhase::Tools(calls.collect());
+        self.reminders.extend(unread);
         // An end is decided now but happens after the calls are answered.
         let verdict = self.guard.on_text(&reply.text);
         if refused {
@@ -336,10 +359,20 @@ impl TurnMachine {
             if self.cut_replies >= CUT_REPLIES {
                 self.phase = TurnPhase::Done(TurnEnd::OutputLimit);
             } else {
-                self.reminders.push("Your reply was cut at the output limit. Go on from where it ends, in smaller parts.".to_owned());
+                let is_cut_call = reply.text_calls.unread.is_some();
+                self.reminders.push(if is_cut_call { CUT_CALL } else { CUT_TEXT }.to_owned());
                 self.call_model_next();
             }
-        // 3) The first empty reply is questioned, the second one ends the turn.
+        // 3) Something that begins like a call was not run: the model must learn that before it is believed.
+        } else if let Some(reason) = &reply.text_calls.unread {
+            self.unread_replies += 1;
+            if self.unread_replies >= UNREAD_REPLIES {
+                self.phase = TurnPhase::Done(TurnEnd::InvalidCalls);
+            } else {
+                self.reminders.push(reason.clone());
+                self.call_model_next();
+            }
+        // 4) The first empty reply is questioned, the second one ends the turn.
         } else if is_empty && !self.was_empty {
             self.was_empty = true;
             self.reminders.push(
@@ -408,6 +441,7 @@ impl TurnMachine {
     pub fn on_steering(&mut self) {
         self.guard.reset();
         self.invalid_replies = 0;
+        self.unread_replies = 0;
         if matches!(self.end_after_calls, Some(TurnEnd::DoomLoop { .. })) {
             self.end_after_calls = None;
         }

@@ -5,7 +5,7 @@ use super::*;
 use crate::{
     ids::CallId,
     message::{CallArguments, ToolCall},
-    model::{StopReason, ToolChoice},
+    model::{StopReason, TextCallNotes, ToolChoice},
     tool_types::ToolStatus,
 };
 
@@ -23,12 +23,28 @@ impl Turn {
     fn reply(mut self, text: &str, calls: &[&str], stop: StopReason) -> Self {
         assert!(matches!(self.machine.next_step(), NextStep::CallModel { .. }));
         let calls = calls.iter().enumerate().map(|(index, name)| call(index, name)).collect();
-        self.machine.on_reply(ReplyFacts { calls, text: text.to_owned(), stop });
+        let text_calls = TextCallNotes::default();
+        self.machine.on_reply(ReplyFacts { calls, text: text.to_owned(), stop, text_calls });
         self
     }
 
     fn reply_text(self, text: &str) -> Self {
         self.reply(text, &[], StopReason::EndTurn)
+    }
+
+    /// Lets the model write something that begins like a call, but cannot be read as one.
+    fn reply_unread(mut self, calls: &[&str], stop: StopReason) -> Self {
+        assert!(matches!(self.machine.next_step(), NextStep::CallModel { .. }));
+        let calls = calls.iter().enumerate().map(|(index, name)| call(index, name)).collect();
+        let text_calls =
+            TextCallNotes { repair: None, unread: Some("That is not a call.".to_owned()) };
+        self.machine.on_reply(ReplyFacts {
+            calls,
+            text: "<tool_call>".to_owned(),
+            stop,
+            text_calls,
+        });
+        self
     }
 
     /// Lets the model call tools, each with an output that it never had before.
@@ -233,9 +249,59 @@ fn facts_that_come_after_the_end_change_nothing() {
         calls: vec![call(0, "a")],
         text: String::new(),
         stop: StopReason::ToolUse,
+        text_calls: TextCallNotes::default(),
     });
     turn.machine.on_steering();
     assert_eq!(turn.end(), TurnEnd::Cancelled);
+}
+
+// Calls written as text
+
+#[test]
+fn a_call_that_cannot_be_read_is_reminded_of_twice_and_ends_the_turn_the_third_time() {
+    let mut turn = Turn::new(100);
+    for _ in 0..2 {
+        turn = turn.reply_unread(&[], StopReason::EndTurn);
+        assert_eq!(turn.model_call().1.as_deref(), Some("That is not a call."));
+    }
+    assert_eq!(turn.reply_unread(&[], StopReason::EndTurn).end(), TurnEnd::InvalidCalls);
+}
+
+#[test]
+fn a_call_that_is_read_resets_the_count_of_those_that_were_not() {
+    let mut turn = Turn::new(100);
+    for _ in 0..4 {
+        turn = turn.reply_unread(&[], StopReason::EndTurn).calls(&["a"]);
+    }
+    assert_eq!(turn.reply_text("done").end(), TurnEnd::Text);
+}
+
+#[test]
+fn calls_beside_one_that_cannot_be_read_are_run_before_the_reminder() {
+    let mut turn =
+        Turn::new(100).reply_unread(&["a"], StopReason::ToolUse).answered(&[outcome("a", "r")]);
+    assert_eq!(turn.model_call().1.as_deref(), Some("That is not a call."));
+}
+
+#[test]
+fn a_call_cut_at_the_output_limit_is_to_be_made_again_and_not_continued() {
+    let mut turn = Turn::new(100).reply_unread(&[], StopReason::MaxTokens);
+    let (_, reminder) = turn.model_call();
+    assert!(reminder.unwrap().contains("Make the call again"));
+}
+
+#[test]
+fn the_note_on_calls_in_a_text_goes_to_the_first_of_them() {
+    let mut machine = TurnMachine::new(TurnLimits { max_steps: 5, doom_loop_threshold: 5 });
+    machine.on_reply(ReplyFacts {
+        calls: vec![call(0, "a"), call(1, "b")],
+        text: String::new(),
+        stop: StopReason::ToolUse,
+        text_calls: TextCallNotes { repair: Some("It was text.".to_owned()), unread: None },
+    });
+    let NextStep::CallTools(calls) = machine.next_step() else { panic!("there are calls") };
+    let notes: Vec<_> = calls.into_iter().map(|call| call.note).collect();
+    assert_eq!(notes, [Some("It was text.".to_owned()), None]);
 }
 
 // Limits
@@ -461,6 +527,8 @@ struct FakeReply {
     stop: StopReason,
     /// True if a user steers after the reply, and after the results.
     steering: (bool, bool),
+    /// True if something in the text begins like a call.
+    unread: bool,
 }
 
 fn any_call() -> impl Strategy<Value = FakeCall> {
@@ -491,11 +559,9 @@ fn any_reply() -> impl Strategy<Value = FakeReply> {
     let text = prop::sample::select(vec!["", "hello", "again"]);
     let calls = prop::collection::vec(any_call(), 0..4);
     let steering = (prop::bool::weighted(0.1), prop::bool::weighted(0.1));
-    (text, calls, stop, steering).prop_map(|(text, calls, stop, steering)| FakeReply {
-        text,
-        calls,
-        stop,
-        steering,
+    let unread = prop::bool::weighted(0.2);
+    (text, calls, stop, steering, unread).prop_map(|(text, calls, stop, steering, unread)| {
+        FakeReply { text, calls, stop, steering, unread }
     })
 }
 
@@ -505,6 +571,10 @@ fn facts(reply: &FakeReply) -> ReplyFacts {
         calls: calls.map(|(index, fake)| call(index, fake.tool)).collect(),
         text: reply.text.to_owned(),
         stop: reply.stop,
+        text_calls: TextCallNotes {
+            repair: None,
+            unread: reply.unread.then(|| "That is not a call.".to_owned()),
+        },
     }
 }
 

@@ -9,7 +9,7 @@
 use crow_core::{
     ids::CallId,
     message::{CallArguments, Origin, ReplyBlock, ReplyContent, ToolCall},
-    model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind, StopReason},
+    model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind, StopReason, TextCallNotes},
 };
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -204,6 +204,7 @@ impl Decoder for AnthropicDecoder {
             usage: self.usage.total(),
             origin: self.origin.clone(),
             response_id: self.response_id.take(),
+            text_calls: TextCallNotes::default(),
         })
     }
 

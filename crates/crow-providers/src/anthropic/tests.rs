@@ -8,7 +8,7 @@ use crow_core::{
     },
     model::{
         Abilities, ModelConfig, ModelEvent, ModelInfo, ModelRef, ModelReply, ProviderError,
-        ProviderErrorKind, StopReason, Thinking, ToolChoice, ToolDefinition,
+        ProviderErrorKind, StopReason, Thinking, ToolCallFormat, ToolChoice, ToolDefinition,
     },
     usage::TokenUsage,
 };
@@ -30,6 +30,7 @@ fn route(vision: bool) -> ConversationRoute {
             context_window: None,
             max_output_tokens: Some(64_000),
             abilities: Abilities { tools: true, vision, thinking: true },
+            tool_calls: ToolCallFormat::Native,
         },
         origin: origin("claude-sonnet-4-5"),
         session: "session-1".to_owned(),

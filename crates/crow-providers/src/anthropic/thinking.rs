@@ -151,7 +151,7 @@ fn version(model: &str) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use crow_core::model::{Abilities, ModelRef};
+    use crow_core::model::{Abilities, ModelRef, ToolCallFormat};
 
     use super::*;
 
@@ -161,6 +161,7 @@ mod tests {
             context_window: None,
             max_output_tokens: most,
             abilities: Abilities::default(),
+            tool_calls: ToolCallFormat::Native,
         };
         sampling(&info, config)
     }

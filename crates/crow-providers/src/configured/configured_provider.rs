@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use crow_core::model::{Abilities, ModelInfo, ModelRef, ModelsError, Price, Provider};
+use crow_core::model::{
+    Abilities, ModelInfo, ModelRef, ModelsError, Price, Provider, ToolCallFormat,
+};
 use reqwest::Url;
 
 use super::routed_provider::RoutedProvider;
@@ -330,6 +332,7 @@ impl ConfiguredProvider {
                 .and_then(|settings| settings.max_output_tokens)
                 .or(known.map(|known| known.max_output_tokens)),
             abilities: settings.map_or(abilities, |settings| with_settings(abilities, settings)),
+            tool_calls: ToolCallFormat::Native,
         }
     }
 

@@ -7,7 +7,7 @@
 use crow_core::{
     ids::CallId,
     message::{CallArguments, Origin, ReplyBlock, ReplyContent, ToolCall},
-    model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind, StopReason},
+    model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind, StopReason, TextCallNotes},
 };
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -208,6 +208,7 @@ impl Decoder for GeminiDecoder {
             usage: self.usage.total(),
             origin: self.origin.clone(),
             response_id: self.response_id.take(),
+            text_calls: TextCallNotes::default(),
         })
     }
 

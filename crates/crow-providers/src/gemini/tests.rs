@@ -8,7 +8,7 @@ use crow_core::{
     },
     model::{
         Abilities, ModelConfig, ModelEvent, ModelInfo, ModelRef, ModelReply, ProviderError,
-        ProviderErrorKind, StopReason, ToolChoice, ToolDefinition,
+        ProviderErrorKind, StopReason, ToolCallFormat, ToolChoice, ToolDefinition,
     },
     usage::TokenUsage,
 };
@@ -24,6 +24,7 @@ fn route(model: &str) -> ConversationRoute {
             context_window: None,
             max_output_tokens: None,
             abilities: Abilities { tools: true, vision: true, thinking: true },
+            tool_calls: ToolCallFormat::Native,
         },
         origin: origin(model),
         session: "session-1".to_owned(),

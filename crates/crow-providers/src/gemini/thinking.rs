@@ -69,7 +69,7 @@ fn generation(model: &str) -> GeminiThinkingStyle {
 
 #[cfg(test)]
 mod tests {
-    use crow_core::model::{Abilities, ModelRef};
+    use crow_core::model::{Abilities, ModelRef, ToolCallFormat};
 
     use super::*;
 
@@ -79,6 +79,7 @@ mod tests {
             context_window: None,
             max_output_tokens: None,
             abilities: Abilities { tools: true, vision: true, thinking: true },
+            tool_calls: ToolCallFormat::Native,
         };
         config(&info, &ModelConfig { thinking, ..ModelConfig::default() })
     }

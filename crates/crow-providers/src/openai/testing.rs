@@ -10,7 +10,7 @@ use crow_core::{
     },
     model::{
         Abilities, ModelConfig, ModelEvent, ModelInfo, ModelRef, ModelReply, ProviderError,
-        ToolChoice, ToolDefinition,
+        ToolCallFormat, ToolChoice, ToolDefinition,
     },
     usage::TokenUsage,
 };
@@ -31,6 +31,7 @@ pub(super) fn route(model: &str, abilities: Abilities) -> ConversationRoute {
             context_window: None,
             max_output_tokens: None,
             abilities,
+            tool_calls: ToolCallFormat::Native,
         },
         origin: origin(model),
         session: "session-1".to_owned(),

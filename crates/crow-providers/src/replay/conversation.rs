@@ -6,7 +6,7 @@ use crow_core::{
     message::{Block, Message, Origin, ReplyBlock, ReplyContent},
     model::{
         Conversation, ModelEvent, ModelReply, ModelRequest, ModelStream, ProviderError,
-        ProviderErrorKind,
+        ProviderErrorKind, TextCallNotes,
     },
 };
 use futures_util::stream;
@@ -54,6 +54,7 @@ impl ReplayConversation {
             usage: reply.usage,
             origin: self.origin.clone(),
             response_id: None,
+            text_calls: TextCallNotes::default(),
         }
     }
 }

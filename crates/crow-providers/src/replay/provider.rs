@@ -9,7 +9,7 @@ use std::{
 use crow_core::{
     ids::SessionId,
     message::Origin,
-    model::{Abilities, Conversation, ModelInfo, ModelRef, Provider},
+    model::{Abilities, Conversation, ModelInfo, ModelRef, Provider, ToolCallFormat},
 };
 
 use super::{
@@ -57,6 +57,7 @@ impl ReplayProvider {
             context_window: None,
             max_output_tokens: None,
             abilities: Abilities { tools: true, vision: true, thinking: true },
+            tool_calls: ToolCallFormat::Native,
         }
     }
 }

@@ -9,7 +9,7 @@ use crow_core::{
     },
     model::{
         Abilities, Conversation, ModelConfig, ModelEvent, ModelInfo, ModelRef, ModelReply,
-        ModelRequest, Provider, ProviderError, Retry, ToolChoice, ToolDefinition,
+        ModelRequest, Provider, ProviderError, Retry, ToolCallFormat, ToolChoice, ToolDefinition,
     },
 };
 use crow_providers::{
@@ -195,6 +195,7 @@ pub(crate) fn model(name: &str) -> ModelInfo {
         context_window: None,
         max_output_tokens: None,
         abilities: Abilities { tools: true, vision: true, thinking: true },
+        tool_calls: ToolCallFormat::Native,
     }
 }
 

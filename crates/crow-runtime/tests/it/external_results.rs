@@ -164,7 +164,7 @@ async fn result_before_call(tool: &'static str) -> Vec<Arc<Envelope>> {
         let ReplyContent::Call(tool_call) = block.content.clone() else { panic!("no call") };
         internals.emit(reply_event(&reply_id, vec![block])).await?;
         gate.notified().await;
-        let calls = vec![RequestedCall { call: tool_call, refusal: None }];
+        let calls = vec![RequestedCall::run(tool_call)];
         let cancel = internals.session_token().clone();
         internals.call(&deploy_tools(), &reply_id, calls, &cancel).await.map(drop)
     });

@@ -16,7 +16,7 @@ use crow_core::{
     model::{
         Abilities, Conversation, ModelEvent, ModelInfo, ModelRef, ModelReply, ModelRequest,
         ModelStream, Models, ModelsError, Price, Provider, ProviderError, ProviderErrorKind,
-        ResolvedModel, Retry, StopReason,
+        ResolvedModel, Retry, StopReason, ToolCallFormat,
     },
 };
 use futures_util::{StreamExt as _, stream};
@@ -103,6 +103,7 @@ impl ScriptedModel {
             context_window: *self.shared.window.lock().unwrap(),
             max_output_tokens: Some(8_000),
             abilities,
+            tool_calls: ToolCallFormat::Native,
         };
         ResolvedModel { provider: Arc::new(self.clone()), info, warning: None }
     }
@@ -178,7 +179,7 @@ impl Conversation for ScriptedConversation {
 
 fn perform(play: Play) -> ModelStream {
     match play {
-        Play::Reply { blocks, stop, usage } => {
+        Play::Reply { blocks, stop, usage, text_calls } => {
             let mut events: Vec<Result<ModelEvent, ProviderError>> =
                 blocks.iter().filter_map(delta).map(Ok).collect();
             let has_calls =
@@ -191,6 +192,7 @@ fn perform(play: Play) -> ModelStream {
                 usage,
                 origin: origin(),
                 response_id: None,
+                text_calls,
             })));
             stream::iter(events).boxed()
         }

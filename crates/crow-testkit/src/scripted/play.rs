@@ -3,7 +3,7 @@
 use crow_core::{
     ids::CallId,
     message::{CallArguments, ReplyBlock, ReplyContent, ToolCall},
-    model::{ProviderError, StopReason},
+    model::{ProviderError, StopReason, TextCallNotes},
     usage::TokenUsage,
 };
 use serde_json::Value;
@@ -19,6 +19,8 @@ pub enum Play {
         stop: Option<StopReason>,
         /// Reported usage.
         usage: TokenUsage,
+        /// Notes about calls written as text.
+        text_calls: TextCallNotes,
     },
     /// A text, after which the stream neither continues nor ends.
     Stall(String),
@@ -33,7 +35,20 @@ impl Play {
     #[must_use]
     pub fn stopping(self, stop: StopReason) -> Self {
         match self {
-            Self::Reply { blocks, usage, .. } => Self::Reply { blocks, stop: Some(stop), usage },
+            Self::Reply { blocks, usage, text_calls, .. } => {
+                Self::Reply { blocks, stop: Some(stop), usage, text_calls }
+            }
+            other @ (Self::Stall(_) | Self::Fail(_) | Self::Retried(..)) => other,
+        }
+    }
+
+    /// Sets the notes of a reply about calls written as text; other plays are unchanged.
+    #[must_use]
+    pub fn with_text_calls(self, text_calls: TextCallNotes) -> Self {
+        match self {
+            Self::Reply { blocks, stop, usage, .. } => {
+                Self::Reply { blocks, stop, usage, text_calls }
+            }
             other @ (Self::Stall(_) | Self::Fail(_) | Self::Retried(..)) => other,
         }
     }
@@ -42,7 +57,12 @@ impl Play {
 /// Returns a reply of these blocks, with 100 input and 10 output tokens.
 pub fn reply(blocks: impl IntoIterator<Item = ReplyBlock>) -> Play {
     let usage = TokenUsage { input_tokens: 100, output_tokens: 10, ..TokenUsage::default() };
-    Play::Reply { blocks: blocks.into_iter().collect(), stop: None, usage }
+    Play::Reply {
+        blocks: blocks.into_iter().collect(),
+        stop: None,
+        usage,
+        text_calls: TextCallNotes::default(),
+    }
 }
 
 /// Returns a text block.

@@ -9,6 +9,7 @@ use crow_core::{
     control::ControlFlow,
     event::{AgentEvent, AgentRole, Envelope},
     message::Block,
+    model::TextCallNotes,
     tool::ToolCategory,
     turn::RunLimits,
     usage::TokenUsage,
@@ -174,6 +175,7 @@ async fn the_token_limit_applies_to_estimated_usage() {
         blocks: vec![call(&format!("c{number}"), "look", json!({ "n": number }))],
         stop: None,
         usage: TokenUsage::default(),
+        text_calls: TextCallNotes::default(),
     };
     let mut team = Team::start_with(ControlFlow::Hitl, (0..100).map(silent), vec![], |parts| {
         let limits = RunLimits { max_tokens: Some(2000), ..RunLimits::default() };

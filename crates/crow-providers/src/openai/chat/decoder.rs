@@ -6,7 +6,7 @@
 
 use crow_core::{
     message::{Origin, ReplyBlock, ReplyContent},
-    model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind, StopReason},
+    model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind, StopReason, TextCallNotes},
     usage::TokenUsage,
 };
 use serde_json::Value;
@@ -195,6 +195,7 @@ impl Decoder for ChatDecoder {
             usage: self.usage,
             origin: self.origin.clone(),
             response_id: self.response_id.take(),
+            text_calls: TextCallNotes::default(),
         })
     }
 

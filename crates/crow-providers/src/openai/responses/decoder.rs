@@ -6,7 +6,7 @@
 
 use crow_core::{
     message::{Origin, ReplyBlock, ReplyContent},
-    model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind, StopReason},
+    model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind, StopReason, TextCallNotes},
     usage::TokenUsage,
 };
 use serde_json::Value;
@@ -174,6 +174,7 @@ impl Decoder for ResponsesDecoder {
             usage: self.usage,
             origin: self.origin.clone(),
             response_id: self.response_id.take(),
+            text_calls: TextCallNotes::default(),
         })
     }
 

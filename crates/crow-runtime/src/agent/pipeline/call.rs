@@ -278,11 +278,18 @@ pub(super) enum CallRejection {
 
 impl UnderstoodCall {
     fn new(tools: &ToolRegistry, request: RequestedCall) -> Self {
-        let RequestedCall { call, refusal } = request;
-        let meaning = match refusal {
+        let RequestedCall { call, refusal, note } = request;
+        let mut meaning = match refusal {
             Some(reason) => Err(CallRejection::Refused(reason)),
             None => resolve(tools, &call).map_err(CallRejection::Invalid),
         };
+        match (&mut meaning, note) {
+            (Ok(resolved), Some(note)) => resolved.repairs.insert(0, note),
+            (Err(CallRejection::Invalid(invalid)), Some(note)) => {
+                invalid.message = format!("[{note}]\n{}", invalid.message);
+            }
+            (Err(CallRejection::Refused(_)), Some(_)) | (_, None) => {}
+        }
         // The model chose id and name: as text values they are quoted and escaped in a log.
         let span = tracing::debug_span!("call", call = call.id.as_str(), tool = call.name);
         Self { call, meaning, span }

@@ -388,7 +388,7 @@ impl UndoFixture {
                 response_id: None,
             })
             .await?;
-        let calls = vec![RequestedCall { call: tool_call, refusal: None }];
+        let calls = vec![RequestedCall::run(tool_call)];
         let cancel = CancellationToken::new();
         let done = internals.call(tools, &reply_id, calls, &cancel).await?;
         assert!(!done[0].result.is_error(), "{:?}", done[0].result);

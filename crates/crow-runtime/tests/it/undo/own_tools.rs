@@ -119,7 +119,7 @@ async fn make_call(
             response_id: None,
         })
         .await?;
-    let calls = vec![RequestedCall { call: tool_call, refusal: None }];
+    let calls = vec![RequestedCall::run(tool_call)];
     let done = internals.call(tools, &reply_id, calls, &CancellationToken::new()).await?;
     assert!(!done[0].result.is_error(), "{:?}", done[0].result.output);
     Ok(())
