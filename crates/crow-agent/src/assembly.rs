@@ -330,7 +330,7 @@ impl<'a> AssemblyBuilder<'a> {
             if !model.info.abilities.tools {
                 let model = &model.info.reference;
                 self.warnings.push(format!(
-                    "{name}: {model} cannot call tools, so it can never say that the task is done"
+                    "{name}: {model} cannot call tools, so it can never say that the task is done; tool_calls = \"text\" in the settings of the model lets it call them in text"
                 ));
             }
         }

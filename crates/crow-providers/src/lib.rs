@@ -31,6 +31,7 @@ mod sse;
 mod stored;
 mod summary;
 mod surrogates;
+mod text_calls;
 mod window;
 
 pub use config::{ProviderConfig, ProviderDestination, is_built_in, provider_schema};
@@ -48,3 +49,4 @@ pub use route::{Protocol, RouteAddress, RouteChange, RouteError, RouteSummary};
 pub use secret::ApiKey;
 pub use stored::{KeyDestination, KeyStore, StoredKey};
 pub use summary::{CredentialStatus, ModelSummary, ProviderSummary};
+pub use text_calls::TextCallProvider;

@@ -42,6 +42,7 @@ mod sessions;
 mod shipped_agents;
 mod signals;
 mod terminal;
+mod text_calls;
 mod trust;
 mod undo;
 mod undo_fixture;

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use crow_core::config::{ConfigError, SourceText};
+use crow_core::{
+    config::{ConfigError, SourceText},
+    model::ToolCallFormat,
+};
 
 use super::{BuiltIn, KeySource, built_in, raw::RawProvider};
 use crate::{dialect::Dialect, endpoint::ExtraHeader, limit::RateLimits};
@@ -30,6 +33,7 @@ use crate::{dialect::Dialect, endpoint::ExtraHeader, limit::RateLimits};
 /// context_window = 200000
 /// max_output_tokens = 64000
 /// supports_tools = true
+/// tool_calls = "native"               # or "text", for a model or server without native tool calls
 /// supports_vision = true
 /// supports_extended_thinking = true
 /// price = { input = 3.0, output = 15.0, cache_read = 0.3, cache_write = 3.75 }
@@ -92,6 +96,8 @@ pub(crate) struct ModelSettings {
     pub(crate) max_output_tokens: Option<u64>,
     /// True if it can call tools.
     pub(crate) tools: Option<bool>,
+    /// How it calls them.
+    pub(crate) tool_calls: Option<ToolCallFormat>,
     /// True if it accepts images.
     pub(crate) vision: Option<bool>,
     /// True if it can think before it answers.

@@ -70,6 +70,7 @@ fn all_fields_are_read() {
         [models."deepseek-ai/DeepSeek-V3.2"]
         max_output_tokens = 8192
         supports_tools = false
+        tool_calls = "text"
         price = { input = 0.28, output = 1, cache_read = 0.028, cache_write = 0 }
         [headers]
         X-Team = "crow"
@@ -86,6 +87,7 @@ fn all_fields_are_read() {
     let settings = ModelSettings {
         max_output_tokens: Some(8192),
         tools: Some(false),
+        tool_calls: Some(ToolCallFormat::Text),
         price: Some(PriceSettings {
             input: 0.28,
             output: 1.0,
@@ -150,6 +152,11 @@ fn every_mistake_is_told_with_its_place_and_what_to_do() {
         ("a string without end", format!("{head}base_url = \"http://x\n")),
         ("a key twice", format!("{head}name = \"again\"\n")),
         ("no name", "[provider]\ntype = \"anthropic\"\n".to_owned()),
+        ("an unknown form of calls", format!("{head}[models.x]\ntool_calls = \"xml\"\n")),
+        (
+            "native calls without tools",
+            format!("{head}[models.x]\nsupports_tools = false\ntool_calls = \"native\"\n"),
+        ),
         ("a number for a name", "[provider]\nname = 5\ntype = \"anthropic\"\n".to_owned()),
         ("a name with a slash", "[provider]\nname = \"a/b\"\ntype = \"anthropic\"\n".to_owned()),
         ("an empty name", "[provider]\nname = \"\"\ntype = \"anthropic\"\n".to_owned()),

@@ -129,13 +129,25 @@ pub(super) struct RawProviderModel {
     /// Tokens of a reply.
     #[schemars(with = "Option<u64>", range(min = 1))]
     pub(super) max_output_tokens: Option<Spanned<u64>>,
-    /// True if the model can call tools.
+    /// True if the model can call tools. False: it is offered none, unless `tool_calls` is "text".
     pub(super) supports_tools: Option<bool>,
+    /// How the model calls tools: "native", by the fields of the provider, or "text", for models and servers without
+    /// such fields: the system prompt describes the tools, and calls are read from the reply [default: native].
+    #[schemars(with = "Option<RawToolCallFormat>")]
+    pub(super) tool_calls: Option<Spanned<RawToolCallFormat>>,
     /// True if the model accepts pictures.
     pub(super) supports_vision: Option<bool>,
     /// True if the model can think before it answers.
     pub(super) supports_extended_thinking: Option<bool>,
     pub(super) price: Option<RawPrice>,
+}
+
+/// The form of a model's tool calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RawToolCallFormat {
+    Native,
+    Text,
 }
 
 /// US dollars per million tokens.

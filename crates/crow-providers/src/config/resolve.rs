@@ -5,14 +5,20 @@ use std::{
     time::Duration,
 };
 
-use crow_core::config::{self, ConfigError, SourceText};
+use crow_core::{
+    config::{self, ConfigError, SourceText},
+    model::ToolCallFormat,
+};
 use reqwest::header::{HeaderName, HeaderValue};
 use toml::Spanned;
 
 use super::{
     BUILT_IN, KeySource, ModelSettings, PriceSettings, ProviderConfig, ProviderKind, address,
     built_in,
-    raw::{RawIdentity, RawKey, RawPrice, RawProvider, RawProviderLimits, RawProviderModel},
+    raw::{
+        RawIdentity, RawKey, RawPrice, RawProvider, RawProviderLimits, RawProviderModel,
+        RawToolCallFormat,
+    },
 };
 use crate::{dialect::Dialect, endpoint::ExtraHeader, limit::RateLimits, secret::ApiKey};
 
@@ -118,7 +124,19 @@ fn model_settings(
     raw: &RawProviderModel,
     source: SourceText<'_>,
 ) -> Result<ModelSettings, ConfigError> {
+    let tool_calls = match (&raw.tool_calls, raw.supports_tools) {
+        (None, _) => None,
+        (Some(format), supports_tools) => match format.get_ref() {
+            RawToolCallFormat::Text => Some(ToolCallFormat::Text),
+            RawToolCallFormat::Native if supports_tools == Some(false) => {
+                let message = "tool_calls = \"native\" contradicts supports_tools = false; \"text\" works without";
+                return Err(source.error(&format.span(), message));
+            }
+            RawToolCallFormat::Native => Some(ToolCallFormat::Native),
+        },
+    };
     Ok(ModelSettings {
+        tool_calls,
         context_window: positive(raw.context_window.as_ref(), source)?,
         max_output_tokens: positive(raw.max_output_tokens.as_ref(), source)?,
         tools: raw.supports_tools,

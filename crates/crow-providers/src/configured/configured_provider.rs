@@ -25,6 +25,7 @@ use crate::{
     secret::ApiKey,
     stored::{self, KeyDestination, Sources},
     summary::{CredentialStatus, ModelSummary, ProviderSummary},
+    text_calls::TextCallProvider,
 };
 
 /// A provider with its limiter and its route.
@@ -308,13 +309,14 @@ impl ConfiguredProvider {
         Timeouts { silence, progress, ..defaults }
     }
 
-    /// Applies the limits of the provider, which are the same for every route.
+    /// Applies the limits of the provider and the reading of calls in text, which are the same for every route.
     pub(crate) fn apply_limits(&self, provider: HttpProvider) -> Arc<dyn Provider> {
         let provider: Arc<dyn Provider> = match self.config.max_tokens {
             Some(max_tokens) => Arc::new(WithDefaults::new(provider, max_tokens)),
             None => Arc::new(provider),
         };
-        Arc::new(RateLimitedProvider::new(provider, self.limiter.clone()))
+        let limited = RateLimitedProvider::new(provider, self.limiter.clone());
+        Arc::new(TextCallProvider::new(Arc::new(limited)))
     }
 
     /// Returns what is known about a model: from the file, otherwise from the table.
@@ -332,7 +334,7 @@ impl ConfiguredProvider {
                 .and_then(|settings| settings.max_output_tokens)
                 .or(known.map(|known| known.max_output_tokens)),
             abilities: settings.map_or(abilities, |settings| with_settings(abilities, settings)),
-            tool_calls: ToolCallFormat::Native,
+            tool_calls: settings.and_then(|settings| settings.tool_calls).unwrap_or_default(),
         }
     }
 
@@ -451,7 +453,9 @@ impl ProviderConfig {
 
 fn with_settings(abilities: Abilities, settings: &ModelSettings) -> Abilities {
     Abilities {
-        tools: settings.tools.unwrap_or(abilities.tools),
+        // Every model can call tools in text.
+        tools: settings.tool_calls == Some(ToolCallFormat::Text)
+            || settings.tools.unwrap_or(abilities.tools),
         vision: settings.vision.unwrap_or(abilities.vision),
         thinking: settings.thinking.unwrap_or(abilities.thinking),
     }

@@ -19,3 +19,4 @@ mod replies;
 mod requests;
 mod retries;
 mod routes;
+mod text_calls;

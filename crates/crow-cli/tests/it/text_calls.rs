@@ -1,0 +1,120 @@
+//! Runs with models that call tools in text.
+
+use std::fs;
+
+use crow_testkit::{ModelServer, ScriptStep, ScriptedReply, WireDialect};
+use serde_json::json;
+
+use crate::program::{Fixture, RunOutput};
+
+const MODEL: &str = "local/small";
+
+/// Returns a fixture with a buggy project and a provider whose model calls tools in this way.
+async fn with_model(tool_calls: &str, replies: &[&str]) -> (ModelServer, Fixture) {
+    let replies: Vec<ScriptStep> =
+        replies.iter().map(|text| ScriptedReply::new().text(*text).into()).collect();
+    let server = ModelServer::start(replies).await;
+    let fixture = Fixture::with_bug();
+    configure(&fixture, &server, tool_calls);
+    (server, fixture)
+}
+
+fn configure(fixture: &Fixture, server: &ModelServer, tool_calls: &str) {
+    let folder = fixture.home(".config/crow-agent/providers");
+    fs::create_dir_all(&folder).unwrap();
+    let url = server.base_url(WireDialect::OpenAiChat);
+    let text = format!(
+        "[provider]\nname = \"local\"\ntype = \"openai-chat\"\nbase_url = \"{url}\"\n\n\
+         [models.small]\ncontext_window = 32000\ntool_calls = \"{tool_calls}\"\n"
+    );
+    fs::write(folder.join("local.toml"), text).unwrap();
+}
+
+async fn run(fixture: &Fixture) -> RunOutput {
+    fixture
+        .run(&["run", "the check fails, fix it", "-m", MODEL, "-p", "full-auto", "-o", "json"])
+        .await
+}
+
+#[tokio::test]
+async fn a_bug_is_fixed_with_calls_in_text_only() {
+    let (server, fixture) = with_model(
+        "text",
+        &[
+            "I look at it.\n\n<tool_call>\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"largest.sh\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"command\": \"sh check.sh\"}}\n</tool_call>",
+            "```json\n{\"name\": \"edit_file\", \"arguments\": {\"path\": \"largest.sh\", \"old_string\": \"sort -r |\", \"new_string\": \"sort -rn |\"}}\n```",
+            "Now the check.\n<function=bash>\n<parameter=command>\nsh check.sh\n</parameter>\n</function>",
+            "{\"name\": \"task_complete\", \"arguments\": {\"summary\": \"Numbers are compared as numbers now.\"}}",
+        ],
+    )
+    .await;
+    assert!(!fixture.check().status.success());
+    let ran = run(&fixture).await;
+    ran.exited(0);
+    assert!(fixture.check().status.success());
+    let result = ran.result();
+    assert_eq!(result["outcome"], "completed");
+    assert_eq!(result["summary"], "Numbers are compared as numbers now.");
+    assert_eq!(result["files_changed"], json!([fixture.project("largest.sh")]));
+    // The session contains calls, not their markup.
+    assert!(!ran.out.contains("<tool_call>"), "{}", ran.out);
+    let requests = server.finish().await.unwrap();
+    assert!(requests.iter().all(|request| request.body.get("tools").is_none()));
+}
+
+#[tokio::test]
+async fn a_call_that_is_never_understood_is_reminded_of_twice_and_fails_the_run() {
+    for tool_calls in ["text", "native"] {
+        let (server, fixture) = with_model(
+            tool_calls,
+            &[
+                "<tool_call>\n{\"name\": \"write_file\", \"arguments\": {\"path\": \"a",
+                "<tool_call>\n{\"name\": \"fly\", \"arguments\": {}}\n</tool_call>",
+                "All is done!\n<tool_call>\n{\"name\": \"fly\", \"arguments\": {}}\n</tool_call>",
+            ],
+        )
+        .await;
+        let ran = run(&fixture).await;
+        ran.exited(5);
+        assert_eq!(ran.result()["outcome"], "stopped", "{tool_calls}");
+        let requests = server.finish().await.unwrap();
+        let last = |index: usize| {
+            let messages = requests[index].body["messages"].as_array().unwrap();
+            messages.last().unwrap()["content"].to_string()
+        };
+        assert!(last(1).contains("is incomplete"), "{}", last(1));
+        assert!(last(2).contains("There is no tool named"), "{}", last(2));
+    }
+}
+
+#[tokio::test]
+async fn a_model_with_native_calls_may_write_one_as_text() {
+    let (server, fixture) = with_model(
+        "native",
+        &[
+            "<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"command\": \"touch made\"}}\n</tool_call>",
+            "It is done.",
+        ],
+    )
+    .await;
+    let ran = run(&fixture).await;
+    assert!(fixture.project("made").exists(), "{}", ran.out);
+    let requests = server.finish().await.unwrap();
+    let messages = requests[1].body["messages"].to_string();
+    assert!(messages.contains("The call was written as text"), "{messages}");
+}
+
+#[tokio::test]
+async fn a_server_without_tools_leads_to_the_setting_for_calls_in_text() {
+    let (server, fixture) = with_model("native", &[]).await;
+    let body = json!({"error": {"message": "small does not support tools", "type": "api_error"}});
+    server.push(ScriptStep::Http {
+        status: 400,
+        headers: Vec::new(),
+        body: body.to_string().into(),
+    });
+    let ran = run(&fixture).await;
+    assert!(ran.code != Some(0), "{}", ran.out);
+    assert!(ran.out.contains("tool_calls = \\\"text\\\""), "{}{}", ran.out, ran.err);
+    server.finish().await.unwrap();
+}

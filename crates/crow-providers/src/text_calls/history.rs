@@ -1,0 +1,114 @@
+//! A history with its calls and results as text.
+//!
+//! Calls become text of the model, results messages of the user. Messages of the user that follow each other are joined,
+//! because many templates of local models refuse two of them in a row. A message is made once: its bytes stay the same,
+//! so that the cache of the provider remains valid.
+
+use std::sync::Arc;
+
+use crow_core::{
+    ids::MessageId,
+    message::{
+        AssistantMessage, Block, Message, ReplyBlock, ReplyContent, ResultMessage, UserMessage,
+        escape_tags,
+    },
+};
+
+use super::prompt::call_text;
+use crate::placeholders::{EMPTY_OUTPUT, wire_name};
+
+/// The messages that were sent so far.
+///
+/// Invariant: each one was made from a run of messages of the history, and its id contains their ids. A run that has
+/// changed since gets a new id, and the provider encodes it anew.
+#[derive(Debug, Default)]
+pub(super) struct TextHistory {
+    sent: Vec<Arc<Message>>,
+}
+
+impl TextHistory {
+    /// Returns the messages as text.
+    pub(super) fn messages(&mut self, history: &[Arc<Message>]) -> &[Arc<Message>] {
+        let runs = history.chunk_by(|one, next| is_from_user(one) && is_from_user(next));
+        let mut count = 0;
+        for run in runs {
+            let id = run_id(run);
+            let is_known = self.sent.get(count).is_some_and(|sent| *sent.id() == id);
+            if !is_known {
+                self.sent.truncate(count);
+                self.sent.push(text_message(run, id));
+            }
+            count += 1;
+        }
+        self.sent.truncate(count);
+        &self.sent
+    }
+}
+
+fn is_from_user(message: &Message) -> bool {
+    match message {
+        Message::User(_) | Message::Results(_) => true,
+        Message::Assistant(_) => false,
+    }
+}
+
+fn run_id(run: &[Arc<Message>]) -> MessageId {
+    let ids: Vec<&str> = run.iter().map(|message| message.id().as_str()).collect();
+    MessageId::new(ids.join("+"))
+}
+
+fn text_message(run: &[Arc<Message>], id: MessageId) -> Arc<Message> {
+    let [only] = run else {
+        let content = run.iter().flat_map(|message| user_content(message)).collect();
+        return Arc::new(Message::User(UserMessage { id, content }));
+    };
+    match only.as_ref() {
+        Message::User(_) => Arc::clone(only),
+        Message::Results(_) => {
+            Arc::new(Message::User(UserMessage { id, content: user_content(only) }))
+        }
+        Message::Assistant(reply) if reply.calls().next().is_none() => Arc::clone(only),
+        Message::Assistant(reply) => {
+            let blocks = reply_blocks(&reply.blocks);
+            Arc::new(Message::Assistant(AssistantMessage { blocks, ..reply.clone() }))
+        }
+    }
+}
+
+/// Returns the blocks of a reply with all text and all calls as one text, after the reasoning.
+fn reply_blocks(blocks: &[ReplyBlock]) -> Vec<ReplyBlock> {
+    let mut kept = Vec::new();
+    let mut texts: Vec<String> = Vec::new();
+    for block in blocks {
+        match &block.content {
+            ReplyContent::Text { text } => texts.push(text.trim().to_owned()),
+            ReplyContent::Call(call) => texts.push(call_text(&call.name, &call.arguments)),
+            ReplyContent::Thinking { .. } | ReplyContent::Opaque => kept.push(block.clone()),
+        }
+    }
+    texts.retain(|text| !text.is_empty());
+    let text = texts.join("\n\n");
+    kept.push(ReplyBlock::without_native_item(ReplyContent::Text { text }));
+    kept
+}
+
+fn user_content(message: &Message) -> Vec<Block> {
+    match message {
+        Message::User(user) => user.content.clone(),
+        Message::Results(results) => results.results.iter().flat_map(result_content).collect(),
+        Message::Assistant(_) => {
+            unreachable!("invariant: a run of several messages is from the user")
+        }
+    }
+}
+
+/// Returns a result between tags, which its content cannot close. Pictures stand after the text.
+fn result_content(result: &ResultMessage) -> Vec<Block> {
+    let text = escape_tags(&Block::text_of(&result.content), &["tool_result"]);
+    let text = if text.trim().is_empty() { EMPTY_OUTPUT } else { &text };
+    let name = wire_name(&result.tool, "_-.", 64);
+    let status = if result.is_error { " status=\"error\"" } else { "" };
+    let text = format!("<tool_result name=\"{name}\"{status}>\n{text}\n</tool_result>");
+    let pictures = result.content.iter().filter(|block| matches!(block, Block::Image(_))).cloned();
+    std::iter::once(Block::text(text)).chain(pictures).collect()
+}

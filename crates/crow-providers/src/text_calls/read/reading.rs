@@ -1,0 +1,194 @@
+//! Reading of a complete reply.
+
+use crow_core::model::ToolCallFormat;
+
+use super::{
+    bare::{read_bare, read_fenced},
+    harmony::read_harmony,
+    marker::Marker,
+    offered::OfferedTools,
+    place_content::{CallFailure, PlaceContent, ReadingPart},
+    scanner::{CallPlace, CallScanner},
+    tagged::{read_element, read_wrapper},
+    tokens::{read_deepseek, read_json_token, read_kimi, read_mistral},
+};
+
+/// Marks of results and of turns of others. A model that writes one after its call invents the rest.
+const RESULT_MARKS: [&str; 11] = [
+    "<tool_result",
+    "<tool_response",
+    "<tool_output",
+    "<function_result",
+    "<|tool_response",
+    "<｜tool▁output",
+    "[TOOL_RESULTS]",
+    "<|start_header_id|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|eot_id|>",
+];
+/// Note on invented results.
+const INVENTED: &str = "what you wrote after the call, as if it were the result, was discarded";
+
+/// What a reply says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct TextReading {
+    /// The parts in order. The text is unchanged if there is no call.
+    pub parts: Vec<ReadingPart>,
+    /// Mistakes that were accepted, as phrases for the model.
+    pub repairs: Vec<String>,
+    /// The first thing that begins like a call and is none.
+    pub failure: Option<CallFailure>,
+}
+
+impl TextReading {
+    /// Returns true if it is nothing but text.
+    pub(crate) fn is_text(&self) -> bool {
+        self.parts.iter().all(|part| matches!(part, ReadingPart::Text(_)))
+    }
+
+    /// Returns the text for the user.
+    pub(crate) fn visible_text(&self) -> String {
+        let texts = self.parts.iter().filter_map(|part| match part {
+            ReadingPart::Text(text) => Some(text.as_str()),
+            ReadingPart::Thinking(_) | ReadingPart::Call(_) => None,
+        });
+        texts.collect()
+    }
+
+    fn has_calls(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, ReadingPart::Call(_)))
+    }
+}
+
+/// Reads the calls in a reply. Of the forms without marks, only a call that is the whole reply counts for a model that
+/// can call natively; without native calls, some words may stand before it.
+///
+/// `is_quotation` tells if a piece of text stands in an earlier message that the model did not write. A call that the
+/// model only repeats, from a file for example, is none.
+pub(crate) fn read_text_calls(
+    text: &str,
+    tools: OfferedTools<'_>,
+    format: ToolCallFormat,
+    is_quotation: &dyn Fn(&str) -> bool,
+) -> TextReading {
+    let mut reading = TextReading::default();
+    let mut scanner = CallScanner::new(format);
+    let mut text_start = 0;
+    let mut is_marked = false;
+    let mut reply_start = 0;
+    while let Some(place) = scanner.next_place(text, true) {
+        let CallPlace { start, marker } = place;
+        // 1) An end of reasoning without a beginning: what came before was no reply.
+        if scanner.reply_start() > reply_start {
+            reply_start = scanner.reply_start();
+            if reading.has_calls() || reading.failure.is_some() {
+                (reading, text_start, is_marked) = (TextReading::default(), 0, false);
+            }
+        }
+        // 2) Text after a call may be an invented result.
+        if let Some(end) = invented_result(&reading, &text[text_start..start]) {
+            push_without_result(&mut reading, &text[text_start..], end);
+            return settled(reading, text, is_marked);
+        }
+        // 3) The place itself.
+        let mut parsed = parse(&text[start..], marker, tools, format);
+        if parsed.parts.is_empty() && parsed.failure == Some(CallFailure::Incomplete) {
+            // Half a call reaches to the end: nothing in it is read in another way.
+            parsed.length = text.len() - start;
+        }
+        if parsed.has_calls() && is_quotation(text[start..start + parsed.length].trim()) {
+            parsed.parts.clear();
+            parsed.failure = Some(CallFailure::Quotation);
+        }
+        if parsed.is_text() {
+            scanner.resume_inside(text, place);
+            continue;
+        }
+        let end = start + parsed.length;
+        if !parsed.parts.is_empty() {
+            push_text(&mut reading, text[text_start..start].trim_end());
+            reading.parts.extend(parsed.parts);
+            text_start = end;
+            is_marked |= !matches!(marker, Marker::Json | Marker::Fence);
+        }
+        for repair in parsed.repairs {
+            if !reading.repairs.contains(&repair) {
+                reading.repairs.push(repair);
+            }
+        }
+        if reading.failure.is_none() {
+            reading.failure = parsed.failure;
+        }
+        scanner.resume_at(end.max(start + 1));
+    }
+    if scanner.reply_start() > reply_start && (reading.has_calls() || reading.failure.is_some()) {
+        (reading, text_start, is_marked) = (TextReading::default(), 0, false);
+    }
+    let rest = &text[text_start..];
+    match invented_result(&reading, rest) {
+        Some(end) => push_without_result(&mut reading, rest, end),
+        None => push_text(&mut reading, rest),
+    }
+    settled(reading, text, is_marked)
+}
+
+/// Settles calls without marks beside others amid text: which of them are meant is unknown.
+fn settled(mut reading: TextReading, text: &str, is_marked: bool) -> TextReading {
+    if reading.failure != Some(CallFailure::AmidText) || !reading.has_calls() {
+        return reading;
+    }
+    if is_marked {
+        reading.failure = None;
+        return reading;
+    }
+    TextReading {
+        parts: vec![ReadingPart::Text(text.to_owned())],
+        failure: reading.failure,
+        repairs: Vec::new(),
+    }
+}
+
+fn parse(
+    text: &str,
+    marker: Marker,
+    tools: OfferedTools<'_>,
+    format: ToolCallFormat,
+) -> PlaceContent {
+    match marker {
+        Marker::Wrapper => read_wrapper(text, tools),
+        Marker::Element => read_element(text, tools),
+        Marker::JsonToken => read_json_token(text, tools),
+        Marker::Mistral => read_mistral(text, tools),
+        Marker::DeepSeek => read_deepseek(text, tools),
+        Marker::Kimi => read_kimi(text, tools),
+        Marker::Harmony => read_harmony(text, tools),
+        Marker::Json => read_bare(text, tools, format),
+        Marker::Fence => read_fenced(text, tools, format),
+    }
+}
+
+/// Returns the offset of an invented result in the text after a call.
+fn invented_result(reading: &TextReading, text: &str) -> Option<usize> {
+    if !reading.has_calls() {
+        return None;
+    }
+    RESULT_MARKS.iter().filter_map(|mark| text.find(mark)).min()
+}
+
+/// Cuts off an invented result.
+fn push_without_result(reading: &mut TextReading, text: &str, end: usize) {
+    push_text(reading, &text[..end]);
+    // A mark alone is only the end of the reply.
+    if !RESULT_MARKS.contains(&text[end..].trim()) {
+        reading.repairs.push(INVENTED.to_owned());
+    }
+}
+
+/// Adds text, unless nothing of it is visible beside the other parts.
+fn push_text(reading: &mut TextReading, text: &str) {
+    if text.is_empty() || (text.trim().is_empty() && !reading.parts.is_empty()) {
+        return;
+    }
+    reading.parts.push(ReadingPart::Text(text.to_owned()));
+}
