@@ -11,7 +11,11 @@ use std::{
 
 use crow_core::capability::{Containment, ProcessEnd, ProcessError, QuarantinedFile, RefusedHost};
 use rustix::process::Pid;
-use tokio::{process::Command, sync::OnceCell};
+use tokio::{
+    process::Command,
+    sync::{Mutex as AsyncMutex, OnceCell},
+    task::JoinHandle,
+};
 
 use super::{
     Network, SandboxConfig, SandboxProfile,
@@ -33,6 +37,8 @@ pub struct Sandbox {
     roots: Vec<PathBuf>,
     readable: Mutex<Vec<PathBuf>>,
     setup: OnceCell<Result<SandboxSetup, String>>,
+    /// The set-up under way. It survives a caller that stops waiting: a second one would find the folder in use.
+    setting_up: AsyncMutex<Option<JoinHandle<io::Result<SandboxSetup>>>>,
 }
 
 #[derive(Debug)]
@@ -102,7 +108,8 @@ impl Sandbox {
         }
         let (shown, setup) = (Mutex::default(), OnceCell::new());
         let links = Arc::default();
-        Self { config, links, name: name.into(), roots, readable: shown, setup }
+        let setting_up = AsyncMutex::default();
+        Self { config, links, name: name.into(), roots, readable: shown, setup, setting_up }
     }
 
     /// Hides and protects what a search finds as well. The first command waits for its result.
@@ -239,7 +246,11 @@ impl Sandbox {
         config.add_linked(self.links.found().await.map_err(|error| error.to_string())?);
         let folder = config.folder.join(&name).display().to_string();
         let work = move || SandboxSetup::new(config, &name, roots);
-        let setup = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
+        let mut setting_up = self.setting_up.lock().await;
+        let task = setting_up.get_or_insert_with(|| tokio::task::spawn_blocking(work));
+        let setup = task.await;
+        *setting_up = None;
+        let setup = setup.map_err(|error| error.to_string())?;
         let mut setup = setup.map_err(|error| format!("{folder} cannot be made: {error}"))?;
         setup.start_proxy(&self.config).map_err(|error| error.to_string())?;
         Ok(setup)

@@ -34,6 +34,18 @@ async fn a_command_ends_as_it_would_without_a_sandbox() {
 }
 
 #[tokio::test]
+async fn a_caller_that_stops_waiting_does_not_break_the_set_up() {
+    let expected = SandboxFixture::new().sandbox.containment().await;
+    let fixture = SandboxFixture::new();
+    tokio::select! {
+        biased;
+        _ = fixture.sandbox.containment() => panic!("it was set up at once"),
+        () = async {} => {}
+    }
+    assert_eq!(fixture.sandbox.containment().await, expected);
+}
+
+#[tokio::test]
 async fn start_errors_are_the_same_with_and_without_a_sandbox() {
     let fixture = SandboxFixture::new();
     let plain = crow_sandbox::ProcessRunner::new(std::collections::BTreeMap::new());
