@@ -6,7 +6,7 @@ use crow_agent::{AgentConfig, AgentExecutor, TokensUsed};
 use crow_context::{environment::Environment, manager::ContextManager};
 use crow_core::{
     event::{AgentEvent, Envelope, RunOutcome},
-    message::{Block, Message},
+    message::{Block, Message, ReplyContent},
     tool::{ToolCategory::Read, ToolRegistry},
     turn::TurnEnd,
 };
@@ -96,10 +96,15 @@ async fn the_conversation_goes_on_with_the_next_task() {
     for (task, answer) in [("first task", "one"), ("second task", "two")] {
         assert_eq!(executor.run(task).await.unwrap().into_answer().unwrap(), answer);
     }
-    let outline = model.requests()[1].outline();
-    assert!(outline[0].contains("first task") && outline[1].contains("one"), "{outline:?}");
-    assert!(outline[2].contains("second task"), "{outline:?}");
+    let requests = model.requests();
+    let outline = requests[1].outline();
+    assert!(outline[0].contains("first task") && outline[2].contains("second task"), "{outline:?}");
     assert_eq!(outline.len(), 4);
+    // The outline of a reply has no text.
+    let Message::Assistant(answer) = requests[1].messages[1].as_ref() else { unreachable!() };
+    let is_first =
+        matches!(&answer.blocks[0].content, ReplyContent::Text { text } if text == "one");
+    assert!(is_first, "{answer:?}");
 }
 
 #[tokio::test]
