@@ -12,7 +12,7 @@ use crow_core::{
 use crate::{
     error::CliError,
     output::{ContextCompactionLine, ContextLine, ContextRequestLine, output_line},
-    render::{ContextView, context_report},
+    render::{SessionAccount, context_report},
 };
 
 /// The context window of a session.
@@ -47,7 +47,7 @@ impl SessionContext {
     /// Renders the account for people.
     pub(crate) fn to_text(&self, style: &ConsoleStyle) -> String {
         let Self { audit, usage, price, .. } = self;
-        context_report(style, ContextView { audit, usage, price: *price })
+        context_report(style, SessionAccount { audit, usage, price: *price })
     }
 
     /// Renders the account for programs.

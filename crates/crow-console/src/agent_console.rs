@@ -93,7 +93,7 @@ impl<O: Write, E: Write> AgentConsole<O, E> {
         keyboard: Option<Keyboard>,
     ) -> Result<Self, ConsoleError> {
         let events = handle.stream().ok_or(ConsoleError::EventsInUse)?;
-        let hints = renderer.hints();
+        let hints = renderer.style.hints;
         Ok(Self {
             handle,
             events,

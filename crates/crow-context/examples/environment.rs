@@ -46,7 +46,7 @@ impl Prompt {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut environment = Environment::builder()
         .system(SystemState {
-            working_directory: "/home/user/sales".into(),
+            working_directory: "/srv/sales".into(),
             permissions: vec!["read".to_owned(), "write".to_owned()],
             resources: BTreeMap::from([("memory".to_owned(), "16 GB".to_owned())]),
             ..SystemState::default()

@@ -2,7 +2,9 @@
 
 use crow_core::{
     ids::SessionId,
-    model::{Conversation, ModelConfig, ModelInfo, ModelRequest, ModelStream, Provider},
+    model::{
+        Conversation, ModelConfig, ModelInfo, ModelRequest, ModelStream, Provider, WindowAnswer,
+    },
 };
 
 use crate::provider::HttpProvider;
@@ -23,6 +25,10 @@ impl WithDefaults {
 impl Provider for WithDefaults {
     fn name(&self) -> &str {
         self.inner.name()
+    }
+
+    fn context_window<'a>(&'a self, model: &'a ModelInfo) -> WindowAnswer<'a> {
+        self.inner.context_window(model)
     }
 
     fn conversation(&self, model: &ModelInfo, session: &SessionId) -> Box<dyn Conversation> {

@@ -1,6 +1,10 @@
 use std::sync::{Arc, Mutex};
 
-use tokio::{net::TcpListener, time::Instant};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+    time::Instant,
+};
 
 use super::*;
 use crate::http::HttpClient;

@@ -19,6 +19,7 @@ mod endpoint;
 mod gemini;
 mod http;
 mod limit;
+mod local_server;
 mod models;
 mod openai;
 mod placeholders;

@@ -5,6 +5,7 @@ use std::{fmt, future::ready, sync::Arc};
 use crate::{
     codec::ConversationRoute,
     conversation::HttpConversation,
+    dialect::Dialect,
     endpoint::{Endpoint, EndpointError, EndpointLink, ExtraHeader, Secrecy, headers, parse_base},
     http::{HttpClient, Timeouts, is_loopback, redact_url},
     retry::RetryPolicy,
@@ -97,8 +98,9 @@ impl Provider for HttpProvider {
     }
 
     fn context_window<'a>(&'a self, model: &'a ModelInfo) -> WindowAnswer<'a> {
-        let EndpointLink { base_url, headers, .. } = self.0.as_ref();
-        if !is_loopback(base_url) {
+        let EndpointLink { base_url, headers, dialect, .. } = self.0.as_ref();
+        // Servers of models on one's own machine speak this dialect; behind another one is a gateway.
+        if !matches!(dialect, Dialect::OpenAiChat(_)) || !is_loopback(base_url) {
             return Box::pin(ready(None));
         }
         // A server that needs a key needs it here, too.

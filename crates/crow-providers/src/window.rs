@@ -11,8 +11,8 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::{
-    discovery::{get, list_of_models},
     endpoint::ExtraHeader,
+    local_server::{get, list_of_models},
 };
 
 /// Time limit for all answers together.

@@ -162,22 +162,21 @@ fn read_text(
         Err(error) if is_absence(&error) => return Ok(None),
         Err(error) => return Err(unreadable(error)),
     };
-    let real = if metadata.kind == EntryKind::Symlink {
-        let real = match crow_fs::canonicalize(path) {
-            Ok(real) => real,
-            Err(error) if is_absence(&error) => return Err(InstructionFlawKind::LinkOutside),
-            Err(error) => return Err(unreadable(error)),
-        };
-        scope.check_target(&real)?;
-        real
-    } else {
-        path.to_path_buf()
+    let real = match metadata.kind {
+        EntryKind::File => path.to_path_buf(),
+        EntryKind::Directory | EntryKind::Special => return Err(InstructionFlawKind::NotAFile),
+        EntryKind::Symlink => {
+            let real = match crow_fs::canonicalize(path) {
+                Ok(real) => real,
+                Err(error) if is_absence(&error) => return Err(InstructionFlawKind::LinkOutside),
+                Err(error) => return Err(unreadable(error)),
+            };
+            scope.check_target(&real)?;
+            real
+        }
     };
     // 2) Open and read it by the resolved path, on which no link can appear meanwhile.
-    let file = crow_fs::open_file(&real).map_err(|error| match error.kind() {
-        io::ErrorKind::IsADirectory => InstructionFlawKind::NotAFile,
-        _ => unreadable(error),
-    })?;
+    let file = crow_fs::open_file(&real).map_err(unreadable)?;
     let metadata = EntryMetadata::of_file(&file).map_err(unreadable)?;
     if metadata.kind != EntryKind::File {
         return Err(InstructionFlawKind::NotAFile);

@@ -27,7 +27,7 @@ const LISTED: usize = 12;
 
 /// An account of a session, with what it takes to show it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ContextView<'a> {
+pub(crate) struct SessionAccount<'a> {
     pub(crate) audit: &'a ContextAudit,
     pub(crate) usage: &'a ContextUsage,
     /// The price of the last model, if it is known.
@@ -35,8 +35,8 @@ pub(crate) struct ContextView<'a> {
 }
 
 /// Renders what fills the window by owner, what the next request costs, the cache misses, and the compactions.
-pub(crate) fn context_report(style: &ConsoleStyle, view: ContextView<'_>) -> String {
-    let ContextView { audit, usage, price } = view;
+pub(crate) fn context_report(style: &ConsoleStyle, view: SessionAccount<'_>) -> String {
+    let SessionAccount { audit, usage, price } = view;
     let mut out = String::new();
     Paint::Bold.write(style, &heading(usage), &mut out);
     out.push('\n');
@@ -343,7 +343,7 @@ mod tests {
     fn report(columns: usize, price: Option<Price>) -> String {
         let audit = audit();
         let usage = audit.usage(&TokenEstimator::new("", &[]));
-        let view = ContextView { audit: &audit, usage: &usage, price };
+        let view = SessionAccount { audit: &audit, usage: &usage, price };
         context_report(&ConsoleStyle::plain(columns), view)
     }
 
@@ -363,7 +363,7 @@ mod tests {
     fn a_session_without_a_request_and_a_window_has_a_report() {
         let audit = ContextAudit::new();
         let usage = audit.usage(&TokenEstimator::new("", &[]));
-        let view = ContextView { audit: &audit, usage: &usage, price: Some(PRICE) };
+        let view = SessionAccount { audit: &audit, usage: &usage, price: Some(PRICE) };
         insta::assert_snapshot!(context_report(&ConsoleStyle::plain(80), view));
     }
 
@@ -375,7 +375,7 @@ mod tests {
         let call_id = CallId::new(name);
         usage.largest.push(LargeOutput { call_id, tool: name.to_owned(), tokens: 1 });
         let audit = audit();
-        let view = ContextView { audit: &audit, usage: &usage, price: None };
+        let view = SessionAccount { audit: &audit, usage: &usage, price: None };
         let report = context_report(&ConsoleStyle::plain(80), view);
         assert!(!report.contains(['\u{1b}', '\u{7}']), "{report:?}");
         let cause = CacheMissCause::PrefixChanged { parts: vec![name.to_owned()] };

@@ -11,7 +11,7 @@ mod session_table;
 mod undo_report;
 
 pub(crate) use change_table::{ChangeLine, change_table, merge_by_time};
-pub(crate) use context_report::{ContextView, context_report};
+pub(crate) use context_report::{SessionAccount, context_report};
 pub(crate) use patch_text::{Destination, format_patch_without};
 pub(crate) use session_table::{SessionRow, session_table};
 pub(crate) use undo_report::{CommandStyle, UndoReporter};

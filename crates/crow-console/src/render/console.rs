@@ -31,7 +31,6 @@ use super::{
 };
 use crate::{
     open_reply::{StreamedReplyProgress, text_of, thinking_of},
-    program_hints::ProgramHints,
     report::RunReport,
 };
 
@@ -51,7 +50,7 @@ const STALL_MS: i64 = 1000;
 /// error is returned at once and the buffered output is lost: the caller stops rendering.
 #[derive(Debug)]
 pub struct ConsoleRenderer<O, E> {
-    pub(super) style: ConsoleStyle,
+    pub(crate) style: ConsoleStyle,
     pub(super) screen: OutputScreen<O, E>,
     reply: StreamedReplyProgress,
     block: ConsoleOpenBlock,
@@ -178,11 +177,6 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             | AgentEvent::Notice { .. }
             | AgentEvent::Cancelled => self.lines(&phrase::event(&self.style, envelope)),
         }
-    }
-
-    /// Returns the options and commands of the program that advice may name.
-    pub(crate) fn hints(&self) -> ProgramHints {
-        self.style.hints
     }
 
     /// Writes the buffered output. The caller calls it when no event is queued.

@@ -39,17 +39,17 @@ pub struct ContextManager {
     template: String,
     strategies: Vec<Box<dyn PruningStrategy>>,
     metrics: ContextMetrics,
-    followed: Followed,
+    followed: HistoryPosition,
 }
 
 /// How far a history was taken over.
 #[derive(Debug, Default)]
-enum Followed {
+enum HistoryPosition {
     /// Nothing of it was.
     #[default]
-    Nothing,
-    /// All up to this message was.
-    UpTo {
+    Start,
+    /// All up to this message was taken over.
+    After {
         /// Its index in the history.
         index: usize,
         id: MessageId,
@@ -115,7 +115,7 @@ impl ContextManager {
                 Box::new(OldTurns),
             ],
             metrics: ContextMetrics::default(),
-            followed: Followed::Nothing,
+            followed: HistoryPosition::Start,
         }
     }
 
@@ -190,8 +190,8 @@ impl ContextManager {
     /// replaces the conversation.
     pub fn follow(&mut self, history: &[Arc<Message>]) {
         let known = match &self.followed {
-            Followed::Nothing => 0,
-            Followed::UpTo { index, id } => match history.get(*index) {
+            HistoryPosition::Start => 0,
+            HistoryPosition::After { index, id } => match history.get(*index) {
                 Some(message) if message.id() == id => index + 1,
                 Some(_) | None => {
                     self.messages.clear();
@@ -201,13 +201,14 @@ impl ContextManager {
         };
         self.messages.extend_from_slice(&history[known..]);
         if let Some(last) = history.last() {
-            self.followed = Followed::UpTo { index: history.len() - 1, id: last.id().clone() };
+            self.followed =
+                HistoryPosition::After { index: history.len() - 1, id: last.id().clone() };
         }
     }
 
     /// Goes on with the messages of another history, from its first one: they come after the conversation so far.
     pub fn follow_another(&mut self) {
-        self.followed = Followed::Nothing;
+        self.followed = HistoryPosition::Start;
     }
 
     /// Returns the tokens of the conversation.

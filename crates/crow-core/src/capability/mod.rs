@@ -5,7 +5,6 @@ mod answerer;
 mod children;
 mod clock;
 mod containment;
-mod conversation_log;
 mod delegated_calls;
 mod http;
 mod jobs;
@@ -22,7 +21,6 @@ pub use children::{
 };
 pub use clock::Clock;
 pub use containment::{Containment, HostRefusal, OriginalState, QuarantinedFile, RefusedHost};
-pub use conversation_log::{ConversationLog, ConversationLogError};
 pub use delegated_calls::DelegatedCalls;
 pub use http::{Http, HttpBody, HttpError, HttpMethod, HttpRequest, HttpResponse};
 pub use jobs::{JobError, JobInfo, JobOutput, JobState, Jobs, OutputPosition};

@@ -12,11 +12,11 @@ use std::{
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::{Patch, Preview, Progress};
+use super::{ConversationLog, Patch, Preview, Progress};
 use crate::{
     capability::{
-        Children, ConversationLog, DelegatedCalls, Jobs, Processes, SessionAccess, SnapshotError,
-        Snapshots, UserQuestions,
+        Children, DelegatedCalls, Jobs, Processes, SessionAccess, SnapshotError, Snapshots,
+        UserQuestions,
     },
     event::ParentCall,
     file_views::FileViews,

@@ -38,6 +38,7 @@
 //! ```
 
 mod context;
+mod conversation_log;
 mod delegated_tool;
 mod registry;
 mod source;
@@ -49,6 +50,7 @@ mod typed_tool;
 pub use context::{
     AgentContext, CurrentModel, CurrentSandboxPaths, CurrentText, HeaderValues, ToolContext,
 };
+pub use conversation_log::{ConversationLog, ConversationLogError};
 pub use delegated_tool::DelegatedTool;
 pub use registry::ToolRegistry;
 pub use source::{

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crow_core::{
-    capability::{ConversationLog, ConversationLogError},
     event::Envelope,
     ids::SessionId,
+    tool::{ConversationLog, ConversationLogError},
 };
 use tokio::task::spawn_blocking;
 

@@ -43,6 +43,9 @@ enum KeepAlive {
 /// The client has disconnected.
 struct ClientDisconnect;
 
+/// Paths at which servers of models tell the window that they run a model with.
+const WINDOW_PATHS: [&str; 3] = ["/props", "/api/ps", "/api/v0/models"];
+
 impl ClientConnection {
     async fn run(mut self) {
         loop {
@@ -83,6 +86,10 @@ impl ClientConnection {
     /// Responds to a request: the list of models, a model request, or 404.
     async fn answer(&mut self, raw: RawRequest) -> Result<KeepAlive, ClientDisconnect> {
         let path = raw.target.split('?').next().unwrap_or_default();
+        if raw.method == "GET" && WINDOW_PATHS.contains(&path) {
+            self.write(&plain(404, "this server does not tell its window")).await?;
+            return Ok(KeepAlive::Keep);
+        }
         if raw.method == "GET" && path.ends_with("/models") {
             return self.list_models(&raw).await;
         }

@@ -1,8 +1,8 @@
 //! The server's interface for tests.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{collections::BTreeSet, net::SocketAddr};
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -76,9 +76,11 @@ impl ModelServer {
         self.state.lock().answers.get(index).copied()
     }
 
-    /// Returns the number of accepted connections.
+    /// Returns the number of connections on which the model was asked.
     pub fn connections(&self) -> usize {
-        self.state.lock().connections
+        let numbers: BTreeSet<_> =
+            self.state.lock().requests.iter().map(|request| request.connection).collect();
+        numbers.len()
     }
 
     /// Returns the number of requests for the list of models.

@@ -30,7 +30,7 @@ pub(super) struct ModelServerInner {
     pub(super) requests: Vec<Arc<RecordedRequest>>,
     pub(super) answers: Vec<RecordedAnswer>,
     pub(super) violations: Vec<Violation>,
-    pub(super) connections: usize,
+    next_connection: usize,
     pub(super) model_lists: usize,
     pub(super) prefixes: PrefixHistory,
     echoes: EchoCheck,
@@ -60,8 +60,8 @@ impl ModelServerState {
     /// Counts a new connection and returns its number.
     pub(super) fn register_connection(&self) -> usize {
         let mut inner = self.lock();
-        inner.connections += 1;
-        let number = inner.connections - 1;
+        let number = inner.next_connection;
+        inner.next_connection += 1;
         drop(inner);
         self.notify_waiters();
         number
