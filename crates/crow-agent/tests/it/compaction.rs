@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use crow_agent::AgentConfig;
 use crow_core::{
     event::{AgentEvent, CompactionTrigger, Envelope, FailureKind, RunOutcome},
     message::{Block, Message},
     model::{ProviderError, ProviderErrorKind},
     tool::ToolCategory::Read,
+    turn::TurnLimits,
 };
 use crow_testkit::{
     harness::{AgentHarness, HarnessOptions},
@@ -290,6 +292,10 @@ async fn rules_requests_and_open_failures_survive_ten_compactions() {
         .with_summary(reply([text("## Goal\nlook around")]));
     let options = HarnessOptions {
         tools: tools(vec![("look", Read, Act::Say(OUTPUT)), ("build", Read, Act::Panic)]),
+        config: AgentConfig {
+            limits: TurnLimits { max_steps: 300, ..TurnLimits::default() },
+            ..AgentConfig::default()
+        },
         ..HarnessOptions::default()
     };
     let mut harness = AgentHarness::start(model, options);
