@@ -21,7 +21,8 @@ const ANSWER = "There is.";
 const provider = PROVIDERS.find(({ name }) => name === "openai-chat");
 const checks = new Checks("full-disk");
 const server = await start([
-	{ match: { userMessage: AGAIN }, response: { content: ANSWER } },
+	// A resumed session may tell its model what changed after the prompt.
+	{ match: { predicate: ({ messages }) => JSON.stringify(messages).includes(AGAIN) }, response: { content: ANSWER } },
 	{ match: { userMessage: OFTEN }, response: ({ messages }) => printing(400 + messages.length) },
 	{ match: { userMessage: MUCH, hasToolResult: false }, response: printing(400_000) },
 	{ match: { userMessage: MUCH, hasToolResult: true }, response: { content: ANSWER } },
