@@ -25,8 +25,10 @@ const HEAD: usize = 12;
 pub(super) fn stays_in_workspace(folder: &Path, workspace: &Workspace) -> bool {
     let Some((repository, common)) = repository(folder) else { return true };
     let settings = [common.join("config"), repository.join("config.worktree")];
-    settings.iter().all(|file| has_own_worktree(file, &repository, workspace))
-        && indexes(&repository).iter().all(|index| names_stay_inside(index))
+    settings.iter().all(|file| has_own_worktree(file, &repository, workspace)) && {
+        let fixed = fixed_sizes(&common.join("config"));
+        indexes(&repository).iter().all(|index| names_stay_inside(index, fixed))
+    }
 }
 
 /// Returns the directory of the repository, and the one that it shares with other worktrees.
@@ -92,13 +94,26 @@ fn indexes(repository: &Path) -> Vec<PathBuf> {
     entries.filter(|entry| is_index(entry.file_name().as_bytes())).map(|it| it.path()).collect()
 }
 
+/// Returns the sizes of an entry that git may use in a repository with these settings: that of short hashes, unless they
+/// name a format.
+fn fixed_sizes(settings: &Path) -> &'static [usize] {
+    let names_format = match read(settings, LARGEST_SETTINGS) {
+        None => false,
+        Some(None) => true,
+        Some(Some(bytes)) => {
+            String::from_utf8_lossy(&bytes).to_ascii_lowercase().contains("objectformat")
+        }
+    };
+    if names_format { &FIXED } else { &FIXED[..1] }
+}
+
 /// Returns true if all entries of an index have names below the directory of the files.
-fn names_stay_inside(index: &Path) -> bool {
+fn names_stay_inside(index: &Path, fixed_sizes: &[usize]) -> bool {
     match read(index, LARGEST_INDEX) {
         None => true,
         Some(None) => false,
-        // The size of hashes is not in the index. Git refuses one that is valid with neither.
-        Some(Some(bytes)) => FIXED.iter().all(|fixed| names_of(&bytes, *fixed)),
+        // The size of hashes is not in the index.
+        Some(Some(bytes)) => fixed_sizes.iter().all(|fixed| names_of(&bytes, *fixed)),
     }
 }
 
