@@ -39,7 +39,7 @@ pub struct AgentConfig {
     pub instructions: Option<InstructionSources>,
 }
 
-/// What a turn works with.
+/// The model, tools, compactor and instructions of a turn.
 struct TurnParts<'a> {
     model: Fallback<'a>,
     tools: Toolset<'a>,

@@ -49,7 +49,7 @@ struct CompactionInput<'a> {
 #[derive(Debug, Clone, Copy)]
 struct CompactionReason<'a> {
     trigger: CompactionTrigger,
-    /// What the user wants to be kept above all.
+    /// Words of the user about the content that the summary must keep.
     focus: Option<&'a str>,
 }
 
@@ -171,7 +171,7 @@ impl CompactionInput<'_> {
     ) -> Result<Option<Compaction>, AgentError> {
         let Self { messages, estimator, limits, reason, .. } = self;
         let fixed = estimator.fixed();
-        // Who asks for a compaction expects a summary.
+        // A compaction on request always writes a summary.
         let may_mask = reason.trigger != CompactionTrigger::User;
         if may_mask && let Some(plan) = plan_masking(messages, estimator, fixed, limits) {
             let tokens = fixed + plan.tokens;

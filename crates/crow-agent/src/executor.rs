@@ -45,7 +45,7 @@ pub struct AgentExecutor {
     cwd: PathBuf,
 }
 
-/// What a task led to.
+/// The result of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExecutionOutcome {
     /// How the run ended. A model that answers without calling a tool ends it with
@@ -200,7 +200,7 @@ impl AgentExecutor {
                 _ => {}
             }
             if let Some(events) = &events {
-                // Who does not listen any more does not end the run.
+                // A dropped receiver does not end the run.
                 drop(events.send(event).await);
             }
         }

@@ -10,7 +10,7 @@ use crow_runtime::{AgentError, AgentInternals, ExecutedCall};
 
 use crate::handoff::{TurnCall, TurnResult};
 
-/// What follows a hook.
+/// The decision of a hook: the turn goes on or ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookDecision {
     /// The turn goes on.
@@ -86,7 +86,7 @@ pub trait AgentHooks: Send + Sync + fmt::Debug {
     }
 }
 
-/// How far a turn has come.
+/// The progress of a turn.
 #[derive(Debug, Clone, Copy)]
 pub struct TurnProgress<'a> {
     /// Number of model calls.

@@ -66,7 +66,7 @@ impl TypedTool for Recall {
         match (input.query, input.id) {
             (Some(query), _) => {
                 let pattern = |text: &str| RegexBuilder::new(text).case_insensitive(true).build();
-                // What is no regular expression is meant as a text.
+                // An invalid regular expression is searched for as a text.
                 let Ok(pattern) = pattern(&query).or_else(|_| pattern(&regex::escape(&query)))
                 else {
                     return ToolResult::failure("the query is too long for a search");

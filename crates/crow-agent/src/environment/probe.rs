@@ -61,7 +61,7 @@ for tool in "$@"; do
   echo "$tool $(printf '%s\n' "$text" | head -n 1)"
 done"#;
 
-/// What a probe found out; `None` for what it could not.
+/// The results of a probe; `None` where it had none.
 #[derive(Debug, Default)]
 pub(super) struct ProbeFacts {
     /// Files with changes that are not committed, relative to the working directory if they are in it.

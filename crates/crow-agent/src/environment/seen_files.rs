@@ -39,7 +39,7 @@ struct WatchedFile {
     change: Option<ForeignChange>,
 }
 
-/// What changes whenever the content does.
+/// Metadata that changes with the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ContentStamp {
     identity: FileIdentity,

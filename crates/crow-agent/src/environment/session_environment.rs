@@ -64,7 +64,7 @@ struct EnvironmentTracker {
     may_have_switched: bool,
     /// Time of the last model call of this process.
     last_call: Option<Timestamp>,
-    /// What the model was told, as far as [`read_to`](Self::read_to).
+    /// The revision in the messages up to [`read_to`](Self::read_to).
     told: EnvironmentRevision,
     /// Number of messages that were read, and the id of the last one.
     read_to: Option<(usize, MessageId)>,

@@ -87,7 +87,7 @@ impl InstructionSearch {
         let root = cwd.ancestors().find(is_root).unwrap_or(cwd).to_path_buf();
         Self {
             user_folder: sources.user_folder.clone(),
-            // What hides the folders around the repository does not hide those of the repository.
+            // Hidden folders above the repository do not hide the repository itself.
             workspace: workspace.clone().with_root(&root),
             nested: BTreeSet::new(),
             root,

@@ -1,4 +1,4 @@
-//! What the model is given of the instructions that were found: new and changed texts, within bounds.
+//! The message with new and changed instructions, within bounds.
 
 use std::fmt::Write as _;
 
@@ -67,7 +67,7 @@ struct FreeSpace {
     /// What the user's own file and those up to the root may take. The rest is for folders below, so that a large file at
     /// the root cannot take their space.
     opening: u64,
-    /// What the user's own file may take.
+    /// Maximum bytes of the user's own file.
     user: u64,
 }
 

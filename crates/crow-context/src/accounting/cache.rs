@@ -1,4 +1,4 @@
-//! What became of the cached prefix of a request.
+//! Cache hits and misses of requests.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ pub(super) const CACHE_LIFETIME: Duration = Duration::from_mins(5);
 /// Characters of a text around the first difference.
 const EXCERPT: usize = 40;
 
-/// What became of the prefix that a request shares with the one before.
+/// Cache hit or miss of the prefix that a request shares with the one before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CacheOutcome {
     /// There was no request before: nothing could be cached.

@@ -137,7 +137,7 @@ pub struct ContextUsage {
     pub largest: Vec<LargeOutput>,
 }
 
-/// What the provider said of the last request.
+/// The last request as the provider counted it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LastRequest {
     /// Number of its messages.

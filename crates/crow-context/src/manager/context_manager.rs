@@ -42,7 +42,7 @@ pub struct ContextManager {
     followed: HistoryPosition,
 }
 
-/// How far a history was taken over.
+/// The position up to which a history was taken over.
 #[derive(Debug, Default)]
 enum HistoryPosition {
     /// Nothing of it was.
@@ -56,7 +56,7 @@ enum HistoryPosition {
     },
 }
 
-/// What a context manager did so far.
+/// Counters of a context manager.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ContextMetrics {
     /// Number of requests and prompts that were built.
@@ -84,7 +84,7 @@ pub struct ContextView {
     pub tokens: u64,
 }
 
-/// What a pruning removed. All zero if none was needed.
+/// The effect of a pruning. All zero if none was needed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PruneReport {
     /// Tokens of the conversation before.

@@ -1,4 +1,4 @@
-//! What a model is sent by a loop of your own: environment and conversation, within a budget of tokens.
+//! Requests for a loop of your own: environment and conversation, within a budget of tokens.
 //!
 //! [`ContextManager`] holds both. [`ContextManager::build_request`] gives messages for a model that takes messages,
 //! [`ContextManager::build_prompt`] one text for a model that takes a text. A conversation that outgrows its part of the

@@ -16,7 +16,7 @@ use crate::{
 /// Outputs below this many tokens are not worth a placeholder.
 const MASKED_LEAST: u64 = 80;
 
-/// What a strategy works towards.
+/// The target of a pruning strategy.
 #[derive(Clone, Copy)]
 pub struct PruneTarget<'a> {
     /// Counts the tokens.
