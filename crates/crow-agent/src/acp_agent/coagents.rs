@@ -15,9 +15,9 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Coagent, RunInput, RunResult,
     failure::failure_of,
-    session::{CoagentSession, CoagentSessionKind, preface},
+    session::{CoagentSession, CoagentSessionKind},
 };
-use crate::{handoff::TurnResult, prompt::Surroundings};
+use crate::{environment, handoff::TurnResult, prompt::Surroundings};
 
 /// Result of one coagent's review.
 #[derive(Debug)]
@@ -154,10 +154,10 @@ pub(super) async fn run_review(
             }
             let turn = async {
                 internals.switch_model(&agent.model().info).await?;
-                let preface = preface(surroundings, internals);
                 agent.give_instructions(internals, cancel).await?;
                 let content = vec![Block::text(handoff)];
-                internals.add_input(InputSource::ControlFlow, preface, content).await?;
+                let source = InputSource::ControlFlow;
+                environment::add_input(internals, surroundings, source, content).await?;
                 agent.execute_turn(internals, cancel).await
             };
             Box::pin(turn).await.map(|turn| CoagentOutcome::after_turn(agent.name(), turn))

@@ -29,6 +29,7 @@ use super::{
 };
 use crate::{
     base_agent::{AgentConfig, BaseAgent},
+    environment,
     handoff::{Bundle, Handoff, HandoffScene, TurnResult},
 };
 
@@ -209,9 +210,9 @@ impl Run<'_> {
 
     async fn say(&mut self, input: RunInput) -> Result<(), AgentError> {
         let internals = &mut self.session.internals;
-        let preface = super::session::preface(&self.session.surroundings, internals);
         self.agent.primary.give_instructions(internals, self.cancel).await?;
-        internals.add_input(input.source, preface, input.content).await
+        let surroundings = &self.session.surroundings;
+        environment::add_input(internals, surroundings, input.source, input.content).await
     }
 
     /// Runs all coagents at the same time.

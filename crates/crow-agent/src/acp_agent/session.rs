@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crow_core::{event::AgentRole, history::is_user_input, ids::SessionId};
+use crow_core::{event::AgentRole, ids::SessionId};
 use crow_runtime::{AgentAccess, AgentError, AgentInternals, ChildSpec};
 
 use super::{AcpAgent, Coagent};
-use crate::{environment::SessionEnvironment, prompt::Surroundings};
+use crate::prompt::Surroundings;
 
 /// The sessions of a composition: the root session of the primary, whose id is the public one, and those of the
 /// coagents, created when first needed.
@@ -151,20 +151,4 @@ impl CoagentSession {
             CoagentSessionKind::Composition(session) => &mut session.internals,
         }
     }
-}
-
-/// Brings the environment of a session up to date for its next input. Returns the text that opens the session, if it
-/// has no input yet.
-pub(super) fn preface(
-    surroundings: &Arc<Surroundings>,
-    internals: &AgentInternals,
-) -> Option<String> {
-    if surroundings.is_empty() {
-        return None;
-    }
-    let environment = SessionEnvironment::on_input(internals, surroundings);
-    let messages = internals.history().messages();
-    // While calls are open, there was an input.
-    let is_first = messages.is_ok_and(|all| !all.iter().any(|message| is_user_input(message)));
-    is_first.then(|| format!("{}\n", environment.opening_text()))
 }

@@ -11,5 +11,5 @@ mod session_environment;
 
 pub use session_environment::SessionEnvironment;
 pub(crate) use session_environment::{
-    call_model_beside_probe, record_calls, record_checks, report_changes,
+    add_input, call_model_beside_probe, record_calls, record_checks, report_changes,
 };

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -11,16 +12,16 @@ use crow_context::environment::{
 };
 use crow_core::{
     context::TokenEstimator,
-    event::CheckRun,
+    event::{CheckRun, InputSource},
     file_views::{FileView, FileViews},
-    history::is_summary,
+    history::{is_summary, is_user_input},
     ids::{CallId, MessageId},
     message::{Block, Message},
     todo::TodoList,
     tool::{AgentContext, ToolCategory, ToolRegistry},
 };
 use crow_runtime::{AgentError, AgentInternals, ExecutedCall};
-use jiff::Timestamp;
+use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
 use super::{
     access_facts::{permission_phrase, set_command_facts},
@@ -29,11 +30,13 @@ use super::{
 };
 use crate::{
     checks::Check,
-    prompt::{REPOSITORY, Surroundings},
+    prompt::{DATE, REPOSITORY, Surroundings},
 };
 
-/// Most tokens of a snapshot.
-const SNAPSHOT_TOKENS: u64 = 2_000;
+/// Fewest and most tokens that a snapshot may have.
+const SNAPSHOT_TOKENS: RangeInclusive<u64> = 400..=2_000;
+/// The part of the context window that a snapshot may take, between these: a fiftieth.
+const SNAPSHOT_SHARE: u64 = 50;
 /// The tag around a snapshot at the beginning of a session.
 const SNAPSHOT_TAG: &str = "environment";
 /// The tag around later changes.
@@ -60,6 +63,10 @@ pub struct SessionEnvironment(Mutex<EnvironmentTracker>);
 struct EnvironmentTracker {
     environment: Environment,
     surroundings: Arc<Surroundings>,
+    /// The day that the environment names.
+    day: Date,
+    /// Most tokens of a snapshot.
+    snapshot_tokens: u64,
     /// True if another branch may have been checked out since the repository was looked at.
     may_have_switched: bool,
     /// Time of the last model call of this process.
@@ -108,7 +115,7 @@ impl SessionEnvironment {
 
     /// Opens the environment of a session, or updates what may have changed since its last input. Returns the
     /// environment.
-    pub(crate) fn on_input(agent: &AgentInternals, surroundings: &Arc<Surroundings>) -> Arc<Self> {
+    fn on_input(agent: &AgentInternals, surroundings: &Arc<Surroundings>) -> Arc<Self> {
         let context = agent.context();
         let opened = context.resources.get::<Self>();
         let environment = opened.unwrap_or_else(|| {
@@ -121,16 +128,12 @@ impl SessionEnvironment {
             let mut tracker = environment.lock();
             let idle = idle_seconds(agent, tracker.last_call);
             tracker.environment.system_mut().idle_seconds = idle;
+            tracker.on_day(day_of(agent));
             tracker.refresh(context);
             tracker.probe.on_input();
             tracker.may_have_switched = true;
         }
         environment
-    }
-
-    /// Writes the text that opens a session.
-    pub(crate) fn opening_text(&self) -> String {
-        wrap(SNAPSHOT_TAG, &self.lock().environment.to_context(SNAPSHOT_TOKENS, &counter()))
     }
 
     fn lock(&self) -> MutexGuard<'_, EnvironmentTracker> {
@@ -159,6 +162,8 @@ impl EnvironmentTracker {
         Self {
             environment,
             surroundings: Arc::clone(surroundings),
+            day: day_of(agent),
+            snapshot_tokens: *SNAPSHOT_TOKENS.end(),
             may_have_switched: false,
             last_call: None,
             told: EnvironmentRevision::default(),
@@ -169,8 +174,19 @@ impl EnvironmentTracker {
         }
     }
 
+    /// Names another day once it has begun.
+    fn on_day(&mut self, day: Date) {
+        let is_named = self.environment.system().resources.contains_key(DATE);
+        if is_named && std::mem::replace(&mut self.day, day) != day {
+            self.environment.system_mut().resources.insert(DATE.to_owned(), day.to_string());
+        }
+    }
+
     /// Takes over what the session knows without waiting.
     fn refresh(&mut self, context: &AgentContext) {
+        let share = context.model.window().map(|window| window / SNAPSHOT_SHARE);
+        let (least, most) = SNAPSHOT_TOKENS.into_inner();
+        self.snapshot_tokens = share.map_or(most, |share| share.clamp(least, most));
         if let Some(access) = &context.access {
             let report = access.report();
             let system = self.environment.system_mut();
@@ -215,6 +231,10 @@ impl EnvironmentTracker {
         self.environment.workspace_mut().files = files;
     }
 
+    fn snapshot(&self) -> String {
+        self.environment.to_context(self.snapshot_tokens, &counter())
+    }
+
     /// Reads what the conversation tells, and returns the text that the model must be told now.
     fn next_text(&mut self, messages: &[Arc<Message>]) -> Option<String> {
         // 1) The messages since the last time; all of them if the conversation was replaced.
@@ -231,7 +251,7 @@ impl EnvironmentTracker {
         self.read_to = end_of(messages);
         // 2) A summary replaced a part of the conversation, with the updates in it.
         if start == 0 && lacks_snapshot(messages) {
-            return Some(self.environment.to_context(SNAPSHOT_TOKENS, &counter()));
+            return Some(self.snapshot());
         }
         // 3) What changed.
         let options = DeltaOptions { groups: TOLD_GROUPS.to_vec(), ..DeltaOptions::default() };
@@ -252,13 +272,59 @@ fn end_of(messages: &[Arc<Message>]) -> Option<(usize, MessageId)> {
     messages.last().map(|last| (messages.len(), last.id().clone()))
 }
 
+/// Adds the next input to a session. Before it stands what the model must be told of the environment: a snapshot with
+/// the first input, and with later ones what changed since. Without surroundings it is added alone.
+pub(crate) async fn add_input(
+    agent: &mut AgentInternals,
+    surroundings: &Arc<Surroundings>,
+    source: InputSource,
+    content: Vec<Block>,
+) -> Result<(), AgentError> {
+    if surroundings.is_empty() {
+        return agent.add_input(source, None, content).await;
+    }
+    let environment = SessionEnvironment::on_input(agent, surroundings);
+    let messages = agent.history().messages();
+    // While calls are open, there was an input.
+    let is_first = messages.is_ok_and(|all| !all.iter().any(|message| is_user_input(message)));
+    if is_first {
+        let text = environment.lock().snapshot();
+        let preface = format!("{}\n", wrap(SNAPSHOT_TAG, &text));
+        return agent.add_input(source, Some(preface), content).await;
+    }
+    let text = next_text(agent, &environment).await;
+    let preface = text.as_ref().map(|text| format!("{}\n", wrap(UPDATE_TAG, text)));
+    agent.add_input(source, preface, content).await?;
+    if let (Some(text), Ok(messages)) = (text, agent.history().messages()) {
+        environment.lock().on_reported(&text, messages);
+    }
+    Ok(())
+}
+
 /// Tells the model what changed in its environment since it was told last, if the session has one.
 pub(crate) async fn report_changes(agent: &mut AgentInternals) -> Result<(), AgentError> {
+    let Some(environment) = agent.context().resources.get::<SessionEnvironment>() else {
+        return Ok(());
+    };
+    let text = next_text(agent, &environment).await;
+    environment.lock().last_call = Some(agent.config().clock.now());
+    let Some(text) = text else { return Ok(()) };
+    agent.add_notice(wrap(UPDATE_TAG, &text)).await?;
+    if let Ok(messages) = agent.history().messages() {
+        environment.lock().on_reported(&text, messages);
+    }
+    Ok(())
+}
+
+/// Brings the environment up to date, and returns the text that the model must be told now, if any.
+async fn next_text(
+    agent: &mut AgentInternals,
+    environment: &Arc<SessionEnvironment>,
+) -> Option<String> {
     let context = Arc::clone(agent.context());
-    let Some(environment) = context.resources.get::<SessionEnvironment>() else { return Ok(()) };
     // 1) Gather. Looking at files blocks, so it is done elsewhere.
     let gathered = {
-        let environment = Arc::clone(&environment);
+        let environment = Arc::clone(environment);
         tokio::task::spawn_blocking(move || {
             let mut tracker = environment.lock();
             tracker.refresh(&context);
@@ -267,22 +333,11 @@ pub(crate) async fn report_changes(agent: &mut AgentInternals) -> Result<(), Age
     };
     if let Err(error) = gathered.await {
         tracing::warn!(%error, "the environment could not be brought up to date");
-        return Ok(());
+        return None;
     }
     // 2) Compare with the conversation. The model is not called while calls are open.
-    let Ok(messages) = agent.history().messages() else { return Ok(()) };
-    let now = agent.config().clock.now();
-    let text = {
-        let mut tracker = environment.lock();
-        tracker.last_call = Some(now);
-        tracker.next_text(messages)
-    };
-    let Some(text) = text else { return Ok(()) };
-    agent.add_notice(wrap(UPDATE_TAG, &text)).await?;
-    if let Ok(messages) = agent.history().messages() {
-        environment.lock().on_reported(&text, messages);
-    }
-    Ok(())
+    let messages = agent.history().messages().ok()?;
+    environment.lock().next_text(messages)
 }
 
 /// Records what calls of the agent did to files.
@@ -346,12 +401,12 @@ pub(crate) async fn call_model_beside_probe<T>(
 fn environment_text(message: &Message) -> Option<&str> {
     let Message::User(user) = message else { return None };
     let Some(Block::Text { text }) = user.content.first() else { return None };
-    let (start, end) = match text.strip_prefix("<system-reminder>\n") {
-        Some(_) => (format!("<{UPDATE_TAG}>\n"), format!("</{UPDATE_TAG}>")),
-        None => (format!("<{SNAPSHOT_TAG}>\n"), format!("</{SNAPSHOT_TAG}>")),
-    };
+    // Updates between inputs come in reminders.
     let text = text.strip_prefix("<system-reminder>\n").unwrap_or(text);
-    text.strip_prefix(&start)?.split_once(&end).map(|(inside, _)| inside)
+    [SNAPSHOT_TAG, UPDATE_TAG].into_iter().find_map(|tag| {
+        let inside = text.strip_prefix(&format!("<{tag}>\n"))?;
+        inside.split_once(&format!("</{tag}>")).map(|(inside, _)| inside)
+    })
 }
 
 /// Returns true if the conversation has a summary and no snapshot after it.
@@ -379,6 +434,11 @@ fn idle_seconds(agent: &AgentInternals, last_call: Option<Timestamp>) -> Option<
     let last = last_call.unwrap_or_default().max(agent.metadata().updated_at);
     let idle = agent.config().clock.now().duration_since(last).as_secs();
     u64::try_from(idle).ok().filter(|seconds| *seconds >= IDLE_LEAST)
+}
+
+/// Returns the day by the clock of the agent, in the time zone of the system.
+fn day_of(agent: &AgentInternals) -> Date {
+    agent.config().clock.now().to_zoned(TimeZone::system()).date()
 }
 
 fn record_changes(

@@ -10,8 +10,7 @@ mod variables;
 
 pub use registry::PromptRegistry;
 pub(crate) use registry::{PROMPT_ENDINGS, PROMPT_FOLDERS};
-pub(crate) use surroundings::REPOSITORY;
 pub use surroundings::Surroundings;
-pub(crate) use surroundings::in_a_line;
+pub(crate) use surroundings::{DATE, REPOSITORY, in_a_line};
 pub use template::{Template, TemplateError};
 pub use variables::{HANDOFF_VARIABLES, SYSTEM_VARIABLES};

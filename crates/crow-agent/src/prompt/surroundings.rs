@@ -10,6 +10,8 @@ use crow_fs::{EntryKind, EntryMetadata};
 
 use crate::checks::{Check, Checks};
 
+/// Name of the fact about the day.
+pub(crate) const DATE: &str = "date";
 /// Name of the fact about the repository.
 pub(crate) const REPOSITORY: &str = "git repository";
 /// Most characters of a path or a name that are shown.
@@ -67,7 +69,7 @@ impl Surroundings {
     /// Returns the facts as the state of the system.
     pub(crate) fn system_state(&self) -> SystemState {
         let repository = self.describe_repository(|_, head| head.to_owned());
-        let facts = [("platform", &self.platform), ("date", &self.date), (REPOSITORY, &repository)];
+        let facts = [("platform", &self.platform), (DATE, &self.date), (REPOSITORY, &repository)];
         let facts = facts.into_iter().filter(|(_, value)| !value.is_empty());
         SystemState {
             working_directory: self.cwd.clone(),

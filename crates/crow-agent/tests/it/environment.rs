@@ -132,8 +132,10 @@ fn updates(request: &SeenRequest) -> Vec<String> {
         Message::Assistant(_) | Message::Results(_) => None,
     });
     let inside = |text: String| {
-        let text = text.strip_prefix("<system-reminder>\n<environment_update>\n")?;
-        text.strip_suffix("\n</environment_update>\n</system-reminder>").map(str::to_owned)
+        let text = text.strip_prefix("<system-reminder>\n").unwrap_or(&text);
+        let (inside, _) =
+            text.strip_prefix("<environment_update>\n")?.split_once("\n</environment_update>")?;
+        Some(inside.to_owned())
     };
     texts.filter_map(inside).collect()
 }

@@ -218,13 +218,18 @@ impl CurrentModel {
     /// Returns the number of bytes that one output should have at most: 64 kB, and about an eighth of the window if it is
     /// known.
     pub fn output_limit(&self) -> usize {
-        match self.window.load(Ordering::Relaxed) {
-            0 => OUTPUT_MOST,
-            window => {
+        match self.window() {
+            None => OUTPUT_MOST,
+            Some(window) => {
                 let bytes = (window / OUTPUT_PART).saturating_mul(TOKEN_BYTES);
                 usize::try_from(bytes).unwrap_or(OUTPUT_MOST).clamp(OUTPUT_LEAST, OUTPUT_MOST)
             }
         }
+    }
+
+    /// Returns the context window in tokens, if it is known.
+    pub fn window(&self) -> Option<u64> {
+        Some(self.window.load(Ordering::Relaxed)).filter(|window| *window > 0)
     }
 
     /// Sets the context window in tokens, if it is known.

@@ -218,8 +218,10 @@ struct ModelEstimator {
     /// Lengths of the system prompt and of the list of tools: they change together with their content.
     fixed: (usize, usize),
     tokens: TokenEstimator,
-    /// The window as far as refused requests tell.
+    /// The window as far as the server, refused requests or the log of the session tell.
     window: Option<u64>,
+    /// True if the window is what an earlier process found out. The server may have been started anew since.
+    is_window_logged: bool,
     /// True once the server was asked for the window.
     has_asked: bool,
     /// True if the log describes system prompt and tools, see [`RequestPrefix`].
@@ -251,7 +253,12 @@ impl ModelPort {
         call: ModelCall<'_>,
     ) -> Result<RequestSize<'_>, AgentError> {
         let messages = call.messages_to_send(history)?;
+        let is_new = self.estimator.is_none();
         let tokens = self.estimator(call).request(messages);
+        if let (true, Some(estimator)) = (is_new, &mut self.estimator) {
+            estimator.window = logged_window(history, call);
+            estimator.is_window_logged = estimator.window.is_some();
+        }
         let window = self.window(call);
         Ok(RequestSize { tokens, window, estimator: self.estimator(call) })
     }
@@ -399,6 +406,7 @@ impl ModelPort {
                 fixed,
                 tokens: TokenEstimator::new(call.system, call.tools),
                 window: None,
+                is_window_logged: false,
                 has_asked: false,
                 is_recorded: false,
             },
@@ -409,14 +417,18 @@ impl ModelPort {
     /// Asks the server for the window of the model once, if it is unknown and the server may tell it: now, since servers
     /// on this machine load the model with the first request.
     async fn ask_for_window(&mut self, call: ModelCall<'_>) {
-        if self.window(call).is_some() {
-            return;
-        }
+        let is_known = self.window(call).is_some();
         let Some(estimator) = self.estimator.as_mut().filter(|current| !current.has_asked) else {
             return;
         };
+        if is_known && !estimator.is_window_logged {
+            return;
+        }
         estimator.has_asked = true;
-        estimator.window = call.model.provider.context_window(&call.model.info).await;
+        if let Some(window) = call.model.provider.context_window(&call.model.info).await {
+            estimator.window = Some(window);
+            estimator.is_window_logged = false;
+        }
     }
 
     /// Describes system prompt and tools of this call if the log does not have them yet.
@@ -446,6 +458,7 @@ impl ModelPort {
         self.estimator(call);
         if let Some(estimator) = &mut self.estimator {
             estimator.window = Some(estimator.window.map_or(tokens, |known| known.min(tokens)));
+            estimator.is_window_logged = false;
             estimator.is_recorded = false;
         }
     }
@@ -537,6 +550,18 @@ fn truncated_stream() -> AgentError {
 /// Returns the messages for a model call; fails while calls have no result.
 fn messages_of(history: &History) -> Result<&[Arc<Message>], AgentError> {
     history.messages().map_err(|open| AgentError::CallsOpen { count: open.len() })
+}
+
+/// Returns the window that an earlier process found out for the model that replied last, if nothing else tells it.
+fn logged_window(history: &History, call: ModelCall<'_>) -> Option<u64> {
+    if call.model.info.context_window.is_some() {
+        return None;
+    }
+    let last = history.messages().ok()?.iter().rev().find_map(|message| match message.as_ref() {
+        Message::Assistant(reply) => Some(model_of(&reply.origin)),
+        Message::User(_) | Message::Results(_) => None,
+    });
+    history.request_prefix()?.window.filter(|_| last.as_ref() == Some(&call.model.info.reference))
 }
 
 fn whole_millis(duration: Duration) -> u64 {

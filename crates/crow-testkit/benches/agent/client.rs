@@ -48,7 +48,6 @@ impl BenchClient {
         }
     }
 
-    /// Starts a run against the server.
     /// Gives the user agents of their own.
     pub(crate) fn add_agents(&self, count: usize) {
         let folder = self.home().join(".config/crow-agent/agents/base");
@@ -62,6 +61,7 @@ impl BenchClient {
         }
     }
 
+    /// Starts a run against the server.
     pub(crate) fn start(&self, server: &ModelServer) -> Started {
         let url = server.base_url(WireDialect::AnthropicMessages);
         let mut command = self.command();

@@ -21,6 +21,7 @@ mod spans;
 #[path = "../shared/table.rs"]
 mod table;
 mod throughput;
+mod tool_calls;
 
 fn main() {
     let runtime =
@@ -29,6 +30,7 @@ fn main() {
         // Memory comes first: nothing that was freed is taken again unseen.
         let mut rows = vec![idle::memory().await, idle::first_event().await];
         rows.push(agents::fairness().await);
+        rows.push(tool_calls::many().await);
         rows.extend(throughput::all().await);
         rows.extend(rounds::all().await);
         rows.extend(cancel::all().await);

@@ -13,6 +13,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crow_fs::EntryKind;
+
 use super::{
     entry_state::{EntryObservation, EntryState, is_absence},
     git_todo,
@@ -23,6 +25,13 @@ use super::{
 const GIT: &str = ".git";
 /// Maximum number of repositories that are entered.
 const REPOSITORIES: usize = 4096;
+/// Directories of a repository in which no links are searched: they are examined by other means, or git writes
+/// nothing through links there.
+const WITHOUT_LINKS: [&str; 5] = ["annex", "hooks", "lfs", "modules", "worktrees"];
+/// Directory of a repository of which only the entries are searched for links: it has up to 256 directories.
+const OBJECTS: &str = "objects";
+/// Maximum number of directories of a repository in which links are searched.
+const LINK_DIRECTORIES: usize = 1024;
 /// Maximum depth of submodule repositories below `modules`.
 const MODULE_DEPTH: usize = 8;
 
@@ -212,20 +221,17 @@ impl InventoryWalk<'_> {
         if self.can_change(git_dir) {
             self.paths.pin(git_dir);
             self.files_of_worktree(git_dir, entrance);
+            self.links_in_git_directory(git_dir, entrance);
         }
         if self.can_change(common_dir) {
             self.paths.pin(common_dir);
             // The common directory is also the git directory of the main worktree.
             self.files_of_worktree(common_dir, entrance);
+            if common_dir != git_dir {
+                self.links_in_git_directory(common_dir, entrance);
+            }
             self.settings_file(common_dir, entrance);
             self.file_of_repository(&common_dir.join("hooks"), InventoryRole::GitHook, entrance);
-            for name in ["worktrees", "modules"] {
-                let path = common_dir.join(name);
-                // Git creates these directories; a link in their place would redirect it.
-                if let state @ EntryState::Symlink { .. } = self.state_at(&path) {
-                    self.paths.insert(&path, InventoryRole::GitRedirect, state.into(), entrance);
-                }
-            }
             self.linked_worktrees(&self.paths.view.physical(&common_dir.join("worktrees")));
             self.modules(&self.paths.view.physical(&common_dir.join("modules")), MODULE_DEPTH);
         }
@@ -236,6 +242,9 @@ impl InventoryWalk<'_> {
         // `core.worktree` overrides the worktree; submodules use it.
         let set = settings.iter().rev().find(|setting| setting.is("core", "worktree"));
         let set = set.and_then(|setting| self.paths.view.resolve(&git_dir.join(&setting.value)));
+        if let Some(set) = &set {
+            self.note_worktree_outside(repository, set);
+        }
         let worktree = set.unwrap_or_else(|| worktree.to_owned());
 
         self.programs_in(&settings, &worktree, entrance);
@@ -257,6 +266,45 @@ impl InventoryWalk<'_> {
                 );
             }
             None => {}
+        }
+    }
+
+    /// Adds the links in a git directory. Git writes through nearly all of them, wherever they lead: messages of
+    /// commits, logs, references. It makes none itself.
+    fn links_in_git_directory(&mut self, git_dir: &Path, entrance: Option<&Path>) {
+        let mut open = vec![git_dir.to_owned()];
+        let mut count = 0;
+        while let Some(folder) = open.pop() {
+            count += 1;
+            if count > LINK_DIRECTORIES {
+                self.paths.inventory.is_cut = true;
+                return;
+            }
+            let is_objects = folder.parent() == Some(git_dir) && folder.ends_with(OBJECTS);
+            for (name, kind) in self.paths.view.links_in(&folder, !is_objects) {
+                let path = folder.join(name.as_os_str());
+                if kind == EntryKind::Symlink {
+                    let found = self.observe(&path);
+                    self.paths.insert(&path, InventoryRole::GitRedirect, found, entrance);
+                } else if folder != git_dir
+                    || WITHOUT_LINKS.iter().all(|other| !path.ends_with(other))
+                {
+                    open.push(path);
+                }
+            }
+        }
+    }
+
+    /// Marks settings that name a worktree outside of what commands can change: git would write there.
+    fn note_worktree_outside(&mut self, repository: &GitRepository, worktree: &Path) {
+        if self.paths.scope.is_writable(worktree) {
+            return;
+        }
+        let GitRepository { git_dir, common_dir, .. } = repository;
+        for settings in [common_dir.join("config"), git_dir.join("config.worktree")] {
+            if let Some(entry) = self.paths.inventory.entries.get_mut(&settings) {
+                entry.leads_outside = true;
+            }
         }
     }
 
@@ -325,12 +373,6 @@ impl InventoryWalk<'_> {
         ] {
             self.file_of_repository(&git_dir.join(name), role, entrance);
         }
-        for name in git_todo::FOLDERS {
-            let path = git_dir.join(name);
-            if let state @ EntryState::Symlink { .. } = self.state_at(&path) {
-                self.paths.insert(&path, InventoryRole::GitRedirect, state.into(), entrance);
-            }
-        }
         for name in git_todo::FILES {
             self.file_of_repository(&git_dir.join(name), InventoryRole::GitTodo, entrance);
         }
@@ -379,6 +421,7 @@ impl InventoryWalk<'_> {
                 .is_none_or(|path| self.paths.scope.is_writable(path) && !is_root(path));
             let look = |this: &mut Self| {
                 this.files_of_worktree(&own, Some(&own));
+                this.links_in_git_directory(&own, Some(&own));
                 let modules = this.paths.view.physical(&own.join("modules"));
                 this.modules(&modules, MODULE_DEPTH);
                 // The user runs git in that worktree, too.

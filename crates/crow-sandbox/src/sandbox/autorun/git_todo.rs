@@ -13,8 +13,6 @@ use super::git_config;
 
 /// State files, relative to the git directory of a worktree.
 pub(super) const FILES: [&str; 3] = [LIST, "rebase-merge/strategy", "sequencer/opts"];
-/// Directories of such files.
-pub(super) const FOLDERS: [&str; 2] = ["rebase-merge", "sequencer"];
 const LIST: &str = "rebase-merge/git-rebase-todo";
 /// Strategies that are built into git.
 const STRATEGIES: [&str; 6] = ["ort", "recursive", "resolve", "octopus", "ours", "subtree"];

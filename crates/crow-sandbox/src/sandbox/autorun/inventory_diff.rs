@@ -92,8 +92,11 @@ impl Judge<'_> {
                 continue;
             }
             let may_have_changed = self.blame.may_have_changed(path);
-            if may_have_changed && !is_harmless_change(path, entry, &state) {
-                let repair = disarmed(path, entry, &state);
+            let leads_out = !entry.leads_outside
+                && now.entries.get(path).is_some_and(|entry| entry.leads_outside);
+            let is_harmless = !leads_out && is_harmless_change(path, entry, &state);
+            if may_have_changed && !is_harmless {
+                let repair = disarmed(path, entry, &state).filter(|_| !leads_out);
                 repairs.insert(path.clone(), repair.unwrap_or(RepairAction::PutBack(path.clone())));
             }
         }
@@ -207,7 +210,7 @@ fn is_harmless(path: &Path, entry: &InventoryEntry, state: &EntryState) -> bool 
             !entry.leads_outside
         }
         (InventoryRole::GitSettings | InventoryRole::GitTodo, EntryState::File { .. }) => {
-            programs_in(path, entry.role, state).is_empty()
+            !entry.leads_outside && programs_in(path, entry.role, state).is_empty()
         }
         (InventoryRole::Settings | InventoryRole::GitHook, EntryState::File { .. }) => is_empty(),
         (_, EntryState::Directory { .. }) if entry.is_cut => false,

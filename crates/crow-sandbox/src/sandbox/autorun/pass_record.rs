@@ -23,7 +23,7 @@ use std::{
     time::SystemTime,
 };
 
-use crow_fs::{EntryMetadata, EntryName, metadata_through_links};
+use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName, metadata_through_links};
 
 use super::{
     entry_state::is_absence, inventory::InventoryScope, pass_view::resolve_link,
@@ -40,6 +40,10 @@ pub(super) enum ListedNames {
     All(Vec<EntryName>),
     /// Only the names that may be protected in a root.
     Protected(Vec<EntryName>),
+    /// Only the links.
+    Links(Vec<EntryName>),
+    /// Only the links and the directories.
+    LinksAndDirectories(Vec<EntryName>),
 }
 
 /// Everything that a pass looks at, collected while it runs.
@@ -82,13 +86,23 @@ impl ListedNames {
 
     /// Returns true if a directory still has the same names.
     fn are_unchanged(&self, folder: &Path) -> bool {
-        let Ok(now) = crow_fs::read_directory(folder) else { return false };
-        let (now, before) = match self {
-            Self::All(names) => (Self::All(now), names),
-            Self::Protected(names) => (Self::protected(&now), names),
+        let Ok(now) = Directory::open(folder).and_then(|directory| directory.entries(usize::MAX))
+        else {
+            return false;
         };
-        let (Self::All(now) | Self::Protected(now)) = &now;
-        now.len() == before.len() && now.iter().collect::<BTreeSet<_>>() == before.iter().collect()
+        let is_link = |kind: EntryKind| kind == EntryKind::Symlink;
+        let is_listed = |(name, kind): &&(EntryName, EntryKind)| match self {
+            Self::All(_) => true,
+            Self::Protected(_) => may_be_protected(name),
+            Self::Links(_) => is_link(*kind),
+            Self::LinksAndDirectories(_) => is_link(*kind) || *kind == EntryKind::Directory,
+        };
+        let (Self::All(before)
+        | Self::Protected(before)
+        | Self::Links(before)
+        | Self::LinksAndDirectories(before)) = self;
+        let now: BTreeSet<_> = now.iter().filter(is_listed).map(|(name, _)| name).collect();
+        now.len() == before.len() && now == before.iter().collect()
     }
 }
 

@@ -110,6 +110,30 @@ impl PassView {
         names
     }
 
+    /// Returns the links in a directory, and the directories if `with_directories` is true; nothing if it cannot be
+    /// read.
+    pub(super) fn links_in(
+        &self,
+        folder: &Path,
+        with_directories: bool,
+    ) -> Vec<(EntryName, EntryKind)> {
+        let entries = self.directory(folder).and_then(|directory| directory.entries(usize::MAX));
+        let mut entries = entries.unwrap_or_default();
+        entries.retain(|(_, kind)| match kind {
+            EntryKind::Symlink => true,
+            EntryKind::Directory => with_directories,
+            EntryKind::File | EntryKind::Special => false,
+        });
+        let names = entries.iter().map(|(name, _)| name.clone()).collect();
+        let listed = if with_directories {
+            ListedNames::LinksAndDirectories(names)
+        } else {
+            ListedNames::Links(names)
+        };
+        self.observe_names(folder, listed);
+        entries
+    }
+
     /// Resolves all links of an existing path. The result is only a hint where to look: the entries
     /// themselves are examined without following links.
     pub(super) fn resolve(&self, path: &Path) -> Option<PathBuf> {

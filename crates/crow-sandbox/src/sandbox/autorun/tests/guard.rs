@@ -208,6 +208,86 @@ fn planted_programs_are_not_started_by_git_later() {
 }
 
 #[test]
+fn links_through_which_git_would_write_are_moved_aside() {
+    for (link, target) in [
+        (".git/COMMIT_EDITMSG", "hooks/post-commit"),
+        (".git/COMMIT_EDITMSG", "../../home/.ssh/config"),
+        (".git/MERGE_MSG", "../.envrc"),
+        (".git/FETCH_HEAD", "../../home/new"),
+        (".git/packed-refs", "../../home/new"),
+        (".git/gc.log", "../../home/new"),
+        (".git/logs/refs/heads/main", "../../../../.envrc"),
+        (".git/logs/refs/heads/deep/er", "../../../../../.envrc"),
+        (".git/refs/heads/other", "../../../../home/new"),
+        (".git/objects/ab", "../hooks"),
+        (".git/objects/pack", "../hooks"),
+        (".git/info/exclude", "../hooks/pre-commit"),
+        (".git/worktrees/w/COMMIT_EDITMSG", "../../../.envrc"),
+        ("sub/.git/COMMIT_EDITMSG", "../../.envrc"),
+    ] {
+        let project = Project::with_repository();
+        project.shell("git worktree add -q ../home/w");
+        let found = project.run(|project| {
+            project.shell(&format!(
+                "mkdir -p $(dirname {link}); rm -rf {link}; ln -s {target} {link}"
+            ));
+        });
+        assert_eq!(found, [(link.to_owned(), OriginalState::Absent)], "{target}");
+        assert!(fs::symlink_metadata(project.root.join(link)).is_err(), "{link}");
+        assert_eq!(project.run(|_| {}), [], "{link}, once more");
+    }
+}
+
+#[test]
+fn a_link_in_a_git_directory_that_the_user_made_stays() {
+    let project = Project::with_repository();
+    project.shell("rm -rf .git/logs; mkdir ../home/logs; ln -s ../../home/logs .git/logs");
+    let commits = |project: &Project| drop(project.shell("git commit -q --allow-empty -m x"));
+    assert_eq!(project.run(commits), []);
+    assert!(project.root.join(".git/logs").is_symlink());
+    let found = project.run(|project| drop(project.shell("ln -sfn ../hooks .git/logs")));
+    assert_eq!(found, [(".git/logs".to_owned(), OriginalState::Restored)]);
+    assert_eq!(
+        fs::read_link(project.root.join(".git/logs")).unwrap(),
+        Path::new("../../home/logs")
+    );
+}
+
+#[test]
+fn ordinary_work_with_git_leaves_no_links() {
+    let project = Project::with_repository();
+    let found = project.run(|project| {
+        project.shell(
+            "git checkout -q -b a/b/c && echo x > x && git add x && git commit -qm x && git checkout -q main && git merge -q a/b/c \
+             && git stash -q -u; git tag t; git gc -q; git worktree add -q w; git rebase -q a/b/c; git fetch -q . a/b/c",
+        );
+    });
+    assert_eq!(found, []);
+}
+
+#[test]
+fn a_worktree_outside_that_settings_newly_name_is_taken_back() {
+    let project = Project::with_repository();
+    let outside = project.outside();
+    for script in [
+        "git config core.worktree {home}",
+        "git -C sub config core.worktree ../../../home",
+        "git init -q new; git -C new config core.worktree {home}",
+        "git config extensions.worktreeConfig true; git config --worktree core.worktree {home}",
+    ] {
+        let found = project.run(|project| drop(project.shell(script)));
+        assert!(!found.is_empty(), "{script}");
+        project
+            .shell("git reset -q --hard; git -C sub reset -q --hard; git -C new reset -q --hard");
+        assert_eq!(project.outside(), outside, "{script}");
+    }
+    assert_eq!(
+        project.run(|project| drop(project.shell("git -C sub config core.worktree ..  "))),
+        []
+    );
+}
+
+#[test]
 fn planted_settings_start_programs_without_the_guard() {
     let project = Project::with_repository();
     project.shell("git config core.fsmonitor 'touch {home}/canary; false'; git status");
