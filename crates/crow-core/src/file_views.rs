@@ -50,6 +50,7 @@ pub struct FileView {
 #[derive(Debug, Default)]
 pub struct FileViews {
     views: Mutex<HashMap<PathBuf, FileView>>,
+    written: Mutex<HashMap<CallId, Vec<(PathBuf, ContentHash)>>>,
 }
 
 impl FileViews {
@@ -59,6 +60,18 @@ impl FileViews {
     /// Stores a view and replaces the earlier one of the same file.
     pub fn insert(&self, view: FileView) {
         self.lock().insert(view.path.clone(), view);
+    }
+
+    /// Records what a call wrote to a file, so that it can be told from what others write there right after it.
+    pub fn record_written(&self, call_id: &CallId, path: &Path, hash: ContentHash) {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.entry(call_id.clone()).or_default().push((path.to_owned(), hash));
+    }
+
+    /// Removes and returns what a call wrote, in order.
+    pub fn take_written(&self, call_id: &CallId) -> Vec<(PathBuf, ContentHash)> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.remove(call_id).unwrap_or_default()
     }
 
     /// Returns the latest view of a file.

@@ -71,7 +71,7 @@ pub use crow_core::settings::{OpenedWith, SystemPrompt};
 pub use crow_sandbox::{
     AllowedHosts, ChildEnvironment, HostPattern, HostPatternError, LinkGap, LinkSearch,
     LinkSearchConfig, LinkSearchError, LinkedPaths, Network, ProcessLimits, ProcessRunner, Sandbox,
-    SandboxConfig, SandboxProfile, UserGit, adopt_orphans, reset_ignored_signals,
+    SandboxConfig, SandboxProfile, UserGit, WrittenFile, adopt_orphans, reset_ignored_signals,
 };
 pub use crow_snapshot::{
     Activities, Activity, Capture, CollectionReport, ContentRef, FileStamp, JobActivity,

@@ -13,5 +13,5 @@ pub use process::{AgentJobs, ChildEnvironment, ProcessRunner, job_number};
 pub use sandbox::{
     AllowedHosts, HostPattern, HostPatternError, LinkGap, LinkSearch, LinkSearchConfig,
     LinkSearchError, LinkedPaths, Network, ProcessLimits, Sandbox, SandboxConfig, SandboxProfile,
-    UserGit, reset_ignored_signals,
+    UserGit, WrittenFile, reset_ignored_signals,
 };

@@ -19,7 +19,10 @@ use tokio::{
 
 use super::{
     Network, SandboxConfig, SandboxProfile,
-    autorun::{AutorunGuard, GuardedRun, InventoryScope, KernelSeal, SealedMounts, autorun_paths},
+    autorun::{
+        AutorunGuard, GuardedRun, InventoryScope, KernelSeal, SealedMounts, WrittenFile,
+        autorun_paths,
+    },
     exiting_inits::ExitingInits,
     link_search::LinkSearch,
     private_folder::{PrivateFolder, recover_leftovers},
@@ -169,10 +172,19 @@ impl Sandbox {
         }
     }
 
-    /// Accepts the present state of these paths: a tool changed them with permission.
-    pub fn adopt(&self, paths: &[PathBuf]) {
+    /// Puts back what running commands have changed so far among the files that start programs, so that a permitted
+    /// change does not build on it. Blocks meanwhile.
+    pub fn prepare_change(&self) {
         if let Some(Ok(setup)) = self.setup.get() {
-            setup.guard.adopt(paths);
+            setup.guard.prepare_change();
+        }
+    }
+
+    /// Accepts what a tool wrote with permission. What running commands wrote to the same files is not accepted, and
+    /// put back by the next check. Blocks meanwhile.
+    pub fn adopt(&self, written: &[WrittenFile]) {
+        if let Some(Ok(setup)) = self.setup.get() {
+            setup.guard.adopt(written);
         }
     }
 

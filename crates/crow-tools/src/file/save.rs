@@ -33,6 +33,7 @@ pub(crate) fn save(
 ) -> Result<SavedChange, ToolError> {
     let path = current.path();
     let stored = store(current, content).map_err(|error| refusal(path, &error, ctx))?;
+    ctx.file_views.record_written(&ctx.call_id, path, ContentHash::of_content(content));
     let mut remarks = Vec::new();
     if stored.other_links > 0 {
         remarks.push(format!(

@@ -16,7 +16,7 @@ use std::{
 use crow_core::{
     event::{AgentEvent, AgentState},
     ids::CallId,
-    tool::{Access, Effects, Progress, ToolCategory, ToolResult},
+    tool::{Access, Effects, Progress, ToolCategory, ToolResult, ToolStatus},
     turn::Validity,
 };
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
@@ -193,15 +193,18 @@ impl<'a> ReplyCalls<'a> {
         let tools = self.tools;
         let config = Arc::clone(&self.pipeline.config);
         let scratch = self.session.context().scratch.clone();
-        let adopt = self.pipeline.sandbox.adopter(written_paths(&plan.effects));
+        let change = self.pipeline.sandbox.permitted_change(written_paths(&plan.effects));
         let work = async move {
             tracing::debug!("call started");
             let started = config.clock.monotonic();
             let name = resolved.tool.name().to_owned();
+            change.prepare().await;
             let work = tools.execute(permit, &name, resolved.input, &plan, &ctx);
             let caught = AssertUnwindSafe(work).catch_unwind().await;
             // The change was permitted, so the sandbox must not attribute it to commands that run at the same time.
-            adopt();
+            let has_succeeded =
+                caught.as_ref().is_ok_and(|result| result.status == ToolStatus::Success);
+            change.accept(ctx.agent.file_views.take_written(&ctx.call_id), has_succeeded);
             let mut result = caught.unwrap_or_else(|panic| {
                 ToolResult::failure(format!(
                     "the tool {name} panicked: {}",

@@ -10,6 +10,7 @@ use std::{
 
 use crow_core::{
     capability::Containment,
+    file_views::ContentHash,
     permission::PermissionMode,
     tool::{CallPlan, Effects, Subject, ToolError},
     workspace::Workspace,
@@ -18,7 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{moved_files::describe_moved, run::written_paths};
 use crate::{
-    LinkedPaths, ProcessRunner, Sandbox, SandboxProfile,
+    LinkedPaths, ProcessRunner, Sandbox, SandboxProfile, WrittenFile,
     agent::{AgentAccess, AgentError, session_writer::SessionWriter},
     agent_tree::AgentTree,
 };
@@ -44,6 +45,37 @@ pub(crate) struct CallSandboxParts {
     pub access: AgentAccess,
     pub workspace: Workspace,
     pub tasks: TaskTracker,
+}
+
+/// A change of files by a permitted call, told apart from changes by commands that run at the same time.
+pub(super) struct PermittedChange {
+    sandbox: Option<Arc<Sandbox>>,
+    paths: Vec<PathBuf>,
+    tasks: TaskTracker,
+}
+
+impl PermittedChange {
+    /// Puts back what commands have changed until now: the call must not build on it.
+    pub(super) async fn prepare(&self) {
+        let Some(sandbox) = self.sandbox.clone() else { return };
+        let prepared = self.tasks.spawn_blocking(move || sandbox.prepare_change()).await;
+        if let Err(error) = prepared {
+            tracing::warn!(%error, "what commands changed before a permitted change was not put back");
+        }
+    }
+
+    /// Accepts what the call wrote. A call that failed is accepted only as far as it says what it wrote.
+    pub(super) fn accept(self, written: Vec<(PathBuf, ContentHash)>, has_succeeded: bool) {
+        let Some(sandbox) = self.sandbox else { return };
+        let known = |path: &PathBuf| written.iter().any(|(known, _)| known == path);
+        let whole = self.paths.into_iter().filter(|path| has_succeeded && !known(path));
+        let mut accepted: Vec<_> = whole.map(|path| WrittenFile { path, hash: None }).collect();
+        accepted
+            .extend(written.into_iter().map(|(path, hash)| WrittenFile { path, hash: Some(hash) }));
+        if !accepted.is_empty() {
+            sandbox.adopt(&accepted);
+        }
+    }
 }
 
 impl CallSandbox {
@@ -116,14 +148,10 @@ impl CallSandbox {
         }
     }
 
-    /// Attributes written paths to a permitted call, and not to commands that run at the same time.
-    pub(super) fn adopter(&self, written: Vec<PathBuf>) -> impl FnOnce() + Send + use<> {
-        let sandbox = self.tree.sandbox.clone().filter(|_| !written.is_empty());
-        move || {
-            if let Some(sandbox) = sandbox {
-                sandbox.adopt(&written);
-            }
-        }
+    /// Returns the handling of a permitted call that writes these paths while commands may run.
+    pub(super) fn permitted_change(&self, paths: Vec<PathBuf>) -> PermittedChange {
+        let sandbox = self.tree.sandbox.clone().filter(|_| !paths.is_empty());
+        PermittedChange { sandbox, paths, tasks: self.tasks.clone() }
     }
 
     /// Returns those of the paths a call writes that would be executed because something refers to them, whatever their

@@ -26,13 +26,14 @@ use std::{
 
 use crow_core::{
     capability::{OriginalState, QuarantinedFile},
+    file_views::ContentHash,
     workspace::PROTECTED,
 };
 use crow_fs::{Directory, EntryKind, EntryMetadata, FileIdentity, RenameMode};
 
 use super::{
-    entry_state::{EntryState, StateReader, is_absence},
-    inventory::{Inventory, InventoryRole, InventoryScope, SealedPaths},
+    entry_state::{EntryState, FileContent, StateReader, is_absence},
+    inventory::{Inventory, InventoryEntry, InventoryRole, InventoryScope, SealedPaths},
     inventory_diff::{AttributableChanges, Judge, Rebases},
     journal::{GuardJournal, renew_sign_of_life},
     nested_repositories::Moment,
@@ -43,6 +44,8 @@ use crate::sandbox::CommandKind;
 
 /// Names in a git directory that must not be created.
 const GIT_FILES: [&str; 5] = ["config", "config.worktree", "hooks", "commondir", "gitdir"];
+/// Maximum size in bytes of a file whose content is compared with what a tool wrote.
+const MAX_HASHED: u64 = 256 << 20;
 /// Maximum number of unreported findings.
 const MAX_UNREPORTED: usize = 64;
 
@@ -93,6 +96,42 @@ struct RunningCommand {
     seals: BTreeMap<PathBuf, RunSeal>,
     /// Findings while it ran.
     found: Vec<QuarantinedFile>,
+}
+
+/// A file or directory that a tool wrote with permission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenFile {
+    pub path: PathBuf,
+    /// Hash of the content that the tool wrote, if it says so: then any other content is of somebody else.
+    pub hash: Option<ContentHash>,
+}
+
+impl WrittenFile {
+    /// Returns true if the tool made the present state of a path; none if nothing is there.
+    fn covers(&self, path: &Path, state: Option<&EntryState>) -> bool {
+        let Some(hash) = &self.hash else { return path.starts_with(&self.path) };
+        let is_written = |bytes: &[u8]| ContentHash::of_content(bytes) == *hash;
+        path == self.path
+            && match state {
+                Some(EntryState::File { content: FileContent::Whole(bytes), .. }) => {
+                    is_written(bytes)
+                }
+                // Too long to be kept; the state has its time of change, which a later change does not have.
+                Some(EntryState::File { content: FileContent::NotKept { .. }, .. }) => {
+                    let file = crow_fs::open_file(path);
+                    let bytes = file.and_then(|file| crow_fs::read_file(file, MAX_HASHED));
+                    bytes.is_ok_and(|bytes| is_written(&bytes))
+                }
+                Some(
+                    EntryState::Absent
+                    | EntryState::Directory { .. }
+                    | EntryState::Symlink { .. }
+                    | EntryState::Special
+                    | EntryState::Unreadable,
+                )
+                | None => false,
+            }
+    }
 }
 
 /// Requirements for the mounts of a command.
@@ -269,10 +308,21 @@ impl AutorunGuard {
         found
     }
 
-    /// Accepts the present state of these paths: a tool changed them with permission. Blocks while it takes
-    /// the inventory.
-    pub(crate) fn adopt(&self, paths: &[PathBuf]) {
-        self.adopt_in(&mut self.state(), paths);
+    /// Puts back what running commands have changed so far, so that a permitted change does not build on it. Blocks
+    /// while it takes the inventory.
+    pub(crate) fn prepare_change(&self) {
+        let mut state = self.state();
+        if !state.running.is_empty() {
+            self.repair(&mut state);
+        }
+    }
+
+    /// Accepts what a tool wrote with permission. What a command wrote to the same file meanwhile is not accepted,
+    /// and put back by the next check. Blocks while it takes the inventory.
+    pub(crate) fn adopt(&self, written: &[WrittenFile]) {
+        self.adopt_in(&mut self.state(), |path, entry| {
+            written.iter().any(|written| written.covers(path, entry.map(|entry| &entry.state)))
+        });
     }
 
     /// Runs a change that the user asked for while the guard is locked, and accepts the present state of
@@ -296,20 +346,25 @@ impl AutorunGuard {
             .flat_map(|path| path.ancestors().skip(1).take_while(is_gone).map(Path::to_owned))
             .collect();
         paths.append(&mut gone);
-        self.adopt_in(&mut state, &paths);
+        self.adopt_in(&mut state, |path, _| paths.iter().any(|changed| path.starts_with(changed)));
         result
     }
 
-    fn adopt_in(&self, state: &mut GuardState, paths: &[PathBuf]) {
+    /// Takes the present entries of paths over into the baseline. `is_adopted` tells for a path and its present entry,
+    /// if it has one, whether to do so.
+    fn adopt_in(
+        &self,
+        state: &mut GuardState,
+        is_adopted: impl Fn(&Path, Option<&InventoryEntry>) -> bool,
+    ) {
         if state.running.is_empty() {
             return;
         }
         state.reader.look_for_repositories(&self.scope, Moment::After);
         let now = self.collect(state);
-        let is_adopted = |path: &Path| paths.iter().any(|adopted| path.starts_with(adopted));
         // New files that changed git settings lead to are part of what was permitted.
         let leads_on = now.entries.iter().any(|(path, entry)| {
-            is_adopted(path)
+            is_adopted(path, Some(entry))
                 && matches!(
                     entry.role,
                     InventoryRole::GitSettings
@@ -324,14 +379,14 @@ impl AutorunGuard {
         let adopted: Vec<_> = now
             .entries
             .iter()
-            .filter(|(path, _)| {
-                is_adopted(path)
+            .filter(|(path, entry)| {
+                is_adopted(path, Some(*entry))
                     || leads_on && !known.contains_key(*path) && !is_child_of_known(path)
             })
             .map(|(path, entry)| (path.clone(), entry.clone()))
             .collect();
         let GuardState { baseline, journal, .. } = state;
-        baseline.entries.retain(|path, _| !is_adopted(path));
+        baseline.entries.retain(|path, _| !is_adopted(path, now.entries.get(path)));
         baseline.entries.extend(adopted);
         if let Some(journal) = journal {
             journal.store(&self.scope, baseline);
@@ -396,7 +451,7 @@ impl AutorunGuard {
             }
         };
         restore(kept, path, mode)?;
-        self.adopt_in(&mut state, std::slice::from_ref(&aside.path));
+        self.adopt_in(&mut state, |path, _| path.starts_with(&aside.path));
         Ok(())
     }
 

@@ -21,6 +21,7 @@ mod quarantine;
 mod repair;
 mod script_targets;
 
+pub use self::guard::WrittenFile;
 pub(super) use self::{
     guard::{AutorunGuard, GuardedRun, KernelSeal, SealedMounts, autorun_paths},
     inventory::InventoryScope,

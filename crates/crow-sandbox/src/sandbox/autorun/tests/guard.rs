@@ -7,10 +7,14 @@ use std::{
     process::Command,
 };
 
-use crow_core::capability::{OriginalState, QuarantinedFile};
+use crow_core::{
+    capability::{OriginalState, QuarantinedFile},
+    file_views::ContentHash,
+};
 
 use super::super::{
-    AutorunGuard, InventoryScope, KernelSeal, is_recoverable, journal::booted_at, recover,
+    AutorunGuard, InventoryScope, KernelSeal, WrittenFile, is_recoverable, journal::booted_at,
+    recover,
 };
 use crate::sandbox::CommandKind;
 
@@ -727,9 +731,8 @@ fn changes_by_permitted_tools_stay_and_later_ones_by_commands_do_not() {
     let (job, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
     project.write(".envrc", "use nix\n");
     project.write(".github/workflows/ci.yml", "run: test\n");
-    project
-        .guard
-        .adopt(&[project.root.join(".envrc"), project.root.join(".github/workflows/ci.yml")]);
+    let written = |path: &str| WrittenFile { path: project.root.join(path), hash: None };
+    project.guard.adopt(&[written(".envrc"), written(".github/workflows/ci.yml")]);
     assert_eq!(project.told(&project.guard.check()), []);
     project.write(".envrc", "use nix\nevil\n");
     project.write(".github/workflows/evil.yml", "run: evil\n");
@@ -743,6 +746,38 @@ fn changes_by_permitted_tools_stay_and_later_ones_by_commands_do_not() {
     );
     assert_eq!(project.read(".envrc"), "use nix\n");
     assert_eq!(project.read(".github/workflows/ci.yml"), "run: test\n");
+}
+
+#[test]
+fn what_a_command_writes_beside_a_permitted_tool_is_not_adopted() {
+    let project = Project::new();
+    project.write(".envrc", "use nix\n");
+    let (job, _mounts) = project.guard.begin("cmd", CommandKind::Background);
+    let adopt = |path: &str, text: &str| {
+        let hash = Some(ContentHash::of_content(text.as_bytes()));
+        project.guard.adopt(&[WrittenFile { path: project.root.join(path), hash }]);
+    };
+    // 1) Before the change: the tool must not read and keep it.
+    project.write(".envrc", "use nix\nevil\n");
+    project.guard.prepare_change();
+    assert_eq!(project.read(".envrc"), "use nix\n");
+    // 2) Right after it: an existing file gets its former content, a new one is moved aside.
+    project.write(".envrc", "use flake\nevil\n");
+    adopt(".envrc", "use flake\n");
+    project.write(".vscode/tasks.json", "evil\n");
+    adopt(".vscode/tasks.json", "{}\n");
+    project.guard.check();
+    assert_eq!(project.read(".envrc"), "use nix\n");
+    assert_eq!(project.read(".vscode/tasks.json"), "");
+    // 3) What the tool itself wrote stays.
+    project.write(".envrc", "use flake\n");
+    adopt(".envrc", "use flake\n");
+    let long = "x".repeat((1 << 20) + 1);
+    project.write(".vscode/tasks.json", &long);
+    adopt(".vscode/tasks.json", &long);
+    project.guard.end(job);
+    assert_eq!(project.read(".envrc"), "use flake\n");
+    assert_eq!(project.read(".vscode/tasks.json"), long);
 }
 
 #[test]
