@@ -1,6 +1,6 @@
 //! Configuration of a runtime.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use crow_core::{
     capability::{Answerer, Clock, NoAnswerer},
@@ -39,6 +39,9 @@ pub struct RuntimeConfig {
     pub child_env: ChildEnvironment,
     /// The sandbox of processes. Without it they have all rights of the program.
     pub sandbox: Option<SandboxConfig>,
+    /// Folder of the sandboxes of other sessions, for sessions without a sandbox: what killed ones left is repaired there,
+    /// too.
+    pub sandbox_folder: Option<PathBuf>,
     /// Files of the user that links may lead away from. Each root session searches for their places while it starts, and
     /// hides and protects these, also from tools without a sandbox.
     pub links: Option<LinkSearchConfig>,
@@ -83,6 +86,7 @@ impl Default for RuntimeConfig {
             redactor: Redactor::default(),
             child_env: ChildEnvironment::default(),
             sandbox: None,
+            sandbox_folder: None,
             links: None,
             children: ChildLimits::default(),
             clock: Arc::new(SystemClock::default()),

@@ -70,8 +70,9 @@ pub use config::{ChildLimits, RuntimeConfig};
 pub use crow_core::settings::{OpenedWith, SystemPrompt};
 pub use crow_sandbox::{
     AllowedHosts, ChildEnvironment, HostPattern, HostPatternError, LinkGap, LinkSearch,
-    LinkSearchConfig, LinkSearchError, LinkedPaths, Network, ProcessLimits, ProcessRunner, Sandbox,
-    SandboxConfig, SandboxProfile, UserGit, WrittenFile, adopt_orphans, reset_ignored_signals,
+    LinkSearchConfig, LinkSearchError, LinkedPaths, Network, ProcessLimits, ProcessRunner,
+    RecoveryReport, Sandbox, SandboxConfig, SandboxProfile, UserGit, WrittenFile, adopt_orphans,
+    reset_ignored_signals,
 };
 pub use crow_snapshot::{
     Activities, Activity, Capture, CollectionReport, ContentRef, FileStamp, JobActivity,

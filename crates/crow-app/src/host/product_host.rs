@@ -40,6 +40,7 @@ use crate::{
     known_secrets::redactor,
     mcp::McpLaunch,
     product,
+    sandbox::sandbox_folder,
     session_record::SessionRecord,
     trust::project_root,
 };
@@ -94,6 +95,7 @@ impl ProductHost {
             child_env: parts.environment.child_environment(&keys.unwrap_or_default()),
             snapshots: Some(Arc::clone(&parts.snapshots)),
             sandbox: parts.sandbox,
+            sandbox_folder: sandbox_folder(&parts.environment).ok(),
             links: parts.links,
             ..RuntimeConfig::default()
         };

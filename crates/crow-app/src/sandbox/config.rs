@@ -26,6 +26,11 @@ pub struct SandboxSettings {
     pub links: LinkSearchConfig,
 }
 
+/// Returns the folder of the sandboxes of all sessions.
+pub(crate) fn sandbox_folder(environment: &ProcessEnvironment) -> Result<PathBuf, AppError> {
+    Ok(environment.data_dir()?.join("sandbox"))
+}
+
 /// Reads the settings; commands may reach `allowed_hosts` besides.
 pub fn sandbox_settings(
     environment: &ProcessEnvironment,
@@ -41,7 +46,7 @@ pub fn sandbox_settings(
         |paths: Vec<PathBuf>| paths.into_iter().map(to_absolute).collect::<Result<Vec<_>, _>>();
     let config_error = |error: String| bad(&path, &error);
     // 1) Paths
-    let mut config = SandboxConfig::new(environment.data_dir()?.join("sandbox"));
+    let mut config = SandboxConfig::new(sandbox_folder(environment)?);
     let readable = all_absolute(table.readable).map_err(config_error)?;
     config.hidden = hidden(environment, &readable);
     config.own = vec![environment.config_dir()?, environment.data_dir()?];

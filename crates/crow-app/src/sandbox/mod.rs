@@ -6,5 +6,6 @@ mod hidden;
 mod secret_paths;
 mod trial;
 
+pub(crate) use config::sandbox_folder;
 pub use config::{SandboxSettings, sandbox_settings};
 pub use trial::probe_containment;

@@ -28,7 +28,7 @@ use linux as system;
 #[cfg(not(target_os = "linux"))]
 use macos as system;
 
-pub use autorun::WrittenFile;
+pub use autorun::{RecoveryReport, WrittenFile};
 pub use config::{Network, ProcessLimits, SandboxConfig, SandboxProfile, UserGit};
 pub use hosts::{AllowedHosts, HostPattern, HostPatternError};
 pub use link_search::{LinkGap, LinkSearch, LinkSearchConfig, LinkSearchError, LinkedPaths};

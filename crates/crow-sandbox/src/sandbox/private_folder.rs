@@ -7,10 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crow_core::capability::QuarantinedFile;
-
-use super::autorun::{is_recoverable, recover};
 use crow_fs::FileLock;
+
+use super::autorun::{RecoveryReport, is_recoverable, recover};
 
 const LOCK: &str = "lock";
 const QUARANTINE_FOLDER: &str = "held";
@@ -61,18 +60,20 @@ impl Drop for PrivateFolder {
 }
 
 /// Repairs what sessions that were killed during a command left in their projects.
-pub(super) fn recover_leftovers(base: &Path) -> Vec<QuarantinedFile> {
-    let Ok(entries) = fs::read_dir(base) else { return Vec::new() };
-    let mut found = Vec::new();
+pub(super) fn recover_leftovers(base: &Path) -> RecoveryReport {
+    let mut report = RecoveryReport::default();
+    let Ok(entries) = fs::read_dir(base) else { return report };
     for entry in entries.flatten() {
         let folder = entry.path();
         if is_recoverable(&folder)
             && let Ok(Ok(_lock)) = File::open(folder.join(LOCK)).and_then(FileLock::try_exclusive)
         {
-            found.extend(recover(&folder));
+            let found = recover(&folder);
+            report.repaired.extend(found.repaired);
+            report.changed_later.extend(found.changed_later);
         }
     }
-    found
+    report
 }
 
 fn remove_leftovers(base: &Path) {

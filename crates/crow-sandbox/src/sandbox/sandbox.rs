@@ -20,8 +20,8 @@ use tokio::{
 use super::{
     Network, SandboxConfig, SandboxProfile,
     autorun::{
-        AutorunGuard, GuardedRun, InventoryScope, KernelSeal, SealedMounts, WrittenFile,
-        autorun_paths,
+        AutorunGuard, GuardedRun, InventoryScope, KernelSeal, RecoveryReport, SealedMounts,
+        WrittenFile, autorun_paths,
     },
     exiting_inits::ExitingInits,
     link_search::LinkSearch,
@@ -160,8 +160,13 @@ impl Sandbox {
 
     /// Repairs what sessions that were killed during a command left behind: puts files back or moves them
     /// aside. Blocks meanwhile.
-    pub fn recover(&self) -> Vec<QuarantinedFile> {
-        recover_leftovers(&self.config.folder)
+    pub fn recover(&self) -> RecoveryReport {
+        Self::recover_in(&self.config.folder)
+    }
+
+    /// Does so for a folder of sandboxes, for a session without one. Blocks meanwhile.
+    pub fn recover_in(folder: &Path) -> RecoveryReport {
+        recover_leftovers(folder)
     }
 
     /// Returns what was moved aside or put back since the last call.

@@ -19,10 +19,13 @@ use tokio_util::task::TaskTracker;
 
 use super::{moved_files::describe_moved, run::written_paths};
 use crate::{
-    LinkedPaths, ProcessRunner, Sandbox, SandboxProfile, WrittenFile,
+    LinkedPaths, ProcessRunner, RecoveryReport, Sandbox, SandboxProfile, WrittenFile,
     agent::{AgentAccess, AgentError, session_writer::SessionWriter},
     agent_tree::AgentTree,
 };
+
+/// Maximum number of paths that a warning names.
+const SHOWN_PATHS: usize = 8;
 
 /// The sandbox of an agent's calls. Keeps the policy and the profile of its processes in line with the containment that
 /// the sandbox provides.
@@ -120,11 +123,21 @@ impl CallSandbox {
 
     /// Recovers from sessions that were killed while a command ran, and warns the user of files that it moved aside.
     pub(super) async fn recover(&self, session: &mut SessionWriter) -> Result<(), AgentError> {
-        let Some(sandbox) = self.tree.sandbox.clone() else { return Ok(()) };
-        let recovered = self.tasks.spawn_blocking(move || sandbox.recover()).await;
-        for moved in recovered.map_err(|panic| AgentError::Custom(Box::new(panic)))? {
+        let sandbox = self.tree.sandbox.clone();
+        let folder = session.config().sandbox_folder.clone();
+        let recover = move || match (sandbox, folder) {
+            (Some(sandbox), _) => sandbox.recover(),
+            (None, Some(folder)) => Sandbox::recover_in(&folder),
+            (None, None) => RecoveryReport::default(),
+        };
+        let recovered = self.tasks.spawn_blocking(recover).await;
+        let report = recovered.map_err(|panic| AgentError::Custom(Box::new(panic)))?;
+        for moved in report.repaired {
             let text = describe_moved("while a command of a session ran that was killed", &moved);
             session.warn_user(text).await?;
+        }
+        if !report.changed_later.is_empty() {
+            session.warn_user(describe_changed_later(&report.changed_later)).await?;
         }
         Ok(())
     }
@@ -205,4 +218,16 @@ impl CallSandbox {
         };
         session.warn_user(text).await
     }
+}
+
+/// Names files that start programs and changed after a session was killed, most likely by the user.
+fn describe_changed_later(paths: &[PathBuf]) -> String {
+    let shown = paths.iter().take(SHOWN_PATHS).map(|path| path.display().to_string());
+    let mut names = shown.collect::<Vec<_>>().join(", ");
+    if let Some(rest) = paths.len().checked_sub(SHOWN_PATHS).filter(|rest| *rest > 0) {
+        names.push_str(&format!(" and {rest} more"));
+    }
+    format!(
+        "A session was killed while a command ran. These files, which git, an editor or an agent would run or obey, changed after it: {names}. They were left as they are; if you did not change them, look at them first."
+    )
 }

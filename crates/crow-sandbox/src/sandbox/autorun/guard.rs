@@ -35,7 +35,7 @@ use super::{
     entry_state::{EntryState, FileContent, StateReader, is_absence},
     inventory::{Inventory, InventoryEntry, InventoryRole, InventoryScope, SealedPaths},
     inventory_diff::{AttributableChanges, Judge, Rebases},
-    journal::{GuardJournal, renew_sign_of_life},
+    journal::{GuardJournal, Heartbeat, renew_sign_of_life},
     nested_repositories::Moment,
     quarantine::{Quarantine, restore},
     repair::repair,
@@ -67,6 +67,7 @@ pub(in crate::sandbox) struct AutorunGuard {
     state: Mutex<GuardState>,
     /// Folder of the marker file that shows that the program is alive.
     marker_folder: Option<PathBuf>,
+    heartbeat: Mutex<Option<Heartbeat>>,
 }
 
 #[derive(Debug, Default)]
@@ -217,7 +218,14 @@ impl AutorunGuard {
     /// Creates a guard that moves files aside into `folder`.
     pub(crate) fn new(scope: InventoryScope, seal: KernelSeal, folder: PathBuf) -> Self {
         let quarantine = Quarantine::new(folder);
-        Self { scope, seal, quarantine, state: Mutex::default(), marker_folder: None }
+        Self {
+            scope,
+            seal,
+            quarantine,
+            state: Mutex::default(),
+            marker_folder: None,
+            heartbeat: Mutex::default(),
+        }
     }
 
     /// Also stores the state in files of a folder, for [`recover`](super::recover).
@@ -275,9 +283,10 @@ impl AutorunGuard {
     /// Checks while a command runs, unless another check is in progress, and returns the findings. Blocks
     /// while it takes the inventory.
     pub(in crate::sandbox) fn check(&self) -> Vec<QuarantinedFile> {
-        // A check may take long; without this the next start of the program could take it for dead.
+        // A check may take long; without these the next start of the program could take it for dead.
         if let Some(folder) = &self.marker_folder {
             renew_sign_of_life(folder);
+            self.start_heartbeat(folder);
         }
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
@@ -304,8 +313,24 @@ impl AutorunGuard {
         found.extend(state.running.remove(&run.0).map(|command| command.found).unwrap_or_default());
         if let Some(journal) = state.journal.as_ref().filter(|_| state.running.is_empty()) {
             journal.on_end();
+            drop(self.heartbeat().take());
         }
         found
+    }
+
+    /// Starts the heartbeat of a command that runs for a while, unless it has begun.
+    fn start_heartbeat(&self, folder: &Path) {
+        let mut heartbeat = self.heartbeat();
+        if heartbeat.is_none() {
+            match Heartbeat::start(folder.to_owned()) {
+                Ok(started) => *heartbeat = Some(started),
+                Err(error) => tracing::debug!(%error, "signs of life are left by checks alone"),
+            }
+        }
+    }
+
+    fn heartbeat(&self) -> MutexGuard<'_, Option<Heartbeat>> {
+        self.heartbeat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts back what running commands have changed so far, so that a permitted change does not build on it. Blocks

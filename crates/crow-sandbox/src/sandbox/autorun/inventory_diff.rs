@@ -30,6 +30,14 @@ pub(super) enum RepairAction {
     Disarm { path: PathBuf, rest: EntryState },
 }
 
+impl RepairAction {
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::MoveAside(path) | Self::PutBack(path) | Self::Disarm { path, .. } => path,
+        }
+    }
+}
+
 /// Differences that commands may have caused.
 pub(super) enum AttributableChanges<'a> {
     /// All except those of files that the kernel seals.

@@ -2,8 +2,9 @@
 //! from them what the command left behind.
 //!
 //! Next to the state there is a marker file while a command runs. Its modification time is renewed at
-//! intervals, so it shows when the program was alive last. Files that changed later were not changed by a
-//! command, since commands end with the program.
+//! intervals, so it shows when the program was alive last. Files that changed later were most likely not
+//! changed by a command, since commands end with the program: they stay. But a program may have been
+//! stopped for a while before it was killed, so they are named to the user.
 
 use std::{
     ffi::OsString,
@@ -14,7 +15,9 @@ use std::{
         fs::{MetadataExt as _, OpenOptionsExt as _},
     },
     path::{Path, PathBuf},
-    time::SystemTime,
+    sync::mpsc::{self, RecvTimeoutError},
+    thread::{self, JoinHandle},
+    time::{Duration, SystemTime},
 };
 
 use crow_core::capability::QuarantinedFile;
@@ -42,6 +45,8 @@ const STATE_BYTES: u64 = 64 << 20;
 /// between two signs, and the time to end the commands.
 const AFTERLIFE: i64 = SECOND;
 const SECOND: i64 = 1_000_000_000;
+/// Time between two signs of life.
+const HEARTBEAT: Duration = Duration::from_millis(250);
 
 /// Stores the guard's state in the private folder of its session.
 #[derive(Debug)]
@@ -155,6 +160,48 @@ impl GuardJournal {
     }
 }
 
+/// Renews the marker on a thread of its own, since a check of very many files takes longer than commands may continue
+/// after the last sign of life. Ends when it is dropped.
+#[derive(Debug)]
+pub(super) struct Heartbeat {
+    /// Dropped to end the thread.
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Heartbeat {
+    pub(super) fn start(folder: PathBuf) -> io::Result<Self> {
+        let (stop, stopped) = mpsc::channel::<()>();
+        let beat = move || {
+            while stopped.recv_timeout(HEARTBEAT) == Err(RecvTimeoutError::Timeout) {
+                renew_sign_of_life(&folder);
+            }
+        };
+        let thread = thread::Builder::new().name("crow-heartbeat".to_owned()).spawn(beat)?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It does not panic, and if it did, the marker would merely not be renewed.
+            drop(thread.join());
+        }
+    }
+}
+
+/// Result of a recovery.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// What was put back or moved aside.
+    pub repaired: Vec<QuarantinedFile>,
+    /// Paths that start programs and that changed after the last sign of life of a killed session: by the user, as a
+    /// rule. They were left as they are.
+    pub changed_later: Vec<PathBuf>,
+}
+
 /// Renews the marker, if there is one. Does not block.
 pub(super) fn renew_sign_of_life(folder: &Path) {
     if let Ok(marker) = OpenOptions::new().write(true).open(folder.join(RUNNING)) {
@@ -171,27 +218,37 @@ pub(in crate::sandbox) fn is_recoverable(folder: &Path) -> bool {
 
 /// Puts back and moves aside what a session that was killed during a command left behind. `folder` is its
 /// private folder, which no other process may use now. Blocks while it takes the inventory.
-pub(crate) fn recover(folder: &Path) -> Vec<QuarantinedFile> {
-    let Ok(marker) = fs::symlink_metadata(folder.join(RUNNING)) else { return Vec::new() };
+pub(crate) fn recover(folder: &Path) -> RecoveryReport {
+    let Ok(marker) = fs::symlink_metadata(folder.join(RUNNING)) else {
+        return RecoveryReport::default();
+    };
     let alive_until = alive_until(nanoseconds((marker.mtime(), marker.mtime_nsec())));
-    let found = match read(&folder.join(STATE)) {
-        Ok((scope, mut baseline)) => {
+    let report = match read(&folder.join(STATE)) {
+        Ok((scope, before)) => {
             let quarantine = Quarantine::new(folder.join(HELD));
+            let mut baseline = before.clone();
             let blame = AttributableChanges::ChangedUntil(alive_until);
             let judge = Judge { blame, rebases: Rebases::HaveEnded };
             let mut reader = StateReader::default();
             reader.look_for_repositories(&scope, Moment::Between);
-            repair(&scope, &mut reader, &NothingSealed, &mut baseline, &quarantine, &judge)
+            let repaired =
+                repair(&scope, &mut reader, &NothingSealed, &mut baseline, &quarantine, &judge);
+            // What differs still changed later.
+            let blame = AttributableChanges::ChangedUntil(i64::MAX);
+            let judge = Judge { blame, rebases: Rebases::HaveEnded };
+            let left = judge.judge(&before, &baseline).repairs;
+            let changed_later = left.iter().map(|repair| repair.path().to_owned()).collect();
+            RecoveryReport { repaired, changed_later }
         }
         Err(error) => {
             tracing::warn!(%error, "what a killed command left is not known");
-            Vec::new()
+            RecoveryReport::default()
         }
     };
     for name in [RUNNING, STATE] {
         drop(fs::remove_file(folder.join(name)));
     }
-    found
+    report
 }
 
 /// Returns the time until which commands may have changed files. Both times are in nanoseconds since 1970.

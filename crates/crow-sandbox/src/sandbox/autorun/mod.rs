@@ -21,7 +21,7 @@ mod quarantine;
 mod repair;
 mod script_targets;
 
-pub use self::guard::WrittenFile;
+pub use self::{guard::WrittenFile, journal::RecoveryReport};
 pub(super) use self::{
     guard::{AutorunGuard, GuardedRun, KernelSeal, SealedMounts, autorun_paths},
     inventory::InventoryScope,

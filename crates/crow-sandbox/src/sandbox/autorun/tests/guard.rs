@@ -13,8 +13,8 @@ use crow_core::{
 };
 
 use super::super::{
-    AutorunGuard, InventoryScope, KernelSeal, WrittenFile, is_recoverable, journal::booted_at,
-    recover,
+    AutorunGuard, InventoryScope, KernelSeal, RecoveryReport, WrittenFile, is_recoverable,
+    journal::booted_at, recover,
 };
 use crate::sandbox::CommandKind;
 
@@ -973,7 +973,7 @@ fn the_next_session_recovers_files_changed_by_a_command_of_a_killed_session() {
     project.write(".envrc", "evil\n");
     project.shell("git -C sub config core.fsmonitor evil");
     // Simulates the kill: nothing more happens in this session.
-    let found = project.told(&recover(&private));
+    let found = project.told(&recover(&private).repaired);
     assert_eq!(
         found,
         [
@@ -984,7 +984,7 @@ fn the_next_session_recovers_files_changed_by_a_command_of_a_killed_session() {
     );
     assert_eq!(project.read(".envrc"), "use nix\n");
     assert!(private.join("held").read_dir().unwrap().count() == 3);
-    assert_eq!(recover(&private), []);
+    assert_eq!(recover(&private), RecoveryReport::default());
 }
 
 #[test]
@@ -1007,8 +1007,34 @@ fn files_made_after_a_session_was_killed_stay() {
     });
     let found = recover(&private);
     // On a machine that has just booted, the hour ago counts as before the boot.
-    assert!(found.is_empty() || rebooted_since, "{found:?}");
-    assert_eq!(project.read(".envrc"), "mine\n");
+    if !rebooted_since {
+        assert_eq!(found.repaired, []);
+        // A program that was stopped before it was killed gave no sign of life either: the user is told.
+        assert_eq!(found.changed_later, [project.root.join(".envrc")]);
+        assert_eq!(project.read(".envrc"), "mine\n");
+    }
+}
+
+#[test]
+fn signs_of_life_go_on_while_a_check_takes_long() {
+    let mut project = Project::new();
+    let private = project.base.join("private");
+    fs::create_dir(&private).unwrap();
+    let scope = InventoryScope { roots: vec![project.root.clone()], ..InventoryScope::default() };
+    project.guard = AutorunGuard::new(scope, KernelSeal::Missing, private.join("held"))
+        .with_journal(private.clone());
+    let (run, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
+    project.guard.check();
+    let marker = private.join("autorun.running");
+    let modified = || fs::metadata(&marker).unwrap().modified().unwrap();
+    let (before, start) = (modified(), std::time::Instant::now());
+    // No other check comes.
+    while modified() == before {
+        assert!(start.elapsed() < std::time::Duration::from_secs(10));
+        std::thread::yield_now();
+    }
+    assert_eq!(project.guard.end(run), []);
+    assert!(!marker.exists());
 }
 
 #[test]
@@ -1022,7 +1048,7 @@ fn nothing_is_recovered_if_no_command_was_running() {
     assert_eq!(project.run(|_| {}), []);
     assert!(!is_recoverable(&private));
     project.write(".envrc", "mine\n");
-    assert_eq!(recover(&private), []);
+    assert_eq!(recover(&private), RecoveryReport::default());
     assert_eq!(project.read(".envrc"), "mine\n");
 }
 
@@ -1034,7 +1060,7 @@ fn an_unreadable_journal_changes_nothing() {
     for text in ["", "{", "{\"version\": 99}", "[1]"] {
         fs::write(private.join("autorun.json"), text).unwrap();
         fs::write(private.join("autorun.running"), "").unwrap();
-        assert_eq!(recover(&private), [], "{text:?}");
+        assert_eq!(recover(&private), RecoveryReport::default(), "{text:?}");
         assert!(!is_recoverable(&private));
     }
 }
@@ -1127,7 +1153,10 @@ fn files_made_a_second_after_the_last_sign_of_life_stay() {
     }
     let marker = fs::File::options().write(true).open(private.join("autorun.running")).unwrap();
     marker.set_modified(between).unwrap();
-    assert_eq!(project.told(&recover(&private)), [(".envrc".to_owned(), OriginalState::Absent)]);
+    assert_eq!(
+        project.told(&recover(&private).repaired),
+        [(".envrc".to_owned(), OriginalState::Absent)]
+    );
     assert_eq!(project.read(".vscode/tasks.json"), "mine\n");
 }
 
