@@ -169,9 +169,16 @@ impl LinuxSandbox {
                 let mut gaps = vec![
                     format!("no namespaces ({reason})"),
                     "protected files are watched, not write-protected".to_owned(),
-                    "processes of others can be seen".to_owned(),
+                    "processes of others can be seen, and their scheduling changed".to_owned(),
+                    "System V shared memory, semaphores and queues of others can be reached"
+                        .to_owned(),
                     "names of hidden files can be listed".to_owned(),
+                    "hidden files in the working directories can be read and changed".to_owned(),
                 ];
+                if rustix::process::geteuid().is_root() {
+                    let gap = "as root, processes that fork on and on can outlive their command";
+                    gaps.push(gap.to_owned());
+                }
                 if let Err(reason) = &filters.supervised {
                     gaps.push(format!(
                         "modes, owners, times and attributes of files cannot be changed ({reason})"

@@ -176,6 +176,10 @@ impl SyscallFilter {
             });
             rules.insert(*call, creating.collect::<Option<_>>()?);
         }
+        // Without namespaces a command can name every process of the user, the agent among them.
+        if attributes != AttributeChanges::Allowed {
+            rules.extend(rules_about_other_processes()?);
+        }
         // 2) Decisions by call number, as a binary search.
         let forbidden = FORBIDDEN.iter().map(|call| (*call, SyscallDecision::Refused));
         let absent = ABSENT.iter().map(|call| (*call, SyscallDecision::NotImplemented));
@@ -269,6 +273,25 @@ fn pair_rules() -> Option<Vec<SeccompRule>> {
     // The kernel treats `SOCK_RAW` as `SOCK_DGRAM`.
     let refused = [kind(libc::SOCK_DGRAM)?, kind(libc::SOCK_RAW)?, not_equal(0, libc::AF_UNIX)?];
     refused.map(|condition| SeccompRule::new(vec![condition]).ok()).into_iter().collect()
+}
+
+/// Returns the rules that refuse to change limits and priorities of other processes: with a low limit of descriptors the
+/// agent could check nothing any more.
+fn rules_about_other_processes() -> Option<Vec<(i64, Vec<SeccompRule>)>> {
+    // The first argument says whether the second one is a process, a group or a user; 0 is the caller's own.
+    const IO_USER: libc::c_int = 3;
+    let of_user = libc::PRIO_USER.cast_signed();
+    let new_limits = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0).ok()?;
+    let rules = [
+        (libc::SYS_prlimit64, vec![vec![not_equal(0, 0)?, new_limits]]),
+        (libc::SYS_setpriority, vec![vec![not_equal(1, 0)?], vec![equal_int(0, of_user)?]]),
+        (libc::SYS_ioprio_set, vec![vec![not_equal(1, 0)?], vec![equal_int(0, IO_USER)?]]),
+    ];
+    let rules = rules.into_iter().map(|(call, rules)| {
+        let rules = rules.into_iter().map(|conditions| SeccompRule::new(conditions).ok());
+        Some((call, rules.collect::<Option<_>>()?))
+    });
+    rules.collect()
 }
 
 fn condition(argument: u8, operator: SeccompCmpOp, value: u64) -> Option<SeccompCondition> {
@@ -399,6 +422,32 @@ mod tests {
             }
             assert_eq!(fate(libc::SYS_openat, [0; 6]), 0x7fff_0000);
             assert_eq!(fate(libc::SYS_clone3, [0; 6]), absent);
+        }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn without_namespaces_limits_and_priorities_of_other_processes_cannot_be_changed() {
+        let (refused, allowed) = (0x5_0001, 0x7fff_0000);
+        let high_pointer = 0x1_0000_0000;
+        for (number, arguments, expected) in [
+            (libc::SYS_prlimit64, [0, 7, 1, 0, 0, 0], allowed),
+            (libc::SYS_prlimit64, [99, 7, 0, 1, 0, 0], allowed),
+            (libc::SYS_prlimit64, [99, 7, 1, 0, 0, 0], refused),
+            (libc::SYS_prlimit64, [99, 7, high_pointer, 0, 0, 0], refused),
+            (libc::SYS_setpriority, [0, 0, 19, 0, 0, 0], allowed),
+            (libc::SYS_setpriority, [0, 99, 19, 0, 0, 0], refused),
+            (libc::SYS_setpriority, [1, 99, 19, 0, 0, 0], refused),
+            (libc::SYS_setpriority, [2, 0, 19, 0, 0, 0], refused),
+            (libc::SYS_ioprio_set, [1, 0, 0, 0, 0, 0], allowed),
+            (libc::SYS_ioprio_set, [1, 99, 0, 0, 0, 0], refused),
+            (libc::SYS_ioprio_set, [3, 0, 0, 0, 0, 0], refused),
+        ] {
+            for changes in [AttributeChanges::Refused, AttributeChanges::Supervised] {
+                let filter = SyscallFilter::new(AllowedSockets::Network, changes).unwrap();
+                let number = u32::try_from(number).unwrap();
+                assert_eq!(run(filter.program(), MACHINE, number, arguments), expected, "{number}");
+            }
         }
     }
 
