@@ -378,6 +378,37 @@ async fn a_long_time_between_two_turns_is_told() {
     }
 }
 
+#[tokio::test]
+async fn a_change_is_told_before_the_text_of_the_next_prompt() {
+    let mut harness = harness([says(), says()]);
+    harness.run("hello").await;
+    harness.handle.permissions().set_mode(PermissionMode::ReadOnly).unwrap();
+    harness.run("and now?").await;
+    let outline = harness.model.requests()[1].outline();
+    assert_eq!(
+        outline.last().unwrap(),
+        "user: <environment_update>\npermissions: mode read-only: reads pass, all changes are refused\n</environment_update>\n | and now?"
+    );
+}
+
+#[tokio::test]
+async fn another_day_is_told() {
+    let clock = Arc::new(SetClock::default());
+    let model = ScriptedModel::new([says(), says(), says()]);
+    let folder = tempfile::tempdir().unwrap();
+    let cwd = folder.path().canonicalize().unwrap();
+    let surroundings = Surroundings::gather(&cwd, "2027-01-15");
+    let config = RuntimeConfig { clock: Arc::clone(&clock) as _, ..RuntimeConfig::default() };
+    let mut agent = SpawnedAgent::start(&model, config, surroundings).await;
+    run(&agent.handle, &mut agent.events, "hello").await;
+    run(&agent.handle, &mut agent.events, "on the same day").await;
+    assert_eq!(last_updates(&model), [""; 0]);
+    clock.seconds.fetch_add(24 * 3_600, Ordering::Relaxed);
+    run(&agent.handle, &mut agent.events, "a day later").await;
+    let told = last_updates(&model);
+    assert!(told[0].contains("date: 2027-01-16"), "{told:?}");
+}
+
 /// An agent whose context the test sees.
 struct SpawnedAgent {
     handle: AgentHandle,
