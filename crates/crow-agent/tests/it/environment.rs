@@ -16,7 +16,7 @@ use crow_agent::{
 };
 use crow_core::{
     capability::Clock,
-    event::AgentEvent,
+    event::{AgentEvent, Envelope},
     file_views::{ContentHash, FileView, FileViews},
     message::{Block, Message},
     permission::PermissionMode,
@@ -376,6 +376,33 @@ async fn a_long_time_between_two_turns_is_told() {
         harness.run("and now?").await;
         assert_eq!(last_updates(&harness.model), told);
     }
+}
+
+#[tokio::test]
+async fn a_window_that_a_server_told_is_known_after_a_restart() {
+    let model = ScriptedModel::new([says(), says()]).with_window(None);
+    model.tell_window(Some(8_192));
+    let mut harness = AgentHarness::start(model.clone(), options());
+    let windows = |events: &[Arc<Envelope>]| -> Vec<Option<u64>> {
+        let prefixes = events.iter().filter_map(|envelope| match &envelope.event {
+            AgentEvent::Usage { prefix, .. } => prefix.as_ref(),
+            _ => None,
+        });
+        prefixes.map(|prefix| prefix.window).collect()
+    };
+    assert_eq!(windows(&harness.run("hello").await), [Some(8_192)]);
+    // The server does not answer any more. The log describes the request once more only if something changed.
+    model.tell_window(None);
+    let (handle, mut events) = reopen(&harness).await;
+    handle.send_input(vec![Block::text("again")]).unwrap();
+    let mut seen = Vec::new();
+    while !seen
+        .last()
+        .is_some_and(|end: &Arc<Envelope>| matches!(end.event, AgentEvent::RunEnd { .. }))
+    {
+        seen.push(events.next().await.unwrap());
+    }
+    assert_eq!(windows(&seen), []);
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use crow_core::{
     model::{
         Abilities, Conversation, ModelEvent, ModelInfo, ModelRef, ModelReply, ModelRequest,
         ModelStream, Models, ModelsError, Price, Provider, ProviderError, ProviderErrorKind,
-        ResolvedModel, Retry, StopReason, ToolCallFormat,
+        ResolvedModel, Retry, StopReason, ToolCallFormat, WindowAnswer,
     },
 };
 use futures_util::{StreamExt as _, stream};
@@ -41,6 +41,8 @@ struct ScriptedModelState {
     /// The answer to each request for a summary, which takes none of the script.
     summary: Mutex<Option<Play>>,
     window: Mutex<Option<u64>>,
+    /// The window that the server tells when it is asked.
+    told_window: Mutex<Option<u64>>,
 }
 
 impl ScriptedModel {
@@ -54,6 +56,7 @@ impl ScriptedModel {
             accepts_views: AtomicBool::new(false),
             summary: Mutex::new(None),
             window: Mutex::new(Some(100_000)),
+            told_window: Mutex::new(None),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -85,6 +88,11 @@ impl ScriptedModel {
     /// Sets the context window in tokens, or makes it unknown, for sessions that begin from now on.
     pub fn set_window(&self, window: Option<u64>) {
         *self.shared.window.lock().unwrap() = window;
+    }
+
+    /// Sets the context window that the server tells when it is asked, because the window is unknown.
+    pub fn tell_window(&self, window: Option<u64>) {
+        *self.shared.told_window.lock().unwrap() = window;
     }
 
     /// Answers requests for a summary of the conversation with this play, instead of the next one of the script.
@@ -137,6 +145,10 @@ impl Provider for ScriptedModel {
 
     fn conversation(&self, _model: &ModelInfo, session: &SessionId) -> Box<dyn Conversation> {
         Box::new(ScriptedConversation { model: self.clone(), session: session.clone() })
+    }
+
+    fn context_window<'a>(&'a self, _model: &'a ModelInfo) -> WindowAnswer<'a> {
+        Box::pin(std::future::ready(*self.shared.told_window.lock().unwrap()))
     }
 }
 
