@@ -1,9 +1,12 @@
 //! The least that an agent can be: one connection, the history as text, an event reader, `bash -c`.
+//!
+//! With [`CONFINED_MODE`] it runs commands in bwrap and has git record the project before and after each: the least that
+//! an agent with a sandbox and an undo can be.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
-    process::Command,
+    process::{Command, Output},
 };
 
 use serde_json::Value;
@@ -11,8 +14,17 @@ use serde_json::Value;
 /// The argument that turns the benchmark into the bare loop.
 pub(crate) const MODE: &str = "--bare-loop";
 
+/// The same with a sandbox and a record of the files.
+pub(crate) const CONFINED_MODE: &str = "--confined-bare-loop";
+
+/// Where git records the files, beside the project.
+const RECORD: &str = "../record";
+
 /// Works until the model makes no call. `url` is `http://host:port`.
-pub(crate) fn run(url: &str) {
+pub(crate) fn run(url: &str, is_confined: bool) {
+    if is_confined {
+        git(&["init", "-q"]);
+    }
     let address = url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -29,16 +41,41 @@ pub(crate) fn run(url: &str) {
         stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).unwrap();
         let Some((id, arguments)) = read_reply(&mut reader) else { return };
         let input: Value = serde_json::from_str(&arguments).unwrap();
-        let output = Command::new("bash")
-            .arg("-c")
-            .arg(input["command"].as_str().unwrap())
-            .output()
-            .unwrap();
+        let line = input["command"].as_str().unwrap();
+        let output = if is_confined { run_confined(line) } else { run_plain(line) };
         messages.push_str(&format!(
             r#",{{"role":"assistant","content":[{{"type":"tool_use","id":"{id}","name":"bash","input":{input}}}]}},{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"{id}","content":"exit code {}"}}]}}"#,
             output.status.code().unwrap()
         ));
     }
+}
+
+fn run_plain(line: &str) -> Output {
+    Command::new("bash").args(["-c", line]).output().unwrap()
+}
+
+fn run_confined(line: &str) -> Output {
+    record();
+    let here = std::env::current_dir().unwrap();
+    let here = here.to_str().unwrap();
+    let arguments = ["--unshare-all", "--ro-bind", "/", "/", "--bind", here, here];
+    let program = ["--proc", "/proc", "--dev", "/dev", "bash", "-c", line];
+    let output = Command::new("bwrap").args(arguments).args(program).output().unwrap();
+    record();
+    output
+}
+
+/// Records the files of the project.
+fn record() {
+    git(&["add", "-A"]);
+    git(&["write-tree"]);
+}
+
+fn git(arguments: &[&str]) {
+    let mut git = Command::new("git");
+    let done =
+        git.args(["--git-dir", RECORD, "--work-tree", "."]).args(arguments).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
 /// Reads one reply to the end of its body; returns the id and the arguments of its call, if it made one.

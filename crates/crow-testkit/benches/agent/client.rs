@@ -10,15 +10,14 @@ use std::{
 use crow_testkit::{ModelServer, WireDialect};
 use tempfile::TempDir;
 
-use crate::bare_loop;
-
 const HOME: &str = "home";
 const PROJECT: &str = "project";
 
 /// A program that talks to the server.
 pub(crate) struct BenchClient {
     program: PathBuf,
-    is_crow: bool,
+    /// Mode of the bare loop; `None` for Crow.
+    bare_mode: Option<&'static str>,
     /// Home and project of all its runs.
     folder: TempDir,
 }
@@ -31,11 +30,12 @@ pub(crate) struct Started {
 
 impl BenchClient {
     pub(crate) fn crow(program: PathBuf) -> Self {
-        Self { program, is_crow: true, folder: folders() }
+        Self { program, bare_mode: None, folder: folders() }
     }
 
-    pub(crate) fn bare() -> Self {
-        Self { program: std::env::current_exe().unwrap(), is_crow: false, folder: folders() }
+    pub(crate) fn bare(mode: &'static str) -> Self {
+        let program = std::env::current_exe().unwrap();
+        Self { program, bare_mode: Some(mode), folder: folders() }
     }
 
     /// Fills the project with so many files, ten in a folder.
@@ -65,7 +65,9 @@ impl BenchClient {
     pub(crate) fn start(&self, server: &ModelServer) -> Started {
         let url = server.base_url(WireDialect::AnthropicMessages);
         let mut command = self.command();
-        if self.is_crow {
+        if let Some(mode) = self.bare_mode {
+            command.args([mode, &url]);
+        } else {
             let run = [
                 "run",
                 "work",
@@ -77,8 +79,6 @@ impl BenchClient {
                 "5000",
             ];
             command.args(run).env("ANTHROPIC_API_KEY", "sk-bench").env("ANTHROPIC_BASE_URL", url);
-        } else {
-            command.args([bare_loop::MODE, &url]);
         }
         let at = Instant::now();
         Started { child: command.spawn().unwrap(), at }

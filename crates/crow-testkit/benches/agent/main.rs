@@ -28,9 +28,9 @@ use client::BenchClient;
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     if let [_, mode, url] = args.as_slice()
-        && mode == bare_loop::MODE
+        && [bare_loop::MODE, bare_loop::CONFINED_MODE].contains(&mode.as_str())
     {
-        return bare_loop::run(url);
+        return bare_loop::run(url, mode == bare_loop::CONFINED_MODE);
     }
     let program = std::env::var_os("CROW_AGENT").map_or_else(default_program, PathBuf::from);
     assert!(
@@ -41,8 +41,9 @@ fn main() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let crow = BenchClient::crow(program.clone());
-    let bare = BenchClient::bare();
-    let rows = runtime.block_on(measure::all(&crow, &bare));
+    let bare = BenchClient::bare(bare_loop::MODE);
+    let confined = BenchClient::bare(bare_loop::CONFINED_MODE);
+    let rows = runtime.block_on(measure::all(&crow, &bare, &confined));
     println!("{}", table::render("crow-agent", "bare loop", &rows));
 }
 

@@ -1,6 +1,6 @@
 //! The measurements.
 
-use std::{fs, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use crow_testkit::{
     Delivery, Fault, ModelServer, PrefixCheck, ScriptStep, ScriptedReply, ServerChecks,
@@ -29,7 +29,11 @@ const AGENTS: usize = 200;
 /// Sessions in the list.
 const SESSIONS: usize = 10_000;
 
-pub(crate) async fn all(crow: &BenchClient, bare: &BenchClient) -> Vec<TableRow> {
+pub(crate) async fn all(
+    crow: &BenchClient,
+    bare: &BenchClient,
+    confined: &BenchClient,
+) -> Vec<TableRow> {
     if let Ok(many) = std::env::var("CROW_BENCH_STEPS") {
         return vec![memory(crow, bare, many.parse().unwrap()).await];
     }
@@ -64,6 +68,22 @@ pub(crate) async fn all(crow: &BenchClient, bare: &BenchClient) -> Vec<TableRow>
         times(ours.tree_cpu, theirs.tree_cpu),
         ms(theirs.tree_cpu),
     ));
+    if Path::new("/usr/bin/bwrap").exists() {
+        confined.fill_project(FILES);
+        let theirs = steps(confined, STEPS / 3).await;
+        rows.push(pair(
+            "gap in 1,000 files; beside the bare loop with bwrap and git",
+            "≤ 2× that loop",
+            times(filled.gap, theirs.gap),
+            ms(theirs.gap),
+        ));
+        rows.push(pair(
+            "CPU of all processes there",
+            "≤ 2× that loop",
+            times(filled.tree_cpu, theirs.tree_cpu),
+            ms(theirs.tree_cpu),
+        ));
+    }
     rows.push(pair(
         "connections for 300 requests",
         "1",

@@ -76,7 +76,7 @@ async fn agents() -> (f64, usize) {
         let session = AgentSession::create(&config, spec).unwrap();
         handles.push(runtime.spawn(session, move |mut internals| async move {
             let prompt = vec![Block::text("Call all of them.")];
-            internals.add_input(InputSource::User, None, prompt).await?;
+            internals.add_input(InputSource::Prompt, None, prompt).await?;
             agent.execute_turn(&mut internals, &CancellationToken::new()).await?;
             Ok(())
         }));

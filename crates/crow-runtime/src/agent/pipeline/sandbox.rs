@@ -222,11 +222,12 @@ impl CallSandbox {
 
 /// Names files that start programs and changed after a session was killed, most likely by the user.
 fn describe_changed_later(paths: &[PathBuf]) -> String {
-    let shown = paths.iter().take(SHOWN_PATHS).map(|path| path.display().to_string());
-    let mut names = shown.collect::<Vec<_>>().join(", ");
+    let mut names: Vec<_> =
+        paths.iter().take(SHOWN_PATHS).map(|path| path.display().to_string()).collect();
     if let Some(rest) = paths.len().checked_sub(SHOWN_PATHS).filter(|rest| *rest > 0) {
-        names.push_str(&format!(" and {rest} more"));
+        names.push(format!("{rest} more"));
     }
+    let names = names.join(", ");
     format!(
         "A session was killed while a command ran. These files, which git, an editor or an agent would run or obey, changed after it: {names}. They were left as they are; if you did not change them, look at them first."
     )
