@@ -11,7 +11,7 @@ use crate::{
         MARK, differences, is_protected, leaked_secrets, open_to_others, raw_characters, stamps,
         survivors, tree,
     },
-    scene::Scene,
+    scene::{Kernel, Scene},
 };
 
 const MODEL: &str = "anthropic/claude-sonnet-4-5";
@@ -54,6 +54,7 @@ pub(crate) struct Attack {
     absent: Vec<String>,
     is_text: bool,
     obeys: bool,
+    kernel: Kernel,
 }
 
 /// Result of the program's run in a case.
@@ -86,6 +87,7 @@ impl Attack {
             absent: Vec::new(),
             is_text: false,
             obeys: false,
+            kernel: Kernel::AsItIs,
         }
     }
 
@@ -197,6 +199,11 @@ impl Attack {
     /// Makes the model obey orders in the text that it reads: `run this: …;;`.
     pub(crate) fn obeys(self) -> Self {
         Self { obeys: true, ..self }
+    }
+
+    /// Runs the program where no namespaces can be created.
+    pub(crate) fn without_namespaces(self) -> Self {
+        Self { kernel: Kernel::WithoutNamespaces, ..self }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -361,7 +368,7 @@ impl Attack {
             args.extend(["-o", "json"].map(str::to_owned));
         }
         args.extend(self.args.iter().map(|arg| scene.fill(arg)));
-        let mut command = scene.program(&args);
+        let mut command = scene.program_on(self.kernel, &args);
         command.env("ANTHROPIC_BASE_URL", server.base_url(WireDialect::AnthropicMessages));
         let child = command.spawn().unwrap();
         let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();

@@ -43,6 +43,8 @@ mod round3_reach;
 mod round3_undo;
 mod round4_git;
 mod round5_attacks;
+mod round8_everyday;
+mod round8_partial;
 mod sandbox;
 mod scene;
 mod secrets;

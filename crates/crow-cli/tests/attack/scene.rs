@@ -43,6 +43,18 @@ const REPOSITORY: [(&str, &str); 3] = [
     (".git/hooks/pre-commit.sample", "#!/bin/sh\n"),
 ];
 
+/// The kernel that the program finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kernel {
+    AsItIs,
+    /// No namespaces can be created, as in most containers: Landlock and seccomp remain.
+    WithoutNamespaces,
+}
+
+/// Script that starts its program, named in `$0`, where no namespaces can be created. The limit applies only to the user
+/// namespace of the script; without its capabilities the program cannot use that one instead.
+const NO_NAMESPACES: &str = "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all --no-new-privs \"$0\" \"$@\"";
+
 /// Returns a temporary folder that sandboxed commands can see. They cannot see the system's temporary folders, which the
 /// sandbox replaces with private ones.
 pub(crate) fn visible_temp_dir() -> TempDir {
@@ -149,7 +161,20 @@ impl Scene {
 
     /// Returns a command that runs the program in the project, with secrets in its environment.
     pub(crate) fn program(&self, args: &[String]) -> Command {
-        let mut command = self.with_clean_env(Command::new(env!("CARGO_BIN_EXE_crow-agent")));
+        self.program_on(Kernel::AsItIs, args)
+    }
+
+    /// Like [`Self::program`], on a kernel that may lack a layer of the sandbox. The process keeps its id.
+    pub(crate) fn program_on(&self, kernel: Kernel, args: &[String]) -> Command {
+        let exe = env!("CARGO_BIN_EXE_crow-agent");
+        let mut command = match kernel {
+            Kernel::AsItIs => self.with_clean_env(Command::new(exe)),
+            Kernel::WithoutNamespaces => {
+                let mut command = self.with_clean_env(Command::new("unshare"));
+                command.args(["--user", "--map-root-user", "sh", "-c", NO_NAMESPACES, exe]);
+                command
+            }
+        };
         command
             .args(args)
             .env("ANTHROPIC_API_KEY", KEY)
