@@ -30,10 +30,20 @@ pub(crate) enum Chapter {
     Run(Vec<String>, Vec<(&'static str, Value)>),
     /// In a session with this id the model runs a command, and the program is killed as soon as the file `go` exists.
     Killed { session: String, line: String },
+    /// The model runs this command, and the program is stopped as soon as the file `go` exists, and killed after this time.
+    Stopped(String, Duration),
     /// Another command of the program; its exit code does not matter.
     Command(Vec<String>),
     /// A script of the user, outside of the sandbox; it must succeed.
     User(String),
+}
+
+/// How a start ends.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    ByItself,
+    /// By a kill as soon as the file `go` exists, after having been stopped for this time.
+    Killed(Duration),
 }
 
 /// A case of several chapters, built by chained methods.
@@ -77,6 +87,12 @@ impl Story {
             before => format!("killed-{}", before + 1),
         };
         self.chapters.push(Chapter::Killed { session, line: line.to_owned() });
+        self
+    }
+
+    /// Adds a run that is stopped at the beginning of a command, and killed five seconds later.
+    pub(crate) fn stopped(mut self, line: &str) -> Self {
+        self.chapters.push(Chapter::Stopped(line.to_owned(), Duration::from_secs(5)));
         self
     }
 
@@ -154,7 +170,7 @@ impl Story {
     async fn tell(&self, scene: &Scene, chapter: &Chapter) -> Result<String, String> {
         match chapter {
             Chapter::User(script) => scene.run_script(script).map_or(Ok(String::new()), Err),
-            Chapter::Command(args) => self.start(scene, args, Script::new(), None).await,
+            Chapter::Command(args) => self.start(scene, args, Script::new(), End::ByItself).await,
             Chapter::Run(args, calls) => {
                 let mut script = Script::new();
                 for (number, (tool, input)) in calls.iter().enumerate() {
@@ -164,41 +180,55 @@ impl Story {
                     script = script.then(reply);
                 }
                 let args: Vec<_> = run_args(scene, args.iter().map(String::as_str));
-                self.start(scene, &args, script, None).await
+                self.start(scene, &args, script, End::ByItself).await
+            }
+            Chapter::Stopped(line, time) => {
+                let line = scene.fill(&format!("touch go; {line}; sleep 60"));
+                let input = json!({"command": line, "timeout": 60_000});
+                let script = Script::new().then(ScriptedReply::new().call("c0", "bash", &input));
+                let args = run_args(scene, ["--session-id", "stopped"]);
+                let output = self.start(scene, &args, script, End::Killed(*time)).await?;
+                sleep(AFTERMATH).await;
+                Ok(output)
             }
             Chapter::Killed { session, line } => {
                 let line = scene.fill(&format!("{line}\ntouch go; sleep 60"));
                 let input = json!({"command": line, "timeout": 60_000});
                 let script = Script::new().then(ScriptedReply::new().call("c0", "bash", &input));
                 let args = run_args(scene, ["--session-id", session]);
-                let output = self.start(scene, &args, script, Some("go")).await?;
+                let output = self.start(scene, &args, script, End::Killed(Duration::ZERO)).await?;
                 sleep(AFTERMATH).await;
                 Ok(output)
             }
         }
     }
 
-    /// Starts the program and returns what it printed and sent. If `killed_at` names a file, the program is killed when it exists.
+    /// Starts the program and returns what it printed and sent.
     async fn start(
         &self,
         scene: &Scene,
         args: &[String],
         script: Script,
-        killed_at: Option<&str>,
+        end: End,
     ) -> Result<String, String> {
         let script = script.then_respond(|_| ScriptedReply::new().text("Done.").into());
         let server = ModelServer::start(script).await;
         let mut command = scene.program_on(self.kernel, args);
         command.env("ANTHROPIC_BASE_URL", server.base_url(WireDialect::AnthropicMessages));
         let mut child = command.spawn().unwrap();
-        if let Some(file) = killed_at {
-            let file = scene.project().join(file);
+        if let End::Killed(stopped) = end {
+            let file = scene.project().join("go");
             let planted = timeout(PATIENCE, async {
                 while fs::symlink_metadata(&file).is_err() {
                     sleep(Duration::from_millis(1)).await;
                 }
             });
             let planted = planted.await;
+            if !stopped.is_zero() {
+                let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
+                rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+                sleep(stopped).await;
+            }
             child.kill().unwrap();
             child.wait().unwrap();
             return planted.map(|()| String::new()).map_err(|_| "nothing was planted".to_owned());
