@@ -1,18 +1,17 @@
-//! Messages for a model about arguments that do not fit.
+//! Messages for a model about arguments that do not fit, and the paths in them.
 
 use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value};
 
 use super::{
-    argument_path::{ArgumentPath, short},
-    keys::{only, squash},
+    coerce::{only, squash},
     schema::{self, AdditionalProperties, JsonType, Schema},
 };
 
 /// Maximum number of lines in a message.
 const MOST_LINES: usize = 20;
-/// Maximum number of characters of a value in a message.
+/// Maximum number of characters of a key or value in a message.
 const SHOWN: usize = 60;
 /// Maximum number of levels of a schema in a description.
 const DEEPEST: u32 = 3;
@@ -283,4 +282,48 @@ fn nearest<'a>(key: &str, declared: &'a Map<String, Value>) -> Option<&'a str> {
     let names = declared.keys().map(|name| (strsim::jaro_winkler(&key, &squash(name)), name));
     let (similarity, name) = names.max_by(|one, other| one.0.total_cmp(&other.0))?;
     (similarity >= ALIKE).then_some(name.as_str())
+}
+
+/// Maximum depth of values and schemas that is examined.
+const DEEPEST_PATH: u32 = 64;
+
+/// A path into the arguments, written `edits[0].old_string`.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ArgumentPath {
+    path: String,
+    depth: u32,
+}
+
+impl ArgumentPath {
+    /// Returns the same path, one schema node deeper.
+    pub(super) fn within(&self) -> Self {
+        Self { path: self.path.clone(), depth: self.depth + 1 }
+    }
+
+    /// Returns the path of a field.
+    pub(super) fn field(&self, key: &str) -> Self {
+        let dot = if self.path.is_empty() { "" } else { "." };
+        Self { path: format!("{}{dot}{}", self.path, short(key)), depth: self.depth + 1 }
+    }
+
+    /// Returns the path of an item.
+    pub(super) fn item(&self, index: usize) -> Self {
+        Self { path: format!("{}[{index}]", self.path), depth: self.depth + 1 }
+    }
+
+    /// Returns true if the path is too deep to examine: a schema may refer to itself.
+    pub(super) fn is_too_deep(&self) -> bool {
+        self.depth >= DEEPEST_PATH
+    }
+}
+
+impl fmt::Display for ArgumentPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.path.is_empty() { "arguments" } else { &self.path })
+    }
+}
+
+/// Returns a key, shortened.
+pub(super) fn short(key: &str) -> &str {
+    key.char_indices().nth(SHOWN).map_or(key, |(end, _)| &key[..end])
 }
