@@ -5,6 +5,7 @@ use std::{fmt, path::PathBuf, time::Duration};
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
+use super::processes::known_ids;
 use crate::{
     ids::{CallId, SessionId, TaskId},
     usage::TokenUsage,
@@ -73,7 +74,7 @@ pub enum ChildError {
         known: Vec<String>,
     },
     /// There is no such task, or it ended long ago.
-    #[error("there is no task {id}; {}", known_tasks(.known))]
+    #[error("there is no task {id}; {}", known_ids(.known))]
     UnknownTask {
         /// The id as given.
         id: TaskId,
@@ -95,11 +96,6 @@ pub enum ChildError {
         /// The reason.
         reason: String,
     },
-}
-
-fn known_tasks(known: &[TaskId]) -> String {
-    let ids: Vec<&str> = known.iter().map(TaskId::as_str).collect();
-    if ids.is_empty() { "there are none".to_owned() } else { format!("known: {}", ids.join(", ")) }
 }
 
 impl ChildError {
