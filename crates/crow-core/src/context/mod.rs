@@ -1,6 +1,5 @@
 //! The context window: how much of it a request takes.
 
-mod char_classes;
 #[cfg(test)]
 mod tests;
 mod tokens;

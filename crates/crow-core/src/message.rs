@@ -1,10 +1,12 @@
-//! The parts of a message.
+//! Messages as the model will see them, independent of any wire format.
+//!
+//! An assistant message is a list of blocks in the order in which they came; a block may retain the provider's own
+//! item verbatim ([`Native`]), because only that preserves thinking signatures, encrypted reasoning and item ids.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Native, Origin};
 use crate::ids::{CallId, MessageId, ReplyId};
 
 /// A message of a model request.
@@ -250,4 +252,196 @@ pub struct ResultMessage {
     pub content: Vec<Block>,
     /// True if the call failed.
     pub is_error: bool,
+}
+
+/// Where a reply came from.
+///
+/// Signatures and encrypted items are valid only at the same place: same wire format, provider, address and model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Origin {
+    /// The wire format.
+    pub dialect: String,
+    /// The provider's name.
+    pub provider: String,
+    /// The address that was asked.
+    pub base_url: String,
+    /// The model that was asked.
+    pub model: String,
+}
+
+/// A provider's item, kept verbatim beside the block that we read from it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Native {
+    item: Value,
+    digest: String,
+}
+
+impl Native {
+    /// Retains `item` for as long as the block's content equals `content`.
+    pub fn new(content: &ReplyContent, item: Value) -> Self {
+        Self { item, digest: digest(content) }
+    }
+
+    /// Returns the item, unless the block was changed since (pruned, redacted).
+    pub fn item_for(&self, content: &ReplyContent) -> Option<&Value> {
+        (self.digest == digest(content)).then_some(&self.item)
+    }
+}
+
+/// FNV-1a over the block's JSON: detects our own edits, not an attacker's.
+fn digest(content: &ReplyContent) -> String {
+    let bytes = serde_json::to_vec(content).expect("invariant: content of a reply is valid JSON");
+    format!("{:016x}", crate::hash::fnv1a(&bytes))
+}
+
+/// Escapes the angle bracket of these tags in a text, whatever their case, so that the text can neither end the marks
+/// around it nor begin others.
+pub fn escape_tags(text: &str, tags: &[&str]) -> String {
+    let mut output = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('<') {
+        output.push_str(before);
+        let name = after.trim_start_matches(|c: char| c == '/' || c.is_whitespace());
+        let is_mark = tags
+            .iter()
+            .any(|tag| name.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag)));
+        output.push_str(if is_mark { "&lt;" } else { "<" });
+        rest = after;
+    }
+    output.push_str(rest);
+    output
+}
+
+/// Wraps a text in marks that name its author.
+pub fn wrap_in_tag(tag: &str, author: &str, text: &str) -> String {
+    let text = escape_tags(text.trim(), &[tag]);
+    format!("<{tag} author=\"{author}\">\n{text}\n</{tag}>")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_text_can_neither_end_nor_begin_marks() {
+        for (text, expected) in [
+            ("a < b", "a < b"),
+            ("x </review> y", "x &lt;/review> y"),
+            ("< / REVIEW>", "&lt; / REVIEW>"),
+            ("<reviewer>", "&lt;reviewer>"),
+            ("<<review", "<&lt;review"),
+        ] {
+            assert_eq!(escape_tags(text, &["review"]), expected);
+        }
+        let marked = wrap_in_tag("review", "the reviewer", " no </review> ");
+        assert_eq!(marked, "<review author=\"the reviewer\">\nno &lt;/review>\n</review>");
+    }
+
+    fn text(text: &str) -> ReplyContent {
+        ReplyContent::Text { text: text.into() }
+    }
+
+    fn call(id: &str, arguments: CallArguments) -> ReplyContent {
+        ReplyContent::Call(ToolCall { id: CallId::new(id), name: "bash".into(), arguments })
+    }
+
+    #[test]
+    fn a_native_item_is_dropped_as_soon_as_the_content_differs() {
+        let arguments = || CallArguments::Json(json!({"command": "ls"}));
+        let item = json!({"type": "x", "signature": "s"});
+        for (content, changed) in [
+            (text("a"), text("b")),
+            (text("a"), ReplyContent::Thinking { text: "a".into() }),
+            (ReplyContent::Thinking { text: "a".into() }, ReplyContent::Opaque),
+            (call("1", arguments()), call("2", arguments())),
+            (call("1", arguments()), call("1", CallArguments::Json(json!({"command": "rm"})))),
+            (
+                call("1", arguments()),
+                call("1", CallArguments::Malformed("{\"command\":\"ls\"}".into())),
+            ),
+        ] {
+            let mut block = ReplyBlock::with_native(content.clone(), item.clone());
+            assert_eq!(block.native_item(), Some(&item));
+            block.content = changed;
+            assert_eq!(block.native_item(), None, "{block:?}");
+            block.content = content;
+            assert_eq!(block.native_item(), Some(&item));
+        }
+        assert_eq!(ReplyBlock::without_native_item(text("a")).native_item(), None);
+    }
+
+    #[test]
+    fn a_native_item_survives_json() {
+        let item = json!({"signature": "s", "n": 1.5, "z": null, "a": [1, {}]});
+        let block = ReplyBlock::with_native(ReplyContent::Opaque, item.clone());
+        let json = serde_json::to_string(&block).unwrap();
+        let read: ReplyBlock = serde_json::from_str(&json).unwrap();
+        assert_eq!(read.native_item(), Some(&item));
+        assert_eq!(serde_json::to_string(&read).unwrap(), json);
+    }
+
+    #[test]
+    fn arguments_are_json_or_the_malformed_text() {
+        for (text, arguments) in [
+            ("", CallArguments::Json(json!({}))),
+            (" \n", CallArguments::Json(json!({}))),
+            ("{}", CallArguments::Json(json!({}))),
+            (" {\"a\": 1} ", CallArguments::Json(json!({"a": 1}))),
+            ("[1]", CallArguments::Json(json!([1]))),
+            ("null", CallArguments::Json(Value::Null)),
+            ("{\"a\": 1", CallArguments::Malformed("{\"a\": 1".into())),
+            ("{'a': 1}", CallArguments::Malformed("{'a': 1}".into())),
+        ] {
+            assert_eq!(CallArguments::parse(text), arguments, "{text}");
+        }
+    }
+
+    #[test]
+    fn arguments_of_any_form_convert_to_an_object() {
+        for (arguments, object) in [
+            (CallArguments::Json(json!({"b": 1, "a": 2})), r#"{"b":1,"a":2}"#),
+            (CallArguments::Json(json!([1])), r#"{"arguments":[1]}"#),
+            (CallArguments::Json(Value::Null), r#"{"arguments":null}"#),
+            (CallArguments::Malformed("{".into()), r#"{"malformed_arguments":"{"}"#),
+        ] {
+            assert_eq!(arguments.to_object().to_string(), object);
+        }
+    }
+
+    #[test]
+    fn calls_come_in_the_order_of_their_blocks() {
+        let message = AssistantMessage {
+            id: MessageId::new("m"),
+            reply_id: ReplyId::new("r"),
+            origin: Origin {
+                dialect: "chat".into(),
+                provider: "p".into(),
+                base_url: "u".into(),
+                model: "m".into(),
+            },
+            blocks: [
+                call("b", CallArguments::parse("")),
+                text("and"),
+                ReplyContent::Opaque,
+                call("a", CallArguments::parse("")),
+            ]
+            .map(ReplyBlock::without_native_item)
+            .into(),
+        };
+        let ids: Vec<_> = message.calls().map(|call| call.id.as_str()).collect();
+        assert_eq!(ids, ["b", "a"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_arguments_survive_the_log(text in "\\PC{0,30}") {
+            let arguments = CallArguments::parse(&text);
+            let json = serde_json::to_string(&arguments).unwrap();
+            prop_assert_eq!(serde_json::from_str::<CallArguments>(&json).unwrap(), arguments.clone());
+            prop_assert!(arguments.to_object().is_object());
+        }
+    }
 }
