@@ -6,15 +6,11 @@
 
 mod flow;
 mod machine;
-mod preset;
-mod review;
 #[cfg(test)]
 mod tests;
 
 pub use flow::{
-    CONTINUE_MESSAGE, CRITERIA_PROMPT, CoagentTools, CompletionOwner, ControlFlow, EndTool,
-    UnknownLevel,
+    CONTINUE_MESSAGE, CRITERIA_PROMPT, CoagentTools, CompletionOwner, ControlFlow, EndTool, Preset,
+    UnknownLevel, UnknownPreset,
 };
-pub use machine::{ControlMachine, NextAction, RunFinish, TurnFacts};
-pub use preset::{Preset, UnknownPreset};
-pub use review::{Consensus, Review};
+pub use machine::{Consensus, ControlMachine, NextAction, Review, RunFinish, TurnFacts};

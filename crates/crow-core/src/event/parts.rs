@@ -1,6 +1,6 @@
-//! Parts of events.
+//! Parts of events, such as reports, notices and the state of an agent.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use crate::{
     context::TokenEstimator,
+    file_views::ContentHash,
     hash::fnv1a,
-    ids::FilesId,
+    ids::{FilesId, SessionId},
     model::ToolDefinition,
     run::{Failure, FailureKind},
     turn::TurnEnd,
@@ -243,4 +244,122 @@ impl fmt::Display for CompactionReport {
 /// Rounds an estimate to hundreds.
 fn hundreds(tokens: u64) -> u64 {
     tokens.div_ceil(100) * 100
+}
+
+/// A file whose instructions the model was given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InstructionFile {
+    /// The file, by the name under which it was found.
+    pub path: PathBuf,
+    /// Who wrote it.
+    pub author: InstructionAuthor,
+    /// Hash of its content. None if the file no longer has instructions, so that those before count no longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<ContentHash>,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// How many of these bytes the model was given.
+    pub shown_bytes: u64,
+}
+
+/// The author of a file with instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum InstructionAuthor {
+    /// The user: the file is part of the user's own configuration.
+    User,
+    /// The authors of the project.
+    Repository,
+}
+
+impl fmt::Display for InstructionFile {
+    /// Writes one line for people, such as `/p/AGENTS.md (40000 bytes, the first 24000 shown)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, author: _, hash, bytes, shown_bytes } = self;
+        write!(f, "{}", path.display())?;
+        match (hash, shown_bytes) {
+            (None, _) => f.write_str(" (counts no longer)"),
+            (Some(_), shown) if shown == bytes => write!(f, " ({bytes} bytes)"),
+            (Some(_), 0) => write!(f, " ({bytes} bytes, not shown)"),
+            (Some(_), shown) => write!(f, " ({bytes} bytes, the first {shown} shown)"),
+        }
+    }
+}
+
+/// What an agent is doing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "state", content = "detail", rename_all = "snake_case")]
+pub enum AgentState {
+    /// It waits for input.
+    Idle,
+    /// It waits for the model, or decides what comes next.
+    Processing,
+    /// It waits for an answer about a call.
+    WaitingForPermission,
+    /// It runs this tool.
+    ExecutingTool(String),
+    /// It waits for the agent of this session.
+    WaitingForSubagent(SessionId),
+    /// It ended.
+    Done,
+    /// It failed.
+    Error(String),
+}
+
+impl AgentState {
+    /// Returns true if `next` may follow this state.
+    ///
+    /// Nothing follows an end. An idle agent enters [`Processing`](Self::Processing) before it asks, runs or waits.
+    pub fn may_become(&self, next: &Self) -> bool {
+        match self {
+            Self::Done | Self::Error(_) => false,
+            Self::Idle => !matches!(
+                next,
+                Self::WaitingForPermission | Self::ExecutingTool(_) | Self::WaitingForSubagent(_)
+            ),
+            Self::Processing
+            | Self::WaitingForPermission
+            | Self::ExecutingTool(_)
+            | Self::WaitingForSubagent(_) => true,
+        }
+    }
+
+    /// Returns true if this is an end state.
+    pub fn is_end(&self) -> bool {
+        matches!(self, Self::Done | Self::Error(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_follows_an_end_and_an_idle_agent_processes_first() {
+        let states = || {
+            [
+                AgentState::Idle,
+                AgentState::Processing,
+                AgentState::WaitingForPermission,
+                AgentState::ExecutingTool("bash".into()),
+                AgentState::WaitingForSubagent(SessionId::new("c")),
+                AgentState::Done,
+                AgentState::Error("e".into()),
+            ]
+        };
+        let legal = [
+            [true, true, false, false, false, true, true],
+            [true, true, true, true, true, true, true],
+            [true, true, true, true, true, true, true],
+            [true, true, true, true, true, true, true],
+            [true, true, true, true, true, true, true],
+            [false; 7],
+            [false; 7],
+        ];
+        for (from, row) in states().iter().zip(legal) {
+            for (to, expected) in states().iter().zip(row) {
+                assert_eq!(from.may_become(to), expected, "{from:?} -> {to:?}");
+            }
+        }
+    }
 }
