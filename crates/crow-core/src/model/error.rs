@@ -62,9 +62,7 @@ impl ProviderErrorKind {
             | Self::Disabled => false,
         }
     }
-}
 
-impl ProviderErrorKind {
     /// Returns true if another model may answer instead: the request itself is not the cause.
     pub fn allows_fallback(self) -> bool {
         match self {

@@ -6,14 +6,13 @@
 mod error;
 mod info;
 mod provider;
-mod reply;
 
 pub use error::{ProviderError, ProviderErrorKind};
 pub use info::{
     Abilities, ModelConfig, ModelInfo, ModelRef, ModelRefError, Price, Thinking, ToolCallFormat,
 };
 pub use provider::{
-    Conversation, ModelRequest, ModelStream, Models, ModelsError, NoModels, Provider,
-    ResolvedModel, ToolChoice, ToolDefinition, WindowAnswer,
+    Conversation, ModelEvent, ModelReply, ModelRequest, ModelStream, Models, ModelsError, NoModels,
+    Provider, RateLimitWait, ResolvedModel, Retry, StopReason, TextCallNotes, ToolChoice,
+    ToolDefinition, WindowAnswer,
 };
-pub use reply::{ModelEvent, ModelReply, RateLimitWait, Retry, StopReason, TextCallNotes};

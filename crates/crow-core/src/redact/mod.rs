@@ -4,11 +4,8 @@
 //! [`Redactor::MARK`] instead of a secret and may write it back; the runtime refuses a call that contains it.
 
 mod event;
-mod forms;
 mod redactor;
-mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use redactor::Redactor;
-pub use stream::RedactedStream;
+pub use redactor::{RedactedStream, Redactor};

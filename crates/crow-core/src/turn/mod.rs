@@ -4,14 +4,12 @@
 //! can be saved between any two calls and resumed from there.
 
 mod budget;
-mod limits;
 mod loop_guard;
 mod machine;
 #[cfg(test)]
 mod tests;
 
-pub use budget::{Budget, BudgetLimits};
-pub use limits::{LimitKind, RunLimits, RunUsage, TurnLimits};
+pub use budget::{Budget, BudgetLimits, LimitKind, RunLimits, RunUsage, TurnLimits};
 pub use loop_guard::{CallSignature, GuardVerdict, LoopGuard};
 pub use machine::{
     CallEffect, CallOutcome, NextStep, ReplyFacts, RequestedCall, TurnEnd, TurnMachine, Validity,
