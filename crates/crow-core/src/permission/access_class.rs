@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     CallFacts, PermissionMode, RuleDecision, command::only_reads, evaluate::DecisionContext,
-    is_secret_file, is_secret_file_in, sandbox_paths::Region,
+    is_secret_file, is_secret_file_in, paths::Region,
 };
 use crate::{
     protected::{ProtectedKind, protected_kind},

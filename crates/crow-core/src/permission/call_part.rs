@@ -13,12 +13,11 @@ use std::{
 use super::{
     CallFacts, PermissionMode, RuleMatcher,
     access_class::{AccessClass, is_protected, subject_access},
-    command::{CommandFolder, CommandPart, is_harmless, only_reads},
+    command::{CommandFolder, CommandPart, UnclearLine, is_harmless, only_reads},
     evaluate::DecisionContext,
     is_secret_file_in,
-    matcher::shortened,
-    permission_path::PermissionPath,
-    unclear_line::UnclearLine,
+    paths::PermissionPath,
+    rule::shortened,
 };
 use crate::{
     tool_types::{Access, CommandMeaning, Effects, SimpleCommand, Subject, TouchDepth},

@@ -1,4 +1,4 @@
-//! Evaluation: the one way from rules and mode to a decision.
+//! Evaluation: the one way from rules and mode to a decision, and its explanation.
 //!
 //! A call is split into parts, each held in a [`WeighedPart`]. Every rule that denies or asks is noted first, then
 //! every rule that allows; of several the one with the greatest rank stays. [`Evaluation::verdict`] then combines
@@ -7,11 +7,11 @@
 use std::cmp::max_by;
 
 use super::{
-    CallFacts, PermissionMode, PermissionRule, RuleDecision, RuleMatcher, SandboxPaths,
+    CallFacts, PermissionMode, PermissionRule, RuleDecision, RuleMatcher, RuleScope, SandboxPaths,
     access_class::{RUNS_A_COMMAND, by_mode},
     call_part::{CallPart, RuleMatch, parts},
-    matcher::names_tool,
     policy::SandboxGuarantees,
+    rule::names_tool,
 };
 use crate::workspace::Workspace;
 
@@ -291,5 +291,59 @@ fn match_of_call(rule: &PermissionRule, facts: &CallFacts<'_>) -> Option<RuleMat
         RuleMatcher::ToolCategory(category) => Some((*category == facts.category).into()),
         RuleMatcher::Custom(custom) => Some(custom.matches(facts)),
         RuleMatcher::CommandPrefix(_) | RuleMatcher::Regex(_) | RuleMatcher::Path { .. } => None,
+    }
+}
+
+/// The decision about a call, with its cause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// The decision.
+    pub decision: RuleDecision,
+    /// The reason, as the user or the model gets it.
+    pub reason: String,
+    /// The cause of the decision.
+    pub cause: DecisionCause,
+    /// Rules that matched the call or a part of it and did not decide, the strongest first.
+    pub overruled: Vec<MatchedRule>,
+}
+
+/// The cause of a decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DecisionCause {
+    /// These rules: several, if each of them allows a part of the call.
+    Rules(Vec<MatchedRule>),
+    /// The mode: no rule matches the call, or not all of its parts, or the mode permits no changes at all.
+    Mode(PermissionMode),
+}
+
+/// A rule that matches a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MatchedRule {
+    /// Its id.
+    pub id: String,
+    /// Its scope.
+    pub scope: RuleScope,
+    /// Its decision.
+    pub decision: RuleDecision,
+}
+
+impl Explanation {
+    pub(super) fn new(verdict: RuleVerdict<'_>, mode: PermissionMode) -> Self {
+        let matched_rule = |rule: &&PermissionRule| MatchedRule {
+            id: rule.id.clone(),
+            scope: rule.scope.clone(),
+            decision: rule.decision,
+        };
+        let is_decider = |rule: &PermissionRule| {
+            verdict.deciders.iter().any(|decider| std::ptr::eq(*decider, rule))
+        };
+        let overruled =
+            verdict.matched.iter().filter(|rule| !is_decider(rule)).map(matched_rule).collect();
+        let cause = if verdict.deciders.is_empty() {
+            DecisionCause::Mode(mode)
+        } else {
+            DecisionCause::Rules(verdict.deciders.iter().map(matched_rule).collect())
+        };
+        Self { decision: verdict.decision, reason: verdict.reason, cause, overruled }
     }
 }

@@ -52,40 +52,31 @@
 //! ```
 
 mod access_class;
-mod answer;
 mod call_part;
 mod command;
+mod decision;
 mod evaluate;
-mod explain;
-mod facts;
-mod grant;
-mod matcher;
-mod mode;
 mod offer;
-mod permission_path;
-mod permit;
+mod paths;
 mod policy;
 mod prefix;
 mod program_starters;
 mod rule;
 mod rule_set;
-mod sandbox_paths;
 mod secret_file;
 #[cfg(test)]
 mod tests;
-mod unclear_line;
-mod withheld_reads;
 
-pub use answer::PermissionAnswer;
-pub use explain::{DecisionCause, Explanation, MatchedRule};
-pub use facts::{CallFacts, Decision};
-pub use grant::{Grant, GrantOffer};
-pub use matcher::{CustomMatcher, RegexError, RuleMatcher, RuleRegex};
-pub use mode::PermissionMode;
-pub use permit::{Ask, Denial, DenialSource, Disclosure, Permit};
+pub use decision::{
+    Ask, CallFacts, Decision, Denial, DenialSource, Disclosure, PermissionAnswer, PermissionMode,
+    Permit,
+};
+pub use evaluate::{DecisionCause, Explanation, MatchedRule};
+pub use offer::{Grant, GrantOffer};
+pub use paths::{SandboxPaths, WithheldReads};
 pub use policy::PermissionPolicy;
-pub use rule::{PermissionRule, RuleDecision, RuleScope};
+pub use rule::{
+    CustomMatcher, PermissionRule, RegexError, RuleDecision, RuleMatcher, RuleRegex, RuleScope,
+};
 pub use rule_set::{RuleError, RuleSet};
-pub use sandbox_paths::SandboxPaths;
 pub use secret_file::{is_secret_file, is_secret_file_in};
-pub use withheld_reads::WithheldReads;

@@ -1,9 +1,12 @@
-//! Offers: what an "always" could mean for a call that is asked about.
+//! Offers: what an "always" could mean for a call that is asked about, as grants for the rest of the session.
 
 use std::path::{Component, Path, PathBuf};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::{
-    CallFacts, Grant, GrantOffer,
+    CallFacts,
     access_class::{AccessClass, is_protected},
     call_part::CallPart,
     evaluate::DecisionContext,
@@ -185,4 +188,30 @@ fn label(grants: &[Grant], [reads, changes]: [&str; 2], workspace: &Workspace) -
 
 fn quoted(text: &str) -> String {
     format!("`{text}`")
+}
+
+/// A narrow kind of calls that a person can allow for the rest of the session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Grant {
+    /// Calls of this tool.
+    Tool(String),
+    /// Commands that begin with these words.
+    Command(Vec<String>),
+    /// Calls that touch this file, or files below this folder, in this way.
+    Path {
+        /// How it is touched.
+        access: Access,
+        /// The file or folder.
+        path: PathBuf,
+    },
+}
+
+/// What an "always" could mean for a call that is asked about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GrantOffer {
+    /// What would be allowed, in a few words: "commands that begin with `cargo test`".
+    pub label: String,
+    /// The grants that together cover the call.
+    pub grants: Vec<Grant>,
 }

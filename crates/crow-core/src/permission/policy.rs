@@ -8,7 +8,7 @@ use super::{
     WithheldReads,
     evaluate::{DecisionContext, Evaluation},
     offer,
-    permission_path::normalize_separators,
+    paths::normalize_separators,
     rule_set,
 };
 use crate::{
@@ -117,13 +117,6 @@ impl PermissionPolicy {
     }
 
     /// Allows reads of a directory outside the workspace, such as the session's own output files.
-    #[must_use]
-    pub fn with_readable(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.add_readable(folder);
-        self
-    }
-
-    /// Allows reads of a directory outside the workspace.
     pub fn add_readable(&mut self, folder: impl Into<PathBuf>) {
         let readable = vec![folder.into()];
         self.add_places(SandboxPaths { readable, ..SandboxPaths::default() });

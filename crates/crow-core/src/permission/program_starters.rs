@@ -6,8 +6,7 @@
 
 use super::{
     call_part::RuleMatch,
-    command::{base_name, continues_with},
-    unclear_line::UnclearLine,
+    command::{UnclearLine, base_name, continues_with},
 };
 use crate::tool_types::{CommandWord, SideEffects, SimpleCommand};
 

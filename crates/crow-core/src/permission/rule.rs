@@ -1,11 +1,18 @@
-//! A permission rule.
+//! Permission rules, and the matchers that say to which calls they apply.
 
-use std::{cmp::Reverse, path::PathBuf};
+use std::{
+    cmp::Reverse,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    sync::Arc,
+};
 
+use regex::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CallFacts, RuleMatcher};
+use super::{CallFacts, call_part::RuleMatch};
 use crate::{
     ids::SessionId,
     tool_types::{Access, ToolCategory},
@@ -255,5 +262,198 @@ impl PermissionRule {
         };
         let id = format!("{} {verb} {}", decision.verb(), path.display());
         Self::new(id, RuleMatcher::Path { access, path }, decision)
+    }
+}
+
+/// The condition under which a rule applies to a call or to a part of it.
+///
+/// A call has parts: each command of a shell line and each path that is touched. The tool, the category, a custom
+/// matcher and `All` match the whole call; a prefix, a pattern and a path match single parts. A call is allowed
+/// if every part is, and denied if one part is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum RuleMatcher {
+    /// Every call of this tool, or of all tools whose names begin with what stands before a `*` at the end:
+    /// `mcp__github__*`. Upper and lower case are one.
+    #[serde(alias = "ToolName")]
+    ToolName(String),
+    /// Every call of tools of this category.
+    #[serde(alias = "ToolCategory")]
+    ToolCategory(ToolCategory),
+    /// Commands that begin with these words.
+    #[serde(alias = "CommandPrefix")]
+    CommandPrefix(Vec<String>),
+    /// Commands (their words joined by blanks) and paths (absolute, or as seen from the working directory) in which
+    /// the pattern is found. Longer ones than 16 KiB are not looked into: no pattern allows them, and one that denies or
+    /// asks lets the user be asked.
+    #[serde(alias = "Regex")]
+    Regex(#[schemars(with = "String")] RuleRegex),
+    /// A file, or everything below a folder.
+    #[serde(alias = "Path")]
+    Path {
+        /// How it is touched.
+        access: Access,
+        /// The file or folder: absolute, or relative to any root of the workspace.
+        path: PathBuf,
+    },
+    /// What a function says yes to. Such a rule cannot be saved.
+    #[serde(skip)]
+    Custom(CustomMatcher),
+    /// Every call.
+    #[serde(alias = "All")]
+    All,
+}
+
+impl RuleMatcher {
+    /// Returns a key that orders matchers by how narrow they are.
+    fn specificity(&self) -> (u8, usize) {
+        match self {
+            Self::All => (0, 0),
+            Self::ToolCategory(_) => (1, 0),
+            Self::ToolName(name) => (2, name.strip_suffix('*').map_or(usize::MAX, str::len)),
+            Self::Custom(_) => (3, 0),
+            Self::Regex(_) => (4, 0),
+            Self::CommandPrefix(words) => (5, words.len()),
+            Self::Path { path, .. } => (5, path.components().count()),
+        }
+    }
+}
+
+/// Returns true if `pattern` names the tool, or is `name*` and the tool's name begins so. Case is ignored.
+pub(super) fn names_tool(pattern: &str, tool: &str) -> bool {
+    let Some(start) = pattern.strip_suffix('*') else { return pattern.eq_ignore_ascii_case(tool) };
+    tool.as_bytes().get(..start.len()).is_some_and(|own| own.eq_ignore_ascii_case(start.as_bytes()))
+}
+
+/// A pattern of a rule. Its size and the length of the text are limited, and thereby the time.
+///
+/// `\w` matches thousands of letters and takes half of the size; `(?-u:\w)`, the ASCII ones, takes almost none.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RuleRegex(Regex);
+
+/// Error for a pattern that cannot be used in a rule.
+#[derive(Debug, thiserror::Error)]
+#[error("the pattern `{pattern}` cannot be used")]
+pub struct RegexError {
+    /// The pattern, shortened.
+    pub pattern: String,
+    /// The error of the regex crate.
+    #[source]
+    pub source: Box<regex::Error>,
+}
+
+impl RuleRegex {
+    /// Maximum memory of a compiled pattern, in bytes.
+    const SIZE_LIMIT: usize = 1 << 16;
+    /// Maximum memory of the matcher's cache, in bytes.
+    const CACHE_LIMIT: usize = 1 << 20;
+    /// Maximum length of a text to search, in bytes.
+    const LONGEST_TEXT: usize = 16 * 1024;
+
+    /// Compiles a pattern. Fails if it is invalid or too big.
+    pub fn new(pattern: &str) -> Result<Self, RegexError> {
+        RegexBuilder::new(pattern)
+            .size_limit(Self::SIZE_LIMIT)
+            .dfa_size_limit(Self::CACHE_LIMIT)
+            .nest_limit(100)
+            .build()
+            .map(Self)
+            .map_err(|source| RegexError { pattern: shortened(pattern), source: Box::new(source) })
+    }
+
+    /// Returns the pattern as it was written.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// Searches for the pattern. In a text that is too long the answer is [`RuleMatch::Maybe`].
+    pub(super) fn find_in(&self, text: &str) -> RuleMatch {
+        if text.len() > Self::LONGEST_TEXT {
+            RuleMatch::Maybe
+        } else {
+            self.0.is_match(text).into()
+        }
+    }
+}
+
+impl fmt::Debug for RuleRegex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RuleRegex({})", self.as_str())
+    }
+}
+
+impl PartialEq for RuleRegex {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl TryFrom<String> for RuleRegex {
+    type Error = String;
+
+    /// Includes the cause in the text, because a JSON parser passes on nothing else of the error.
+    fn try_from(pattern: String) -> Result<Self, String> {
+        Self::new(&pattern).map_err(|error| format!("{error}: {}", error.source))
+    }
+}
+
+impl From<RuleRegex> for String {
+    fn from(regex: RuleRegex) -> Self {
+        regex.as_str().to_owned()
+    }
+}
+
+/// A function that decides which calls a rule matches.
+#[derive(Clone)]
+pub struct CustomMatcher {
+    name: String,
+    matches: Arc<CallPredicate>,
+}
+
+type CallPredicate = dyn Fn(&CallFacts<'_>) -> bool + Send + Sync;
+
+impl CustomMatcher {
+    /// Makes a matcher of a function. The name is shown to people in errors and explanations.
+    ///
+    /// The function is called while a decision is drawn, for calls of several agents at once. It must not call the
+    /// policy that it belongs to, which may be locked. If it panics, a rule that allows does not match, and one that
+    /// denies or asks makes the policy ask the user.
+    pub fn new(
+        name: impl Into<String>,
+        matches: impl Fn(&CallFacts<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self { name: name.into(), matches: Arc::new(matches) }
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn matches(&self, facts: &CallFacts<'_>) -> RuleMatch {
+        let matches = AssertUnwindSafe(|| (self.matches)(facts));
+        catch_unwind(matches).map_or(RuleMatch::Maybe, RuleMatch::from)
+    }
+}
+
+impl fmt::Debug for CustomMatcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CustomMatcher({})", self.name)
+    }
+}
+
+impl PartialEq for CustomMatcher {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && Arc::ptr_eq(&self.matches, &other.matches)
+    }
+}
+
+/// Shortens a text to 80 characters for use in a sentence.
+pub(super) fn shortened(text: &str) -> String {
+    const LONGEST: usize = 80;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }

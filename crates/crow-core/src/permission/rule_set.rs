@@ -8,7 +8,7 @@ use std::{
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use super::{PermissionRule, RuleMatcher, RuleScope, permission_path::normalize_separators};
+use super::{PermissionRule, RuleMatcher, RuleScope, paths::normalize_separators};
 
 /// Rules from one source, such as a file or an agent. All of them are valid and no two have the same id.
 ///

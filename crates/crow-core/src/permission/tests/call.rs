@@ -165,5 +165,7 @@ pub(super) fn policy_in(
     rules: impl IntoIterator<Item = PermissionRule>,
 ) -> PermissionPolicy {
     let rules = RuleSet::new(rules).expect("sound rules");
-    PermissionPolicy::new(mode).with_readable("/scratch").with_rules(rules)
+    let mut policy = PermissionPolicy::new(mode).with_rules(rules);
+    policy.add_readable("/scratch");
+    policy
 }

@@ -1,11 +1,167 @@
-//! The places that the sandbox gives to commands, for tools that run outside of it.
+//! Paths as the policy sees them: prepared once to match rules against, in the places of the sandbox, and withheld from
+//! tools that search everything below a directory.
 
 use std::{
+    borrow::Cow,
     collections::HashSet,
     path::{Path, PathBuf},
 };
 
-use crate::workspace::Workspace;
+use super::{
+    RuleMatcher, RuleRegex, access_class::is_protected, call_part::RuleMatch,
+    evaluate::DecisionContext,
+};
+use crate::{tool_types::Access, workspace::Workspace};
+
+/// A path to match rules against.
+#[derive(Debug)]
+pub(super) struct PermissionPath<'a> {
+    path: Cow<'a, Path>,
+    /// The same path relative to each root that contains it.
+    below_roots: Vec<PathBuf>,
+    /// The path for people, see [`Workspace::display`].
+    shown: String,
+    /// True if only a rule that names the protected directory may allow changes.
+    protected: bool,
+}
+
+impl<'a> PermissionPath<'a> {
+    pub(super) fn new(path: &'a Path, setting: &DecisionContext<'_>) -> Self {
+        let base = Self::of(normalize_separators(path), setting.workspace);
+        Self { protected: is_protected(base.path(), setting), ..base }
+    }
+
+    /// Makes one from a path that a shell line names. Protection is not checked.
+    pub(super) fn named(path: &str, workspace: &Workspace) -> PermissionPath<'static> {
+        PermissionPath::of(Cow::Owned(workspace.resolve(path)), workspace)
+    }
+
+    /// Makes one for matching only. Protection is not checked.
+    pub(super) fn of_path(path: &'a Path, workspace: &Workspace) -> Self {
+        Self::of(normalize_separators(path), workspace)
+    }
+
+    fn of(path: Cow<'a, Path>, workspace: &Workspace) -> Self {
+        let roots = workspace.roots().iter();
+        let below = roots.filter_map(|root| path.strip_prefix(root).ok().map(Path::to_path_buf));
+        Self {
+            below_roots: below.collect(),
+            shown: workspace.display(&path),
+            protected: false,
+            path,
+        }
+    }
+
+    /// Marks it as protected, although its own name is not: protected directories are inside.
+    pub(super) fn into_protected(self) -> Self {
+        Self { protected: true, ..self }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the path for people.
+    pub(super) fn display_text(&self) -> &str {
+        &self.shown
+    }
+
+    pub(super) fn is_protected(&self) -> bool {
+        self.protected
+    }
+
+    /// Returns true if it is the file or directory that a rule names, or lies below it. A relative one applies in
+    /// every root.
+    pub(super) fn is_within(&self, named: &Path) -> bool {
+        if named.is_absolute() {
+            is_below(&self.path, named)
+        } else {
+            self.below_roots.iter().any(|below| is_below(below, named))
+        }
+    }
+
+    /// Returns true if a file or directory that a rule names lies below it.
+    pub(super) fn contains(&self, named: &Path) -> bool {
+        if named.is_absolute() {
+            is_below(named, &self.path)
+        } else {
+            self.below_roots
+                .iter()
+                .any(|below| below.as_os_str().is_empty() || is_below(named, below))
+        }
+    }
+
+    pub(super) fn match_regex(&self, regex: &RuleRegex) -> RuleMatch {
+        regex.find_in(&self.path.to_string_lossy()).or(regex.find_in(&self.shown))
+    }
+}
+
+/// Normalizes a path to have no doubled and trailing separators, so that paths can be compared byte by byte.
+pub(super) fn normalize_separators(path: &Path) -> Cow<'_, Path> {
+    let uniform: PathBuf = path.components().collect();
+    if uniform.as_os_str() == path.as_os_str() { Cow::Borrowed(path) } else { Cow::Owned(uniform) }
+}
+
+/// Equals `Path::starts_with` for uniform paths, without parsing both: hundreds of rules are matched against each path.
+fn is_below(path: &Path, folder: &Path) -> bool {
+    let (path, folder) =
+        (path.as_os_str().as_encoded_bytes(), folder.as_os_str().as_encoded_bytes());
+    let is_separator = |byte: &u8| std::path::is_separator(char::from(*byte));
+    path.strip_prefix(folder).is_some_and(|rest| {
+        rest.first().is_none_or(is_separator) || folder.last().is_some_and(is_separator)
+    })
+}
+
+/// The files that rules deny reading, or ask about, for one call.
+///
+/// A search through a directory is decided by the directory. Rules about a file in it apply nevertheless: a tool that
+/// reads everything below a directory leaves out what [`contains`](Self::contains) names.
+#[derive(Debug, Clone, Default)]
+pub struct WithheldReads {
+    matchers: Vec<RuleMatcher>,
+}
+
+impl WithheldReads {
+    pub(super) fn new<'a>(matchers: impl Iterator<Item = &'a RuleMatcher>) -> Self {
+        let is_about_files = |matcher: &&RuleMatcher| {
+            matches!(
+                matcher,
+                RuleMatcher::Path { access: Access::Read, .. } | RuleMatcher::Regex(_)
+            )
+        };
+        Self { matchers: matchers.filter(is_about_files).cloned().collect() }
+    }
+
+    /// Returns what is withheld below a directory that a call names. Rules about the directory itself already decided
+    /// the call.
+    #[must_use]
+    pub fn below(&self, folder: &Path, workspace: &Workspace) -> Self {
+        let candidate = PermissionPath::of_path(folder, workspace);
+        let matchers = self.matchers.iter().filter(|matcher| !matches_path(matcher, &candidate));
+        Self { matchers: matchers.cloned().collect() }
+    }
+
+    /// Returns true if a file or directory is withheld. The path is absolute.
+    pub fn contains(&self, path: &Path, workspace: &Workspace) -> bool {
+        if self.matchers.is_empty() {
+            return false;
+        }
+        let candidate = PermissionPath::of_path(path, workspace);
+        self.matchers.iter().any(|matcher| matches_path(matcher, &candidate))
+    }
+}
+
+fn matches_path(matcher: &RuleMatcher, candidate: &PermissionPath<'_>) -> bool {
+    match matcher {
+        RuleMatcher::Path { path, .. } => candidate.is_within(path),
+        RuleMatcher::Regex(regex) => candidate.match_regex(regex) != RuleMatch::No,
+        RuleMatcher::ToolName(_)
+        | RuleMatcher::ToolCategory(_)
+        | RuleMatcher::CommandPrefix(_)
+        | RuleMatcher::Custom(_)
+        | RuleMatcher::All => false,
+    }
+}
 
 /// Places beyond the workspace that sandboxed commands can read and change.
 ///
@@ -120,7 +276,19 @@ fn innermost(places: &[PathBuf], path: &Path) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn comparing_bytes_equals_comparing_components(path in "/?([ab]{1,2}/{1,2}){0,3}[ab]?", folder in "/?([ab]{1,2}/{1,2}){0,2}[ab]?") {
+            let (path, folder) = (Path::new(&path), Path::new(&folder));
+            if folder.components().next().is_some() {
+                prop_assert_eq!(is_below(&normalize_separators(path), &normalize_separators(folder)), path.starts_with(folder));
+            }
+        }
+    }
 
     #[test]
     fn the_innermost_place_counts_and_of_two_the_hidden_one() {
