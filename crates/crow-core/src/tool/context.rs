@@ -1,6 +1,7 @@
 //! The context of a call: what a tool knows and may use besides its arguments. The model never sees it.
 
 use std::{
+    fmt,
     ops::Deref,
     path::PathBuf,
     sync::{
@@ -9,16 +10,17 @@ use std::{
     },
 };
 
+use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::{ConversationLog, Patch, Preview, Progress};
+use super::{Patch, Preview, Progress};
 use crate::{
     capability::{
         Children, DelegatedCalls, Jobs, Processes, SessionAccess, SnapshotError, Snapshots,
         UserQuestions,
     },
-    event::ParentCall,
+    event::{Envelope, ParentCall},
     file_views::FileViews,
     ids::{CallId, FilesId, SessionId, SnapshotId},
     model::{Abilities, ModelRef},
@@ -144,51 +146,36 @@ impl HeaderValues {
     }
 }
 
-/// A text about the agent that works in a session, such as its name or purpose. The agent may change between runs.
-#[derive(Debug)]
-pub struct CurrentText(RwLock<Arc<str>>);
+/// A shared value that the runtime may replace while tools read it.
+#[derive(Debug, Default)]
+pub struct Current<T: ?Sized>(RwLock<Arc<T>>);
 
-impl CurrentText {
-    /// Makes the text.
-    pub fn new(text: impl Into<Arc<str>>) -> Self {
-        Self(RwLock::new(text.into()))
+/// A text about the agent that works in a session, such as its name or purpose. The agent may change between runs.
+pub type CurrentText = Current<str>;
+
+/// The places of the sandbox. Some are found while a session starts, before its first call.
+pub type CurrentSandboxPaths = Current<SandboxPaths>;
+
+impl<T: ?Sized> Current<T> {
+    /// Wraps the first value.
+    pub fn new(value: impl Into<Arc<T>>) -> Self {
+        Self(RwLock::new(value.into()))
     }
 
-    /// Returns the text.
-    pub fn get(&self) -> Arc<str> {
+    /// Returns the value.
+    pub fn get(&self) -> Arc<T> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Replaces the text.
-    pub fn set(&self, text: impl Into<Arc<str>>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = text.into();
+    /// Replaces the value.
+    pub fn set(&self, value: impl Into<Arc<T>>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = value.into();
     }
 }
 
 impl<T: Into<Arc<str>>> From<T> for CurrentText {
     fn from(text: T) -> Self {
         Self::new(text)
-    }
-}
-
-/// The places of the sandbox. Some are found while a session starts, before its first call.
-#[derive(Debug, Default)]
-pub struct CurrentSandboxPaths(RwLock<Arc<SandboxPaths>>);
-
-impl CurrentSandboxPaths {
-    /// Wraps the places.
-    pub fn new(places: impl Into<Arc<SandboxPaths>>) -> Self {
-        Self(RwLock::new(places.into()))
-    }
-
-    /// Returns the places.
-    pub fn get(&self) -> Arc<SandboxPaths> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Replaces the places.
-    pub fn set(&self, places: impl Into<Arc<SandboxPaths>>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = places.into();
     }
 }
 
@@ -295,26 +282,21 @@ impl ToolContext {
 
     /// Captures the files of the workspace. Fails if the runtime has no snapshots.
     pub async fn snapshot(&self) -> Result<SnapshotId, SnapshotError> {
-        match &self.agent.snapshots {
-            Some(snapshots) => snapshots.track().await,
-            None => Err(SnapshotError::Unavailable),
-        }
+        self.snapshots()?.track().await
     }
 
     /// Returns the id of the current state of the workspace's files, without ignored ones.
     pub async fn files(&self) -> Result<FilesId, SnapshotError> {
-        match &self.agent.snapshots {
-            Some(snapshots) => snapshots.files().await,
-            None => Err(SnapshotError::Unavailable),
-        }
+        self.snapshots()?.files().await
     }
 
     /// Returns the changes since `snapshot`.
     pub async fn diff_since(&self, snapshot: &SnapshotId) -> Result<Patch, SnapshotError> {
-        match &self.agent.snapshots {
-            Some(snapshots) => snapshots.patch(snapshot).await,
-            None => Err(SnapshotError::Unavailable),
-        }
+        self.snapshots()?.patch(snapshot).await
+    }
+
+    fn snapshots(&self) -> Result<&dyn Snapshots, SnapshotError> {
+        self.agent.snapshots.as_deref().ok_or(SnapshotError::Unavailable)
     }
 }
 
@@ -324,6 +306,21 @@ impl Deref for ToolContext {
     fn deref(&self) -> &AgentContext {
         &self.agent
     }
+}
+
+/// Error of reading a session's own log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the log of this session cannot be read: {reason}")]
+pub struct ConversationLogError {
+    /// Why.
+    pub reason: String,
+}
+
+/// Reads the log of a session, which also has what a compaction left out of the conversation.
+#[async_trait]
+pub trait ConversationLog: Send + Sync + fmt::Debug {
+    /// Returns the lines of the log so far, oldest first, without those that a rewind removed.
+    async fn lines(&self) -> Result<Vec<Envelope>, ConversationLogError>;
 }
 
 #[cfg(test)]

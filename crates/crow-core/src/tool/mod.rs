@@ -38,25 +38,19 @@
 //! ```
 
 mod context;
-mod conversation_log;
-mod delegated_tool;
 mod registry;
-mod source;
 #[cfg(test)]
 mod tests;
 mod traits;
-mod typed_tool;
 
 pub use context::{
-    AgentContext, CurrentModel, CurrentSandboxPaths, CurrentText, HeaderValues, ToolContext,
+    AgentContext, ConversationLog, ConversationLogError, Current, CurrentModel,
+    CurrentSandboxPaths, CurrentText, HeaderValues, ToolContext,
 };
-pub use conversation_log::{ConversationLog, ConversationLogError};
-pub use delegated_tool::DelegatedTool;
-pub use registry::ToolRegistry;
-pub use source::{
-    SOURCED_NAME, SourceNotice, SourcedTools, ToolSource, is_sourced_pattern, matches_sourced,
+pub use registry::{
+    SOURCED_NAME, SourceNotice, SourcedTools, ToolRegistry, ToolSource, is_sourced_pattern,
+    matches_sourced,
 };
-pub use traits::{Tool, ToolError};
-pub use typed_tool::{TypedTool, TypedToolAdapter};
+pub use traits::{DelegatedTool, Tool, ToolError, TypedTool, TypedToolAdapter};
 
 pub use crate::tool_types::*;

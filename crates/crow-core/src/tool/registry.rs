@@ -1,11 +1,13 @@
-//! The tools of one agent.
+//! The tools of one agent, and sources whose tools appear and disappear while a session is open.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use async_trait::async_trait;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use super::{CallPlan, Tool, ToolCategory, ToolContext, ToolResult};
-use crate::{model::ToolDefinition, permission::Permit};
+use crate::{event::NoticeLevel, model::ToolDefinition, permission::Permit};
 
 /// The tools that one agent was given, by name. Starts empty: the builder of an agent chooses them.
 #[derive(Clone, Default)]
@@ -94,5 +96,107 @@ impl ToolRegistry {
 impl fmt::Debug for ToolRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.tools.keys()).finish()
+    }
+}
+
+/// Prefix of names of tools from a source. In a list of tools, `mcp__*` and `mcp__server__*` match all names that begin
+/// so.
+pub const SOURCED_NAME: &str = "mcp__";
+
+/// Returns true if an entry of a list of tools refers to tools from a source: a full name, or a prefix followed by `*`.
+pub fn is_sourced_pattern(text: &str) -> bool {
+    let name = text.strip_suffix('*').unwrap_or(text);
+    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    is_name
+        && name.starts_with(SOURCED_NAME)
+        && (text.ends_with('*') || name.len() > SOURCED_NAME.len())
+}
+
+/// Returns true if a pattern matches a tool's name.
+pub fn matches_sourced(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => pattern == name,
+    }
+}
+
+/// A source of tools that appear and disappear while a session is open. All agents of the session take those that
+/// they may use before each model call.
+#[async_trait]
+pub trait ToolSource: Send + Sync + fmt::Debug {
+    /// Waits until the tools that are worth waiting for are available. Returns at once if there are none, and always in
+    /// bounded time. Cancelling only ends the wait.
+    async fn ready(&self, cancel: &CancellationToken);
+
+    /// Returns the names of what [`ready`](Self::ready) currently waits for, for people.
+    fn pending_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns the current tools.
+    fn tools(&self) -> SourcedTools;
+
+    /// Takes the pending news for the user; each is returned once.
+    fn take_notices(&self) -> Vec<SourceNotice>;
+
+    /// Stops the servers of the tools. Later calls fail. Returns when they have stopped, in bounded time.
+    async fn close(&self);
+}
+
+/// The tools of a source at one moment.
+#[derive(Clone, Default)]
+pub struct SourcedTools {
+    /// Changes whenever the tools change.
+    pub revision: u64,
+    /// The tools; each name occurs once.
+    pub tools: Arc<[Arc<dyn Tool>]>,
+}
+
+impl fmt::Debug for SourcedTools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.tools.iter().map(|tool| tool.name()).collect();
+        f.debug_struct("SourcedTools")
+            .field("revision", &self.revision)
+            .field("tools", &names)
+            .finish()
+    }
+}
+
+/// A message for the user about a source of tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceNotice {
+    /// The severity.
+    pub level: NoticeLevel,
+    /// The message.
+    pub text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_a_tool_a_server_or_all() {
+        for (text, is_pattern) in [
+            ("mcp__*", true),
+            ("mcp__time__*", true),
+            ("mcp__time__get_now", true),
+            ("mcp__", false),
+            ("mcp__a*b", false),
+            ("mcp__a b", false),
+            ("mcp*", false),
+            ("bash", false),
+        ] {
+            assert_eq!(is_sourced_pattern(text), is_pattern, "{text}");
+        }
+        for (pattern, name, fits) in [
+            ("mcp__*", "mcp__a__b", true),
+            ("mcp__a__*", "mcp__a__b", true),
+            ("mcp__a__*", "mcp__ab__b", false),
+            ("mcp__a__b", "mcp__a__b", true),
+            ("mcp__a__b", "mcp__a__bc", false),
+        ] {
+            assert_eq!(matches_sourced(pattern, name), fits, "{pattern} {name}");
+        }
     }
 }

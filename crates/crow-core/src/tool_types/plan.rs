@@ -1,11 +1,11 @@
-//! Plans of calls: what a call would touch.
+//! Plans of calls: the category of the tool, what a call would touch, and the output while it runs.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CommandLine, Patch, ToolCategory};
+use super::{CommandLine, Patch};
 use crate::file_views::ContentHash;
 
 /// The plan of a call. Permission, ordering and snapshots are based on it.
@@ -134,4 +134,62 @@ pub struct Preview {
     /// Hashes of the content that the change is based on; none if the file did not exist. The call is refused if one
     /// differs.
     pub basis: Vec<(PathBuf, Option<ContentHash>)>,
+}
+
+/// What kind of thing a tool does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolCategory {
+    /// Looks at files. Such calls run side by side.
+    Read,
+    /// Changes files.
+    Write,
+    /// Runs programs.
+    Execute,
+    /// Talks to the network.
+    Network,
+    /// Touches only the session's own state: todo list, thoughts, end of the task.
+    Session,
+    /// Starts other agents.
+    Agent,
+    /// Runs on a server outside of the agent: what it reads, sends or changes is not observed.
+    External,
+}
+
+impl fmt::Display for ToolCategory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Execute => "execute",
+            Self::Network => "network",
+            Self::Session => "session",
+            Self::Agent => "agent",
+            Self::External => "external",
+        })
+    }
+}
+
+/// Receives output of a call while it runs. All of it is shown, up to a limit; the result contains everything.
+#[derive(Clone, Default)]
+pub struct Progress(Option<Arc<dyn Fn(String) + Send + Sync>>);
+
+impl Progress {
+    /// Reports to `sink`, which must not block.
+    pub fn new(sink: impl Fn(String) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(sink)))
+    }
+
+    /// Reports some output.
+    pub fn report(&self, output: impl Into<String>) {
+        if let Some(sink) = &self.0 {
+            sink(output.into());
+        }
+    }
+}
+
+impl std::fmt::Debug for Progress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Progress").field(&self.0.is_some()).finish()
+    }
 }
