@@ -8,11 +8,10 @@ use crate::{
     ask_user::AskUser,
     edit_file::EditFile,
     list_directory::ListDirectory,
+    notes::{Think, TodoRead, TodoWrite},
     read_file::ReadFile,
     search::{Glob, Grep},
     shell::{Bash, BashKill, BashOutput},
-    think::Think,
-    todo::{TodoRead, TodoWrite},
     write_file::WriteFile,
 };
 

@@ -19,12 +19,11 @@ mod builtin;
 mod edit_file;
 mod file;
 mod list_directory;
+mod notes;
 mod paths;
 mod read_file;
 mod search;
 mod shell;
-mod think;
-mod todo;
 mod write_file;
 
 pub use builtin::{builtin_tools, register_builtin};

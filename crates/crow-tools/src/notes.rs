@@ -1,4 +1,5 @@
-//! `todo_write` and `todo_read`: the session's todo list.
+//! Tools in which the agent only notes something: `todo_write` and `todo_read`, the session's todo list; and `think`, a
+//! place for thoughts of models that do not reason by themselves.
 
 use std::sync::PoisonError;
 
@@ -99,4 +100,40 @@ fn counts(list: &TodoList) -> String {
         list.count(TodoStatus::InProgress),
         list.count(TodoStatus::Pending)
     )
+}
+
+/// Accepts a thought and has no effect.
+#[derive(Debug)]
+pub(crate) struct Think;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ThinkInput {
+    #[serde(alias = "thoughts", alias = "text")]
+    #[expect(dead_code, reason = "a thought only has to be in the call")]
+    thought: String,
+}
+
+#[async_trait]
+impl TypedTool for Think {
+    type Input = ThinkInput;
+    const NAME: &'static str = "think";
+    const CATEGORY: ToolCategory = ToolCategory::Session;
+
+    fn description(&self) -> &'static str {
+        "Writes down a thought, for planning or weighing options. Has no effect."
+    }
+
+    fn requires_permission(&self) -> bool {
+        false
+    }
+
+    async fn execute(
+        &self,
+        _input: ThinkInput,
+        _plan: &CallPlan,
+        _ctx: &ToolContext,
+    ) -> ToolResult {
+        ToolResult::success("ok")
+    }
 }
