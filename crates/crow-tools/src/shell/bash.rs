@@ -28,8 +28,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     jobs::detached_processes_note,
-    output::to_text,
-    sandbox,
+    output::{self, to_text},
     working_folder::{CwdFile, FolderChange, StartFolder, update_shell_folder},
 };
 use crate::{
@@ -365,7 +364,7 @@ fn result(
             "\n[a process that the command started was still running when its shell ended, and was killed: only jobs outlive a call, see run_in_background]",
         );
     }
-    let put_aside = sandbox::append_sandbox_notes(outcome, &mut output, &mut extra, ctx);
+    let put_aside = output::append_sandbox_notes(outcome, &mut output, &mut extra, ctx);
     if let Some(FolderChange { note, next_folder: kept }) = moved {
         let _ = write!(output, "\n[{note}]");
         if let Some(kept) = kept {

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{output::to_text, sandbox::append_refusals};
+use super::output::{append_refusals, to_text};
 use crate::paths::display_path;
 
 const MAX_WAIT_MS: u64 = 60_000;

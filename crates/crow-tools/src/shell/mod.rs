@@ -3,11 +3,7 @@
 mod bash;
 mod jobs;
 mod output;
-mod sandbox;
-mod terminal;
 mod working_folder;
 
-pub(crate) use {
-    bash::Bash,
-    jobs::{BashKill, BashOutput},
-};
+pub(crate) use bash::Bash;
+pub(crate) use jobs::{BashKill, BashOutput};

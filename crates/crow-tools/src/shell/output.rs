@@ -1,10 +1,18 @@
-//! The captured bytes of a process as text: beginning and end, with a note on the bytes in between.
+//! The output of a process in the form in which a model reads it: as a terminal would finally show it, beginning and end
+//! with a note on the bytes in between, and notes on what the sandbox did.
 
-use std::path::Path;
+use std::{iter::Peekable, path::Path, str::Chars};
 
-use crow_core::capability::CapturedOutput;
+use crow_core::{
+    capability::{
+        CapturedOutput, Containment, HostRefusal, OriginalState, ProcessEnd, ProcessOutcome,
+        QuarantinedFile, RefusedHost,
+    },
+    tool::ToolContext,
+};
+use serde_json::{Map, Value, json};
 
-use super::terminal::strip_escapes;
+use crate::paths::display_path;
 
 /// Most bytes by which the ends of a gap are moved to fall between lines.
 const LINE_SEARCH: usize = 2 * 1024;
@@ -69,9 +77,211 @@ fn character_boundary(bytes: &[u8]) -> usize {
     if bytes.len() - start < needed { start } else { bytes.len() }
 }
 
+/// Removes escape sequences and control characters. Of each line, only what was printed over it last remains.
+fn strip_escapes(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut line = TerminalLine::default();
+    let mut chars = text.chars().peekable();
+    while let Some(char) = chars.next() {
+        match char {
+            '\n' => {
+                plain.push_str(&line.text);
+                plain.push('\n');
+                line = TerminalLine::default();
+            }
+            '\r' => line.is_restarted = true,
+            '\u{8}' => {
+                line.text.pop();
+            }
+            '\u{1b}' => skip_sequence(&mut chars),
+            '\u{9b}' => skip_control(&mut chars),
+            '\t' => line.push(char),
+            _ if char.is_control() => {}
+            _ => line.push(char),
+        }
+    }
+    plain.push_str(&line.text);
+    plain
+}
+
+#[derive(Debug, Default)]
+struct TerminalLine {
+    text: String,
+    /// True if the next character overwrites the line.
+    is_restarted: bool,
+}
+
+impl TerminalLine {
+    fn push(&mut self, char: char) {
+        if std::mem::take(&mut self.is_restarted) {
+            self.text.clear();
+        }
+        self.text.push(char);
+    }
+}
+
+/// Skips the sequence after an escape character.
+fn skip_sequence(chars: &mut Peekable<Chars<'_>>) {
+    match chars.peek() {
+        Some('[') => {
+            chars.next();
+            skip_control(chars);
+        }
+        // Strings for the terminal: titles, links, pictures.
+        Some(']' | 'P' | 'X' | '^' | '_') => {
+            chars.next();
+            skip_string(chars);
+        }
+        // Character sets and the like: intermediate characters, then a final one.
+        Some(' '..='/') => {
+            while chars.next_if(|char| (' '..='/').contains(char)).is_some() {}
+            chars.next_if(|char| ('0'..='~').contains(char));
+        }
+        Some('0'..='~') => {
+            chars.next();
+        }
+        Some(_) | None => {}
+    }
+}
+
+/// Skips the parameters and the final character of a control sequence. A line end terminates an incomplete one.
+fn skip_control(chars: &mut Peekable<Chars<'_>>) {
+    while chars.next_if(|char| (' '..='?').contains(char)).is_some() {}
+    chars.next_if(|char| ('@'..='~').contains(char));
+}
+
+/// Skips to the end of a string: BEL or ESC `\`. A line end terminates an incomplete one.
+fn skip_string(chars: &mut Peekable<Chars<'_>>) {
+    while let Some(char) = chars.next_if(|char| *char != '\n') {
+        match char {
+            '\u{7}' | '\u{9c}' => return,
+            '\u{1b}' => {
+                chars.next_if_eq(&'\\');
+                return;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Messages of commands that the sandbox may have blocked.
+const SIGNS: [&str; 9] = [
+    "Permission denied",
+    "Operation not permitted",
+    "Read-only file system",
+    "Network is unreachable",
+    "Could not resolve host",
+    "Temporary failure in name resolution",
+    "Device or resource busy",
+    "getaddrinfo",
+    "dns error",
+];
+const HINT: &str = "\n[if the sandbox caused this: commands can change only files of the project and of /tmp, not those \
+     that start programs (.git/hooks, .git/config, settings of editors, agents and CI) or are hidden (keys, Crow's own), \
+     and reach no network but their own loopback; tell the user what you need]";
+/// Text on how protected files can be changed.
+const ASKED: &str = "write_file may change it if the user allows the call";
+/// Most refused hosts that are named.
+const MOST_HOSTS: usize = 5;
+
+/// Adds what the model and readers of the result must know of the sandbox. Returns an error if the command made or
+/// changed a protected file.
+pub(super) fn append_sandbox_notes(
+    outcome: &ProcessOutcome,
+    output: &mut String,
+    extra: &mut Map<String, Value>,
+    ctx: &ToolContext,
+) -> Option<String> {
+    if !outcome.containment.has_any_layer() {
+        return None;
+    }
+    extra.insert(Containment::EXTRA_KEY.to_owned(), json!(outcome.containment));
+    let has_failed = outcome.end != ProcessEnd::Exited(0);
+    if has_failed && SIGNS.iter().any(|sign| output.contains(sign)) {
+        output.push_str(HINT);
+    }
+    append_refusals(&outcome.refused_hosts, &outcome.quarantined, output, ctx);
+    // A file that was found while other commands ran may be theirs, or the user's.
+    let first = outcome.quarantined.iter().find(|aside| aside.running_commands.len() <= 1)?;
+    let did = match first.original {
+        OriginalState::Absent => "made",
+        OriginalState::Restored | OriginalState::Disarmed | OriginalState::Lost => "changed",
+    };
+    Some(format!("it {did} {}, which is protected", display_path(&first.path, ctx)))
+}
+
+/// Adds the hosts that were out of reach, and the files that were moved away.
+pub(super) fn append_refusals(
+    refused_hosts: &[RefusedHost],
+    put_aside: &[QuarantinedFile],
+    output: &mut String,
+    ctx: &ToolContext,
+) {
+    for host in refused_hosts.iter().take(MOST_HOSTS) {
+        output.push_str(&host_note(host));
+    }
+    for aside in put_aside {
+        output.push_str(&file_note(aside, ctx));
+    }
+}
+
+fn file_note(aside: &QuarantinedFile, ctx: &ToolContext) -> String {
+    let QuarantinedFile { path, moved_to: kept, original, running_commands: during } = aside;
+    let mut path = display_path(path, ctx);
+    if during.len() > 1 {
+        let lines: Vec<String> = during.iter().map(|line| format!("`{line}`")).collect();
+        path = format!("{path} appeared or was changed while these ran: {}. It", lines.join(", "));
+    }
+    match (original, kept) {
+        (OriginalState::Absent, Some(kept)) => format!(
+            "\n[{path} can start programs, so the sandbox moved it away, to {}; {ASKED}]",
+            kept.display()
+        ),
+        (OriginalState::Absent, None) => format!(
+            "\n[{path} can start programs and should not be there; it could not be moved away]"
+        ),
+        (OriginalState::Restored, kept) => {
+            let kept = kept.as_ref();
+            let kept = kept.map(|kept| format!("; the changed version is in {}", kept.display()));
+            format!(
+                "\n[{path} can start programs, so the sandbox put it back as it was{}; {ASKED}]",
+                kept.unwrap_or_default()
+            )
+        }
+        (OriginalState::Disarmed, kept) => {
+            let kept = kept.as_ref();
+            let kept = kept.map(|kept| format!("; the version with them is in {}", kept.display()));
+            format!(
+                "\n[{path} named programs to start later, so the sandbox took these out{}; {ASKED}]",
+                kept.unwrap_or_default()
+            )
+        }
+        (OriginalState::Lost, _) => {
+            format!("\n[{path} can start programs and was changed; it could not be put back]")
+        }
+    }
+}
+
+fn host_note(refused: &RefusedHost) -> String {
+    let pattern = refused.pattern();
+    match refused.reason {
+        HostRefusal::NotAllowed => {
+            format!(
+                "\n[the sandbox blocked the connection to {refused}; the user can allow it with --allow-host {pattern}]"
+            )
+        }
+        HostRefusal::NotPublic => {
+            format!(
+                "\n[the sandbox blocked the connection to {refused}: the name resolves to a local address]"
+            )
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crow_core::capability::OutputFile;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -117,5 +327,43 @@ mod tests {
             text("aä".as_bytes().get(..2).unwrap(), "ä漢b".as_bytes().get(1..).unwrap(), 50),
             "a\n[… 45 bytes omitted; whole output in /s/c1.log …]\n漢b"
         );
+    }
+
+    #[test]
+    fn escape_sequences_and_control_characters_are_removed() {
+        for (printed, shown) in [
+            ("plain ä 漢\ttext\n", "plain ä 漢\ttext\n"),
+            ("\u{1b}[1;31merror\u{1b}[0m: x", "error: x"),
+            ("\u{1b}]0;title\u{7}a\u{1b}]8;;http://x\u{1b}\\b", "ab"),
+            ("\u{1b}(Ba\u{1b}=b\u{1b}Pq#0\u{1b}\\c", "abc"),
+            ("a\u{9b}2Kb", "ab"),
+            ("\u{1b}[31", ""),
+            ("\u{1b}]0;never closed\nb", "\nb"),
+            ("\u{7}a\0b\u{7f}", "ab"),
+        ] {
+            assert_eq!(strip_escapes(printed), shown, "{printed:?}");
+        }
+    }
+
+    #[test]
+    fn progress_is_folded_into_its_last_state() {
+        for (printed, shown) in [
+            ("10%\r20%\r100%\ndone\n", "100%\ndone\n"),
+            ("a\r\nb\r\n", "a\nb\n"),
+            ("kept\r", "kept"),
+            ("abc\u{8}\u{8}x", "ax"),
+            ("\r\r\rx", "x"),
+        ] {
+            assert_eq!(strip_escapes(printed), shown, "{printed:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_control_character_is_left(text in any::<String>()) {
+            let plain = strip_escapes(&text);
+            prop_assert!(!plain.contains(|char: char| char.is_control() && char != '\n' && char != '\t'));
+            prop_assert_eq!(plain.matches('\n').count(), text.matches('\n').count());
+        }
     }
 }
