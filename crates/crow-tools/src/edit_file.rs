@@ -12,11 +12,8 @@ use serde_json::{Map, json};
 
 use crate::{
     blocking::{blocking, blocking_until_cancelled},
-    file::{
-        CurrentFile, SavedChange, ViewFreshness, file_diff, load_error, lock, missing_file_message,
-        save,
-    },
-    paths::{self, AllowedPath, display_path},
+    file::{CurrentFile, SavedChange, ViewFreshness, file_diff, load_error, lock, save},
+    paths::{self, AllowedPath, display_path, missing_file_message},
 };
 use crow_edit::{EditedFile, MatchType, NoteCause, TextEdit, apply_edits};
 

@@ -1,8 +1,9 @@
-//! The text of a file and its encoding.
+//! The text of a file and its encoding, and diffs between two contents.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, path::Path};
 
 use content_inspector::{ContentType, inspect};
+use crow_core::tool::FileDiff;
 use encoding_rs::{UTF_16BE, UTF_16LE, WINDOWS_1252};
 
 /// Number of leading bytes in which a NUL makes a file binary, as in the edit matcher.
@@ -119,6 +120,16 @@ impl<'a> DecodedText<'a> {
     }
 }
 
+/// Compares two contents of a file. For a binary one the diff has no lines.
+pub(crate) fn file_diff(path: &Path, old: &[u8], new: &[u8]) -> FileDiff {
+    match (DecodedText::decode(old), DecodedText::decode(new)) {
+        (Some(old), Some(new)) => {
+            FileDiff::of_text(path, old.content.as_ref(), new.content.as_ref())
+        }
+        _ => FileDiff::without_lines(path),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,5 +179,11 @@ mod tests {
                 lines
             );
         }
+    }
+
+    #[test]
+    fn a_binary_content_has_no_hunks() {
+        let difference = file_diff(Path::new("/p/a"), b"a\0", b"b");
+        assert!(difference.truncated && difference.hunks.is_empty());
     }
 }

@@ -15,7 +15,7 @@ use image::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::image::MAX_BYTES;
+use super::tool::MAX_IMAGE_BYTES;
 
 /// Longest side in pixels of which models make use: providers scale larger pictures down themselves.
 const MAX_SIDE: u32 = 1568;
@@ -75,12 +75,12 @@ fn scale(
     let mut decoder = match reader.into_decoder() {
         Ok(decoder) => decoder,
         // The provider may understand what this decoder does not.
-        Err(_) if bytes.len() <= MAX_BYTES => return Ok(None),
+        Err(_) if bytes.len() <= MAX_IMAGE_BYTES => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     // Decide by the header alone.
     let (width, height) = decoder.dimensions();
-    if width.max(height) <= MAX_SIDE && bytes.len() <= MAX_BYTES {
+    if width.max(height) <= MAX_SIDE && bytes.len() <= MAX_IMAGE_BYTES {
         return Ok(None);
     }
     if u64::from(width) * u64::from(height) > MAX_PIXELS {
@@ -147,7 +147,7 @@ fn encoded(
         } else {
             picture.to_rgb8().write_with_encoder(encoder)?;
         }
-        if bytes.len() <= MAX_BYTES {
+        if bytes.len() <= MAX_IMAGE_BYTES {
             return Ok(("image/png", bytes));
         }
         bytes.clear();

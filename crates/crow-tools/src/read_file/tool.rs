@@ -18,18 +18,14 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    image, notebook,
-    page::{DEFAULT_LINES, LinePage, LineRange},
-    pages::PdfPageRange,
-    stream::{self, StreamError},
+    notebook,
+    page::{self, DEFAULT_LINES, LinePage, LineRange, StreamError},
 };
 use crate::{
     blocking::blocking_until_cancelled,
-    file::{
-        DecodedText, LoadError, MAX_WHOLE, OpenFile, load_opened, missing_file_message, open_any,
-    },
+    file::{DecodedText, LoadError, MAX_WHOLE, OpenFile, load_opened, open_any},
     list_directory,
-    paths::{self, AllowedPath, display_path, explain},
+    paths::{self, AllowedPath, display_path, explain, missing_file_message},
 };
 
 /// The first bytes of a PDF file.
@@ -374,13 +370,13 @@ fn fitted(
 ) -> Result<FittedImage, ImageRejection> {
     use super::scale_image::{ScaleError, scale_down};
     match scale_down(media_type, bytes, &ctx.cancellation) {
-        Ok(None) => Ok(FittedImage { image: image::image(media_type, bytes), note: String::new() }),
+        Ok(None) => Ok(FittedImage { image: image(media_type, bytes), note: String::new() }),
         Ok(Some(small)) => {
             let ((width, height), (w, h)) = (small.original, small.size);
             let frame = if small.is_first_frame { ", the first frame of an animation" } else { "" };
             let (to, size) = (small.media_type, small.bytes.len());
             let note = format!(", {width}×{height}; sent as {to}, {size} bytes, {w}×{h}{frame}");
-            Ok(FittedImage { image: image::image(to, &small.bytes), note })
+            Ok(FittedImage { image: image(to, &small.bytes), note })
         }
         Err(ScaleError::Cancelled) => Err(ImageRejection::Cancelled),
         Err(error) => Err(ImageRejection::Because(error.to_string())),
@@ -393,10 +389,10 @@ fn fitted(
     bytes: &[u8],
     _ctx: &ToolContext,
 ) -> Result<FittedImage, ImageRejection> {
-    if bytes.len() > image::MAX_BYTES {
-        return Err(ImageRejection::Because(format!("at most {} can be shown", image::MAX_BYTES)));
+    if bytes.len() > MAX_IMAGE_BYTES {
+        return Err(ImageRejection::Because(format!("at most {MAX_IMAGE_BYTES} can be shown")));
     }
-    Ok(FittedImage { image: image::image(media_type, bytes), note: String::new() })
+    Ok(FittedImage { image: image(media_type, bytes), note: String::new() })
 }
 
 /// Shows lines of a file that is too large to be loaded. Its hash is not known, so no view is recorded.
@@ -425,7 +421,7 @@ fn read_large(
     }
     let mut page = LinePage::new(range).with_limit(ctx.model.output_limit());
     let mut reader = BufReader::with_capacity(64 * 1024, file);
-    match stream::fill(&mut reader, range.first, &mut page, &ctx.cancellation) {
+    match page::fill(&mut reader, range.first, &mut page, &ctx.cancellation) {
         Ok(is_at_end) => {
             let (first, last) = page.lines().unwrap_or_default();
             let next = page.next_line();
@@ -447,5 +443,92 @@ fn read_large(
             "line {} of {name} is too far in: {error}; use a command in bash (sed -n, tail)",
             range.first
         )),
+    }
+}
+
+/// Largest picture that providers accept, in bytes.
+pub(super) const MAX_IMAGE_BYTES: usize = 5 * 1024 * 1024;
+
+/// Makes a picture from the bytes of a file.
+fn image(media_type: &str, bytes: &[u8]) -> Image {
+    Image { media_type: media_type.to_owned(), data: base64(bytes) }
+}
+
+/// Encodes bytes in standard base64 with padding.
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or_default());
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for position in 0..4 {
+            let index = (bits >> (18 - 6 * position)) & 63;
+            let letter = ALPHABET.get(index as usize).filter(|_| position <= chunk.len());
+            text.push(char::from(*letter.unwrap_or(&b'=')));
+        }
+    }
+    text
+}
+
+/// Pages, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PdfPageRange {
+    /// First page.
+    pub(crate) first: usize,
+    /// Last page; `None` for as many as the limits allow.
+    pub(crate) last: Option<usize>,
+}
+
+impl PdfPageRange {
+    /// All pages, as far as the limits allow.
+    const ALL: Self = Self { first: 1, last: None };
+
+    /// Parses `3`, `2-5` or `4-`.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.trim().parse::<usize>().ok().filter(|number| *number > 0);
+        let pages = match text.split_once('-') {
+            None => number(text).map(|page| Self { first: page, last: Some(page) }),
+            Some((first, last)) if last.trim().is_empty() => {
+                number(first).map(|first| Self { first, last: None })
+            }
+            Some((first, last)) => number(first)
+                .zip(number(last))
+                .filter(|(first, last)| first <= last)
+                .map(|(first, last)| Self { first, last: Some(last) }),
+        };
+        pages.ok_or_else(|| format!("pages is \"3\", \"2-5\" or \"4-\", not \"{text}\""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_agrees_with_the_vectors_of_its_standard() {
+        for (plain, encoded) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("fooba", "Zm9vYmE="),
+            ("foobar", "Zm9vYmFy"),
+        ] {
+            assert_eq!(base64(plain.as_bytes()), encoded);
+        }
+        assert_eq!(base64(&[0xFB, 0xFF]), "+/8=");
+    }
+
+    #[test]
+    fn one_page_a_range_and_an_open_range_are_understood() {
+        for (text, first, last) in
+            [("3", 3, Some(3)), ("2-5", 2, Some(5)), ("4-", 4, None), (" 1 - 2 ", 1, Some(2))]
+        {
+            assert_eq!(PdfPageRange::parse(text), Ok(PdfPageRange { first, last }));
+        }
+        for text in ["", "0", "-", "-3", "5-2", "a", "1-2-3", "99999999999999999999"] {
+            assert!(PdfPageRange::parse(text).is_err(), "{text}");
+        }
     }
 }

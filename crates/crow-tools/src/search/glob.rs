@@ -17,16 +17,12 @@ use ignore::DirEntry;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{
-    files::GlobPattern,
-    search_deadline::SearchDeadline,
-    walk::{IgnoreMode, OpenRoot, files, first_ignored_match},
-    withheld_files::WithheldFiles,
+use super::walk::{
+    GlobPattern, IgnoreMode, OpenRoot, SearchDeadline, WithheldFiles, files, first_ignored_match,
 };
 use crate::{
     blocking::blocking_until_cancelled,
-    file::missing_file_message,
-    paths::{self, AllowedPath, display_path, explain, here, open_folder},
+    paths::{self, AllowedPath, display_path, explain, here, missing_file_message, open_folder},
 };
 
 /// Most files that are listed.

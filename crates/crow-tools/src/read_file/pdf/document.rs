@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     super::{
         page::{DEFAULT_LINES, MAX_BYTES},
-        pages::PdfPageRange,
+        tool::PdfPageRange,
     },
     text,
 };

@@ -1,8 +1,5 @@
 //! `grep`: search for lines by regular expression, with the libraries of ripgrep.
 
-mod collect;
-mod query;
-mod render;
 mod search;
 mod tool;
 

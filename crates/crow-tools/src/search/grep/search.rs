@@ -16,18 +16,13 @@ use std::{
 };
 
 use crow_fs::Directory;
-use grep_searcher::Searcher;
+use grep_matcher::{LineTerminator, Matcher as _};
+use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 use ignore::types::Types;
 
-use super::{
-    super::{
-        files::NameFilter,
-        search_deadline::{SearchDeadline, StoppableReader},
-        walk::{IgnoreMode, files},
-        withheld_files::WithheldFiles,
-    },
-    collect::{CollectMode, FileHits, HitCollector},
-    query::GrepQuery,
+use super::super::walk::{
+    IgnoreMode, NameFilter, SearchDeadline, StoppableReader, WithheldFiles, files,
 };
 use crate::{
     file::{LoadError, OpenFile, open, open_entry},
@@ -225,4 +220,242 @@ fn search_file(
         lines: collector.lines,
         matches: collector.matches,
     })
+}
+
+/// Most characters of a line that are shown.
+const MAX_LINE_CHARS: usize = 500;
+
+/// The hits to collect in each file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CollectMode {
+    /// At most this many lines, matching or around a match.
+    Lines(usize),
+    /// None, only the fact that there is a match.
+    AnyMatch,
+    /// None, only the number of matching lines.
+    Count,
+}
+
+/// A line of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct GrepLine {
+    pub(super) number: u64,
+    pub(super) text: String,
+    pub(super) is_match: bool,
+}
+
+/// The hits in a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct FileHits {
+    pub(super) path: PathBuf,
+    pub(super) lines: Vec<GrepLine>,
+    /// Number of matching lines, as far as the file was searched.
+    pub(super) matches: u64,
+}
+
+/// Collects the hits of one file.
+#[derive(Debug)]
+struct HitCollector<'a> {
+    matcher: &'a RegexMatcher,
+    mode: CollectMode,
+    pub(super) lines: Vec<GrepLine>,
+    pub(super) matches: u64,
+    is_binary: bool,
+}
+
+impl<'a> HitCollector<'a> {
+    pub(super) fn new(matcher: &'a RegexMatcher, mode: CollectMode) -> Self {
+        Self { matcher, mode, lines: Vec::new(), matches: 0, is_binary: false }
+    }
+
+    /// Adds a line. Returns true if more are needed.
+    fn push(&mut self, number: u64, bytes: &[u8], is_match: bool) -> bool {
+        match self.mode {
+            CollectMode::Count => true,
+            CollectMode::AnyMatch => false,
+            CollectMode::Lines(count) => {
+                self.lines.push(GrepLine { number, text: self.clip(bytes), is_match });
+                self.lines.len() < count
+            }
+        }
+    }
+
+    /// Returns the text of a line, or of a long one the part around the match.
+    fn clip(&self, bytes: &[u8]) -> String {
+        let text = String::from_utf8_lossy(bytes);
+        let text = text.trim_end_matches(['\n', '\r']);
+        if text.chars().nth(MAX_LINE_CHARS).is_none() {
+            return text.to_owned();
+        }
+        let range = self.matcher.find(text.as_bytes()).ok().flatten();
+        let middle = range.map_or(0, |range| {
+            range.start().midpoint(range.end().min(range.start() + MAX_LINE_CHARS))
+        });
+        let before = text.get(..middle).map_or(0, |before| before.chars().count());
+        let first = before.saturating_sub(MAX_LINE_CHARS / 2);
+        let mut clipped = String::new();
+        if first > 0 {
+            clipped.push('…');
+        }
+        let mut rest = text.chars().skip(first);
+        clipped.extend(rest.by_ref().take(MAX_LINE_CHARS));
+        if rest.next().is_some() {
+            clipped.push('…');
+        }
+        clipped
+    }
+}
+
+impl Sink for HitCollector<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, hit: &SinkMatch<'_>) -> Result<bool, io::Error> {
+        let mut continues = true;
+        for (number, line) in (hit.line_number().unwrap_or_default()..).zip(hit.lines()) {
+            self.matches += 1;
+            continues = continues && self.push(number, line, true);
+        }
+        Ok(continues)
+    }
+
+    fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> Result<bool, io::Error> {
+        Ok(self.push(context.line_number().unwrap_or_default(), context.bytes(), false))
+    }
+
+    fn binary_data(&mut self, _: &Searcher, _: u64) -> Result<bool, io::Error> {
+        self.is_binary = true;
+        Ok(false)
+    }
+}
+
+/// Longest line in bytes, or file in multi-line searches, that is held in memory.
+const HEAP_LIMIT: usize = 64 * 1024 * 1024;
+
+/// The options of a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct GrepOptions {
+    pub(super) ignore_case: bool,
+    pub(super) multiline: bool,
+    pub(super) before: usize,
+    pub(super) after: usize,
+}
+
+/// A compiled pattern.
+#[derive(Debug)]
+pub(super) struct GrepQuery {
+    pub(super) matcher: RegexMatcher,
+    /// Note for the model on how the pattern was changed.
+    pub(super) note: Option<String>,
+    options: GrepOptions,
+}
+
+impl GrepQuery {
+    /// Compiles a pattern. One that is no regular expression is searched for as plain text.
+    pub(super) fn compile(pattern: &str, options: GrepOptions) -> Result<Self, String> {
+        if pattern.is_empty() {
+            return Err("the pattern is empty".to_owned());
+        }
+        let error = match matcher(pattern, options, false) {
+            Ok(matcher) => return Ok(Self { matcher, note: None, options }),
+            Err(error) => error,
+        };
+        // A line break is not allowed in a search by lines: search across lines instead.
+        if let (ErrorKind::NotAllowed(_), false) = (error.kind(), options.multiline) {
+            let options = GrepOptions { multiline: true, ..options };
+            if let Ok(matcher) = matcher(pattern, options, false) {
+                let note = "the pattern has a line break: searched with multiline".to_owned();
+                return Ok(Self { matcher, note: Some(note), options });
+            }
+        }
+        // Everything else is searched for as plain text, with the reason in the note.
+        let reason = error.to_string();
+        let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        let literal = matcher(pattern, options, true).map_err(|_| reason.to_owned())?;
+        let note = format!("not a regular expression ({reason}): searched as plain text");
+        Ok(Self { matcher: literal, note: Some(note), options })
+    }
+
+    /// Makes a searcher for one thread.
+    fn searcher(&self) -> Searcher {
+        SearcherBuilder::new()
+            .line_number(true)
+            .line_terminator(terminator(self.options))
+            .multi_line(self.options.multiline)
+            .before_context(self.options.before)
+            .after_context(self.options.after)
+            .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(HEAP_LIMIT))
+            .build()
+    }
+}
+
+fn terminator(options: GrepOptions) -> LineTerminator {
+    if options.multiline { LineTerminator::byte(b'\n') } else { LineTerminator::crlf() }
+}
+
+fn matcher(
+    pattern: &str,
+    options: GrepOptions,
+    is_literal: bool,
+) -> Result<RegexMatcher, grep_regex::Error> {
+    let mut builder = RegexMatcherBuilder::new();
+    builder
+        .case_insensitive(options.ignore_case)
+        .multi_line(true)
+        .dot_matches_new_line(options.multiline)
+        .fixed_strings(is_literal);
+    // A line also ends before a carriage return.
+    builder.crlf(true);
+    if options.multiline {
+        builder.line_terminator(None);
+    }
+    builder.build(pattern)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clip(pattern: &str, line: &str) -> String {
+        let matcher = RegexMatcher::new(pattern).unwrap();
+        HitCollector::new(&matcher, CollectMode::AnyMatch).clip(line.as_bytes())
+    }
+
+    #[test]
+    fn a_long_line_is_cut_around_its_match() {
+        let line = format!("{}needle{}\n", "ä".repeat(1000), "b".repeat(1000));
+        let clipped = clip("needle", &line);
+        assert_eq!(clipped.chars().count(), 502);
+        assert!(clipped.starts_with("…ä") && clipped.ends_with("b…"));
+        let at = clipped.find("needle").unwrap();
+        assert!((240..=250).contains(&clipped.get(..at).unwrap().chars().count()));
+    }
+
+    #[test]
+    fn ends_and_short_lines_are_not_cut() {
+        assert_eq!(clip("x", "short x\r\n"), "short x");
+        let line = format!("x{}", "y".repeat(600));
+        assert_eq!(clip("x", &line), format!("x{}…", "y".repeat(499)));
+        assert_eq!(clip("none", &line).chars().count(), 501);
+    }
+
+    const PLAIN: GrepOptions =
+        GrepOptions { ignore_case: false, multiline: false, before: 0, after: 0 };
+
+    #[test]
+    fn a_pattern_that_is_no_expression_is_text() {
+        let query = GrepQuery::compile("foo(", PLAIN).unwrap();
+        assert_eq!(
+            query.note.as_deref(),
+            Some("not a regular expression (unclosed group): searched as plain text")
+        );
+        assert!(GrepQuery::compile("", PLAIN).is_err());
+        assert_eq!(GrepQuery::compile("fo+", PLAIN).unwrap().note, None);
+    }
+
+    #[test]
+    fn a_pattern_with_a_line_break_spans_lines() {
+        let query = GrepQuery::compile(r"a\nb", PLAIN).unwrap();
+        assert!(query.options.multiline && query.note.is_some());
+    }
 }
