@@ -17,11 +17,10 @@ use rustix::termios::{QueueSelector, tcflush};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{
-    keyboard::Keyboard,
     questions::{AnswerDelivery, QuestionEffect, QuestionQueue},
     render::{ConsoleRenderer, ConsoleStyle},
     report::{ReportBuilder, RunReport},
-    typing::{LineInputBuffer, TypedLine},
+    typing::{Keyboard, LineInputBuffer, TypedLine},
 };
 
 /// Interval at which the waiting line is redrawn.

@@ -5,18 +5,14 @@
 //! a prompt, shows the run to its end, and asks. This crate knows no loop, no provider and no tool.
 
 mod agent_console;
-mod keyboard;
 mod open_reply;
-mod program_hints;
 mod questions;
 mod render;
 mod report;
 mod typing;
 
 pub use agent_console::{AgentConsole, ConsoleError};
-pub use keyboard::Keyboard;
 pub use open_reply::text_of;
-pub use program_hints::{PermissionsHint, ProgramHints};
 pub use questions::{AnswerDelivery, QuestionEffect, QuestionQueue, TerminalQuestion};
 pub use render::{
     AnswerDestination, ConsoleRenderer, ConsoleStyle, Glyphs, LiveInput, Paint, RunActivity,
@@ -24,7 +20,7 @@ pub use render::{
     wrap,
 };
 pub use report::{
-    ErrorReport, ExitCode, FailureReport, RefusalReport, ReportBuilder, ReportOutcome, RunFacts,
-    RunReport, UsageReport, prices_of, usage_of,
+    ErrorReport, ExitCode, FailureReport, PermissionsHint, ProgramHints, RefusalReport,
+    ReportBuilder, ReportOutcome, RunFacts, RunReport, UsageReport, prices_of, usage_of,
 };
-pub use typing::{LineInputBuffer, TypedLine};
+pub use typing::{Keyboard, LineInputBuffer, TypedLine};

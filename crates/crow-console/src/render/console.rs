@@ -1,4 +1,4 @@
-//! The renderer: a state machine over events that writes lines for people.
+//! The renderer: a state machine over events that writes lines for people; also those of a stored session.
 //!
 //! Three parts of the state matter:
 //! - Received text: `reply` knows which bytes of the open reply have been rendered, so that repeated deltas and the
@@ -8,30 +8,34 @@
 //! - Candidate for the answer: with [`AnswerDestination::AtEnd`], `held` collects the text of the reply. A call, another
 //!   reply or a reaction of the user or a reviewer proves that it is not the answer, and releases it to stderr.
 
-use std::io::{self, Write};
+use std::{
+    cell::RefCell,
+    io::{self, Write},
+};
 
 use crow_core::{
     event::{AgentEvent, Envelope},
     ids::ReplyId,
     message::ReplyBlock,
-    model::ProviderError,
+    model::{ModelRef, Price, ProviderError},
     todo::TodoItem,
 };
 use jiff::Timestamp;
 
 use super::{
-    AnswerDestination, ConsoleStyle, LiveInput, Neutraliser, Visibility, end, neutralise,
-    open_calls::OpenCalls,
-    paint::Paint,
-    phrase::{self},
+    AnswerDestination, ConsoleStyle, LiveInput, Neutraliser, Visibility,
+    calls::OpenCalls,
+    end,
+    live::WaitIndicator,
+    neutralise,
+    phrase::{self, checklist},
     screen::{OutputScreen, ScreenStream},
-    todo::checklist,
-    waiting::WaitIndicator,
+    style::Paint,
     wrap::{Wrapper, wrap},
 };
 use crate::{
     open_reply::{StreamedReplyProgress, text_of, thinking_of},
-    report::RunReport,
+    report::{ReportBuilder, RunReport},
 };
 
 /// Name of the tool that reports completion. Text in the same reply is the answer.
@@ -133,9 +137,13 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
                 self.on_call_end(envelope, (call_id, tool), result, denial.as_ref())
             }
             AgentEvent::PermissionRequest { call_id, title, subject, reason, .. } => {
-                self.on_question(envelope, call_id, (title, subject, reason))
+                self.questions += 1;
+                self.show_question(envelope, call_id, (title, subject, reason))
             }
-            AgentEvent::QuestionAsked { question, .. } => self.on_user_question(envelope, question),
+            AgentEvent::QuestionAsked { question, .. } => {
+                self.questions += 1;
+                self.show_user_question(envelope, question)
+            }
             AgentEvent::PermissionDecision { .. }
             | AgentEvent::PermissionWithdrawn { .. }
             | AgentEvent::QuestionAnswered { .. }
@@ -445,5 +453,51 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         let waiting = self.waiting.as_ref()?;
         let stalled = now.as_millisecond() - waiting.since.as_millisecond() >= STALL_MS;
         (stalled || matches!(self.block, ConsoleOpenBlock::None)).then(|| waiting.clone())
+    }
+}
+
+/// Renders a session as it was shown live, plus the prompts of the user, to one sink.
+///
+/// `log` is the events of the root session's log, or those of root and children merged by `seq`. Each run ends with its
+/// usage, and its cost if `prices` has all of its models.
+pub fn show_session<'a>(
+    style: &ConsoleStyle,
+    log: impl IntoIterator<Item = &'a Envelope>,
+    prices: &[(ModelRef, Price)],
+    sink: impl Write,
+) -> io::Result<()> {
+    let sink = RefCell::new(sink);
+    let style = ConsoleStyle {
+        live: false,
+        answer: AnswerDestination::Streamed,
+        prompts: Visibility::Show,
+        ..*style
+    };
+    let mut renderer = ConsoleRenderer::new(style, SharedSink(&sink), SharedSink(&sink));
+    let mut report = ReportBuilder::new().with_hints(style.hints);
+    for (model, price) in prices {
+        report.set_price(model.clone(), *price);
+    }
+    for envelope in log {
+        report.on_event(envelope);
+        renderer.render(envelope)?;
+        if matches!(envelope.event, AgentEvent::RunEnd { .. }) && envelope.is_root() {
+            renderer.finish(&report.report())?;
+        }
+    }
+    renderer.flush()
+}
+
+/// Writer to the common sink of the renderer's two streams.
+#[derive(Debug)]
+struct SharedSink<'a, W>(&'a RefCell<W>);
+
+impl<W: Write> Write for SharedSink<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.borrow_mut().flush()
     }
 }

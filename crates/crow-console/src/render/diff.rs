@@ -7,7 +7,7 @@
 use crow_core::tool::{FileDiff, Patch};
 use similar::{ChangeTag, TextDiff};
 
-use super::{ConsoleStyle, neutralise, one_line, paint::Paint, words, wrap::char_width};
+use super::{ConsoleStyle, neutralise, one_line, style::Paint, words, wrap::char_width};
 
 /// Columns of the line number.
 const NUMBER_WIDTH: usize = 5;

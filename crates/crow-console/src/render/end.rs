@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     ConsoleStyle, neutralise, one_line,
-    paint::Paint,
+    style::Paint,
     words,
     wrap::{shorten_end, wrap, wrap_hanging},
 };

@@ -9,12 +9,14 @@ use crow_core::{
     },
     message::Block,
     model::{ProviderError, ProviderErrorKind},
+    todo::{TodoItem, TodoStatus},
 };
 
 use super::{
-    ConsoleStyle, Visibility, neutralise, one_line,
-    paint::Paint,
-    question::user_answer,
+    ConsoleStyle, Visibility,
+    call::user_answer,
+    neutralise, one_line,
+    style::Paint,
     words,
     wrap::{shorten_middle, wrap, wrap_hanging},
 };
@@ -292,4 +294,19 @@ fn checks(
 /// Renders a remark about the session itself.
 fn remark(style: &ConsoleStyle, text: &str) -> String {
     wrap(style, Paint::Dim, style.glyphs.pick("· ", "- "), &one_line(text))
+}
+
+/// Renders the list, one line for each item; long items wrap.
+pub(super) fn checklist(style: &ConsoleStyle, items: &[TodoItem]) -> String {
+    items.iter().map(|item| entry(style, item)).collect()
+}
+
+fn entry(style: &ConsoleStyle, item: &TodoItem) -> String {
+    let (mark, paint) = match item.status {
+        TodoStatus::Pending => (style.glyphs.pick("☐", "[ ]"), Paint::Plain),
+        TodoStatus::InProgress => (style.glyphs.pick("▸", "[~]"), Paint::Bold),
+        TodoStatus::Completed => (style.glyphs.pick("☑", "[x]"), Paint::Dim),
+    };
+    let rest = style.glyphs.pick("    ", "      ");
+    wrap_hanging(style, paint, (&format!("  {mark} "), rest), &one_line(&item.content))
 }

@@ -1,9 +1,11 @@
-//! Style of the output: colours, width, characters, and which parts are shown.
+//! Style of the output: width, characters, colours, and which parts are shown.
 
-use std::io::{self, IsTerminal as _};
+use std::{
+    io::{self, IsTerminal as _},
+    os::fd::AsFd,
+};
 
-use super::terminal_width;
-use crate::program_hints::ProgramHints;
+use crate::report::ProgramHints;
 
 /// Visibility of a part of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,6 +163,63 @@ impl ConsoleStyle {
     }
 }
 
+/// Look of a piece of text. Besides the status line of the screen, only this type writes escape sequences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Paint {
+    Plain,
+    Dim,
+    Bold,
+    Red,
+    Green,
+    Yellow,
+    Cyan,
+    /// Changed word in a deleted line.
+    RedWord,
+    /// Changed word in an added line.
+    GreenWord,
+}
+
+impl Paint {
+    fn sgr(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Dim => "\u{1b}[2m",
+            Self::Bold => "\u{1b}[1m",
+            Self::Red => "\u{1b}[31m",
+            Self::Green => "\u{1b}[32m",
+            Self::Yellow => "\u{1b}[33m",
+            Self::Cyan => "\u{1b}[36m",
+            Self::RedWord => "\u{1b}[7;31m",
+            Self::GreenWord => "\u{1b}[7;32m",
+        }
+    }
+
+    /// Returns the escape sequence before the text; empty without colours.
+    pub fn open(self, style: &ConsoleStyle) -> &'static str {
+        if style.colour { self.sgr() } else { "" }
+    }
+
+    /// Returns the escape sequence after the text; empty without colours and for [`Plain`](Self::Plain).
+    pub fn close(self, style: &ConsoleStyle) -> &'static str {
+        if style.colour && self != Self::Plain { "\u{1b}[0m" } else { "" }
+    }
+
+    /// Appends `text` in this look.
+    pub fn write(self, style: &ConsoleStyle, text: &str, out: &mut String) {
+        if !text.is_empty() {
+            out.push_str(self.open(style));
+            out.push_str(text);
+            out.push_str(self.close(style));
+        }
+    }
+}
+
+/// Returns the width in columns of the terminal behind `file`; `None` if it is not a terminal or its width is unknown.
+pub fn terminal_width(file: impl AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(file).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,5 +268,11 @@ mod tests {
     fn the_width_has_a_minimum_and_a_default() {
         assert_eq!(ConsoleStyle::new(&TerminalFacts { width: Some(3), ..TERMINAL }).width, 20);
         assert_eq!(ConsoleStyle::new(&TerminalFacts { width: None, ..TERMINAL }).width, 100);
+    }
+
+    #[test]
+    fn a_file_has_no_width() {
+        let (reader, _writer) = std::io::pipe().unwrap();
+        assert_eq!(terminal_width(reader), None);
     }
 }

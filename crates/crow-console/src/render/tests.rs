@@ -13,10 +13,7 @@ use crow_testkit::sample::{self, Story, with_readable_escapes};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{
-    program_hints::SAMPLE_HINTS,
-    report::{ErrorReport, ExitCode, ReportBuilder, RunReport},
-};
+use crate::report::{ErrorReport, ExitCode, ReportBuilder, RunReport, SAMPLE_HINTS};
 
 /// Renders a story with its report; returns stdout and stderr.
 fn show(style: ConsoleStyle, story: &Story) -> (String, String) {

@@ -6,7 +6,7 @@
 
 use unicode_width::UnicodeWidthChar as _;
 
-use super::{ConsoleStyle, Glyphs, paint::Paint};
+use super::{ConsoleStyle, Glyphs, style::Paint};
 
 /// Length of a word, in bytes, at which it is written before its end: characters without width would otherwise
 /// accumulate.

@@ -10,10 +10,9 @@ use crow_core::{
 };
 
 use super::{
-    ErrorReport, ExitCode, ReportOutcome, RunFacts, RunReport, UsageReport, advice,
+    ErrorReport, ExitCode, ProgramHints, ReportOutcome, RunFacts, RunReport, UsageReport, advice,
     run_state::{RunState, model_of},
 };
-use crate::program_hints::ProgramHints;
 
 /// Builds the report of a run from the events of all its sessions.
 ///

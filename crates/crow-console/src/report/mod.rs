@@ -2,16 +2,16 @@
 
 mod advice;
 mod builder;
-mod exit_code;
-mod joined_commands;
-mod model_usage;
 mod run_report;
 mod run_state;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use advice::SAMPLE_HINTS;
+pub use advice::{PermissionsHint, ProgramHints};
 pub use builder::{ReportBuilder, prices_of, usage_of};
-pub use exit_code::{ExitCode, RunFacts};
 pub use run_report::{
-    ErrorReport, FailureReport, RefusalReport, ReportOutcome, RunReport, UsageReport,
+    ErrorReport, ExitCode, FailureReport, RefusalReport, ReportOutcome, RunFacts, RunReport,
+    UsageReport,
 };

@@ -3,9 +3,14 @@
 //! Events of all sessions are folded. Those of the root session alone decide text, outcome, last turn and last step;
 //! usage, files, refusals and failures are collected from all. The text is that of the last reply of the root: streamed
 //! deltas until the reply is complete, then its blocks.
+//!
+//! A report lists calls that failed and did not succeed later. An agent often repeats a failed command inside a longer
+//! line (`cd web && npm test`): if that line succeeds, each of its parts did, so the earlier failure of `npm test` is
+//! resolved.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    mem,
     path::PathBuf,
 };
 
@@ -21,10 +26,7 @@ use crow_core::{
 };
 use jiff::Timestamp;
 
-use super::{
-    ErrorReport, ExitCode, FailureReport, RefusalReport, joined_commands::joined_commands,
-    model_usage::ModelUsageSums,
-};
+use super::{ErrorReport, ExitCode, FailureReport, RefusalReport};
 use crate::open_reply::{StreamedReplyProgress, text_of};
 
 /// Maximum number of failed calls in the report.
@@ -357,4 +359,121 @@ pub(super) fn model_of(origin: &Origin) -> ModelRef {
 
 fn key(envelope: &Envelope, call_id: &CallId) -> (SessionId, CallId) {
     (envelope.session_id.clone(), call_id.clone())
+}
+
+/// Sums of tokens for each model. The model of a reply and its tokens arrive in two events, in either order: the last
+/// reply of each session is kept in `last` until the next one begins, and then added to `sums`.
+#[derive(Debug, Default)]
+struct ModelUsageSums {
+    /// Ordered by name, so that floating-point sums of costs do not differ from run to run.
+    sums: BTreeMap<Option<ModelRef>, TokenUsage>,
+    last: BTreeMap<SessionId, ModelCallUsage>,
+}
+
+#[derive(Debug)]
+struct ModelCallUsage {
+    reply_id: ReplyId,
+    model: Option<ModelRef>,
+    usage: TokenUsage,
+}
+
+impl ModelUsageSums {
+    /// Sets the model of a reply.
+    fn set_model(&mut self, session: &SessionId, reply: &ReplyId, model: ModelRef) {
+        self.call(session, reply).model = Some(model);
+    }
+
+    /// Adds tokens of one attempt at a reply.
+    pub(super) fn add(&mut self, session: &SessionId, reply: &ReplyId, usage: TokenUsage) {
+        self.call(session, reply).usage += usage;
+    }
+
+    /// Returns the tokens for each model; those of replies that never arrived are under `None`.
+    pub(super) fn all(&self) -> BTreeMap<Option<&ModelRef>, TokenUsage> {
+        let sums = self.sums.iter().map(|(model, usage)| (model.as_ref(), *usage));
+        let last = self.last.values().map(|call| (call.model.as_ref(), call.usage));
+        let mut all = BTreeMap::new();
+        for (model, usage) in sums.chain(last) {
+            *all.entry(model).or_insert_with(TokenUsage::default) += usage;
+        }
+        all
+    }
+
+    fn call(&mut self, session: &SessionId, reply: &ReplyId) -> &mut ModelCallUsage {
+        let fresh = || ModelCallUsage {
+            reply_id: reply.clone(),
+            model: None,
+            usage: TokenUsage::default(),
+        };
+        let call = self.last.entry(session.clone()).or_insert_with(fresh);
+        if call.reply_id != *reply {
+            let ModelCallUsage { model, usage, .. } = std::mem::replace(call, fresh());
+            *self.sums.entry(model).or_default() += usage;
+        }
+        call
+    }
+}
+
+/// Returns the commands of a line `a && b && c`, all of which succeeded if the line did. Returns no commands for a line
+/// in which a part can fail without failing the line: `a; b`, `a || b`, `a &`, several lines. Here-documents are not
+/// parsed and also give none.
+fn joined_commands(line: &str) -> Vec<String> {
+    let (mut parts, mut part) = (Vec::new(), String::new());
+    let (mut depth, mut quote, mut before) = (0_usize, None, ' ');
+    // A scanner that tracks quotes and the depth of parentheses and braces: only operators at depth 0 outside quotes
+    // count.
+    let mut chars = line.chars().peekable();
+    while let Some(char) = chars.next() {
+        let next = chars.peek().copied();
+        part.push(char);
+        match (quote, char) {
+            (Some('"') | None, '\\') => part.extend(chars.next()),
+            (Some(open), _) if open == char => quote = None,
+            (None, '\'' | '"' | '`') => quote = Some(char),
+            (None, '(' | '{') => depth += 1,
+            (None, ')' | '}') => depth = depth.saturating_sub(1),
+            // A here-document.
+            (None, '<') if next == Some('<') => return Vec::new(),
+            (None, '&') if next == Some('&') && depth == 0 => {
+                part.pop();
+                chars.next();
+                parts.push(mem::take(&mut part));
+            }
+            // In `2>&1` and `&>file` the `&` belongs to a redirection.
+            (None, '&') if next == Some('>') || matches!(before, '>' | '<') => {}
+            (None, '|') if next == Some('|') && depth == 0 => return Vec::new(),
+            (None, '&' | ';' | '\n') if depth == 0 => return Vec::new(),
+            (Some(_) | None, _) => {}
+        }
+        before = char;
+    }
+    parts.push(part);
+    parts.into_iter().map(|part| part.trim().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_split_only_if_no_part_can_fail_unnoticed() {
+        for (line, parts) in [
+            ("make test", vec!["make test"]),
+            ("cd web && npm test && echo ok", vec!["cd web", "npm test", "echo ok"]),
+            (
+                "sh check.sh && { cat a; echo; } | sh b.sh",
+                vec!["sh check.sh", "{ cat a; echo; } | sh b.sh"],
+            ),
+            ("echo 'a && b' && make 2>&1", vec!["echo 'a && b'", "make 2>&1"]),
+            ("echo \"\\\" && \" && make", vec!["echo \"\\\" && \"", "make"]),
+            ("make test; true", vec![]),
+            ("make test || true", vec![]),
+            ("make test && make install || true", vec![]),
+            ("make test &", vec![]),
+            ("make test\ntrue", vec![]),
+            ("cat <<END && make", vec![]),
+        ] {
+            assert_eq!(joined_commands(line), parts, "{line}");
+        }
+    }
 }

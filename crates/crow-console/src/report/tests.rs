@@ -13,7 +13,7 @@ use crow_testkit::sample::{self, Story};
 use super::*;
 
 fn build(story: &Story) -> ReportBuilder {
-    let mut builder = ReportBuilder::new().with_hints(crate::program_hints::SAMPLE_HINTS);
+    let mut builder = ReportBuilder::new().with_hints(super::SAMPLE_HINTS);
     story.events.iter().for_each(|envelope| builder.on_event(envelope));
     builder
 }
