@@ -1,15 +1,18 @@
-//! The interface between the HTTP driver and the four wire formats. A codec does no I/O.
+//! The interface between the HTTP driver and the four wire formats, and what the formats share. A codec does no I/O.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use crow_core::{
-    ids::MessageId,
-    message::{Message, Origin},
+    ids::{CallId, MessageId},
+    message::{Message, Origin, ReplyBlock, ReplyContent},
     model::{
         ModelConfig, ModelEvent, ModelInfo, ModelReply, ProviderError, ToolChoice, ToolDefinition,
     },
 };
+use serde::Serialize;
+use serde_json::Value;
+use uuid::Uuid;
 
 /// Data that a codec needs about a conversation. Fixed for the codec's life.
 #[derive(Debug, Clone)]
@@ -77,4 +80,64 @@ pub(crate) trait Decoder: Send {
     /// Returns true once the end mark was received. The driver reads on to the end of the body, so that the connection
     /// can be reused.
     fn is_complete(&self) -> bool;
+}
+
+/// Text of an empty user message, which keeps the roles in order.
+pub(crate) const EMPTY_MESSAGE: &str = "(empty message)";
+/// Text of an empty result.
+pub(crate) const EMPTY_OUTPUT: &str = "(no output)";
+/// Text in place of an image, for a model without vision.
+pub(crate) const IMAGE_OMITTED: &str = "[a picture was left out: this model cannot see pictures]";
+
+/// Converts a name to a legal tool name, since a model may call a name that no tool can have. `marks` are the
+/// characters that are allowed besides ASCII letters and digits.
+pub(crate) fn wire_name(name: &str, marks: &str, longest: usize) -> String {
+    let is_legal = |c: char| c.is_ascii_alphanumeric() || marks.contains(c);
+    let legal = name.chars().map(|c| if is_legal(c) { c } else { '_' });
+    let legal: String = legal.take(longest).collect();
+    if legal.is_empty() { "unnamed".to_owned() } else { legal }
+}
+
+/// Returns the JSON object `head` with one more field: the array `name` of `first` and all `messages`.
+pub(crate) fn with_array(
+    head: &impl Serialize,
+    name: &str,
+    first: Option<&Value>,
+    messages: &[EncodedMessage],
+) -> Bytes {
+    let size: usize = messages.iter().map(|message| message.json.len() + 1).sum();
+    let mut body = to_bytes(head);
+    body.reserve(size + 64);
+    // The head is never empty, since it names the model or its configuration, so it can be reopened for one more field.
+    body.pop();
+    body.extend_from_slice(b",\"");
+    body.extend_from_slice(name.as_bytes());
+    body.extend_from_slice(b"\":[");
+    let first = first.map(|value| Bytes::from(to_bytes(value)));
+    let parts = first.iter().chain(messages.iter().map(|message| &message.json));
+    for (index, json) in parts.filter(|json| !json.is_empty()).enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(json);
+    }
+    body.extend_from_slice(b"]}");
+    Bytes::from(body)
+}
+
+/// Serialises a part of a body: strings, numbers and JSON values always have a JSON form.
+pub(crate) fn to_bytes(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("invariant: a body is plain JSON")
+}
+
+/// Returns the id that a service gave to a call, or a new one if that is missing or taken by a call of the same reply.
+pub(crate) fn free_call_id(given: &str, reply: &[ReplyBlock]) -> CallId {
+    let is_taken = reply.iter().any(
+        |block| matches!(&block.content, ReplyContent::Call(call) if call.id.as_str() == given),
+    );
+    if given.is_empty() || is_taken { new_call_id() } else { CallId::new(given) }
+}
+
+pub(crate) fn new_call_id() -> CallId {
+    CallId::new(format!("call_{}", Uuid::now_v7().simple()))
 }

@@ -22,7 +22,6 @@ mod limit;
 mod local_server;
 mod models;
 mod openai;
-mod placeholders;
 mod provider;
 mod replay;
 mod retry;

@@ -4,18 +4,20 @@
 //! `message_delta` carry usage and the stop reason. Deltas of text and thinking are emitted at once; the blocks of the
 //! reply are built in [`finish`](Decoder::finish), in the order of their start. Without `message_stop` the stream is
 //! truncated. Servers that imitate the format omit events, so a delta may open its block and ids of calls may be
-//! missing or repeated.
+//! missing or repeated. Unknown fields of an event are skipped, known ones may be missing or null.
 
 use crow_core::{
-    ids::CallId,
     message::{CallArguments, Origin, ReplyBlock, ReplyContent, ToolCall},
     model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind, StopReason, TextCallNotes},
+    usage::TokenUsage,
 };
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use uuid::Uuid;
 
-use super::event::{AnthropicDelta, AnthropicUsage, Event};
-use crate::{classify::error_event, codec::Decoder};
+use crate::{
+    classify::error_event,
+    codec::{Decoder, free_call_id},
+};
 
 /// State of one reply. Blocks are in the order of their start.
 pub(super) struct AnthropicDecoder {
@@ -258,17 +260,7 @@ fn call(item: &Map<String, Value>, json: &str, before: &[ReplyBlock]) -> ToolCal
         Some(input) => CallArguments::Json(input.clone()),
         None => CallArguments::parse(json),
     };
-    let is_taken = |id: &str| {
-        before.iter().any(
-            |block| matches!(&block.content, ReplyContent::Call(call) if call.id.as_str() == id),
-        )
-    };
-    let id = match text("id") {
-        id if id.is_empty() || is_taken(id) => {
-            CallId::new(format!("call_{}", Uuid::now_v7().simple()))
-        }
-        id => CallId::new(id),
-    };
+    let id = free_call_id(text("id"), before);
     ToolCall { id, name: text("name").to_owned(), arguments }
 }
 
@@ -304,4 +296,77 @@ fn is_known(event: &str) -> bool {
 fn request_id(data: &str) -> Option<String> {
     let event: Value = serde_json::from_str(data).ok()?;
     event.get("request_id").and_then(Value::as_str).map(str::to_owned)
+}
+
+/// An event. Its type determines which fields are present.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Event {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    index: Option<u64>,
+    delta: Option<AnthropicDelta>,
+    content_block: Option<Map<String, Value>>,
+    message: Option<Value>,
+    usage: Option<Value>,
+    error: Option<Value>,
+}
+
+/// Delta of a block, or of the message.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct AnthropicDelta {
+    text: Option<String>,
+    thinking: Option<String>,
+    signature: Option<String>,
+    partial_json: Option<String>,
+    stop_reason: Option<String>,
+}
+
+/// Token counts, reported at the start and again, grown, at the end.
+#[derive(Debug, Default)]
+struct AnthropicUsage {
+    input: Option<u64>,
+    output: Option<u64>,
+    cache_write: Option<u64>,
+    cache_write_5m: Option<u64>,
+    cache_write_1h: Option<u64>,
+    cache_read: Option<u64>,
+    thinking: Option<u64>,
+}
+
+impl AnthropicUsage {
+    /// Merges a later report. Each count keeps its maximum, so one that is missing, zero or not a number changes
+    /// nothing.
+    fn merge(&mut self, later: &Value) {
+        let number = |path: &str| later.pointer(path).and_then(Value::as_u64);
+        for (count, path) in [
+            (&mut self.input, "/input_tokens"),
+            (&mut self.output, "/output_tokens"),
+            (&mut self.cache_write, "/cache_creation_input_tokens"),
+            (&mut self.cache_write_5m, "/cache_creation/ephemeral_5m_input_tokens"),
+            (&mut self.cache_write_1h, "/cache_creation/ephemeral_1h_input_tokens"),
+            (&mut self.cache_read, "/cache_read_input_tokens"),
+            (&mut self.thinking, "/output_tokens_details/thinking_tokens"),
+        ] {
+            *count = (*count).max(number(path));
+        }
+    }
+
+    /// Returns the totals. The input includes its cached parts.
+    fn total(&self) -> TokenUsage {
+        let short = self.cache_write_5m.unwrap_or(0);
+        let long = self.cache_write_1h.unwrap_or(0);
+        let write = self.cache_write.unwrap_or(0).max(short.saturating_add(long));
+        let read = self.cache_read.unwrap_or(0);
+        let fresh = self.input.unwrap_or(0);
+        TokenUsage {
+            input_tokens: fresh.saturating_add(read).saturating_add(write),
+            output_tokens: self.output.unwrap_or(0),
+            reasoning_tokens: self.thinking,
+            cache_read_tokens: read,
+            cache_write_tokens: write,
+            cache_write_1h_tokens: long,
+        }
+    }
 }

@@ -12,11 +12,8 @@ use crow_core::{
 };
 use serde_json::{Map, Value, json};
 
-use super::thinking::{NO_SIGNATURE, wants_signatures};
-use crate::{
-    codec::{ConversationRoute, EncodedMessage},
-    placeholders::{EMPTY_MESSAGE, IMAGE_OMITTED, wire_name},
-};
+use super::codec::{NO_SIGNATURE, wants_signatures};
+use crate::codec::{ConversationRoute, EMPTY_MESSAGE, EncodedMessage, IMAGE_OMITTED, wire_name};
 
 /// User turn that is inserted between two replies in a row: calls must follow a turn of the user.
 const GO_ON: &str = "Continue.";

@@ -2,20 +2,20 @@
 //!
 //! A chunk contains whole parts. Unsigned text is joined with the open text of the same kind, in `open`. Calls, signed
 //! parts and unknown parts first close the open text; parts that the service must get back unchanged become native
-//! items of their block. Without a `finishReason` the stream is truncated.
+//! items of their block. Without a `finishReason` the stream is truncated. Unknown fields of a chunk are skipped, known
+//! ones may be missing or null.
 
 use crow_core::{
-    ids::CallId,
     message::{CallArguments, Origin, ReplyBlock, ReplyContent, ToolCall},
     model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind, StopReason, TextCallNotes},
+    usage::TokenUsage,
 };
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use uuid::Uuid;
 
-use super::chunk::{Candidate, GeminiChunk, GeminiUsage, PromptFeedback};
 use crate::{
     classify::{error_event, one_line},
-    codec::Decoder,
+    codec::{Decoder, free_call_id},
 };
 
 /// State of one reply.
@@ -136,7 +136,7 @@ impl GeminiDecoder {
         };
         let text = |name: &str| function.get(name).and_then(Value::as_str).unwrap_or_default();
         let name = text("name").to_owned();
-        let id = self.call_id(text("id"));
+        let id = free_call_id(text("id"), &self.blocks);
         out.push(ModelEvent::CallStarted { name: name.clone() });
         let has_native = !part.is_empty() || function.len() > 1;
         let call = ToolCall { id, name, arguments: CallArguments::Json(arguments) };
@@ -148,17 +148,6 @@ impl GeminiDecoder {
         } else {
             ReplyBlock::without_native_item(content)
         });
-    }
-
-    /// Returns the id that the service gave, or a new one if that is missing or taken.
-    fn call_id(&self, given: &str) -> CallId {
-        let is_taken = self.blocks.iter().any(
-            |block| matches!(&block.content, ReplyContent::Call(call) if call.id.as_str() == given),
-        );
-        if given.is_empty() || is_taken {
-            return CallId::new(format!("call_{}", Uuid::now_v7().simple()));
-        }
-        CallId::new(given)
     }
 }
 
@@ -268,5 +257,77 @@ fn stop_reason(reason: &str, has_calls: bool) -> StopReason {
         | "IMAGE_PROHIBITED_CONTENT" => StopReason::Refusal,
         _ if has_calls => StopReason::ToolUse,
         _ => StopReason::EndTurn,
+    }
+}
+
+/// A chunk of the stream.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct GeminiChunk {
+    candidates: Option<Vec<Candidate>>,
+    prompt_feedback: Option<PromptFeedback>,
+    usage_metadata: Option<Value>,
+    response_id: Option<String>,
+    error: Option<Value>,
+}
+
+/// A candidate for the reply; only one is requested.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Candidate {
+    content: Option<GeminiContent>,
+    finish_reason: Option<String>,
+    finish_message: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct GeminiContent {
+    parts: Option<Vec<Map<String, Value>>>,
+}
+
+/// Reason why a prompt was blocked.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PromptFeedback {
+    block_reason: Option<String>,
+    block_reason_message: Option<String>,
+}
+
+/// Token counts, reported with each chunk and growing.
+#[derive(Debug, Default)]
+struct GeminiUsage {
+    prompt: Option<u64>,
+    tool_use_prompt: Option<u64>,
+    candidates: Option<u64>,
+    thoughts: Option<u64>,
+    cached_content: Option<u64>,
+}
+
+impl GeminiUsage {
+    /// Merges a later report. Each count keeps its maximum, so one that is missing or not a number changes nothing.
+    fn merge(&mut self, later: &Value) {
+        for (count, name) in [
+            (&mut self.prompt, "promptTokenCount"),
+            (&mut self.tool_use_prompt, "toolUsePromptTokenCount"),
+            (&mut self.candidates, "candidatesTokenCount"),
+            (&mut self.thoughts, "thoughtsTokenCount"),
+            (&mut self.cached_content, "cachedContentTokenCount"),
+        ] {
+            *count = (*count).max(later.get(name).and_then(Value::as_u64));
+        }
+    }
+
+    /// Returns the totals. Thoughts count as output.
+    fn total(&self) -> TokenUsage {
+        let sum = |a: Option<u64>, b: Option<u64>| a.unwrap_or(0).saturating_add(b.unwrap_or(0));
+        TokenUsage {
+            input_tokens: sum(self.prompt, self.tool_use_prompt),
+            output_tokens: sum(self.candidates, self.thoughts),
+            reasoning_tokens: self.thoughts,
+            cache_read_tokens: self.cached_content.unwrap_or(0),
+            cache_write_tokens: 0,
+            cache_write_1h_tokens: 0,
+        }
     }
 }

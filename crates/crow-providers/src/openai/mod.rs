@@ -2,16 +2,10 @@
 //!
 //! Both decode leniently from JSON values: unknown events and fields are skipped, and what servers leave out is filled in.
 
-mod body;
-mod call_ids;
 mod chat;
-mod content;
-mod effort;
-mod failure;
-mod number;
-mod parameters;
+mod reply;
+mod request;
 mod responses;
-mod usage;
 
 #[cfg(test)]
 mod testing;

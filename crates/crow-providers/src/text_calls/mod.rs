@@ -2,13 +2,11 @@
 //! text all the same.
 //!
 //! [`TextCallProvider`] wraps any provider. For a model without native calls it describes the tools in the system
-//! prompt ([`prompt`]), sends earlier calls and results as text ([`history`]) and reads the calls of a reply from its
+//! prompt and sends earlier calls and results as text ([`request`]), and reads the calls of a reply from its
 //! text ([`read`]). For a model with native calls it changes no request, and only reads replies without a native call.
 
-mod history;
-mod prompt;
 mod provider;
 mod read;
-mod stream;
+mod request;
 
 pub use provider::TextCallProvider;

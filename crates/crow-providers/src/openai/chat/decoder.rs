@@ -1,25 +1,23 @@
 //! Decoder of a streamed reply.
 //!
-//! Most chunks are a piece of text, which [`quick`] parses without a JSON tree; the first chunk, which has the id, and
-//! all others are parsed completely. A reply needs a `finish_reason` or `[DONE]`. Usage may follow the `finish_reason`,
+//! Most chunks are a piece of text, which [`read_quick`] parses without a JSON tree; the first chunk, which has the id,
+//! and all others are parsed completely. A reply needs a `finish_reason` or `[DONE]`. Usage may follow the `finish_reason`,
 //! so it is complete only with `[DONE]`.
+
+use std::borrow::Cow;
 
 use crow_core::{
     message::{Origin, ReplyBlock, ReplyContent},
     model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind, StopReason, TextCallNotes},
     usage::TokenUsage,
 };
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 
-use super::{
-    calls::CallPiece,
-    quick::{self, QuickText},
-    reasoning::ReasoningDelta,
-    reply::ChatOpenReply,
-};
+use super::reply::{CallPiece, ChatOpenReply, ReasoningDelta};
 use crate::{
     codec::Decoder,
-    openai::{call_ids::ReplyIds, failure, usage},
+    openai::reply::{CHAT_USAGE, ReplyIds, event_error, parse_event, read_usage},
 };
 
 /// State of one reply.
@@ -75,18 +73,18 @@ impl ChatDecoder {
     fn on_data(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         let is_first =
             std::mem::replace(&mut self.place, ChunkPosition::Later) == ChunkPosition::First;
-        match quick::read(data).filter(|_| !is_first) {
+        match read_quick(data).filter(|_| !is_first) {
             Some(QuickText::Text(text)) => self.reply.push_text(&text, out),
             Some(QuickText::Reasoning(text)) => {
                 self.reply.push_reasoning(&ReasoningDelta::of_content(text), out);
             }
-            None => self.on_chunk(&failure::parse(data)?, out)?,
+            None => self.on_chunk(&parse_event(data)?, out)?,
         }
         Ok(())
     }
 
     fn on_chunk(&mut self, chunk: &Value, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        if let Some(error) = failure::event_error(chunk) {
+        if let Some(error) = event_error(chunk) {
             return Err(error);
         }
         if self.response_id.is_none() {
@@ -94,7 +92,7 @@ impl ChatDecoder {
             self.response_id = id.map(str::to_owned);
         }
         if let Some(usage) = chunk.get("usage").filter(|usage| usage.is_object()) {
-            self.usage = usage::read(usage, usage::CHAT);
+            self.usage = read_usage(usage, CHAT_USAGE);
         }
         // A chunk with usage may have no choices.
         let choices = chunk.get("choices").and_then(Value::as_array);
@@ -109,7 +107,7 @@ impl ChatDecoder {
         choice: &Value,
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ProviderError> {
-        if let Some(error) = failure::event_error(choice) {
+        if let Some(error) = event_error(choice) {
             return Err(error);
         }
         if let Some(delta) = choice.get("delta") {
@@ -212,6 +210,60 @@ fn ended_by(kind: ProviderErrorKind, reason: &str) -> ProviderError {
 /// Returns true for the first choice. Only one is requested; some servers do not number it.
 fn is_first(choice: &Value) -> bool {
     choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0
+}
+
+/// A chunk with a piece of text and nothing else.
+#[derive(Debug, PartialEq, Eq)]
+enum QuickText<'a> {
+    Text(Cow<'a, str>),
+    /// From the field `reasoning_content`.
+    Reasoning(Cow<'a, str>),
+}
+
+#[derive(Deserialize)]
+struct ChatChunk<'a> {
+    #[serde(borrow)]
+    choices: [ChunkChoice<'a>; 1],
+    usage: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct ChunkChoice<'a> {
+    index: Option<u64>,
+    #[serde(borrow)]
+    delta: ChatDelta<'a>,
+    finish_reason: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct ChatDelta<'a> {
+    #[serde(borrow)]
+    content: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    reasoning_content: Option<Cow<'a, str>>,
+    reasoning: Option<IgnoredAny>,
+    reasoning_details: Option<IgnoredAny>,
+    refusal: Option<IgnoredAny>,
+    tool_calls: Option<IgnoredAny>,
+}
+
+/// Parses a chunk if it has a piece of text and nothing else that matters.
+fn read_quick(data: &str) -> Option<QuickText<'_>> {
+    let chunk: ChatChunk<'_> = serde_json::from_str(data).ok()?;
+    let [ChunkChoice { index, delta, finish_reason, error }] = chunk.choices;
+    let more = [chunk.usage, chunk.error, finish_reason, error];
+    let further = [delta.reasoning, delta.reasoning_details, delta.refusal, delta.tool_calls];
+    if index.unwrap_or(0) != 0 || more.iter().chain(&further).any(Option::is_some) {
+        return None;
+    }
+    let is_nonempty = |text: &Cow<'_, str>| !text.is_empty();
+    match (delta.content.filter(is_nonempty), delta.reasoning_content.filter(is_nonempty)) {
+        (Some(text), None) => Some(QuickText::Text(text)),
+        (None, Some(text)) => Some(QuickText::Reasoning(text)),
+        (Some(_), Some(_)) | (None, None) => None,
+    }
 }
 
 #[cfg(test)]

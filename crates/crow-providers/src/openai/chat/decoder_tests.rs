@@ -378,3 +378,38 @@ fn further_choices_are_ignored() {
         &[r#"~ "yes""#, r#"text "yes""#, "= EndTurn"],
     );
 }
+
+#[test]
+fn only_a_lone_piece_of_text_is_read() {
+    let text = |text: &'static str| Some(QuickText::Text(text.into()));
+    for (delta, around, expected) in [
+        (r#"{"content":"Hi"}"#, "", text("Hi")),
+        (r#"{"content":"\u00e4\n"}"#, r#","id":"x","usage":null,"timings":{}"#, text("ä\n")),
+        (r#"{"role":"assistant","content":"Hi","refusal":null,"novel":[1]}"#, "", text("Hi")),
+        (
+            r#"{"content":null,"reasoning_content":"Hm"}"#,
+            "",
+            Some(QuickText::Reasoning("Hm".into())),
+        ),
+        (r#"{"content":"a","reasoning_content":"b"}"#, "", None),
+        (r#"{"content":""}"#, "", None),
+        (r#"{"content":["x"]}"#, "", None),
+        (r#"{"content":"Hi","tool_calls":[]}"#, "", None),
+        (r#"{"content":"Hi","reasoning":"x"}"#, "", None),
+        (r#"{"content":"Hi"}"#, r#","usage":{}"#, None),
+        (r#"{"content":"Hi"}"#, r#","error":{}"#, None),
+    ] {
+        let data = format!(r#"{{"choices":[{{"index":0,"delta":{delta}}}]{around}}}"#);
+        assert_eq!(read_quick(&data), expected, "{data}");
+    }
+    for data in [
+        "[DONE]",
+        r#"{"choices":[]}"#,
+        r#"{"choices":[{"index":1,"delta":{"content":"Hi"}}]}"#,
+        r#"{"choices":[{"delta":{"content":"Hi"}},{"delta":{"content":"Hi"}}]}"#,
+        r#"{"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]}"#,
+        r#"{"choices":[{"delta":{"content":"Hi"},"error":{}}]}"#,
+    ] {
+        assert_eq!(read_quick(data), None, "{data}");
+    }
+}

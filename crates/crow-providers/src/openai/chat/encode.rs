@@ -1,24 +1,20 @@
-//! Encoding of messages and requests.
+//! Encoding of messages and requests, and the differences between the servers of the format.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use crow_core::{
-    message::{
-        AssistantMessage, Block, CallArguments, Message, ReplyContent, ResultsMessage, ToolCall,
-    },
-    model::{ToolChoice, ToolDefinition},
+    message::{AssistantMessage, Block, Message, ReplyContent, ResultsMessage, ToolCall},
+    model::{ModelConfig, ModelInfo, Thinking, ToolChoice, ToolDefinition},
 };
 use serde_json::{Map, Value, json};
 
-use super::{ChatVariant, decoder::ChatDecoder, reasoning};
+use super::{decoder::ChatDecoder, reply::reasoning_fields};
 use crate::{
-    codec::{Codec, ConversationRoute, Decoder, EncodedMessage, Frame},
+    codec::{Codec, ConversationRoute, Decoder, EncodedMessage, Frame, with_array},
     openai::{
-        body,
-        call_ids::CallIds,
-        content::{self, ContentPart},
-        parameters::parameters,
+        reply::CallIds,
+        request::{self, ContentPart, effort, parameters},
     },
 };
 
@@ -32,19 +28,19 @@ pub(crate) struct ChatCodec {
 
 impl ChatCodec {
     pub(crate) fn new(route: ConversationRoute, variant: ChatVariant) -> Self {
-        Self { route, variant, ids: CallIds::new(variant.longest_id()) }
+        Self { route, variant, ids: CallIds::new(variant.longest_id) }
     }
 
     fn parts<'a>(&self, blocks: &'a [Block]) -> Vec<ContentPart<'a>> {
-        content::parts(blocks, self.route.model.abilities.vision)
+        request::parts(blocks, self.route.model.abilities.vision)
     }
 
     /// Encodes a user message. Text alone is sent as one string, which every server accepts; with images it is sent as
     /// parts.
     fn user(&self, blocks: &[Block]) -> Value {
-        let parts = content::user_parts(blocks, self.route.model.abilities.vision);
-        let content = if content::pictures(&parts).next().is_none() {
-            json!(content::joined_text(&parts))
+        let parts = request::user_parts(blocks, self.route.model.abilities.vision);
+        let content = if request::pictures(&parts).next().is_none() {
+            json!(request::joined_text(&parts))
         } else {
             let values = parts.iter().map(|part| match part {
                 ContentPart::Text(text) => text_part(text),
@@ -73,7 +69,7 @@ impl ChatCodec {
         let content = if text.is_empty() { Value::Null } else { json!(text) };
         fields.insert("content".to_owned(), content);
         if message.origin == self.route.origin {
-            fields.extend(reasoning::request_fields(&message.blocks));
+            fields.extend(reasoning_fields(&message.blocks));
         }
         if !calls.is_empty() {
             fields.insert("tool_calls".to_owned(), Value::Array(calls));
@@ -88,8 +84,8 @@ impl ChatCodec {
         for result in &message.results {
             let id = self.ids.wire(&result.call_id);
             let parts = self.parts(&result.content);
-            let mut text = content::result_text(result, &parts);
-            let mut shown = content::pictures(&parts).peekable();
+            let mut text = request::result_text(result, &parts);
+            let mut shown = request::pictures(&parts).peekable();
             if shown.peek().is_some() {
                 if text.is_empty() {
                     "The picture follows in the next message.".clone_into(&mut text);
@@ -153,7 +149,7 @@ impl Codec for ChatCodec {
         };
         EncodedMessage {
             id: message.id().clone(),
-            json: body::joined(&values),
+            json: request::joined(&values),
             cache_mark_offset: None,
         }
     }
@@ -161,7 +157,7 @@ impl Codec for ChatCodec {
     fn assemble(&self, frame: Frame<'_>, messages: &[EncodedMessage]) -> Bytes {
         let system = (!frame.system.trim().is_empty())
             .then(|| json!({ "role": "system", "content": frame.system }));
-        body::with_array(&self.head(frame), "messages", system.as_ref(), messages)
+        with_array(&self.head(frame), "messages", system.as_ref(), messages)
     }
 
     fn decoder(&self) -> Box<dyn Decoder> {
@@ -178,15 +174,11 @@ fn image_part(url: &str) -> Value {
 }
 
 fn tool_call(call: &ToolCall, id: &str) -> Value {
-    let arguments = arguments_text(&call.arguments);
+    let arguments = call.arguments.to_object().to_string();
     json!({
         "id": id, "type": "function",
-        "function": { "name": content::wire_name(&call.name), "arguments": arguments },
+        "function": { "name": request::wire_name(&call.name), "arguments": arguments },
     })
-}
-
-fn arguments_text(arguments: &CallArguments) -> String {
-    arguments.to_object().to_string()
 }
 
 fn tool(tool: &ToolDefinition) -> Value {
@@ -196,6 +188,108 @@ fn tool(tool: &ToolDefinition) -> Value {
             "name": tool.name, "description": tool.description, "parameters": parameters(&tool.parameters),
         },
     })
+}
+
+/// A variant of Chat Completions: the parts of a request that differ between servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChatVariant {
+    /// Field for the maximum tokens of a reply.
+    limit: &'static str,
+    /// Field for the session, if the provider's cache uses one.
+    cache_key: Option<&'static str>,
+    /// Field for the amount of thinking.
+    thinking: ThinkingField,
+    /// Models that accept a temperature.
+    temperature: Temperature,
+    /// Maximum characters of a call's id.
+    longest_id: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ThinkingField {
+    /// `reasoning_effort: "low"`.
+    Effort,
+    /// `reasoning: {…}`, which accepts a number of tokens as well.
+    Object,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Temperature {
+    AllModels,
+    /// Models that think refuse it.
+    UnlessThinking,
+}
+
+impl ChatVariant {
+    /// `OpenAI` itself.
+    pub const OPENAI: Self = Self {
+        limit: "max_completion_tokens",
+        cache_key: Some("prompt_cache_key"),
+        thinking: ThinkingField::Effort,
+        temperature: Temperature::UnlessThinking,
+        longest_id: 40,
+    };
+
+    /// `OpenRouter`.
+    pub const OPENROUTER: Self = Self {
+        limit: "max_tokens",
+        cache_key: None,
+        thinking: ThinkingField::Object,
+        temperature: Temperature::AllModels,
+        longest_id: 64,
+    };
+
+    /// All other servers.
+    pub const COMPATIBLE: Self = Self {
+        limit: "max_tokens",
+        cache_key: None,
+        thinking: ThinkingField::Effort,
+        temperature: Temperature::AllModels,
+        longest_id: 64,
+    };
+
+    /// Adds the fields of the configuration that the model accepts.
+    fn configure(
+        self,
+        head: &mut Map<String, Value>,
+        route: &ConversationRoute,
+        config: &ModelConfig,
+    ) {
+        let model = &route.model;
+        if let Some(limit) = config.max_tokens {
+            head.insert(self.limit.to_owned(), json!(limit));
+        }
+        if let Some(temperature) = config.temperature.filter(|_| self.takes_temperature(model)) {
+            head.insert("temperature".to_owned(), request::decimal(temperature));
+        }
+        if let Some(thinking) = config.thinking.filter(|_| model.abilities.thinking) {
+            let (field, value) = self.thinking.request(thinking, &model.reference.model);
+            head.insert(field.to_owned(), value);
+        }
+        if let Some(field) = self.cache_key {
+            head.insert(field.to_owned(), json!(route.session));
+        }
+    }
+
+    fn takes_temperature(self, model: &ModelInfo) -> bool {
+        match self.temperature {
+            Temperature::AllModels => true,
+            Temperature::UnlessThinking => !model.abilities.thinking,
+        }
+    }
+}
+
+impl ThinkingField {
+    fn request(self, thinking: Thinking, model: &str) -> (&'static str, Value) {
+        match (self, thinking) {
+            (Self::Effort, _) => ("reasoning_effort", json!(effort(thinking, model))),
+            (Self::Object, Thinking::Off) => ("reasoning", json!({ "enabled": false })),
+            (Self::Object, Thinking::Tokens(most)) => ("reasoning", json!({ "max_tokens": most })),
+            (Self::Object, Thinking::Low | Thinking::Medium | Thinking::High) => {
+                ("reasoning", json!({ "effort": effort(thinking, model) }))
+            }
+        }
+    }
 }
 
 #[cfg(test)]

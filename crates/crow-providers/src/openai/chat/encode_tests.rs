@@ -1,5 +1,5 @@
 use crow_core::{
-    message::ReplyBlock,
+    message::{CallArguments, ReplyBlock},
     model::{Abilities, ModelConfig, Thinking},
 };
 use proptest::prelude::{Just, Strategy as _, prop_oneof};

@@ -1,6 +1,6 @@
 //! Decoder of a streamed reply.
 //!
-//! Most events are deltas of an item, which [`delta`] parses without a JSON tree. Other events start or complete an
+//! Most events are deltas of an item, which [`ItemDelta`] parses without a JSON tree. Other events start or complete an
 //! item of [`Output`], or report the whole response; the last of those ends the reply with its status and usage.
 //! Without it the stream is truncated.
 
@@ -11,15 +11,11 @@ use crow_core::{
 };
 use serde_json::Value;
 
-use super::{
-    delta::{self, ItemDelta},
-    item::text,
-    output::Output,
-};
+use super::output::{ItemDelta, Output, delta_subject, text};
 use crate::{
     classify,
     codec::Decoder,
-    openai::{call_ids::ReplyIds, failure, usage},
+    openai::reply::{RESPONSES_USAGE, ReplyIds, event_error, parse_event, read_usage},
 };
 
 /// State of one reply.
@@ -65,7 +61,7 @@ impl ResponsesDecoder {
     fn on_delta(&mut self, event: &str, data: &str, out: &mut Vec<ModelEvent>) -> bool {
         let Ok(piece) = serde_json::from_str::<ItemDelta<'_>>(data) else { return false };
         let name = piece.kind.as_deref().unwrap_or(event);
-        let Some(subject) = delta::subject(name) else { return false };
+        let Some(subject) = delta_subject(name) else { return false };
         if name == "response.refusal.delta" {
             self.refusal = ResponsesRefusal::Received;
         }
@@ -85,7 +81,7 @@ impl ResponsesDecoder {
             self.response_id = Some(id.to_owned());
         }
         if let Some(usage) = response.get("usage").filter(|usage| usage.is_object()) {
-            self.usage = usage::read(usage, usage::RESPONSES);
+            self.usage = read_usage(usage, RESPONSES_USAGE);
         }
         // The status determines the end; servers that omit it imply it by the event's name.
         let status = match text(response, "status") {
@@ -132,7 +128,7 @@ impl Decoder for ResponsesDecoder {
             return Ok(());
         }
         // 2) Other events of items and of the response.
-        let value = failure::parse(data)?;
+        let value = parse_event(data)?;
         let kind = match text(&value, "type") {
             "" => event,
             kind => kind,
@@ -151,7 +147,7 @@ impl Decoder for ResponsesDecoder {
             }
             "error" => return Err(classify::error_event(&value)),
             kind => {
-                if let Some(error) = failure::event_error(&value) {
+                if let Some(error) = event_error(&value) {
                     return Err(error);
                 }
                 tracing::trace!(kind, "an event that says nothing new is skipped");

@@ -12,16 +12,12 @@ use crow_core::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{decoder::ResponsesDecoder, item};
+use super::{decoder::ResponsesDecoder, output};
 use crate::{
-    codec::{Codec, ConversationRoute, Decoder, EncodedMessage, Frame},
+    codec::{Codec, ConversationRoute, Decoder, EncodedMessage, Frame, with_array},
     openai::{
-        body,
-        call_ids::CallIds,
-        content::{self, ContentPart},
-        effort::effort,
-        number,
-        parameters::parameters,
+        reply::CallIds,
+        request::{self, ContentPart, effort, parameters},
     },
 };
 
@@ -41,11 +37,11 @@ impl ResponsesCodec {
     }
 
     fn parts<'a>(&self, blocks: &'a [Block]) -> Vec<ContentPart<'a>> {
-        content::parts(blocks, self.route.model.abilities.vision)
+        request::parts(blocks, self.route.model.abilities.vision)
     }
 
     fn user(&self, blocks: &[Block]) -> Value {
-        let parts = content::user_parts(blocks, self.route.model.abilities.vision);
+        let parts = request::user_parts(blocks, self.route.model.abilities.vision);
         let content: Vec<Value> = parts.iter().map(input_part).collect();
         json!({ "type": "message", "role": "user", "content": content })
     }
@@ -61,7 +57,7 @@ impl ResponsesCodec {
             message.blocks.iter().filter_map(|block| self.rebuilt_item(&block.content)).collect()
         };
         // Reasoning is refused without the item that followed from it.
-        while items.last().is_some_and(item::is_reasoning) {
+        while items.last().is_some_and(output::is_reasoning) {
             items.pop();
         }
         items
@@ -97,7 +93,7 @@ impl ResponsesCodec {
             }
             ReplyContent::Call(call) => Some(json!({
                 "type": "function_call", "call_id": self.ids.wire(&call.id),
-                "name": content::wire_name(&call.name), "arguments": arguments_text(call),
+                "name": request::wire_name(&call.name), "arguments": arguments_text(call),
             })),
             ReplyContent::Thinking { .. } | ReplyContent::Opaque => None,
         }
@@ -105,8 +101,8 @@ impl ResponsesCodec {
 
     fn result(&self, result: &ResultMessage) -> Value {
         let parts = self.parts(&result.content);
-        let text = content::result_text(result, &parts);
-        let pictures: Vec<Value> = content::pictures(&parts)
+        let text = request::result_text(result, &parts);
+        let pictures: Vec<Value> = request::pictures(&parts)
             .map(|url| input_part(&ContentPart::Image(url.to_owned())))
             .collect();
         let output = if pictures.is_empty() {
@@ -142,7 +138,7 @@ impl ResponsesCodec {
             }
         } else if let Some(temperature) = frame.config.temperature {
             // Models with thinking refuse this.
-            set("temperature", number::decimal(temperature));
+            set("temperature", request::decimal(temperature));
         }
         if !frame.tools.is_empty() && model.abilities.tools {
             set("tools", frame.tools.iter().map(tool).collect());
@@ -186,13 +182,13 @@ impl Codec for ResponsesCodec {
         };
         EncodedMessage {
             id: message.id().clone(),
-            json: body::joined(&items),
+            json: request::joined(&items),
             cache_mark_offset: None,
         }
     }
 
     fn assemble(&self, frame: Frame<'_>, messages: &[EncodedMessage]) -> Bytes {
-        body::with_array(&self.head(frame), "input", None, messages)
+        with_array(&self.head(frame), "input", None, messages)
     }
 
     fn decoder(&self) -> Box<dyn Decoder> {
@@ -205,7 +201,7 @@ fn has_all_reasoning(blocks: &[ReplyBlock]) -> bool {
     blocks.iter().all(|block| match &block.content {
         ReplyContent::Text { .. } | ReplyContent::Call(_) => true,
         ReplyContent::Thinking { .. } | ReplyContent::Opaque => {
-            block.native_item().is_some_and(item::is_resendable)
+            block.native_item().is_some_and(output::is_resendable)
         }
     })
 }

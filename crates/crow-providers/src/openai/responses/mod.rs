@@ -1,9 +1,7 @@
 //! Responses, `POST …/responses`, without state on the server: every request contains the whole conversation.
 
 mod decoder;
-mod delta;
 mod encode;
-mod item;
 mod output;
 
 pub(crate) use encode::ResponsesCodec;

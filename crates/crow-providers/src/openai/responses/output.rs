@@ -1,20 +1,19 @@
-//! The output items of a reply in progress.
+//! The output items of a reply in progress, and their conversion to blocks.
 //!
 //! An item starts with an announcement, grows by deltas and ends with its final form, which becomes the native item of
 //! its block. Servers omit any of these: a delta may start an item, the final form emits what no delta has emitted, and
 //! the output in the last event completes the rest. An item without a final form is built from its deltas.
 
+use std::borrow::Cow;
+
 use crow_core::{
-    message::{CallArguments, ReplyBlock, ReplyContent},
+    message::{CallArguments, ReplyBlock, ReplyContent, ToolCall},
     model::ModelEvent,
 };
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::{
-    delta::ItemDelta,
-    item::{self, ItemKind, text},
-};
-use crate::openai::call_ids::ReplyIds;
+use crate::openai::reply::ReplyIds;
 
 /// An item that may still receive events.
 #[derive(Debug)]
@@ -83,7 +82,7 @@ impl OpenItem {
         if !was_named {
             self.announce(out);
         }
-        let full = item::visible_text(&self.item, self.kind);
+        let full = visible_text(&self.item, self.kind);
         if let Some(rest) = full.strip_prefix(&self.streamed) {
             self.show(rest, out);
         }
@@ -91,14 +90,14 @@ impl OpenItem {
 
     fn into_block(self, ids: &mut ReplyIds) -> Option<ReplyBlock> {
         if self.state == OutputItemState::Done {
-            return Some(item::into_block(self.item, self.kind, ids));
+            return Some(into_block(self.item, self.kind, ids));
         }
         // There is no final form: only the deltas are left.
         let content = match self.kind {
             ItemKind::Message => ReplyContent::Text { text: self.streamed },
             ItemKind::Reasoning => ReplyContent::Thinking { text: self.streamed },
             ItemKind::Call => {
-                let mut call = item::call(&self.item, ids);
+                let mut call = call(&self.item, ids);
                 if !self.streamed.is_empty() {
                     call.arguments = CallArguments::parse(&self.streamed);
                 }
@@ -174,7 +173,7 @@ impl Output {
     }
 
     pub(super) fn has_refusal(&self) -> bool {
-        self.items.iter().any(|open| item::is_refusal(&open.item))
+        self.items.iter().any(|open| is_refusal(&open.item))
     }
 
     pub(super) fn into_blocks(self, ids: &mut ReplyIds) -> Vec<ReplyBlock> {
@@ -202,4 +201,144 @@ impl Output {
 
 fn index(event: &Value) -> Option<u64> {
     event.get("output_index").and_then(Value::as_u64)
+}
+
+/// Kind of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ItemKind {
+    /// Text or a refusal.
+    Message,
+    /// Reasoning.
+    Reasoning,
+    /// A call of one of our tools.
+    Call,
+    /// An item that was not requested: of a tool of the provider's own.
+    Other,
+}
+
+impl ItemKind {
+    fn of_item(item: &Value) -> Self {
+        match text(item, "type") {
+            "message" => Self::Message,
+            "reasoning" => Self::Reasoning,
+            "function_call" => Self::Call,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Returns true if the item is reasoning.
+pub(super) fn is_reasoning(item: &Value) -> bool {
+    ItemKind::of_item(item) == ItemKind::Reasoning
+}
+
+/// Returns true if a native item is of use to a stateless server: reasoning is if it contains its content, encrypted
+/// or, from open models, in the clear.
+pub(super) fn is_resendable(item: &Value) -> bool {
+    !is_reasoning(item)
+        || !text(item, "encrypted_content").is_empty()
+        || !list(item, "content").is_empty()
+}
+
+/// Returns true if a message item contains a refusal.
+fn is_refusal(item: &Value) -> bool {
+    list(item, "content").iter().any(|part| text(part, "type") == "refusal")
+}
+
+/// Returns the visible text of an item: the text of a message, or the readable part of reasoning.
+pub(super) fn visible_text(item: &Value, kind: ItemKind) -> String {
+    match kind {
+        ItemKind::Message => list(item, "content")
+            .iter()
+            .map(|part| {
+                if text(part, "type") == "refusal" {
+                    text(part, "refusal")
+                } else {
+                    text(part, "text")
+                }
+            })
+            .collect(),
+        ItemKind::Reasoning => {
+            let summary: Vec<&str> =
+                list(item, "summary").iter().map(|part| text(part, "text")).collect();
+            if summary.is_empty() {
+                list(item, "content").iter().map(|part| text(part, "text")).collect()
+            } else {
+                summary.join("\n\n")
+            }
+        }
+        ItemKind::Call | ItemKind::Other => String::new(),
+    }
+}
+
+/// Converts a complete item to a block that contains it.
+fn into_block(mut item: Value, kind: ItemKind, ids: &mut ReplyIds) -> ReplyBlock {
+    let content = match kind {
+        ItemKind::Message => ReplyContent::Text { text: visible_text(&item, kind) },
+        ItemKind::Reasoning => {
+            let text = visible_text(&item, kind);
+            if text.is_empty() { ReplyContent::Opaque } else { ReplyContent::Thinking { text } }
+        }
+        ItemKind::Call => {
+            let call = call(&item, ids);
+            if let Some(fields) = item.as_object_mut() {
+                fields.insert("call_id".to_owned(), json!(call.id));
+            }
+            ReplyContent::Call(call)
+        }
+        ItemKind::Other => ReplyContent::Opaque,
+    };
+    ReplyBlock::with_native(content, item)
+}
+
+/// Parses a call.
+pub(super) fn call(item: &Value, ids: &mut ReplyIds) -> ToolCall {
+    let arguments = match item.get("arguments") {
+        Some(Value::String(text)) => CallArguments::parse(text),
+        Some(Value::Null) | None => CallArguments::parse(""),
+        Some(value) => CallArguments::Json(value.clone()),
+    };
+    ToolCall {
+        id: ids.assign(Some(text(item, "call_id"))),
+        name: text(item, "name").to_owned(),
+        arguments,
+    }
+}
+
+pub(super) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Delta of an item: of its text, its reasoning or its arguments. The most frequent event, so it is parsed without
+/// building a JSON tree.
+#[derive(Debug, Deserialize)]
+pub(super) struct ItemDelta<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) item_id: Option<Cow<'a, str>>,
+    pub(super) output_index: Option<u64>,
+    #[serde(borrow, rename = "delta")]
+    pub(super) text: Cow<'a, str>,
+}
+
+/// Returns the kind of item that a delta of this name extends, and its source; none for other events.
+pub(super) fn delta_subject(event: &str) -> Option<(ItemKind, ReasoningSource)> {
+    match event {
+        "response.output_text.delta" | "response.refusal.delta" => {
+            Some((ItemKind::Message, ReasoningSource::Content))
+        }
+        "response.reasoning_summary_text.delta" => {
+            Some((ItemKind::Reasoning, ReasoningSource::Summary))
+        }
+        "response.reasoning_text.delta" => Some((ItemKind::Reasoning, ReasoningSource::Content)),
+        "response.function_call_arguments.delta" => {
+            Some((ItemKind::Call, ReasoningSource::Content))
+        }
+        _ => None,
+    }
 }

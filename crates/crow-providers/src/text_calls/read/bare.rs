@@ -5,11 +5,8 @@
 use crow_core::{call::read_json_prefix, model::ToolCallFormat};
 
 use super::{
-    envelope::{EnvelopeContext, broken_call, push_calls},
-    offered::OfferedTools,
-    place_content::ReadingPart,
-    place_content::{CallFailure, PlaceContent},
-    reading::read_text_calls,
+    envelope::{EnvelopeContext, OfferedTools, broken_call, push_calls},
+    reading::{CallFailure, PlaceContent, ReadingPart, read_text_calls},
     scanner::line_of,
 };
 

@@ -1,12 +1,13 @@
-//! The JSON object that names a tool and its arguments.
+//! The JSON object that names a tool and its arguments, arguments alone, and the tools that a model may call.
 
-use crow_core::{call::JsonPrefix, message::CallArguments};
+use crow_core::{
+    call::{JsonPrefix, offered_name, read_json_prefix},
+    message::CallArguments,
+    model::ToolDefinition,
+};
 use serde_json::{Map, Value};
 
-use super::{
-    offered::OfferedTools,
-    place_content::{CallFailure, PlaceContent},
-};
+use super::reading::{CallFailure, PlaceContent};
 
 /// Keys of the name, in the order of preference.
 const NAME_KEYS: [&str; 6] = ["name", "tool_name", "function_name", "tool", "function", "action"];
@@ -164,4 +165,69 @@ pub(super) fn broken_call(text: &str) -> Option<(&str, &str)> {
     // The last bracket is that of the object around name and arguments.
     let arguments = arguments.trim_end();
     Some((name, arguments.strip_suffix('}').unwrap_or(arguments)))
+}
+
+/// Arguments with the text after them.
+pub(super) struct ArgumentsPrefix<'a> {
+    pub arguments: CallArguments,
+    pub rest: &'a str,
+    pub repairs: Vec<String>,
+}
+
+/// Reads the arguments at the beginning of a text. Those that are not JSON reach to the first of the marks `ends`, and
+/// are malformed; without such a mark they are incomplete, and the result is `None`.
+pub(super) fn read_arguments<'a>(text: &'a str, ends: &[&str]) -> Option<ArgumentsPrefix<'a>> {
+    let trimmed = text.trim_start();
+    if trimmed.starts_with('{')
+        && let Some(json) = read_json_prefix(trimmed).filter(|json| json.is_closed)
+    {
+        let arguments = CallArguments::Json(json.value);
+        return Some(ArgumentsPrefix { arguments, rest: json.rest, repairs: json.repairs });
+    }
+    let end = ends.iter().filter_map(|end| text.find(end)).min()?;
+    let arguments = CallArguments::parse(text[..end].trim());
+    Some(ArgumentsPrefix { arguments, rest: &text[end..], repairs: Vec::new() })
+}
+
+/// Skips white space, then each of `tokens` that follows, in any order.
+pub(super) fn skip_tokens<'a>(mut text: &'a str, tokens: &[&str]) -> &'a str {
+    loop {
+        let trimmed = text.trim_start();
+        match tokens.iter().find_map(|token| trimmed.strip_prefix(token)) {
+            Some(rest) => text = rest,
+            None => return text,
+        }
+    }
+}
+
+/// The tools of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OfferedTools<'a>(pub(crate) &'a [ToolDefinition]);
+
+impl<'a> OfferedTools<'a> {
+    /// Finds the tool that a model means, under its own name or a misspelt one.
+    pub(super) fn find(self, name: &str) -> Option<&'a ToolDefinition> {
+        let names: Vec<&str> = self.0.iter().map(|tool| tool.name.as_str()).collect();
+        let name = offered_name(&names, name)?;
+        self.exact(name)
+    }
+
+    /// Finds the tool of exactly this name.
+    pub(super) fn exact(self, name: &str) -> Option<&'a ToolDefinition> {
+        self.0.iter().find(|tool| tool.name == name)
+    }
+}
+
+/// Returns the value of an argument that was written without quotes: text for an argument that may be text, otherwise
+/// JSON if it is.
+pub(super) fn raw_argument(tool: &ToolDefinition, key: &str, text: &str) -> Value {
+    let kind = tool.parameters.pointer("/properties").and_then(|all| all.get(key)?.get("type"));
+    let is_text = match kind {
+        Some(Value::String(kind)) => kind == "string",
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "string"),
+        // Also alternatives, and keys that are not declared.
+        Some(_) | None => false,
+    };
+    let json = (!is_text).then(|| serde_json::from_str(text.trim()).ok()).flatten();
+    json.unwrap_or_else(|| Value::String(text.to_owned()))
 }

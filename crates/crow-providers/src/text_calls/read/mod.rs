@@ -2,25 +2,19 @@
 //!
 //! [`read_text_calls`] reads a complete reply. [`CallScanner`] finds the places where a call may begin; it sees the text
 //! as it arrives, so that everything before such a place can be shown at once. A place is parsed by the module of its
-//! form: [`tagged`] for markup in angle brackets, [`tokens`] for the special tokens of model families, [`harmony`] for
-//! the channels of gpt-oss, [`bare`] for JSON without any marks. [`envelope`] reads the JSON object that names tool and
-//! arguments.
+//! form: [`tagged`] for markup in angle brackets, [`tokens`] for the special tokens of model families, [`bare`] for JSON
+//! without any marks. [`envelope`] reads the JSON object that names tool and arguments.
 
-mod arguments;
 mod bare;
 mod envelope;
-mod harmony;
 mod marker;
-mod offered;
-mod place_content;
 mod reading;
 mod scanner;
 mod tagged;
 mod tokens;
 
-pub(super) use offered::OfferedTools;
-pub(super) use place_content::ReadingPart;
-pub(super) use reading::{TextReading, read_text_calls};
+pub(super) use envelope::OfferedTools;
+pub(super) use reading::{ReadingPart, TextReading, read_text_calls};
 pub(super) use scanner::CallScanner;
 
 #[cfg(test)]

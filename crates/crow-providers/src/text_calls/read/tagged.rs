@@ -7,11 +7,11 @@ use crow_core::{call::read_json_prefix, message::CallArguments, model::ToolDefin
 use serde_json::{Map, Value};
 
 use super::{
-    arguments::read_arguments,
-    envelope::{EnvelopeContext, broken_call, push_calls},
+    envelope::{
+        EnvelopeContext, OfferedTools, broken_call, push_calls, raw_argument, read_arguments,
+    },
     marker::{Marker, after_name, call_tag, find_wrapper_end, read_tag, wrapper_end},
-    offered::{OfferedTools, raw_argument},
-    place_content::{CallFailure, PlaceContent},
+    reading::{CallFailure, PlaceContent},
     scanner::line_of,
 };
 

@@ -1,12 +1,19 @@
-//! Call ids that pair calls with results across a whole conversation.
+//! The parts of replies that both formats share: ids that pair calls with results, token usage, errors within the stream.
 
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
 };
 
-use crow_core::{ids::CallId, message::AssistantMessage};
-use uuid::Uuid;
+use crow_core::{
+    ids::CallId,
+    message::AssistantMessage,
+    model::{ProviderError, ProviderErrorKind},
+    usage::TokenUsage,
+};
+use serde_json::Value;
+
+use crate::{classify, codec::new_call_id};
 
 /// The ids of all calls of a conversation.
 ///
@@ -75,12 +82,69 @@ impl ReplyIds {
     /// Returns the id of a new call: the given one if it is not taken, otherwise a generated one.
     pub(super) fn assign(&mut self, given: Option<&str>) -> CallId {
         let given = given.filter(|id| !id.trim().is_empty()).map(CallId::new);
-        let id = given
-            .filter(|id| !self.known.contains(id))
-            .unwrap_or_else(|| CallId::new(format!("call_{}", Uuid::now_v7().simple())));
+        let id = given.filter(|id| !self.known.contains(id)).unwrap_or_else(new_call_id);
         Arc::make_mut(&mut self.known).insert(id.clone());
         id
     }
+}
+
+/// Names of the two totals and of their details; the other names are the same in both formats.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct UsageNames {
+    input: &'static str,
+    input_details: &'static str,
+    output: &'static str,
+    output_details: &'static str,
+}
+
+/// Names in Chat Completions.
+pub(super) const CHAT_USAGE: UsageNames = UsageNames {
+    input: "prompt_tokens",
+    input_details: "prompt_tokens_details",
+    output: "completion_tokens",
+    output_details: "completion_tokens_details",
+};
+
+/// Names in Responses.
+pub(super) const RESPONSES_USAGE: UsageNames = UsageNames {
+    input: "input_tokens",
+    input_details: "input_tokens_details",
+    output: "output_tokens",
+    output_details: "output_tokens_details",
+};
+
+/// Parses a usage object. Both totals include their parts: cached input and reasoning.
+pub(super) fn read_usage(usage: &Value, names: UsageNames) -> TokenUsage {
+    let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64);
+    let input = usage.get(names.input_details).unwrap_or(&Value::Null);
+    let output = usage.get(names.output_details).unwrap_or(&Value::Null);
+    TokenUsage {
+        input_tokens: number(usage, names.input).unwrap_or(0),
+        output_tokens: number(usage, names.output).unwrap_or(0),
+        reasoning_tokens: number(output, "reasoning_tokens"),
+        // DeepSeek has another name for it.
+        cache_read_tokens: number(input, "cached_tokens")
+            .or_else(|| number(usage, "prompt_cache_hit_tokens"))
+            .unwrap_or(0),
+        cache_write_tokens: number(input, "cache_write_tokens").unwrap_or(0),
+        cache_write_1h_tokens: 0,
+    }
+}
+
+/// Parses the data of an event.
+pub(super) fn parse_event(data: &str) -> Result<Value, ProviderError> {
+    serde_json::from_str(data).map_err(|error| {
+        let message = format!("an event of the stream is not JSON: {error}");
+        ProviderError::new(ProviderErrorKind::Decode, message)
+    })
+}
+
+/// Returns the error of an event that is one or contains one.
+pub(super) fn event_error(event: &Value) -> Option<ProviderError> {
+    let has_error = event.get("error").is_some_and(|error| !error.is_null());
+    // vLLM sends its error object without an envelope.
+    let is_error = event.get("object").and_then(Value::as_str) == Some("error");
+    (has_error || is_error).then(|| classify::error_event(event))
 }
 
 #[cfg(test)]
