@@ -30,7 +30,6 @@ mod secret;
 mod sse;
 mod stored;
 mod summary;
-mod surrogates;
 mod text_calls;
 mod window;
 

@@ -1,16 +1,14 @@
-//! Conversion of HTTP answers other than replies to errors.
+//! Conversion of HTTP answers other than replies, and of the error objects of all vendors, to errors.
+
+use std::time::Duration;
 
 use crow_core::model::{ProviderError, ProviderErrorKind};
 use jiff::Timestamp;
 use reqwest::header::{HeaderMap, LOCATION};
 use serde_json::Value;
 
-use super::{
-    error_object::ErrorObject,
-    kind::kind_of,
-    text::{one_line, web_page},
-    wait,
-};
+use super::kind::kind_of;
+use crate::retry::{wait_in_headers, wait_in_message, wait_span};
 
 /// An HTTP answer other than a reply.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +32,7 @@ pub(crate) fn answer_error(answer: ErrorAnswer<'_>) -> ProviderError {
             None => plain_body_error(status, body),
         }
     };
-    error.retry_after = wait::from_headers(headers, Timestamp::now()).or(error.retry_after);
+    error.retry_after = wait_in_headers(headers, Timestamp::now()).or(error.retry_after);
     error.request_id = request_id(headers).or(error.request_id);
     error
 }
@@ -95,10 +93,148 @@ fn plain_body_error(status: u16, body: &str) -> ProviderError {
     error
 }
 
+/// An error as a server reports it.
+#[derive(Debug, Default)]
+struct ErrorObject {
+    codes: Vec<String>,
+    message: String,
+    status: Option<u16>,
+    retry_after: Option<Duration>,
+    request_id: Option<String>,
+}
+
+impl ErrorObject {
+    /// Parses an error body or event; none if it contains no error.
+    pub(super) fn parse(value: &Value) -> Option<Self> {
+        let value = value.as_array().and_then(|list| list.first()).unwrap_or(value);
+        let error = value
+            .get("error")
+            .or_else(|| value.pointer("/response/error"))
+            .filter(|error| !error.is_null())
+            .unwrap_or(value);
+        let mut complaint = Self::default();
+        match error {
+            Value::String(text) => complaint.message = one_line(text),
+            Value::Object(_) => complaint.read_object(error),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
+        }
+        if complaint.message.is_empty() {
+            complaint.message.clone_from(complaint.codes.first()?);
+        }
+        complaint.retry_after =
+            complaint.retry_after.or_else(|| wait_in_message(&complaint.message));
+        complaint.request_id = value.get("request_id").and_then(Value::as_str).map(str::to_owned);
+        Some(complaint)
+    }
+
+    fn read_object(&mut self, error: &Value) {
+        for name in ["code", "type", "status"] {
+            match error.get(name) {
+                // The name of the event is not a code.
+                Some(Value::String(code)) if code != "error" && !code.is_empty() => {
+                    self.codes.push(code.clone());
+                }
+                Some(Value::Number(number)) => {
+                    self.status =
+                        number.as_u64().and_then(|n| u16::try_from(n).ok()).or(self.status);
+                }
+                _ => {}
+            }
+        }
+        self.message = ["message", "detail", "error", "msg"]
+            .iter()
+            .find_map(|name| text_of(error.get(*name)?))
+            .unwrap_or_default();
+        // Message of a router's upstream.
+        if let Some(raw) = error.pointer("/metadata/raw").and_then(text_of) {
+            self.message = format!("{}: {raw}", self.message);
+        }
+        let details = error.get("details").and_then(Value::as_array);
+        for detail in details.into_iter().flatten() {
+            self.read_detail(detail);
+        }
+    }
+
+    /// Reads one of Gemini's details: a reason, an exhausted quota, or the delay before a retry.
+    fn read_detail(&mut self, detail: &Value) {
+        let violations = detail.get("violations").and_then(Value::as_array);
+        let quotas =
+            violations.into_iter().flatten().filter_map(|violation| violation.get("quotaId"));
+        let codes = quotas.chain(detail.get("reason")).filter_map(Value::as_str);
+        self.codes.extend(codes.map(str::to_owned));
+        if let Some(delay) = detail.get("retryDelay").and_then(Value::as_str) {
+            self.retry_after = wait_span(delay);
+        }
+    }
+
+    /// Converts to an error. The HTTP status takes precedence over a status in the body.
+    fn into_error(self, http_status: Option<u16>) -> ProviderError {
+        let status = http_status.or(self.status);
+        let codes: Vec<&str> = self.codes.iter().map(String::as_str).collect();
+        let mut error = ProviderError::new(kind_of(status, &codes, &self.message), self.message);
+        error.status = status;
+        error.code = self.codes.into_iter().next();
+        error.retry_after = self.retry_after;
+        error.request_id = self.request_id;
+        error
+    }
+}
+
+/// Converts an error that was received as an event of a stream.
+pub(crate) fn error_event(event: &Value) -> ProviderError {
+    let complaint = ErrorObject::parse(event).unwrap_or_else(|| ErrorObject {
+        message: "the provider reported an error without saying which".to_owned(),
+        ..ErrorObject::default()
+    });
+    complaint.into_error(None)
+}
+
+/// Returns a text, the message of an object, or the first message in a list.
+fn text_of(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::String(text) => one_line(text),
+        Value::Array(list) => list.iter().find_map(text_of)?,
+        Value::Object(_) => {
+            ["message", "msg"].iter().find_map(|name| text_of(value.get(*name)?))?
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => return None,
+    };
+    (!text.is_empty()).then_some(text)
+}
+
+/// Replaces line ends and runs of white space with one space each.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Cuts a text to the 600 characters that an error may have.
+pub(crate) fn shorten(text: &mut String) {
+    const LONGEST: usize = 600;
+    if let Some((at, _)) = text.char_indices().nth(LONGEST) {
+        text.truncate(at);
+        text.push('…');
+    }
+}
+
+/// Returns the title of a web page, empty if it has none; none if `body` is not a web page.
+fn web_page(body: &str) -> Option<String> {
+    let start = body.trim_start();
+    let is_page = ["<!doctype html", "<html", "<head", "<body"]
+        .iter()
+        .any(|mark| start.get(..mark.len()).is_some_and(|head| head.eq_ignore_ascii_case(mark)));
+    is_page.then(|| between(start, "<title>", "</title>").map(one_line).unwrap_or_default())
+}
+
+fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
+    // ASCII case folding preserves byte positions.
+    let folded = text.to_ascii_lowercase();
+    let begin = folded.find(from)? + from.len();
+    let length = folded.get(begin..)?.find(to)?;
+    text.get(begin..begin + length)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use ProviderErrorKind as Kind;
 
     use super::*;
@@ -345,5 +481,24 @@ mod tests {
         assert_eq!(error.kind, Kind::NotFound);
         assert!(error.message.contains("\"https://elsewhere.test/v1\""), "{error}");
         assert!(!error.message.contains("sk-secret"), "{error}");
+    }
+
+    #[test]
+    fn the_title_of_a_web_page_is_found() {
+        for (body, expected) in [
+            ("<!DOCTYPE html><HTML><Title>502 Bad\n Gateway</TITLE>", Some("502 Bad Gateway")),
+            ("  <html><body>hi", Some("")),
+            ("{\"error\": \"<html>\"}", None),
+            ("", None),
+        ] {
+            assert_eq!(web_page(body).as_deref(), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        let mut text = "é".repeat(5000);
+        shorten(&mut text);
+        assert_eq!(text.chars().count(), 601);
     }
 }

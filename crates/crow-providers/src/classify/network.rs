@@ -4,7 +4,7 @@ use std::{error::Error, io, time::Duration};
 
 use crow_core::model::{ProviderError, ProviderErrorKind};
 
-use super::text::one_line;
+use super::answer::one_line;
 use crate::retry::{AttemptFailure, AttemptProgress};
 
 /// Converts the failure of a request to `host` that got no answer.

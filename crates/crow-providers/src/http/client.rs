@@ -1,4 +1,4 @@
-//! The client that all providers of a process share.
+//! The client that all providers of a process share, its proxies, and requests other than those to models.
 
 use std::{
     fmt,
@@ -6,17 +6,25 @@ use std::{
     time::Duration,
 };
 
-use reqwest::{Client, ClientBuilder, Url, redirect};
+use async_trait::async_trait;
+use crow_core::capability::{Http, HttpError, HttpMethod, HttpRequest, HttpResponse};
+use futures_util::StreamExt as _;
+use reqwest::{
+    Client, ClientBuilder, Method, NoProxy, Url,
+    header::{HeaderMap, HeaderName, HeaderValue},
+    redirect,
+};
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use tokio::sync::OnceCell;
-
-use super::Proxies;
 
 /// Below the ten seconds after which a dead address must be given up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(9);
 /// Idle time after which a pooled connection is closed. It outlives a long tool call; a server that closes it earlier
 /// costs a reconnect.
 const KEPT: Duration = Duration::from_mins(5);
+
+/// Hosts that never use a proxy: it could not reach a server on this machine.
+const LOOPBACK: &str = "localhost,127.0.0.1,::1";
 
 /// The HTTP client of a process. Clones share its connections.
 ///
@@ -87,6 +95,87 @@ impl fmt::Debug for HttpClient {
     }
 }
 
+/// Addresses of proxies, as in the usual environment variables. They may contain a password and are not shown by
+/// `Debug`.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Proxies {
+    /// Proxy for `http` addresses.
+    pub http: Option<String>,
+    /// Proxy for `https` addresses.
+    pub https: Option<String>,
+    /// Hosts that use no proxy, separated by commas.
+    pub exceptions: Option<String>,
+}
+
+impl fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proxies")
+            .field("http", &self.http.is_some())
+            .field("https", &self.https.is_some())
+            .field("exceptions", &self.exceptions)
+            .finish()
+    }
+}
+
+impl Proxies {
+    /// Reads `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`; the same names in lower case take precedence.
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Self {
+        let find = |name: &str| {
+            lookup(&name.to_ascii_lowercase())
+                .or_else(|| lookup(name))
+                .filter(|value| !value.trim().is_empty())
+        };
+        let all = find("ALL_PROXY");
+        Self {
+            http: find("HTTP_PROXY").or_else(|| all.clone()),
+            https: find("HTTPS_PROXY").or(all),
+            exceptions: find("NO_PROXY"),
+        }
+    }
+
+    /// Converts to the proxies of the HTTP library.
+    fn to_reqwest(&self) -> Result<Vec<reqwest::Proxy>, reqwest::Error> {
+        let exceptions = match &self.exceptions {
+            Some(hosts) => format!("{LOOPBACK},{hosts}"),
+            None => LOOPBACK.to_owned(),
+        };
+        let http = self.http.as_ref().map(reqwest::Proxy::http);
+        let https = self.https.as_ref().map(reqwest::Proxy::https);
+        let exempt = |proxy: reqwest::Proxy| proxy.no_proxy(NoProxy::from_string(&exceptions));
+        http.into_iter().chain(https).map(|proxy| proxy.map(exempt)).collect()
+    }
+}
+
+#[async_trait]
+impl Http for HttpClient {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let HttpRequest { method, url, headers, body } = request;
+        let url = address(&url)?;
+        let client = self.for_url(&url).await;
+        let client = client.map_err(|error| HttpError::Request(error.to_string()))?;
+        let method = match method {
+            HttpMethod::Get => Method::GET,
+            HttpMethod::Post => Method::POST,
+            HttpMethod::Delete => Method::DELETE,
+        };
+        let mut request = client.request(method, url).headers(header_map(&headers)?);
+        if !body.is_empty() {
+            request = request.body(body);
+        }
+        let response = request.send().await.map_err(http_error)?;
+        let texts = response.headers().iter();
+        let headers = texts
+            .filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())))
+            .collect();
+        let status = response.status().as_u16();
+        let body = response.bytes_stream().map(|piece| match piece {
+            Ok(bytes) => Ok(bytes.to_vec()),
+            Err(error) => Err(http_error(error)),
+        });
+        Ok(HttpResponse { status, headers, body: Box::pin(body) })
+    }
+}
+
 fn builder(proxies: &Proxies, timeout: Duration) -> Result<ClientBuilder, HttpClientError> {
     // Only the binary reads the environment.
     let mut builder = Client::builder()
@@ -136,8 +225,56 @@ fn failed(error: reqwest::Error) -> HttpClientError {
     HttpClientError { reason: error.to_string() }
 }
 
+fn address(text: &str) -> Result<Url, HttpError> {
+    let invalid = |why: &str| HttpError::Request(format!("its address {why}"));
+    let url = Url::parse(text).map_err(|error| invalid(&format!("is invalid: {error}")))?;
+    match url.scheme() {
+        "http" | "https" => Ok(url),
+        _ => Err(invalid("begins with neither http:// nor https://")),
+    }
+}
+
+fn header_map(headers: &[(String, String)]) -> Result<HeaderMap, HttpError> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        // The value may be a secret.
+        let invalid = || HttpError::Request(format!("the header {name} cannot be sent"));
+        let name = name.parse::<HeaderName>().map_err(|_| invalid())?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| invalid())?;
+        value.set_sensitive(true);
+        map.append(name, value);
+    }
+    Ok(map)
+}
+
+/// Describes a failure with its causes, without the address, which may contain a secret.
+fn http_error(error: reqwest::Error) -> HttpError {
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text = format!("{text}: {inner_text}");
+        }
+        cause = inner.source();
+    }
+    if error.is_connect() {
+        HttpError::Connect(text)
+    } else if error.is_builder() {
+        HttpError::Request(text)
+    } else {
+        HttpError::Broken(text)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
     use super::*;
 
     #[test]
@@ -159,5 +296,93 @@ mod tests {
         assert!(client.0.plain.get().is_none() && client.0.secure.get().is_none());
         client.for_url(&Url::parse("http://a.test").unwrap()).await.unwrap();
         assert!(client.0.plain.get().is_some() && client.0.secure.get().is_none());
+    }
+
+    #[test]
+    fn the_usual_variables_are_read() {
+        for (variables, expected) in [
+            (vec![], Proxies::default()),
+            (
+                vec![
+                    ("https_proxy", "http://a:1"),
+                    ("HTTPS_PROXY", "http://b:1"),
+                    ("NO_PROXY", "x"),
+                ],
+                Proxies {
+                    http: None,
+                    https: Some("http://a:1".to_owned()),
+                    exceptions: Some("x".to_owned()),
+                },
+            ),
+            (
+                vec![("ALL_PROXY", "http://c:1"), ("HTTP_PROXY", " ")],
+                Proxies {
+                    http: Some("http://c:1".to_owned()),
+                    https: Some("http://c:1".to_owned()),
+                    exceptions: None,
+                },
+            ),
+        ] {
+            let lookup = |name: &str| {
+                variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            };
+            assert_eq!(Proxies::from_lookup(lookup), expected);
+        }
+    }
+
+    fn request(url: String) -> HttpRequest {
+        let headers = vec![("x-key".to_owned(), "hunter2".to_owned())];
+        HttpRequest { method: HttpMethod::Post, url, headers, body: b"hello".to_vec() }
+    }
+
+    #[tokio::test]
+    async fn the_body_of_an_answer_is_streamed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut seen = Vec::new();
+            while !seen.ends_with(b"hello") {
+                stream.read_buf(&mut seen).await.unwrap();
+            }
+            let head =
+                b"HTTP/1.1 418 Teapot\r\nX-A: b\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n";
+            stream.write_all(head).await.unwrap();
+            (String::from_utf8(seen).unwrap().to_ascii_lowercase(), stream)
+        };
+        let ask = async {
+            let client = HttpClient::default();
+            let mut answer = client.send(request(format!("http://{address}/x"))).await.unwrap();
+            assert_eq!(answer.status, 418);
+            assert!(answer.headers.contains(&("x-a".to_owned(), "b".to_owned())));
+            // The second piece has not been sent yet.
+            assert_eq!(answer.body.next().await.unwrap().unwrap(), b"one");
+            answer
+        };
+        let ((seen, stream), mut answer) = tokio::join!(serve, ask);
+        assert!(seen.starts_with("post /x http/1.1") && seen.contains("x-key: hunter2"), "{seen}");
+        drop(stream);
+        assert!(matches!(answer.body.next().await, Some(Err(HttpError::Broken(_)))));
+    }
+
+    #[tokio::test]
+    async fn an_unreachable_server_is_a_connect_error_without_secrets() {
+        let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+        let url = format!("http://127.0.0.1:{port}/?token=hunter2");
+        let error = HttpClient::default().send(request(url)).await.unwrap_err();
+        assert!(matches!(error, HttpError::Connect(_)), "{error}");
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_invalid_request_is_refused_without_showing_values() {
+        for url in ["ftp://a", "nothing"] {
+            let error = HttpClient::default().send(request(url.to_owned())).await.unwrap_err();
+            assert!(matches!(error, HttpError::Request(_)), "{error}");
+        }
+        let headers = vec![("a".to_owned(), "hunter2\n".to_owned())];
+        let request = HttpRequest { headers, ..request("http://127.0.0.1:1".to_owned()) };
+        let error = HttpClient::default().send(request).await.unwrap_err();
+        assert_eq!(error, HttpError::Request("the header a cannot be sent".to_owned()));
     }
 }

@@ -14,14 +14,12 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
 use super::{
-    attempt_timeouts::{AttemptTimeouts, ExpiredTimeout},
-    outgoing::OutgoingRequest,
-    reading::{BodyRead, ReplyReader},
+    attempt::{BodyRead, OutgoingRequest, ReplyReader},
+    timeouts::{AttemptTimeouts, ExpiredTimeout},
 };
 use crate::{
-    classify::wait_in_words,
     codec::Decoder,
-    retry::{AttemptFailure, AttemptProgress, RetryPolicy, Schedule},
+    retry::{AttemptFailure, AttemptProgress, RetryPolicy, Schedule, wait_in_words},
 };
 
 /// Sends a request and returns its reply as a stream. Nothing is sent before the stream is polled.

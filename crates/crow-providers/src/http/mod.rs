@@ -2,19 +2,13 @@
 //!
 //! It is independent of the wire formats: decoders interpret the events.
 
-mod attempt_timeouts;
+mod attempt;
 mod client;
 mod exchange;
-mod outgoing;
-mod proxy;
-mod reading;
-mod requests;
 mod timeouts;
 
-pub use client::{HttpClient, HttpClientError};
-pub use proxy::Proxies;
+pub(crate) use attempt::{OutgoingRequest, redact_url};
+pub use client::{HttpClient, HttpClientError, Proxies};
+pub(crate) use exchange::exchange;
 pub use timeouts::Timeouts;
 pub(crate) use timeouts::is_loopback;
-
-pub(crate) use exchange::exchange;
-pub(crate) use outgoing::{OutgoingRequest, redact_url};
