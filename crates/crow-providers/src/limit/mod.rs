@@ -2,12 +2,9 @@
 //!
 //! A limiter is independent of HTTP and starts no task: callers wait in their own futures.
 
-mod bucket;
 mod gate;
 mod limited;
 mod limiter;
-mod limits;
 
 pub use limited::RateLimitedProvider;
-pub use limiter::{RateLimiter, RequestSlot};
-pub use limits::RateLimits;
+pub use limiter::{RateLimiter, RateLimits, RequestSlot};

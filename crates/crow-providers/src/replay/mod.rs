@@ -23,7 +23,6 @@
 //! The n-th request of a conversation gets the n-th reply. `expect` is a text that the results of the calls before it
 //! must contain. `model`, `pace_ms` (the pause between two deltas), `id`, `usage`, `expect` and `stop` may be left out.
 
-mod conversation;
 mod provider;
 mod recording;
 

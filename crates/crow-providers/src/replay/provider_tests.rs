@@ -6,7 +6,6 @@ use crow_core::{
 use futures_util::StreamExt as _;
 
 use super::*;
-use crate::replay::ReplayProvider;
 
 /// The recording of the module's documentation.
 const DEMO: &str = r#"{
