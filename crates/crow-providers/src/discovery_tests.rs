@@ -143,7 +143,7 @@ async fn a_chosen_route_replaces_the_configured_local_server() {
     ]);
     let change = crate::route::RouteChange {
         provider: "ollama".to_owned(),
-        protocol: crate::route::Protocol::OpenAi,
+        protocol: crate::dialect::Protocol::OpenAi,
         base_url: format!("http://{}/v1", chosen.address),
         headers: vec![ExtraHeader { name: "x-team".to_owned(), value: "crow".to_owned() }],
     };

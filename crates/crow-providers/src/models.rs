@@ -1,21 +1,27 @@
-//! Resolution of `provider/model` to a usable model.
+//! Resolution of `provider/model` to a usable model, and discovery of model servers that are running on this machine.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use crow_core::model::{ModelRef, Models, ModelsError, Price, Provider, ResolvedModel};
+use futures_util::future::join_all;
+use reqwest::Url;
+use tokio::time::timeout;
 
 use crate::{
     config::{BUILT_IN, ProviderConfig},
-    configured::ConfiguredProvider,
+    configured::{ConfiguredProvider, ProviderSummary},
     endpoint::ExtraHeader,
     http::HttpClient,
     limit::RateLimiter,
+    local_server::{get, list_of_models, window_in_list},
     replay::ReplayProvider,
     route::{RouteChange, RouteError, RouteSummary},
-    stored::{KeyDestination, KeyStore, NoKeys, Sources},
-    summary::ProviderSummary,
+    secret::{KeyDestination, KeyStore, NoKeys, Sources},
 };
+
+/// Time limit for the answer of a server.
+const DISCOVERY_LIMIT: Duration = Duration::from_millis(200);
 
 /// The built-in providers and the configured ones.
 ///
@@ -161,7 +167,7 @@ impl ProviderModels {
 
     /// Returns the servers that may run on this machine: name, base URL and headers. One with an invalid address is
     /// omitted; a request to it will report the error.
-    pub(crate) fn local_servers(&self) -> impl Iterator<Item = (&str, String, Vec<ExtraHeader>)> {
+    fn local_servers(&self) -> impl Iterator<Item = (&str, String, Vec<ExtraHeader>)> {
         self.providers.iter().filter_map(|provider| {
             let (base_url, headers) = provider.local_server(&self.sources)?;
             Some((provider.name(), base_url, headers))
@@ -202,6 +208,56 @@ impl fmt::Debug for ProviderModels {
     }
 }
 
+/// A running server with its models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundServer {
+    /// Name of the provider, as in model references before the slash.
+    pub provider: String,
+    /// Base URL of its API.
+    pub base_url: String,
+    /// Models in the order of the server, without those that only embed.
+    pub models: Vec<FoundModel>,
+}
+
+/// A model of a running server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundModel {
+    /// Id for requests.
+    pub id: String,
+    /// Context window in tokens, if the server reports it.
+    pub context_window: Option<u64>,
+}
+
+/// Asks all local providers in parallel for their models. Servers without an answer in time, or without models, are
+/// omitted. Used only when a run has no model, because it takes up to 200 ms.
+pub async fn discover(models: &ProviderModels) -> Vec<FoundServer> {
+    let questions = models.local_servers().map(|(provider, base_url, headers)| async move {
+        let models = timeout(DISCOVERY_LIMIT, ask_for_models(&base_url, &headers)).await.ok()??;
+        (!models.is_empty()).then(|| FoundServer {
+            provider: provider.to_owned(),
+            base_url,
+            models,
+        })
+    });
+    join_all(questions).await.into_iter().flatten().collect()
+}
+
+/// Asks one server.
+async fn ask_for_models(base_url: &str, headers: &[ExtraHeader]) -> Option<Vec<FoundModel>> {
+    let url = Url::parse(base_url).ok()?;
+    let list = get(&url, list_of_models(&url), headers).await?;
+    let models = list.get("data")?.as_array()?.iter().filter_map(|model| {
+        let id = model.get("id")?.as_str()?;
+        let is_for_chat = !id.to_ascii_lowercase().contains("embed");
+        is_for_chat.then(|| FoundModel { id: id.to_owned(), context_window: window_in_list(model) })
+    });
+    Some(models.collect())
+}
+
 #[cfg(test)]
 #[path = "models_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "discovery_tests.rs"]
+mod discovery_tests;

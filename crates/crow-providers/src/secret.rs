@@ -1,6 +1,8 @@
-//! API keys, and redaction of secrets.
+//! API keys, where they are stored and what they may be sent to, and redaction of secrets.
 
 use std::{fmt, sync::Arc};
+
+use reqwest::Url;
 
 /// A provider's key. It is formatted as `***` and cannot be serialised.
 #[derive(Clone, PartialEq, Eq)]
@@ -77,6 +79,68 @@ impl fmt::Debug for Secrets {
     }
 }
 
+/// A stored key of a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredKey {
+    /// The key.
+    pub key: ApiKey,
+    /// The only origin that it may be sent to: scheme, host and port, in the form of [`KeyDestination::origin`].
+    pub origin: String,
+}
+
+/// A store of keys.
+pub trait KeyStore: Send + Sync + fmt::Debug {
+    /// Returns the key that is stored under a name, see [`KeyDestination::name`]. The error is a sentence on why it cannot be
+    /// read.
+    fn find(&self, name: &str) -> Result<Option<StoredKey>, String>;
+}
+
+/// Name and destination of a provider's key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyDestination {
+    /// Name under which it is stored. Providers that share a key share the name.
+    pub name: String,
+    /// Scheme, host and port that requests go to.
+    pub origin: String,
+    /// Environment variable that sets this destination, if it is not the provider's own one.
+    pub redirect_variable: Option<String>,
+    /// Environment variable that takes precedence over the stored key.
+    pub variable: Option<String>,
+}
+
+/// A store without keys.
+#[derive(Debug)]
+pub(crate) struct NoKeys;
+
+impl KeyStore for NoKeys {
+    fn find(&self, _name: &str) -> Result<Option<StoredKey>, String> {
+        Ok(None)
+    }
+}
+
+/// Returns the value of an environment variable, or of its substitute.
+pub(crate) type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// Sources of variables and stored keys.
+#[derive(Clone)]
+pub(crate) struct Sources {
+    pub(crate) lookup: Lookup,
+    pub(crate) stored: Arc<dyn KeyStore>,
+}
+
+impl Sources {
+    /// Returns the value of a variable, unless it is blank.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        (self.lookup)(name).filter(|value| !value.trim().is_empty())
+    }
+}
+
+/// Returns scheme, host and port of an address; none if it has no host.
+pub(crate) fn url_origin(url: &str) -> Option<String> {
+    let origin = Url::parse(url).ok()?.origin();
+    origin.is_tuple().then(|| origin.ascii_serialization())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,5 +165,23 @@ mod tests {
         let mut text = "bad key sk-very-secret, (sk-very-secret) x".to_owned();
         secrets.redact(&mut text);
         assert_eq!(text, "bad key ***, (***) x");
+    }
+
+    #[test]
+    fn the_origin_does_not_depend_on_path_or_user() {
+        let home = url_origin("https://api.example.com/v1").unwrap();
+        for (url, is_same) in [
+            ("https://api.example.com", true),
+            ("https://API.example.com:443/v2?x=1", true),
+            ("https://u:p@api.example.com/v1", true),
+            ("http://api.example.com/v1", false),
+            ("https://api.example.com:8443/v1", false),
+            ("https://api.example.com.evil.test/v1", false),
+            ("https://api.example.com@evil.test/v1", false),
+            ("https://apí.example.com/v1", false),
+        ] {
+            assert_eq!(url_origin(url).unwrap() == home, is_same, "{url}");
+        }
+        assert_eq!(url_origin("data:text/plain,x"), None);
     }
 }

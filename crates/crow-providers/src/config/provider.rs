@@ -1,4 +1,4 @@
-//! A provider as described by its TOML.
+//! A provider as described by its TOML: where its requests go, and its key.
 
 use std::{
     collections::BTreeMap,
@@ -10,9 +10,12 @@ use crow_core::{
     config::{ConfigError, SourceText},
     model::ToolCallFormat,
 };
+use reqwest::Url;
 
-use super::{BuiltIn, KeySource, built_in, raw::RawProvider};
-use crate::{dialect::Dialect, endpoint::ExtraHeader, limit::RateLimits};
+use super::{Address, BuiltIn, KeyRule, built_in, raw::RawProvider};
+use crate::{
+    dialect::Dialect, endpoint::ExtraHeader, http::redact_url, limit::RateLimits, secret::ApiKey,
+};
 
 /// A provider described by a file.
 ///
@@ -137,6 +140,113 @@ impl ProviderConfig {
 /// Returns true if a provider with this name is built in.
 pub fn is_built_in(name: &str) -> bool {
     built_in::find(name).is_some()
+}
+
+/// Source of a provider's key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum KeySource {
+    /// The rule of the provider itself: its variable, or no key.
+    BuiltIn,
+    /// An environment variable.
+    Variable(String),
+    /// The configuration file itself.
+    Direct(ApiKey),
+}
+
+/// Result of the lookup of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum KeyLookup {
+    Key(ApiKey),
+    /// A key from the credential store, stored for the origin that requests go to.
+    Stored(ApiKey),
+    /// No key is needed.
+    NotNeeded,
+    /// A key is needed, but this variable is not set or blank.
+    Missing {
+        variable: String,
+    },
+    /// The key cannot be sent, or the store cannot be read.
+    Unusable {
+        reason: String,
+    },
+}
+
+impl KeyLookup {
+    /// Returns true if there is a key.
+    pub(crate) fn is_present(&self) -> bool {
+        matches!(self, Self::Key(_) | Self::Stored(_))
+    }
+}
+
+/// Looks up a key in the configuration or the environment.
+pub(crate) fn find_key(
+    source: &KeySource,
+    rule: KeyRule,
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> KeyLookup {
+    let (variable, is_needed) = match (source, rule) {
+        (KeySource::Direct(key), _) => return KeyLookup::Key(key.clone()),
+        (KeySource::Variable(variable), _) => (variable.as_str(), true),
+        (KeySource::BuiltIn, KeyRule::Required(variable)) => (variable, true),
+        (KeySource::BuiltIn, KeyRule::Optional(variable)) => (variable, false),
+        (KeySource::BuiltIn, KeyRule::None) => return KeyLookup::NotNeeded,
+    };
+    let found = lookup(variable).filter(|value| !value.trim().is_empty());
+    match found.as_deref().map(ApiKey::check) {
+        Some(Ok(key)) => KeyLookup::Key(key),
+        Some(Err(reason)) => {
+            KeyLookup::Unusable { reason: format!("the key in {variable} {reason}") }
+        }
+        None if is_needed => KeyLookup::Missing { variable: variable.to_owned() },
+        None => KeyLookup::NotNeeded,
+    }
+}
+
+/// Destination of a configured provider's requests, and the source of its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderDestination {
+    /// The address, or a description of it, without any secret.
+    pub address: String,
+    /// Environment variable whose value is sent as the key.
+    pub key_variable: Option<String>,
+    /// True if the configuration itself contains the key.
+    pub contains_key: bool,
+}
+
+impl ProviderConfig {
+    /// Returns the destination. Reads no variables: they may name another address for a built-in provider.
+    pub fn destination(&self) -> ProviderDestination {
+        let address = match (&self.base_url, self.kind) {
+            (Some(url), _) => Url::parse(url).map_or_else(|_| url.clone(), |url| redact_url(&url)),
+            (None, ProviderKind::BuiltIn(built_in)) => match built_in.address {
+                Address::Cloud { url, .. } => url.to_owned(),
+                Address::Local { port, .. } => format!("this machine, port {port}"),
+                Address::File => "a recording".to_owned(),
+            },
+            (None, ProviderKind::Dialect(_)) => "nowhere".to_owned(),
+        };
+        let contains_key = matches!(self.key, KeySource::Direct(_));
+        ProviderDestination { address, key_variable: self.key_variable(), contains_key }
+    }
+
+    /// Returns the environment variable of the key.
+    pub(crate) fn key_variable(&self) -> Option<String> {
+        match (&self.key, self.key_rule()) {
+            (KeySource::Variable(variable), _) => Some(variable.clone()),
+            (KeySource::BuiltIn, KeyRule::Required(variable) | KeyRule::Optional(variable)) => {
+                Some(variable.to_owned())
+            }
+            (KeySource::BuiltIn, KeyRule::None) | (KeySource::Direct(_), _) => None,
+        }
+    }
+
+    /// Returns the rule of the built-in provider that it is based on.
+    pub(crate) fn key_rule(&self) -> KeyRule {
+        match self.kind {
+            ProviderKind::BuiltIn(built_in) => built_in.key,
+            ProviderKind::Dialect(_) => KeyRule::None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -216,3 +216,41 @@ fn line_and_column_count_characters() {
     let error = parse("[provider]\nname = \"x\"\n'ö' = 1\ntype = \"anthropic\"\n").unwrap_err();
     assert_eq!(error.position, Some(TextPosition { line: 3, column: 1 }));
 }
+
+fn look(value: Option<&'static str>) -> impl Fn(&str) -> Option<String> {
+    move |_| value.map(str::to_owned)
+}
+
+#[test]
+fn a_key_is_looked_up_in_its_source() {
+    let key = |text| KeyLookup::Key(ApiKey::new(text).unwrap());
+    let missing = |variable: &str| KeyLookup::Missing { variable: variable.to_owned() };
+    let variable = KeySource::Variable("MY_KEY".to_owned());
+    let direct = KeySource::Direct(ApiKey::new("sk-direct").unwrap());
+    for (source, rule, value, expected) in [
+        (&KeySource::BuiltIn, KeyRule::Required("K"), Some("sk-1"), key("sk-1")),
+        (&KeySource::BuiltIn, KeyRule::Required("K"), Some(" sk-1\r\n"), key("sk-1")),
+        (&KeySource::BuiltIn, KeyRule::Required("K"), Some("  "), missing("K")),
+        (&KeySource::BuiltIn, KeyRule::Required("K"), None, missing("K")),
+        (&KeySource::BuiltIn, KeyRule::Optional("K"), None, KeyLookup::NotNeeded),
+        (&KeySource::BuiltIn, KeyRule::Optional("K"), Some("sk-1"), key("sk-1")),
+        (&KeySource::BuiltIn, KeyRule::None, Some("sk-1"), KeyLookup::NotNeeded),
+        (&variable, KeyRule::None, None, missing("MY_KEY")),
+        (&variable, KeyRule::Required("K"), Some("sk-1"), key("sk-1")),
+        (&direct, KeyRule::Required("K"), None, key("sk-direct")),
+    ] {
+        assert_eq!(find_key(source, rule, &look(value)), expected, "{source:?} {rule:?}");
+    }
+}
+
+#[test]
+fn a_key_that_cannot_stand_in_a_header_is_refused_without_showing_it() {
+    let mut report = Vec::new();
+    for text in ["sk-1 sk-2", "sk-1\nsk-2", "sk-\u{1b}[0m", "sk-\u{200b}1", "sk-ä"] {
+        let found =
+            find_key(&KeySource::BuiltIn, KeyRule::Required("MY_KEY"), &|_| Some(text.to_owned()));
+        let KeyLookup::Unusable { reason } = found else { panic!("{text:?}: {found:?}") };
+        report.push(format!("{text:?}: {reason}"));
+    }
+    insta::assert_snapshot!(report.join("\n"));
+}

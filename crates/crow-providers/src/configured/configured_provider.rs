@@ -1,20 +1,22 @@
 //! One provider, from all sources: built-in data, its file, the environment, stored keys, and the current route.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
-use crow_core::model::{
-    Abilities, ModelInfo, ModelRef, ModelsError, Price, Provider, ToolCallFormat,
+use crow_core::{
+    ids::SessionId,
+    model::{
+        Conversation, ModelConfig, ModelInfo, ModelRef, ModelRequest, ModelStream, ModelsError,
+        Provider, WindowAnswer,
+    },
 };
 use reqwest::Url;
 
-use super::routed_provider::RoutedProvider;
+use super::routing::RoutedProvider;
 use crate::{
-    catalogue::{KnownModel, Vendor},
+    catalogue::Vendor,
     config::{
-        self, Address, BUILT_IN, BuiltIn, KeyLookup, KeyRule, KeySource, ModelSettings,
-        PriceSettings, ProviderConfig, ProviderKind,
+        self, Address, BUILT_IN, BuiltIn, KeyLookup, KeySource, ProviderConfig, ProviderKind,
     },
-    defaults::WithDefaults,
     dialect::Dialect,
     endpoint::{Endpoint, is_secret},
     http::{HttpClient, Timeouts, redact_url},
@@ -22,24 +24,18 @@ use crate::{
     provider::HttpProvider,
     retry::RetryPolicy,
     route::{ProviderRouteState, RouteProvider, RouteTarget},
-    secret::ApiKey,
-    stored::{self, KeyDestination, Sources},
-    summary::{CredentialStatus, ModelSummary, ProviderSummary},
+    secret::{ApiKey, KeyDestination, Sources, url_origin},
     text_calls::TextCallProvider,
 };
 
 /// A provider with its limiter and its route.
 #[derive(Debug)]
 pub(crate) struct ConfiguredProvider {
-    config: ProviderConfig,
+    pub(super) config: ProviderConfig,
     source: ProviderSource,
     limiter: RateLimiter,
     pub(crate) route: ProviderRouteState,
 }
-
-/// The keys of a model's settings, with the units of their values.
-const WINDOW_KEY: &str = "context_window = TOKENS";
-const PRICE_KEY: &str = "price = { input = USD, output = USD } per million tokens";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProviderSource {
@@ -92,17 +88,10 @@ impl ConfiguredProvider {
         }
     }
 
-    fn vendor(&self) -> Vendor {
+    pub(super) fn vendor(&self) -> Vendor {
         match self.config.kind {
             ProviderKind::BuiltIn(built_in) => built_in.vendor,
             ProviderKind::Dialect(_) => Vendor::Unknown,
-        }
-    }
-
-    fn key_rule(&self) -> KeyRule {
-        match self.config.kind {
-            ProviderKind::BuiltIn(built_in) => built_in.key,
-            ProviderKind::Dialect(_) => KeyRule::None,
         }
     }
 
@@ -128,18 +117,12 @@ impl ConfiguredProvider {
 
     /// Returns the environment variable of the key.
     pub(crate) fn key_variable(&self) -> Option<String> {
-        match (&self.config.key, self.key_rule()) {
-            (KeySource::Variable(variable), _) => Some(variable.clone()),
-            (KeySource::Direct(_), _) | (KeySource::BuiltIn, KeyRule::None) => None,
-            (KeySource::BuiltIn, KeyRule::Required(variable) | KeyRule::Optional(variable)) => {
-                Some(variable.to_owned())
-            }
-        }
+        self.config.key_variable()
     }
 
     /// Looks up the key: in the environment or in the file, then in the store.
     pub(crate) fn key(&self, sources: &Sources) -> KeyLookup {
-        let found = config::find_key(&self.config.key, self.key_rule(), &*sources.lookup);
+        let found = config::find_key(&self.config.key, self.config.key_rule(), &*sources.lookup);
         match found {
             KeyLookup::Missing { .. } | KeyLookup::NotNeeded if !self.is_replay() => {
                 self.stored_key(sources, found)
@@ -162,7 +145,7 @@ impl ConfiguredProvider {
         };
         // An invalid address is reported where the provider is made.
         let Ok(url) = self.base_url(sources) else { return KeyLookup::Stored(stored.key) };
-        let origin = stored::origin(&url);
+        let origin = url_origin(&url);
         if origin.as_ref() == Some(&stored.origin) {
             return KeyLookup::Stored(stored.key);
         }
@@ -180,9 +163,9 @@ impl ConfiguredProvider {
     }
 
     /// Returns the name under which the key is stored: built-in providers with the same variable share a key.
-    fn key_name(&self) -> &str {
+    pub(super) fn key_name(&self) -> &str {
         let shared = (self.source == ProviderSource::BuiltIn).then(|| {
-            let rule = self.key_rule();
+            let rule = self.config.key_rule();
             BUILT_IN.iter().find(|other| other.key == rule).map(|other| other.name)
         });
         shared.flatten().unwrap_or(&self.config.name)
@@ -203,12 +186,12 @@ impl ConfiguredProvider {
         let unusable =
             |reason: String| ModelsError::Unusable { provider: self.config.name.clone(), reason };
         let url = self.base_url(sources).map_err(unusable)?;
-        let origin = stored::origin(&url).ok_or_else(|| unusable("it takes no key".to_owned()))?;
+        let origin = url_origin(&url).ok_or_else(|| unusable("it takes no key".to_owned()))?;
         Ok(KeyDestination {
             name: self.key_name().to_owned(),
             origin,
             redirect_variable: self.redirect_variable(sources),
-            variable: self.key_variable(),
+            variable: self.config.key_variable(),
         })
     }
 
@@ -312,123 +295,11 @@ impl ConfiguredProvider {
     /// Applies the limits of the provider and the reading of calls in text, which are the same for every route.
     pub(crate) fn apply_limits(&self, provider: HttpProvider) -> Arc<dyn Provider> {
         let provider: Arc<dyn Provider> = match self.config.max_tokens {
-            Some(max_tokens) => Arc::new(WithDefaults::new(provider, max_tokens)),
+            Some(max_tokens) => Arc::new(WithDefaults { inner: provider, max_tokens }),
             None => Arc::new(provider),
         };
         let limited = RateLimitedProvider::new(provider, self.limiter.clone());
         Arc::new(TextCallProvider::new(Arc::new(limited)))
-    }
-
-    /// Returns what is known about a model: from the file, otherwise from the table.
-    pub(crate) fn info(&self, reference: &ModelRef) -> ModelInfo {
-        let settings = self.settings(&reference.model);
-        let known = self.known(&reference.model);
-        let abilities =
-            known.map_or_else(|| self.vendor().default_abilities(), |known| known.abilities);
-        ModelInfo {
-            reference: reference.clone(),
-            context_window: settings
-                .and_then(|settings| settings.context_window)
-                .or(known.map(|known| known.context_window)),
-            max_output_tokens: settings
-                .and_then(|settings| settings.max_output_tokens)
-                .or(known.map(|known| known.max_output_tokens)),
-            abilities: settings.map_or(abilities, |settings| with_settings(abilities, settings)),
-            tool_calls: settings.and_then(|settings| settings.tool_calls).unwrap_or_default(),
-        }
-    }
-
-    pub(crate) fn price(&self, model: &str) -> Option<Price> {
-        let settings = self.settings(model).and_then(|settings| settings.price);
-        settings.map(price).or_else(|| match self.known(model) {
-            Some(known) => Some(known.price),
-            None => self.vendor().default_price(),
-        })
-    }
-
-    /// Returns a warning about unknown properties of a model, with the place to set them. `folder` is that of the
-    /// user's providers.
-    pub(crate) fn warning(&self, model: &str, folder: Option<&Path>) -> Option<String> {
-        let reference = ModelRef { provider: self.config.name.clone(), model: model.to_owned() };
-        let lacks_window = self.info(&reference).context_window.is_none();
-        let (missing, keys) = match (lacks_window, self.price(model).is_none()) {
-            (false, false) => return None,
-            (true, false) => ("its window is", WINDOW_KEY.to_owned()),
-            (false, true) => ("its price is", PRICE_KEY.to_owned()),
-            (true, true) => {
-                ("its window and its price are", format!("{WINDOW_KEY} and {PRICE_KEY}"))
-            }
-        };
-        let is_listed = self.settings(model).is_some() || self.known(model).is_some();
-        let (listed, near) = if is_listed {
-            ("", None)
-        } else {
-            (" is not among the known models", crow_core::config::nearest(model, self.known_ids()))
-        };
-        let near = near.map(|near| format!(" Did you mean \"{near}\"?")).unwrap_or_default();
-        let file = self.settings_file(folder);
-        Some(format!(
-            "{reference}{listed}: {missing} unknown.{near} Give {keys} under [models.\"{model}\"] in {file}."
-        ))
-    }
-
-    /// Names the file with the provider's settings, or describes the one to create.
-    fn settings_file(&self, folder: Option<&Path>) -> String {
-        let name = &self.config.name;
-        match (&self.config.file, folder) {
-            (Some(file), _) => file.display().to_string(),
-            (None, Some(folder)) => format!(
-                "{}, a new file that begins with [provider], name = \"{name}\" and type = \"{name}\"",
-                folder.join(format!("{name}.toml")).display()
-            ),
-            (None, None) => "the provider's TOML".to_owned(),
-        }
-    }
-
-    /// Summarises the provider for its current route.
-    pub(crate) fn summary(&self, sources: &Sources) -> ProviderSummary {
-        let (base_url, key) = match self.route.target() {
-            RouteTarget::Chosen(chosen) => (Ok(chosen.base_url), KeyLookup::NotNeeded),
-            RouteTarget::Configured | RouteTarget::Disabled => {
-                (self.base_url(sources), self.key(sources))
-            }
-        };
-        let models = self.known_ids().map(|id| {
-            let reference = ModelRef { provider: self.config.name.clone(), model: id.to_owned() };
-            ModelSummary { info: self.info(&reference), price: self.price(id) }
-        });
-        ProviderSummary {
-            name: self.config.name.clone(),
-            same_as: Some(self.key_name())
-                .filter(|name| *name != self.config.name)
-                .map(str::to_owned),
-            dialect: self.dialect().map_or("replay", Dialect::name),
-            base_url: base_url.map(|url| redact_base_url(&url)),
-            credentials: match key {
-                KeyLookup::Key(_) => CredentialStatus::Present,
-                KeyLookup::Stored(_) => CredentialStatus::Stored,
-                KeyLookup::NotNeeded => CredentialStatus::NotNeeded,
-                KeyLookup::Missing { variable } => CredentialStatus::Missing { variable },
-                KeyLookup::Unusable { reason } => CredentialStatus::Unusable { reason },
-            },
-            default_model: self.default_model().map(|reference| reference.model),
-            models: models.collect(),
-        }
-    }
-
-    /// Returns the ids of the file's models, then those of the table that are not among them.
-    fn known_ids(&self) -> impl Iterator<Item = &str> {
-        let own = &self.config.models;
-        let table = self.vendor().models().iter().map(|known| known.id);
-        own.keys().map(String::as_str).chain(table.filter(|id| !own.contains_key(*id)))
-    }
-
-    fn settings(&self, model: &str) -> Option<&ModelSettings> {
-        self.config.models.get(model)
-    }
-
-    fn known(&self, model: &str) -> Option<&'static KnownModel> {
-        self.vendor().find(model)
     }
 }
 
@@ -451,29 +322,44 @@ impl ProviderConfig {
     }
 }
 
-fn with_settings(abilities: Abilities, settings: &ModelSettings) -> Abilities {
-    Abilities {
-        // Every model can call tools in text.
-        tools: settings.tool_calls == Some(ToolCallFormat::Text)
-            || settings.tools.unwrap_or(abilities.tools),
-        vision: settings.vision.unwrap_or(abilities.vision),
-        thinking: settings.thinking.unwrap_or(abilities.thinking),
-    }
-}
-
-fn price(settings: PriceSettings) -> Price {
-    let PriceSettings { input, output, cache_read, cache_write } = settings;
-    let cache_write = cache_write.unwrap_or(input);
-    Price {
-        input,
-        output,
-        cache_read: cache_read.unwrap_or(input),
-        cache_write,
-        cache_write_1h: cache_write,
-    }
-}
-
 pub(crate) fn redact_base_url(url: &str) -> String {
     let shown = Url::parse(url).map_or_else(|_| String::new(), |url| redact_url(&url));
     shown.trim_end_matches('/').to_owned()
+}
+
+/// A provider whose requests get a limit of output if the caller sets none.
+#[derive(Debug)]
+struct WithDefaults {
+    inner: HttpProvider,
+    max_tokens: u64,
+}
+
+impl Provider for WithDefaults {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn context_window<'a>(&'a self, model: &'a ModelInfo) -> WindowAnswer<'a> {
+        self.inner.context_window(model)
+    }
+
+    fn conversation(&self, model: &ModelInfo, session: &SessionId) -> Box<dyn Conversation> {
+        // At most the maximum of the model.
+        let most = model.max_output_tokens.unwrap_or(u64::MAX);
+        let max_tokens = self.max_tokens.min(most);
+        Box::new(LimitedConversation { inner: self.inner.conversation(model, session), max_tokens })
+    }
+}
+
+struct LimitedConversation {
+    inner: Box<dyn Conversation>,
+    max_tokens: u64,
+}
+
+impl Conversation for LimitedConversation {
+    fn stream(&mut self, request: ModelRequest<'_>) -> ModelStream {
+        let max_tokens = request.config.max_tokens.or(Some(self.max_tokens));
+        let config = ModelConfig { max_tokens, ..request.config.clone() };
+        self.inner.stream(ModelRequest { config: &config, ..request })
+    }
 }
