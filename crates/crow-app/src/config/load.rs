@@ -74,9 +74,7 @@ impl Configuration {
         let settings = Settings::read(&layers)?;
         Ok(Self { agents: AgentRegistry::new(layers, tool_names()), settings })
     }
-}
 
-impl Configuration {
     /// Returns only the built-in configuration.
     pub fn shipped() -> Self {
         Self { agents: AgentRegistry::built_in(tool_names()), settings: Settings::default() }

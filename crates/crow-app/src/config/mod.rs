@@ -1,25 +1,19 @@
 //! The configuration: its layers and the settings of `config.toml`.
 
-mod document;
 mod key;
 mod load;
 mod mcp;
-mod project;
-mod schema;
 mod settings;
 mod unset;
 
-pub use document::{set_value, write};
-pub use key::{ConfigKey, KeyTarget};
+pub use key::{ConfigKey, KeyTarget, set_value, write};
 pub(crate) use load::AgentSettings;
 pub use load::{AgentLimits, Configuration, DEFAULT_AGENT, ProjectAdditions, layers, tool_names};
 pub use mcp::{ConfiguredServers, ServerOrigin, configured_servers};
 pub(crate) use mcp::{
     McpTable, PROJECT_FILE, ServerTable, check_servers, describe_access, servers_of_project,
 };
-pub(crate) use project::{capabilities, check_project, servers};
-pub use schema::{agent_schema, settings_schema};
-pub use settings::{SETTINGS, Settings};
+pub use settings::{SETTINGS, Settings, agent_schema, settings_schema};
 pub use unset::{
     BUILT_IN, UnsetEffect, UnsetKey, find as unset_effect, unset_keys_of_base,
     unset_keys_of_composition,

@@ -1,19 +1,18 @@
-//! The settings of `config.toml`.
+//! The settings of `config.toml`, and the JSON schemas of the configuration files.
 
 use std::{path::PathBuf, time::Duration};
 
 use crow_agent::{
-    definition::Seconds,
+    definition::{AgentKind, Seconds, schema},
     layers::{LayerKind, Layers, Node},
 };
 use crow_core::{config::ConfigError, model::ModelRef};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, schema_for};
 use serde::Deserialize;
+use serde_json::Value;
 
-use crate::{
-    config::{McpTable, check_servers},
-    error::AppError,
-};
+use super::{McpTable, check_servers};
+use crate::error::AppError;
 
 /// Name of the settings file.
 pub const SETTINGS: &str = "config.toml";
@@ -49,7 +48,7 @@ pub(crate) struct CheckSettings {
 /// The file as people write it.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RawSettings {
+struct RawSettings {
     /// The default agent.
     agent: Option<String>,
     /// The model used if neither the command line nor the agent names one, as "provider/model".
@@ -176,6 +175,14 @@ impl From<ConfigError> for AppError {
     fn from(error: ConfigError) -> Self {
         Self { code: "config", ..Self::usage(error.to_string()) }
     }
+}
+
+pub fn agent_schema(kind: AgentKind) -> Value {
+    schema(kind).to_value()
+}
+
+pub fn settings_schema() -> Value {
+    schema_for!(RawSettings).to_value()
 }
 
 #[cfg(test)]

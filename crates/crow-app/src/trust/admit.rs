@@ -12,19 +12,18 @@ use crow_core::{
 };
 use crow_text::approval_line;
 
+use super::{
+    contents::{ProjectFiles, project_root, started_from},
+    programs::{StartedServer, user_servers},
+    project::{ProjectConfig, capabilities, folder_of, layer},
+    state::{Difference, Fingerprint, TrustedState},
+    store::{TrustError, TrustStore, project_key},
+};
 use crate::{
     config::ProjectAdditions,
     dialog::{Audience, UserDialog},
     environment::ProcessEnvironment,
     error::AppError,
-    trust::{
-        contents::{ProjectFiles, project_root, started_from},
-        fingerprint::{Difference, Fingerprint},
-        programs::{StartedServer, user_servers},
-        project::{ProjectConfig, capabilities, folder_of, layer},
-        state::TrustedState,
-        store::{TrustError, TrustStore, project_key},
-    },
 };
 
 /// A project as the user trusts it.

@@ -6,7 +6,6 @@
 
 mod admit;
 mod contents;
-mod fingerprint;
 mod programs;
 mod project;
 mod state;

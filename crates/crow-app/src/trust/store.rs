@@ -8,7 +8,7 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::fingerprint::Fingerprint;
+use super::state::Fingerprint;
 use crate::private_file::{self, Privacy, PrivateFileError};
 
 /// Version of the file format.

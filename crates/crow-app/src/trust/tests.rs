@@ -11,9 +11,9 @@ use std::{
 use super::{
     admit::UntrustedConfig,
     contents::{FOLDER, ProjectFiles},
-    fingerprint::{Difference, Fingerprint},
     project::ProjectConfig,
     project_root,
+    state::{Difference, Fingerprint},
     store::{TrustError, TrustStore},
 };
 

@@ -248,19 +248,14 @@ const EXCEPTIONS: &[Exception] = &[
     ),
     ("crates/crow-shell/src/effects/differential.rs", &[], "a test that compares with bash itself"),
     (
-        "crates/crow-app/src/trust/programs/resolve.rs",
-        &["canonicalize", "is_symlink"],
-        "finds a project that is named by another way to it; what is there is looked at through crow-fs",
+        "crates/crow-app/src/trust/programs/files.rs",
+        &["canonicalize", "is_file", "is_symlink"],
+        "finds a project that is named by another way to it; what is there is looked at and opened through crow-fs",
     ),
     (
         "crates/crow-app/src/trust/programs/find.rs",
         &["canonicalize", "is_file", "is_symlink"],
         "the program that a name leads to in the user's search path; the kind of what was looked at through crow-fs",
-    ),
-    (
-        "crates/crow-app/src/trust/programs/mark.rs",
-        &["is_file"],
-        "the kind of what was opened through crow-fs",
     ),
     (
         "crates/crow-sandbox/src/sandbox/autorun/quarantine.rs",

@@ -19,16 +19,14 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    super::contents::OUTSIDE_PREFIX,
-    mark,
-    resolve::follow,
-    server::StartedServer,
-    words::{
-        ENTRIES, HOME_VARIABLES, NameKind, SCRIPT_ENTRIES, STARTUP_FILES, includes_folders,
-        is_search_path, manifests, name_kind, pieces, runs_first_operand, runs_folders,
-        searches_working_folder, spellings,
+    files::{follow, read_mark},
+    server::{
+        ENTRIES, HOME_VARIABLES, NameKind, SCRIPT_ENTRIES, STARTUP_FILES, StartedServer,
+        includes_folders, is_search_path, manifests, name_kind, pieces, runs_first_operand,
+        runs_folders, searches_working_folder, spellings,
     },
 };
+use crate::trust::contents::OUTSIDE_PREFIX;
 
 /// Maximum number of files of code beside the named ones.
 const MOST_FILES: usize = 400;
@@ -337,7 +335,7 @@ impl ProgramFinder<'_> {
     /// scripts.
     fn scripts(&mut self, folder: &Path, words: &[&str], origin: FileOrigin) {
         let Some(origin) = origin.next() else { return };
-        let read = mark::read(&folder.join("package.json")).ok().and_then(|file| file.text);
+        let read = read_mark(&folder.join("package.json")).ok().and_then(|file| file.text);
         let Some(Ok(package)) = read.map(|text| serde_json::from_str::<Value>(&text)) else {
             return;
         };
@@ -412,7 +410,7 @@ impl ProgramFinder<'_> {
         if self.found.marks.contains_key(&self.key(path)) {
             return;
         }
-        let Ok(file) = mark::read(path) else {
+        let Ok(file) = read_mark(path) else {
             // It may become readable later: then its mark differs.
             self.insert(path, "unreadable".to_owned());
             return;
@@ -489,7 +487,7 @@ impl ProgramFinder<'_> {
                 let target = crow_fs::read_link(&path).unwrap_or_default();
                 self.insert(&path, format!("link {}", target.display()));
                 self.path(folder, &path, FileOrigin::Program(MOST_STEPS));
-            } else if let Ok(file) = mark::read(&path) {
+            } else if let Ok(file) = read_mark(&path) {
                 self.bytes += file.read;
                 self.insert(&path, file.mark);
             }

@@ -3,13 +3,11 @@
 //! A trusted `.mcp.json` names programs, which run outside the sandbox. Trust in the line `python3 tools/server.py`
 //! is worthless if a command can change `tools/server.py` afterwards, so these files are part of the trusted state.
 
+mod files;
 mod find;
-mod mark;
-mod resolve;
 mod server;
 #[cfg(test)]
 mod tests;
-mod words;
 
 pub(crate) use find::started_files;
 pub(super) use find::{ProjectPrograms, USER_MARK_PREFIX};

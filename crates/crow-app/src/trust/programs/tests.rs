@@ -8,13 +8,12 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::super::{
+use super::StartedServer;
+use crate::trust::{
     admit::UntrustedConfig,
     contents::ProjectFiles,
-    fingerprint::{Difference, Fingerprint},
-    state::{ServerRefusal, TrustedState},
+    state::{Difference, Fingerprint, ServerRefusal, TrustedState},
 };
-use super::StartedServer;
 
 struct ClonedProject {
     _folder: TempDir,
