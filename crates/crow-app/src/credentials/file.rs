@@ -1,4 +1,4 @@
-//! The file of the stored API keys, `credentials.json`.
+//! The file of the stored API keys, `credentials.json`: lookup for providers, and removal.
 
 use std::{
     collections::BTreeMap,
@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crow_providers::{ApiKey, KeyStore, StoredKey};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -123,6 +124,60 @@ impl From<CredentialError> for AppError {
     fn from(error: CredentialError) -> Self {
         Self { code: "credentials", ..Self::usage(error.to_string()) }
     }
+}
+
+/// The keys that the user stored. They are read anew for each lookup: the user may log in or out while the program
+/// runs.
+#[derive(Debug)]
+pub(crate) struct StoredKeys {
+    file: CredentialFile,
+}
+
+impl StoredKeys {
+    /// Looks keys up in `file`, and then in the keyring if that is compiled in.
+    pub(crate) fn new(file: CredentialFile) -> Self {
+        Self { file }
+    }
+}
+
+impl KeyStore for StoredKeys {
+    fn find(&self, name: &str) -> Result<Option<StoredKey>, String> {
+        let credential = self.file.load().map_err(|error| error.to_string())?.remove(name);
+        #[cfg(feature = "keyring")]
+        let credential = match credential {
+            Some(credential) => Some(credential),
+            None => super::keyring::find(name)?,
+        };
+        Ok(credential.and_then(|Credential { origin, key }| {
+            ApiKey::new(&key).map(|key| StoredKey { key, origin })
+        }))
+    }
+}
+
+/// Removes the stored key if there is exactly one, and returns its name. Fails otherwise. Blocks.
+pub(crate) fn remove_only_key(file: &CredentialFile) -> Result<String, AppError> {
+    let stored = file.load()?;
+    let names: Vec<_> = stored.keys().map(String::as_str).collect();
+    let [name] = names.as_slice() else {
+        let hint = match names.as_slice() {
+            [] => "keys in variables and in provider files must be removed by hand".to_owned(),
+            names => format!("crow-agent logout PROVIDER, with one of {}", names.join(", ")),
+        };
+        let message = if names.is_empty() { "no key is stored" } else { "several keys are stored" };
+        return Err(AppError::usage(message).hint(hint));
+    };
+    forget(file, name)?;
+    Ok((*name).to_owned())
+}
+
+/// Removes a key from the file and the keyring. Returns true if there was one.
+pub fn forget(file: &CredentialFile, name: &str) -> Result<bool, AppError> {
+    let was_in_file = file.remove(name)?;
+    #[cfg(feature = "keyring")]
+    let was_in_keyring = super::keyring::remove(name).map_err(AppError::failed)?;
+    #[cfg(not(feature = "keyring"))]
+    let was_in_keyring = false;
+    Ok(was_in_file || was_in_keyring)
 }
 
 #[cfg(test)]

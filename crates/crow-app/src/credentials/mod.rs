@@ -3,12 +3,8 @@
 mod file;
 #[cfg(feature = "keyring")]
 mod keyring;
-mod keys;
-mod removal;
 
-pub use file::{Credential, CredentialFile};
+pub use file::{Credential, CredentialFile, forget};
+pub(crate) use file::{StoredKeys, remove_only_key};
 #[cfg(feature = "keyring")]
 pub use keyring::add as keyring_add;
-pub(crate) use keys::StoredKeys;
-pub use removal::forget;
-pub(crate) use removal::remove_only_key;
