@@ -19,12 +19,11 @@ pub mod private_file;
 pub mod product;
 mod rule_text;
 pub mod sandbox;
-mod session_record;
 pub mod trust;
 
 pub use dialog::{Audience, NoDialog, UserDialog};
 pub use environment::ProcessEnvironment;
 pub use error::{AppError, AppErrorKind};
+pub use host::SessionRecord;
 pub use known_secrets::redactor;
 pub use rule_text::{describe_rule, rule_subject, rule_verb};
-pub use session_record::SessionRecord;

@@ -1,24 +1,29 @@
-//! The slash commands that the host offers in a session.
+//! The slash commands that the host offers in a session, with the texts of `output`, `status` and `review`.
 
 use std::fmt::Write as _;
 
-use crow_core::{event::AgentState, message::Block};
+use crow_core::{
+    control::Preset,
+    event::{AgentEvent, AgentState, Envelope},
+    ids::CallId,
+    message::Block,
+};
+use crow_mcp::{ServerState, ServerSummary};
 use crow_runtime::{
     AgentHandle, AgentHost as _, CommandOutcome, HostCommand, HostError, SessionFilter,
-    SessionMetadata, UnusedSessions,
+    SessionMetadata, SessionUsage, UnusedSessions,
 };
+use crow_text::one_line;
 
 use super::{
-    call_output::{OUTPUT, output_of},
     front_end_commands::SessionCommands,
     opened::SessionState,
     options::{self, AGENT, MODE, MODEL, PERMISSIONS, REVIEWER, THINKING},
     product_host::{ProductHost, blocking},
-    review, status,
 };
 
 /// Maximum number of sessions that `sessions` lists.
-const LISTED: usize = 10;
+const LISTED_SESSIONS: usize = 10;
 
 const REVIEW: HostCommand =
     HostCommand::new("review", "[WHAT]", "have a reviewer look at the work of this session");
@@ -83,8 +88,7 @@ impl ProductHost {
                     return Err(options::unknown("command", name));
                 };
                 let argument = argument.to_owned();
-                let prompt =
-                    blocking(move || review::prompt(&handle, &reviewer, &argument)).await?;
+                let prompt = blocking(move || review_prompt(&handle, &reviewer, &argument)).await?;
                 return Ok(CommandOutcome::Prompt(vec![Block::text(prompt)]));
             }
             ("compact", focus) => {
@@ -159,7 +163,7 @@ impl ProductHost {
     async fn last_sessions(&self, handle: &AgentHandle) -> Result<String, HostError> {
         let filter = SessionFilter {
             cwd: Some(handle.metadata().crow().cwd),
-            limit: Some(LISTED),
+            limit: Some(LISTED_SESSIONS),
             after: None,
             unused: UnusedSessions::LeftOut,
         };
@@ -170,7 +174,7 @@ impl ProductHost {
     async fn status(&self, current: &SessionState) -> Result<String, HostError> {
         let usage = self.usage_of(current).await;
         let sandbox = self.runtime().config().sandbox.is_some();
-        Ok(status::text(current, usage, sandbox))
+        Ok(status_text(current, usage, sandbox))
     }
 }
 
@@ -188,4 +192,175 @@ fn help(commands: &[HostCommand]) -> String {
         let _ = writeln!(text, "{}\n    {}", usage.trim_end(), command.description);
     }
     text.trim_end().to_owned()
+}
+
+const OUTPUT: HostCommand = HostCommand::new(
+    "output",
+    "[N|CALL]",
+    "show a command's full output, by default the last; 2 is the one before, CALL the prefix of an id",
+);
+
+/// Name of the shell tool, whose calls are the commands.
+const COMMAND_TOOL: &str = "bash";
+/// Maximum number of commands in the list.
+const LISTED_CALLS: usize = 20;
+/// Maximum length of a title in the list, in bytes.
+const CALL_TITLE: usize = 70;
+
+/// Returns the output of the call with that number or id prefix. An empty `call` means the last command; one that
+/// matches nothing gives the list of commands. Number 1 is the last command. Ids can repeat: the latest call wins.
+fn output_of(events: &[Envelope], call: &str) -> String {
+    let ended_calls = || {
+        events.iter().enumerate().rev().filter_map(|(index, line)| match &line.event {
+            AgentEvent::CallEnd { call_id, tool, result, .. } => {
+                Some((index, call_id, tool.as_str(), &result.output))
+            }
+            _ => None,
+        })
+    };
+    let commands = || ended_calls().filter(|(_, _, tool, _)| *tool == COMMAND_TOOL);
+    let number = if call.is_empty() { Ok(1) } else { call.parse::<usize>() };
+    let by_number = number.ok().and_then(|number| commands().nth(number.checked_sub(1)?));
+    let by_id =
+        || ended_calls().find(|(_, id, _, _)| !call.is_empty() && id.as_str().starts_with(call));
+    if let Some((_, _, _, output)) = by_number.or_else(by_id) {
+        return output.clone();
+    }
+    let mut lines: Vec<_> = commands()
+        .take(LISTED_CALLS)
+        .zip(1_usize..)
+        .map(|((index, id, _, _), number)| {
+            let before = events.get(..index).unwrap_or_default();
+            format!("\n{number:>3}  {}", title(before, id))
+        })
+        .collect();
+    // An empty session is a normal answer, not an error.
+    if lines.is_empty() {
+        return "no command was run in this session".to_owned();
+    }
+    let earlier = match commands().count().saturating_sub(lines.len()) {
+        0 => String::new(),
+        earlier => format!("\n     {earlier} earlier"),
+    };
+    lines.reverse();
+    let mut text =
+        format!("no command has the number or id {call}; the commands of this session:{earlier}");
+    for line in lines {
+        text.push_str(&line);
+    }
+    text
+}
+
+/// Returns the title of the latest call with that id that started in `before`; ids can repeat.
+fn title(before: &[Envelope], id: &CallId) -> String {
+    let title = before.iter().rev().find_map(|line| match &line.event {
+        AgentEvent::CallStart { call_id, title, .. } if call_id == id => Some(title.as_str()),
+        _ => None,
+    });
+    crow_text::shorten(&one_line(title.unwrap_or(id.as_str())), CALL_TITLE)
+}
+
+/// Formats the status, one fact per line.
+fn status_text(current: &SessionState, usage: SessionUsage, is_sandboxed: bool) -> String {
+    let metadata = current.handle.metadata();
+    let crow = metadata.crow();
+    let review = &current.review;
+    let mode = review.mode.map_or("custom", Preset::as_str);
+    let reviewers = review.reviewers.join(", ");
+    let mode = if reviewers.is_empty() {
+        mode.to_owned()
+    } else {
+        format!("{mode}, reviewed by {reviewers}")
+    };
+    let mut text = String::new();
+    let mut line = |name: &str, value: &dyn std::fmt::Display| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{name:<13}{value}");
+    };
+    line("session", &metadata.session_id);
+    if !crow.title.is_empty() {
+        line("title", &crow.title);
+    }
+    line("directory", &crow.cwd.display());
+    for path in &crow.additional_directories {
+        line("", &path.display());
+    }
+    line("agent", &current.opened_with.agent);
+    line("mode", &mode);
+    line("model", &current.model.reference);
+    line("permissions", &current.handle.permissions().policy().mode());
+    line(
+        "sandbox",
+        if is_sandboxed { &"confines commands" } else { &"off: commands run with all your rights" },
+    );
+    for server in &current.servers() {
+        line("mcp", &format_args!("{} ({})", server.name, server_state(server)));
+    }
+    line("context", &context_usage(usage));
+    line("cost", &usage.cost_usd.map_or("unknown".to_owned(), |cost| format!("${cost:.4}")));
+    text.trim_end().to_owned()
+}
+
+/// Describes the state of an MCP server.
+fn server_state(server: &ServerSummary) -> String {
+    match &server.state {
+        ServerState::Unused => "not needed yet".to_owned(),
+        ServerState::Connected => format!("{} tools", server.tools.len()),
+        ServerState::Failed { why } => format!("failed: {}", one_line(why)),
+    }
+}
+
+fn context_usage(usage: SessionUsage) -> String {
+    let tokens = usage.context_tokens;
+    match usage.context_window.filter(|window| *window > 0) {
+        Some(window) => {
+            let percent = tokens.saturating_mul(100) / window;
+            format!("{tokens} of {window} tokens ({percent} %)")
+        }
+        None => format!("{tokens} tokens"),
+    }
+}
+
+/// Maximum number of files that are named.
+const NAMED_FILES: usize = 50;
+
+/// Returns the prompt for the agent: it starts the reviewer as a subagent, which sees the files but not the
+/// conversation. Blocks.
+fn review_prompt(handle: &AgentHandle, reviewer: &str, argument: &str) -> String {
+    let mut text = format!(
+        "Have the work of this session reviewed. Start the agent `{reviewer}` with the tool `task`. It sees the files and \
+         nothing of our conversation, so tell it what I asked for, in my words, what you did about it, which files you changed \
+         and how you checked the result. Change nothing while it looks.\n"
+    );
+    let files = changed_files(handle);
+    if !files.is_empty() {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "\nFiles that were changed in this session:");
+        for file in files.iter().take(NAMED_FILES) {
+            let _ = writeln!(text, "- {file}");
+        }
+        if files.len() > NAMED_FILES {
+            let _ = writeln!(text, "- and {} more", files.len() - NAMED_FILES);
+        }
+    }
+    if !argument.is_empty() {
+        let _ = writeln!(text, "\nWhat I want to be looked at: {argument}");
+    }
+    text.push_str(
+        "\nThen tell me what it found, the worst first, and what you think of each point. Change nothing until I say so.",
+    );
+    text
+}
+
+/// Returns the files that calls of the session changed, without undone changes.
+fn changed_files(handle: &AgentHandle) -> Vec<String> {
+    let Ok(journal) = handle.undo_journal() else { return Vec::new() };
+    let applied = journal.calls().iter().filter(|call| !call.undone);
+    let mut files: Vec<String> = applied
+        .flat_map(|call| &call.files)
+        .map(|file| file.strip_prefix(journal.root()).unwrap_or(file).display().to_string())
+        .collect();
+    files.sort();
+    files.dedup();
+    files
 }

@@ -1,16 +1,16 @@
-//! Commands of a session that a front end adds to those of the host.
+//! Commands of a session that a front end adds to those of the host, and the record of a session, which they may read.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use async_trait::async_trait;
-use crow_core::{ids::SessionId, model::Models};
+use crow_core::{event::Envelope, ids::SessionId, model::Models, redact::Redactor};
 use crow_providers::ProviderModels;
-use crow_runtime::{AgentHandle, HostCommand, HostError, SessionStore};
+use crow_runtime::{
+    AgentHandle, Damage, HostCommand, HostError, SessionError, SessionMetadata, SessionStore,
+};
 
 use super::product_host::blocking;
-use crate::{
-    environment::ProcessEnvironment, known_secrets::redactor, session_record::SessionRecord,
-};
+use crate::{environment::ProcessEnvironment, known_secrets::redactor};
 
 /// Commands of a session that a front end adds to those of the host: their arguments are parsed as on its command
 /// line, and their output is in its style.
@@ -57,6 +57,56 @@ impl CommandSession {
 impl fmt::Debug for CommandSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CommandSession").field("handle", &self.handle).finish_non_exhaustive()
+    }
+}
+
+/// Merged record of a session and its descendants.
+#[derive(Debug)]
+pub struct SessionRecord {
+    /// Header of the session.
+    pub metadata: SessionMetadata,
+    /// Events of all logs, in the order in which they happened.
+    pub events: Vec<Envelope>,
+    /// Damage of the session's own files.
+    pub damage: Damage,
+}
+
+impl SessionRecord {
+    /// Reads a session and its descendants, redacting the currently known secrets: a log may be older than the secret,
+    /// or than this program. Unreadable descendants are left out. Blocks.
+    pub fn read(
+        store: &dyn SessionStore,
+        id: &SessionId,
+        redactor: &Redactor,
+    ) -> Result<Self, SessionError> {
+        let root = store.read(id)?;
+        let mut lines = Vec::new();
+        number(root.events, &mut lines);
+        let mut visited = BTreeSet::from([id.clone()]);
+        let mut pending = root.metadata.child_session_ids.clone();
+        while let Some(child) = pending.pop() {
+            if !visited.insert(child.clone()) {
+                continue;
+            }
+            let Ok(stored) = store.read(&child) else { continue };
+            pending.extend(stored.metadata.child_session_ids);
+            number(stored.events, &mut lines);
+        }
+        lines.sort_by_key(|(number, _)| *number);
+        let mut events: Vec<Envelope> = lines.into_iter().map(|(_, event)| event).collect();
+        for line in &mut events {
+            redactor.redact_event(&mut line.event);
+        }
+        Ok(Self { metadata: root.metadata, events, damage: root.damage })
+    }
+}
+
+/// Appends the events of a log with their sort keys: the sequence number, or that of the previous event if it has none.
+fn number(events: Vec<Envelope>, lines: &mut Vec<(u64, Envelope)>) {
+    let mut last = 0;
+    for event in events {
+        last = event.seq.unwrap_or(last);
+        lines.push((last, event));
     }
 }
 

@@ -4,51 +4,127 @@
 //! `opening` serialises opening, switching, renaming and deleting, so that two requests for one session do not start two
 //! agents. Work that blocks on files runs in [`blocking`].
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use crow_core::{
+    capability::Answerer,
     ids::SessionId,
     model::{ModelRef, ModelRefError, Models},
-    permission::{PermissionMode, PermissionPolicy},
+    permission::{PermissionMode, PermissionPolicy, SandboxPaths},
 };
 use crow_providers::{HttpClient, ProviderModels};
 use crow_runtime::{
     AgentHandle, AgentHost, AgentRuntime, AgentSession, CommandOutcome, HostCommand, HostError,
-    NewSession, ProviderChange, ProviderRoute, RuntimeConfig, SessionFilter, SessionMetadata,
-    SessionOption, SessionSetup, SessionStore, SessionUsage, ShutdownReport, SnapshotStores,
-    UndoError,
+    LinkSearchConfig, NewSession, ProviderChange, ProviderRoute, RuntimeConfig, SandboxConfig,
+    SessionFilter, SessionMetadata, SessionOption, SessionSetup, SessionStore, SessionUsage,
+    ShutdownReport, SnapshotStores, StoredRules, UndoError,
 };
 use tokio::task::spawn_blocking;
 
+use super::{
+    choices::{ChoiceStore, OptionChoiceRecord},
+    default_model::{DefaultModel, LocalServerConsent},
+    directory_configs::DirectoryConfigs,
+    front_end_commands::{CommandSession, SessionCommands, SessionRecord, read_record},
+    opened::{OpenSessions, SessionState},
+    options::{self, AGENT, MODE, MODEL, PERMISSIONS},
+    providers,
+};
 use crate::{
+    config::{AgentLimits, Configuration},
     credentials,
+    dialog::{Audience, UserDialog},
     environment::ProcessEnvironment,
     error::AppError,
-    host::{
-        choices::{ChoiceStore, OptionChoiceRecord},
-        default_model::DefaultModel,
-        directory_configs::DirectoryConfigs,
-        front_end_commands::{CommandSession, SessionCommands, read_record},
-        local_servers::LocalServerConsent,
-        opened::{OpenSessions, SessionState},
-        options::{self, AGENT, MODE, MODEL, PERMISSIONS},
-        parts::{ChoiceMemory, HostParts},
-        providers,
-        removal::remove,
-    },
     known_secrets::redactor,
     mcp::McpLaunch,
     product,
     sandbox::sandbox_folder,
-    session_record::SessionRecord,
-    trust::project_root,
+    trust::{Project, project_root},
 };
 
 /// Time an agent may take to end when its session is closed or deleted.
 const CLOSE: Duration = Duration::from_secs(3);
 /// Maximum length of a session title, in characters.
 const TITLE: usize = 200;
+
+/// Everything that [`ProductHost`] is built from.
+pub struct HostParts {
+    pub environment: ProcessEnvironment,
+    pub store: Arc<dyn SessionStore>,
+    pub models: Arc<dyn Models>,
+    /// The configured providers, to list models and to find one where none is named.
+    pub providers: Option<Arc<ProviderModels>>,
+    /// Default model of sessions for which neither user nor session names one; overrides the configuration.
+    pub fallback: Option<ModelRef>,
+    pub answerer: Arc<dyn Answerer>,
+    /// Audience of questions before the first session: a person at the terminal, or nobody.
+    pub audience: Audience,
+    /// Shows messages before the first session, and asks the person.
+    pub dialog: Arc<dyn UserDialog>,
+    /// Agent from the command line, for sessions that name none.
+    pub agent: Option<String>,
+    /// Model from the command line, for sessions that name none.
+    pub model: Option<ModelRef>,
+    /// Permission mode from the command line, for calls that no rule matches.
+    pub permissions: Option<PermissionMode>,
+    /// Sandbox of commands; `None` if commands run with all rights of the user.
+    pub sandbox: Option<SandboxConfig>,
+    /// Path restrictions of file tools; they apply also without a sandbox.
+    pub sandbox_paths: SandboxPaths,
+    /// Search for links that lead away from hidden paths; `None` searches for none. It also restricts file tools.
+    pub links: Option<LinkSearchConfig>,
+    pub rules: StoredRules,
+    /// Commands of the front end; `None` if sessions have only those of the host.
+    pub session_commands: Option<Arc<dyn SessionCommands>>,
+    /// Configuration already read for the directory in which the program was started. Providers of a project exist
+    /// only there.
+    pub start: Option<StartPlace>,
+    /// Source of the configuration of other directories.
+    pub configuration_source: ConfigurationSource,
+    pub snapshots: Arc<SnapshotStores>,
+    /// Bounds of agents from the command line.
+    pub limits: AgentLimits,
+    /// Model of reviewers from the command line.
+    pub reviewer_model: Option<ModelRef>,
+    /// Source of the initial options of new sessions.
+    pub choice_memory: ChoiceMemory,
+}
+
+impl fmt::Debug for HostParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostParts").field("environment", &self.environment).finish_non_exhaustive()
+    }
+}
+
+/// Configuration of the directory in which the program was started.
+#[derive(Debug, Clone)]
+pub struct StartPlace {
+    pub cwd: PathBuf,
+    /// Project configuration there, as far as the user trusts it.
+    pub project: Project,
+    pub configuration: Configuration,
+}
+
+/// Source of the configuration of a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConfigurationSource {
+    /// The user's files, and those of a trusted project.
+    InFiles,
+    /// Only what is built into the program.
+    Shipped,
+}
+
+/// Source of the initial options of new sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChoiceMemory {
+    /// Choices are remembered: the chat in a terminal.
+    Persistent,
+    /// Nothing is remembered: a script must do the same every time, and an editor has several sessions and its own
+    /// defaults.
+    Disabled,
+}
 
 /// Host of all sessions of one process.
 pub struct ProductHost {
@@ -442,4 +518,19 @@ pub async fn blocking<T: Send + 'static>(
 ) -> Result<T, HostError> {
     let result = spawn_blocking(work).await;
     result.map_err(|error| HostError::Refused { message: error.to_string(), hint: String::new() })
+}
+
+/// Removes a session permanently, and the snapshots that only it refers to. Blocks.
+pub fn remove(
+    store: &dyn SessionStore,
+    snapshots: &SnapshotStores,
+    id: &SessionId,
+) -> Result<(), UndoError> {
+    // The root of an unreadable session is unknown, so its snapshots stay; the session is removed all the same.
+    let root = store.header(id).ok().map(|header| header.crow().cwd);
+    store.remove(id)?;
+    if let Some(root) = root {
+        snapshots.forget_session(&root, id)?;
+    }
+    Ok(())
 }

@@ -25,8 +25,7 @@ use tokio::sync::watch;
 use super::{
     choices::Choices,
     default_model::no_model,
-    directory::{additional, check_directory_exists, resolved},
-    directory_configs::DirectoryConfig,
+    directory_configs::{DirectoryConfig, additional, check_directory_exists, resolved},
     opened::OpenSession,
     product_host::{ProductHost, blocking, parse_model, refused},
 };
