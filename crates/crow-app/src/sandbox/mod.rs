@@ -2,10 +2,7 @@
 //! containment.
 
 mod config;
-mod hidden;
 mod secret_paths;
-mod trial;
 
 pub(crate) use config::sandbox_folder;
-pub use config::{SandboxSettings, sandbox_settings};
-pub use trial::probe_containment;
+pub use config::{SandboxSettings, probe_containment, sandbox_settings};

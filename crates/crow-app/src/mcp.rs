@@ -1,4 +1,4 @@
-//! The MCP tools of a session, and the start of its servers.
+//! The MCP servers of a session: their tools, and their start.
 
 use std::{
     io,

@@ -1,5 +1,0 @@
-//! The MCP servers of a session.
-
-mod session;
-
-pub use session::McpLaunch;
