@@ -5,11 +5,12 @@
 //! [`ContextAudit::compactions`] has what was left out of the conversation.
 
 mod audit;
-mod cache;
 mod shares;
 #[cfg(test)]
 mod tests;
 
-pub use audit::{CompactionRecord, ContextAudit, RequestKind, RequestRecord};
-pub use cache::{CacheMissCause, CacheOutcome, PrefixDifference};
+pub use audit::{
+    CacheMissCause, CacheOutcome, CompactionRecord, ContextAudit, PrefixDifference, RequestKind,
+    RequestRecord,
+};
 pub use shares::{ContextOwner, ContextShare, ContextUsage, LargeOutput};

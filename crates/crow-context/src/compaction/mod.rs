@@ -8,16 +8,14 @@
 //!    empty or too long, and [`mechanical_summary`] stands in for it.
 //! 4. [`Cooldown`] ends compactions that do not help, so that a session cannot compact itself for ever.
 
-mod cooldown;
-mod limits;
 mod plan;
 mod summary;
 #[cfg(test)]
 mod tests;
 
-pub use cooldown::Cooldown;
-pub use limits::WindowLimits;
-pub use plan::{CompactionPlan, CompactionRung, plan_masking, plan_summary};
+pub use plan::{
+    CompactionPlan, CompactionRung, Cooldown, WindowLimits, plan_masking, plan_summary,
+};
 pub(crate) use plan::{answered_calls, groups, superseded};
 pub use summary::{
     OpenFailure, SummaryRejection, check_summary, compose_summary, mechanical_summary,

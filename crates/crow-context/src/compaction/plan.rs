@@ -1,4 +1,4 @@
-//! Plans of compactions: the messages that are kept, masked and left out.
+//! When a conversation is compacted, and which messages are kept, masked and left out.
 //!
 //! Messages form groups: a message of the user alone, a reply with its results. A conversation is only cut between
 //! groups, so that every result keeps its call. Sizes are those of a [`TokenCounter`]; a masked output counts as its
@@ -12,8 +12,119 @@ use crow_core::{
     message::{AssistantMessage, Message, ResultMessage},
 };
 
-use super::WindowLimits;
 use crate::TokenCounter;
+
+/// Tokens that are reserved for the reply at least, in a window that is large enough.
+const REPLY_RESERVE: u64 = 16_000;
+/// Maximum length of what is kept whole: the last steps, and the user's messages.
+const KEPT_MOST: u64 = 20_000;
+/// Maximum length of a summary.
+const SUMMARY_MOST: u64 = 6_000;
+/// Minimum length that a summary may have, in a window however small.
+const SUMMARY_LEAST: u64 = 400;
+
+/// When a conversation is compacted, and how long its parts may be afterwards. All numbers are tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowLimits {
+    /// The window of the model: input and output together.
+    pub window: u64,
+    /// A request of this length is compacted first.
+    pub trigger: u64,
+    /// A compacted request should not be longer.
+    pub target: u64,
+    /// The last steps that are kept whole.
+    pub tail: u64,
+    /// The user's messages before them that are kept.
+    pub user_messages: u64,
+    /// The summary.
+    pub summary: u64,
+}
+
+impl WindowLimits {
+    /// Derives the limits from a window and the longest reply of the model.
+    ///
+    /// The reserve for the reply is at most a quarter of the window, and 4 % are left for the error of estimates.
+    pub fn new(window: u64, max_output: Option<u64>) -> Self {
+        let reserve = max_output.unwrap_or(0).max(REPLY_RESERVE).min(window / 4);
+        let trigger = (window - reserve - window / 25).min(window / 100 * 85);
+        Self {
+            window,
+            trigger,
+            target: trigger / 100 * 60,
+            tail: KEPT_MOST.min(trigger / 4),
+            user_messages: KEPT_MOST.min(trigger / 5),
+            summary: (trigger / 8).clamp(SUMMARY_LEAST, SUMMARY_MOST),
+        }
+    }
+
+    /// Derives the limits of a compaction that the user asks for: the conversation becomes much shorter than it is,
+    /// however large the window. `request` are the tokens of the next request.
+    pub fn on_request(request: u64, window: Option<u64>) -> Self {
+        let scale = window.map_or(request, |window| window.min(request));
+        // A summary is asked for in the conversation itself, which needs some room after it.
+        Self { window: window.unwrap_or(request.saturating_mul(2)), ..Self::new(scale, None) }
+    }
+
+    /// Returns true if a request of this length is compacted first.
+    pub fn is_due(&self, request: u64) -> bool {
+        request >= self.trigger
+    }
+}
+
+/// Model calls between two compactions that count as progress.
+const PROGRESS_CALLS: u32 = 3;
+/// Growth of the request since the last compaction that counts as progress, in percent.
+const PROGRESS_GROWTH: u64 = 20;
+/// Compactions in a row without progress before the next one has to wait for progress.
+const FRUITLESS_MOST: u32 = 2;
+
+/// Counts compactions in a row that were followed neither by some model calls nor by some growth before the next one:
+/// the rest of the conversation alone fills the window.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Cooldown {
+    last: Option<LastCompaction>,
+    fruitless: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct LastCompaction {
+    /// Model calls since.
+    calls: u32,
+    /// Tokens of the request after it.
+    tokens_after: u64,
+}
+
+impl LastCompaction {
+    /// Returns true if there were some model calls or some growth of the request since.
+    fn was_followed_by_progress(&self, tokens: u64) -> bool {
+        let grown = self.tokens_after.saturating_mul(100 + PROGRESS_GROWTH) / 100;
+        self.calls >= PROGRESS_CALLS || tokens >= grown
+    }
+}
+
+impl Cooldown {
+    /// Records an answered model call.
+    pub fn on_model_call(&mut self) {
+        if let Some(last) = &mut self.last {
+            last.calls = last.calls.saturating_add(1);
+        }
+    }
+
+    /// Records a compaction, with the tokens of the request before and after; the same number for one that failed.
+    pub fn on_compaction(&mut self, tokens_before: u64, tokens_after: u64) {
+        let is_fruitless =
+            self.last.is_some_and(|last| !last.was_followed_by_progress(tokens_before));
+        self.fruitless = if is_fruitless { self.fruitless + 1 } else { 0 };
+        self.last = Some(LastCompaction { calls: 0, tokens_after });
+    }
+
+    /// Returns true if a request of this length may be compacted: the last compactions helped, or there was some
+    /// progress since.
+    pub fn permits(&self, tokens: u64) -> bool {
+        self.fruitless < FRUITLESS_MOST
+            || self.last.is_some_and(|last| last.was_followed_by_progress(tokens))
+    }
+}
 
 /// Tokens of the placeholder that replaces an output, with the id of its call.
 const PLACEHOLDER: u64 = 40;
