@@ -33,26 +33,21 @@
 //! ```
 
 mod accessors;
-mod builder;
 mod delta;
 mod entry;
-mod error;
 mod pointer;
 mod schema;
 mod state;
-mod tool_results;
 
 #[cfg(test)]
 mod tests;
 
-pub use accessors::{Environment, EnvironmentSection};
-pub use builder::EnvironmentBuilder;
+pub use accessors::{Environment, EnvironmentSection, ToolResultHandler};
 pub use delta::{DeltaOptions, EnvironmentDelta, EnvironmentRevision};
 pub use entry::{EntryGroup, EnvironmentEntry};
-pub use error::EnvironmentError;
+pub use pointer::EnvironmentError;
 pub use schema::StateSchema;
 pub use state::{
-    ArtifactInfo, CheckState, EnvironmentState, FileInfo, ForeignChange, JobSummary, KnowledgeBase,
-    SystemState, TaskState, TaskStatus, WorkspaceState,
+    ArtifactInfo, CheckState, EnvironmentBuilder, EnvironmentState, FileInfo, ForeignChange,
+    JobSummary, KnowledgeBase, SystemState, TaskState, TaskStatus, WorkspaceState,
 };
-pub use tool_results::ToolResultHandler;

@@ -1,4 +1,4 @@
-//! The typed state.
+//! The typed state, and the builder of environments.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    EnvironmentError,
+    Environment, EnvironmentError,
     pointer::{extension_pointer, to_value, typed},
 };
 
@@ -184,4 +184,59 @@ pub struct KnowledgeBase {
     pub key_concepts: Vec<String>,
     /// Further values, which are not told to a model.
     pub extra: BTreeMap<String, Value>,
+}
+
+/// Builds an [`Environment`]. Sections that are not given are empty.
+#[derive(Debug, Clone, Default)]
+pub struct EnvironmentBuilder {
+    state: EnvironmentState,
+}
+
+impl EnvironmentBuilder {
+    /// Sets the machine, and what the agent may do there.
+    #[must_use]
+    pub fn system(mut self, system: SystemState) -> Self {
+        self.state.system = system;
+        self
+    }
+
+    /// Sets the task.
+    #[must_use]
+    pub fn task(mut self, task: TaskState) -> Self {
+        self.state.task = task;
+        self
+    }
+
+    /// Sets the checks by name.
+    #[must_use]
+    pub fn checks(mut self, checks: BTreeMap<String, CheckState>) -> Self {
+        self.state.checks = checks;
+        self
+    }
+
+    /// Sets files and artifacts.
+    #[must_use]
+    pub fn workspace(mut self, workspace: WorkspaceState) -> Self {
+        self.state.workspace = workspace;
+        self
+    }
+
+    /// Sets what the agent knows.
+    #[must_use]
+    pub fn knowledge(mut self, knowledge: KnowledgeBase) -> Self {
+        self.state.knowledge = knowledge;
+        self
+    }
+
+    /// Adds a value of the program.
+    #[must_use]
+    pub fn extension(mut self, name: impl Into<String>, value: Value) -> Self {
+        self.state.extensions.insert(name.into(), value);
+        self
+    }
+
+    /// Returns the environment.
+    pub fn build(self) -> Environment {
+        Environment::from(self.state)
+    }
 }
