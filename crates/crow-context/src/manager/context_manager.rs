@@ -1,17 +1,20 @@
-//! [`ContextManager`]: environment and conversation within a budget.
+//! [`ContextManager`]: environment and conversation within a budget, as messages or as one text.
 
-use std::{fmt, ops::Range, sync::Arc};
+use std::{
+    borrow::Cow,
+    fmt::{self, Write as _},
+    ops::Range,
+    sync::Arc,
+};
 
+use async_trait::async_trait;
 use crow_core::{
     context::TokenEstimator,
     ids::MessageId,
-    message::{Block, Message, UserMessage, unpaired_call, wrap_in_tag},
+    message::{Block, Message, ReplyContent, UserMessage, unpaired_call, wrap_in_tag},
 };
 
-use super::{
-    ContextError, MaskedOutputs, OldTurns, PruneTarget, PruningStrategy, Summarizer,
-    SupersededOutputs, prompt,
-};
+use super::{MaskedOutputs, OldTurns, PruneTarget, PruningStrategy, SupersededOutputs};
 use crate::{
     TokenCounter,
     counter::TextCounter,
@@ -155,7 +158,7 @@ impl ContextManager {
 
     /// Returns the template without its places: the system prompt for a model that takes messages.
     pub fn instructions(&self) -> String {
-        prompt::without_places(&self.template).trim().to_owned()
+        without_places(&self.template).trim().to_owned()
     }
 
     /// Returns the environment.
@@ -253,18 +256,17 @@ impl ContextManager {
     /// # Errors
     /// Fails if the template and the task alone are longer than the budget.
     pub fn build_prompt(&mut self, task: &str) -> Result<String, ContextError> {
-        let template = prompt::complete(&self.template);
-        let fixed = self.counter.text(&prompt::without_places(&template)) + self.counter.text(task);
+        let template = complete(&self.template);
+        let fixed = self.counter.text(&without_places(&template)) + self.counter.text(task);
         if fixed > self.max_tokens {
             return Err(ContextError::BudgetTooSmall { needed: fixed, budget: self.max_tokens });
         }
         let cap = (self.max_tokens * self.environment_percent / 100).min(self.max_tokens - fixed);
         let environment = self.environment.to_context(cap, self.counter.as_ref());
         // Counts of parts need not add up to the count of the whole: the whole is what is checked.
-        let paragraphs: Vec<_> =
-            self.messages.iter().map(|message| prompt::paragraph(message)).collect();
+        let paragraphs: Vec<_> = self.messages.iter().map(|message| paragraph(message)).collect();
         let mut first = paragraphs.len();
-        let mut text = prompt::fill(&template, &environment, "", task);
+        let mut text = fill(&template, &environment, "", task);
         let mut left = self.max_tokens.saturating_sub(self.counter.text(&text));
         while let Some(paragraph) = first.checked_sub(1).map(|index| &paragraphs[index]) {
             let tokens = self.counter.text(paragraph);
@@ -275,7 +277,7 @@ impl ContextManager {
             first -= 1;
         }
         loop {
-            text = prompt::fill(&template, &environment, &paragraphs[first..].concat(), task);
+            text = fill(&template, &environment, &paragraphs[first..].concat(), task);
             let tokens = self.counter.text(&text);
             if tokens <= self.max_tokens {
                 let taken = self.counter.text(&environment);
@@ -284,7 +286,7 @@ impl ContextManager {
             }
             if first == paragraphs.len() {
                 // The environment is the only part left that can go.
-                text = prompt::fill(&template, "", "", task);
+                text = fill(&template, "", "", task);
                 let needed = self.counter.text(&text);
                 if needed > self.max_tokens {
                     return Err(ContextError::BudgetTooSmall { needed, budget: self.max_tokens });
@@ -317,7 +319,7 @@ impl ContextManager {
         }
         let tokens = self.count(replaced);
         let refused = |reason: String| ContextError::Summary { reason };
-        let text = prompt::transcript(replaced);
+        let text = transcript(replaced);
         let most = SUMMARY.min(tokens);
         let summary = summarizer.summarize(&text, most).await.map_err(refused)?;
         if summary.trim().is_empty() {
@@ -400,4 +402,136 @@ impl fmt::Debug for ContextManager {
             .field("metrics", &self.metrics)
             .finish_non_exhaustive()
     }
+}
+
+/// Error of building what a model is sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ContextError {
+    /// What cannot be left out is longer than the budget: the template, the task, the last message.
+    #[error("the request needs at least {needed} tokens, and its budget is {budget}")]
+    BudgetTooSmall {
+        /// Tokens of what cannot be left out.
+        needed: u64,
+        /// The budget in tokens.
+        budget: u64,
+    },
+    /// A range of messages does not exist.
+    #[error("there are no messages {start} to {end}: the conversation has {length}")]
+    NoSuchMessages {
+        /// The first message.
+        start: usize,
+        /// The message after the last one.
+        end: usize,
+        /// Number of messages.
+        length: usize,
+    },
+    /// A range of messages would leave a result without its call, or a call without its result.
+    #[error("the messages {start} to {end} separate a call from its result")]
+    SeparatesCall {
+        /// The first message.
+        start: usize,
+        /// The message after the last one.
+        end: usize,
+    },
+    /// A summary cannot be used.
+    #[error("the summary is not used: {reason}")]
+    Summary {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Writes summaries, with a model or without one.
+#[async_trait]
+pub trait Summarizer: Send + Sync {
+    /// Returns a summary of a transcript, at most about `max_tokens` long.
+    ///
+    /// # Errors
+    /// Fails with the reason if there is none.
+    async fn summarize(&self, transcript: &str, max_tokens: u64) -> Result<String, String>;
+}
+
+/// Place of the environment in a template.
+const ENVIRONMENT: &str = "{{environment}}";
+/// Place of the conversation in a template.
+const HISTORY: &str = "{{history}}";
+/// Place of the task in a template.
+const TASK: &str = "{{task}}";
+
+/// A template in which every place occurs.
+fn complete(template: &str) -> Cow<'_, str> {
+    let missing: Vec<_> = [ENVIRONMENT, HISTORY, TASK]
+        .into_iter()
+        .filter(|place| !template.contains(place))
+        .collect();
+    if missing.is_empty() {
+        Cow::Borrowed(template)
+    } else {
+        Cow::Owned(format!("{}\n{}\n", template.trim_end(), missing.join("\n")))
+    }
+}
+
+/// Returns the length of a template without its places.
+fn without_places(template: &str) -> String {
+    [ENVIRONMENT, HISTORY, TASK]
+        .into_iter()
+        .fold(template.to_owned(), |text, place| text.replace(place, ""))
+}
+
+/// Fills the places. A text is inserted as it is: places in it are not filled again.
+fn fill(template: &str, environment: &str, history: &str, task: &str) -> String {
+    let places = [(ENVIRONMENT, environment), (HISTORY, history), (TASK, task)];
+    let mut text = String::new();
+    let mut rest = template;
+    loop {
+        let next = places
+            .iter()
+            .filter_map(|(place, value)| Some((rest.find(place)?, *place, *value)))
+            .min_by_key(|(at, _, _)| *at);
+        let Some((at, place, value)) = next else { break };
+        text.push_str(&rest[..at]);
+        text.push_str(value.trim_end_matches('\n'));
+        rest = &rest[at + place.len()..];
+    }
+    text.push_str(rest);
+    text
+}
+
+/// Renders a message as a paragraph with its author.
+fn paragraph(message: &Message) -> String {
+    match message {
+        Message::User(user) => format!("user: {}\n", Block::text_of(&user.content)),
+        Message::Assistant(reply) => {
+            let mut text = String::new();
+            for block in &reply.blocks {
+                match &block.content {
+                    ReplyContent::Text { text: words } => {
+                        text.push_str("agent: ");
+                        text.push_str(words);
+                        text.push('\n');
+                    }
+                    ReplyContent::Call(call) => {
+                        let arguments = call.arguments.to_object();
+                        // Writing to a string cannot fail.
+                        let _ = writeln!(text, "call of {}: {arguments}", call.name);
+                    }
+                    ReplyContent::Thinking { .. } | ReplyContent::Opaque => {}
+                }
+            }
+            text
+        }
+        Message::Results(results) => {
+            let outputs = results.results.iter().map(|result| {
+                let failed = if result.is_error { ", which failed" } else { "" };
+                format!("output of {}{failed}: {}\n", result.tool, Block::text_of(&result.content))
+            });
+            outputs.collect()
+        }
+    }
+}
+
+/// Renders messages, each as a paragraph.
+fn transcript(messages: &[Arc<Message>]) -> String {
+    messages.iter().map(|message| paragraph(message)).collect()
 }

@@ -28,14 +28,11 @@
 //! ```
 
 mod context_manager;
-mod error;
-mod prompt;
 mod pruning;
-mod summarize;
 #[cfg(test)]
 mod tests;
 
-pub use context_manager::{ContextManager, ContextMetrics, ContextView, PruneReport};
-pub use error::ContextError;
+pub use context_manager::{
+    ContextError, ContextManager, ContextMetrics, ContextView, PruneReport, Summarizer,
+};
 pub use pruning::{MaskedOutputs, OldTurns, PruneTarget, PruningStrategy, SupersededOutputs};
-pub use summarize::Summarizer;
