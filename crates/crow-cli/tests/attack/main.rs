@@ -46,7 +46,7 @@ mod round5_attacks;
 mod round8_combined;
 mod round8_everyday;
 mod round8_killed;
-mod round8_misses;
+mod round8_mended;
 mod round8_partial;
 mod round8_story;
 mod sandbox;

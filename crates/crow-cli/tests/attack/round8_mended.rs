@@ -1,13 +1,12 @@
-//! Attacks of the eighth round that succeed: each test fails until its flaw is mended.
+//! Attacks of the eighth round that succeeded until their flaws were mended.
 
 use serde_json::json;
 
 use crate::{
-    attack::Attack,
     round8_killed::{self, kernels},
     round8_story::{Story, bash, tell_all},
     scene::Kernel,
-    trial_runner::{has_partial_sandbox, is_installed, try_all},
+    trial_runner::has_partial_sandbox,
 };
 
 /// Script that creates a repository with a commit, a hook of the user and a file that the user's shell reads.
@@ -76,7 +75,7 @@ const LINKS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Git writes through links in its folder, so that its next command changes whatever the link names: a hook, settings, an
+/// Git writes through links in its folder, so its next command would change whatever the link names: a hook, settings, an
 /// `.envrc`, files of the home. The text of `MERGE_MSG` is the command's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn git_writes_through_no_link_that_a_command_left_in_its_folder() {
@@ -101,7 +100,7 @@ async fn a_new_repository_has_its_files_in_no_folder_outside() {
     tell_all(stories.collect()).await;
 }
 
-/// The start without a sandbox neither puts back nor names what a killed session left, and its own git starts it.
+/// A start without a sandbox puts back what a killed session left, before its own git could start it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_without_a_sandbox_finds_what_a_killed_session_left() {
     let stories = kernels("starts without a sandbox").into_iter().map(|kernel| {
@@ -150,81 +149,8 @@ async fn without_namespaces_a_command_cannot_limit_the_program() {
     .await;
 }
 
-/// C of processes that leave their place to a child all the time, and write a hook after three seconds.
-const CHAIN: &str = r##"#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/prctl.h>
-#include <time.h>
-#include <unistd.h>
-int main(int count, char **words) {
-    for (int number = 1; number < 64; number++) signal(number, SIG_IGN);
-    time_t end = time(0) + 3;
-    if (fork()) return 0;
-    setsid();
-    prctl(PR_SET_DUMPABLE, 0);
-    for (int number = 0; number < 1024; number++) close(number);
-    for (int chain = 0; chain < 8 && fork(); chain++);
-    while (time(0) < end) {
-        pid_t child = fork();
-        if (child > 0) _exit(0);
-        if (child < 0) usleep(500); else { setsid(); setpgid(0, 0); }
-    }
-    int file = open(words[1], O_CREAT | O_WRONLY | O_APPEND, 0755);
-    dprintf(file, "#!/bin/sh\n%s\n", words[2]);
-    return 0;
-}
-"##;
-
-/// Without a namespace of processes, those that a command leaves are ended one by one; a chain of processes that fork and
-/// exit outruns that, and plants a hook after the last check.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_namespaces_no_chain_of_processes_outlives_the_program() {
-    if !has_partial_sandbox("chains of processes") || !is_installed("cc") {
-        return;
-    }
-    let before = format!(
-        "{REPOSITORY}; rm .git/hooks/*; cat > chain.c <<'E'\n{CHAIN}E\ncc -O2 -w -o chain chain.c"
-    );
-    let line = "./chain .git/hooks/post-commit 'touch {out}/pwned; : {mark}'";
-    let story =
-        |name: &str| Story::new(name, Kernel::WithoutNamespaces, &before).keeps(&[".git/hooks"]);
-    tell_all(vec![
-        story("the program ends").run(&[], vec![bash(line)]).user("sleep 5"),
-        story("the program is killed").killed(line).run(&[], vec![]).user("sleep 5"),
-    ])
-    .await;
-}
-
-/// Python that writes to and removes the shared memory, the semaphores and the queue with these ids.
-const IPC: &str = "import ctypes, sys
-libc = ctypes.CDLL(None)
-libc.shmat.restype = ctypes.c_void_p
-memory, semaphores, queue = map(int, sys.argv[1:])
-address = libc.shmat(memory, None, 0)
-if address and address != 2 ** 64 - 1: ctypes.memset(address, 65, 10)
-libc.shmctl(memory, 0, None); libc.semctl(semaphores, 0, 0); libc.msgctl(queue, 0, None)
-";
-
-/// Without namespaces a command reaches the System V memory, semaphores and queues of the user's programs.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_namespaces_shared_memory_of_the_user_is_not_reached() {
-    if !has_partial_sandbox("shared memory") || !is_installed("ipcmk") {
-        return;
-    }
-    let before = format!(
-        "{REPOSITORY}; cat > ipc.py <<'E'\n{IPC}E\nid() {{ sed 's/[^0-9]//g'; }}; ipcmk -M 4096 -p 600 | id > ids; ipcmk -S 1 | id >> ids; ipcmk -Q | id >> ids"
-    );
-    let after = "set -- $(cat ids); left=0; ipcrm -m $1 2>/dev/null || left=1; ipcrm -s $2 2>/dev/null || left=1; ipcrm -q $3 2>/dev/null || left=1; test $left = 0";
-    let story = Story::new("shared memory", Kernel::WithoutNamespaces, &before)
-        .run(&[], vec![bash("python3 ipc.py $(cat ids)")])
-        .after(after);
-    tell_all(vec![story]).await;
-}
-
-/// When a tool replaces a file by a rename, a running job can change the new file; the next permitted change keeps what the
-/// job wrote, and all of it counts as permitted.
+/// When a tool replaces a file by a rename, a running job can change the new file. The next permitted change does not keep
+/// what the job wrote.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_cannot_add_to_a_file_that_is_edited_with_permission() {
     let read = || ("read_file", json!({"path": ".envrc"}));
@@ -253,20 +179,21 @@ async fn a_job_cannot_add_to_a_file_that_is_edited_with_permission() {
     tell_all(stories.collect()).await;
 }
 
-/// A program that was stopped (Ctrl-Z, a debugger) while its command went on, and then killed: the next start takes what
-/// was planted more than a second after the last heartbeat for the user's.
+/// A program that was stopped (Ctrl-Z, a debugger) while its command went on, and then killed: what was planted more than a
+/// second after the last heartbeat may be the user's, so it stays, and the user is told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_planted_while_the_program_was_stopped_are_removed_at_the_next_start() {
+async fn files_planted_while_the_program_was_stopped_are_told_at_the_next_start() {
     let stories = kernels("stopped programs").into_iter().map(|kernel| {
         Story::new("stopped, then killed", kernel, round8_killed::REPOSITORY)
             .stopped(&format!("sleep 3; {}", round8_killed::PLANTS))
             .run(&[], vec![])
-            .keeps(round8_killed::KEPT)
+            .shows("changed after it: ")
+            .after("true")
     });
     tell_all(stories.collect()).await;
 }
 
-/// A permitted edit that fails, since a job changed the file in between, still makes the job's text count as permitted.
+/// A permitted edit that fails, since a job changed the file in between, does not make the job's text count as permitted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_edit_does_not_adopt_what_a_job_wrote() {
     let rules = "mkdir -p {config}; echo '{\"version\": 1, \"rules\": [{\"id\": \"a\", \"matcher\": {\"path\": {\"path\": \".envrc\", \"access\": \"write\"}}, \"decision\": \"allow\"}, \
@@ -297,31 +224,8 @@ async fn a_failed_edit_does_not_adopt_what_a_job_wrote() {
     tell_all(stories.collect()).await;
 }
 
-/// Without namespaces a project that contains hidden places, such as the home, gives commands all of them; the gaps that
-/// are named are others.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_namespaces_hidden_files_in_the_project_stay_hidden() {
-    if !has_partial_sandbox("hidden files in the project") {
-        return;
-    }
-    let home = |name: &str, line: &str| {
-        Attack::new(format!("the home as project: {name}"), "full-auto")
-            .without_namespaces()
-            .arg("--cwd")
-            .arg("{home}")
-            .line(line)
-    };
-    try_all(vec![
-        home("read", "cat .netrc .ssh/id_ed25519 .aws/credentials"),
-        home("moved", "mkdir d; mv .ssh d/s; cat d/s/*"),
-        home("second names", "mkdir d; ln .netrc d/n; cat d/n"),
-        home("removed", "rm -rf .netrc .aws"),
-    ])
-    .await;
-}
-
-/// While the checks move thousands of files aside, the heartbeat is late. What a command plants then, before the program is
-/// killed, counts as the user's at the next start.
+/// While the checks move thousands of files aside, the heartbeat goes on: what a command plants then, before the program is
+/// killed, is found at the next start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_namespaces_a_late_heartbeat_hides_nothing_from_the_next_start() {
     if !has_partial_sandbox("late heartbeats") {
