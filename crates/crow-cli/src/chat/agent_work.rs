@@ -6,7 +6,9 @@
 //! (`unread`) may start another run.
 //!
 //! Typed text is collected in `typing`. A question takes the input line: text typed before it moves to
-//! `QuestionOnScreen::before` and comes back after the answer.
+//! `QuestionOnScreen::before` and comes back after the answer. A question can appear while the user types words for the
+//! agent. Such words must not answer it, so a line counts as an answer only if it was started some time after the question
+//! appeared, or cannot be anything else.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -18,7 +20,6 @@ use crow_core::{
     event::{AgentEvent, Envelope, InputSource},
     message::Block,
 };
-use crow_text::one_line;
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
 use rustix::{
@@ -28,13 +29,13 @@ use rustix::{
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::{
-    command::ChatLine,
-    conversation::{ChatEnd, ChatLoop, SessionRetention, failure, unwritable},
-    feed::InputFeed,
-    interrupts::{ChatPhase, InterruptAction},
+    commands::ChatLine,
+    conversation::{
+        ChatEnd, ChatLoop, ChatPhase, InterruptAction, SessionRetention, failure, unwritable,
+    },
+    feed::{InputFeed, size_if_longer},
+    greeting::shorten,
     modes::{PASTE_OFF, PASTE_ON},
-    pastes::size_if_longer,
-    question::{QuestionLine, QuestionOnScreen},
 };
 use crate::{
     error::CliError,
@@ -292,7 +293,7 @@ impl ChatLoop {
                 self.echo(&text);
             }
             Err(error) => {
-                let first = shorten(&text);
+                let first = excerpt(&text);
                 let message = format!("not sent, back on your input line: {first}: {error}");
                 self.show_error(&CliError::failed(message));
                 self.typing.put_before(&text);
@@ -306,7 +307,7 @@ impl ChatLoop {
             return;
         }
         let shown = match size_if_longer(MOST_ECHOED_LINES, MOST_ECHOED_BYTES, text) {
-            Some(size) => format!("{} [{size}]", shorten(text)),
+            Some(size) => format!("{} [{size}]", excerpt(text)),
             None => text.replace('\n', "\n  "),
         };
         self.screen.push_say(format!("> {shown}"));
@@ -477,15 +478,103 @@ impl ChatLoop {
 }
 
 /// Returns the beginning of a text, in quotes.
-fn shorten(text: &str) -> String {
-    let text = one_line(text);
-    let prefix: String = text.chars().take(EXCERPT).collect();
-    if prefix.len() < text.len() { format!("“{prefix}…”") } else { format!("“{prefix}”") }
+fn excerpt(text: &str) -> String {
+    format!("“{}”", shorten(text, EXCERPT))
 }
 
 fn text_of_block(block: Block) -> Option<String> {
     match block {
         Block::Text { text } => Some(text),
         Block::Image(_) => None,
+    }
+}
+
+/// Time a question must be visible before a line that is started then counts as meant for it.
+const SEEN: Duration = Duration::from_millis(500);
+
+/// Kind of an entered line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum QuestionLine {
+    /// It can only be an answer.
+    Plain,
+    /// It may be meant for the agent.
+    Words,
+}
+
+/// The question on the screen.
+#[derive(Debug)]
+struct QuestionOnScreen {
+    /// Text before the answer on the input line.
+    prompt: String,
+    /// Text typed before the question, or entered and not taken as an answer.
+    before: String,
+    shown: Instant,
+    /// Time at which the current line was started; `None` while it is empty.
+    began: Option<Instant>,
+    /// True once the possible answers were explained.
+    explained: bool,
+}
+
+impl QuestionOnScreen {
+    fn new(prompt: String, before: String) -> Self {
+        Self { prompt, before, shown: Instant::now(), began: None, explained: false }
+    }
+
+    /// Returns true if a line may be taken as an answer. Text that was being typed when the question appeared was not
+    /// meant for it; a plain answer with nothing typed before is accepted at once.
+    fn may_answer(&self, line: QuestionLine) -> bool {
+        let began = self.began.map_or(Duration::MAX, |began| began - self.shown);
+        let is_meant = line == QuestionLine::Plain && self.before.is_empty();
+        self.explained || began >= SEEN || is_meant
+    }
+
+    /// Appends a line that is no answer to `before`. Returns true if there was text to keep; a single letter is
+    /// dropped.
+    fn keep(&mut self, line: &str) -> bool {
+        let only_a_letter = self.before.is_empty() && line.trim().chars().count() < 2;
+        let line = if only_a_letter { "" } else { line };
+        let continues_line =
+            self.began.is_some_and(|began| began - self.shown < SEEN) && !self.explained;
+        if !continues_line && !self.before.is_empty() && !line.is_empty() {
+            self.before.push(' ');
+        }
+        self.before.push_str(line);
+        self.began = None;
+        self.explained = true;
+        !line.trim().is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_began_before_the_question_was_seen_answers_only_if_nothing_else_was_typed() {
+        // Text typed before the question, milliseconds until the line was started, its kind, whether it may answer.
+        let table = [
+            ("", 0, QuestionLine::Plain, true),
+            ("", 0, QuestionLine::Words, false),
+            ("", 499, QuestionLine::Words, false),
+            ("", 500, QuestionLine::Words, true),
+            ("please make it eas", 0, QuestionLine::Plain, false),
+            ("please make it eas", 500, QuestionLine::Plain, true),
+        ];
+        for (before, millis, line, expected) in table {
+            let mut question = QuestionOnScreen::new("allow? ".to_owned(), before.to_owned());
+            question.began = Some(question.shown + Duration::from_millis(millis));
+            assert_eq!(question.may_answer(line), expected, "{before:?} {millis} {line:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_no_answer_is_appended_to_the_text_before() {
+        let mut question = QuestionOnScreen::new("allow? ".to_owned(), "rena".to_owned());
+        question.began = Some(question.shown);
+        assert!(question.keep("me it"));
+        assert!(question.keep("and test"));
+        assert!(!question.keep(""));
+        assert_eq!(question.before, "rename it and test");
+        assert!(question.may_answer(QuestionLine::Words), "it was said what can be answered");
     }
 }

@@ -1,53 +1,93 @@
-//! The loop of a chat: reads prompts, sends them to the agent, and switches between sessions.
+//! The chat from its start to its end: reads prompts, sends them to the agent, and switches between sessions.
 //!
 //! The chat alternates between two states. At the prompt, a line editor reads on a blocking thread while this task
 //! handles signals, keys and late events ([`ChatLoop::prompt`]). While the agent works, keys are handled here and the
-//! editor rests in `editor` (see `work.rs`).
+//! editor rests in `editor` (see `agent_work.rs`). [`Interrupts`] decides what ctrl-c does in either state.
 
 use std::{io, sync::Arc, time::Duration};
 
-use crow_app::{ProcessEnvironment, host::ProductHost};
-use crow_console::{Keyboard, LineInputBuffer, QuestionQueue};
+use crow_app::{Audience, ProcessEnvironment, host::ProductHost, product, trust};
+use crow_console::{ExitCode, Keyboard, LineInputBuffer, QuestionQueue};
 use crow_core::{
     event::{AgentEvent, Envelope},
     ids::SessionId,
     message::Block,
     model::Models,
 };
-use crow_runtime::{
-    AgentEnd, AgentHandle, AgentHost as _, AgentRuntime, EventStream, SessionStore,
-};
+use crow_runtime::{AgentEnd, AgentHandle, AgentHost as _, EventStream, SessionStore};
 use futures_util::StreamExt as _;
 use tokio::{sync::Notify, task::spawn_blocking, time::timeout};
 
 use super::{
     agent_work::AgentWork,
-    command::{ALIASES, CHAT_COMMANDS, ChatLine},
+    commands::{ALIASES, CHAT_COMMANDS, ChatLine},
     editor::{EditorOutcome, LineEditor, PROMPT},
-    feed::InputFeed,
-    greeting::{ChatGreeting, farewell},
-    interrupts::{ChatPhase, InterruptAction, Interrupts},
-    modes::Modes,
-    pastes::Pastes,
-    recap::recap,
+    feed::{InputFeed, Pastes},
+    greeting::{ChatGreeting, farewell, recap},
+    modes::{EscapeSupport, Modes, TerminalModeGuard},
 };
 use crate::{
+    args::{ChatArgs, OutputForm},
     error::CliError,
-    run::{RunSink, ScreenThread, SignalAction, Signals, StartedAgent},
+    run::{
+        AgentRequest, ProductLaunch, RunSink, SHUTDOWN, ScreenThread, SignalAction, Signals,
+        StartedAgent, launch,
+    },
+    terminal::{TerminalDialog, console_style},
 };
+
+/// Runs the chat and returns the exit code of the process.
+pub(crate) async fn chat(
+    args: ChatArgs,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
+    let request = AgentRequest::from(args);
+    let store = product::session_store(environment)?;
+    let cwd = request.directory(store.as_ref(), environment)?;
+    // Trust is asked about first: it decides which providers and servers exist.
+    let project = trust::admit(&cwd, environment, Audience::Person, &TerminalDialog)?;
+    let providers = Arc::new(product::models(environment, &project.additions.providers)?);
+    let models: Arc<dyn Models> = Arc::clone(&providers) as _;
+    let launched = launch(ProductLaunch {
+        cwd,
+        project,
+        rules: product::rule_store(environment)?.load()?,
+        snapshots: product::snapshot_stores(environment)?,
+        request: &request,
+        audience: Audience::Person,
+        environment,
+        store: Arc::clone(&store),
+        models: Arc::clone(&models),
+        providers: Some(providers),
+        fallback: None,
+    })
+    .await?;
+    let capable =
+        if console_style(environment).live { EscapeSupport::Yes } else { EscapeSupport::No };
+    let terminal = Modes::read(capable)
+        .map_err(|error| CliError::failed(format!("the terminal cannot be used: {error}")))?;
+    // The guard restores the terminal however the chat ends; it is dropped explicitly before the exit code is
+    // returned.
+    let restore = TerminalModeGuard(terminal.clone());
+    let mut conversation =
+        ChatLoop::new(launched, environment.clone(), store, models, terminal).await?;
+    let retention =
+        if request.resume.is_some() { SessionRetention::Yes } else { SessionRetention::NotYet };
+    let end = conversation.run(retention).await;
+    conversation.close().await;
+    conversation.host.runtime().shutdown_all(SHUTDOWN).await;
+    drop(restore);
+    match end {
+        Ok(ChatEnd::UserLeft) => Ok(ExitCode::Done),
+        Ok(ChatEnd::Interrupted) => Ok(ExitCode::Interrupted),
+        // The error is on the screen already, so only the exit code is returned.
+        Err(error) if error.message == conversation.work.error => Ok(error.exit),
+        Err(error) => Err(error),
+    }
+}
 
 /// Time the last output may take to reach the screen.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-
-/// Parameters of a chat.
-pub(super) struct ChatLoopParts {
-    pub(super) launched: StartedAgent,
-    pub(super) environment: ProcessEnvironment,
-    pub(super) store: Arc<dyn SessionStore>,
-    pub(super) models: Arc<dyn Models>,
-    pub(super) sink: RunSink,
-    pub(super) modes: Modes,
-}
 
 /// State of a chat at a terminal.
 pub(super) struct ChatLoop {
@@ -99,8 +139,13 @@ enum PromptOutcome {
 }
 
 impl ChatLoop {
-    pub(super) async fn new(parts: ChatLoopParts) -> Result<Self, CliError> {
-        let ChatLoopParts { launched, environment, store, models, sink, modes } = parts;
+    async fn new(
+        launched: StartedAgent,
+        environment: ProcessEnvironment,
+        store: Arc<dyn SessionStore>,
+        models: Arc<dyn Models>,
+        terminal: Modes,
+    ) -> Result<Self, CliError> {
         let StartedAgent { host, handle, warnings, .. } = launched;
         let commands = host.commands(handle.session_id()).await?;
         // Names for the completion: host commands, own commands and aliases.
@@ -115,14 +160,17 @@ impl ChatLoop {
         let pastes = Pastes::default();
         // Keys reach the editor through the feed only if the terminal delivers them one by one.
         let live =
-            modes.is_live().then(|| InputFeed::new(Arc::clone(&still_reading), pastes.clone()));
+            terminal.is_live().then(|| InputFeed::new(Arc::clone(&still_reading), pastes.clone()));
         let feed = live.transpose().map_err(|error| unreadable(&error))?;
-        let editor = LineEditor::new(names, history, modes.clone(), &still_reading, pastes.clone())
-            .map_err(|error| CliError::failed(format!("the terminal cannot be used: {error}")))?;
+        let editor =
+            LineEditor::new(names, history, terminal.clone(), &still_reading, pastes.clone())
+                .map_err(|error| {
+                    CliError::failed(format!("the terminal cannot be used: {error}"))
+                })?;
         let mut conversation = Self {
             events: stream(&handle)?,
             retention: SessionRetention::NotYet,
-            screen: ScreenThread::start(sink),
+            screen: ScreenThread::start(RunSink::new(OutputForm::Text, &environment)),
             signals: Signals::new()?.with_continue()?,
             keyboard,
             typing: LineInputBuffer::default(),
@@ -137,7 +185,7 @@ impl ChatLoop {
             store,
             models,
             handle,
-            modes,
+            modes: terminal,
         };
         for warning in warnings {
             conversation.screen.push_say(format!("note: {warning}"));
@@ -146,7 +194,7 @@ impl ChatLoop {
     }
 
     /// Runs the chat until the user leaves.
-    pub(super) async fn run(&mut self, retention: SessionRetention) -> Result<ChatEnd, CliError> {
+    async fn run(&mut self, retention: SessionRetention) -> Result<ChatEnd, CliError> {
         self.retention = retention;
         self.greet().await?;
         loop {
@@ -179,7 +227,7 @@ impl ChatLoop {
     }
 
     /// Shows how to resume the session; deletes a session without a prompt.
-    pub(super) async fn close(&mut self) {
+    async fn close(&mut self) {
         match self.retention {
             SessionRetention::Yes if self.is_stored().await => {
                 self.screen.push_say(farewell(self.handle.session_id().as_str()));
@@ -200,10 +248,6 @@ impl ChatLoop {
         let stored = spawn_blocking(move || store.read(&id)).await;
         let is_said = |envelope: &Envelope| matches!(envelope.event, AgentEvent::UserInput { .. });
         stored.is_ok_and(|stored| stored.is_ok_and(|stored| stored.events.iter().any(is_said)))
-    }
-
-    pub(super) fn runtime(&self) -> &AgentRuntime {
-        self.host.runtime()
     }
 
     /// Switches to another session; closes the previous one, or deletes it if it has no prompt.
@@ -370,5 +414,77 @@ pub(super) fn failure(end: &AgentEnd) -> CliError {
     match &end.result {
         Ok(()) => CliError::failed("the agent has ended"),
         Err(error) => CliError::failed(error),
+    }
+}
+
+/// State of the chat when ctrl-c is pressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChatPhase {
+    /// It waits for a prompt.
+    Prompt,
+    /// The agent works.
+    Work,
+}
+
+/// The effect of ctrl-c.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum InterruptAction {
+    /// The run is interrupted.
+    Stop,
+    /// A message says that a second ctrl-c leaves.
+    Warn,
+    /// The program ends.
+    Leave,
+}
+
+/// Tracks consecutive presses of ctrl-c.
+#[derive(Debug, Default)]
+pub(super) struct Interrupts {
+    last: Option<ChatPhase>,
+}
+
+impl Interrupts {
+    /// Returns the effect of this press.
+    pub(super) fn press(&mut self, phase: ChatPhase) -> InterruptAction {
+        match (self.last.replace(phase), phase) {
+            (Some(last), phase) if last == phase => InterruptAction::Leave,
+            (_, ChatPhase::Prompt) => InterruptAction::Warn,
+            (_, ChatPhase::Work) => InterruptAction::Stop,
+        }
+    }
+
+    /// Starts anew: the next press counts as the first.
+    pub(super) fn reset(&mut self) {
+        self.last = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_stops_or_warns_and_the_second_leaves() {
+        use ChatPhase::{Prompt, Work};
+        use InterruptAction::{Leave, Stop, Warn};
+        let table: [(&[ChatPhase], &[InterruptAction]); 4] = [
+            (&[Work, Work], &[Stop, Leave]),
+            (&[Prompt, Prompt], &[Warn, Leave]),
+            (&[Work, Prompt, Prompt], &[Stop, Warn, Leave]),
+            (&[Prompt, Work, Work], &[Warn, Stop, Leave]),
+        ];
+        for (phases, expected) in table {
+            let mut interrupts = Interrupts::default();
+            let decisions: Vec<_> = phases.iter().map(|phase| interrupts.press(*phase)).collect();
+            assert_eq!(decisions, expected, "{phases:?}");
+        }
+    }
+
+    #[test]
+    fn a_reset_makes_the_next_press_the_first() {
+        let mut interrupts = Interrupts::default();
+        interrupts.press(ChatPhase::Work);
+        interrupts.reset();
+        assert_eq!(interrupts.press(ChatPhase::Work), InterruptAction::Stop);
     }
 }

@@ -20,7 +20,7 @@ use rustyline::{
 
 use tokio::sync::Notify;
 
-use super::{modes::Modes, pastes::Pastes};
+use super::{feed::Pastes, modes::Modes};
 
 /// Text before the input at the prompt.
 pub(super) const PROMPT: &str = "> ";

@@ -8,18 +8,12 @@
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::indexing_slicing, clippy::string_slice))]
 
-mod actions;
 mod agent_work;
-mod command;
+mod commands;
 mod conversation;
 mod editor;
 mod feed;
 mod greeting;
-mod interrupts;
 mod modes;
-mod pastes;
-mod question;
-mod recap;
-mod start;
 
-pub(crate) use start::chat;
+pub(crate) use conversation::chat;
