@@ -11,18 +11,19 @@ use crow_app::{ProcessEnvironment, known_secrets::redactor};
 use crow_console::{ErrorReport, ExitCode, RunReport};
 use crow_runtime::{adopt_orphans, reset_ignored_signals};
 use crow_text::neutralise;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{
     args::{
         AgentsCommand, ChatArgs, Cli, Command, ConfigCommand, DiffArgs, McpCommand, OutputForm,
         PermissionsCommand, RedoArgs, RestoreArgs, RunOptions, SessionsCommand, UndoArgs,
+        completions, man, print_completions,
     },
     chat, command,
     command_line::parse,
     diagnostic_log::log_to_stderr,
     doctor::doctor,
     error::CliError,
-    hardening::restrict_process_inspection,
     output::JsonWriter,
 };
 
@@ -33,7 +34,7 @@ pub fn main(
 ) -> process::ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     // A request of the shell for completions is answered first.
-    if let Some(offered) = command::print_completions(&args, environment) {
+    if let Some(offered) = print_completions(&args, environment) {
         return offered.unwrap_or(ExitCode::Failed).into();
     }
     restrict_process_inspection();
@@ -125,8 +126,8 @@ fn execute(
         Command::Login(args) => command::login(&args, environment),
         Command::Logout(args) => command::logout(&args, environment),
         Command::Trust(args) => command::trust(&args, environment),
-        Command::Completions { shell } => command::completions(shell, args, environment),
-        Command::Man => command::man(),
+        Command::Completions { shell } => completions(shell, args, environment),
+        Command::Man => man(),
         Command::Sessions(command) => match command {
             SessionsCommand::List(args) => block_on(command::list(&args, environment)),
             SessionsCommand::Show(args) => block_on(command::show(&args, environment)),
@@ -244,4 +245,22 @@ fn print_result(error: &CliError) {
         hint: error.hint.clone(),
     };
     drop(JsonWriter::new(io::stdout()).result(&RunReport::not_started(error.exit, report)));
+}
+
+/// Prevents other processes of the same user from reading the process's memory and environment, and disables core
+/// dumps.
+///
+/// Processes that it starts are not restricted: they can be traced and dumped like any program. Only the core limit is
+/// inherited; they may raise it again.
+fn restrict_process_inspection() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
+        // There is no alternative if the kernel does not support this.
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    }
+    let maximum = getrlimit(Resource::Core).maximum;
+    // Lowering a limit is always permitted.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum });
 }

@@ -12,7 +12,7 @@ use clap::{
 };
 use crow_core::config::nearest;
 
-use crate::{args::Cli, command::quoted};
+use crate::args::{Cli, quoted};
 
 const RUN: &str = "run";
 

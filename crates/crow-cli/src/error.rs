@@ -23,6 +23,11 @@ impl CliError {
         AppError::usage(message).into()
     }
 
+    /// Creates an error of a file of the configuration.
+    pub(crate) fn config(message: impl Into<String>) -> Self {
+        Self { code: "config", ..Self::usage(message) }
+    }
+
     /// Creates an error of any other kind.
     pub fn failed(message: impl Into<String>) -> Self {
         AppError::failed(message).into()

@@ -1,17 +1,20 @@
-//! The commands and their arguments, but those of undo.
+//! The commands and their arguments.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{
+    Args, Parser, Subcommand, ValueEnum, ValueHint,
+    builder::{OsStringValueParser, TypedValueParser as _},
+};
 use clap_complete::Shell;
 use crow_core::permission::PermissionMode;
 use crow_runtime::{HostPattern, HostPatternError, SandboxConfig};
 
-use super::{
-    candidates,
-    undo::{DiffArgs, RedoArgs, RestoreArgs, UndoArgs},
+use super::completions;
+use crate::{
+    error::CliError,
+    undo::{HowWords, PathAt, UndoWords},
 };
-use crate::error::CliError;
 
 /// A coding agent: it works in your project with a model of your choice.
 #[derive(Debug, Parser)]
@@ -92,7 +95,7 @@ pub(crate) struct ChatArgs {
     #[command(flatten)]
     pub agent: AgentOptions,
     /// Resume a session: its id or an id prefix [without one: the last session of this directory]
-    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", add = candidates::session_ids())]
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", add = completions::session_ids())]
     pub resume: Option<String>,
     /// Working directory [default: the current one]; a resumed session keeps its own
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "resume")]
@@ -103,13 +106,13 @@ pub(crate) struct ChatArgs {
 #[derive(Debug, Args)]
 pub(crate) struct AgentOptions {
     /// The agent; `crow-agent agents list` shows them [default: that of config.toml, or BUILD-HITL]
-    #[arg(long, short, value_name = "NAME", add = candidates::primary_agents())]
+    #[arg(long, short, value_name = "NAME", add = completions::primary_agents())]
     pub agent: Option<String>,
     /// The model of every agent, as provider/model; `crow-agent models` lists them
-    #[arg(long, short, value_name = "PROVIDER/MODEL", add = candidates::models())]
+    #[arg(long, short, value_name = "PROVIDER/MODEL", add = completions::models())]
     pub model: Option<String>,
     /// The model of the reviewers
-    #[arg(long, value_name = "PROVIDER/MODEL", add = candidates::models())]
+    #[arg(long, value_name = "PROVIDER/MODEL", add = completions::models())]
     pub reviewer_model: Option<String>,
     /// What happens to calls that change files or run commands [default: ask; a chat starts with the last choice in the
     /// project, but never with full-auto]
@@ -155,7 +158,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub options: RunOptions,
     /// Continue a session: its id or an id prefix [without one: the last session of this directory]
-    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", conflicts_with = "session_id", add = candidates::session_ids())]
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", conflicts_with = "session_id", add = completions::session_ids())]
     pub resume: Option<String>,
     /// The id of the new session; refused if it exists
     #[arg(long, value_name = "ID")]
@@ -225,7 +228,7 @@ pub(crate) enum SessionsCommand {
     /// Continue a session with a further prompt
     Resume {
         /// The session's id or an id prefix
-        #[arg(add = candidates::session_ids())]
+        #[arg(add = completions::session_ids())]
         id: String,
         /// The prompt; `-` reads it from standard input
         prompt: Option<String>,
@@ -235,19 +238,19 @@ pub(crate) enum SessionsCommand {
     /// Print a session as Markdown
     Export {
         /// The session's id or an id prefix
-        #[arg(add = candidates::session_ids())]
+        #[arg(add = completions::session_ids())]
         id: String,
     },
     /// Rebuild a damaged session from its intact part
     Repair {
         /// The session's id or an id prefix
-        #[arg(add = candidates::session_ids())]
+        #[arg(add = completions::session_ids())]
         id: String,
     },
     /// Remove sessions for good
     Rm {
         /// The sessions' ids or id prefixes
-        #[arg(required = true, add = candidates::session_ids())]
+        #[arg(required = true, add = completions::session_ids())]
         ids: Vec<String>,
     },
 }
@@ -270,7 +273,7 @@ pub(crate) struct ListArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// The session's id or an id prefix
-    #[arg(add = candidates::session_ids())]
+    #[arg(add = completions::session_ids())]
     pub id: String,
     /// Show what each call changed, and what was undone
     #[arg(long)]
@@ -295,7 +298,7 @@ pub(crate) enum AgentsCommand {
     /// Show all settings of an agent, and where each is set
     Show {
         /// The agent
-        #[arg(add = candidates::agents())]
+        #[arg(add = completions::agents())]
         name: String,
         /// Output format: text, or one JSON object
         #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
@@ -306,7 +309,7 @@ pub(crate) enum AgentsCommand {
         /// Its name
         name: String,
         /// The agent to copy: a base agent or a composition
-        #[arg(long, value_name = "AGENT", add = candidates::agents())]
+        #[arg(long, value_name = "AGENT", add = completions::agents())]
         from: Option<String>,
     },
 }
@@ -370,7 +373,7 @@ pub(crate) enum McpCommand {
     /// Connect to a server, list its tools and disconnect
     Test {
         /// The server
-        #[arg(add = candidates::mcp_servers())]
+        #[arg(add = completions::mcp_servers())]
         name: String,
         /// Output format: text, or one JSON object
         #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
@@ -400,7 +403,7 @@ pub(crate) struct ExplainArgs {
     #[arg(long, short, value_enum, default_value_t = Permissions::Ask)]
     pub permissions: Permissions,
     /// The agent that makes the call
-    #[arg(long, default_value = "builder", add = candidates::base_agents())]
+    #[arg(long, default_value = "builder", add = completions::base_agents())]
     pub agent: String,
     /// Where the agent works [default: the current directory]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -431,7 +434,7 @@ pub(crate) struct TrustArgs {
 #[derive(Debug, Args)]
 pub(crate) struct LoginArgs {
     /// The provider; its key is read from a hidden prompt or standard input
-    #[arg(add = candidates::providers_with_key())]
+    #[arg(add = completions::providers_with_key())]
     pub provider: Option<String>,
     /// Store it without asking
     #[arg(long)]
@@ -449,7 +452,7 @@ pub(crate) struct LoginArgs {
 #[derive(Debug, Args)]
 pub(crate) struct LogoutArgs {
     /// The provider [default: the only one with a stored key]
-    #[arg(add = candidates::providers_with_stored_key())]
+    #[arg(add = completions::providers_with_stored_key())]
     pub provider: Option<String>,
 }
 
@@ -457,7 +460,7 @@ pub(crate) struct LogoutArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ModelsArgs {
     /// Only this provider
-    #[arg(add = candidates::providers())]
+    #[arg(add = completions::providers())]
     pub provider: Option<String>,
     /// Output format: a table, or one JSON object per line
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
@@ -495,6 +498,62 @@ impl From<Permissions> for PermissionMode {
             Permissions::FullAuto => Self::FullAuto,
         }
     }
+}
+
+/// Arguments of `undo`.
+#[derive(Debug, Args)]
+pub(crate) struct UndoArgs {
+    #[command(flatten)]
+    pub words: UndoWords,
+    #[command(flatten)]
+    pub of: OfSession,
+}
+
+/// Arguments of `redo`.
+#[derive(Debug, Args)]
+pub(crate) struct RedoArgs {
+    #[command(flatten)]
+    pub how: HowWords,
+    #[command(flatten)]
+    pub of: OfSession,
+}
+
+/// Arguments of `diff`.
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// A call's id, the number of a turn, or A..B: from before A to after B; else a path [default: the whole session]
+    pub what: Option<OsString>,
+    /// Show only these files, and what is below these folders
+    #[arg(last = true, value_name = "PATH")]
+    pub paths: Vec<OsString>,
+    /// Show files that git ignores as well; else they are only counted
+    #[arg(long)]
+    pub ignored: bool,
+    #[command(flatten)]
+    pub of: OfSession,
+}
+
+/// Arguments of `restore`.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// PATH@CALL or PATH@TURN: its state after it, with a trailing ^ before it; PATH@start: before the session
+    #[arg(value_name = "PATH@WHEN", value_parser = OsStringValueParser::new().try_map(|text| PathAt::parse(&text)))]
+    pub what: PathAt,
+    #[command(flatten)]
+    pub how: HowWords,
+    #[command(flatten)]
+    pub of: OfSession,
+}
+
+/// Which session is meant, and how stdout says what came of it.
+#[derive(Debug, Args)]
+pub(crate) struct OfSession {
+    /// The session: its id or an id prefix [default: the last one of the current directory, or of its nearest parent]
+    #[arg(long, short, value_name = "ID", add = completions::session_ids())]
+    pub session: Option<String>,
+    /// Output format: text, or one JSON object
+    #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+    pub output: OutputForm,
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! The command line.
 
-mod candidates;
 mod cli;
-mod undo;
+mod completions;
 
 pub(crate) use cli::{
     AcpArgs, AgentOptions, AgentsCommand, ChatArgs, Cli, Command, ConfigCommand, DemoArgs,
-    ExplainArgs, ListArgs, LoginArgs, LogoutArgs, McpCommand, ModelsArgs, OutputForm, Permissions,
-    PermissionsCommand, RunArgs, RunOptions, SandboxOptions, SchemaOf, SessionsCommand, ShowArgs,
-    TrustArgs,
+    DiffArgs, ExplainArgs, ListArgs, LoginArgs, LogoutArgs, McpCommand, ModelsArgs, OfSession,
+    OutputForm, Permissions, PermissionsCommand, RedoArgs, RestoreArgs, RunArgs, RunOptions,
+    SandboxOptions, SchemaOf, SessionsCommand, ShowArgs, TrustArgs, UndoArgs,
 };
-pub(crate) use undo::{DiffArgs, OfSession, RedoArgs, RestoreArgs, UndoArgs};
+pub(crate) use completions::{completions, man, print_completions, quoted};

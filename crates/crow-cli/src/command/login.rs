@@ -14,12 +14,12 @@ use crow_console::ExitCode;
 use crow_providers::{ApiKey, CredentialStatus, KeyDestination, ProviderModels};
 use crow_text::one_line;
 
-use super::hidden_input::{HiddenInput, ask_hidden, confirm_hidden};
 use crate::{
     args::{LoginArgs, LogoutArgs},
-    confirm::is_yes,
     error::CliError,
-    terminal::{print_message, write_out},
+    terminal::{
+        HiddenInput, ask_hidden, confirm_hidden, is_yes, print_message, write_line, write_out,
+    },
 };
 
 /// Maximum length of a key from standard input, in bytes.
@@ -60,13 +60,13 @@ pub(crate) fn login(
     if !args.yes {
         match confirm_hidden("Store it?").map_err(|error| unreadable(&error))? {
             HiddenInput::Line(line) if is_yes(&line) => {}
-            HiddenInput::Line(_) => return done("not stored"),
+            HiddenInput::Line(_) => return write_line("not stored"),
             HiddenInput::Nothing => return Ok(ExitCode::Interrupted),
         }
     }
     KeyLocation::of(args, &file)
         .add(&home.name, Credential { origin: home.origin.clone(), key })?;
-    done(&format!("stored; `crow-agent logout {}` deletes it", home.name))
+    write_line(&format!("stored; `crow-agent logout {}` deletes it", home.name))
 }
 
 /// Storage of a key.
@@ -157,7 +157,7 @@ pub(crate) fn logout(
                 .map_or_else(|_| provider.clone(), |home| home.name)
         }
         (None, Some(only), 1) => only.clone(),
-        (None, None, _) => return done("no key is stored"),
+        (None, None, _) => return write_line("no key is stored"),
         (None, Some(_), _) => {
             let names: Vec<_> = stored.keys().map(String::as_str).collect();
             return Err(CliError::usage("several keys are stored")
@@ -165,9 +165,9 @@ pub(crate) fn logout(
         }
     };
     if !forget(&file, &name)? {
-        return done(&format!("no key of {name} is stored"));
+        return write_line(&format!("no key of {name} is stored"));
     }
-    done(&format!("the key of {name} is deleted"))?;
+    write_line(&format!("the key of {name} is deleted"))?;
     let variable = models(environment)?.key_home(&name).ok().and_then(|home| home.variable);
     // The user may expect to be logged out, but the variable still supplies a key.
     if let Some(variable) = variable.filter(|variable| environment.is_set(variable)) {
@@ -225,8 +225,4 @@ fn no_provider(models: &ProviderModels) -> CliError {
 
 fn unreadable(error: &io::Error) -> CliError {
     CliError::failed(format!("the key cannot be read: {error}"))
-}
-
-fn done(text: &str) -> Result<ExitCode, CliError> {
-    write_out(format!("{}\n", one_line(text)).as_bytes())
 }

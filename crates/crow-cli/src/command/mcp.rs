@@ -7,7 +7,7 @@ use crow_app::{
     config::{ConfiguredServers, ServerOrigin, configured_servers},
     mcp::McpLaunch,
     product,
-    trust::{self, Project},
+    trust::Project,
 };
 use crow_console::ExitCode;
 use crow_core::mcp::McpTransport;
@@ -17,6 +17,7 @@ use crow_text::{neutralise, one_line};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::trust::project_around;
 use crate::{
     args::OutputForm,
     error::CliError,
@@ -116,8 +117,7 @@ pub(crate) async fn test(
 fn load_servers(
     environment: &ProcessEnvironment,
 ) -> Result<(ConfiguredServers, McpLaunch, Project), CliError> {
-    let project = trust::project_of(environment.current_dir()?, environment)?;
-    project.notice.iter().for_each(|notice| print_message(notice));
+    let project = project_around(environment.current_dir()?, environment)?;
     let found = configured_servers(environment, &project.additions)?;
     found.faults.iter().for_each(|fault| print_message(fault));
     let http = HttpClient::new(Proxies::from_lookup(|name| environment.var(name)));

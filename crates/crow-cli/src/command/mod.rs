@@ -2,12 +2,9 @@
 
 mod acp;
 pub(crate) mod agents;
-mod completions;
 pub(crate) mod config;
 mod demo;
-mod hidden_input;
 mod login;
-mod man;
 pub(crate) mod mcp;
 mod models;
 mod permissions;
@@ -17,10 +14,8 @@ mod trust;
 mod undo;
 
 pub(crate) use acp::acp;
-pub(crate) use completions::{completions, print_completions, quoted};
 pub(crate) use demo::demo;
 pub(crate) use login::{login, logout};
-pub(crate) use man::man;
 pub(crate) use models::models;
 pub(crate) use permissions::{explain, list_rules};
 pub(crate) use run::{resume, run};

@@ -2,16 +2,17 @@
 
 use std::fmt::Write as _;
 
-use crow_app::{ProcessEnvironment, product, trust};
+use crow_app::{ProcessEnvironment, product};
 use crow_console::ExitCode;
 use crow_providers::{CredentialStatus, FoundModel, ModelSummary, ProviderSummary, discover};
 use crow_text::one_line;
 use serde_json::json;
 
+use super::trust::project_around;
 use crate::{
     args::{ModelsArgs, OutputForm},
     error::CliError,
-    terminal::{print_message, write_out},
+    terminal::write_out,
 };
 
 /// Lists all providers, or the named one, with their models and the discovered local servers.
@@ -19,8 +20,7 @@ pub(crate) async fn models(
     args: &ModelsArgs,
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
-    let project = trust::project_of(environment.current_dir()?, environment)?;
-    project.notice.iter().for_each(|notice| print_message(notice));
+    let project = project_around(environment.current_dir()?, environment)?;
     let models = product::models(environment, &project.additions.providers)?;
     if let Some(name) = &args.provider {
         models.default_model_of(name)?;

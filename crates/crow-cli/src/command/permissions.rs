@@ -7,7 +7,6 @@ use crow_app::{
     host::working_directory,
     product, rule_subject, rule_verb as verb,
     sandbox::{SandboxSettings, probe_containment, sandbox_settings},
-    trust,
 };
 use crow_console::ExitCode;
 use crow_core::{
@@ -28,10 +27,11 @@ use crow_text::one_line;
 use crow_tools::{plan_command_line, planned_path};
 use serde_json::{Value, json};
 
+use super::trust::project_around;
 use crate::{
     args::{ExplainArgs, OutputForm},
     error::CliError,
-    terminal::{print_message, write_out},
+    terminal::write_out,
 };
 
 /// Lists the managed rules, those of the user and those of a trusted project.
@@ -41,8 +41,7 @@ pub(crate) fn list_rules(
 ) -> Result<ExitCode, CliError> {
     let store = product::rule_store(environment)?;
     let StoredRules { managed, user } = store.load()?;
-    let project = trust::project_of(environment.current_dir()?, environment)?;
-    print_notice(&project);
+    let project = project_around(environment.current_dir()?, environment)?;
     let all = managed.rules().iter().chain(user.rules()).chain(project.additions.rules.rules());
     let mut rules: Vec<_> = all.collect();
     rules.sort_by_key(|rule| {
@@ -68,11 +67,6 @@ pub(crate) fn list_rules(
         );
     }
     write_out(text.as_bytes())
-}
-
-/// Prints the notice of a project whose configuration is not in effect.
-fn print_notice(project: &trust::Project) {
-    project.notice.iter().for_each(|notice| print_message(notice));
 }
 
 fn scope_order(scope: &RuleScope) -> u8 {
@@ -128,8 +122,7 @@ pub(crate) async fn explain(
     let StoredRules { managed, user } = product::rule_store(environment)?.load()?;
     let mode = PermissionMode::from(args.permissions);
     let cwd = working_directory(args.cwd.as_deref(), environment)?;
-    let project = trust::project_of(&cwd, environment)?;
-    print_notice(&project);
+    let project = project_around(&cwd, environment)?;
     // The decision depends on what the sandbox can do here, so it is tried out.
     let SandboxSettings { config: mut sandbox, links } = sandbox_settings(environment, &[])?;
     if let Some(trusted) = &project.trusted {

@@ -5,12 +5,18 @@ use std::path::{Path, PathBuf};
 use crow_app::{
     ProcessEnvironment,
     host::working_directory,
-    trust::{ProjectConfig, TrustStatus, UntrustedConfig, project_root, trust_status, trust_store},
+    trust::{
+        Project, ProjectConfig, TrustStatus, UntrustedConfig, project_of, project_root,
+        trust_status, trust_store,
+    },
 };
 use crow_console::ExitCode;
-use crow_text::one_line;
 
-use crate::{args::TrustArgs, confirm::confirm, error::CliError, terminal::write_out};
+use crate::{
+    args::TrustArgs,
+    error::CliError,
+    terminal::{confirm, print_message, write_line, write_out},
+};
 
 /// Shows the untrusted configuration of a project and asks whether to trust it; or lists or revokes.
 pub(crate) fn trust(
@@ -28,10 +34,10 @@ pub(crate) fn trust(
         TrustStatus::Untrusted(untrusted) => untrusted,
         TrustStatus::Nothing => {
             let root = project_root(&cwd);
-            return say(&format!("{} contains no configuration", root.display()));
+            return write_line(&format!("{} contains no configuration", root.display()));
         }
         TrustStatus::Trusted(contents) => {
-            return say(&format!("{} is trusted as it is", contents.root().display()));
+            return write_line(&format!("{} is trusted as it is", contents.root().display()));
         }
         TrustStatus::Refused { reason, .. } => return Err(CliError::usage(reason)),
     };
@@ -52,12 +58,12 @@ fn ask(
                 .hint("read the above, and pass --yes if you trust it"));
         }
         if !confirm("Trust it?")? {
-            return say("not trusted");
+            return write_line("not trusted");
         }
     }
     let root = untrusted.contents.root().to_path_buf();
     trust_store(environment)?.add(&root, untrusted.fingerprint)?;
-    say(&format!("{} is trusted until it changes", root.display()))
+    write_line(&format!("{} is trusted until it changes", root.display()))
 }
 
 fn revoke(given: Option<&Path>, environment: &ProcessEnvironment) -> Result<ExitCode, CliError> {
@@ -75,13 +81,13 @@ fn revoke(given: Option<&Path>, environment: &ProcessEnvironment) -> Result<Exit
         was_trusted = store.remove(&root)?;
     }
     let what = if was_trusted { "is no longer trusted" } else { "was not trusted" };
-    say(&format!("{} {what}", root.display()))
+    write_line(&format!("{} {what}", root.display()))
 }
 
 fn list(environment: &ProcessEnvironment) -> Result<ExitCode, CliError> {
     let projects = trust_store(environment)?.load()?;
     if projects.is_empty() {
-        return say("no project is trusted");
+        return write_line("no project is trusted");
     }
     for (root, trusted) in projects {
         let state = match trust_status(Path::new(&root), environment)? {
@@ -90,11 +96,17 @@ fn list(environment: &ProcessEnvironment) -> Result<ExitCode, CliError> {
             TrustStatus::Nothing => "no longer has a configuration",
             TrustStatus::Refused { .. } => "cannot be read",
         };
-        say(&format!("{}  {state}  {root}", trusted.as_of.strftime("%Y-%m-%d %H:%M")))?;
+        write_line(&format!("{}  {state}  {root}", trusted.as_of.strftime("%Y-%m-%d %H:%M")))?;
     }
     Ok(ExitCode::Done)
 }
 
-fn say(text: &str) -> Result<ExitCode, CliError> {
-    write_out(format!("{}\n", one_line(text)).as_bytes())
+/// Returns what the project around a folder adds if it is trusted. Prints the notice of one that is not used.
+pub(super) fn project_around(
+    cwd: &Path,
+    environment: &ProcessEnvironment,
+) -> Result<Project, CliError> {
+    let project = project_of(cwd, environment)?;
+    project.notice.iter().for_each(|notice| print_message(notice));
+    Ok(project)
 }
