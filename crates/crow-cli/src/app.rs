@@ -25,6 +25,7 @@ use crate::{
     doctor::doctor,
     error::CliError,
     output::JsonWriter,
+    run,
 };
 
 /// Runs the program with its arguments, the first of which is its name. Returns the exit code.
@@ -87,7 +88,7 @@ fn execute(
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     match command {
-        Command::Run(args) => block_on(command::run(args, environment)),
+        Command::Run(args) => block_on(run::run(args, environment)),
         Command::Acp(args) => block_on(command::acp(args, environment)),
         Command::Demo(args) => block_on(command::demo(&args, environment)),
         Command::Models(args) => block_on(command::models(&args, environment)),
@@ -132,7 +133,7 @@ fn execute(
             SessionsCommand::List(args) => block_on(command::list(&args, environment)),
             SessionsCommand::Show(args) => block_on(command::show(&args, environment)),
             SessionsCommand::Resume { id, prompt, options } => {
-                block_on(command::resume(id, prompt, options, environment))
+                block_on(run::resume(id, prompt, options, environment))
             }
             SessionsCommand::Export { id } => block_on(command::export(&id, environment)),
             SessionsCommand::Repair { id } => command::repair(&id, environment),

@@ -5,7 +5,6 @@ mod args;
 mod chat;
 mod command;
 mod command_line;
-mod damage;
 mod diagnostic_log;
 mod doctor;
 mod error;
@@ -16,6 +15,7 @@ mod render;
 mod run;
 mod session_commands;
 mod session_context;
+mod stored_sessions;
 mod terminal;
 mod undo;
 

@@ -6,7 +6,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use crow_app::{Audience, ProcessEnvironment, host::ProductHost, product, trust};
+use crow_app::{Audience, ProcessEnvironment, host::ProductHost};
 use crow_console::{ExitCode, Keyboard, LineInputBuffer, QuestionQueue};
 use crow_core::{
     event::{AgentEvent, Envelope},
@@ -31,9 +31,9 @@ use crate::{
     error::CliError,
     run::{
         AgentRequest, ProductLaunch, RunSink, SHUTDOWN, ScreenThread, SignalAction, Signals,
-        StartedAgent, launch,
+        StartedAgent, event_stream, launch,
     },
-    terminal::{TerminalDialog, console_style},
+    terminal::console_style,
 };
 
 /// Runs the chat and returns the exit code of the process.
@@ -42,26 +42,9 @@ pub(crate) async fn chat(
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     let request = AgentRequest::from(args);
-    let store = product::session_store(environment)?;
-    let cwd = request.directory(store.as_ref(), environment)?;
-    // Trust is asked about first: it decides which providers and servers exist.
-    let project = trust::admit(&cwd, environment, Audience::Person, &TerminalDialog)?;
-    let providers = Arc::new(product::models(environment, &project.additions.providers)?);
-    let models: Arc<dyn Models> = Arc::clone(&providers) as _;
-    let launched = launch(ProductLaunch {
-        cwd,
-        project,
-        rules: product::rule_store(environment)?.load()?,
-        snapshots: product::snapshot_stores(environment)?,
-        request: &request,
-        audience: Audience::Person,
-        environment,
-        store: Arc::clone(&store),
-        models: Arc::clone(&models),
-        providers: Some(providers),
-        fallback: None,
-    })
-    .await?;
+    let parts = ProductLaunch::new(&request, Audience::Person, environment)?;
+    let (store, models) = (Arc::clone(&parts.store), Arc::clone(&parts.models));
+    let launched = launch(parts).await?;
     let capable =
         if console_style(environment).live { EscapeSupport::Yes } else { EscapeSupport::No };
     let terminal = Modes::read(capable)
@@ -168,7 +151,7 @@ impl ChatLoop {
                     CliError::failed(format!("the terminal cannot be used: {error}"))
                 })?;
         let mut conversation = Self {
-            events: stream(&handle)?,
+            events: event_stream(&handle)?,
             retention: SessionRetention::NotYet,
             screen: ScreenThread::start(RunSink::new(OutputForm::Text, &environment)),
             signals: Signals::new()?.with_continue()?,
@@ -256,7 +239,7 @@ impl ChatLoop {
         handle: AgentHandle,
         retention: SessionRetention,
     ) -> Result<(), CliError> {
-        let events = stream(&handle)?;
+        let events = event_stream(&handle)?;
         let before: SessionId = self.handle.session_id().clone();
         let result = match self.retention {
             SessionRetention::Yes => self.host.close(&before).await.map(drop),
@@ -399,10 +382,6 @@ async fn keys(keyboard: &Keyboard, feed: Option<&mut InputFeed>) -> io::Result<V
 
 fn unreadable(error: &io::Error) -> CliError {
     CliError::failed(format!("the terminal cannot be read: {error}"))
-}
-
-fn stream(handle: &AgentHandle) -> Result<EventStream, CliError> {
-    handle.stream().ok_or_else(|| CliError::failed("the agent's events are already in use"))
 }
 
 pub(super) fn unwritable() -> CliError {

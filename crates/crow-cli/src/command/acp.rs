@@ -3,21 +3,16 @@
 use std::{env::current_exe, fs, path::Path, sync::Arc};
 
 use crow_acp::{AccessToken, AcpIdentity, AcpServer, TerminalLogin};
-use crow_app::{
-    Audience, ProcessEnvironment,
-    host::{ProductHost, working_directory},
-    product, trust,
-};
+use crow_app::{Audience, ProcessEnvironment};
 use crow_console::ExitCode;
-use crow_core::model::Models;
 use crow_runtime::{HandleAnswerer, SessionSetup};
 use tokio::net::TcpListener;
 
 use crate::{
     args::AcpArgs,
     error::CliError,
-    run::{AgentRequest, HostLaunch, SignalAction, Signals, host},
-    terminal::{TerminalDialog, print_message},
+    run::{AgentRequest, ProductLaunch, SignalAction, Signals, host},
+    terminal::print_message,
 };
 
 /// Environment variable with the token that clients must present.
@@ -43,7 +38,9 @@ pub(crate) async fn acp(
     };
     // If the program cannot start, it still answers requests with the error: an editor shows answers, but hides a
     // program that ends at once.
-    let server = match product_host(&request, environment) {
+    let started = ProductLaunch::new(&request, Audience::Unattended, environment)
+        .and_then(|parts| host(parts, Arc::new(HandleAnswerer)));
+    let server = match started {
         Ok(host) => AcpServer::new(Arc::new(host), identity),
         Err(error) => {
             let hint = error.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
@@ -104,29 +101,6 @@ fn token(
             AccessToken::SHORTEST
         ))
         .hint("openssl rand -hex 32 generates one")
-    })
-}
-
-fn product_host(
-    request: &AgentRequest,
-    environment: &ProcessEnvironment,
-) -> Result<ProductHost, CliError> {
-    let cwd = working_directory(None, environment)?;
-    let project = trust::admit(&cwd, environment, Audience::Unattended, &TerminalDialog)?;
-    let providers = Arc::new(product::models(environment, &project.additions.providers)?);
-    host(HostLaunch {
-        request,
-        cwd,
-        project,
-        answerer: Arc::new(HandleAnswerer),
-        audience: Audience::Unattended,
-        environment,
-        store: product::session_store(environment)?,
-        models: Arc::clone(&providers) as Arc<dyn Models>,
-        providers: Some(providers),
-        rules: product::rule_store(environment)?.load()?,
-        snapshots: product::snapshot_stores(environment)?,
-        fallback: None,
     })
 }
 

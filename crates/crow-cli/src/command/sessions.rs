@@ -26,11 +26,11 @@ use serde::Serialize;
 use crate::{
     args::{ListArgs, OutputForm, ShowArgs},
     command::show_changes,
-    damage::{print_damage, session_subtree},
     error::CliError,
     export::to_markdown,
     render::{SessionRow, session_table},
     session_context::SessionContext,
+    stored_sessions::{print_damage, session_subtree},
     terminal::{console_style, write_out},
 };
 

@@ -14,11 +14,9 @@ use crate::{
         ChangeLine, CommandStyle, Destination, UndoReporter, change_table, format_patch_without,
         merge_by_time,
     },
+    stored_sessions::{Journal, journal_of},
     terminal::{console_style, write_out},
-    undo::{
-        DiffRefusal, DiffRequest, HowWords, Journal, absolute, diff_of, irreversible_counts,
-        journal_of,
-    },
+    undo::{DiffRefusal, DiffRequest, HowWords, absolute, diff_of, irreversible_counts},
 };
 
 /// Undoes changes of a session.

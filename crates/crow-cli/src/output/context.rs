@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::line::Version;
+use super::json::Version;
 
 /// What fills the context window of a session: its next request, divided among the owners of its parts.
 #[derive(Debug, Serialize, JsonSchema)]

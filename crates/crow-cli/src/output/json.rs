@@ -1,21 +1,31 @@
-//! Writes events and the result of a run as JSON lines.
+//! Events and the result of a run as JSON lines: their types, the writer, and the JSON Schema of all output.
+//!
+//! The documentation of the types of lines is the description in the schema.
 
 use std::{
+    borrow::Cow,
     collections::VecDeque,
     io::{self, Write},
 };
 
 use crow_console::RunReport;
 use crow_core::{
-    event::{AgentEvent, Envelope, NoticeAudience, NoticeLevel},
+    event::{AgentEvent, Envelope, FORMAT_VERSION, NoticeAudience, NoticeLevel},
     ids::ReplyId,
 };
-use serde::Serialize;
-use serde_json::ser::{CompactFormatter, Formatter};
-
-use super::line::{DeltaLine, EventLine, ResultLine, ResultType, Version};
-use crate::error::CliError;
 use crow_text::is_unseen;
+use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema};
+use serde::{Serialize, Serializer};
+use serde_json::{
+    Value, json,
+    ser::{CompactFormatter, Formatter},
+};
+
+use super::{
+    context::{ContextCompactionLine, ContextLine, ContextRequestLine},
+    undo::{CallLine, DiffLine, RecordLine, UndoLine},
+};
+use crate::error::CliError;
 
 /// Number of buffered bytes at which the writer flushes by itself.
 const MOST_PENDING: usize = 64 * 1024;
@@ -159,5 +169,164 @@ impl Formatter for Visible {
             }
         }
         Ok(())
+    }
+}
+
+/// The version of the format; serializes as [`FORMAT_VERSION`], and its schema permits only that number.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Version;
+
+impl Serialize for Version {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u32(FORMAT_VERSION)
+    }
+}
+
+impl JsonSchema for Version {
+    fn schema_name() -> Cow<'static, str> {
+        "Version".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "const": FORMAT_VERSION })
+    }
+}
+
+/// A line with an event.
+#[derive(Debug, Serialize, JsonSchema)]
+struct EventLine<'a> {
+    /// The version of the format.
+    pub(super) v: Version,
+    #[serde(flatten)]
+    pub(super) envelope: &'a Envelope,
+}
+
+/// A line with more text or reasoning of a reply. The first delta of the reply was an event with its origin.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct DeltaLine<'a> {
+    /// The version of the format.
+    pub(super) v: Version,
+    /// Kind of the delta.
+    #[serde(rename = "type")]
+    pub(super) kind: DeltaType,
+    /// The reply.
+    pub(super) reply_id: &'a ReplyId,
+    /// Where the delta begins in the text or the reasoning of the reply, in bytes.
+    pub(super) offset: u64,
+    /// The text.
+    pub(super) delta: &'a str,
+}
+
+/// The kind of a delta.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum DeltaType {
+    /// The text of a reply.
+    TextDelta,
+    /// The reasoning of a reply.
+    ThinkingDelta,
+}
+
+impl<'a> DeltaLine<'a> {
+    /// Returns the line of a delta event; `None` for other events.
+    fn from_event(event: &'a AgentEvent) -> Option<Self> {
+        let (kind, (reply_id, offset, delta)) =
+            if let AgentEvent::TextDelta { reply_id, offset, delta } = event {
+                (DeltaType::TextDelta, (reply_id, *offset, delta))
+            } else if let AgentEvent::ThinkingDelta { reply_id, offset, delta } = event {
+                (DeltaType::ThinkingDelta, (reply_id, *offset, delta))
+            } else {
+                return None;
+            };
+        Some(Self { v: Version, kind, reply_id, offset, delta })
+    }
+}
+
+/// What the last line is called.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ResultType {
+    /// The result of the run.
+    Result,
+}
+
+/// The last line.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ResultLine<'a> {
+    /// The version of the format.
+    pub(super) v: Version,
+    /// `result`, which is no event's type.
+    #[serde(rename = "type")]
+    pub(super) kind: ResultType,
+    #[serde(flatten)]
+    pub(super) report: &'a RunReport,
+}
+
+/// Returns the JSON Schema (draft 2020-12) of one line of the JSON output.
+pub fn schema() -> Value {
+    let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    let event = generator.subschema_for::<EventLine<'static>>();
+    let delta = generator.subschema_for::<DeltaLine<'static>>();
+    let result = generator.subschema_for::<ResultLine<'static>>();
+    let undo = generator.subschema_for::<UndoLine>();
+    let call = generator.subschema_for::<CallLine>();
+    let record = generator.subschema_for::<RecordLine>();
+    let diff = generator.subschema_for::<DiffLine<'static>>();
+    let context = generator.subschema_for::<ContextLine>();
+    let request = generator.subschema_for::<ContextRequestLine>();
+    let compaction = generator.subschema_for::<ContextCompactionLine>();
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A line of `crow-agent … --output json`",
+        "description": "`run`: every line is an event, but the last, which is the result; the deltas of a reply after its first name only the reply. `undo`, `redo` and `restore`: one undo_report. `diff`: one diff. `sessions show --changes`: a call_changes or an undo_record each. `sessions show --context`: one context, then a context_request for each model call and a context_compaction for each compaction. Where a command fails, its last line is a result with the error.",
+        "oneOf": [event, delta, result, undo, call, record, diff, context, request, compaction],
+        "$defs": generator.take_definitions(true),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn the_file_in_docs_is_the_schema() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../docs/book/src/json-output.schema.json");
+        let fresh = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
+        if fs::read_to_string(&path).is_ok_and(|stored| stored == fresh) {
+            return;
+        }
+        fs::write(&path, fresh).unwrap();
+        panic!(
+            "docs/book/src/json-output.schema.json was not up to date and is written anew: review it and run the test again"
+        );
+    }
+
+    #[test]
+    fn no_event_has_a_key_of_its_envelope() {
+        let schema = schema();
+        let line = &schema["$defs"]["EventLine"];
+        let envelope = line["properties"].as_object().unwrap();
+        for event in line["oneOf"].as_array().unwrap() {
+            let keys = event["properties"].as_object().unwrap().keys();
+            let shared: Vec<_> = keys.filter(|key| envelope.contains_key(*key)).collect();
+            assert!(shared.is_empty(), "{shared:?} in {event}");
+        }
+    }
+
+    #[test]
+    fn a_result_has_all_its_keys() {
+        let schema = schema();
+        let result = &schema["$defs"]["ResultLine"];
+        let required = result["required"].as_array().unwrap();
+        let keys = result["properties"].as_object().unwrap().keys();
+        assert!(keys.into_iter().all(|key| required.iter().any(|required| required == key)));
     }
 }

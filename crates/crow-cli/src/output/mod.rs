@@ -5,14 +5,11 @@
 
 mod context;
 mod json;
-mod line;
-mod schema;
 #[cfg(test)]
 pub(crate) mod tests;
 mod undo;
 
 pub(crate) use context::{ContextCompactionLine, ContextLine, ContextRequestLine};
 pub(crate) use json::output_line;
-pub use json::{Deltas, JsonWriter};
-pub use schema::schema;
+pub use json::{Deltas, JsonWriter, schema};
 pub(crate) use undo::{CallLine, DiffLine, RecordLine, UndoLine};

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::line::Version;
+use super::json::Version;
 use crate::quoted_path::path_text;
 
 /// What an undo, a redo or a restore did, or would do.

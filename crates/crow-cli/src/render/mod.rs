@@ -4,14 +4,11 @@
 //! characters visible.
 
 mod change_table;
-mod context_report;
-mod git_binary;
 mod patch_text;
 mod session_table;
 mod undo_report;
 
 pub(crate) use change_table::{ChangeLine, change_table, merge_by_time};
-pub(crate) use context_report::{SessionAccount, context_report};
 pub(crate) use patch_text::{Destination, format_patch_without};
 pub(crate) use session_table::{SessionRow, session_table};
 pub(crate) use undo_report::{CommandStyle, UndoReporter};

@@ -2,19 +2,24 @@
 //!
 //! For each file: an optional `#` line with its note, the `diff --git` header, mode lines, and then hunks, a binary
 //! patch or `Binary files … differ`. Many details follow from how git parses patches; the comments name the reason.
+//!
+//! A binary patch holds two `literal` sections, the new content and the old one, so that it applies in both directions.
+//! A section is the deflated content in lines of up to 52 bytes. Each line is a letter for its length and the bytes in
+//! base 85, five letters for every four bytes, the last group padded with zeros.
 
 use std::{
     collections::BTreeSet,
     fmt::Write as _,
+    io::Write as _,
     path::{Component, Path, PathBuf},
 };
 
-use crow_core::tool::{FileChange, FileDiff, Patch};
-
 use crow_console::{ConsoleStyle, Paint, words::count};
+use crow_core::tool::{FileChange, FileContents, FileDiff, Patch};
 use crow_text::neutralise;
+use flate2::{Compression, write::ZlibEncoder};
+use sha1::{Digest as _, Sha1};
 
-use super::git_binary;
 use crate::quoted_path::{escaped, quoted};
 
 /// Recipient of a diff.
@@ -31,7 +36,7 @@ pub(crate) enum Destination {
 /// Notes that the format cannot express are lines that begin with `#`: of modes git stores only the executable bit. For
 /// a program, files that are not text or too long to be compared are written as binary patches; one with unknown
 /// content is left out and named. For a reader such files are only named.
-pub(crate) fn format_patch(
+fn format_patch(
     style: &ConsoleStyle,
     root: &Path,
     patch: &Patch,
@@ -118,7 +123,7 @@ fn write_file(root: &Path, file: &FileDiff, destination: Destination, out: &mut 
     if let Some(contents) = contents {
         let (is_created, is_deleted) =
             (file.change == FileChange::Created, file.change == FileChange::Deleted);
-        return git_binary::write(contents, is_created, is_deleted, out);
+        return write_binary(contents, is_created, is_deleted, out);
     }
     // Names with blanks end in a tab, so that no reader takes their last part for a timestamp.
     let has_blank = path.as_os_str().as_encoded_bytes().contains(&b' ');
@@ -204,10 +209,81 @@ fn paint_of(line: &str) -> Paint {
     }
 }
 
+/// Digits of base 85, as git defines them.
+const DIGITS: &[u8; 85] =
+    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
+/// Maximum number of bytes per line.
+const LINE: usize = 52;
+/// Object name of a file that does not exist.
+const NOTHING: &str = "0000000000000000000000000000000000000000";
+
+/// Writes a binary patch: the `index` line with both object names, and both contents.
+fn write_binary(contents: &FileContents, is_created: bool, is_deleted: bool, out: &mut String) {
+    let FileContents { before, after } = contents;
+    let name = |bytes: &[u8], is_absent: bool| {
+        if is_absent { NOTHING.to_owned() } else { object_name(bytes) }
+    };
+    let (old, new) = (name(before, is_created), name(after, is_deleted));
+    // Writing to a string cannot fail.
+    let _ = writeln!(out, "index {old}..{new}\nGIT binary patch");
+    literal(after, out);
+    literal(before, out);
+}
+
+/// Returns the object name of a content: the SHA-1 hash of a git blob.
+fn object_name(bytes: &[u8]) -> String {
+    let mut hash = Sha1::new();
+    hash.update(format!("blob {}\0", bytes.len()));
+    hash.update(bytes);
+    let mut name = String::with_capacity(NOTHING.len());
+    for byte in hash.finalize() {
+        let _ = write!(name, "{byte:02x}");
+    }
+    name
+}
+
+fn literal(bytes: &[u8], out: &mut String) {
+    let _ = writeln!(out, "literal {}", bytes.len());
+    for line in packed(bytes).chunks(LINE) {
+        out.push(length_letter(line.len()));
+        for group in line.chunks(4) {
+            let mut word = [0; 4];
+            for (to, from) in word.iter_mut().zip(group) {
+                *to = *from;
+            }
+            out.extend(base_85(u32::from_be_bytes(word)));
+        }
+        out.push('\n');
+    }
+    out.push('\n');
+}
+
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+    let result = encoder.write_all(bytes).and_then(|()| encoder.finish());
+    result.expect("invariant: writing to memory does not fail")
+}
+
+/// Returns the letter for the length of a line: `A` to `Z` are 1 to 26, `a` to `z` are 27 to 52.
+fn length_letter(length: usize) -> char {
+    let length = u8::try_from(length).expect("invariant: a line has at most 52 bytes");
+    char::from(if length <= 26 { b'A' + length - 1 } else { b'a' + length - 27 })
+}
+
+fn base_85(mut number: u32) -> [char; 5] {
+    let mut letters = ['0'; 5];
+    for letter in letters.iter_mut().rev() {
+        *letter = char::from(DIGITS[(number % 85) as usize]);
+        number /= 85;
+    }
+    letters
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crow_text::is_unseen;
+
+    use super::*;
 
     fn file(path: &str, change: FileChange, note: &str) -> FileDiff {
         FileDiff { change, note: note.into(), ..FileDiff::without_lines(path) }
@@ -271,5 +347,14 @@ mod tests {
         for (note, expected) in table {
             assert_eq!(modes(&file("/p/x", FileChange::Modified, note)), expected, "{note}");
         }
+    }
+
+    #[test]
+    fn object_names_and_encoding_match_those_of_git() {
+        // `git hash-object` of "hello\n".
+        assert_eq!(object_name(b"hello\n"), "ce013625030ba8dba906f756967f9e9ca394464a");
+        assert_eq!([1, 26, 27, 52].map(length_letter), ['A', 'Z', 'a', 'z']);
+        assert_eq!(base_85(0).iter().collect::<String>(), "00000");
+        assert_eq!(base_85(u32::MAX).iter().collect::<String>(), "|NsC0");
     }
 }

@@ -43,8 +43,7 @@ pub(crate) async fn drive(
     models: Arc<dyn Models>,
 ) -> Result<ExitCode, CliError> {
     let StartedAgent { host, handle, audience, warnings } = launched;
-    let events =
-        handle.stream().ok_or_else(|| CliError::failed("the agent's events are already in use"))?;
+    let events = event_stream(&handle)?;
     handle
         .send_input(vec![Block::text(prompt)])
         .map_err(|error| CliError::failed(error.to_string()))?;
@@ -75,6 +74,11 @@ pub(crate) async fn drive(
     let exit = driver.finish().await;
     host.runtime().shutdown_all(SHUTDOWN).await;
     Ok(exit)
+}
+
+/// Returns the events of an agent, which only one reader gets.
+pub(crate) fn event_stream(handle: &AgentHandle) -> Result<EventStream, CliError> {
+    handle.stream().ok_or_else(|| CliError::failed("the agent's events are already in use"))
 }
 
 /// Looks up the prices of the models that the run used and sets them in the report.

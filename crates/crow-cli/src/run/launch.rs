@@ -1,19 +1,23 @@
-//! Starting the agent of a run.
+//! Starting the agent of a run: `run`, `sessions resume`, and what the chat and servers share with them.
 
 use std::{path::PathBuf, sync::Arc};
 
+use async_trait::async_trait;
 use crow_app::{
     Audience, ProcessEnvironment,
     config::Configuration,
     host::{ChoiceMemory, ConfigurationSource, HostParts, ProductHost, StartPlace},
+    product,
     sandbox::{SandboxSettings, sandbox_settings},
-    trust::Project,
+    trust::{self, Project},
 };
+use crow_console::ExitCode;
 use crow_core::{
-    capability::Answerer,
+    capability::{Answerer, PermissionAnswer, PermissionRequest, QuestionAnswer, QuestionRequest},
     ids::SessionId,
     model::{ModelRef, ModelRefError, Models},
     permission::PermissionMode,
+    tool::Subject,
 };
 use crow_providers::ProviderModels;
 use crow_runtime::{
@@ -21,19 +25,53 @@ use crow_runtime::{
     SessionStore, SnapshotStores, StoredRules,
 };
 
+use super::{AgentRequest, RunDisplay, RunRequest, drive};
 use crate::{
-    args::OutputForm,
-    damage::print_damage,
+    args::{OutputForm, RunArgs, RunOptions},
     error::CliError,
-    run::{AgentRequest, answerer::HeadlessAnswerer},
     session_commands::ConsoleCommands,
+    stored_sessions::print_damage,
     terminal::{TerminalDialog, console_style, print_message},
 };
 
-/// Parameters of [`launch`].
+/// Runs a prompt in a new session.
+pub(crate) async fn run(
+    args: RunArgs,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
+    start(RunRequest::new(args, environment)?, environment).await
+}
+
+/// Runs a prompt in a stored session.
+pub(crate) async fn resume(
+    id: String,
+    prompt: Option<String>,
+    options: RunOptions,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
+    start(RunRequest::resume(id, prompt, options, environment)?, environment).await
+}
+
+async fn start(
+    request: RunRequest,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
+    let audience = audience_of(request.output, environment);
+    let parts = ProductLaunch::new(&request.agent, audience, environment)?;
+    if let (Some(notice), OutputForm::Json) = (&parts.project.notice, request.output) {
+        // In text output the notice is one of the events.
+        print_message(notice);
+    }
+    let models = Arc::clone(&parts.models);
+    let launched = launch(parts).await?;
+    let show = RunDisplay::new(request.output, environment).with_deltas(request.deltas);
+    drive(launched, request.prompt, show, models).await
+}
+
+/// Parameters of [`launch`] and [`host`].
 pub(crate) struct ProductLaunch<'a> {
     pub request: &'a AgentRequest,
-    /// The directory in which the session works.
+    /// The directory in which the session works, or the first one of several.
     pub cwd: PathBuf,
     /// The trusted configuration that the project in `cwd` adds.
     pub project: Project,
@@ -48,6 +86,34 @@ pub(crate) struct ProductLaunch<'a> {
     pub snapshots: Arc<SnapshotStores>,
     /// The model used if none is named; its presence selects the shipped configuration instead of the files.
     pub fallback: Option<ModelRef>,
+}
+
+impl<'a> ProductLaunch<'a> {
+    /// Opens what the user's own folders hold, and asks about the trust in the project of the request. Blocks.
+    pub(crate) fn new(
+        request: &'a AgentRequest,
+        audience: Audience,
+        environment: &'a ProcessEnvironment,
+    ) -> Result<Self, CliError> {
+        let store = product::session_store(environment)?;
+        let cwd = request.directory(store.as_ref(), environment)?;
+        // Trust is asked about first: it decides which providers and servers exist.
+        let project = trust::admit(&cwd, environment, audience, &TerminalDialog)?;
+        let providers = Arc::new(product::models(environment, &project.additions.providers)?);
+        Ok(Self {
+            request,
+            cwd,
+            project,
+            audience,
+            environment,
+            store,
+            models: Arc::clone(&providers) as Arc<dyn Models>,
+            providers: Some(providers),
+            rules: product::rule_store(environment)?.load()?,
+            snapshots: product::snapshot_stores(environment)?,
+            fallback: None,
+        })
+    }
 }
 
 /// A started agent.
@@ -59,34 +125,15 @@ pub(crate) struct StartedAgent {
     pub warnings: Vec<String>,
 }
 
-/// Parameters of [`host`].
-pub(crate) struct HostLaunch<'a> {
-    pub request: &'a AgentRequest,
-    /// The initial working directory of sessions.
-    pub cwd: PathBuf,
-    /// The trusted configuration that the project in `cwd` adds.
-    pub project: Project,
-    pub answerer: Arc<dyn Answerer>,
-    /// Recipient of questions at the terminal before the first session.
-    pub audience: Audience,
-    pub environment: &'a ProcessEnvironment,
-    pub store: Arc<dyn SessionStore>,
-    pub models: Arc<dyn Models>,
-    /// The configured providers, if any.
-    pub providers: Option<Arc<ProviderModels>>,
-    pub rules: StoredRules,
-    /// Stores of the file states before and after calls.
-    pub snapshots: Arc<SnapshotStores>,
-    /// The model used if none is named; its presence selects the shipped configuration instead of the files.
-    pub fallback: Option<ModelRef>,
-}
-
 /// Builds the host that creates and opens the sessions of the program.
 ///
 /// # Errors
 /// Fails if the configuration cannot be read or a model reference does not parse.
-pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
-    let HostLaunch { request, environment, project, fallback, .. } = &launch;
+pub(crate) fn host(
+    launch: ProductLaunch<'_>,
+    answerer: Arc<dyn Answerer>,
+) -> Result<ProductHost, CliError> {
+    let ProductLaunch { request, environment, project, fallback, .. } = &launch;
     let (configured, configuration) = if fallback.is_some() {
         // A caller that brings its own model gets the shipped configuration, not the user's.
         (ConfigurationSource::Shipped, Configuration::shipped())
@@ -131,7 +178,7 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
         store: launch.store,
         models: launch.models,
         providers: launch.providers,
-        answerer: launch.answerer,
+        answerer,
         audience: launch.audience,
         dialog: Arc::new(TerminalDialog),
         session_commands: Some(Arc::new(session_commands)),
@@ -143,7 +190,7 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
 
 /// Starts the agent of a run in a new or a resumed session.
 pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, CliError> {
-    let ProductLaunch { request, cwd, audience, .. } = launch;
+    let (request, cwd, audience) = (launch.request, launch.cwd.clone(), launch.audience);
     let permissions = request.permissions.map(PermissionMode::from);
     let store = Arc::clone(&launch.store);
     let resumed = request.resumed(store.as_ref(), launch.environment)?;
@@ -151,20 +198,7 @@ pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, Cl
         Audience::Person => Arc::new(HandleAnswerer),
         Audience::Unattended => Arc::new(HeadlessAnswerer),
     };
-    let host = host(HostLaunch {
-        request,
-        cwd: cwd.clone(),
-        project: launch.project,
-        answerer,
-        audience,
-        environment: launch.environment,
-        store: launch.store,
-        models: launch.models,
-        providers: launch.providers,
-        rules: launch.rules,
-        snapshots: launch.snapshots,
-        fallback: launch.fallback,
-    })?;
+    let host = host(launch, answerer)?;
     // A resumed session does not repeat the warning about its model: it was shown at the start or at the change of the
     // model.
     let mut warned_of = None;
@@ -209,4 +243,30 @@ pub(crate) fn audience_of(output: OutputForm, environment: &ProcessEnvironment) 
         && environment.stderr_is_terminal
         && output == OutputForm::Text;
     if is_interactive { Audience::Person } else { Audience::Unattended }
+}
+
+/// Answerer for runs without a terminal: the policy decides, and the hint says how the user can permit the call.
+#[derive(Debug, Clone, Copy)]
+struct HeadlessAnswerer;
+
+#[async_trait]
+impl Answerer for HeadlessAnswerer {
+    async fn ask(&self, request: PermissionRequest) -> PermissionAnswer {
+        // The hint omits the resolved path: it may lie in a place that the model may not read.
+        let remedy = match (request.least_mode, &request.subject) {
+            (Some(mode), _) => format!("the user can permit it with --permissions {mode}"),
+            (None, Subject::Path(_)) => {
+                "no mode permits it, only a rule of the user that names this path".to_owned()
+            }
+            (None, Subject::Nothing | Subject::Command(_)) => {
+                "no mode permits it, only a rule of the user".to_owned()
+            }
+        };
+        let hint = format!("{}, and there is no terminal to ask at; {remedy}", request.reason);
+        PermissionAnswer::Nobody { hint }
+    }
+
+    async fn ask_user(&self, _request: QuestionRequest) -> QuestionAnswer {
+        QuestionAnswer::Nobody { hint: "there is no terminal to ask at".to_owned() }
+    }
 }

@@ -5,18 +5,14 @@
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::indexing_slicing, clippy::string_slice))]
 
-mod answerer;
 mod drive;
 mod launch;
-mod piped;
 mod request;
 mod screen;
 mod signals;
-mod sink;
 
-pub(crate) use drive::{SHUTDOWN, TICK, drive, is_root_run_end, set_prices};
-pub(crate) use launch::{HostLaunch, ProductLaunch, StartedAgent, audience_of, host, launch};
+pub(crate) use drive::{SHUTDOWN, TICK, drive, event_stream, is_root_run_end, set_prices};
+pub(crate) use launch::{ProductLaunch, StartedAgent, audience_of, host, launch, resume, run};
 pub(crate) use request::{AgentRequest, RunRequest};
-pub(crate) use screen::{PumpEnd, ScreenThread};
+pub(crate) use screen::{PumpEnd, RunDisplay, RunSink, ScreenThread};
 pub(crate) use signals::{SignalAction, Signals};
-pub(crate) use sink::{RunDisplay, RunSink};

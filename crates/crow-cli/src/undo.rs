@@ -1,19 +1,22 @@
-//! Arguments of undo, redo, diff and restore, on the command line and after `/` in the chat.
+//! Front end of undo: the arguments of undo, redo, diff and restore, on the command line and after `/` in the chat, and
+//! the changes that they select.
 
 use std::{
+    collections::BTreeMap,
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt as _,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     str::FromStr,
 };
 
 use clap::{Args, Parser};
+use crow_core::{event::AgentEvent, tool::Patch};
 use crow_runtime::{
-    ChangedCall, RestorePoint, UndoError, UndoJournal, UndoOptions, UndoReport, UndoTarget,
+    ChangedCall, RestorePoint, SessionError, SessionStore, UndoError, UndoJournal, UndoOptions,
+    UndoReport, UndoTarget,
 };
 
-use super::changed_paths::absolute;
-use crate::quoted_path::split_words;
+use crate::quoted_path::{split_words, unquoted};
 
 /// What to undo and how: the same words as options of the command, and after `/undo` in the chat.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
@@ -176,14 +179,14 @@ pub(crate) struct DiffRequest {
 
 /// Range between two points of a session, as `diff` takes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Span {
+struct Span {
     pub from: RestorePoint,
     pub to: RestorePoint,
 }
 
 impl Span {
     /// The whole session.
-    pub(crate) const WHOLE: Self = Self { from: RestorePoint::Start, to: RestorePoint::End };
+    const WHOLE: Self = Self { from: RestorePoint::Start, to: RestorePoint::End };
 
     /// Fails if the span ends before it begins. Looks calls up in `calls`, which are in order. A point that is not
     /// found there is not checked.
@@ -295,6 +298,105 @@ fn turn(text: &str) -> Result<Option<u32>, String> {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| format!("there is no turn {text}"))
+}
+
+/// The changes cannot be determined.
+#[derive(Debug)]
+pub(crate) enum DiffRefusal {
+    /// The argument is not a point or a range of a session.
+    Words(String),
+    Undo(UndoError),
+}
+
+impl From<UndoError> for DiffRefusal {
+    fn from(error: UndoError) -> Self {
+        Self::Undo(error)
+    }
+}
+
+impl DiffRefusal {
+    /// Returns true if the argument names no known point, and so may name a path.
+    fn may_be_path(&self) -> bool {
+        matches!(self, Self::Words(_) | Self::Undo(UndoError::UnknownCall { .. }))
+    }
+}
+
+/// Returns the requested changes. Paths are relative to `cwd`. An argument that names no call is taken as a path if
+/// something changed there.
+pub(crate) fn diff_of(
+    journal: &UndoJournal,
+    request: &DiffRequest,
+    cwd: &Path,
+) -> Result<Patch, DiffRefusal> {
+    let retain_below = |paths: &[OsString], mut patch: Patch| {
+        let paths: Vec<_> = paths.iter().map(|path| absolute(path, journal.roots(), cwd)).collect();
+        patch.files.retain(|file| paths.iter().any(|path| file.path.starts_with(path)));
+        patch
+    };
+    let DiffRequest { selector: what, paths } = request;
+    let span_patch = what.as_deref().map_or(Ok(Span::WHOLE), span).and_then(|span| {
+        let patch = journal.diff(&span.from, &span.to)?;
+        span.check(journal.calls()).map_err(DiffRefusal::Words)?;
+        Ok(patch)
+    });
+    match (span_patch, what) {
+        (Ok(patch), _) if paths.is_empty() => Ok(patch),
+        (Ok(patch), _) => Ok(retain_below(paths, patch)),
+        (Err(refusal), Some(what)) if paths.is_empty() && refusal.may_be_path() => {
+            let patch_of_session = journal.diff(&RestorePoint::Start, &RestorePoint::End)?;
+            let patch = retain_below(std::slice::from_ref(what), patch_of_session);
+            if patch.files.is_empty() { Err(refusal) } else { Ok(patch) }
+        }
+        (Err(refusal), _) => Err(refusal),
+    }
+}
+
+fn span(argument: &OsStr) -> Result<Span, DiffRefusal> {
+    argument.to_string_lossy().parse().map_err(DiffRefusal::Words)
+}
+
+/// Makes a path absolute and resolves `.` and `..` without reading the disk, since the file may be gone. If the current
+/// directory is in none of the session's folders, the path is relative to the first of them.
+pub(crate) fn absolute(path: &OsStr, roots: &[PathBuf], cwd: &Path) -> PathBuf {
+    let mut result = PathBuf::new();
+    let is_inside = roots.iter().any(|root| cwd.starts_with(root));
+    let base = roots.first().filter(|_| !is_inside).map_or(cwd, PathBuf::as_path);
+    for part in base.join(unquoted(path)).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                result.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => result.push(part),
+        }
+    }
+    result
+}
+
+/// Returns, by the sequence number of the call, the number of its changes that cannot be undone, read from the logs.
+pub(crate) fn irreversible_counts(
+    store: &dyn SessionStore,
+    calls: &[ChangedCall],
+) -> Result<BTreeMap<u64, usize>, SessionError> {
+    let mut lost = BTreeMap::new();
+    let mut sessions: Vec<_> = calls.iter().map(|call| &call.session_id).collect();
+    sessions.sort_unstable();
+    sessions.dedup();
+    for session in sessions {
+        for envelope in store.read(session)?.events {
+            let AgentEvent::CallEnd { call_id, result, .. } = &envelope.event else { continue };
+            let end_seq = envelope.seq.unwrap_or(u64::MAX);
+            // Ids come from models and may repeat: the result belongs to the last call with this id that began before
+            // it.
+            let is_candidate = |call: &&ChangedCall| {
+                call.session_id == *session && call.call_id == *call_id && call.seq < end_seq
+            };
+            if let Some(call) = calls.iter().filter(is_candidate).max_by_key(|call| call.seq) {
+                lost.insert(call.seq, result.metadata.not_restorable.len());
+            }
+        }
+    }
+    Ok(lost)
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
-//! The commands of a session that undo, redo and list file changes.
+//! The commands of a session that the terminal program adds to those of the host: undo, redo, the changes, and export.
 
 use std::{sync::Arc, time::Duration};
 
-use crow_console::ConsoleStyle;
+use async_trait::async_trait;
+use crow_app::host::{CommandSession, SessionCommands, blocking};
+use crow_console::{ConsoleStyle, prices_of};
 use crow_core::event::AgentState;
 use crow_runtime::{
     AgentHandle, HostCommand, HostError, SessionStore, UndoError, UndoJournal, UndoReport,
@@ -10,28 +12,86 @@ use crow_runtime::{
 use tokio::time::timeout;
 
 use crate::{
+    error::CliError,
+    export::{to_markdown, write},
     render::{
         CommandStyle, Destination, UndoReporter, change_table, format_patch_without, merge_by_time,
     },
+    session_context::SessionContext,
     undo::{
         DiffRefusal, HowWords, diff_of, irreversible_counts, slash_diff, slash_redo, slash_undo,
     },
 };
 
-pub(super) const UNDO: HostCommand = HostCommand::new(
+const EXPORT: HostCommand =
+    HostCommand::new("export", "[FILE]", "write this session to a file, as Markdown");
+const CONTEXT: HostCommand = HostCommand::new(
+    "context",
+    "",
+    "show what fills the context window; and why the cache was missed",
+);
+
+/// Commands about the changes of a session, and its export.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConsoleCommands {
+    style: ConsoleStyle,
+}
+
+impl ConsoleCommands {
+    /// Creates the commands. Their output has the width and the characters of `style`, but is plain text: editors show
+    /// it, too.
+    pub(crate) fn new(style: ConsoleStyle) -> Self {
+        Self { style: ConsoleStyle { colour: false, live: false, ..style } }
+    }
+}
+
+#[async_trait]
+impl SessionCommands for ConsoleCommands {
+    fn commands(&self) -> Vec<HostCommand> {
+        vec![UNDO, REDO, DIFF, CHANGES, CONTEXT, EXPORT]
+    }
+
+    async fn run(
+        &self,
+        session: CommandSession,
+        name: &str,
+        argument: &str,
+    ) -> Result<String, HostError> {
+        let argument = argument.to_owned();
+        let Some(request) = ChangesRequest::named(name) else {
+            let record = session.record().await?;
+            if name == CONTEXT.name {
+                let prices = prices_of(&record.events, &*session.models).await;
+                let context = SessionContext::new(&record, &prices);
+                let context = context.map_err(|CliError { message, hint, .. }| {
+                    HostError::Refused { message, hint: hint.unwrap_or_default() }
+                })?;
+                return Ok(context.to_text(&self.style).trim_end().to_owned());
+            }
+            let text = to_markdown(&record, &prices_of(&record.events, &*session.models).await);
+            return blocking(move || write(&text, &session.handle, &argument)).await?;
+        };
+        if request.changes_files() {
+            idle(&session.handle).await?;
+        }
+        let CommandSession { handle, store, .. } = session;
+        let open = OpenSessionView { handle, store, style: self.style };
+        blocking(move || request.answer(&open, &argument)).await?
+    }
+}
+
+const UNDO: HostCommand = HostCommand::new(
     "undo",
     "[turn N|call ID|back-to N|all] [--chat] [--force] [--dry-run] [-- PATH...]",
     "undo the agent's last changes, or the named ones; --chat also rewinds the conversation, after -- only these files and folders",
 );
-pub(super) const REDO: HostCommand =
-    HostCommand::new("redo", "[--force] [--dry-run]", "undo the last undo");
-pub(super) const DIFF: HostCommand = HostCommand::new(
+const REDO: HostCommand = HostCommand::new("redo", "[--force] [--dry-run]", "undo the last undo");
+const DIFF: HostCommand = HostCommand::new(
     "diff",
     "[CALL|TURN|A..B] [--ignored] [-- PATH...]",
     "show changes of the session, a call or a turn; after -- only below these paths",
 );
-pub(super) const CHANGES: HostCommand =
-    HostCommand::new("changes", "", "list the calls that changed files");
+const CHANGES: HostCommand = HostCommand::new("changes", "", "list the calls that changed files");
 
 /// Time to wait for an agent to become idle after its run has ended.
 const SETTLING: Duration = Duration::from_millis(500);
@@ -40,7 +100,7 @@ const DIFF_LINES: usize = 200;
 
 /// A command about the changes of a session.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum ChangesRequest {
+enum ChangesRequest {
     Undo,
     Redo,
     Diff,
@@ -49,7 +109,7 @@ pub(super) enum ChangesRequest {
 
 impl ChangesRequest {
     /// Returns the command of that name.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    fn named(name: &str) -> Option<Self> {
         let commands = [
             ("undo", Self::Undo),
             ("redo", Self::Redo),
@@ -60,16 +120,12 @@ impl ChangesRequest {
     }
 
     /// Returns true if the command changes files; then the agent must be idle.
-    pub(super) fn changes_files(self) -> bool {
+    fn changes_files(self) -> bool {
         matches!(self, Self::Undo | Self::Redo)
     }
 
     /// Runs the command and returns its output. Blocks.
-    pub(super) fn answer(
-        self,
-        view: &OpenSessionView,
-        argument: &str,
-    ) -> Result<String, HostError> {
+    fn answer(self, view: &OpenSessionView, argument: &str) -> Result<String, HostError> {
         let outcome = match self {
             Self::Undo => view.undo(argument),
             Self::Redo => view.redo(argument),
@@ -87,7 +143,7 @@ impl ChangesRequest {
 }
 
 /// Waits until an agent whose run has ended is idle. Fails while it works.
-pub(super) async fn idle(handle: &AgentHandle) -> Result<(), HostError> {
+async fn idle(handle: &AgentHandle) -> Result<(), HostError> {
     let mut events = handle.subscribe();
     let is_at_work = || match handle.state() {
         AgentState::Processing
@@ -104,10 +160,10 @@ pub(super) async fn idle(handle: &AgentHandle) -> Result<(), HostError> {
 }
 
 /// An open session and the style of the output.
-pub(super) struct OpenSessionView {
-    pub(super) handle: AgentHandle,
-    pub(super) store: Arc<dyn SessionStore>,
-    pub(super) style: ConsoleStyle,
+struct OpenSessionView {
+    handle: AgentHandle,
+    store: Arc<dyn SessionStore>,
+    style: ConsoleStyle,
 }
 
 /// Reason for which a command has no output.
@@ -203,7 +259,7 @@ fn answer_of(error: UndoError) -> Result<String, HostError> {
 }
 
 /// Converts an undo error into a refusal whose hint names chat commands.
-pub(super) fn refused(error: UndoError) -> HostError {
+fn refused(error: UndoError) -> HostError {
     let message = error.to_string();
     let hint = match error {
         UndoError::Session(error) => return error.into(),
@@ -225,4 +281,87 @@ pub(super) fn refused(error: UndoError) -> HostError {
         | _ => String::new(),
     };
     HostError::Refused { message, hint }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crow_app::{
+        Audience, NoDialog, ProcessEnvironment,
+        config::AgentLimits,
+        host::{ChoiceMemory, ConfigurationSource, HostParts, ProductHost},
+    };
+    use crow_console::ConsoleStyle;
+    use crow_core::{capability::NoAnswerer, event::AgentEvent, message::Block};
+    use crow_runtime::{
+        AgentHost as _, CommandOutcome, FileStore, NewSession, ObserverItem, SnapshotLimits,
+        SnapshotStores, StoredRules,
+    };
+    use crow_testkit::scripted::{ScriptedModel, ScriptedModels, call, reply, text};
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn export_writes_markdown_and_overwrites_nothing() {
+        let (home, project) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let project = project.path().canonicalize().unwrap();
+        let list = json!({"path": "."});
+        let model = ScriptedModel::new([
+            reply([text("I look."), call("c1", "list_directory", list)]),
+            reply([text("# Nothing here")]),
+        ]);
+        let snapshots = SnapshotStores::new(home.path().join("s"), SnapshotLimits::default(), None);
+        let host = ProductHost::new(HostParts {
+            environment: ProcessEnvironment::with([("HOME", home.path().to_str().unwrap())]),
+            store: Arc::new(FileStore::new(home.path().join("sessions"))),
+            models: Arc::new(ScriptedModels(model.clone())),
+            providers: None,
+            fallback: Some(model.resolved().info.reference),
+            answerer: Arc::new(NoAnswerer),
+            audience: Audience::Unattended,
+            dialog: Arc::new(NoDialog),
+            agent: None,
+            model: None,
+            permissions: None,
+            sandbox: None,
+            sandbox_paths: crow_core::permission::SandboxPaths::default(),
+            links: None,
+            rules: StoredRules::default(),
+            session_commands: Some(Arc::new(ConsoleCommands::new(ConsoleStyle::plain(80)))),
+            start: None,
+            configuration_source: ConfigurationSource::Shipped,
+            snapshots: Arc::new(snapshots),
+            limits: AgentLimits::default(),
+            reviewer_model: None,
+            choice_memory: ChoiceMemory::Disabled,
+        });
+        let new = NewSession { cwd: project.clone(), ..NewSession::default() };
+        let handle = host.create(new).await.unwrap();
+        let mut events = handle.subscribe();
+        handle.send_input(vec![Block::text("look around")]).unwrap();
+        let is_end = |item: &ObserverItem| match item {
+            ObserverItem::Event(event) => matches!(event.event, AgentEvent::RunEnd { .. }),
+            _ => false,
+        };
+        while !is_end(&events.next().await.expect("the run has no end")) {}
+        let export = |file: &'static str| host.run_command(handle.session_id(), "export", file);
+        let path = project.join("out.md");
+        let message = CommandOutcome::Shown(format!("written to {}", path.display()));
+        assert_eq!(export("out.md").await.unwrap(), message);
+        let text = std::fs::read_to_string(path).unwrap();
+        for part in [
+            "# look around",
+            "## User\n\nlook around",
+            "## builder\n\nI look.",
+            "### list_directory",
+            "# Nothing here",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let again = export("out.md").await;
+        assert!(again.is_err(), "{again:?}");
+        assert_ne!(export("").await.unwrap(), export("").await.unwrap());
+    }
 }

@@ -1,15 +1,14 @@
-//! Selection of the session whose changes are undone or shown, and its journal.
+//! Stored sessions: the one that a command means, the sessions below it, the journal of its changes, and its damage.
 
 use std::path::Path;
 
 use crow_app::{ProcessEnvironment, product};
 use crow_core::ids::SessionId;
-use crow_runtime::{RuntimeConfig, SessionFilter, SessionStore, UndoJournal, UnusedSessions};
-
-use crate::{
-    damage::{print_damage, session_subtree},
-    error::CliError,
+use crow_runtime::{
+    Damage, RuntimeConfig, SessionError, SessionFilter, SessionStore, UndoJournal, UnusedSessions,
 };
+
+use crate::{error::CliError, terminal::print_message};
 
 /// A root session and the journal of its changes.
 pub(crate) struct Journal {
@@ -65,4 +64,35 @@ pub(crate) fn last_session_of_current_dir(
             .hint("name one with --session ID; `crow-agent sessions list` shows them")
     };
     Ok(last.ok_or_else(not_found)?.session_id.clone())
+}
+
+/// Returns a session and all its descendants. An unreadable descendant is left out; an unreadable root is an error.
+/// Blocks.
+pub(crate) fn session_subtree(
+    store: &dyn SessionStore,
+    root: &SessionId,
+) -> Result<Vec<SessionId>, SessionError> {
+    let mut family = Vec::new();
+    let mut pending = vec![root.clone()];
+    while let Some(id) = pending.pop() {
+        if family.contains(&id) {
+            continue;
+        }
+        match store.read(&id) {
+            Ok(stored) => pending.extend(stored.metadata.child_session_ids),
+            Err(error) if id == *root => return Err(error),
+            Err(_) => continue,
+        }
+        family.push(id);
+    }
+    Ok(family)
+}
+
+/// Prints the damage of a session, if any, and the command that repairs it.
+pub(crate) fn print_damage(id: &SessionId, damage: &Damage) {
+    if !damage.is_none() {
+        print_message(&format!(
+            "session {id} is damaged: {damage}. The intact part is used; `crow-agent sessions repair {id}` rebuilds it and keeps the damaged files"
+        ));
+    }
 }

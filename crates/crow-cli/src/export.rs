@@ -1,20 +1,27 @@
-//! Converts a session to Markdown.
+//! Export of a session as a Markdown document.
 //!
 //! The document is one pass over the events of the root session and its descendants, in order. Text of models, tools
 //! and users passes through `neutralise`, outputs are fenced so that they cannot end their block, and names are reduced
 //! to one line.
 
-use std::{fmt::Write as _, path::Path};
+use std::{
+    fmt::Write as _,
+    fs::OpenOptions,
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
 
 use crow_app::SessionRecord;
 use crow_console::{ConsoleStyle, usage_of, usage_text};
 use crow_core::{
     event::{AgentEvent, AgentRole, Envelope, InputSource, NoticeAudience, RunOutcome, Verdict},
+    ids::SessionId,
     message::{Block, ReplyBlock, ReplyContent},
     model::{ModelRef, Price},
     tool::{FileDiff, Patch, ToolResult},
 };
-use crow_runtime::SessionMetadata;
+use crow_runtime::{AgentHandle, HostError, SessionMetadata};
 use crow_text::neutralise;
 
 /// Maximum number of lines of an output.
@@ -293,10 +300,64 @@ fn bounded(text: &str) -> String {
     result
 }
 
+/// Number of default names that are tried if the user gives none.
+const MOST_NAMES: usize = 100;
+
+/// Writes `text`, the exported session, to a new file in the working directory of the session. `file` is the path,
+/// relative to that directory; if it is blank, the name is derived from the session id. Returns the message to show.
+/// Blocks.
+///
+/// # Errors
+/// Fails if the file exists already or cannot be written.
+pub(crate) fn write(text: &str, handle: &AgentHandle, file: &str) -> Result<String, HostError> {
+    let dir = handle.metadata().crow().cwd;
+    let refused = |path: &Path, error: &io::Error| HostError::Refused {
+        message: format!("{} cannot be written: {error}", path.display()),
+        hint: "/export FILE names another one".to_owned(),
+    };
+    let file = file.trim();
+    if !file.is_empty() {
+        let path = dir.join(file);
+        return match write_new(&path, text) {
+            Ok(()) => Ok(success_message(&path)),
+            Err(error) => Err(refused(&path, &error)),
+        };
+    }
+    let mut path = PathBuf::new();
+    for number in 1..=MOST_NAMES {
+        path = dir.join(default_name(handle.session_id(), number));
+        match write_new(&path, text) {
+            Ok(()) => return Ok(success_message(&path)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(refused(&path, &error)),
+        }
+    }
+    Err(refused(&path, &io::ErrorKind::AlreadyExists.into()))
+}
+
+fn default_name(id: &SessionId, number: usize) -> String {
+    let id: String = id.as_str().chars().take(18).collect();
+    match number {
+        1 => format!("crow-session-{id}.md"),
+        number => format!("crow-session-{id}-{number}.md"),
+    }
+}
+
+fn success_message(path: &Path) -> String {
+    format!("written to {}", path.display())
+}
+
+/// Creates the file with mode 0600, since conversations are private; never overwrites an existing file.
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crow_testkit::sample::Story;
+
+    use super::*;
 
     fn document() -> MarkdownDocument {
         MarkdownDocument { text: String::new(), cwd: "/p".into(), message: MessageSection::Unseen }
