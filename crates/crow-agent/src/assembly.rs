@@ -18,9 +18,7 @@ use crow_core::{
 use crow_runtime::AgentAccess;
 
 use crate::{
-    acp_agent::{
-        AcpAgent, AcpAgentParts, Coagent, CompositionError, EndTools, Subagent, Subagents,
-    },
+    acp_agent::{AcpAgent, AcpAgentParts, Coagent, CompositionError, Subagent, Subagents},
     base_agent::{AgentConfig, BaseAgent},
     checks::Checks,
     choice::{AgentChoice, DEFAULT_REVIEWER, ReviewChoice},
@@ -28,12 +26,11 @@ use crate::{
         AgentKind, AgentRegistry, BaseDefinition, CompositionDefinition, DefinitionError,
         HandoffDefinition, ModelChoice, PromptContext,
     },
+    end_tools::{EndTools, SubmitForReview, TaskComplete},
     handoff::Handoff,
     instructions::InstructionSources,
     prompt::{Surroundings, TemplateError},
-    submit_for_review::SubmitForReview,
     task::{Task, TaskCancel, TaskOutput},
-    task_complete::TaskComplete,
 };
 
 /// The sources from which agents are assembled.

@@ -8,7 +8,7 @@ use crow_core::{
     model::{
         ModelConfig, ModelReply, ProviderErrorKind, ResolvedModel, ToolChoice, ToolDefinition,
     },
-    tool::{AgentContext, Tool, ToolRegistry},
+    tool::{AgentContext, Tool, ToolRegistry, TypedTool as _},
     turn::{CallOutcome, LimitKind, NextStep, RequestedCall, TurnEnd, TurnLimits, TurnMachine},
 };
 use crow_runtime::{AgentError, AgentInternals, ExecutedCall, ModelCall};
@@ -17,12 +17,12 @@ use tracing::{Instrument as _, Span};
 
 use crate::{
     compaction::Compactor,
+    end_tools::TaskComplete,
     environment,
     fallback::Fallback,
     handoff::{Captures, TurnResult},
     hooks::{AgentHooks, HookDecision, RequestDraft, TerminationCondition, TurnProgress},
     instructions::{InstructionSources, InstructionTracker, give_instructions},
-    task_complete,
     toolset::{SourcedFilter, Toolset},
 };
 
@@ -431,7 +431,7 @@ impl BaseAgent {
         let executed = agent.call(parts.tools.registry(), reply_id, calls, cancel).await?;
         parts.instructions.on_calls(&executed);
         environment::record_calls(agent, parts.tools.registry(), &executed);
-        let completion = executed.iter().rfind(|call| call.name == task_complete::NAME);
+        let completion = executed.iter().rfind(|call| call.name == TaskComplete::NAME);
         let report =
             completion.and_then(|call| CheckReport::from_extra(&call.result.metadata.extra));
         if let Some(mut report) = report {

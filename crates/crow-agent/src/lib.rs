@@ -5,8 +5,7 @@
 //! flow that decides what happens after a turn and who may end the run. [`serve`] runs one on the runtime, with a run
 //! for each input. Agents are described by files: [`definition::AgentRegistry`] finds them by name in the [`layers`]
 //! of a configuration, [`PromptRegistry`] renders their prompts, and [`Assembly`] assembles them. The crate contains
-//! no HTTP, no protocol and no
-//! terminal.
+//! no HTTP, no protocol and no terminal.
 //!
 //! ```
 //! use crow_agent::{AcpAgent, AcpAgentParts, BaseAgent, Coagent, CompositionError, EndTools};
@@ -35,6 +34,7 @@ mod checks;
 mod choice;
 mod compaction;
 pub mod definition;
+mod end_tools;
 mod environment;
 mod executor;
 mod fallback;
@@ -43,21 +43,19 @@ mod hooks;
 mod instructions;
 pub mod layers;
 mod prompt;
-mod recall;
-mod submit_for_review;
 mod task;
-mod task_complete;
 mod toolset;
 
 pub use acp_agent::{
-    AcpAgent, AcpAgentParts, AcpSession, Coagent, CompositionError, EndTools, RunInput, RunResult,
-    Subagent, Subagents, serve, serve_latest,
+    AcpAgent, AcpAgentParts, AcpSession, Coagent, CompositionError, RunInput, RunResult, Subagent,
+    Subagents, serve, serve_latest,
 };
 pub use assembly::{AssembledAgent, Assembly, AssemblyError};
 pub use base_agent::{AgentConfig, BaseAgent};
 pub use checks::{Check, Checks};
 pub use choice::{AgentChoice, DEFAULT_REVIEWER, ReviewChoice};
 pub use definition::PromptContext;
+pub use end_tools::{EndTools, SubmitForReview, TaskComplete};
 pub use environment::SessionEnvironment;
 pub use executor::{AgentExecutor, ExecutionError, ExecutionOutcome};
 pub use handoff::{Bundle, HANDOFF_TOKENS, Handoff, HandoffTemplate, TurnCall, TurnResult};
@@ -71,6 +69,4 @@ pub use instructions::{
 pub use prompt::{
     HANDOFF_VARIABLES, PromptRegistry, SYSTEM_VARIABLES, Surroundings, Template, TemplateError,
 };
-pub use submit_for_review::SubmitForReview;
 pub use task::{Task, TaskCancel, TaskOutput};
-pub use task_complete::TaskComplete;

@@ -10,8 +10,8 @@ use crow_core::{
 };
 use crow_runtime::{AgentAccess, SystemPrompt};
 
-use super::{CompositionError, EndTools, subagents::Subagents};
-use crate::{base_agent::BaseAgent, handoff::Handoff, toolset::SourcedFilter};
+use super::subagents::Subagents;
+use crate::{base_agent::BaseAgent, end_tools::EndTools, handoff::Handoff, toolset::SourcedFilter};
 
 /// A composition: several base agents that are one agent from outside.
 ///
@@ -301,4 +301,29 @@ fn set_end_tool(agent: &mut BaseAgent, tool: Option<&Arc<dyn Tool>>) {
 
 fn is_end(tool: &dyn Tool) -> bool {
     [EndTool::TaskComplete, EndTool::SubmitForReview].iter().any(|end| end.name() == tool.name())
+}
+
+/// A reason for which a composition cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CompositionError {
+    /// The control flow needs a coagent, and none is given.
+    #[error("{agent}: the control flow \"{flow}\" needs a coagent, and none is named")]
+    NoCoagent {
+        /// The composition.
+        agent: String,
+        /// The control flow.
+        flow: &'static str,
+    },
+    /// Coagents are given, and the control flow never asks them.
+    #[error(
+        "{agent}: the control flow \"{flow}\" never asks a coagent, and {coagent} is named as one"
+    )]
+    UnusedCoagent {
+        /// The composition.
+        agent: String,
+        /// The control flow.
+        flow: &'static str,
+        /// The first coagent.
+        coagent: String,
+    },
 }

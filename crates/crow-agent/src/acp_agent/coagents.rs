@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Coagent, RunInput, RunResult,
-    failure::failure_of,
+    serve::failure_of,
     session::{CoagentSession, CoagentSessionKind},
 };
 use crate::{environment, handoff::TurnResult, prompt::Surroundings};

@@ -5,21 +5,13 @@
 
 mod agent;
 mod coagents;
-mod deadline;
-mod end_tools;
-mod error;
-mod failure;
-mod result;
 mod run;
 mod serve;
 mod session;
 mod subagents;
 
-pub use agent::{AcpAgent, AcpAgentParts, Coagent};
-pub use end_tools::EndTools;
-pub use error::CompositionError;
-pub use result::RunResult;
-pub use run::RunInput;
+pub use agent::{AcpAgent, AcpAgentParts, Coagent, CompositionError};
+pub use run::{RunInput, RunResult};
 pub use serve::{serve, serve_latest};
 pub use session::AcpSession;
 pub use subagents::{Subagent, Subagents};

@@ -5,7 +5,7 @@
 //! emitted once per round, by the last of these actions. The time limit cancels a child token, so that it is told
 //! apart from a cancellation by the caller.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use crow_core::{
     control::{CompletionOwner, ControlMachine, NextAction, RunFinish, TurnFacts},
@@ -15,6 +15,7 @@ use crow_core::{
     model::ResolvedModel,
     tool::{Patch, ToolRegistry},
     turn::{LimitKind, RunUsage, TurnEnd},
+    usage::TokenUsage,
 };
 use crow_runtime::{AgentAccess, AgentError, ChildSpec};
 use futures_util::future::join_all;
@@ -22,10 +23,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
 use super::{
-    AcpAgent, AcpSession, RunResult,
+    AcpAgent, AcpSession,
     coagents::{CoagentOutcome, run_review},
-    deadline::{DeadlineOutcome, run_with_deadline},
-    failure::failure_of,
+    serve::failure_of,
 };
 use crate::{
     base_agent::{AgentConfig, BaseAgent},
@@ -52,6 +52,26 @@ impl RunInput {
     pub fn prompt(content: Vec<Block>) -> Self {
         Self { source: InputSource::Prompt, content }
     }
+}
+
+/// Result of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunResult {
+    /// Reason for which the run ended.
+    pub finish: RunFinish,
+    /// True if the task was completed and checks confirm it.
+    pub verified: bool,
+    /// Last text of the primary.
+    pub text: Option<String>,
+    /// Files that were created, changed or deleted, each once.
+    pub files_changed: Vec<PathBuf>,
+    /// Tokens used by all model calls of the run.
+    pub usage: TokenUsage,
+    /// Rounds that were begun.
+    pub rounds: u32,
+    /// Index of the coagent that completed the task: the last one that approved. `None` if the primary completed it
+    /// or nobody did.
+    pub completed_by: Option<usize>,
 }
 
 impl AcpAgent {
@@ -498,4 +518,27 @@ fn overdue(outcome: Result<RunResult, AgentError>) -> Result<RunResult, AgentErr
         result.finish = RunFinish::Stopped(TurnEnd::Budget { limit: LimitKind::Time });
     }
     Ok(result)
+}
+
+/// Tells if work ended before its deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DeadlineOutcome {
+    Finished,
+    TimedOut,
+}
+
+/// Drives `work` to its end. When `left` has passed, cancels `token`, which `work` must obey, and still waits for the
+/// end of `work`. No limit if `left` is `None`.
+async fn run_with_deadline<T>(
+    left: Option<Duration>,
+    token: &CancellationToken,
+    mut work: impl Future<Output = T> + Unpin,
+) -> (T, DeadlineOutcome) {
+    let Some(left) = left else { return (work.await, DeadlineOutcome::Finished) };
+    tokio::select! {
+        biased;
+        output = &mut work => return (output, DeadlineOutcome::Finished),
+        () = tokio::time::sleep(left) => token.cancel(),
+    }
+    (work.await, DeadlineOutcome::TimedOut)
 }

@@ -4,14 +4,19 @@ use std::{sync::Arc, time::Duration};
 
 use crow_core::{
     control::{CompletionOwner, RunFinish},
-    event::{AgentEvent, AgentState, NoticeAudience, NoticeLevel, RunOutcome},
+    event::{
+        AgentEvent, AgentState, Failure, FailureKind, NoticeAudience, NoticeLevel, RunOutcome,
+    },
     message::Block,
+    model::ModelsError,
 };
 use crow_runtime::{AgentError, AgentInternals, InputMessage, RunGuard};
 use tokio::sync::watch;
 
 use super::{
-    agent::AcpAgent, failure::failure_of, result::RunResult, run::RunInput, session::AcpSession,
+    agent::AcpAgent,
+    run::{RunInput, RunResult},
+    session::AcpSession,
 };
 use crate::prompt::Surroundings;
 
@@ -202,4 +207,22 @@ async fn emit_end(session: &mut AcpSession, result: RunResult) -> Result<RunOutc
         RunFinish::Stopped(reason) => RunOutcome::Stopped { reason },
         RunFinish::Failed(failure) => failure.into(),
     })
+}
+
+/// Returns the failure of an error: its text, and the kind that says who must act.
+pub(super) fn failure_of(error: &AgentError) -> Failure {
+    let lacks_credentials = matches!(
+        error,
+        AgentError::Models(ModelsError::NoCredentials { .. } | ModelsError::NoneConfigured)
+    );
+    let kind = if let AgentError::Provider(error) = error {
+        error.kind.into()
+    } else if lacks_credentials {
+        FailureKind::Credentials
+    } else if matches!(error, AgentError::NoPrice { .. }) {
+        FailureKind::Request
+    } else {
+        FailureKind::Other
+    };
+    Failure { error: error.to_string(), kind }
 }

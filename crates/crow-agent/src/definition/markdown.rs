@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crow_core::config::{ConfigError, unknown_word_message};
 
-use super::{ToolNames, tools::ToolName};
+use super::{ToolNames, base::ToolName};
 use crate::layers::{Node, SourceFile, TableEntry, Value, ValueOrigin};
 
 /// The keys, and their paths in TOML.

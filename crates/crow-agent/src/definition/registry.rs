@@ -1,12 +1,11 @@
-//! The registry of all agents.
+//! The registry of all agents, the errors of loading one, and the agents that come with the program.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
 use crow_core::config::{ConfigError, nearest};
 
 use super::{
-    BaseDefinition, CompositionDefinition, DefinedRole, DefinitionError, SHIPPED, ToolNames, base,
-    composition, markdown,
+    BaseDefinition, CompositionDefinition, DefinedRole, ToolNames, base, composition, markdown,
     text::{DefinitionText, DefinitionTexts},
 };
 use crate::{
@@ -410,3 +409,52 @@ fn read_toml(layer: &ConfigLayer, name: &str) -> Result<Option<Node>, ConfigErro
     let Some(text) = layer.read(name)? else { return Ok(None) };
     parse(SourceFile { layer: layer.kind(), path: layer.path(name), text }).map(Some)
 }
+
+/// A reason for which an agent cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DefinitionError {
+    /// One of its files is invalid.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// No file describes an agent of that name.
+    #[error("there is no agent \"{name}\"{} there are {}", .nearest.as_ref().map_or(";".to_owned(), |near| format!(", did you mean \"{near}\"?")), .known.join(", "))]
+    Unknown {
+        /// The name as given.
+        name: String,
+        /// The most similar name.
+        nearest: Option<String>,
+        /// All names.
+        known: Vec<String>,
+    },
+}
+
+/// Makes pairs of path and content from paths of files, relative to the folder of the configuration.
+macro_rules! shipped {
+    ($($path:literal),* $(,)?) => {
+        &[$(($path, include_str!(concat!("../../", $path)))),*]
+    };
+}
+
+/// The files of the shipped agents: paths relative to the folder of the configuration, and contents.
+pub const SHIPPED: &[(&str, &str)] = shipped![
+    "agents/acp/BUILD-CHAT.toml",
+    "agents/acp/BUILD-HITL.toml",
+    "agents/acp/BUILD-JUDGE.toml",
+    "agents/acp/BUILD-LOOP.toml",
+    "agents/acp/BUILD-SMART.toml",
+    "agents/acp/PLAN.toml",
+    "agents/acp/TASK-SMART.toml",
+    "agents/base/builder.toml",
+    "agents/base/explorer.toml",
+    "agents/base/planner.toml",
+    "agents/base/reviewer.toml",
+    "agents/base/task_executor.toml",
+    "agents/base/task_reviewer.toml",
+    "prompts/system/builder.md",
+    "prompts/system/explorer.md",
+    "prompts/system/planner.md",
+    "prompts/system/reviewer.md",
+    "prompts/system/task_executor.md",
+    "prompts/system/task_reviewer.md",
+    "prompts/system/trust.md",
+];

@@ -4,7 +4,6 @@
 //! stays as it is. What the model was told is read from its conversation, so a resumed, rewound or compacted session
 //! needs no other record. After a compaction that replaced messages by a summary, a fresh snapshot is appended.
 
-mod access_facts;
 mod probe;
 mod seen_files;
 mod session_environment;

@@ -5,14 +5,11 @@
 //! for the coagent. Together they stay below a limit, so that a review costs a digest and not the transcript.
 
 mod bundle;
-mod changes;
-mod digest;
 mod form;
 mod turn_result;
 
 pub(crate) use bundle::HandoffScene;
-pub use bundle::{Bundle, HANDOFF_TOKENS};
-pub use digest::TurnCall;
+pub use bundle::{Bundle, HANDOFF_TOKENS, TurnCall};
 pub use form::{Handoff, HandoffTemplate};
 pub(crate) use turn_result::Captures;
 pub use turn_result::TurnResult;

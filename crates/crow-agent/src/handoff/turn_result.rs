@@ -6,14 +6,14 @@ use crow_core::{
     event::CheckReport,
     message::ReplyContent,
     model::ModelReply,
-    tool::ToolStatus,
+    tool::{ToolStatus, TypedTool as _},
     turn::{CallEffect, CallOutcome, ReplyFacts, TurnEnd},
     usage::TokenUsage,
 };
 use crow_runtime::ExecutedCall;
 
-use super::digest::TurnCall;
-use crate::{submit_for_review, task_complete};
+use super::bundle::TurnCall;
+use crate::end_tools::{SubmitForReview, TaskComplete};
 
 /// Result of a turn.
 #[derive(Debug, Clone, PartialEq)]
@@ -164,8 +164,8 @@ impl TurnResult {
             if given.is_empty() { self.text.clone().unwrap_or_default() } else { given.to_owned() }
         };
         match call.name.as_str() {
-            task_complete::NAME => TurnEnd::TaskComplete { summary: summary() },
-            submit_for_review::NAME => TurnEnd::SubmitForReview { summary: summary() },
+            TaskComplete::NAME => TurnEnd::TaskComplete { summary: summary() },
+            SubmitForReview::NAME => TurnEnd::SubmitForReview { summary: summary() },
             _ => TurnEnd::Text,
         }
     }

@@ -5,14 +5,9 @@
 //! read affects only what it describes.
 
 mod layer;
-mod merge;
 mod node;
-mod origin;
 mod read;
-mod tree;
 
 pub(crate) use layer::stays_inside;
-pub use layer::{ConfigLayer, LayerKind};
-pub use node::{Node, TableEntry, Value};
-pub use origin::{SourceFile, ValueOrigin};
-pub use tree::{Layers, parse};
+pub use layer::{ConfigLayer, LayerKind, Layers, parse};
+pub use node::{Node, SourceFile, TableEntry, Value, ValueOrigin};

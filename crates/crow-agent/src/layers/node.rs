@@ -1,8 +1,13 @@
-//! A value with its origin.
+//! A value with its origin, and the merging of values.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
-use super::ValueOrigin;
+use crow_core::config::{ConfigError, TextPosition};
+
+use super::LayerKind;
+
+/// The keys that give the kind of a table.
+const KINDS: [&str; 2] = ["type", "level"];
 
 /// A value with its origin.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,6 +105,42 @@ impl Node {
             entry.node.collect(&path, leaves);
         }
     }
+
+    /// Merges a node over this one, key by key. Lists and single values are replaced as a whole. So is a table that
+    /// gives its kind and is of another kind than this one, because its other keys would mean something else.
+    #[must_use]
+    pub fn overlaid_by(mut self, over: Self) -> Self {
+        if !self.is_same_kind(&over) {
+            return over;
+        }
+        match (&mut self.value, over.value) {
+            (Value::Table(entries), Value::Table(others)) => {
+                for (key, entry) in others {
+                    match entries.remove(&key) {
+                        Some(lower) => {
+                            let node = lower.node.overlaid_by(entry.node);
+                            entries.insert(key, TableEntry { key: entry.key, node });
+                        }
+                        None => {
+                            entries.insert(key, entry);
+                        }
+                    }
+                }
+                self
+            }
+            (_, value) => Self { origin: over.origin, value },
+        }
+    }
+
+    fn is_same_kind(&self, over: &Self) -> bool {
+        let kind = |node: &Self| {
+            KINDS.into_iter().find_map(|key| Some((key, node.find(&[key])?.value.clone())))
+        };
+        match kind(over) {
+            Some(over_kind) => kind(self) == Some(over_kind),
+            None => true,
+        }
+    }
 }
 
 impl fmt::Display for Node {
@@ -126,5 +167,65 @@ impl fmt::Display for Node {
                 f.write_str(" }")
             }
         }
+    }
+}
+
+/// A file that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceFile {
+    /// Layer of the file.
+    pub layer: LayerKind,
+    /// Path for display.
+    pub path: PathBuf,
+    /// Content of the file.
+    pub text: String,
+}
+
+/// The origin of a value: file and byte. The line is counted only when it is needed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ValueOrigin {
+    file: Arc<SourceFile>,
+    byte: usize,
+}
+
+impl ValueOrigin {
+    pub(crate) fn new(file: &Arc<SourceFile>, byte: usize) -> Self {
+        Self { file: Arc::clone(file), byte }
+    }
+
+    /// Returns the layer.
+    pub fn layer(&self) -> LayerKind {
+        self.file.layer
+    }
+
+    /// Returns the file.
+    pub fn file(&self) -> &SourceFile {
+        &self.file
+    }
+
+    /// Returns line and column in the file.
+    pub fn position(&self) -> TextPosition {
+        TextPosition::of_byte(&self.file.text, self.byte)
+    }
+
+    /// Makes an error about the value at this origin.
+    pub fn error(&self, message: impl Into<String>) -> ConfigError {
+        ConfigError {
+            path: self.file.path.clone(),
+            position: Some(self.position()),
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for ValueOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file.path.display(), self.position().line)
+    }
+}
+
+impl fmt::Debug for ValueOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Origin({self})")
     }
 }

@@ -1,4 +1,4 @@
-//! The templates of prompts in all layers.
+//! The templates of prompts in all layers, and their variables.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -7,7 +7,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::{HANDOFF_VARIABLES, SYSTEM_VARIABLES, Template, TemplateError};
+use super::{Template, TemplateError};
 use crate::layers::Layers;
 
 /// Renders the templates of prompts. A partial comes from the highest layer that has it: `{{> rules}}` in a system
@@ -122,3 +122,21 @@ impl PromptRegistry {
         })
     }
 }
+
+/// The variables of a handoff template.
+pub const HANDOFF_VARIABLES: [&str; 10] = [
+    "task",
+    "task_description",
+    "todo_state",
+    "turn_digest",
+    "changes",
+    "commands",
+    "open_questions",
+    "round",
+    "primary",
+    "reviewer",
+];
+
+/// The variables of a system prompt. None of them changes while a session lasts.
+pub const SYSTEM_VARIABLES: [&str; 6] =
+    ["agent_name", "role", "description", "tools", "can_edit", "end_tool"];

@@ -1,16 +1,54 @@
-//! The tool with which an agent says that its task is done.
+//! The tools with which an agent ends its turn on purpose: `task_complete` and `submit_for_review`.
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use crow_core::{
+    control::EndTool,
     event::CheckReport,
-    tool::{CallPlan, Effects, ToolCategory, ToolContext, ToolError, ToolResult, TypedTool},
+    tool::{
+        CallPlan, Effects, Tool, ToolCategory, ToolContext, ToolError, ToolResult, TypedTool,
+        TypedToolAdapter,
+    },
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::checks::{CheckOutcome, Checks};
 
-pub(crate) const NAME: &str = "task_complete";
+/// The tools with which an agent ends its turn on purpose. The control flow decides which agent gets which.
+#[derive(Clone)]
+pub struct EndTools {
+    /// Tool that reports the task as done.
+    pub task_complete: Arc<dyn Tool>,
+    /// Tool that hands the work to the reviewers.
+    pub submit_for_review: Arc<dyn Tool>,
+}
+
+impl EndTools {
+    /// Returns the tool of this kind.
+    pub(crate) fn get(&self, tool: EndTool) -> &Arc<dyn Tool> {
+        match tool {
+            EndTool::TaskComplete => &self.task_complete,
+            EndTool::SubmitForReview => &self.submit_for_review,
+        }
+    }
+}
+
+impl Default for EndTools {
+    fn default() -> Self {
+        Self {
+            task_complete: Arc::new(TypedToolAdapter::new(TaskComplete::default())),
+            submit_for_review: Arc::new(TypedToolAdapter::new(SubmitForReview)),
+        }
+    }
+}
+
+impl std::fmt::Debug for EndTools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EndTools").finish_non_exhaustive()
+    }
+}
 
 const DESCRIPTION: &str = "Say that the whole task is done. Call it only when nothing is left to do and you have seen the result work; it ends your turn.";
 
@@ -57,7 +95,7 @@ impl Default for TaskComplete {
 impl TypedTool for TaskComplete {
     type Input = TaskCompleteInput;
 
-    const NAME: &'static str = NAME;
+    const NAME: &'static str = "task_complete";
     const CATEGORY: ToolCategory = ToolCategory::Session;
 
     fn description(&self) -> &str {
@@ -102,4 +140,53 @@ fn accepted(report: &CheckReport) -> String {
     }
     let names: Vec<_> = report.checks.iter().map(|check| check.name.as_str()).collect();
     format!("The task is marked as complete, verified by {}.", names.join(", "))
+}
+
+/// Ends the turn: the agent hands its work to its reviewers, who say whether the task is done.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SubmitForReview;
+
+/// The arguments of [`SubmitForReview`].
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SubmitForReviewInput {
+    /// What was done, how it was checked, and what is still open, in a few sentences for the reviewer.
+    #[serde(alias = "result", alias = "message")]
+    summary: String,
+}
+
+#[async_trait]
+impl TypedTool for SubmitForReview {
+    type Input = SubmitForReviewInput;
+
+    const NAME: &'static str = "submit_for_review";
+    const CATEGORY: ToolCategory = ToolCategory::Session;
+
+    fn description(&self) -> &'static str {
+        "Hand your work to the reviewer, who decides whether the task is done. Call it when nothing is left to do and you have seen the result work; it ends your turn."
+    }
+
+    fn requires_permission(&self) -> bool {
+        false
+    }
+
+    fn ends_turn(&self) -> bool {
+        true
+    }
+
+    async fn plan(&self, _input: &Self::Input, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        Ok(CallPlan::without_effects("submit the work for review"))
+    }
+
+    async fn execute(
+        &self,
+        input: Self::Input,
+        _plan: &CallPlan,
+        _ctx: &ToolContext,
+    ) -> ToolResult {
+        if input.summary.trim().is_empty() {
+            return ToolResult::failure("summary is empty: say in a few sentences what was done");
+        }
+        ToolResult::success("The work is submitted for review.")
+    }
 }
