@@ -21,18 +21,16 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Instrument as _;
 
 use super::{
-    attached::{AttachedSession, PumpTask, WAITING_REQUESTS},
-    client_wires::ClientWires,
-    fault::{host_error, invalid, not_open},
+    attached::{AttachedRequest, AttachedSession, PumpTask, WAITING_REQUESTS},
     links::Links,
     peer::{Peer, PromptReply},
     published_state::PublishedState,
     pump::{Begin, Pump, PumpParts, Replay},
-    requests::AttachedRequest,
     serve::ServerShared,
     setup::{Setup, absolute},
+    wire::ClientWires,
 };
-use crate::view::ClientAbilities;
+use crate::view::{ClientAbilities, host_error, invalid, not_open};
 
 /// Limit of concurrent requests that are not handled by the task of a session.
 const REQUESTS: usize = 128;

@@ -11,10 +11,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use similar::TextDiff;
 
-use super::{
-    fault::invalid,
-    parsed::{ParsedRequest, without_quotes},
-};
+use super::v1::{ParsedRequest, without_quotes};
+use crate::view::invalid;
 
 /// Id of the only plan of a session.
 const PLAN: &str = "plan";

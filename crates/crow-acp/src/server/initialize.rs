@@ -1,4 +1,5 @@
-//! Response to `initialize`: capabilities and authentication methods. Reads no files.
+//! Identity of the agent towards clients, and the response to `initialize`: capabilities and authentication methods.
+//! Reads no files.
 
 use std::collections::HashMap;
 
@@ -15,9 +16,36 @@ use agent_client_protocol::{
         SessionTitleCapabilities,
     },
 };
+use crow_runtime::SessionSetup;
 use serde_json::json;
 
-use super::identity::{AcpIdentity, TerminalLogin};
+/// Identity of the agent towards clients, and defaults of its sessions.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AcpIdentity {
+    /// Machine-readable name.
+    pub name: String,
+    /// Display name.
+    pub title: String,
+    /// Version of the agent.
+    pub version: String,
+    /// Interactive login, if the agent has one.
+    pub login: Option<TerminalLogin>,
+    /// Defaults of new sessions, which clients can override or extend.
+    pub setup: SessionSetup,
+}
+
+/// Login of a user in a terminal.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TerminalLogin {
+    /// Absolute path of the program.
+    pub program: String,
+    /// Arguments of the program.
+    pub args: Vec<String>,
+    /// Display name of the login method.
+    pub name: String,
+    /// Description of the login method.
+    pub description: String,
+}
 
 /// Id of the authentication method that uses configured keys.
 const CONFIGURED: &str = "configured";

@@ -14,12 +14,11 @@ use crow_runtime::CommandOutcome;
 use tokio::task::AbortHandle;
 
 use super::{
-    fault::{handle_error, host_error, prompt_fault},
+    attached::CancelMark,
     peer::{PromptReply, SessionProgress},
     pump::Pump,
-    requests::CancelMark,
 };
-use crate::view::{self, EventSource};
+use crate::view::{self, EventSource, handle_error, host_error, prompt_error};
 
 /// A prompt whose run has not ended.
 pub(super) struct OpenPrompt {
@@ -123,7 +122,7 @@ impl Pump {
         let command = self.command(&content).await;
         let blocks = match view::prompt_blocks(content.clone(), &cwd) {
             Ok(blocks) => blocks,
-            Err(fault) => return reply.refuse(prompt_fault(&fault)),
+            Err(fault) => return reply.refuse(prompt_error(&fault)),
         };
         match command {
             Some(Ok(CommandOutcome::Shown(text))) => self.show_output(&text, &content, reply).await,

@@ -13,11 +13,8 @@ use crow_runtime::{
     ProviderRoute, SecretText,
 };
 
-use super::{
-    connection::AcpConnection,
-    fault::{host_error, invalid},
-    serve::ServerShared,
-};
+use super::{connection::AcpConnection, serve::ServerShared};
+use crate::view::{host_error, invalid};
 
 /// Adds the `providers` capability to the response to `initialize` if the host lets clients choose routes.
 pub(super) fn with_provider_capability(

@@ -2,17 +2,18 @@
 //!
 //! A [`Pump`] has three inputs: events of the agent (`observer`), requests of the client (`requests`), and a timer
 //! for running output that every update repeats as a whole (`catch_up`). The [`SessionView`] converts events to
-//! updates, which are collected in `out`. [`Pump::flush`] sends them, and waits until the client has room for each
+//! updates, which are collected in `updates`. [`Pump::flush`] sends them, and waits until the client has room for each
 //! one: a client that reads slowly slows down its pump instead of filling the library's queue.
 //!
-//! Start: after the response that names the session to the client ([`Begin::When`]), or with a replay of its history
-//! ([`Begin::Replay`]). A replay collects the logged events in `past` and shows them when the last one is there,
-//! because a rewind hides events before it. In both cases `greet` then sends what no event carries, and asks open
-//! questions.
+//! Start: after the response that names the session to the client ([`Begin::AfterResponse`]), or with a replay of its
+//! history ([`Begin::Replay`]). A replay collects the logged events in `replay_events` and shows them when the last one
+//! is there, because a rewind hides events before it. In both cases `greet` then sends what no event carries, and asks
+//! open questions.
 //!
 //! Invariants: updates are sent in the order of their events, and never before the client can know the session; every
 //! prompt is answered exactly once, at the end of its run or in [`Pump::end`]; a pause takes effect only between two
-//! steps, so that a paused pump can be resumed or restarted (`again.rs`).
+//! steps, so that a paused pump can be resumed, or restarted if the client opens
+//! the session again ([`Pump::begin_again`]): open prompts and queued requests survive.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -22,11 +23,12 @@ use std::{
 
 use agent_client_protocol::{
     Error,
-    v1::schema::{self as acp, SessionConfigOption},
+    v1::schema::{self as acp, ContentBlock, ContentChunk, SessionConfigOption, SessionUpdate},
 };
 use crow_core::{
     event::{AgentEvent, AgentState, Envelope, Failure, InputSource, RunOutcome},
     ids::{RequestId, RunId},
+    usage::TokenUsage,
 };
 use crow_runtime::{AgentHandle, AgentHost, Observer, ObserverItem};
 use futures_util::FutureExt as _;
@@ -38,15 +40,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    fault::{host_error, invalid},
-    merge::merged,
+    attached::{AttachedRequest, OptionName, OptionValue},
     peer::{Peer, SessionProgress},
     prompts::OpenPrompt,
     published_state::PublishedState,
-    requests::{AttachedRequest, OptionName, OptionValue},
 };
 use crate::view::{
-    self, ClientAbilities, EventSource, SessionUpdateOut, SessionView, StoredContents,
+    self, ClientAbilities, EventSource, SessionUpdateOut, SessionView, StoredContents, host_error,
+    invalid,
 };
 
 /// Number of events that are handled in a row, and of updates that a replay collects, before they are sent.
@@ -117,13 +118,13 @@ pub(super) struct Pump {
     pub(super) updates: Vec<SessionUpdateOut>,
     pub(super) published: PublishedState,
     /// Sequence number of the last event to replay; 0 without a replay.
-    pub(super) replay_until: u64,
+    replay_until: u64,
     /// Signals the end of the replay; `None` when it is over or there is none.
-    pub(super) replay_done: Option<oneshot::Sender<()>>,
+    replay_done: Option<oneshot::Sender<()>>,
     /// Events of the replay, collected until all of them are there.
-    pub(super) replay_events: Vec<Envelope>,
+    replay_events: Vec<Envelope>,
     /// Ends of the runs of open prompts within the replayed events.
-    pub(super) replay_run_ends: Vec<(RunId, RunOutcome)>,
+    replay_run_ends: Vec<(RunId, RunOutcome)>,
     /// Time from which running output may be shown again.
     pub(super) catch_up: Instant,
     /// Resolves when the client knows the session; `None` after that and with a replay.
@@ -452,5 +453,142 @@ impl Pump {
         while let Ok(request) = self.requests.try_recv() {
             request.refuse(invalid("the session is closed"));
         }
+    }
+}
+
+impl Pump {
+    /// Restarts a paused pump for a new peer. Open prompts are answered when their runs end, as without the restart.
+    pub(super) fn begin_again(
+        &mut self,
+        peer: Arc<dyn Peer>,
+        published: PublishedState,
+        begin: Begin,
+    ) {
+        self.peer = peer;
+        self.published = published;
+        // Open questions are task again by `greet`.
+        for (_, task) in self.question_tasks.drain() {
+            task.abort();
+        }
+        match begin {
+            Begin::AfterResponse(known) => self.start_signal = Some(known),
+            Begin::Replay(replay) => {
+                self.observer = self.handle.subscribe_after(0);
+                let cwd = self.handle.metadata().crow().cwd;
+                let contents = Arc::new(StoredContents::of(&self.handle));
+                let id = self.handle.session_id().clone();
+                self.view = SessionView::new(self.abilities.clone(), id, cwd, contents);
+                self.updates.clear();
+                self.replay_events.clear();
+                self.errors.clear();
+                self.replay_run_ends.clear();
+                self.replay_until = replay.until;
+                self.replay_done = Some(replay.done);
+                // The replay sets both again.
+                self.run_id = None;
+                for prompt in &mut self.prompts {
+                    prompt.usage = TokenUsage::default();
+                }
+            }
+        }
+    }
+
+    /// Updates open prompts by an event of the replayed history.
+    fn on_replayed_event(&mut self, envelope: &Envelope) {
+        let run = self.run_id.as_ref();
+        if let AgentEvent::Usage { usage, .. } = &envelope.event
+            && let Some(prompt) = self.prompts.iter_mut().find(|prompt| Some(&prompt.run_id) == run)
+        {
+            prompt.usage += *usage;
+        }
+        if envelope.session_id != envelope.root_id {
+            return;
+        }
+        if let AgentEvent::RunStart { run_id, .. } = &envelope.event {
+            self.run_id = Some(run_id.clone());
+        }
+        if let AgentEvent::UserInput { message_id, source: InputSource::Prompt, .. } =
+            &envelope.event
+        {
+            self.on_inserted(message_id.as_str());
+        }
+        if let AgentEvent::RunEnd { run_id, result } = &envelope.event
+            && self.prompts.iter().any(|prompt| prompt.run_id == *run_id)
+        {
+            self.replay_run_ends.push((run_id.clone(), result.clone()));
+        }
+    }
+}
+
+/// Largest text of a merged chunk, in bytes.
+const LONGEST_CHUNK: usize = 16 << 10;
+
+/// Merges consecutive text chunks of the same message.
+fn merged(updates: Vec<SessionUpdateOut>) -> Vec<SessionUpdateOut> {
+    let mut merged: Vec<SessionUpdateOut> = Vec::with_capacity(updates.len());
+    for mut update in updates {
+        let joined = merged.last_mut().is_some_and(|last| join(last, &mut update));
+        if !joined {
+            merged.push(update);
+        }
+    }
+    merged
+}
+
+/// Appends the text of `next` to `last` and returns true, if both are chunks of the same message.
+fn join(last: &mut SessionUpdateOut, next: &mut SessionUpdateOut) -> bool {
+    if last.session_id != next.session_id {
+        return false;
+    }
+    match (&mut last.update, &next.update) {
+        (SessionUpdate::AgentMessageChunk(last), SessionUpdate::AgentMessageChunk(next))
+        | (SessionUpdate::AgentThoughtChunk(last), SessionUpdate::AgentThoughtChunk(next)) => {
+            append(last, next)
+        }
+        _ => false,
+    }
+}
+
+fn append(last: &mut ContentChunk, next: &ContentChunk) -> bool {
+    let fits =
+        last.message_id.is_some() && last.message_id == next.message_id && last.meta == next.meta;
+    if let (true, ContentBlock::Text(text), ContentBlock::Text(more)) =
+        (fits, &mut last.content, &next.content)
+        && text.text.len() + more.text.len() <= LONGEST_CHUNK
+        && text.annotations == more.annotations
+        && text.meta == more.meta
+    {
+        text.text.push_str(&more.text);
+        return true;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_client_protocol::v1::schema::TextContent;
+
+    use super::*;
+
+    fn chunk(id: &str, text: &str) -> SessionUpdateOut {
+        let content = ContentBlock::Text(TextContent::new(text));
+        let chunk = ContentChunk::new(content).message_id(Some(id.to_owned().into()));
+        SessionUpdateOut { session_id: "s".into(), update: SessionUpdate::AgentMessageChunk(chunk) }
+    }
+
+    fn texts(updates: Vec<SessionUpdateOut>) -> Vec<String> {
+        let text = |update: SessionUpdateOut| {
+            let update = serde_json::to_value(update.update).unwrap();
+            update["content"]["text"].as_str().unwrap().to_owned()
+        };
+        merged(updates).into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn chunks_of_one_message_are_joined_up_to_a_bound() {
+        assert_eq!(texts(vec![chunk("1", "a"), chunk("1", "b"), chunk("2", "c")]), ["ab", "c"]);
+        let long = "x".repeat(LONGEST_CHUNK);
+        assert_eq!(texts(vec![chunk("1", &long), chunk("1", "b")]), [long.as_str(), "b"]);
+        assert_eq!(texts(Vec::new()), [""; 0]);
     }
 }

@@ -1,4 +1,5 @@
-//! Questions of agents to the user as forms, or as a choice of options for clients without forms.
+//! Permission requests and questions of agents to the user, and the client's answers to them. Questions are asked with
+//! forms, or as a choice of options of clients without forms.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +10,116 @@ use agent_client_protocol::v1::schema::{
     RequestPermissionOutcome, RequestPermissionRequest, SessionId, StringPropertySchema,
     ToolCallUpdate, ToolCallUpdateFields, ToolKind,
 };
-use crow_core::capability::{QuestionAnswer, QuestionChoice, QuestionRequest, UserQuestion};
+use crow_core::{
+    capability::{
+        PermissionAnswer, PermissionRequest, QuestionAnswer, QuestionChoice, QuestionRequest,
+        UserQuestion,
+    },
+    event::AgentEvent,
+};
 use crow_text::neutralise;
+
+use super::{peer::SessionProgress, pump::Pump};
+use crate::view::{self, PermissionReply};
+
+impl Pump {
+    /// Sends the client the question that an event asks, or withdraws the one that it settles.
+    pub(super) async fn on_question_event(&mut self, event: &AgentEvent) {
+        // 1) Permission requests.
+        if let AgentEvent::PermissionRequest { request_id, .. } = event {
+            self.flush().await;
+            let open = self.handle.open_questions();
+            if let Some(question) = open.into_iter().find(|open| open.id == *request_id) {
+                self.ask(question);
+            }
+        }
+        if let AgentEvent::PermissionWithdrawn { request_id, .. }
+        | AgentEvent::PermissionDecision { request_id, .. } = event
+            && let Some(task) = self.question_tasks.remove(request_id)
+        {
+            task.abort();
+            if self.question_tasks.is_empty() {
+                self.peer.report_progress(&self.root, SessionProgress::Running);
+            }
+        }
+        // 2) Questions to the user.
+        if let AgentEvent::QuestionAsked { request_id, .. } = event {
+            self.flush().await;
+            let open = self.handle.open_user_questions();
+            if let Some(question) = open.into_iter().find(|open| open.id == *request_id) {
+                self.ask_user(question);
+            }
+        }
+        if let AgentEvent::QuestionWithdrawn { request_id, .. }
+        | AgentEvent::QuestionAnswered { request_id, .. } = event
+            && let Some(task) = self.question_tasks.remove(request_id)
+        {
+            task.abort();
+            if self.question_tasks.is_empty() {
+                self.peer.report_progress(&self.root, SessionProgress::Running);
+            }
+        }
+    }
+
+    /// Asks the user about a call. The question is withdrawn when it is settled elsewhere.
+    pub(super) fn ask(&mut self, question: PermissionRequest) {
+        let request = self.view.permission_request(&question, &mut self.updates);
+        self.send();
+        let pending_response = self.peer.request_permission(request);
+        let (handle, id) = (self.handle.clone(), question.id.clone());
+        let task = self.tasks.spawn(async move {
+            let answer = match pending_response.await {
+                Ok(response) => match view::answer(&response.outcome, &question) {
+                    PermissionReply::Answer(answer) => answer,
+                    PermissionReply::Cancelled => return handle.interrupt(),
+                },
+                Err(error) => PermissionAnswer::Nobody {
+                    hint: format!("the editor could not ask: {}", error.message),
+                },
+            };
+            // Fails if the question was pending_response elsewhere first.
+            drop(handle.answer(&question.id, answer));
+        });
+        self.question_tasks.insert(id, task);
+        self.peer.report_progress(&self.root, SessionProgress::Asking);
+    }
+
+    /// Asks the user an agent's question: with a form, else with a choice, else answers that nobody can be asked.
+    pub(super) fn ask_user(&mut self, request: QuestionRequest) {
+        let root = self.root.clone();
+        let id = request.id.clone();
+        let handle = self.handle.clone();
+        let task = if self.abilities.forms.is_yes() {
+            let pending_form = self.peer.create_elicitation(form(root, &request));
+            self.tasks.spawn(async move {
+                let answer = match pending_form.await {
+                    Ok(response) => form_answer(response, &request.question),
+                    Err(_) => nobody(),
+                };
+                // Fails if the question was answered elsewhere first.
+                drop(handle.answer_question(&request.id, answer));
+            })
+        } else if let Some(permission_request) = choice(root, &request) {
+            let pending_choice = self.peer.request_permission(permission_request);
+            self.tasks.spawn(async move {
+                let answer = match pending_choice.await {
+                    Ok(response) => choice_answer(response.outcome, &request.question),
+                    Err(_) => Some(nobody()),
+                };
+                match answer {
+                    Some(answer) => drop(handle.answer_question(&request.id, answer)),
+                    None => handle.interrupt(),
+                }
+            })
+        } else {
+            // Fails if the question was answered elsewhere first.
+            drop(self.handle.answer_question(&id, nobody()));
+            return;
+        };
+        self.question_tasks.insert(id, task);
+        self.peer.report_progress(&self.root, SessionProgress::Asking);
+    }
+}
 
 /// Form field in which the user chooses.
 const CHOICE: &str = "choice";
@@ -53,10 +162,7 @@ fn option(choice: &QuestionChoice) -> EnumOption {
 }
 
 /// Converts a filled-in form to an answer. Written text takes precedence over a choice.
-pub(super) fn form_answer(
-    response: CreateElicitationResponse,
-    question: &UserQuestion,
-) -> QuestionAnswer {
+fn form_answer(response: CreateElicitationResponse, question: &UserQuestion) -> QuestionAnswer {
     let ElicitationAction::Accept(accepted) = response.action else {
         return QuestionAnswer::Declined;
     };
@@ -103,7 +209,7 @@ pub(super) fn choice(
 }
 
 /// Converts the user's choice to an answer; `None` if the turn is being cancelled.
-pub(super) fn choice_answer(
+fn choice_answer(
     outcome: RequestPermissionOutcome,
     question: &UserQuestion,
 ) -> Option<QuestionAnswer> {
@@ -116,7 +222,7 @@ pub(super) fn choice_answer(
 }
 
 /// Returns the answer for clients that cannot ask. Its hint tells the model to ask in its reply.
-pub(super) fn nobody() -> QuestionAnswer {
+fn nobody() -> QuestionAnswer {
     let hint = "this editor has no way to ask; ask in your reply and end your turn with it";
     QuestionAnswer::Nobody { hint: hint.to_owned() }
 }

@@ -18,11 +18,10 @@ use tokio::{
 };
 
 use super::{
-    client_wires::ClientWires,
     connection::AcpConnection,
-    identity::AcpIdentity,
+    initialize::AcpIdentity,
     v1, v2,
-    wire::{ClientWire, lines},
+    wire::{ClientWire, ClientWires, lines},
 };
 
 /// Time for the remaining messages to be written after the client has closed its side.

@@ -13,7 +13,8 @@ use agent_client_protocol::{
 use crow_core::mcp::{McpServerConfig, McpTransport};
 use crow_runtime::{SessionSetup, SystemPrompt};
 
-use super::{fault::invalid, links::Links, peer::Peer};
+use super::{links::Links, peer::Peer};
+use crate::view::invalid;
 
 /// Settings of a session that a client creates or opens.
 pub(super) struct Setup {

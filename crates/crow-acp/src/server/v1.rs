@@ -1,43 +1,48 @@
-//! Version 1 of the protocol.
+//! Version 1 of the protocol: the parsing of requests, and the answers to them.
+//!
+//! Parse errors do not quote the input. The library's own ones repeat the whole of it, and it may contain secrets, such
+//! as headers of providers and of MCP servers, which would end up in the client's log.
 
 use std::sync::Arc;
 
 use agent_client_protocol::{
-    Agent, Client, ConnectTo, Error,
+    Agent, Client, ConnectTo, Error, JsonRpcMessage, JsonRpcRequest, UntypedMessage,
     v1::{
         ConnectionTo, Responder,
         schema::{
             self as schema, AgentResponse, AuthenticateResponse, ClientNotification, ClientRequest,
             CloseSessionResponse, ContentBlock, CreateElicitationRequest,
             CreateElicitationResponse, DeleteSessionResponse, ExtResponse, ForkSessionResponse,
-            LoadSessionResponse, LogoutResponse, MessageMcpRequest, MessageMcpResponse,
-            NewSessionResponse, PromptRequest, RequestPermissionRequest, RequestPermissionResponse,
-            ResumeSessionResponse, SessionConfigOptionValue, SessionNotification,
-            SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeResponse,
-            SetSessionTitleResponse,
+            ListSessionsRequest, ListSessionsResponse, LoadSessionResponse, LogoutResponse,
+            MessageMcpRequest, MessageMcpResponse, NewSessionResponse, PromptRequest,
+            RequestPermissionRequest, RequestPermissionResponse, ResumeSessionResponse,
+            SessionConfigOptionValue, SessionNotification, SetSessionConfigOptionRequest,
+            SetSessionConfigOptionResponse, SetSessionModeResponse, SetSessionTitleResponse,
         },
     },
 };
 use crow_core::{event::AgentState, ids::SessionId};
-use crow_runtime::OptionKind;
+use crow_runtime::{
+    AgentHost, ListCursor, OptionKind, SessionFilter, SessionMetadata, UnusedSessions,
+};
 use serde::Deserialize;
 use serde_json::{Value, json, value::to_raw_value};
 use tokio::time::Instant;
 use tracing::Span;
 
 use super::{
-    client_wires::ClientWires,
+    attached::{AttachedRequest, OptionName, OptionValue},
     connection::{AcpConnection, ReplayExtent},
-    fault::{handle_error, host_error, invalid, prompt_fault},
     initialize,
-    list::list,
-    parsed::{ParsedRequest, without_quotes},
     peer::{Peer, PromptReply, RequestReply, SessionProgress, WaitedFuture},
     providers,
-    requests::{AttachedRequest, OptionName, OptionValue},
-    setup::Setup,
+    setup::{Setup, absolute},
+    wire::ClientWires,
 };
-use crate::view::{ClientAbilities, SessionUpdateOut, prompt_blocks};
+use crate::view::{
+    self, ClientAbilities, SessionUpdateOut, handle_error, host_error, invalid, prompt_blocks,
+    prompt_error,
+};
 
 /// A client that speaks version 1.
 #[derive(Debug)]
@@ -380,7 +385,7 @@ struct SteerRequest {
 fn steer(connection: &AcpConnection, request: SteerRequest) -> Result<Value, Error> {
     let handle = connection.handle(&id_of(&request.session_id))?;
     let cwd = handle.metadata().crow().cwd;
-    let blocks = prompt_blocks(request.prompt, &cwd).map_err(|fault| prompt_fault(&fault))?;
+    let blocks = prompt_blocks(request.prompt, &cwd).map_err(|fault| prompt_error(&fault))?;
     let outcome = if handle.state() == AgentState::Idle { "startedNewTurn" } else { "injected" };
     handle.steer(blocks).map_err(|error| handle_error(&error))?;
     Ok(json!({ "outcome": outcome }))
@@ -399,4 +404,130 @@ fn reply<T: 'static>(
 
 fn id_of(id: &schema::SessionId) -> SessionId {
     SessionId::new(id.0.to_string())
+}
+
+/// Number of sessions per page.
+const PAGE: usize = 50;
+
+/// Lists the used sessions, last updated first. The cursor names the last session of the previous page.
+pub(super) async fn list(
+    host: &dyn AgentHost,
+    request: ListSessionsRequest,
+) -> Result<ListSessionsResponse, Error> {
+    if let Some(cwd) = &request.cwd {
+        absolute(cwd, "cwd")?;
+    }
+    let after = request.cursor.as_deref().map(parse_cursor).transpose()?;
+    // One more than a page, to know whether there are further pages.
+    let filter = SessionFilter {
+        cwd: request.cwd,
+        limit: Some(PAGE + 1),
+        after,
+        unused: UnusedSessions::LeftOut,
+    };
+    let mut sessions = host.list(filter).await.map_err(|error| host_error(&error))?;
+    let has_more = sessions.len() > PAGE;
+    sessions.truncate(PAGE);
+    let next = sessions.last().filter(|_| has_more).map(cursor);
+    let sessions = sessions.iter().map(view::session_info).collect();
+    Ok(ListSessionsResponse::new(sessions).next_cursor(next))
+}
+
+fn cursor(last: &SessionMetadata) -> String {
+    format!("{} {}", last.updated_at, last.session_id)
+}
+
+fn parse_cursor(cursor: &str) -> Result<ListCursor, Error> {
+    let parsed = cursor.split_once(' ').and_then(|(time, id)| {
+        Some(ListCursor { updated_at: time.parse().ok()?, id: SessionId::new(id) })
+    });
+    parsed.ok_or_else(|| invalid("cursor: not one that session/list returned"))
+}
+
+/// A request of a client. Its parse errors state the reason without quoting the input.
+#[derive(Debug, Clone)]
+pub(super) struct ParsedRequest(pub ClientRequest);
+
+impl JsonRpcMessage for ParsedRequest {
+    fn matches_method(method: &str) -> bool {
+        ClientRequest::matches_method(method)
+    }
+
+    fn method(&self) -> &str {
+        self.0.method()
+    }
+
+    fn to_untyped_message(&self) -> Result<UntypedMessage, Error> {
+        self.0.to_untyped_message()
+    }
+
+    fn parse_message(method: &str, params: &Value) -> Result<Self, Error> {
+        ClientRequest::parse_message(method, params).map(Self).map_err(without_input)
+    }
+}
+
+impl JsonRpcRequest for ParsedRequest {
+    type Response = <ClientRequest as JsonRpcRequest>::Response;
+}
+
+fn without_input(mut error: Error) -> Error {
+    let reason = error.data.as_ref().and_then(|data| data.get("error")).and_then(Value::as_str);
+    error.data = reason.map(|reason| json!({ "error": without_quotes(reason) }));
+    error
+}
+
+/// Replaces quoted input by `…`: in `invalid type: string "SECRET", expected a map` and in "unknown variant `SECRET`".
+pub(super) fn without_quotes(reason: &str) -> String {
+    if let (Some((before, _)), Some((_, after))) = (reason.split_once('"'), reason.rsplit_once('"'))
+    {
+        return format!("{before}…{after}");
+    }
+    // In all other messages backticks quote names of the protocol.
+    let is_of_client = reason.starts_with("invalid ") || reason.starts_with("unknown variant");
+    if is_of_client
+        && let Some((before, rest)) = reason.split_once('`')
+        && let Some((_, after)) = rest.split_once('`')
+    {
+        return format!("{before}…{after}");
+    }
+    reason.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parse_errors_keep_names_of_the_protocol() {
+        for (why, expected) in [
+            ("missing field `cwd`", "missing field `cwd`"),
+            (
+                "unknown variant `sk-0123`, expected `a` or `b`",
+                "unknown variant …, expected `a` or `b`",
+            ),
+        ] {
+            assert_eq!(without_quotes(why), expected);
+        }
+    }
+
+    #[test]
+    fn parse_errors_do_not_quote_the_input() {
+        let gateway = |headers: Value| {
+            json!({
+                "providerId": "main",
+                "apiType": "openai",
+                "baseUrl": "https://sk-0123.test",
+                "headers": headers,
+            })
+        };
+        for (headers, why) in [
+            (json!({ "a": 7, "b": "sk-0123" }), "invalid type: integer …, expected a string"),
+            (json!("a \"sk-0123\""), "invalid type: string …, expected a map"),
+        ] {
+            let error = ParsedRequest::parse_message("providers/set", &gateway(headers));
+            let error = error.unwrap_err();
+            assert_eq!(error.data, Some(json!({ "error": why })));
+            assert_eq!(i32::from(error.code), -32602);
+        }
+    }
 }

@@ -17,18 +17,15 @@ use serde_json::{Map, Value, json};
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
-    client_wires::ClientWires,
+    attached::{AttachedRequest, OptionName, OptionValue},
     connection::AcpConnection,
-    convert,
-    fault::{host_error, invalid},
-    initialize,
-    parsed::without_quotes,
+    convert, initialize,
     peer::{Peer, PromptReply, RequestReply, SessionProgress, WaitedFuture},
     providers,
-    requests::{AttachedRequest, OptionName, OptionValue},
-    v1 as version_1,
+    v1::{self as version_1, without_quotes},
+    wire::ClientWires,
 };
-use crate::view::{self, ClientAbilities, SessionUpdateOut};
+use crate::view::{self, ClientAbilities, SessionUpdateOut, host_error, invalid};
 
 /// A client that speaks version 2.
 #[derive(Debug)]

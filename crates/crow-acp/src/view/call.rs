@@ -25,18 +25,16 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::{
-    attribution::single_key,
     child::ChildDisplay,
-    content::{bounded_arguments, fenced_command, prose},
+    content::{bounded_arguments, fenced_command, prose, title as title_line},
     contents::FileReader,
     diff::{DiffDisplay, KnownChange, display_of_change, display_of_preview},
-    event::{EventContext, SessionView},
-    kind::{Rank, ResultDisplay, ToolDisplay, display_of},
-    location,
+    event::{EventContext, SessionUpdateOut, SessionView, single_key},
     open_call::{CallKeyInView, OpenCallView},
-    outgoing::SessionUpdateOut,
-    terminal,
-    text::title as title_line,
+    tool_display::{
+        Rank, ResultDisplay, ToolDisplay, display_of, locations_of, terminal_content,
+        terminal_exit, terminal_info, terminal_output,
+    },
 };
 
 /// Calls of all agents of a session.
@@ -328,7 +326,7 @@ impl CallViews {
         call.status = status;
         call.head = head.map(fenced_command);
         // 2) Content and locations: the preview is more precise than the arguments.
-        let mut locations = location::of_arguments(facts.tool, facts.arguments, &self.cwd);
+        let mut locations = locations_of(facts.tool, facts.arguments, &self.cwd);
         call.content.extend(call.head.clone());
         if let Some(patch) = preview {
             let shown = {
@@ -344,8 +342,8 @@ impl CallViews {
         let mut meta = call.who.meta();
         if command.is_some() && self.runs_here(facts.arguments) {
             call.in_terminal = true;
-            call.content.insert(0, terminal::content(&call.id));
-            meta = terminal::info(&call.id, &self.cwd, meta);
+            call.content.insert(0, terminal_content(&call.id));
+            meta = terminal_info(&call.id, &self.cwd, meta);
         }
         let shown = ToolCall::new(call.id.clone(), call.title.clone())
             .name(facts.tool)
@@ -398,8 +396,8 @@ fn settle(
     let mut fields = ToolCallUpdateFields::new().status(ToolCallStatus::Failed);
     let mut meta = call.who.meta_with(single_key("cancelled", true));
     if call.in_terminal {
-        meta = terminal::output(&call.id, &format!("\n[{why}]\n"), meta);
-        meta = terminal::exit(&call.id, None, meta);
+        meta = terminal_output(&call.id, &format!("\n[{why}]\n"), meta);
+        meta = terminal_exit(&call.id, None, meta);
     } else {
         fields = fields.content(content);
     }

@@ -14,10 +14,8 @@ use crow_core::{
 };
 
 use super::{
-    attribution::Attribution,
     call::CallViews,
-    event::{EventContext, SessionView},
-    outgoing::SessionUpdateOut,
+    event::{Attribution, EventContext, SessionUpdateOut, SessionView},
 };
 
 /// Place where the text of an agent is shown.

@@ -1,16 +1,19 @@
-//! Conversion of errors and run outcomes to the protocol.
+//! Error responses, and the conversion of errors and run outcomes to the protocol.
 
-use agent_client_protocol::v1::schema::{Error, StopReason};
+use agent_client_protocol::{Error, v1::schema::StopReason};
 use crow_core::{
     event::{FailureKind, RunOutcome},
+    ids::SessionId,
     model::ModelsError,
     turn::{LimitKind, TurnEnd},
 };
 use crow_runtime::{HandleError, HostError, SessionError};
 use serde_json::json;
 
-use super::text::{bounded, sanitise};
+use super::content::{bounded, sanitise};
 
+/// Error code of a resource that does not exist.
+const NOT_FOUND: i32 = -32002;
 /// Largest message, in bytes.
 const MOST_MESSAGE: usize = 4096;
 
@@ -110,7 +113,8 @@ fn models_error(error: &ModelsError) -> Error {
 }
 
 fn unknown_session(text: &str, id: &str) -> Error {
-    with_text(&Error::resource_not_found(None), text).data(json!({ "sessionId": sanitise(id) }))
+    Error::new(NOT_FOUND, bounded(&sanitise(text), MOST_MESSAGE))
+        .data(json!({ "sessionId": sanitise(id) }))
 }
 
 fn hinted(error: &Error, text: &str, hint: &str) -> Error {
@@ -123,5 +127,17 @@ fn hinted(error: &Error, text: &str, hint: &str) -> Error {
 }
 
 fn with_text(error: &Error, text: &str) -> Error {
-    Error::new(error.code.into(), bounded(&sanitise(text), MOST_MESSAGE))
+    Error::new(error.code, bounded(&sanitise(text), MOST_MESSAGE))
+}
+
+/// Returns the error for invalid parameters.
+pub(crate) fn invalid(message: impl Into<String>) -> Error {
+    let mut error = Error::invalid_params();
+    error.message = message.into();
+    error
+}
+
+/// Returns the error for a session that is not attached to the connection.
+pub(crate) fn not_open(id: &SessionId) -> Error {
+    Error::new(NOT_FOUND, format!("session {id} is not open here; load or resume it"))
 }

@@ -1,23 +1,27 @@
-//! Conversion of events to updates: the view of a session, and the dispatch of events.
+//! Conversion of events to updates: the view of a session, the dispatch of events, their attribution to agents under
+//! `_meta.crow`, and the todo lists as plans.
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
-use agent_client_protocol::v1::schema as acp;
+use agent_client_protocol::v1::schema::{
+    self as acp, Meta, Plan, PlanEntry, PlanEntryPriority, PlanEntryStatus, SessionUpdate,
+    ToolCallId,
+};
 use crow_core::{
-    event::{AgentEvent, Envelope},
+    event::{AgentEvent, AgentRole, Envelope},
     ids::SessionId,
+    todo::{TodoItem, TodoStatus},
 };
 use crow_runtime::{ObserverItem, OpenReply};
+use serde_json::{Map, Value};
 
 use super::{
     abilities::ClientAbilities,
-    attribution::Attribution,
     call::CallViews,
     child::{ChildDisplay, ChildViews},
+    content::sanitise,
     contents::FileReader,
     notice::NoticeSender,
-    outgoing::SessionUpdateOut,
-    plan::PlanViews,
     reply::{ReplyPart, ReplyViews},
 };
 
@@ -207,4 +211,118 @@ impl SessionView {
             | AgentEvent::Error { .. } => self.show_notice(at, event),
         }
     }
+}
+
+/// The agent behind an update.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Attribution {
+    pub(super) session: SessionId,
+    pub(super) agent: String,
+    pub(super) role: AgentRole,
+    pub(super) round: u32,
+    /// Id for the client of the call in which the agent works.
+    pub(super) parent: Option<ToolCallId>,
+}
+
+impl Attribution {
+    pub(super) fn new(envelope: &Envelope, parent: Option<ToolCallId>) -> Self {
+        Self {
+            session: envelope.session_id.clone(),
+            agent: envelope.agent.clone(),
+            role: envelope.role,
+            round: envelope.round,
+            parent,
+        }
+    }
+
+    /// Returns the agent of a session that had no event yet.
+    fn unseen(session: &SessionId) -> Self {
+        let (role, round) = (AgentRole::Primary, 0);
+        Self { session: session.clone(), agent: String::new(), role, round, parent: None }
+    }
+
+    /// Returns the prefix of the titles of its calls where they are shown among those of the primary.
+    pub(super) fn prefix(&self) -> String {
+        match self.role {
+            AgentRole::Primary => String::new(),
+            AgentRole::Coagent | AgentRole::Subagent => format!("{} · ", self.agent),
+        }
+    }
+
+    pub(super) fn meta(&self) -> Meta {
+        self.meta_with(Map::new())
+    }
+
+    /// Returns the attribution with more keys under `crow`.
+    pub(super) fn meta_with(&self, more: Map<String, Value>) -> Meta {
+        let role = match self.role {
+            AgentRole::Primary => "primary",
+            AgentRole::Coagent => "coagent",
+            AgentRole::Subagent => "subagent",
+        };
+        let mut crow = more;
+        if !self.agent.is_empty() {
+            crow.insert("agent".to_owned(), self.agent.as_str().into());
+        }
+        crow.insert("role".to_owned(), role.into());
+        if self.round > 0 {
+            crow.insert("round".to_owned(), self.round.into());
+        }
+        if let Some(parent) = &self.parent {
+            crow.insert("parentToolCallId".to_owned(), parent.0.as_ref().into());
+        }
+        Meta::from_iter([("crow".to_owned(), Value::Object(crow))])
+    }
+}
+
+/// Returns an object with one key.
+pub(super) fn single_key(key: &str, value: impl Into<Value>) -> Map<String, Value> {
+    Map::from_iter([(key.to_owned(), value.into())])
+}
+
+/// An update, and the session that it is sent for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SessionUpdateOut {
+    /// Id of the session in the protocol.
+    pub(crate) session_id: acp::SessionId,
+    /// Content of the update.
+    pub(crate) update: SessionUpdate,
+}
+
+impl From<SessionUpdateOut> for acp::SessionNotification {
+    fn from(outgoing: SessionUpdateOut) -> Self {
+        Self::new(outgoing.session_id, outgoing.update)
+    }
+}
+
+/// The todo lists as the client has them.
+#[derive(Debug, Default)]
+pub(super) struct PlanViews {
+    /// By the session of the agent.
+    shown: HashMap<SessionId, Plan>,
+}
+
+impl PlanViews {
+    /// Shows the todo list if it changed. Lists of agents that the client does not know as sessions are not shown: they
+    /// would replace the primary's.
+    pub(super) fn on_plan(&mut self, at: &mut EventContext<'_>, items: &[TodoItem]) {
+        let ChildDisplay::Session(session) = at.display else { return };
+        let plan = Plan::new(items.iter().map(plan_entry).collect());
+        let shown = self.shown.get(&at.who.session);
+        let is_known = shown.map_or(items.is_empty(), |shown| *shown == plan);
+        if !is_known {
+            self.shown.insert(at.who.session.clone(), plan.clone());
+            at.send(session.clone(), SessionUpdate::Plan(plan.meta(at.who.meta())));
+        }
+    }
+}
+
+/// Converts a todo item. Todos have no priority: the one in progress gets the highest.
+fn plan_entry(item: &TodoItem) -> PlanEntry {
+    let (priority, status) = match item.status {
+        TodoStatus::Pending => (PlanEntryPriority::Medium, PlanEntryStatus::Pending),
+        TodoStatus::InProgress => (PlanEntryPriority::High, PlanEntryStatus::InProgress),
+        TodoStatus::Completed => (PlanEntryPriority::Medium, PlanEntryStatus::Completed),
+    };
+    PlanEntry::new(sanitise(&item.content), priority, status)
 }

@@ -18,12 +18,10 @@ use crow_core::{
 use super::{
     call::done_call,
     child::{ChildDisplay, Direction, acp_id},
-    content::{fenced, fenced_text, image},
+    content::{fenced, fenced_text, image, sanitise, title},
     diff::KnownChange,
-    event::{EventContext, EventSource, SessionView},
-    kind::{Rank, ResultDisplay, ToolDisplay},
-    outgoing::SessionUpdateOut,
-    text::{sanitise, title},
+    event::{EventContext, EventSource, SessionUpdateOut, SessionView},
+    tool_display::{Rank, ResultDisplay, ToolDisplay},
 };
 
 /// Text about a completed task that the checks confirm.

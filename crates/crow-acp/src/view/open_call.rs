@@ -8,12 +8,9 @@ use crow_core::ids::{CallId, SessionId};
 use serde_json::{Map, Value};
 
 use super::{
-    attribution::Attribution,
-    content::{fenced, prose},
-    kind::{ResultDisplay, ToolDisplay},
-    outgoing::SessionUpdateOut,
-    terminal,
-    text::{EscapeFilter, keep_tail, tail},
+    content::{EscapeFilter, fenced, keep_tail, prose, tail},
+    event::{Attribution, SessionUpdateOut},
+    tool_display::{ResultDisplay, ToolDisplay, terminal_output},
 };
 
 /// Limit of the output that is shown while a command runs, in bytes.
@@ -142,7 +139,7 @@ impl OpenCallView {
         self.output.push_str(&output);
         keep_tail(&mut self.output, REMEMBERED);
         if self.in_terminal {
-            let meta = terminal::output(&self.id, &output, self.who.meta());
+            let meta = terminal_output(&self.id, &output, self.who.meta());
             return Some(self.update_with(ToolCallUpdateFields::new(), meta));
         }
         self.is_behind = true;

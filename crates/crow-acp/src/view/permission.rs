@@ -14,13 +14,10 @@ use crow_text::approval_text;
 use serde_json::{Map, Value};
 
 use super::{
-    attribution::single_key,
     call::CallInput,
-    content::{fenced_command, prose},
-    event::{EventContext, SessionView},
-    kind::display_of,
-    outgoing::SessionUpdateOut,
-    text::title,
+    content::{fenced_command, prose, title},
+    event::{EventContext, SessionUpdateOut, SessionView, single_key},
+    tool_display::display_of,
 };
 
 const ALLOW_ONCE: &str = "allow_once";

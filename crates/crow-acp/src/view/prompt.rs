@@ -1,17 +1,17 @@
-//! Conversion of a client's prompt to input of the agent.
+//! Conversion of a client's prompt to input of the agent, or to a command; and the parsing of `file:` URIs in it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use agent_client_protocol::v1::schema::{
-    ContentBlock, EmbeddedResourceResource, Error, ResourceLink,
+use agent_client_protocol::{
+    Error,
+    v1::schema::{ContentBlock, EmbeddedResourceResource, ResourceLink},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use crow_core::message::{Block, Image};
 
 use super::{
-    content::fenced_text,
-    text::{bounded, sanitise, title},
-    uri::{file_path, lines},
+    content::{bounded, fenced_text, sanitise, title},
+    errors::invalid,
 };
 
 /// Largest image, in bytes of base64.
@@ -80,7 +80,7 @@ pub(crate) enum PromptFault {
 
 /// Returns the error response for a refused prompt.
 pub(crate) fn prompt_error(fault: &PromptFault) -> Error {
-    Error::new(Error::invalid_params().code.into(), fault.to_string())
+    invalid(fault.to_string())
 }
 
 /// Converts a client's prompt to input of the agent. Paths within `cwd` become relative to it.
@@ -243,8 +243,111 @@ fn reference(uri: &str, cwd: &Path) -> String {
     };
     let shown = path.strip_prefix(cwd).unwrap_or(&path);
     let shown = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };
-    match lines(uri) {
+    match fragment_lines(uri) {
         Some(lines) => format!("`{}`, lines {lines}", shown.display()),
         None => format!("`{}`", shown.display()),
+    }
+}
+
+/// Parses a prompt as a command: its name and its argument. Only a prompt of text and links can be one; links become
+/// paths or URIs in the argument. The caller checks whether the command exists.
+pub(crate) fn as_command(prompt: &[ContentBlock]) -> Option<(String, String)> {
+    let (mut text, mut is_link) = (String::new(), false);
+    for (index, block) in prompt.iter().enumerate() {
+        let follows_link =
+            std::mem::replace(&mut is_link, matches!(block, ContentBlock::ResourceLink(_)));
+        match block {
+            ContentBlock::Text(more) => {
+                if index > 0 && !follows_link && !text.ends_with(char::is_whitespace) {
+                    text.push('\n');
+                }
+                text.push_str(&more.text);
+            }
+            ContentBlock::ResourceLink(link) => match file_path(&link.uri) {
+                Some(path) => text.push_str(&path.to_string_lossy()),
+                None => text.push_str(&link.uri),
+            },
+            ContentBlock::Image(_) | ContentBlock::Audio(_) | ContentBlock::Resource(_) | _ => {
+                return None;
+            }
+        }
+    }
+    let rest = text.trim_start().strip_prefix('/')?;
+    let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+    let (name, argument) = (rest.get(..end)?, rest.get(end..)?);
+    let is_name = !name.is_empty()
+        && name.chars().all(|char| char.is_alphanumeric() || matches!(char, '-' | '_' | ':' | '.'));
+    is_name.then(|| (name.to_owned(), argument.trim().to_owned()))
+}
+
+/// Returns the path of a `file:` URI; `None` for another scheme or another host.
+pub(super) fn file_path(uri: &str) -> Option<PathBuf> {
+    let rest = uri.strip_prefix("file://")?;
+    let rest = rest.strip_prefix("localhost").unwrap_or(rest);
+    let rest = rest.split(['?', '#']).next().unwrap_or(rest);
+    if !rest.starts_with('/') {
+        return None;
+    }
+    let path = PathBuf::from(decoded(rest)?);
+    path.is_absolute().then_some(path)
+}
+
+/// Returns the line or the range of lines in the fragment of a URI: `#L3`, `#L3:7`, `#L3-L7`.
+fn fragment_lines(uri: &str) -> Option<String> {
+    let (_, fragment) = uri.split_once('#')?;
+    let text = fragment.strip_prefix('L')?.replace(['L', ':'], "-").replace("--", "-");
+    let is_range = !text.is_empty()
+        && text.len() < 32
+        && text.split('-').count() <= 2
+        && text
+            .split('-')
+            .all(|line| !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit()));
+    is_range.then_some(text)
+}
+
+/// Decodes percent escapes; `None` if one is invalid, or the result is not UTF-8 or has control characters.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let high = char::from(rest.next()?).to_digit(16)?;
+        let low = char::from(rest.next()?).to_digit(16)?;
+        bytes.push(u8::try_from(high * 16 + low).ok()?);
+    }
+    String::from_utf8(bytes).ok().filter(|text| !text.contains(char::is_control))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_local_file_uris_are_paths() {
+        let path = |uri| file_path(uri).map(|path| path.display().to_string());
+        assert_eq!(path("file:///p/a%20b.rs#L3").as_deref(), Some("/p/a b.rs"));
+        assert_eq!(path("file://localhost/p/a").as_deref(), Some("/p/a"));
+        for other in ["file://host/p", "https://x/y", "file:///a%0ab", "file:///a%2", "a/b", ""] {
+            assert_eq!(path(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn line_ranges_of_a_uri_are_parsed() {
+        let table = [
+            ("file:///a#L3", Some("3")),
+            ("file:///a#L3:7", Some("3-7")),
+            ("file:///a#L3-L7", Some("3-7")),
+            ("file:///a#L3-7", Some("3-7")),
+            ("file:///a#section", None),
+            ("file:///a#L", None),
+            ("file:///a#L1-2-3", None),
+        ];
+        for (uri, expected) in table {
+            assert_eq!(fragment_lines(uri).as_deref(), expected, "{uri}");
+        }
     }
 }

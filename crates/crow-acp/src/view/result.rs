@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 
 use super::{
     call::{CallInput, CallViews},
-    content::{fenced, image, prose},
+    content::{bounded, fenced, image, prose, sanitise},
     diff::{DiffDisplay, KnownChange},
     event::EventContext,
-    kind::ResultDisplay,
     open_call::OpenCallView,
-    terminal,
-    text::{bounded, sanitise},
+    tool_display::{
+        ResultDisplay, rest_of_output, terminal_content, terminal_exit, terminal_output,
+    },
 };
 
 /// Limit of the output in the raw output, in bytes.
@@ -56,7 +56,7 @@ impl CallViews {
         let change = self.change(result);
         let mut content = Vec::new();
         if call.in_terminal {
-            content.push(terminal::content(&call.id));
+            content.push(terminal_content(&call.id));
         }
         content.extend(call.head.clone());
         content.extend(body(&call, result, denial));
@@ -89,13 +89,13 @@ impl CallViews {
         if call.in_terminal {
             let rest = match denial {
                 Some(denial) => refusal(denial),
-                None => terminal::rest(&call.output, &result.output),
+                None => rest_of_output(&call.output, &result.output),
             };
             if !rest.is_empty() {
-                meta = terminal::output(&call.id, &rest, meta);
+                meta = terminal_output(&call.id, &rest, meta);
             }
             let code = result.metadata.extra.get("exit_code").and_then(Value::as_i64);
-            meta = terminal::exit(&call.id, code, meta);
+            meta = terminal_exit(&call.id, code, meta);
         }
         at.out.push(call.update_with(fields, meta));
     }

@@ -10,12 +10,11 @@ use crow_core::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    attribution::single_key,
     call::CallViews,
     content::{bounded_arguments, prose},
-    event::{EventContext, SessionView},
-    kind::{Rank, ResultDisplay, ToolDisplay},
+    event::{EventContext, SessionView, single_key},
     open_call::{CallKeyInView, OpenCallView},
+    tool_display::{Rank, ResultDisplay, ToolDisplay},
 };
 
 const SHOWING: ToolDisplay =

@@ -4,7 +4,7 @@ use agent_client_protocol::v1::schema::ContentBlock;
 use crow_core::message::Block;
 use serde_json::{Value, json};
 
-use crate::view::{PromptFault, as_command, prompt_blocks, prompt_error};
+use crate::view::{as_command, prompt::PromptFault, prompt_blocks, prompt_error};
 
 /// The first bytes of a PNG file.
 const PNG: &str = "iVBORw0KGgo=";

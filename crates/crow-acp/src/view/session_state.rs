@@ -1,12 +1,21 @@
-//! Options and modes of a session.
+//! State of a session as clients show it: options, modes, commands, title and usage; and the part of its log that a
+//! replay shows.
 
 use agent_client_protocol::v1::schema::{
-    SessionConfigBoolean, SessionConfigKind, SessionConfigOption, SessionConfigOptionCategory,
-    SessionConfigSelect, SessionConfigSelectOption, SessionMode, SessionModeState,
+    AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, Cost, SessionConfigBoolean,
+    SessionConfigKind, SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelect,
+    SessionConfigSelectOption, SessionId as AcpSessionId, SessionInfo, SessionInfoUpdate,
+    SessionMode, SessionModeState, UnstructuredCommandInput, Usage, UsageUpdate,
 };
-use crow_runtime::{OptionChoice, OptionKind, SessionOption};
+use crow_core::{
+    event::{AgentEvent, Envelope},
+    usage::TokenUsage,
+};
+use crow_runtime::{
+    HostCommand, OptionChoice, OptionKind, SessionMetadata, SessionOption, SessionUsage,
+};
 
-use super::{abilities::ClientAbilities, text::title};
+use super::{abilities::ClientAbilities, content::title};
 
 /// Returns all options that have choices, the most used ones first. Options that take any text are left out, because
 /// clients cannot ask for it.
@@ -136,4 +145,76 @@ fn position(kind: OptionKind) -> u8 {
         OptionKind::Reviewer => 5,
         OptionKind::Other => 6,
     }
+}
+
+/// Returns the update with the available commands.
+pub(crate) fn commands(commands: &[HostCommand]) -> AvailableCommandsUpdate {
+    let commands = commands.iter().map(|command| {
+        let hint = title(&command.argument);
+        let input = (!hint.is_empty())
+            .then(|| AvailableCommandInput::Unstructured(UnstructuredCommandInput::new(hint)));
+        AvailableCommand::new(command.name.as_ref(), title(&command.description)).input(input)
+    });
+    AvailableCommandsUpdate::new(commands.collect())
+}
+
+/// Returns the entry of a session in a list.
+pub(crate) fn session_info(metadata: &SessionMetadata) -> SessionInfo {
+    let crow = metadata.crow();
+    SessionInfo::new(AcpSessionId::new(metadata.session_id.as_str()), crow.cwd.clone())
+        .title(shown_title(metadata))
+        .updated_at(metadata.updated_at.to_string())
+}
+
+/// Returns the update for a changed title or time of a session.
+pub(crate) fn session_info_update(metadata: &SessionMetadata) -> SessionInfoUpdate {
+    let update = SessionInfoUpdate::new().updated_at(metadata.updated_at.to_string());
+    match shown_title(metadata) {
+        Some(title) => update.title(title),
+        None => update,
+    }
+}
+
+fn shown_title(metadata: &SessionMetadata) -> Option<String> {
+    Some(title(&metadata.crow().title)).filter(|title| !title.is_empty())
+}
+
+/// Returns the events that a replay shows: those of all agents by sequence number, without those that a rewind removed.
+pub(crate) fn replayable(mut events: Vec<Envelope>) -> Vec<Envelope> {
+    events.sort_by_key(|envelope| envelope.seq);
+    let gaps: Vec<(u64, u64)> = events
+        .iter()
+        .filter_map(|envelope| {
+            let AgentEvent::Rewind { last_kept, .. } = &envelope.event else { return None };
+            Some((*last_kept, envelope.seq?))
+        })
+        .collect();
+    events.retain(|envelope| {
+        let is_in = |(kept, rewind): &(u64, u64)| {
+            envelope.seq.is_some_and(|seq| seq > *kept && seq < *rewind)
+        };
+        !gaps.iter().any(is_in)
+    });
+    events
+}
+
+/// Returns the update with the used context window and the cost; `None` if the size of the window is not known.
+pub(crate) fn usage_update(usage: &SessionUsage) -> Option<UsageUpdate> {
+    let cost = usage.cost_usd.filter(|cost| cost.is_finite());
+    let update = UsageUpdate::new(usage.context_tokens, usage.context_window?);
+    Some(update.cost(cost.map(|amount| Cost::new(amount, "USD"))))
+}
+
+/// Returns the token usage of a prompt. The parts do not overlap, because clients add them up.
+pub(crate) fn prompt_usage(usage: &TokenUsage) -> Usage {
+    let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
+    let reasoning = usage.reasoning_tokens.unwrap_or(0);
+    Usage::new(
+        usage.total(),
+        usage.input_tokens.saturating_sub(cached),
+        usage.output_tokens.saturating_sub(reasoning),
+    )
+    .thought_tokens(usage.reasoning_tokens)
+    .cached_read_tokens(usage.cache_read_tokens)
+    .cached_write_tokens(usage.cache_write_tokens)
 }
