@@ -232,8 +232,9 @@ impl BaseAgent {
         Ok(result)
     }
 
-    /// Compacts the conversation because the user asks for it: a summary of the model replaces all but the last steps and
-    /// the user's messages. `focus` is what is to be kept above all. Returns false if there is nothing to leave out.
+    /// Compacts the conversation because the user asks for it: a summary of the model replaces all but the last steps
+    /// and the user's messages. `focus` is what is to be kept above all. Returns false if there is nothing to leave
+    /// out.
     ///
     /// Fails if `cancel` is cancelled or the session cannot be written. Where the model gives no summary, one is made
     /// without it.

@@ -1,5 +1,5 @@
-//! The context window of a stored session (`/context`, `sessions show --context`): an account of its requests, as text or
-//! JSON lines.
+//! The context window of a stored session (`/context`, `sessions show --context`): an account of its requests, as text
+//! or JSON lines.
 
 use std::fmt::Write as _;
 

@@ -16,8 +16,8 @@ pub(crate) struct Journal {
     pub journal: UndoJournal,
 }
 
-/// Opens the journal of the named session (the prefix of an id), or else of the one that [`last_session_of_current_dir`] returns. Prints
-/// the damage of its logs.
+/// Opens the journal of the named session (the prefix of an id), or else of the one that
+/// [`last_session_of_current_dir`] returns. Prints the damage of its logs.
 pub(crate) fn journal_of(
     requested: Option<&str>,
     environment: &ProcessEnvironment,

@@ -2,9 +2,9 @@
 //!
 //! The library queues events without a bound and does not report the length of its queue, so what clients read of their
 //! event streams is counted. The [`ClientWires`] of a connection are created inside the request that opens it
-//! ([`EventStreams::begin`]) and handed to the middleware through a task-local, because the connection's id only appears
-//! in the headers of the response. Later requests that open an event stream find them by that id. A WebSocket has one
-//! message per frame; written updates are counted there, too.
+//! ([`EventStreams::begin`]) and handed to the middleware through a task-local, because the connection's id only
+//! appears in the headers of the response. Later requests that open an event stream find them by that id. A WebSocket
+//! has one message per frame; written updates are counted there, too.
 
 use std::{
     collections::HashMap,

@@ -46,7 +46,8 @@ const UPDATE_WITHIN: usize = 64;
 /// State of the transport to a client: counts of updates sent and written, so that a client that does not read costs
 /// little memory, and whether the client is gone.
 ///
-/// The library queues without a bound. A task that sends many updates waits for [`wait_for_room`](Self::wait_for_room) before each.
+/// The library queues without a bound. A task that sends many updates waits for [`wait_for_room`](Self::wait_for_room)
+/// before each.
 #[derive(Debug, Default)]
 pub(super) struct ClientWire {
     sent: AtomicU64,

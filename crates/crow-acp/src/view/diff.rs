@@ -1,8 +1,8 @@
 //! Diffs in the form of the protocol: whole texts before and after a change.
 //!
 //! The texts come from the snapshots of a change that was made, or from the disk and the hunks of a preview. Where a
-//! text is not available, the diff consists of the hunks and is marked as partial. Within the limits below, every
-//! file that changed gets a diff or a note with the reason why there is none. A preview leaves out lines of a long change,
+//! text is not available, the diff consists of the hunks and is marked as partial. Within the limits below, every file
+//! that changed gets a diff or a note with the reason why there is none. A preview leaves out lines of a long change,
 //! so the text after a call is then computed from the call's arguments.
 
 use std::path::{Path, PathBuf};

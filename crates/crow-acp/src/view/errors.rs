@@ -1,6 +1,6 @@
 //! Error responses, and the conversion of errors and run outcomes to the protocol.
 
-use agent_client_protocol::{Error, v1::schema::StopReason};
+use agent_client_protocol::{Error, ErrorCode, v1::schema::StopReason};
 use crow_core::{
     event::{FailureKind, RunOutcome},
     ids::SessionId,
@@ -12,8 +12,6 @@ use serde_json::json;
 
 use super::content::{bounded, sanitise};
 
-/// Error code of a resource that does not exist.
-const NOT_FOUND: i32 = -32002;
 /// Largest message, in bytes.
 const MOST_MESSAGE: usize = 4096;
 
@@ -25,10 +23,10 @@ pub(crate) fn host_error(error: &HostError) -> Error {
         HostError::Models(error) => models_error(error),
         HostError::Handle(error) => handle_error(error),
         HostError::NotOpen { id } => unknown_session(&text, id.as_str()),
-        HostError::NoCredentials { hint, .. } => hinted(&Error::auth_required(), &text, hint),
-        HostError::Refused { hint, .. } => hinted(&Error::invalid_params(), &text, hint),
-        HostError::Unsupported { .. } => with_text(&Error::method_not_found(), &text),
-        _ => with_text(&Error::internal_error(), &text),
+        HostError::NoCredentials { hint, .. } => hinted(ErrorCode::AUTH_REQUIRED, &text, hint),
+        HostError::Refused { hint, .. } => hinted(ErrorCode::INVALID_PARAMS, &text, hint),
+        HostError::Unsupported { .. } => with_text(ErrorCode::METHOD_NOT_FOUND, &text),
+        _ => with_text(ErrorCode::INTERNAL_ERROR, &text),
     }
 }
 
@@ -37,10 +35,10 @@ pub(crate) fn handle_error(error: &HandleError) -> Error {
     let text = error.to_string();
     match error {
         HandleError::Full { .. } | HandleError::CallNotOpen { .. } => {
-            with_text(&Error::invalid_request(), &text)
+            with_text(ErrorCode::INVALID_REQUEST, &text)
         }
         HandleError::Ended { id } => unknown_session(&text, id.as_str()),
-        _ => with_text(&Error::internal_error(), &text),
+        _ => with_text(ErrorCode::INTERNAL_ERROR, &text),
     }
 }
 
@@ -52,9 +50,9 @@ pub(crate) fn run_end(outcome: &RunOutcome) -> Result<StopReason, Error> {
         RunOutcome::Stopped { reason } => turn_end(reason),
         RunOutcome::Failed { error, kind } => match kind {
             FailureKind::Refusal => Ok(StopReason::Refusal),
-            FailureKind::Credentials => Err(with_text(&Error::auth_required(), error)),
+            FailureKind::Credentials => Err(with_text(ErrorCode::AUTH_REQUIRED, error)),
             FailureKind::Provider | FailureKind::Request | FailureKind::Other => {
-                Err(with_text(&Error::internal_error(), error))
+                Err(with_text(ErrorCode::INTERNAL_ERROR, error))
             }
         },
     }
@@ -77,7 +75,7 @@ fn turn_end(end: &TurnEnd) -> Result<StopReason, Error> {
         }
         TurnEnd::Refusal => Ok(StopReason::Refusal),
         TurnEnd::Cancelled => Ok(StopReason::Cancelled),
-        TurnEnd::Error { error } => Err(with_text(&Error::internal_error(), error)),
+        TurnEnd::Error { error } => Err(with_text(ErrorCode::INTERNAL_ERROR, error)),
     }
 }
 
@@ -89,15 +87,15 @@ fn session_error(error: &SessionError) -> Error {
         SessionError::BadId { .. }
         | SessionError::Ambiguous { .. }
         | SessionError::Exists { .. }
-        | SessionError::IsChild { .. } => with_text(&Error::invalid_params(), &text),
-        SessionError::Locked { .. } => with_text(&Error::invalid_request(), &text),
+        | SessionError::IsChild { .. } => with_text(ErrorCode::INVALID_PARAMS, &text),
+        SessionError::Locked { .. } => with_text(ErrorCode::INVALID_REQUEST, &text),
         SessionError::Read { .. }
         | SessionError::Write { .. }
         | SessionError::Damaged { .. }
         | SessionError::NewerFormat { .. }
         | SessionError::ReservedKey(_)
         | SessionError::Inconsistent { .. }
-        | _ => with_text(&Error::internal_error(), &text),
+        | _ => with_text(ErrorCode::INTERNAL_ERROR, &text),
     }
 }
 
@@ -105,20 +103,19 @@ fn models_error(error: &ModelsError) -> Error {
     let text = error.to_string();
     match error {
         ModelsError::NoCredentials { .. } | ModelsError::NoneConfigured => {
-            with_text(&Error::auth_required(), &text)
+            with_text(ErrorCode::AUTH_REQUIRED, &text)
         }
-        ModelsError::UnknownProvider { .. } => with_text(&Error::invalid_params(), &text),
-        ModelsError::Unusable { .. } | _ => with_text(&Error::internal_error(), &text),
+        ModelsError::UnknownProvider { .. } => with_text(ErrorCode::INVALID_PARAMS, &text),
+        ModelsError::Unusable { .. } | _ => with_text(ErrorCode::INTERNAL_ERROR, &text),
     }
 }
 
 fn unknown_session(text: &str, id: &str) -> Error {
-    Error::new(NOT_FOUND, bounded(&sanitise(text), MOST_MESSAGE))
-        .data(json!({ "sessionId": sanitise(id) }))
+    with_text(ErrorCode::RESOURCE_NOT_FOUND, text).data(json!({ "sessionId": sanitise(id) }))
 }
 
-fn hinted(error: &Error, text: &str, hint: &str) -> Error {
-    let error = with_text(error, text);
+fn hinted(code: ErrorCode, text: &str, hint: &str) -> Error {
+    let error = with_text(code, text);
     if hint.is_empty() {
         error
     } else {
@@ -126,18 +123,19 @@ fn hinted(error: &Error, text: &str, hint: &str) -> Error {
     }
 }
 
-fn with_text(error: &Error, text: &str) -> Error {
-    Error::new(error.code, bounded(&sanitise(text), MOST_MESSAGE))
+fn with_text(code: ErrorCode, text: &str) -> Error {
+    Error::new(code, bounded(&sanitise(text), MOST_MESSAGE))
 }
 
 /// Returns the error for invalid parameters.
 pub(crate) fn invalid(message: impl Into<String>) -> Error {
-    let mut error = Error::invalid_params();
-    error.message = message.into();
-    error
+    Error::new(ErrorCode::INVALID_PARAMS, message)
 }
 
 /// Returns the error for a session that is not attached to the connection.
 pub(crate) fn not_open(id: &SessionId) -> Error {
-    Error::new(NOT_FOUND, format!("session {id} is not open here; load or resume it"))
+    Error::new(
+        ErrorCode::RESOURCE_NOT_FOUND,
+        format!("session {id} is not open here; load or resume it"),
+    )
 }

@@ -4,8 +4,8 @@
 //! replaced by a pseudo-terminal, and [`InputFeed`] writes to it only up to the first key that may end the reading
 //! (`Keys::first_line`). After such a key it stops (`FeedFlow::Paused`) until the editor reports that it is still
 //! reading, starts to read again, or `ENTERING` has passed. Other bytes stay in `waiting`, where the chat takes them
-//! when the agent starts to work. A long paste becomes a short placeholder on the way (`InputPastes`); [`Pastes`] puts the
-//! text back when the line is sent.
+//! when the agent starts to work. A long paste becomes a short placeholder on the way (`InputPastes`); [`Pastes`] puts
+//! the text back when the line is sent.
 
 use std::{
     io,

@@ -5,8 +5,8 @@
 //! the channel `orders` to the thread. [`ScreenThread::pump`] moves commands from the first to the second; the caller
 //! polls it in its `select!` and stops taking events while [`ScreenThread::has_room`] is false. Events are gathered
 //! into batches of up to [`BATCH`], which the thread flushes as one. After a write error the thread drains its channel
-//! without showing anything, so that no sender blocks, and reports the failure through a `watch` channel. It writes to a
-//! [`RunSink`].
+//! without showing anything, so that no sender blocks, and reports the failure through a `watch` channel. It writes to
+//! a [`RunSink`].
 
 use std::{
     collections::VecDeque,
