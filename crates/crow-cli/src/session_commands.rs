@@ -285,14 +285,11 @@ fn refused(error: UndoError) -> HostError {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use crow_app::{
         Audience, NoDialog, ProcessEnvironment,
         config::AgentLimits,
         host::{ChoiceMemory, ConfigurationSource, HostParts, ProductHost},
     };
-    use crow_console::ConsoleStyle;
     use crow_core::{capability::NoAnswerer, event::AgentEvent, message::Block};
     use crow_runtime::{
         AgentHost as _, CommandOutcome, FileStore, NewSession, ObserverItem, SnapshotLimits,

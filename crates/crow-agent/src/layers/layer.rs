@@ -236,11 +236,6 @@ impl Layers {
         self.layers.iter()
     }
 
-    /// Returns the layer of a kind.
-    pub fn of_kind(&self, kind: LayerKind) -> Option<&ConfigLayer> {
-        self.iter().find(|layer| layer.kind() == kind)
-    }
-
     /// Replaces the content of a file of a layer, as if it had been written.
     #[must_use]
     pub fn with_file(mut self, kind: LayerKind, name: &str, text: &str) -> Self {
