@@ -19,7 +19,7 @@ use crate::{
     },
     session_context::SessionContext,
     undo::{
-        DiffRefusal, HowWords, diff_of, irreversible_counts, slash_diff, slash_redo, slash_undo,
+        ChangesRefusal, HowWords, diff_of, irreversible_counts, slash_diff, slash_redo, slash_undo,
     },
 };
 
@@ -134,10 +134,10 @@ impl ChangesRequest {
         };
         match outcome {
             Ok(text) => Ok(text.trim_end().to_owned()),
-            Err(NoChangesReason::Words(message)) => {
+            Err(ChangesRefusal::Words(message)) => {
                 Err(HostError::Refused { message, hint: String::new() })
             }
-            Err(NoChangesReason::Undo(error)) => answer_of(error),
+            Err(ChangesRefusal::Undo(error)) => answer_of(error),
         }
     }
 }
@@ -166,46 +166,24 @@ struct OpenSessionView {
     style: ConsoleStyle,
 }
 
-/// Reason for which a command has no output.
-enum NoChangesReason {
-    /// The arguments do not parse.
-    Words(String),
-    Undo(UndoError),
-}
-
-impl From<UndoError> for NoChangesReason {
-    fn from(error: UndoError) -> Self {
-        Self::Undo(error)
-    }
-}
-
-impl From<DiffRefusal> for NoChangesReason {
-    fn from(refusal: DiffRefusal) -> Self {
-        match refusal {
-            DiffRefusal::Words(message) => Self::Words(message),
-            DiffRefusal::Undo(error) => Self::Undo(error),
-        }
-    }
-}
-
 impl OpenSessionView {
-    fn undo(&self, argument: &str) -> Result<String, NoChangesReason> {
-        let words = slash_undo(argument).map_err(NoChangesReason::Words)?;
+    fn undo(&self, argument: &str) -> Result<String, ChangesRefusal> {
+        let words = slash_undo(argument).map_err(ChangesRefusal::Words)?;
         let mut journal = self.handle.undo_journal()?;
         let root = journal.root().to_path_buf();
         let report = words.undo(&mut journal, &root)?;
         Ok(self.report_text(&journal, &report, words.how))
     }
 
-    fn redo(&self, argument: &str) -> Result<String, NoChangesReason> {
-        let how = slash_redo(argument).map_err(NoChangesReason::Words)?;
+    fn redo(&self, argument: &str) -> Result<String, ChangesRefusal> {
+        let how = slash_redo(argument).map_err(ChangesRefusal::Words)?;
         let mut journal = self.handle.undo_journal()?;
         let report = journal.redo(how.into())?;
         Ok(self.report_text(&journal, &report, how))
     }
 
-    fn diff(&self, argument: &str) -> Result<String, NoChangesReason> {
-        let (request, shows_ignored) = slash_diff(argument).map_err(NoChangesReason::Words)?;
+    fn diff(&self, argument: &str) -> Result<String, ChangesRefusal> {
+        let (request, shows_ignored) = slash_diff(argument).map_err(ChangesRefusal::Words)?;
         let journal = self.handle.undo_journal()?;
         let patch = diff_of(&journal, &request, journal.root())?;
         if patch.files.is_empty() {
@@ -224,7 +202,7 @@ impl OpenSessionView {
         Ok(lines.join("\n"))
     }
 
-    fn changes(&self) -> Result<String, NoChangesReason> {
+    fn changes(&self) -> Result<String, ChangesRefusal> {
         let journal = self.handle.undo_journal()?;
         let all = merge_by_time(journal.calls(), journal.records());
         if all.is_empty() {

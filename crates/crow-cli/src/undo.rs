@@ -300,21 +300,21 @@ fn turn(text: &str) -> Result<Option<u32>, String> {
     text.parse().map(Some).map_err(|_| format!("there is no turn {text}"))
 }
 
-/// The changes cannot be determined.
+/// Reason for which changes are neither shown nor undone.
 #[derive(Debug)]
-pub(crate) enum DiffRefusal {
-    /// The argument is not a point or a range of a session.
+pub(crate) enum ChangesRefusal {
+    /// The arguments do not parse, or name no point or range of a session.
     Words(String),
     Undo(UndoError),
 }
 
-impl From<UndoError> for DiffRefusal {
+impl From<UndoError> for ChangesRefusal {
     fn from(error: UndoError) -> Self {
         Self::Undo(error)
     }
 }
 
-impl DiffRefusal {
+impl ChangesRefusal {
     /// Returns true if the argument names no known point, and so may name a path.
     fn may_be_path(&self) -> bool {
         matches!(self, Self::Words(_) | Self::Undo(UndoError::UnknownCall { .. }))
@@ -327,7 +327,7 @@ pub(crate) fn diff_of(
     journal: &UndoJournal,
     request: &DiffRequest,
     cwd: &Path,
-) -> Result<Patch, DiffRefusal> {
+) -> Result<Patch, ChangesRefusal> {
     let retain_below = |paths: &[OsString], mut patch: Patch| {
         let paths: Vec<_> = paths.iter().map(|path| absolute(path, journal.roots(), cwd)).collect();
         patch.files.retain(|file| paths.iter().any(|path| file.path.starts_with(path)));
@@ -336,7 +336,7 @@ pub(crate) fn diff_of(
     let DiffRequest { selector: what, paths } = request;
     let span_patch = what.as_deref().map_or(Ok(Span::WHOLE), span).and_then(|span| {
         let patch = journal.diff(&span.from, &span.to)?;
-        span.check(journal.calls()).map_err(DiffRefusal::Words)?;
+        span.check(journal.calls()).map_err(ChangesRefusal::Words)?;
         Ok(patch)
     });
     match (span_patch, what) {
@@ -351,8 +351,8 @@ pub(crate) fn diff_of(
     }
 }
 
-fn span(argument: &OsStr) -> Result<Span, DiffRefusal> {
-    argument.to_string_lossy().parse().map_err(DiffRefusal::Words)
+fn span(argument: &OsStr) -> Result<Span, ChangesRefusal> {
+    argument.to_string_lossy().parse().map_err(ChangesRefusal::Words)
 }
 
 /// Makes a path absolute and resolves `.` and `..` without reading the disk, since the file may be gone. If the current

@@ -25,7 +25,6 @@ use crate::view::{self, PermissionReply};
 impl Pump {
     /// Sends the client the question that an event asks, or withdraws the one that it settles.
     pub(super) async fn on_question_event(&mut self, event: &AgentEvent) {
-        // 1) Permission requests.
         if let AgentEvent::PermissionRequest { request_id, .. } = event {
             self.flush().await;
             let open = self.handle.open_questions();
@@ -33,16 +32,6 @@ impl Pump {
                 self.ask(question);
             }
         }
-        if let AgentEvent::PermissionWithdrawn { request_id, .. }
-        | AgentEvent::PermissionDecision { request_id, .. } = event
-            && let Some(task) = self.question_tasks.remove(request_id)
-        {
-            task.abort();
-            if self.question_tasks.is_empty() {
-                self.peer.report_progress(&self.root, SessionProgress::Running);
-            }
-        }
-        // 2) Questions to the user.
         if let AgentEvent::QuestionAsked { request_id, .. } = event {
             self.flush().await;
             let open = self.handle.open_user_questions();
@@ -50,7 +39,9 @@ impl Pump {
                 self.ask_user(question);
             }
         }
-        if let AgentEvent::QuestionWithdrawn { request_id, .. }
+        if let AgentEvent::PermissionWithdrawn { request_id, .. }
+        | AgentEvent::PermissionDecision { request_id, .. }
+        | AgentEvent::QuestionWithdrawn { request_id, .. }
         | AgentEvent::QuestionAnswered { request_id, .. } = event
             && let Some(task) = self.question_tasks.remove(request_id)
         {
@@ -77,7 +68,7 @@ impl Pump {
                     hint: format!("the editor could not ask: {}", error.message),
                 },
             };
-            // Fails if the question was pending_response elsewhere first.
+            // Fails if the question was answered elsewhere first.
             drop(handle.answer(&question.id, answer));
         });
         self.question_tasks.insert(id, task);

@@ -16,7 +16,7 @@ use crate::{
     },
     stored_sessions::{Journal, journal_of},
     terminal::{console_style, write_out},
-    undo::{DiffRefusal, DiffRequest, HowWords, absolute, diff_of, irreversible_counts},
+    undo::{ChangesRefusal, DiffRequest, HowWords, absolute, diff_of, irreversible_counts},
 };
 
 /// Undoes changes of a session.
@@ -84,18 +84,18 @@ pub(crate) fn diff(
     }
 }
 
-impl From<DiffRefusal> for CliError {
-    fn from(refusal: DiffRefusal) -> Self {
+impl From<ChangesRefusal> for CliError {
+    fn from(refusal: ChangesRefusal) -> Self {
         let hint = "`crow-agent diff -- PATH` shows what changed there";
         match refusal {
-            DiffRefusal::Words(message) => Self::usage(message),
-            DiffRefusal::Undo(error @ UndoError::UnknownCall { .. }) => {
+            ChangesRefusal::Words(message) => Self::usage(message),
+            ChangesRefusal::Undo(error @ UndoError::UnknownCall { .. }) => {
                 let error = Self::from(error);
                 let both = error.hint.iter().map(String::as_str).chain([hint]);
                 let hint = both.collect::<Vec<_>>().join("; ");
                 error.hint(hint)
             }
-            DiffRefusal::Undo(error) => error.into(),
+            ChangesRefusal::Undo(error) => error.into(),
         }
     }
 }
