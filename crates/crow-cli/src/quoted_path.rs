@@ -26,7 +26,7 @@ const LETTERS: [(u8, u8); 9] = [
 ];
 
 /// Returns a UTF-8 name unchanged, any other quoted as git does, so that no two names have the same text. A name that
-/// begins with a quote is quoted as well: a leading quote always means that the name is to be [unquoted](unquoted).
+/// begins with a quote is quoted as well: a leading quote always means that the name is to be [`unquoted`].
 pub(crate) fn path_text(path: &Path) -> Cow<'_, str> {
     match path.to_str() {
         Some(text) if !text.starts_with('"') => Cow::Borrowed(text),

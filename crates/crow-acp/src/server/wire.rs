@@ -57,7 +57,7 @@ pub(super) struct ClientWire {
 }
 
 impl ClientWire {
-    /// Waits until one more update may be sent. Returns at once if fewer than [`WAITING_UPDATES`] are unwritten.
+    /// Waits until one more update may be sent. Returns at once if fewer than [`WAIT_LIMIT`] are unwritten.
     pub(super) async fn wait_for_room(&self) {
         loop {
             let moved = self.moved.notified();
