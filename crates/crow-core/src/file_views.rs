@@ -46,11 +46,22 @@ pub struct FileView {
     pub call_id: CallId,
 }
 
+/// What a call wrote to a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenContent {
+    /// Path of the file, with symbolic links resolved.
+    pub path: PathBuf,
+    /// Hash of the content that was written.
+    pub hash: ContentHash,
+    /// Hash of the former content, if what was written contains parts of it.
+    pub built_on: Option<ContentHash>,
+}
+
 /// The latest view of each file, by path.
 #[derive(Debug, Default)]
 pub struct FileViews {
     views: Mutex<HashMap<PathBuf, FileView>>,
-    written: Mutex<HashMap<CallId, Vec<(PathBuf, ContentHash)>>>,
+    written: Mutex<HashMap<CallId, Vec<WrittenContent>>>,
 }
 
 impl FileViews {
@@ -62,16 +73,16 @@ impl FileViews {
         self.lock().insert(view.path.clone(), view);
     }
 
-    /// Records what a call wrote to a file, so that it can be told from what others write there right after it.
-    pub fn record_written(&self, call_id: &CallId, path: &Path, hash: ContentHash) {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        written.entry(call_id.clone()).or_default().push((path.to_owned(), hash));
+    /// Records what a call wrote to a file, so that it can be told from what others write there at the same time.
+    pub fn record_written(&self, call_id: &CallId, written: WrittenContent) {
+        let mut all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(call_id.clone()).or_default().push(written);
     }
 
     /// Removes and returns what a call wrote, in order.
-    pub fn take_written(&self, call_id: &CallId) -> Vec<(PathBuf, ContentHash)> {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        written.remove(call_id).unwrap_or_default()
+    pub fn take_written(&self, call_id: &CallId) -> Vec<WrittenContent> {
+        let mut all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        all.remove(call_id).unwrap_or_default()
     }
 
     /// Returns the latest view of a file.

@@ -192,7 +192,8 @@ fn edit(
     }
     // The content of a file that this call creates is known entirely.
     let known = if draft.current.is_present() { draft.seen } else { ViewFreshness::Current };
-    let change = save(&draft.current, &draft.applied.content, known, ctx)?;
+    let built_on = draft.current.hash().cloned();
+    let change = save(&draft.current, &draft.applied.content, known, built_on, ctx)?;
     let output = report(&draft, &change, ctx);
     let match_type = json!(draft.applied.match_type.as_str());
     Ok(change.into_result(output, Map::from_iter([("match_type".to_owned(), match_type)])))

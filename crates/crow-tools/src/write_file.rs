@@ -120,7 +120,7 @@ fn write(path: &AllowedPath, content: String, ctx: &ToolContext) -> Result<ToolR
             json!({ FileViews::EXTRA_KEY: record_written(path, &draft.content, ctx) });
         return Ok(result);
     }
-    let change = save(&draft.current, &draft.content, ViewFreshness::Current, ctx)?;
+    let change = save(&draft.current, &draft.content, ViewFreshness::Current, None, ctx)?;
     let output = if draft.current.is_present() {
         format!("Wrote {name}: +{} -{} lines.", change.diff.additions, change.diff.deletions)
     } else {

@@ -15,7 +15,7 @@ use std::{
 };
 
 use crow_core::{
-    file_views::{ContentHash, FileView, FileViews},
+    file_views::{ContentHash, FileView, FileViews, WrittenContent},
     tool::{FileDiff, Patch, ToolContext, ToolError, ToolResult},
 };
 use crow_fs::{EntryKind, EntryMetadata, FileIdentity, NewFile, RenameMode};
@@ -38,16 +38,20 @@ pub(crate) struct SavedChange {
     view: Option<FileView>,
 }
 
-/// Saves `content`. Afterwards the session knows the file if it knew it before or if the agent wrote all of it.
+/// Saves `content`. Afterwards the session knows the file if it knew it before or if the agent wrote all of it. `built_on`
+/// is the hash of the former content if `content` has parts of it.
 pub(crate) fn save(
     current: &CurrentFile,
     content: &[u8],
     seen: ViewFreshness,
+    built_on: Option<ContentHash>,
     ctx: &ToolContext,
 ) -> Result<SavedChange, ToolError> {
     let path = current.path();
     let other_links = store(current, content).map_err(|error| refusal(path, &error, ctx))?;
-    ctx.file_views.record_written(&ctx.call_id, path, ContentHash::of_content(content));
+    let hash = ContentHash::of_content(content);
+    let written = WrittenContent { path: path.to_owned(), hash, built_on };
+    ctx.file_views.record_written(&ctx.call_id, written);
     let mut remarks = Vec::new();
     if other_links > 0 {
         remarks

@@ -10,7 +10,7 @@ use std::{
 
 use crow_core::{
     capability::Containment,
-    file_views::ContentHash,
+    file_views::WrittenContent,
     permission::PermissionMode,
     tool::{CallPlan, Effects, Subject, ToolError},
     workspace::Workspace,
@@ -68,13 +68,16 @@ impl PermittedChange {
     }
 
     /// Accepts what the call wrote. A call that failed is accepted only as far as it says what it wrote.
-    pub(super) fn accept(self, written: Vec<(PathBuf, ContentHash)>, has_succeeded: bool) {
+    pub(super) fn accept(self, written: Vec<WrittenContent>, has_succeeded: bool) {
         let Some(sandbox) = self.sandbox else { return };
-        let known = |path: &PathBuf| written.iter().any(|(known, _)| known == path);
+        let known = |path: &PathBuf| written.iter().any(|written| written.path == *path);
         let whole = self.paths.into_iter().filter(|path| has_succeeded && !known(path));
-        let mut accepted: Vec<_> = whole.map(|path| WrittenFile { path, hash: None }).collect();
-        accepted
-            .extend(written.into_iter().map(|(path, hash)| WrittenFile { path, hash: Some(hash) }));
+        let mut accepted: Vec<_> = whole.map(|path| WrittenFile { path, content: None }).collect();
+        accepted.extend(
+            written
+                .into_iter()
+                .map(|content| WrittenFile { path: content.path.clone(), content: Some(content) }),
+        );
         if !accepted.is_empty() {
             sandbox.adopt(&accepted);
         }

@@ -26,7 +26,7 @@ use std::{
 
 use crow_core::{
     capability::{OriginalState, QuarantinedFile},
-    file_views::ContentHash,
+    file_views::{ContentHash, WrittenContent},
     workspace::PROTECTED,
 };
 use crow_fs::{Directory, EntryKind, EntryMetadata, FileIdentity, RenameMode};
@@ -103,15 +103,15 @@ struct RunningCommand {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenFile {
     pub path: PathBuf,
-    /// Hash of the content that the tool wrote, if it says so: then any other content is of somebody else.
-    pub hash: Option<ContentHash>,
+    /// The content that the tool wrote, if it says so: then any other content is of somebody else.
+    pub content: Option<WrittenContent>,
 }
 
 impl WrittenFile {
     /// Returns true if the tool made the present state of a path; none if nothing is there.
     fn covers(&self, path: &Path, state: Option<&EntryState>) -> bool {
-        let Some(hash) = &self.hash else { return path.starts_with(&self.path) };
-        let is_written = |bytes: &[u8]| ContentHash::of_content(bytes) == *hash;
+        let Some(written) = &self.content else { return path.starts_with(&self.path) };
+        let is_written = |bytes: &[u8]| ContentHash::of_content(bytes) == written.hash;
         path == self.path
             && match state {
                 Some(EntryState::File { content: FileContent::Whole(bytes), .. }) => {
@@ -132,6 +132,26 @@ impl WrittenFile {
                 )
                 | None => false,
             }
+    }
+
+    /// Returns false if the tool built on something that a command had written to the file.
+    fn is_built_on(&self, baseline: &Inventory) -> bool {
+        let written = self.content.as_ref();
+        let Some(former) = written.and_then(|written| written.built_on.as_ref()) else {
+            return true;
+        };
+        match baseline.entries.get(&self.path).map(|entry| &entry.state) {
+            Some(EntryState::File { content: FileContent::Whole(bytes), .. }) => {
+                ContentHash::of_content(bytes) == *former
+            }
+            Some(EntryState::File { content: FileContent::NotKept { .. }, .. }) => true,
+            // Nothing is known of what is in a sealed directory, where no command can have written.
+            _ => self
+                .path
+                .ancestors()
+                .skip(1)
+                .any(|above| baseline.entries.get(above).is_some_and(|entry| entry.is_shallow)),
+        }
     }
 }
 
@@ -345,7 +365,10 @@ impl AutorunGuard {
     /// Accepts what a tool wrote with permission. What a command wrote to the same file meanwhile is not accepted,
     /// and put back by the next check. Blocks while it takes the inventory.
     pub(crate) fn adopt(&self, written: &[WrittenFile]) {
-        self.adopt_in(&mut self.state(), |path, entry| {
+        let mut state = self.state();
+        let written: Vec<_> =
+            written.iter().filter(|written| written.is_built_on(&state.baseline)).collect();
+        self.adopt_in(&mut state, |path, entry| {
             written.iter().any(|written| written.covers(path, entry.map(|entry| &entry.state)))
         });
     }

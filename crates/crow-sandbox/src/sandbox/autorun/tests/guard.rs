@@ -9,7 +9,7 @@ use std::{
 
 use crow_core::{
     capability::{OriginalState, QuarantinedFile},
-    file_views::ContentHash,
+    file_views::{ContentHash, WrittenContent},
 };
 
 use super::super::{
@@ -731,7 +731,7 @@ fn changes_by_permitted_tools_stay_and_later_ones_by_commands_do_not() {
     let (job, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
     project.write(".envrc", "use nix\n");
     project.write(".github/workflows/ci.yml", "run: test\n");
-    let written = |path: &str| WrittenFile { path: project.root.join(path), hash: None };
+    let written = |path: &str| WrittenFile { path: project.root.join(path), content: None };
     project.guard.adopt(&[written(".envrc"), written(".github/workflows/ci.yml")]);
     assert_eq!(project.told(&project.guard.check()), []);
     project.write(".envrc", "use nix\nevil\n");
@@ -753,9 +753,12 @@ fn what_a_command_writes_beside_a_permitted_tool_is_not_adopted() {
     let project = Project::new();
     project.write(".envrc", "use nix\n");
     let (job, _mounts) = project.guard.begin("cmd", CommandKind::Background);
-    let adopt = |path: &str, text: &str| {
-        let hash = Some(ContentHash::of_content(text.as_bytes()));
-        project.guard.adopt(&[WrittenFile { path: project.root.join(path), hash }]);
+    let hash = |text: &str| ContentHash::of_content(text.as_bytes());
+    let adopt = |path: &str, text: &str, former: Option<&str>| {
+        let path = project.root.join(path);
+        let content =
+            WrittenContent { path: path.clone(), hash: hash(text), built_on: former.map(hash) };
+        project.guard.adopt(&[WrittenFile { path, content: Some(content) }]);
     };
     // 1) Before the change: the tool must not read and keep it.
     project.write(".envrc", "use nix\nevil\n");
@@ -763,18 +766,23 @@ fn what_a_command_writes_beside_a_permitted_tool_is_not_adopted() {
     assert_eq!(project.read(".envrc"), "use nix\n");
     // 2) Right after it: an existing file gets its former content, a new one is moved aside.
     project.write(".envrc", "use flake\nevil\n");
-    adopt(".envrc", "use flake\n");
+    adopt(".envrc", "use flake\n", Some("use nix\n"));
     project.write(".vscode/tasks.json", "evil\n");
-    adopt(".vscode/tasks.json", "{}\n");
+    adopt(".vscode/tasks.json", "{}\n", None);
     project.guard.check();
     assert_eq!(project.read(".envrc"), "use nix\n");
     assert_eq!(project.read(".vscode/tasks.json"), "");
-    // 3) What the tool itself wrote stays.
+    // 3) While the tool works: what it wrote contains what the command wrote.
+    project.write(".envrc", "use flake\nevil\n");
+    adopt(".envrc", "use flake\nevil\n", Some("use nix\nevil\n"));
+    project.guard.check();
+    assert_eq!(project.read(".envrc"), "use nix\n");
+    // 4) What the tool itself wrote stays.
     project.write(".envrc", "use flake\n");
-    adopt(".envrc", "use flake\n");
+    adopt(".envrc", "use flake\n", Some("use nix\n"));
     let long = "x".repeat((1 << 20) + 1);
     project.write(".vscode/tasks.json", &long);
-    adopt(".vscode/tasks.json", &long);
+    adopt(".vscode/tasks.json", &long, None);
     project.guard.end(job);
     assert_eq!(project.read(".envrc"), "use flake\n");
     assert_eq!(project.read(".vscode/tasks.json"), long);
