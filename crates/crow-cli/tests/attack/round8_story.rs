@@ -183,7 +183,8 @@ impl Story {
                 self.start(scene, &args, script, End::ByItself).await
             }
             Chapter::Stopped(line, time) => {
-                let line = scene.fill(&format!("touch go; {line}; sleep 60"));
+                // Not by `touch`: without namespaces the program sets times for it, and it would wait for that.
+                let line = scene.fill(&format!(": > go; {line}; sleep 60"));
                 let input = json!({"command": line, "timeout": 60_000});
                 let script = Script::new().then(ScriptedReply::new().call("c0", "bash", &input));
                 let args = run_args(scene, ["--session-id", "stopped"]);
