@@ -185,7 +185,7 @@ async fn a_job_cannot_add_to_a_file_that_is_edited_with_permission() {
 async fn files_planted_while_the_program_was_stopped_are_told_at_the_next_start() {
     let stories = kernels("stopped programs").into_iter().map(|kernel| {
         Story::new("stopped, then killed", kernel, round8_killed::REPOSITORY)
-            .stopped(&format!("sleep 3; {}", round8_killed::PLANTS))
+            .stopped(round8_killed::PLANTS)
             .run(&[], vec![])
             .shows("changed after it: ")
             .after("true")

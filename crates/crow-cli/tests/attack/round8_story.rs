@@ -19,6 +19,8 @@ use crate::{
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Time after which the processes of a killed program, its heartbeats included, belong to the past.
 const AFTERMATH: Duration = Duration::from_millis(1200);
+/// File that a command finds once the program is stopped.
+const STOPPED: &str = "stopped";
 /// Git commands that the user runs at the end.
 pub(crate) const USER: &str = "set +e; for c in 'status' 'diff' 'add -A' 'commit -qm z --allow-empty' 'checkout -q -b topic' 'log -1' 'fetch' 'stash' 'stash pop' 'checkout -q -' 'submodule status'; do \
      timeout 9 git $c >/dev/null 2>&1 </dev/null; done; true";
@@ -90,7 +92,8 @@ impl Story {
         self
     }
 
-    /// Adds a run that is stopped at the beginning of a command, and killed five seconds later.
+    /// Adds a run that is stopped at the beginning of a command, and killed five seconds later. The command begins its work
+    /// in the middle of that time.
     pub(crate) fn stopped(mut self, line: &str) -> Self {
         self.chapters.push(Chapter::Stopped(line.to_owned(), Duration::from_secs(5)));
         self
@@ -184,7 +187,8 @@ impl Story {
             }
             Chapter::Stopped(line, time) => {
                 // Not by `touch`: without namespaces the program sets times for it, and it would wait for that.
-                let line = scene.fill(&format!(": > go; {line}; sleep 60"));
+                let wait = format!("until [ -e {STOPPED} ]; do sleep 0.1; done");
+                let line = scene.fill(&format!(": > go; {wait}; {line}; sleep 60"));
                 let input = json!({"command": line, "timeout": 60_000});
                 let script = Script::new().then(ScriptedReply::new().call("c0", "bash", &input));
                 let args = run_args(scene, ["--session-id", "stopped"]);
@@ -228,7 +232,10 @@ impl Story {
             if !stopped.is_zero() {
                 let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
                 rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
-                sleep(stopped).await;
+                // Long after the last sign of life, the command may go on.
+                sleep(stopped / 2).await;
+                fs::write(scene.project().join(STOPPED), "").unwrap();
+                sleep(stopped / 2).await;
             }
             child.kill().unwrap();
             child.wait().unwrap();
