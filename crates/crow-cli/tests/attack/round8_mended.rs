@@ -187,7 +187,7 @@ async fn files_planted_while_the_program_was_stopped_are_told_at_the_next_start(
         Story::new("stopped, then killed", kernel, round8_killed::REPOSITORY)
             .stopped(round8_killed::PLANTS)
             .run(&[], vec![])
-            .shows("changed after it: ")
+            .shows("A session was killed while a command ran.")
             .after("true")
     });
     tell_all(stories.collect()).await;
