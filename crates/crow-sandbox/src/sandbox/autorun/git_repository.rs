@@ -18,7 +18,7 @@ use crow_fs::EntryKind;
 use super::{
     entry_state::{EntryObservation, EntryState, is_absence},
     git_todo,
-    inventory::InventoryRole,
+    inventory::{InventoryBuilder, InventoryRole},
     inventory_walk::InventoryWalk,
 };
 
@@ -221,14 +221,14 @@ impl InventoryWalk<'_> {
         if self.can_change(git_dir) {
             self.paths.pin(git_dir);
             self.files_of_worktree(git_dir, entrance);
-            self.links_in_git_directory(git_dir, entrance);
+            self.paths.links_in_git_directory(git_dir, entrance);
         }
         if self.can_change(common_dir) {
             self.paths.pin(common_dir);
             // The common directory is also the git directory of the main worktree.
             self.files_of_worktree(common_dir, entrance);
             if common_dir != git_dir {
-                self.links_in_git_directory(common_dir, entrance);
+                self.paths.links_in_git_directory(common_dir, entrance);
             }
             self.settings_file(common_dir, entrance);
             self.file_of_repository(&common_dir.join("hooks"), InventoryRole::GitHook, entrance);
@@ -243,7 +243,7 @@ impl InventoryWalk<'_> {
         let set = settings.iter().rev().find(|setting| setting.is("core", "worktree"));
         let set = set.and_then(|setting| self.paths.view.resolve(&git_dir.join(&setting.value)));
         if let Some(set) = &set {
-            self.note_worktree_outside(repository, set);
+            self.paths.note_worktree_outside(repository, set);
         }
         let worktree = set.unwrap_or_else(|| worktree.to_owned());
 
@@ -266,45 +266,6 @@ impl InventoryWalk<'_> {
                 );
             }
             None => {}
-        }
-    }
-
-    /// Adds the links in a git directory. Git writes through nearly all of them, wherever they lead: messages of
-    /// commits, logs, references. It makes none itself.
-    fn links_in_git_directory(&mut self, git_dir: &Path, entrance: Option<&Path>) {
-        let mut open = vec![git_dir.to_owned()];
-        let mut count = 0;
-        while let Some(folder) = open.pop() {
-            count += 1;
-            if count > LINK_DIRECTORIES {
-                self.paths.inventory.is_cut = true;
-                return;
-            }
-            let is_objects = folder.parent() == Some(git_dir) && folder.ends_with(OBJECTS);
-            for (name, kind) in self.paths.view.links_in(&folder, !is_objects) {
-                let path = folder.join(name.as_os_str());
-                if kind == EntryKind::Symlink {
-                    let found = self.observe(&path);
-                    self.paths.insert(&path, InventoryRole::GitRedirect, found, entrance);
-                } else if folder != git_dir
-                    || WITHOUT_LINKS.iter().all(|other| !path.ends_with(other))
-                {
-                    open.push(path);
-                }
-            }
-        }
-    }
-
-    /// Marks settings that name a worktree outside of what commands can change: git would write there.
-    fn note_worktree_outside(&mut self, repository: &GitRepository, worktree: &Path) {
-        if self.paths.scope.is_writable(worktree) {
-            return;
-        }
-        let GitRepository { git_dir, common_dir, .. } = repository;
-        for settings in [common_dir.join("config"), git_dir.join("config.worktree")] {
-            if let Some(entry) = self.paths.inventory.entries.get_mut(&settings) {
-                entry.leads_outside = true;
-            }
         }
     }
 
@@ -421,7 +382,7 @@ impl InventoryWalk<'_> {
                 .is_none_or(|path| self.paths.scope.is_writable(path) && !is_root(path));
             let look = |this: &mut Self| {
                 this.files_of_worktree(&own, Some(&own));
-                this.links_in_git_directory(&own, Some(&own));
+                this.paths.links_in_git_directory(&own, Some(&own));
                 let modules = this.paths.view.physical(&own.join("modules"));
                 this.modules(&modules, MODULE_DEPTH);
                 // The user runs git in that worktree, too.
@@ -530,6 +491,48 @@ impl InventoryWalk<'_> {
                 self.paths.insert_unreadable(&path.join(GIT), InventoryRole::GitEntrance, None);
             }
             EntryState::Absent | EntryState::File { .. } | EntryState::Special => {}
+        }
+    }
+}
+
+impl InventoryBuilder<'_> {
+    /// Adds the links in a git directory. Git writes through nearly all of them, wherever they lead: messages of
+    /// commits, logs, references. It makes none itself.
+    fn links_in_git_directory(&mut self, git_dir: &Path, entrance: Option<&Path>) {
+        let mut open = vec![git_dir.to_owned()];
+        let mut count = 0;
+        while let Some(folder) = open.pop() {
+            count += 1;
+            if count > LINK_DIRECTORIES {
+                self.inventory.is_cut = true;
+                return;
+            }
+            let is_objects = folder.parent() == Some(git_dir) && folder.ends_with(OBJECTS);
+            for (name, kind) in self.view.links_in(&folder, !is_objects) {
+                let path = folder.join(name.as_os_str());
+                if kind == EntryKind::Symlink {
+                    let Ok((directory, name)) = self.view.parent(&path) else { continue };
+                    let found = self.observe_entry(&directory, &name, &path);
+                    self.insert(&path, InventoryRole::GitRedirect, found, entrance);
+                } else if folder != git_dir
+                    || WITHOUT_LINKS.iter().all(|other| !path.ends_with(other))
+                {
+                    open.push(path);
+                }
+            }
+        }
+    }
+
+    /// Marks settings that name a worktree outside of what commands can change: git would write there.
+    fn note_worktree_outside(&mut self, repository: &GitRepository, worktree: &Path) {
+        if self.scope.is_writable(worktree) {
+            return;
+        }
+        let GitRepository { git_dir, common_dir, .. } = repository;
+        for settings in [common_dir.join("config"), git_dir.join("config.worktree")] {
+            if let Some(entry) = self.inventory.entries.get_mut(&settings) {
+                entry.leads_outside = true;
+            }
         }
     }
 }
