@@ -141,7 +141,7 @@ impl Story {
             }
         }
         scene.reopen_directories();
-        // What the user's own work changes does not count.
+        // Compared before the user's script runs, whose changes are no misses.
         let now = tree(&scene.project());
         let kept = |name: &String| {
             let name = name[1..].trim_end_matches('/');

@@ -258,7 +258,7 @@ fn alive_until(marker: i64) -> i64 {
     if boot > marker { boot.saturating_add(SECOND) } else { marker.saturating_add(AFTERLIFE) }
 }
 
-pub(super) fn booted_at() -> Option<i64> {
+fn booted_at() -> Option<i64> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     text.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())
 }
