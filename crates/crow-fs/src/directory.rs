@@ -8,7 +8,7 @@ use std::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::ffi::{OsStrExt as _, OsStringExt as _},
     },
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use rustix::{
@@ -194,6 +194,20 @@ impl Directory {
     pub fn metadata_of(&self, name: &OsStr) -> io::Result<EntryMetadata> {
         check_name(name)?;
         Ok(EntryMetadata::new(&statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?))
+    }
+
+    /// Returns the metadata of the last name of a path that begins in this directory, in one system call, as
+    /// [`metadata_through_links`](crate::metadata_through_links) does.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::NotFound`] if nothing is there, [`io::ErrorKind::InvalidInput`] if the path is absolute or goes
+    /// up, and those of the file system.
+    pub fn metadata_through_links(&self, path: &Path) -> io::Result<EntryMetadata> {
+        if !path.components().all(|part| matches!(part, Component::Normal(_))) {
+            return Err(invalid(path, "does not lead below the directory"));
+        }
+        Ok(EntryMetadata::new(&statat(&self.0, path, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
     /// Returns the target of a link as it is written.

@@ -21,7 +21,7 @@ use std::{
     fs::File,
     io,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
 use crow_core::{
@@ -79,6 +79,8 @@ struct GuardState {
     /// removes the project's repository does not get access to the one around it.
     outside: Option<Vec<PathBuf>>,
     running: BTreeMap<u64, RunningCommand>,
+    /// Seals of the last command: most paths are the same for the next one.
+    last_seals: BTreeMap<PathBuf, Arc<RunSeal>>,
     started: u64,
     /// Findings while commands ran whose result was not awaited.
     pending: Vec<QuarantinedFile>,
@@ -94,7 +96,7 @@ struct RunningCommand {
     line: String,
     kind: CommandKind,
     /// Seals that the kernel holds for it.
-    seals: BTreeMap<PathBuf, RunSeal>,
+    seals: BTreeMap<PathBuf, Arc<RunSeal>>,
     /// Findings while it ran.
     found: Vec<QuarantinedFile>,
 }
@@ -168,9 +170,26 @@ pub(in crate::sandbox) struct SealedMounts {
     pub absent: Vec<PathBuf>,
 }
 
+impl GuardState {
+    /// Returns the seals of paths. A seal of the last command is used again if the baseline still has the same inode at
+    /// its path.
+    fn seals_of(&mut self, paths: &[PathBuf]) -> BTreeMap<PathBuf, Arc<RunSeal>> {
+        let seals = paths.iter().filter_map(|path| {
+            let identity = self.baseline.entries.get(path)?.identity?;
+            let known = self.last_seals.get(path).filter(|seal| seal.identity == identity);
+            let seal = match known {
+                Some(seal) => Arc::clone(seal),
+                None => Arc::new(RunSeal::new(path, identity)?),
+            };
+            Some((path.clone(), seal))
+        });
+        self.last_seals = seals.collect();
+        self.last_seals.clone()
+    }
+}
+
 impl RunSeal {
-    fn new(path: &Path, baseline: &Inventory) -> Option<Self> {
-        let identity = baseline.entries.get(path)?.identity?;
+    fn new(path: &Path, identity: FileIdentity) -> Option<Self> {
         let file = crow_fs::open_without_reading(path).ok()?;
         let is_same = EntryMetadata::of_file(&file).ok()?.identity == identity;
         is_same.then_some(Self { identity, _held: file })
@@ -285,10 +304,7 @@ impl AutorunGuard {
             mounts.read_only.extend(state.baseline.job_seals.iter().cloned());
             mounts.seal_repositories();
         }
-        let seals = mounts.read_only.iter();
-        let seals =
-            seals.filter_map(|path| Some((path.clone(), RunSeal::new(path, &state.baseline)?)));
-        let seals = seals.collect();
+        let seals = state.seals_of(&mounts.read_only);
         state.started += 1;
         let number = state.started;
         let command = RunningCommand { line: line.to_owned(), kind, seals, found: Vec::new() };

@@ -12,6 +12,9 @@
 //! - A missing entry can only appear by a change of the nearest existing directory above it.
 //! - All directories above are in the record, too, so every path still leads to the same place.
 //! - Targets of links are resolved again each time.
+//! - Directories with many entries in the record are held open, and these entries are looked at from there: that
+//!   takes half of the time of resolving a long path. An open directory keeps its inode, so as long as the check of its
+//!   own path finds the same one, both lead to the same entries.
 //!
 //! A record is made only if every time in it is older than the pass by more than one tick of the clock. So
 //! any change during or after the pass has another time stamp.
@@ -20,6 +23,8 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     io,
     path::{Path, PathBuf},
+    sync::Arc,
+    thread,
     time::SystemTime,
 };
 
@@ -33,6 +38,13 @@ use crow_fs::change_time::{is_settled, nanoseconds, since_1970};
 
 /// Maximum number of paths in a record.
 const PATHS: usize = 8192;
+/// Number of entries of a directory from which it is held open.
+const ENTRIES_OF_HELD_DIRECTORY: usize = 6;
+/// Maximum number of directories that a record holds open.
+const HELD_DIRECTORIES: usize = 64;
+/// Number of paths from which a record is checked by two threads: a start of a thread costs as much as some dozens of
+/// system calls.
+const PATHS_FOR_TWO_THREADS: usize = 256;
 
 /// Names of a directory that a pass has seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +82,8 @@ pub(super) struct PassRecord {
 #[derive(Debug)]
 struct PresentEntry {
     path: PathBuf,
+    /// A directory above that is held open, and the path from there.
+    held: Option<(Arc<Directory>, PathBuf)>,
     metadata: EntryMetadata,
     /// True if every later change gets a later time stamp than the one in `metadata`.
     is_settled: bool,
@@ -181,7 +195,9 @@ impl PassObservations {
                     }
                     let (names, absent) = (names.remove(&path), Vec::new());
                     positions.insert(path.clone(), present.len());
-                    present.push(PresentEntry { path, metadata, is_settled, absent, names });
+                    let entry =
+                        PresentEntry { path, held: None, metadata, is_settled, absent, names };
+                    present.push(entry);
                 }
                 Err(error) if is_absence(&error) => {
                     names.remove(&path);
@@ -194,7 +210,37 @@ impl PassObservations {
                 Err(_) => return None,
             }
         }
+        hold_directories(&mut present);
         names.is_empty().then_some(PassRecord { present, links, real_paths })
+    }
+}
+
+/// Opens the directories that have the most entries in a record, so that these entries can be looked at from there.
+fn hold_directories(present: &mut [PresentEntry]) {
+    let mut counts: HashMap<&Path, usize> = HashMap::new();
+    for entry in &*present {
+        *counts.entry(entry.path.parent().unwrap_or(&entry.path)).or_default() += 1;
+    }
+    let has_many = |entry: &&PresentEntry| {
+        entry.metadata.is_directory()
+            && counts
+                .get(entry.path.as_path())
+                .is_some_and(|count| *count >= ENTRIES_OF_HELD_DIRECTORY)
+    };
+    let held = present.iter().filter(has_many).take(HELD_DIRECTORIES).filter_map(|entry| {
+        let directory = Directory::open(&entry.path).ok()?;
+        // Another directory may have been moved here meanwhile.
+        let is_same =
+            directory.identity().is_ok_and(|identity| identity == entry.metadata.identity);
+        is_same.then(|| (entry.path.clone(), Arc::new(directory)))
+    });
+    let held: HashMap<PathBuf, Arc<Directory>> = held.collect();
+    for entry in present {
+        let nearest = entry.path.ancestors().skip(1).find_map(|above| held.get_key_value(above));
+        entry.held = nearest.and_then(|(above, directory)| {
+            let below = entry.path.strip_prefix(above).ok()?;
+            Some((Arc::clone(directory), below.to_owned()))
+        });
     }
 }
 
@@ -202,7 +248,24 @@ impl PassRecord {
     /// Returns true if another pass would give the same result.
     pub(super) fn is_unchanged(&mut self) -> bool {
         let started = since_1970(SystemTime::now());
-        self.present.iter_mut().all(|entry| entry.is_unchanged(started))
+        let are_unchanged = |entries: &mut [PresentEntry]| {
+            entries.iter_mut().all(|entry| entry.is_unchanged(started))
+        };
+        let are_present_unchanged = if self.present.len() < PATHS_FOR_TWO_THREADS {
+            are_unchanged(&mut self.present)
+        } else {
+            let half = self.present.len() / 2;
+            let (first, second) = self.present.split_at_mut(half);
+            thread::scope(|scope| {
+                let other = thread::Builder::new().spawn_scoped(scope, || are_unchanged(second));
+                let is_first_unchanged = are_unchanged(first);
+                // Without a thread another pass is taken.
+                let is_second_unchanged =
+                    other.is_ok_and(|other| other.join().is_ok_and(|unchanged| unchanged));
+                is_first_unchanged && is_second_unchanged
+            })
+        };
+        are_present_unchanged
             && self.links.iter().all(|(path, target)| resolve_link(path) == *target)
             && self.real_paths.iter().all(|(path, real)| path.canonicalize().ok() == *real)
     }
@@ -210,7 +273,11 @@ impl PassRecord {
 
 impl PresentEntry {
     fn is_unchanged(&mut self, started: i64) -> bool {
-        let Ok(now) = metadata_through_links(&self.path) else { return false };
+        let found = match &self.held {
+            Some((directory, below)) => directory.metadata_through_links(below),
+            None => metadata_through_links(&self.path),
+        };
+        let Ok(now) = found else { return false };
         if self.is_settled && now == self.metadata {
             return true;
         }
