@@ -9,8 +9,10 @@ use std::{
     path::Path,
 };
 
-use crow_core::capability::{Containment, ProcessOutcome};
+use crow_core::capability::{Containment, ProcessOutcome, Processes as _};
 use crow_sandbox::SandboxProfile;
+
+use tokio_util::sync::CancellationToken;
 
 use super::{
     partial::{INNER, InnerUser, ROUNDS, is_inner, is_started_inside},
@@ -239,12 +241,16 @@ async fn swapping_a_path_during_a_call_never_changes_another_file() {
     {
         return;
     }
-    let rounds = std::env::var(ROUNDS).ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(200);
+    let rounds =
+        std::env::var(ROUNDS).ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(200_u32);
     let fixture = SandboxFixture::new();
     let path = create_outside_file(&fixture);
     let before = attributes(&path);
     let script = python(RACE_SCRIPT, &format!("{} {rounds}", path.display()));
-    assert_eq!(fixture.print(&format!("{{ {script}\n}} 2>&1")).await, "raced True True\n");
+    let mut spec = fixture.spec(&format!("{{ {script}\n}} 2>&1"));
+    spec.timeout *= rounds.div_ceil(200);
+    let outcome = fixture.runner.run(spec, CancellationToken::new()).await.unwrap();
+    assert_eq!(printed(&outcome), "raced True True\n");
     assert_eq!(attributes(&path), before);
 }
 
