@@ -1,6 +1,6 @@
 //! The tools with which an agent ends its turn on purpose: `task_complete` and `submit_for_review`.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
 use crow_core::{
@@ -67,6 +67,22 @@ pub struct TaskCompleteInput {
     /// What was done and how it was checked, in a few sentences for the user.
     #[serde(alias = "result", alias = "message", alias = "final_response")]
     summary: String,
+    /// The command that you ran last to check the work, exactly as you ran it. Leave it out if no command can show it.
+    #[serde(default, alias = "evidence", alias = "command")]
+    #[schemars(with = "String")]
+    check_command: Option<String>,
+    /// What that command showed, in one line.
+    #[serde(default, alias = "showed", alias = "output")]
+    #[schemars(with = "String")]
+    #[expect(dead_code, reason = "a model that must say it looks at it")]
+    check_output: Option<String>,
+}
+
+impl TaskCompleteInput {
+    /// Returns the command that is named as evidence.
+    fn evidence(&self) -> Option<&str> {
+        self.check_command.as_deref().filter(|command| !command.trim().is_empty())
+    }
 }
 
 impl TaskComplete {
@@ -110,6 +126,11 @@ impl TypedTool for TaskComplete {
         true
     }
 
+    /// Evidence is asked for where no checks are configured that give it.
+    fn exposes_argument(&self, argument: &str) -> bool {
+        argument == "summary" || self.checks.is_empty()
+    }
+
     async fn plan(&self, _input: &Self::Input, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         let plan = CallPlan::without_effects("complete the task");
         Ok(if self.checks.is_empty() {
@@ -124,8 +145,21 @@ impl TypedTool for TaskComplete {
             return ToolResult::failure("summary is empty: say in a few sentences what was done");
         }
         let (mut result, report) = match self.checks.run_stale(ctx).await {
-            CheckOutcome::Passed(report) => (ToolResult::success(accepted(&report)), report),
-            CheckOutcome::Failed(report, text) => (ToolResult::failure(text), report),
+            CheckOutcome::Passed(report) => {
+                ctx.work.lock().on_checks(&report);
+                let evidence = input.evidence().filter(|_| self.checks.is_empty());
+                let result = if let Some(objection) = objection(ctx, evidence, &report) {
+                    ToolResult::failure(objection)
+                } else {
+                    ctx.work.lock().accept(evidence.map(str::to_owned));
+                    ToolResult::success(accepted(&report, evidence))
+                };
+                (result, report)
+            }
+            CheckOutcome::Failed(report, text) => {
+                ctx.work.lock().on_checks(&report);
+                (ToolResult::failure(text), report)
+            }
             CheckOutcome::Cancelled => return ToolResult::cancelled(),
         };
         result.metadata.extra =
@@ -134,7 +168,35 @@ impl TypedTool for TaskComplete {
     }
 }
 
-fn accepted(report: &CheckReport) -> String {
+/// Returns what speaks against a completion: a fact of the log that contradicts it, each time; and once a run what is
+/// open, failed or was never run.
+fn objection(ctx: &ToolContext, evidence: Option<&str>, report: &CheckReport) -> Option<String> {
+    let todo = ctx.todo.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let mut work = ctx.work.lock();
+    if let Some(contradiction) = work.contradiction(evidence) {
+        return Some(format!(
+            "The task is not complete: {contradiction}. Do what is missing, then call task_complete again. If it cannot be done, end your turn with a text that says why."
+        ));
+    }
+    let mut findings = work.findings(todo.items());
+    let lacks_evidence = evidence.is_none() && !report.verified;
+    if lacks_evidence && !findings.is_empty() {
+        findings.push("no check_command was named".to_owned());
+    }
+    (!findings.is_empty() && work.begin_telling()).then(|| {
+        format!(
+            "Before this counts as complete, the log says:\n- {}\nDo what is missing, then call task_complete again. If nothing is missing, call it again as it is.",
+            findings.join("\n- ")
+        )
+    })
+}
+
+fn accepted(report: &CheckReport, evidence: Option<&str>) -> String {
+    if let Some(command) = evidence {
+        return format!(
+            "The task is marked as complete; `{command}` succeeded after the last change."
+        );
+    }
     if let Some(reason) = &report.unverified {
         return format!("The task is marked as complete, unverified: {reason}.");
     }

@@ -194,7 +194,7 @@ impl AgentExecutor {
             && let Some(event) = futures_util::StreamExt::next(&mut stream).await
         {
             match &event.event {
-                AgentEvent::RunEnd { run_id, result } if *run_id == run => {
+                AgentEvent::RunEnd { run_id, result, .. } if *run_id == run => {
                     outcome = Some(result.clone());
                 }
                 _ => {}

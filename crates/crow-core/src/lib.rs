@@ -8,6 +8,7 @@ pub mod capability;
 pub mod config;
 pub mod context;
 pub mod control;
+pub mod ending;
 pub mod event;
 pub mod file_views;
 mod hash;

@@ -301,7 +301,7 @@ impl Story {
     }
 
     pub fn run_end(&mut self, result: RunOutcome) -> &mut Self {
-        self.push(AgentEvent::RunEnd { run_id: RunId::new("run"), result })
+        self.push(AgentEvent::RunEnd { run_id: RunId::new("run"), result, assessment: None })
     }
 
     /// Adds a reply with text that ends the run, which then waits for the user.

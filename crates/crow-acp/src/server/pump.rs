@@ -321,7 +321,7 @@ impl Pump {
             self.published.push_title(&self.handle, &mut self.updates);
             self.on_inserted(message_id.as_str());
         }
-        if let AgentEvent::RunEnd { run_id, result } = &envelope.event {
+        if let AgentEvent::RunEnd { run_id, result, .. } = &envelope.event {
             self.run_ended(run_id, result).await;
         }
     }
@@ -512,7 +512,7 @@ impl Pump {
         {
             self.on_inserted(message_id.as_str());
         }
-        if let AgentEvent::RunEnd { run_id, result } = &envelope.event
+        if let AgentEvent::RunEnd { run_id, result, .. } = &envelope.event
             && self.prompts.iter().any(|prompt| prompt.run_id == *run_id)
         {
             self.replay_run_ends.push((run_id.clone(), result.clone()));

@@ -9,6 +9,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use crow_core::{
     control::{CompletionOwner, ControlMachine, NextAction, RunFinish, TurnFacts},
+    ending::{EndAssessment, EndFacts},
     event::{AgentEvent, AgentRole, Failure, FailureKind, InputSource, Verdict},
     ids::SnapshotId,
     message::Block,
@@ -72,6 +73,8 @@ pub struct RunResult {
     /// Index of the coagent that completed the task: the last one that approved. `None` if the primary completed it
     /// or nobody did.
     pub completed_by: Option<usize>,
+    /// What the end means, if the agents ended the run by themselves.
+    pub assessment: Option<EndAssessment>,
 }
 
 impl AcpAgent {
@@ -97,6 +100,7 @@ impl AcpAgent {
         session.generator = None;
         session.internals.context().description.set(self.description());
         session.internals.budget().set_limits(self.limits.into());
+        session.internals.context().work.lock().begin_run();
         let left = session.internals.budget().time_left();
         let token = cancel.child_token();
         let mut run = Run {
@@ -218,6 +222,7 @@ impl Run<'_> {
             text: turn.text.clone().unwrap_or_default(),
             calls: turn.tool_calls.iter().map(|call| call.line.clone()).collect(),
             changed: !turn.files_changed.is_empty(),
+            objection: self.objection(&turn),
         };
         self.add_changed_files(&turn.files_changed);
         self.verified = turn.is_verified();
@@ -226,6 +231,22 @@ impl Run<'_> {
         let spent = self.spent();
         self.machine.on_primary_turn(&facts, spent);
         Ok(())
+    }
+
+    /// Returns what the primary is told before its turn ends the run, once a run.
+    fn objection(&self, turn: &TurnResult) -> Option<String> {
+        let text = turn.text.as_deref().unwrap_or_default();
+        let is_attended = self.session.internals.context().is_attended;
+        let objection =
+            self.with_end_facts(text, |facts| facts.objection(&turn.end, is_attended))?;
+        self.session.internals.context().work.lock().begin_telling().then_some(objection)
+    }
+
+    fn with_end_facts<T>(&self, text: &str, read: impl FnOnce(EndFacts<'_>) -> T) -> T {
+        let context = self.session.internals.context();
+        let todo = context.todo.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let work = context.work.lock();
+        read(EndFacts { request: &self.task, text, work: &work, todo: todo.items() })
     }
 
     async fn say(&mut self, input: RunInput) -> Result<(), AgentError> {
@@ -458,6 +479,8 @@ impl Run<'_> {
 
     fn result(self, finish: RunFinish) -> RunResult {
         let usage = self.spent().usage;
+        let text = self.turn.text.as_deref().unwrap_or_default();
+        let assessment = self.with_end_facts(text, |facts| facts.assess(&finish));
         let by = match &finish {
             RunFinish::Completed { by, .. } => Some(*by),
             RunFinish::NeedsInput
@@ -473,6 +496,7 @@ impl Run<'_> {
             files_changed: self.files_changed,
             usage,
             rounds: self.rounds_begun,
+            assessment,
         }
     }
 }

@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use crow_core::{
     control::{CompletionOwner, RunFinish},
     event::{
-        AgentEvent, AgentState, Failure, FailureKind, NoticeAudience, NoticeLevel, RunOutcome,
+        AgentEvent, AgentState, Failure, FailureKind, NoticeAudience, NoticeLevel, RunEnding,
+        RunOutcome,
     },
     message::Block,
     model::ModelsError,
@@ -149,17 +150,20 @@ pub(crate) async fn serve_run(
     tracing::debug!(composition = agent.name(), "run started");
     let input = RunInput::prompt(content);
     let result = Box::pin(agent.run(session, input, &run.cancel)).await;
-    let outcome = match result {
-        Ok(result) => emit_end(session, result).await?,
+    let ending = match result {
+        Ok(mut result) => {
+            let assessment = result.assessment.take().map(Box::new);
+            RunEnding { outcome: emit_end(session, result).await?, assessment }
+        }
         // A session cannot continue without its log; the runtime reports the error to the listeners.
         Err(error @ AgentError::Session(_)) => return Err(error),
         Err(error) => {
             session.primary_mut().report_error(&error).await;
-            failure_of(&error).into()
+            RunOutcome::from(failure_of(&error)).into()
         }
     };
-    log_run_end(&outcome, clock.monotonic().saturating_sub(started));
-    session.primary_mut().end_run(run, outcome).await
+    log_run_end(&ending.outcome, clock.monotonic().saturating_sub(started));
+    session.primary_mut().end_run(run, ending).await
 }
 
 /// Logs why a run ended, without the texts of the model.

@@ -28,7 +28,8 @@ pub(crate) struct Cli {
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 no credentials · 4 provider unavailable
-            5 limit reached · 6 a call was refused by policy · 130 interrupted
+            5 limit reached · 6 a call was refused by policy · 7 stopped before it was done
+            130 interrupted
 
 Without a command and at a terminal it opens a chat; the options above are for it.
 A task of several words needs no command: crow-agent \"fix the test\" is crow-agent run \"fix the test\".

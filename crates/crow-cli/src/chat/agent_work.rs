@@ -197,6 +197,11 @@ impl ChatLoop {
             // The user interrupted it, so no error is shown.
             report.error = None;
         }
+        if report.assessment.as_ref().is_some_and(|assessment| assessment.is_question) {
+            // In a chat a question is an ordinary end: the user answers it with the next prompt.
+            report.exit_code = ExitCode::Done.number();
+            report.error = None;
+        }
         self.work.requests.clear();
         self.screen.push_report(report, self.work.calls);
         self.interrupts.reset();

@@ -269,4 +269,8 @@ impl Answerer for HeadlessAnswerer {
     async fn ask_user(&self, _request: QuestionRequest) -> QuestionAnswer {
         QuestionAnswer::Nobody { hint: "there is no terminal to ask at".to_owned() }
     }
+
+    fn is_attended(&self) -> bool {
+        false
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crow_core::ending::EndKind;
+
 use super::{
     ConsoleStyle, neutralise, one_line,
     style::Paint,
@@ -18,7 +20,7 @@ const NAMED_TITLE: usize = 30;
 pub(super) fn end_line(style: &ConsoleStyle, report: &RunReport) -> String {
     let (mark, paint) = match report.code() {
         ExitCode::Done => (style.glyphs.pick("✓", "ok:"), Paint::Green),
-        ExitCode::Interrupted | ExitCode::Limit => {
+        ExitCode::Interrupted | ExitCode::Limit | ExitCode::Stopped => {
             (style.glyphs.pick("■", "stopped:"), Paint::Yellow)
         }
         ExitCode::Refused => (style.glyphs.pick("⊘", "refused:"), Paint::Yellow),
@@ -102,9 +104,14 @@ fn open_ends(style: &ConsoleStyle, report: &RunReport) -> String {
 fn outcome(report: &RunReport) -> &'static str {
     match (report.code(), report.outcome) {
         (ExitCode::Done, _) if report.verified => "done, verified",
-        (ExitCode::Done, _) => "done, unverified",
+        (ExitCode::Done, _) => match &report.assessment {
+            Some(assessment) if assessment.kind == EndKind::Answered => "answered",
+            Some(assessment) if assessment.evidence.is_some() => "done, with evidence",
+            Some(_) | None => "done, unverified",
+        },
         (ExitCode::Interrupted, _) => "interrupted",
         (ExitCode::Limit, _) => "stopped at a limit",
+        (ExitCode::Stopped, _) => "not done",
         (ExitCode::Refused, _) => "not done: a call was refused",
         (ExitCode::Usage, ReportOutcome::Failed) if report.steps == 0 => "not started",
         (ExitCode::Failed | ExitCode::Usage | ExitCode::Credentials | ExitCode::Provider, _) => {

@@ -2,6 +2,7 @@
 //! that the program has.
 
 use crow_core::{
+    ending::EndAssessment,
     model::{ProviderError, ProviderErrorKind},
     turn::{LimitKind, TurnEnd},
 };
@@ -81,6 +82,21 @@ pub(super) fn refusal_error(call: &RefusedCall, hints: &ProgramHints) -> ErrorRe
     let message = format!("policy refused a call of the last step: {}", call.title);
     let hint = hints.for_refusal(&call.reason).unwrap_or_else(|| call.reason.clone());
     ErrorReport::new(ExitCode::Refused, message).with_hint(hint)
+}
+
+/// Builds the report of a run that stopped before its work was done; the hint says how to go on.
+pub(super) fn stopped_error(
+    assessment: &EndAssessment,
+    session_id: Option<&str>,
+    hints: &ProgramHints,
+) -> ErrorReport {
+    let reason = assessment.reason.as_deref().unwrap_or("the work is not done");
+    let resume = session_id.zip(hints.resume);
+    let with = if assessment.is_question { "an answer" } else { "a prompt" };
+    ErrorReport {
+        hint: resume.map(|(id, option)| format!("{option} {id} with {with} goes on")),
+        ..ErrorReport::new(ExitCode::Stopped, format!("not done: {reason}"))
+    }
 }
 
 /// Builds the report of an interrupted run; the hint says how to resume its session.

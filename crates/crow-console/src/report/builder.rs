@@ -96,6 +96,7 @@ impl ReportBuilder {
             files_changed: self.run.files(),
             refusals: self.run.refusals.clone(),
             failures: self.run.failures.iter().cloned().collect(),
+            assessment: self.run.assessment.clone().filter(|_| self.verdict.is_none()),
             error,
         }
     }
@@ -145,6 +146,7 @@ impl ReportBuilder {
             last_turn: run.last_turn.as_ref(),
             provider_error: run.provider_error.as_ref().map(|error| error.kind),
             refused: run.refused().is_some(),
+            end: run.assessment.as_ref().map(|assessment| assessment.kind),
         });
         let error = match code {
             ExitCode::Done => None,
@@ -153,6 +155,9 @@ impl ReportBuilder {
                 || run.failure(ExitCode::Failed),
                 |end| advice::limit_error(end, &self.hints),
             )),
+            ExitCode::Stopped => run.assessment.as_ref().map(|assessment| {
+                advice::stopped_error(assessment, self.session_id(), &self.hints)
+            }),
             ExitCode::Refused => run.refused().map(|call| advice::refusal_error(call, &self.hints)),
             ExitCode::Failed | ExitCode::Usage | ExitCode::Credentials | ExitCode::Provider => {
                 let provider = run

@@ -5,6 +5,7 @@
 //! calls refine failed and ended runs. Scripts depend on the numbers: they are part of the versioned JSON contract.
 
 use crow_core::{
+    ending::{EndAssessment, EndKind},
     event::{FORMAT_VERSION, FailureKind, RunOutcome},
     model::ProviderErrorKind,
     permission::DenialSource,
@@ -42,7 +43,7 @@ pub struct RunReport {
     /// How it ended.
     pub outcome: ReportOutcome,
     /// The exit code of the process: 0 done, 1 failed, 2 usage or configuration, 3 credentials, 4 provider unavailable,
-    /// 5 limit, 6 refused by policy, 130 interrupted.
+    /// 5 limit, 6 refused by policy, 7 stopped before the work was done, 130 interrupted.
     pub exit_code: u8,
     /// The answer: the text of the last reply; of a completed run whose last reply has none, the summary.
     pub text: String,
@@ -67,6 +68,10 @@ pub struct RunReport {
     /// The calls that failed and did not succeed later, in order. The last ones if there are many.
     #[serde(default)]
     pub failures: Vec<FailureReport>,
+    /// What the end of the run means, if the agents ended it by themselves: done, answered or stopped, with the evidence
+    /// and what speaks against it.
+    #[serde(default)]
+    pub assessment: Option<EndAssessment>,
     /// Why the exit code is not 0.
     pub error: Option<ErrorReport>,
 }
@@ -156,6 +161,7 @@ impl RunReport {
             files_changed: Vec::new(),
             refusals: Vec::new(),
             failures: Vec::new(),
+            assessment: None,
             error: Some(error),
         }
     }
@@ -182,6 +188,9 @@ pub enum ExitCode {
     Limit,
     /// The last step with calls had one refused by policy, and no completion was accepted after it.
     Refused,
+    /// It stopped before the work was done: the log contradicts the claim, or it ended with a promise, a plan or a
+    /// question.
+    Stopped,
     /// The run was interrupted or terminated.
     Interrupted,
 }
@@ -197,6 +206,8 @@ pub struct RunFacts<'a> {
     pub provider_error: Option<ProviderErrorKind>,
     /// True if policy refused a call in the last step with calls and no completion was accepted after it.
     pub refused: bool,
+    /// What the end of the run means.
+    pub end: Option<EndKind>,
 }
 
 /// Class of the reason for which a run is over.
@@ -215,6 +226,7 @@ impl ExitCode {
             ExitCause::Interrupted => Self::Interrupted,
             ExitCause::Limit => Self::Limit,
             ExitCause::Ended if refused => Self::Refused,
+            ExitCause::Ended if facts.end == Some(EndKind::Stopped) => Self::Stopped,
             ExitCause::Ended => Self::Done,
             ExitCause::Failed => {
                 let default_code = if is_request(facts) { Self::Usage } else { Self::Failed };
@@ -234,6 +246,7 @@ impl ExitCode {
             Self::Provider => 4,
             Self::Limit => 5,
             Self::Refused => 6,
+            Self::Stopped => 7,
             Self::Interrupted => 130,
         }
     }
@@ -247,6 +260,7 @@ impl ExitCode {
             4 => Self::Provider,
             5 => Self::Limit,
             6 => Self::Refused,
+            7 => Self::Stopped,
             130 => Self::Interrupted,
             _ => Self::Failed,
         }
@@ -262,6 +276,7 @@ impl ExitCode {
             Self::Provider => "provider",
             Self::Limit => "limit",
             Self::Refused => "refused",
+            Self::Stopped => "stopped",
             Self::Interrupted => "interrupted",
         }
     }
@@ -339,7 +354,8 @@ mod tests {
         provider_error: Option<ProviderErrorKind>,
         refused: bool,
     ) -> u8 {
-        let facts = RunFacts { outcome: Some(outcome), last_turn: None, provider_error, refused };
+        let facts =
+            RunFacts { outcome: Some(outcome), provider_error, refused, ..RunFacts::default() };
         ExitCode::from_facts(&facts).number()
     }
 
@@ -434,6 +450,20 @@ mod tests {
                 ..RunFacts::default()
             };
             assert_eq!(ExitCode::from_facts(&waits).number(), expected, "needs input: {end:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_stopped_before_its_work_was_done_has_its_own_code() {
+        for outcome in [completed(), RunOutcome::NeedsInput] {
+            let facts = RunFacts {
+                outcome: Some(&outcome),
+                end: Some(EndKind::Stopped),
+                ..RunFacts::default()
+            };
+            assert_eq!(ExitCode::from_facts(&facts).number(), 7, "{outcome:?}");
+            let done = RunFacts { end: Some(EndKind::Done), ..facts };
+            assert_eq!(ExitCode::from_facts(&done).number(), 0, "{outcome:?}");
         }
     }
 

@@ -15,6 +15,7 @@ use std::{
 };
 
 use crow_core::{
+    ending::EndAssessment,
     event::{AgentEvent, Envelope, RunOutcome},
     ids::{CallId, ReplyId, SessionId},
     message::{Origin, ReplyBlock, ReplyContent},
@@ -36,6 +37,8 @@ const KEPT_FAILURES: usize = 20;
 #[derive(Debug, Default)]
 pub(super) struct RunState {
     pub(super) outcome: Option<RunOutcome>,
+    /// What the end of the run means.
+    pub(super) assessment: Option<EndAssessment>,
     /// End of the last turn of the root session.
     pub(super) last_turn: Option<TurnEnd>,
     /// The last provider error; cleared by the next reply of any agent.
@@ -88,8 +91,9 @@ impl RunState {
         // The match names every event, so that a new one cannot be forgotten here. Guards select events of the root
         // session; those of other sessions fall through to the empty arm.
         match &envelope.event {
-            AgentEvent::RunEnd { result, .. } if envelope.is_root() => {
+            AgentEvent::RunEnd { result, assessment, .. } if envelope.is_root() => {
                 self.outcome = Some(result.clone());
+                self.assessment = assessment.as_deref().cloned();
             }
             AgentEvent::TurnStart { .. } => self.turns += 1,
             AgentEvent::TurnComplete { end, .. } if envelope.is_root() => {

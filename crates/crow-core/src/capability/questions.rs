@@ -149,6 +149,11 @@ pub trait Answerer: Send + Sync + fmt::Debug {
     async fn ask_user(&self, _request: QuestionRequest) -> QuestionAnswer {
         QuestionAnswer::Nobody { hint: "no answerer is configured".to_owned() }
     }
+
+    /// Returns true if a person is connected who may answer. Agents without one choose by themselves instead of asking.
+    fn is_attended(&self) -> bool {
+        true
+    }
 }
 
 /// The answerer of a runtime without a user.
@@ -159,6 +164,10 @@ pub struct NoAnswerer;
 impl Answerer for NoAnswerer {
     async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
         PermissionAnswer::Nobody { hint: "no answerer is configured".to_owned() }
+    }
+
+    fn is_attended(&self) -> bool {
+        false
     }
 }
 

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     capability::{QuestionAnswer, UserQuestion},
+    ending::EndAssessment,
     ids::{CallId, MessageId, ReplyId, RequestId, RunId, SessionId, SnapshotId, UndoId},
     message::{Block, Origin, ReplyBlock},
     model::{ProviderError, StopReason},
@@ -54,6 +55,9 @@ pub enum AgentEvent {
         run_id: RunId,
         /// How.
         result: RunOutcome,
+        /// What the end means, if the agent ended the run by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        assessment: Option<Box<EndAssessment>>,
     },
     /// A round began. Durable.
     RoundStart,

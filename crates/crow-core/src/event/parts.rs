@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::{
     context::TokenEstimator,
+    ending::EndAssessment,
     file_views::ContentHash,
     hash::fnv1a,
     ids::{FilesId, SessionId},
@@ -64,6 +65,21 @@ pub enum RunOutcome {
         #[serde(default)]
         kind: FailureKind,
     },
+}
+
+/// The outcome of a run with its assessment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunEnding {
+    /// The outcome.
+    pub outcome: RunOutcome,
+    /// What the end means, if the agent ended the run by itself.
+    pub assessment: Option<Box<EndAssessment>>,
+}
+
+impl From<RunOutcome> for RunEnding {
+    fn from(outcome: RunOutcome) -> Self {
+        Self { outcome, assessment: None }
+    }
 }
 
 impl From<Failure> for RunOutcome {

@@ -59,7 +59,7 @@ fn provider_error() -> ProviderError {
 
 fn lifecycle() -> Vec<AgentEvent> {
     let run_id = || RunId::new("run-1");
-    let end = |result| AgentEvent::RunEnd { run_id: run_id(), result };
+    let end = |result| AgentEvent::RunEnd { run_id: run_id(), result, assessment: None };
     vec![
         AgentEvent::SessionStart {
             format_version: 1,

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::Redactor;
 use crate::{
     capability::{PermissionAnswer, PermissionRequest, QuestionAnswer, UserQuestion},
+    ending::EndAssessment,
     event::{AgentEvent, AgentState, CheckRun, RunOutcome},
     message::{Block, CallArguments, ReplyBlock, ReplyContent},
     model::ProviderError,
@@ -28,7 +29,12 @@ impl Redactor {
                 self.texts(context);
                 self.redact_blocks(content);
             }
-            AgentEvent::RunEnd { result, .. } => self.outcome(result),
+            AgentEvent::RunEnd { result, assessment, .. } => {
+                self.outcome(result);
+                if let Some(assessment) = assessment {
+                    self.assessment(assessment);
+                }
+            }
             AgentEvent::ToolsWait { servers } => self.texts(servers),
             AgentEvent::TurnComplete { end, .. } => self.turn_end(end),
             AgentEvent::TextDelta { delta: text, .. }
@@ -192,6 +198,11 @@ impl Redactor {
     fn call(&self, title: &mut String, arguments: &mut Value) {
         self.texts([title]);
         self.redact_value(arguments);
+    }
+
+    fn assessment(&self, assessment: &mut EndAssessment) {
+        let EndAssessment { kind: _, is_question: _, reason, evidence, notes } = assessment;
+        self.texts(reason.iter_mut().chain(evidence).chain(notes));
     }
 
     fn outcome(&self, outcome: &mut RunOutcome) {

@@ -20,6 +20,7 @@ use crate::{
         Children, DelegatedCalls, Jobs, Processes, SessionAccess, SnapshotError, Snapshots,
         UserQuestions,
     },
+    ending::SharedWorkRecord,
     event::{Envelope, ParentCall},
     file_views::FileViews,
     ids::{CallId, FilesId, SessionId, SnapshotId},
@@ -63,6 +64,10 @@ pub struct AgentContext {
     pub file_views: FileViews,
     /// The todo list.
     pub todo: Mutex<TodoList>,
+    /// What the calls of the run did. Agents that work for this one add to it.
+    pub work: SharedWorkRecord,
+    /// True if a person is connected who can answer questions.
+    pub is_attended: bool,
     /// Starts processes.
     pub processes: Arc<dyn Processes>,
     /// Runs commands that the user configured and the model does not influence: their sandbox is that of the run,
@@ -111,6 +116,8 @@ impl AgentContext {
             sandbox_paths: CurrentSandboxPaths::default(),
             file_views: FileViews::default(),
             todo: Mutex::default(),
+            work: SharedWorkRecord::default(),
+            is_attended: false,
             user_processes: Arc::clone(&processes),
             processes,
             jobs: None,

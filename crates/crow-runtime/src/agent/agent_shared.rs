@@ -8,6 +8,7 @@ use std::{
 };
 
 use crow_core::{
+    ending::SharedWorkRecord,
     event::{AgentEvent, AgentState, RunOutcome},
     ids::{IdSource, RunId, SessionId},
     message::{Block, ReplyContent},
@@ -40,6 +41,8 @@ pub(crate) struct AgentShared {
     pub(crate) tree: Arc<AgentTree>,
     /// The agent whose function drives this one, if it has no task of its own.
     pub(super) driver: Option<Arc<Self>>,
+    /// What the calls of the agent did; a driven agent shares the record of its driver.
+    pub(crate) work: SharedWorkRecord,
     /// Dangling once the agent has ended: the session is free then.
     pub(super) recorder: Weak<Recorder>,
     pub(crate) calls: Arc<DelegatedResults>,
@@ -162,6 +165,7 @@ pub(super) struct SharedParts {
     pub budget: Option<Budget>,
     pub tree: Arc<AgentTree>,
     pub driver: Option<Arc<AgentShared>>,
+    pub work: SharedWorkRecord,
     pub recorder: Weak<Recorder>,
     pub session_token: CancellationToken,
     pub abort_token: CancellationToken,
@@ -180,6 +184,7 @@ impl AgentShared {
             budget,
             tree,
             driver,
+            work,
             recorder,
             session_token,
             abort_token,
@@ -195,6 +200,7 @@ impl AgentShared {
             access: reach,
             tree,
             driver,
+            work,
             header: SessionHeader::new(metadata, recorder.clone()),
             recorder,
             calls: Arc::default(),

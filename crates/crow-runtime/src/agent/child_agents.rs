@@ -287,10 +287,11 @@ impl ChildAgents {
     ) -> AgentPlacement {
         let shared = &self.shared;
         // A driven child uses its driver's budget and does not count towards the depth.
-        let (spawned, budget) = if driver.is_some() {
-            (shared.spawned, None)
+        let (spawned, budget, work) = if driver.is_some() {
+            (shared.spawned, None, shared.work.clone())
         } else {
-            (shared.spawned + 1, Some(shared.budget().share(PARTS, self.now())))
+            let budget = shared.budget().share(PARTS, self.now());
+            (shared.spawned + 1, Some(budget), shared.work.for_subagent())
         };
         AgentPlacement {
             tree: Arc::clone(&shared.tree),
@@ -299,6 +300,7 @@ impl ChildAgents {
             access: shared.access.stricter(reach),
             budget,
             driver,
+            work,
             session_token: owner.child_token(),
             abort_token: shared.abort_token.child_token(),
         }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crow_core::{
-    event::{AgentEvent, AgentState, InputSource, RunOutcome},
+    event::{AgentEvent, AgentState, InputSource, RunEnding},
     history::History,
     ids::{ReplyId, RunId, SessionId},
     message::{Block, Message},
@@ -175,6 +175,8 @@ impl AgentInternals {
             sandbox_paths: CurrentSandboxPaths::new(places),
             file_views,
             todo,
+            work: parts.shared.work.clone(),
+            is_attended: parts.shared.spawned == 0 && parts.config.answerer.is_attended(),
             snapshots: snapshots.map(|snapshots| Arc::new(snapshots) as _),
             processes: Arc::new(runner),
             user_processes: Arc::new(user_processes),
@@ -323,12 +325,17 @@ impl AgentInternals {
     }
 
     /// Ends a run, updates the header and syncs the log to disk.
-    pub async fn end_run(&mut self, run: RunGuard, result: RunOutcome) -> Result<(), AgentError> {
+    pub async fn end_run(
+        &mut self,
+        run: RunGuard,
+        ending: impl Into<RunEnding>,
+    ) -> Result<(), AgentError> {
+        let RunEnding { outcome: result, assessment } = ending.into();
         let Self { session, calls, .. } = self;
         calls.scan_jobs(session).await?;
         calls.report_moved_files(session).await?;
         calls.ask_about_moved_files(session, &run.cancel).await?;
-        session.emit(AgentEvent::RunEnd { run_id: run.id, result }).await?;
+        session.emit(AgentEvent::RunEnd { run_id: run.id, result, assessment }).await?;
         session.save_metadata()?;
         session.sync().await
     }

@@ -12,6 +12,7 @@ use std::{
 };
 
 use crow_core::{
+    ending::SharedWorkRecord,
     event::{AgentEvent, AgentState},
     turn::Budget,
 };
@@ -47,6 +48,8 @@ pub(super) struct AgentPlacement {
     pub budget: Option<Budget>,
     /// The agent whose function drives it, if it has no task of its own.
     pub driver: Option<Arc<AgentShared>>,
+    /// Where its calls are recorded: its own record, or that of its driver.
+    pub work: SharedWorkRecord,
     pub session_token: CancellationToken,
     pub abort_token: CancellationToken,
 }
@@ -76,6 +79,7 @@ impl AgentLaunch {
             access: reach,
             budget,
             driver,
+            work,
             session_token,
             abort_token,
         } = place;
@@ -95,6 +99,7 @@ impl AgentLaunch {
             budget,
             tree,
             driver,
+            work,
             recorder: Arc::downgrade(&recorder),
             session_token,
             abort_token,

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crow_core::{ids::SessionId, turn::Budget};
+use crow_core::{ending::SharedWorkRecord, ids::SessionId, turn::Budget};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::AgentSession;
@@ -101,6 +101,7 @@ impl AgentRuntime {
             depth: 0,
             spawned: 0,
             driver: None,
+            work: SharedWorkRecord::default(),
             access: AgentAccess::Policy,
             budget: Some(Budget::default()),
             session_token,

@@ -125,7 +125,11 @@ fn events() -> Vec<AgentEvent> {
             StopReason::EndTurn,
         ),
         usage("r2"),
-        AgentEvent::RunEnd { run_id: RunId::new("run"), result: RunOutcome::NeedsInput },
+        AgentEvent::RunEnd {
+            run_id: RunId::new("run"),
+            result: RunOutcome::NeedsInput,
+            assessment: None,
+        },
     ]
 }
 

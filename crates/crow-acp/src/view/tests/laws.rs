@@ -106,7 +106,7 @@ impl Play {
             }
             Act::Ends => {
                 let (run_id, result) = (RunId::new("run"), RunOutcome::NeedsInput);
-                self.story.primary().tell(AgentEvent::RunEnd { run_id, result });
+                self.story.primary().tell(AgentEvent::RunEnd { run_id, result, assessment: None });
             }
         }
     }

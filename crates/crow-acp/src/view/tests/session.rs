@@ -164,7 +164,7 @@ fn finish(story: &mut Story) {
         cut_off: false,
     });
     let result = RunOutcome::Completed { summary, verified: true };
-    story.tell(AgentEvent::RunEnd { run_id: RunId::new("run"), result });
+    story.tell(AgentEvent::RunEnd { run_id: RunId::new("run"), result, assessment: None });
 }
 
 fn cancelled(story: &mut Story) {
@@ -176,7 +176,7 @@ fn cancelled(story: &mut Story) {
     story.tell(AgentEvent::TurnComplete { turn: 2, end: TurnEnd::Cancelled });
     story.tell(AgentEvent::Cancelled);
     let result = RunOutcome::Cancelled;
-    story.tell(AgentEvent::RunEnd { run_id: RunId::new("run-2"), result });
+    story.tell(AgentEvent::RunEnd { run_id: RunId::new("run-2"), result, assessment: None });
 }
 
 fn story() -> Story {

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use crow_core::{
     call::{InvalidCall, ResolvedCall, resolve},
+    ending::{WorkCall, WorkKind, WorkStatus},
     event::{AgentEvent, AgentState},
     history::HistoryError,
     ids::{CallId, ReplyId},
     message::ToolCall,
-    permission::Denial,
+    permission::{Denial, DenialSource},
     tool::{ToolCategory, ToolRegistry, ToolResult},
     turn::{RequestedCall, Validity},
 };
@@ -227,6 +228,7 @@ impl ReplyCalls<'_> {
 
     /// Records the end of a call.
     pub(super) async fn record_end(&mut self, executed: &ExecutedCall) -> Result<(), AgentError> {
+        self.record_work(executed);
         let end = AgentEvent::CallEnd {
             call_id: executed.id.clone(),
             reply_id: self.reply_id.clone(),
@@ -235,6 +237,44 @@ impl ReplyCalls<'_> {
             denial: executed.denial.clone(),
         };
         self.session.emit(end).await
+    }
+
+    /// Records what a call means for a later claim that the work is done. Calls about the session itself mean nothing.
+    fn record_work(&self, executed: &ExecutedCall) {
+        let tool = self.tools.get(&executed.name);
+        let category = tool.map(|tool| tool.category());
+        let kind = match category {
+            Some(ToolCategory::Session) => return,
+            // The calls of the subagent are recorded one by one.
+            Some(ToolCategory::Agent | ToolCategory::Network | ToolCategory::External) | None => {
+                WorkKind::Other
+            }
+            Some(ToolCategory::Read) => WorkKind::Look,
+            Some(ToolCategory::Write) => WorkKind::Write,
+            Some(ToolCategory::Execute) => WorkKind::Command,
+        };
+        let metadata = &executed.result.metadata;
+        let status = match &executed.denial {
+            Some(denial) if denial.source == DenialSource::Policy => WorkStatus::Refused,
+            Some(_) => WorkStatus::Declined,
+            None => WorkStatus::of(executed.result.status),
+        };
+        // Without snapshots only the tools that write say what they change.
+        let is_write = kind == WorkKind::Write && status == WorkStatus::Succeeded;
+        let is_unseen = is_write && self.session.context().snapshots.is_none();
+        let has_changed_files = category != Some(ToolCategory::Agent)
+            && (metadata.changes.is_some() || !metadata.files_modified.is_empty() || is_unseen);
+        self.session.context().work.on_call(&WorkCall {
+            title: work_title(executed),
+            kind,
+            status,
+            changed_files: if has_changed_files {
+                metadata.files_modified.clone()
+            } else {
+                Vec::new()
+            },
+            has_changed_files,
+        });
     }
 
     /// Records the end of a call that does not run.
@@ -246,6 +286,16 @@ impl ReplyCalls<'_> {
         tracing::debug!(?status, is_denied, "call answered without running");
         self.record_end(&executed).await?;
         Ok(PreparedCall::Answered(Box::new(executed)))
+    }
+}
+
+/// Returns the command line of a call, or its tool and the path that it is about.
+fn work_title(executed: &ExecutedCall) -> String {
+    let argument = |name| executed.arguments.get(name).and_then(Value::as_str);
+    match (argument("command"), argument("path")) {
+        (Some(command), _) => command.to_owned(),
+        (None, Some(path)) => format!("{} {path}", executed.name),
+        (None, None) => executed.name.clone(),
     }
 }
 

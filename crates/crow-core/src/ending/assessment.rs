@@ -1,0 +1,277 @@
+//! The assessment of a run that ended by itself: whether it is done, answered, or stopped before its work was done.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{ClosingKind, ClosingText, Contradiction, WorkRecord, closing_text::asks_for_work};
+use crate::{control::RunFinish, todo::TodoItem, turn::TurnEnd};
+
+/// What the end of a run means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EndKind {
+    /// The work is claimed to be done, and nothing in the log contradicts it.
+    Done,
+    /// The run answered, and claimed no work.
+    Answered,
+    /// The log contradicts the claim, or the last text is a promise, a plan, or a question without whose answer nothing
+    /// could be done.
+    Stopped,
+}
+
+/// How the end of a run was assessed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EndAssessment {
+    /// What the end means.
+    pub kind: EndKind,
+    /// True if it ended with a question to the user, and nothing was done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_question: bool,
+    /// Why it counts as stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The command that the agent named as evidence, which succeeded after the last change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<String>,
+    /// What speaks against the end without contradicting it: open todo items, changes that nothing was run after.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// The facts of a run that its end is assessed by.
+#[derive(Debug, Clone, Copy)]
+pub struct EndFacts<'a> {
+    /// The user's request.
+    pub request: &'a str,
+    /// The last text.
+    pub text: &'a str,
+    /// What the calls did.
+    pub work: &'a WorkRecord,
+    /// The todo list.
+    pub todo: &'a [TodoItem],
+}
+
+impl EndFacts<'_> {
+    /// Assesses a run. Returns `None` if a limit, a cancel or a failure ended it.
+    pub fn assess(&self, finish: &RunFinish) -> Option<EndAssessment> {
+        match finish {
+            RunFinish::Completed { .. } => {
+                let evidence = self.work.evidence();
+                let contradiction = self.work.contradiction(evidence);
+                let is_idle = self.work.calls() == 0;
+                let nothing =
+                    (is_idle && asks_for_work(self.request)).then_some(Contradiction::NothingDone);
+                Some(match contradiction.or(nothing) {
+                    Some(contradiction) => self.stopped(contradiction.to_string()),
+                    None if is_idle => answered(),
+                    None => self.done(evidence),
+                })
+            }
+            RunFinish::NeedsInput => Some(self.assess_text()),
+            RunFinish::Stopped(_) | RunFinish::Cancelled | RunFinish::Failed(_) => None,
+        }
+    }
+
+    fn assess_text(&self) -> EndAssessment {
+        if let Some(contradiction) = self.work.contradiction(None) {
+            return self.stopped(contradiction.to_string());
+        }
+        match self.closing_kind() {
+            ClosingKind::Answer if self.work.has_changed_files() => self.done(None),
+            ClosingKind::Answer => answered(),
+            kind => {
+                let is_question = kind == ClosingKind::Question;
+                EndAssessment { is_question, ..self.stopped(reason(kind).to_owned()) }
+            }
+        }
+    }
+
+    /// Returns what the model is told before an end counts: findings that speak against a claim, and promises that
+    /// were not kept. `None` if nothing speaks against the end.
+    ///
+    /// `has_person` says whether somebody can answer a question.
+    pub fn objection(&self, end: &TurnEnd, has_person: bool) -> Option<String> {
+        if *end != TurnEnd::Text {
+            return None;
+        }
+        let kind = self.closing_kind();
+        match kind {
+            ClosingKind::Answer => {}
+            ClosingKind::Question | ClosingKind::Plan if has_person => return None,
+            ClosingKind::Question => {
+                return Some("Your last message asks something, but no person is there to answer. Choose what is most likely meant, say what you chose, and do the work.".to_owned());
+            }
+            ClosingKind::Promise | ClosingKind::Plan => {
+                return Some("Your last message announces work instead of doing it, and the run ends with a message without a tool call. Do the work now. If it cannot be done, say why.".to_owned());
+            }
+            ClosingKind::UnfoundedClaim => {
+                return Some("Your last message says that work was done, but no call of this run did it. Do it now with your tools, or say plainly that it is not done.".to_owned());
+            }
+        }
+        if !self.work.has_changed_files() {
+            return None;
+        }
+        let contradiction =
+            self.work.contradiction(None).map(|contradiction| contradiction.to_string());
+        let mut facts: Vec<_> = contradiction.into_iter().collect();
+        facts.extend(self.work.findings(self.todo));
+        (!facts.is_empty()).then(|| objection_to_claim(&facts))
+    }
+
+    fn closing_kind(&self) -> ClosingKind {
+        let closing = ClosingText {
+            request: self.request,
+            text: self.text,
+            calls: self.work.calls(),
+            has_changed_files: self.work.has_changed_files(),
+        };
+        closing.kind()
+    }
+
+    fn done(&self, evidence: Option<&str>) -> EndAssessment {
+        EndAssessment {
+            kind: EndKind::Done,
+            is_question: false,
+            reason: None,
+            evidence: evidence.map(str::to_owned),
+            notes: self.work.findings(self.todo),
+        }
+    }
+
+    fn stopped(&self, reason: String) -> EndAssessment {
+        let notes = self.work.findings(self.todo);
+        EndAssessment {
+            kind: EndKind::Stopped,
+            is_question: false,
+            reason: Some(reason),
+            evidence: None,
+            notes,
+        }
+    }
+}
+
+fn answered() -> EndAssessment {
+    EndAssessment {
+        kind: EndKind::Answered,
+        is_question: false,
+        reason: None,
+        evidence: None,
+        notes: Vec::new(),
+    }
+}
+
+/// Returns the text with which a model is told once what speaks against its claim.
+fn objection_to_claim(facts: &[String]) -> String {
+    format!(
+        "Before this counts as done, the log says:\n- {}\nDo what is missing. If nothing is, say so. End with your whole report: only the last message is shown.",
+        facts.join("\n- ")
+    )
+}
+
+fn reason(kind: ClosingKind) -> &'static str {
+    match kind {
+        ClosingKind::Answer => "it ended with an answer",
+        ClosingKind::Promise => "it ended with an announcement of work that was not done",
+        ClosingKind::Plan => "it ended with a plan, and nothing was done",
+        ClosingKind::Question => "it ended with a question, and nothing was done",
+        ClosingKind::UnfoundedClaim => "it says that work was done which no call of the run did",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::{
+        control::CompletionOwner,
+        ending::{WorkCall, WorkKind, WorkStatus},
+    };
+
+    fn call(title: &str, kind: WorkKind, status: WorkStatus, changed: bool) -> WorkCall {
+        WorkCall {
+            title: title.to_owned(),
+            kind,
+            status,
+            changed_files: if changed { vec![PathBuf::from("a.rs")] } else { Vec::new() },
+            has_changed_files: changed,
+        }
+    }
+
+    fn record(calls: &[WorkCall]) -> WorkRecord {
+        let mut record = WorkRecord::default();
+        for call in calls {
+            record.on_call(call);
+        }
+        record
+    }
+
+    fn assess(calls: &[WorkCall], request: &str, text: &str, finish: &RunFinish) -> EndAssessment {
+        let work = record(calls);
+        EndFacts { request, text, work: &work, todo: &[] }.assess(finish).unwrap()
+    }
+
+    fn completed() -> RunFinish {
+        RunFinish::Completed { summary: String::new(), by: CompletionOwner::Primary }
+    }
+
+    #[test]
+    fn the_first_end_that_applies_counts() {
+        let edit = || call("edit_file a.rs", WorkKind::Write, WorkStatus::Succeeded, true);
+        let test = || call("make test", WorkKind::Command, WorkStatus::Succeeded, false);
+        let refused = || call("edit_file a.rs", WorkKind::Write, WorkStatus::Refused, false);
+        let by_text = RunFinish::NeedsInput;
+        let table = [
+            (vec![edit(), test()], "Fixed it.", &by_text, EndKind::Done),
+            (vec![edit()], "Fixed it.", &by_text, EndKind::Done),
+            (vec![edit(), refused()], "Fixed it.", &by_text, EndKind::Stopped),
+            (vec![edit()], "The first is done. Let me fix the second:", &by_text, EndKind::Stopped),
+            (vec![refused()], "All done.", &by_text, EndKind::Stopped),
+            (vec![], "Which file do you mean?", &by_text, EndKind::Stopped),
+            (vec![], "I fixed the bug in a.rs.", &by_text, EndKind::Stopped),
+            (
+                vec![test()],
+                "It cannot be fixed here: there is no a.rs.",
+                &by_text,
+                EndKind::Answered,
+            ),
+            (vec![edit(), test()], "", &completed(), EndKind::Done),
+            (vec![edit(), refused()], "", &completed(), EndKind::Stopped),
+            (vec![], "", &completed(), EndKind::Stopped),
+        ];
+        for (calls, text, finish, expected) in table {
+            let assessed = assess(&calls, "Fix the bug in a.rs", text, finish);
+            assert_eq!(assessed.kind, expected, "{calls:?} {text} {assessed:?}");
+            assert_eq!(assessed.reason.is_some(), expected == EndKind::Stopped);
+        }
+    }
+
+    #[test]
+    fn limits_and_failures_are_not_assessed() {
+        let work = WorkRecord::default();
+        let facts = EndFacts { request: "", text: "", work: &work, todo: &[] };
+        assert_eq!(facts.assess(&RunFinish::Cancelled), None);
+        assert_eq!(facts.assess(&RunFinish::Stopped(TurnEnd::InvalidCalls)), None);
+    }
+
+    #[test]
+    fn an_objection_tells_facts_and_leaves_questions_to_a_person() {
+        let edit = call("edit_file a.rs", WorkKind::Write, WorkStatus::Succeeded, true);
+        let changed = record(&[edit]);
+        let empty = WorkRecord::default();
+        let objection = |work, text, has_person| {
+            let facts = EndFacts { request: "Fix the bug in a.rs", text, work, todo: &[] };
+            facts.objection(&TurnEnd::Text, has_person)
+        };
+        let never_run = objection(&changed, "Fixed.", true).unwrap();
+        assert!(never_run.contains("nothing was run after the last change of a.rs"), "{never_run}");
+        assert_eq!(objection(&empty, "Which file do you mean?", true), None);
+        let chosen = objection(&empty, "Which file do you mean?", false).unwrap();
+        assert!(chosen.contains("Choose"), "{chosen}");
+        assert!(objection(&empty, "Let me look at the file.", true).is_some());
+        assert_eq!(
+            objection(&empty, "There is no bug: the test failed already before.", true),
+            None
+        );
+    }
+}

@@ -1,0 +1,403 @@
+//! What the last text of a run is: an answer, or something with which work cannot end.
+//!
+//! Models end runs with promises ("Let me update the tests."), plans, and questions, and some say that they changed
+//! files that nobody changed. Which of these a text is follows from its last sentences, from whether the request asked
+//! for work, and from what the run did. A finished answer must never be taken for one of them, so where the signs are
+//! weak the text counts as an answer.
+//!
+//! The order of the rules matters: what the run changed counts first, then an announcement at the end, then questions,
+//! then claims without calls, and at last the form of a plan. Polite offers after an answer ("Want me to …?") are left
+//! out before the last sentence is looked at.
+
+use std::borrow::Cow;
+
+use super::phrases::{
+    ANNOUNCEMENT, ASKS_TO_PROCEED, CALL_AS_TEXT, CHECK_REQUEST, CLEAR_ANNOUNCEMENT, CONDITION,
+    DEMAND, DONE, DONE_WITHOUT_SPACES, ENDS_WITH_NEXT, GERUND, LIST_LINE, LOOK_ONLY, NEGATION,
+    NO_ANNOUNCEMENT, OFFER, OTHER_WORK_REQUEST, OUTSIDE_OF_FILES, PROJECT, QUESTION_WORD,
+    SAYS_FILES_CHANGED, SAYS_FILES_CHANGED_WITHOUT_SPACES, SAYS_LOOKED, TELLS_TO_SAVE,
+    TEXT_REQUEST, UNDER_WAY, WORK_REQUEST,
+};
+
+/// Number of words from which a text before a question counts as an answer.
+const WORDS_OF_ANSWER: usize = 45;
+/// The same if calls ran.
+const WORDS_OF_SHORT_ANSWER: usize = 30;
+/// Number of words from which a text with a negation counts as the report of an attempt.
+const WORDS_OF_REPORT: usize = 60;
+/// Number of words from which a text without calls counts as an explanation, whatever its last sentence announces.
+const WORDS_OF_EXPLANATION: usize = 40;
+/// Maximum length in characters of a sentence that says in a few words what is under way.
+const SHORT_SENTENCE: usize = 80;
+/// Maximum length in characters of a text around a tool call that was written as text.
+const TEXT_AROUND_CALL: usize = 200;
+
+/// The last text of a run, with what it is judged by.
+#[derive(Debug, Clone, Copy)]
+pub struct ClosingText<'a> {
+    /// The user's request.
+    pub request: &'a str,
+    /// The text.
+    pub text: &'a str,
+    /// Number of calls that ran.
+    pub calls: usize,
+    /// True if files were changed.
+    pub has_changed_files: bool,
+}
+
+/// What a closing text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClosingKind {
+    /// An answer or a report.
+    Answer,
+    /// It announces work that was not done.
+    Promise,
+    /// It lists what would have to be done.
+    Plan,
+    /// It asks for something without which nothing can be done.
+    Question,
+    /// It reports work that no call of the run did.
+    UnfoundedClaim,
+}
+
+impl ClosingText<'_> {
+    /// Tells what the text is.
+    pub fn kind(&self) -> ClosingKind {
+        let text = self.text.trim();
+        if self.is_unread_call(text) {
+            return ClosingKind::Promise;
+        }
+        let asks_for_work = asks_for_work(self.request);
+        let wants_text = TEXT_REQUEST.is_match(self.request);
+        let without_code = without_code(text, "\n");
+        let sentences = sentences(&without_code);
+        let Some(reading) = Reading::new(&without_code, &sentences) else {
+            let is_only_code = asks_for_work && self.did_nothing() && !wants_text;
+            return if is_only_code { ClosingKind::Promise } else { ClosingKind::Answer };
+        };
+        if self.has_changed_files {
+            let is_promise = reading.ends_with_announcement;
+            return if is_promise { ClosingKind::Promise } else { ClosingKind::Answer };
+        }
+        if self.calls == 0 && !reading.ends_with_announcement {
+            let is_small_talk = !asks_for_work && self.request.split_whitespace().count() < 3;
+            if is_small_talk || wants_text {
+                return ClosingKind::Answer;
+            }
+        }
+        if reading.ends_with_announcement {
+            let is_explanation =
+                self.calls == 0 && (reading.words >= WORDS_OF_EXPLANATION || wants_text);
+            if asks_for_work || !is_explanation {
+                return ClosingKind::Promise;
+            }
+        }
+        if asks_for_work { self.kind_for_work(&reading) } else { self.kind_for_question(&reading) }
+    }
+
+    fn did_nothing(&self) -> bool {
+        self.calls == 0 && !self.has_changed_files
+    }
+
+    /// Returns true if the text is little else than a tool call that was not read as one.
+    fn is_unread_call(&self, text: &str) -> bool {
+        if !CALL_AS_TEXT.is_match(text) {
+            return false;
+        }
+        let asks_about_calls = ["tool", "call", "json", "schema", "function", "format"];
+        let request = self.request.to_lowercase();
+        if asks_about_calls.iter().any(|word| request.contains(word)) {
+            return false;
+        }
+        let around = match (text.find(['{', '<']), text.rfind(['}', '>'])) {
+            (Some(start), Some(end)) if start < end => text.len() - (end - start),
+            _ => text.len(),
+        };
+        around < TEXT_AROUND_CALL
+    }
+
+    /// The rules where the request asked for work and no file was changed.
+    fn kind_for_work(&self, reading: &Reading) -> ClosingKind {
+        if reading.announces && !reading.says_files_changed {
+            return ClosingKind::Promise;
+        }
+        let is_offer_after_work = reading.says_done && reading.has_offer;
+        let is_report_with_offer =
+            reading.negates && reading.words > WORDS_OF_REPORT && reading.has_offer;
+        if reading.asks
+            && (reading.asks_to_proceed || !is_offer_after_work)
+            && !is_report_with_offer
+        {
+            return ClosingKind::Question;
+        }
+        let is_outside = OUTSIDE_OF_FILES.is_match(self.request);
+        let is_claim = match self.calls {
+            0 => reading.says_done,
+            _ => reading.says_files_changed && !is_outside,
+        };
+        if is_claim && !reading.negates {
+            ClosingKind::UnfoundedClaim
+        } else if reading.tells_to_save {
+            ClosingKind::Promise
+        } else if (self.calls == 0 && !reading.negates && PROJECT.is_match(self.request))
+            || reading.is_list_of_steps
+        {
+            ClosingKind::Plan
+        } else {
+            ClosingKind::Answer
+        }
+    }
+
+    /// The rules where the request asked for an answer.
+    fn kind_for_question(&self, reading: &Reading) -> ClosingKind {
+        let needed = if self.calls == 0 { WORDS_OF_ANSWER } else { WORDS_OF_SHORT_ANSWER };
+        if reading.says_looked && self.calls == 0 && !reading.negates {
+            ClosingKind::UnfoundedClaim
+        } else if reading.asks && reading.words < needed {
+            ClosingKind::Question
+        } else {
+            ClosingKind::Answer
+        }
+    }
+}
+
+/// What was found in a text.
+#[expect(clippy::struct_excessive_bools, reason = "independent findings, named one by one")]
+struct Reading {
+    /// Its last sentence, offers left out, announces what comes next.
+    ends_with_announcement: bool,
+    /// A sentence of its last paragraph clearly does.
+    announces: bool,
+    /// It ends with a question or a demand.
+    asks: bool,
+    /// It ends with a question for permission to begin.
+    asks_to_proceed: bool,
+    /// Its last sentence offers more.
+    has_offer: bool,
+    /// It says that something is done.
+    says_done: bool,
+    /// It says that files were changed.
+    says_files_changed: bool,
+    /// It says that something was looked at or run.
+    says_looked: bool,
+    /// It says that something was not done or cannot be done.
+    negates: bool,
+    /// It tells the user to write a file.
+    tells_to_save: bool,
+    /// It is mainly a list, and says nothing of what was done.
+    is_list_of_steps: bool,
+    /// Number of words, offers left out.
+    words: usize,
+}
+
+impl Reading {
+    /// Returns `None` for a text without a sentence.
+    fn new(without_code: &str, sentences: &[&str]) -> Option<Self> {
+        let is_offer = |sentence: &str| {
+            OFFER.is_match(sentence)
+                && !DEMAND.is_match(sentence)
+                && !QUESTION_WORD.is_match(sentence)
+        };
+        let offers = sentences.iter().rev().take_while(|sentence| is_offer(sentence)).count();
+        let (core, offers) =
+            sentences.split_at((sentences.len() - offers).max(1).min(sentences.len()));
+        let last = core.last()?;
+        let said = without_quotes(last);
+        let is_under_way = GERUND.is_match(&said)
+            && ENDS_WITH_NEXT.is_match(&said)
+            && said.chars().count() < SHORT_SENTENCE
+            && !DONE.is_match(&said.replace("now", ""));
+        let last_paragraph = last_paragraph(without_code);
+        let paragraph = self::sentences(last_paragraph);
+        let clearly_announces = |sentence: &&str| {
+            let said = without_quotes(sentence);
+            CLEAR_ANNOUNCEMENT.is_match(&said) && is_announcement(&said)
+        };
+        let has_offer = !offers.is_empty();
+        let relevant = if has_offer { core } else { sentences };
+        let end = &relevant[relevant.len().saturating_sub(2)..];
+        let all_end = &sentences[sentences.len().saturating_sub(2)..];
+        let asks_to_proceed = all_end.iter().any(|sentence| ASKS_TO_PROCEED.is_match(sentence));
+        let asks = asks_to_proceed
+            || end.iter().any(|sentence| is_question(sentence) || DEMAND.is_match(sentence));
+        let (before_offers, all) = (core.join(" "), sentences.join(" "));
+        let says_files_changed = SAYS_FILES_CHANGED.is_match(&before_offers)
+            || SAYS_FILES_CHANGED_WITHOUT_SPACES.is_match(&before_offers);
+        let negates = NEGATION.is_match(&all);
+        Some(Self {
+            ends_with_announcement: is_announcement(&said) || is_under_way,
+            announces: paragraph.iter().any(clearly_announces),
+            asks,
+            asks_to_proceed,
+            has_offer,
+            says_done: DONE.is_match(&before_offers)
+                || DONE_WITHOUT_SPACES.is_match(&before_offers),
+            says_files_changed,
+            says_looked: SAYS_LOOKED.is_match(&before_offers),
+            negates,
+            tells_to_save: TELLS_TO_SAVE.is_match(without_code),
+            is_list_of_steps: !says_files_changed && !negates && is_mainly_list(without_code),
+            words: core.iter().map(|sentence| sentence.split_whitespace().count()).sum(),
+        })
+    }
+}
+
+pub(super) fn asks_for_work(request: &str) -> bool {
+    let request = without_code(request, " ");
+    let request = without_quotes(&request);
+    let request = CHECK_REQUEST.replace_all(&request, "check");
+    !LOOK_ONLY.is_match(&request)
+        && (WORK_REQUEST.is_match(&request) || OTHER_WORK_REQUEST.is_match(&request))
+}
+
+fn is_announcement(sentence: &str) -> bool {
+    if CONDITION.is_match(sentence) || NO_ANNOUNCEMENT.is_match(sentence) || is_question(sentence) {
+        return false;
+    }
+    let is_open = sentence.ends_with(['…', ':']) || sentence.ends_with("...");
+    ANNOUNCEMENT.is_match(sentence)
+        || (UNDER_WAY.is_match(sentence)
+            && (is_open || ENDS_WITH_NEXT.is_match(sentence) || sentence.chars().count() < 60))
+}
+
+fn is_question(sentence: &str) -> bool {
+    let is_mark = |c: char| matches!(c, '?' | '？');
+    sentence.trim_end_matches(|c: char| !c.is_alphanumeric() && !is_mark(c)).ends_with(is_mark)
+}
+
+fn is_mainly_list(text: &str) -> bool {
+    let (mut lines, mut items) = (0, 0);
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        lines += 1;
+        items += usize::from(LIST_LINE.is_match(line));
+    }
+    items >= 3 && items * 2 >= lines
+}
+
+fn last_paragraph(text: &str) -> &str {
+    let text = text.trim_end();
+    let is_blank = |line: &str| line.trim().is_empty();
+    let mut start = text.len();
+    for line in text.split_inclusive('\n').rev() {
+        if is_blank(line) {
+            break;
+        }
+        start -= line.len();
+    }
+    &text[start..]
+}
+
+/// Replaces blocks between fences.
+fn without_code(text: &str, replacement: &str) -> String {
+    let mut parts = text.split("```");
+    let mut result = parts.next().unwrap_or_default().to_owned();
+    // Every second part is code; the last one is also if its fence is never closed.
+    while parts.next().is_some() {
+        result.push_str(replacement);
+        result.push_str(parts.next().unwrap_or_default());
+    }
+    result
+}
+
+/// Replaces quoted text and code in a line by a blank.
+fn without_quotes(text: &str) -> Cow<'_, str> {
+    if !text.contains(['"', '“', '`']) {
+        return Cow::Borrowed(text);
+    }
+    let mut result = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((start, opening)) =
+        rest.char_indices().find(|(_, c)| matches!(c, '"' | '“' | '`'))
+    {
+        let inside = &rest[start + opening.len_utf8()..];
+        let is_closing = |c: char| match opening {
+            '`' => c == '`',
+            _ => matches!(c, '"' | '”'),
+        };
+        let Some((end, closing)) = inside.char_indices().find(|(_, c)| is_closing(*c)) else {
+            break;
+        };
+        result.push_str(&rest[..start]);
+        result.push(' ');
+        rest = &inside[end + closing.len_utf8()..];
+    }
+    result.push_str(rest);
+    Cow::Owned(result)
+}
+
+/// Splits a text at the ends of sentences and lines. Parts without a letter or digit are left out.
+fn sentences(text: &str) -> Vec<&str> {
+    let mut sentences = Vec::new();
+    let mut start = 0;
+    let mut chars = text.char_indices().peekable();
+    while let Some((_, c)) = chars.next() {
+        let ends = match c {
+            '\n' | '。' | '！' | '？' => true,
+            '.' | '!' | '?' | '…' | ':' | ';' | '：' => {
+                // Closing marks belong to the sentence; without a blank behind them it goes on (`a.rs`).
+                while chars
+                    .next_if(|(_, next)| matches!(next, '"' | '\'' | '”' | '’' | '*' | '_' | ')'))
+                    .is_some()
+                {}
+                chars.peek().is_none_or(|(_, next)| next.is_whitespace())
+            }
+            _ => false,
+        };
+        if ends {
+            let end = chars.peek().map_or(text.len(), |(next, _)| *next);
+            sentences.push(&text[start..end]);
+            start = end;
+        }
+    }
+    sentences.push(&text[start..]);
+    let has_words = |sentence: &&str| sentence.chars().any(char::is_alphanumeric);
+    sentences.into_iter().map(str::trim).filter(has_words).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    const TUNED: &str = include_str!("../../tests/data/endings_tuned.jsonl");
+
+    /// An ending in the style of an agent, labelled without sight of the rules.
+    #[derive(Debug, Deserialize)]
+    struct Ending {
+        id: String,
+        prompt: String,
+        calls: usize,
+        changed: bool,
+        text: String,
+        label: String,
+    }
+
+    /// Returns the ids of the endings that are judged wrongly: finished answers, and others.
+    fn wrong(data: &str) -> (Vec<String>, Vec<String>) {
+        let (mut answers, mut others) = (Vec::new(), Vec::new());
+        for line in data.lines() {
+            let ending: Ending = serde_json::from_str(line).unwrap();
+            let closing = ClosingText {
+                request: &ending.prompt,
+                text: &ending.text,
+                calls: ending.calls,
+                has_changed_files: ending.changed,
+            };
+            let is_answer = closing.kind() == ClosingKind::Answer;
+            match (ending.label == "answered", is_answer) {
+                (true, false) => answers.push(format!("{} {:?}", ending.id, closing.kind())),
+                (false, true) => others.push(ending.id),
+                (true, true) | (false, false) => {}
+            }
+        }
+        (answers, others)
+    }
+
+    #[test]
+    fn of_the_endings_for_tuning_no_answer_is_taken_for_something_else() {
+        let (answers, others) = wrong(TUNED);
+        assert_eq!(answers, Vec::<String>::new());
+        assert!(others.len() <= 4, "{others:?}");
+    }
+}
