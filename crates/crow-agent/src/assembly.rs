@@ -33,6 +33,9 @@ use crate::{
     task::{Task, TaskCancel, TaskOutput},
 };
 
+/// Name of the tool that asks the user.
+const ASK_USER: &str = "ask_user";
+
 /// The sources from which agents are assembled.
 #[derive(Debug, Clone)]
 pub struct Assembly {
@@ -46,6 +49,8 @@ pub struct Assembly {
     pub checks: Checks,
     /// Where the instructions of files come from; `None` if the agents get none.
     pub instructions: Option<InstructionSources>,
+    /// True if a person is connected who can answer. Without one the agents cannot ask, and their prompts say so.
+    pub is_attended: bool,
 }
 
 /// An assembled agent, ready to run.
@@ -342,6 +347,9 @@ impl<'a> AssemblyBuilder<'a> {
         let (sourced, own): (Vec<String>, Vec<String>) =
             definition.tools.iter().cloned().partition(|name| is_sourced_pattern(name));
         let (mut tools, mut unknown) = self.assembly.tools.for_agent(&own);
+        if !self.assembly.is_attended {
+            tools.retain(|tool| tool.name() != ASK_USER);
+        }
         self.add_task_tools(&mut tools, &mut unknown);
         if !unknown.is_empty() {
             let unknown = unknown.join(", ");
@@ -476,7 +484,7 @@ impl<'a> AssemblyBuilder<'a> {
             let definition =
                 self.bases.get(base.name()).expect("invariant: each base agent was read before");
             let tools = base.tools().names().map(str::to_owned).collect();
-            let context = PromptContext::new(definition, tools);
+            let context = PromptContext::new(definition, tools, self.assembly.is_attended);
             match self.assembly.registry.prompts().system(&definition.prompt, &context) {
                 Ok(prompt) => base.set_system_prompt(prompt),
                 Err(error) => {

@@ -291,7 +291,7 @@ impl BaseAgent {
                     if result.take_steering(agent.take_steering().await?) {
                         turn.on_steering();
                     }
-                    if let Some(text) = reminder {
+                    for text in reminder.into_iter().chain(agent.budget().take_warning()) {
                         agent.add_notice(text).await?;
                     }
                     parts.tools.refresh(agent, cancel).await?;

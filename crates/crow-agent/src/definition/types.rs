@@ -148,11 +148,13 @@ pub struct PromptContext {
     pub can_edit: bool,
     /// The tool with which it ends its turn on purpose; empty if it has none.
     pub end_tool: String,
+    /// True if a person is connected who can answer questions.
+    pub attended: bool,
 }
 
 impl PromptContext {
-    /// Makes the variables for an agent that has these tools.
-    pub fn new(definition: &BaseDefinition, tools: Vec<String>) -> Self {
+    /// Makes the variables for an agent that has these tools, with or without a person who can answer.
+    pub fn new(definition: &BaseDefinition, tools: Vec<String>, attended: bool) -> Self {
         let has = |name: &str| tools.iter().any(|tool| tool == name);
         let end_tool = ["task_complete", "submit_for_review"].into_iter().find(|name| has(name));
         Self {
@@ -161,6 +163,7 @@ impl PromptContext {
             description: definition.description.clone(),
             can_edit: has("edit_file") || has("write_file"),
             end_tool: end_tool.unwrap_or_default().to_owned(),
+            attended,
             tools,
         }
     }

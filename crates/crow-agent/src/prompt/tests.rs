@@ -22,6 +22,7 @@ fn context() -> PromptContext {
         tools: vec!["bash".to_owned(), "grep".to_owned()],
         can_edit: false,
         end_tool: "task_complete".to_owned(),
+        attended: true,
     }
 }
 
@@ -34,6 +35,7 @@ fn a_template_is_rendered_without_escapes() {
         ("{{#unless can_edit}}no{{/unless}}", "no"),
         ("{{#each tools}}{{this}} of {{../agent_name}};{{/each}}", "bash of a<b>;grep of a<b>;"),
         ("{{#each tools as |tool|}}{{@index}}{{tool}} {{/each}}", "0bash 1grep"),
+        ("{{#if attended}}asks{{else}}chooses{{/if}}", "asks"),
         ("{{#if (eq end_tool \"task_complete\")}}ends{{/if}}", "ends"),
         ("{{#if (and can_edit (not role))}}x{{else}}y{{/if}}", "y"),
         ("{{!-- nothing of it --}}x", "x"),

@@ -34,11 +34,12 @@ impl Agents {
         settings: AgentSettings,
         models: Arc<dyn Models>,
         instructions: InstructionSources,
+        is_attended: bool,
     ) -> Self {
         let AgentSettings { registry, default, checks, limits } = settings;
         let tools = product::all_tools();
-        let assembly =
-            Assembly { registry, models, tools, checks, instructions: Some(instructions) };
+        let instructions = Some(instructions);
+        let assembly = Assembly { registry, models, tools, checks, instructions, is_attended };
         Self { assembly, default, limits, listed: OnceLock::new(), made: Mutex::default() }
     }
 
@@ -206,7 +207,7 @@ mod tests {
         let builder = registry.base("builder").unwrap();
         let (tools, _) = tools.for_agent(&builder.tools);
         let names = tools.names().map(str::to_owned).collect();
-        let context = crow_agent::PromptContext::new(&builder, names);
+        let context = crow_agent::PromptContext::new(&builder, names, true);
         let prompt = registry.prompts().system(&builder.prompt, &context).unwrap();
         let size = prompt.len() + serde_json::to_string(&tools.definitions()).unwrap().len();
         assert!(size <= 11_700, "{size} bytes");

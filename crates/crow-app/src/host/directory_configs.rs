@@ -57,6 +57,8 @@ pub(super) struct DirectoryConfigs {
     configuration_source: ConfigurationSource,
     limits: AgentLimits,
     models: Arc<dyn Models>,
+    /// True if a person is connected who can answer questions.
+    is_attended: bool,
     /// Directory in which the program was started.
     start: Option<PathBuf>,
     cache: Mutex<HashMap<PathBuf, (Stamp, Arc<DirectoryConfig>)>>,
@@ -75,12 +77,14 @@ impl DirectoryConfigs {
         configured: ConfigurationSource,
         limits: AgentLimits,
         models: Arc<dyn Models>,
+        is_attended: bool,
     ) -> Self {
         Self {
             environment,
             configuration_source: configured,
             limits,
             models,
+            is_attended,
             start: None,
             cache: Mutex::default(),
         }
@@ -150,7 +154,8 @@ impl DirectoryConfigs {
             ConfigurationSource::Shipped => None,
         };
         let (models, instructions) = (Arc::clone(&self.models), InstructionSources { user_folder });
-        let agents = Agents::new(configuration.agents(self.limits), models, instructions);
+        let agents =
+            Agents::new(configuration.agents(self.limits), models, instructions, self.is_attended);
         DirectoryConfig { project, agents, model, review_model, prompts, misplaced }
     }
 

@@ -183,6 +183,7 @@ impl ProductHost {
             parts.configuration_source,
             parts.limits,
             Arc::clone(&models),
+            config.answerer.is_attended(),
         );
         let (own, children) = (environment.clone(), config.child_env.clone());
         let mcp = if let Some(providers) = &parts.providers {

@@ -185,7 +185,7 @@ fn describe(name: &str, agents: &AgentRegistry) -> Result<AgentDescription, CliE
         return Err(CliError::config(error).hint("crow-agent agents list shows the agents"));
     };
     let prompt =
-        agents.prompts().system(&base.prompt, &PromptContext::new(base, base.tools.clone()));
+        agents.prompts().system(&base.prompt, &PromptContext::new(base, base.tools.clone(), true));
     Ok(AgentDescription {
         kind: AgentKind::Base,
         unset: unset_keys_of_base(base, &node),

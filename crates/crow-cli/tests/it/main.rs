@@ -32,6 +32,7 @@ mod instructions;
 mod jobs;
 mod local_servers;
 mod login;
+mod lying_models;
 mod mcp;
 mod permissions;
 mod program;

@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ClosingKind, ClosingText, Contradiction, WorkRecord, closing_text::asks_for_work};
+use super::{
+    ClosingKind, ClosingText, Contradiction, WorkRecord,
+    closing_text::{asks_for_work, says_checked},
+};
 use crate::{control::RunFinish, todo::TodoItem, turn::TurnEnd};
 
 /// What the end of a run means.
@@ -73,7 +76,12 @@ impl EndFacts<'_> {
     }
 
     fn assess_text(&self) -> EndAssessment {
-        if let Some(contradiction) = self.work.contradiction(None) {
+        let failed_command = || self.work.failed_command().filter(|_| says_checked(self.text));
+        let contradiction = self
+            .work
+            .contradiction(None)
+            .or_else(|| Some(Contradiction::CheckFailed { command: failed_command()?.to_owned() }));
+        if let Some(contradiction) = contradiction {
             return self.stopped(contradiction.to_string());
         }
         match self.closing_kind() {

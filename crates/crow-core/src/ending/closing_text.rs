@@ -15,8 +15,8 @@ use super::phrases::{
     ANNOUNCEMENT, ASKS_TO_PROCEED, CALL_AS_TEXT, CHECK_REQUEST, CLEAR_ANNOUNCEMENT, CONDITION,
     DEMAND, DONE, DONE_WITHOUT_SPACES, ENDS_WITH_NEXT, GERUND, LIST_LINE, LOOK_ONLY, NEGATION,
     NO_ANNOUNCEMENT, OFFER, OTHER_WORK_REQUEST, OUTSIDE_OF_FILES, PROJECT, QUESTION_WORD,
-    SAYS_FILES_CHANGED, SAYS_FILES_CHANGED_WITHOUT_SPACES, SAYS_LOOKED, TELLS_TO_SAVE,
-    TEXT_REQUEST, UNDER_WAY, WORK_REQUEST,
+    SAYS_CHECKED, SAYS_FILES_CHANGED, SAYS_FILES_CHANGED_WITHOUT_SPACES, SAYS_LOOKED,
+    TELLS_TO_SAVE, TEXT_REQUEST, UNDER_WAY, WORK_REQUEST,
 };
 
 /// Number of words from which a text before a question counts as an answer.
@@ -240,6 +240,12 @@ impl Reading {
             words: core.iter().map(|sentence| sentence.split_whitespace().count()).sum(),
         })
     }
+}
+
+/// Returns true if a text says that a check succeeded, and not that one did not.
+pub(super) fn says_checked(text: &str) -> bool {
+    let text = without_code(text, " ");
+    SAYS_CHECKED.is_match(&text) && !NEGATION.is_match(&text)
 }
 
 pub(super) fn asks_for_work(request: &str) -> bool {

@@ -222,6 +222,14 @@ pub(super) static SAYS_LOOKED: LazyLock<Regex> = LazyLock::new(|| {
         "我(?:已经?)?(?:检查|搜索|查看|运行|阅读|分析)了|確認しました|実行しました|調べました|я (?:проверил|запустил|просмотрел|изучил)",
     ])
 });
+/// Says that a check succeeded.
+pub(super) static SAYS_CHECKED: LazyLock<Regex> = LazyLock::new(|| {
+    any_of(&[
+        r"\b(?:tests?|checks?|suite|build|linter|ci) (?:is |are |now |all |run |runs )*(?:pass|passes|passed|passing|green|succeeds?|succeeded|ok|clean)\b",
+        r"\b(?:verified|confirmed|everything works|works now|it works|compiles (?:now|without errors|cleanly))\b",
+        "tests? (?:laufen|sind grün|erfolgreich)|todas las pruebas pasan|tous les tests passent|todos os testes passam|测试(?:全部)?通过|тесты проходят|テストは(?:すべて)?通",
+    ])
+});
 /// Tells the user to write a file.
 pub(super) static TELLS_TO_SAVE: LazyLock<Regex> = LazyLock::new(|| {
     any_of(&[

@@ -157,6 +157,11 @@ pub enum Contradiction {
         /// The command.
         command: String,
     },
+    /// A check is said to have succeeded, but the last command failed.
+    CheckFailed {
+        /// The command.
+        command: String,
+    },
     /// No call ran, and so nothing was done.
     NothingDone,
 }
@@ -185,6 +190,12 @@ impl fmt::Display for Contradiction {
             }
             Self::CommandRefused { command } => {
                 write!(f, "`{command}` was not permitted, and nothing was done after it")
+            }
+            Self::CheckFailed { command } => {
+                write!(
+                    f,
+                    "it says that a check succeeded, but the last command (`{command}`) failed"
+                )
             }
             Self::NothingDone => f.write_str("no tool was called, so nothing was done"),
         }
@@ -318,6 +329,13 @@ impl WorkRecord {
         }
         let later = self.last_change.as_ref().filter(|change| change.at > ran.at)?;
         Some(Contradiction::EvidenceStale { command, change: later.title.clone() })
+    }
+
+    /// Returns the last call that is more than a look, if it is a command that failed.
+    pub fn failed_command(&self) -> Option<&str> {
+        let (command, status) = self.run.failed_call.as_ref()?;
+        let is_command = self.past_calls.back().is_some_and(|call| !call.has_succeeded);
+        (*status == WorkStatus::Failed && is_command).then_some(command.as_str())
     }
 
     /// Returns what speaks against an end of the work without contradicting it: open todo items, a last call that

@@ -1,6 +1,7 @@
 //! Limits of a turn and of a run, and the budget of a run, which all agents that work for it share.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     num::NonZeroU32,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -11,6 +12,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::usage::TokenUsage;
+
+/// Parts of a limit, in percent, at which the model is warned that it comes to an end.
+pub(super) const WARNING_PARTS: [u8; 2] = [80, 95];
 
 /// Limits of one turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +64,9 @@ pub struct RunUsage {
 }
 
 /// Which bound was reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitKind {
     /// Rounds.
@@ -130,6 +136,8 @@ struct BudgetAccount {
     /// Start of the time limit, on the monotonic clock.
     since: Duration,
     drawn: Mutex<BudgetUsage>,
+    /// The warnings that were taken: the limit, and its part in percent.
+    warned: Mutex<BTreeSet<(LimitKind, u8)>>,
     /// The budget that this one is a part of.
     above: Option<Budget>,
 }
@@ -207,7 +215,8 @@ impl Budget {
 
     fn below(above: Option<Self>, limits: BudgetLimits, now: Duration) -> Self {
         let drawn = BudgetUsage { usage: TokenUsage::default(), money: Some(0.0), steps: 0 };
-        Self(Arc::new(BudgetAccount { limits, since: now, drawn: Mutex::new(drawn), above }))
+        let (drawn, warned) = (Mutex::new(drawn), Mutex::default());
+        Self(Arc::new(BudgetAccount { limits, since: now, drawn, warned, above }))
     }
 
     /// Draws the usage of one model call. Its price is in US dollars, if known.
@@ -232,6 +241,22 @@ impl Budget {
     /// Returns the first limit that is reached, of this budget or of one above it.
     pub fn reached(&self, now: Duration) -> Option<LimitKind> {
         self.accounts().find_map(|account| account.reached(now))
+    }
+
+    /// Returns a warning for the model when [`WARNING_PARTS`] of a limit of this budget are used, once for each part.
+    pub fn take_warning(&self, now: Duration) -> Option<String> {
+        let account = &self.0;
+        let mut warned = account.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warnings = Vec::new();
+        for (kind, used) in account.used_parts(now) {
+            let passed =
+                WARNING_PARTS.into_iter().rev().find(|part| used >= f64::from(*part) / 100.0);
+            let Some(part) = passed.filter(|_| used < 1.0) else { continue };
+            if warned.insert((kind, part)) {
+                warnings.push(format!("More than {part} % of the limit of {kind} are used."));
+            }
+        }
+        (!warnings.is_empty()).then(|| format!("{} Finish with what is left.", warnings.join(" ")))
     }
 
     /// Returns what remains: the lowest of this budget and all above it.
@@ -280,6 +305,25 @@ impl BudgetAccount {
         limits.steps.is_some_and(|limit| steps >= limit).then_some(LimitKind::Steps)
     }
 
+    /// Returns the part of each limit that is used; 1 is all of it.
+    #[expect(clippy::cast_precision_loss, reason = "a part need not be exact")]
+    fn used_parts(&self, now: Duration) -> impl Iterator<Item = (LimitKind, f64)> + use<> {
+        let BudgetUsage { usage, money, steps } = *self.drawn();
+        let time = now.saturating_sub(self.since);
+        let limits = self.limits;
+        let part = |used: u64, limit: u64| used as f64 / limit.max(1) as f64;
+        let parts = [
+            (LimitKind::Tokens, limits.tokens.map(|limit| part(usage.total(), limit))),
+            (LimitKind::Money, limits.money.zip(money).map(|(limit, money)| money / limit)),
+            (
+                LimitKind::Time,
+                limits.time.map(|limit| time.as_secs_f64() / limit.as_secs_f64().max(f64::EPSILON)),
+            ),
+            (LimitKind::Steps, limits.steps.map(|limit| part(steps, limit))),
+        ];
+        parts.into_iter().filter_map(|(kind, used)| Some((kind, used?)))
+    }
+
     fn remaining(&self, now: Duration) -> BudgetLimits {
         let BudgetUsage { usage, money, steps } = *self.drawn();
         let BudgetLimits { tokens, money: limit, time, steps: step_limit } = self.limits;
@@ -315,6 +359,25 @@ mod tests {
             time: Some(10 * SECOND),
             steps: Some(4),
         }
+    }
+
+    #[test]
+    fn each_limit_warns_once_at_80_and_once_at_95_percent() {
+        let budget = Budget::new(limits(), Duration::ZERO);
+        let warning = |now| budget.take_warning(now);
+        budget.draw_attempt(tokens(79), Some(0.1));
+        assert_eq!(warning(SECOND), None);
+        budget.draw_attempt(tokens(1), None);
+        let expected = "More than 80 % of the limit of tokens are used. Finish with what is left.";
+        assert_eq!(warning(SECOND).as_deref(), Some(expected));
+        assert_eq!(warning(7 * SECOND), None);
+        let expected = "More than 80 % of the limit of time are used. Finish with what is left.";
+        assert_eq!(warning(8 * SECOND).as_deref(), Some(expected));
+        budget.draw_attempt(tokens(16), None);
+        let expected = "More than 95 % of the limit of tokens are used. More than 95 % of the limit of time are used. Finish with what is left.";
+        assert_eq!(warning(Duration::from_millis(9_600)).as_deref(), Some(expected));
+        assert_eq!(warning(Duration::from_millis(9_700)), None);
+        assert_eq!(Budget::default().take_warning(SECOND), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{CallSignature, GuardVerdict, LimitKind, LoopGuard, TurnLimits};
+use super::{CallSignature, GuardVerdict, LimitKind, LoopGuard, TurnLimits, budget::WARNING_PARTS};
 use crate::{
     message::ToolCall,
     model::{StopReason, TextCallNotes, ToolChoice},
@@ -27,6 +27,8 @@ const UNREAD_REPLIES: u32 = 3;
 /// Number of replies in a row cut at the output limit that ends the turn.
 const CUT_REPLIES: u32 = 3;
 
+/// Number of steps from which a limit is warned of.
+const FEWEST_STEPS: u32 = 10;
 /// Reminder after a text that was cut.
 const CUT_TEXT: &str =
     "Your reply was cut at the output limit. Go on from where it ends, in smaller parts.";
@@ -482,7 +484,8 @@ impl TurnMachine {
         }
     }
 
-    /// Prepares the next model call: a report if the step limit is reached, with a warning when nine tenths are used.
+    /// Prepares the next model call: a report if the step limit is reached, with a warning when [`WARNING_PARTS`] of
+    /// the steps are used.
     fn call_model_next(&mut self) {
         let max_steps = self.limits.max_steps;
         if self.steps >= max_steps {
@@ -495,7 +498,11 @@ impl TurnMachine {
             return;
         }
         let remaining = max_steps - self.steps;
-        if max_steps >= 10 && self.steps == max_steps - max_steps.div_ceil(10) {
+        let is_at = |part: u8| {
+            let at = (u64::from(max_steps) * u64::from(part)).div_ceil(100);
+            u64::from(self.steps) == at
+        };
+        if max_steps >= FEWEST_STEPS && WARNING_PARTS.into_iter().any(is_at) {
             self.reminders.push(format!(
                 "{} of {max_steps} steps are used. Finish with the {remaining} that are left.",
                 self.steps

@@ -307,13 +307,13 @@ fn the_note_on_calls_in_a_text_goes_to_the_first_of_them() {
 // Limits
 
 #[test]
-fn the_model_is_reminded_once_when_nine_tenths_of_the_steps_are_used() {
-    for (most, at) in [(10, 9), (11, 9), (20, 18), (100, 90)] {
+fn the_model_is_reminded_once_at_80_and_once_at_95_percent_of_the_steps() {
+    for (most, at) in [(10, [8, 10]), (11, [9, 11]), (20, [16, 19]), (100, [80, 95])] {
         let mut turn = Turn::new(most);
         for step in 1..most {
             turn = turn.calls(&["a"]);
             let (_, reminder) = turn.model_call();
-            let expected = (step == at).then(|| {
+            let expected = at.contains(&step).then(|| {
                 format!(
                     "{step} of {most} steps are used. Finish with the {} that are left.",
                     most - step

@@ -38,6 +38,11 @@ impl RunBudget {
         self.shared.budget().reached(self.now())
     }
 
+    /// Returns a warning for the model if it comes close to a limit of the run, once for each limit and part of it.
+    pub fn take_warning(&self) -> Option<String> {
+        self.shared.budget().take_warning(self.now())
+    }
+
     /// Returns the remaining time, if time is limited.
     pub fn time_left(&self) -> Option<Duration> {
         self.shared.budget().remaining(self.now()).time

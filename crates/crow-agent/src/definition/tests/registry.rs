@@ -31,7 +31,7 @@ fn a_project_overrides_the_user_and_a_prompt_can_be_replaced_alone() {
     let registry = AgentRegistry::new(Layers::new(layers), ToolNames::new(TOOLS));
     let base = registry.base("builder").unwrap();
     assert_eq!(base.model.reference().unwrap(), "p/of project");
-    let context = crate::definition::PromptContext::new(&base, Vec::new());
+    let context = crate::definition::PromptContext::new(&base, Vec::new(), true);
     assert_eq!(registry.prompts().system(&base.prompt, &context).unwrap(), "Of user. Of project.");
 }
 

@@ -123,7 +123,7 @@ fn a_system_prompt_names_the_tools_of_its_agent() {
     let prompt = |name: &str, tools: &[&str]| {
         let base = registry.base(name).unwrap();
         let tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
-        registry.prompts().system(&base.prompt, &PromptContext::new(&base, tools)).unwrap()
+        registry.prompts().system(&base.prompt, &PromptContext::new(&base, tools, true)).unwrap()
     };
     let alone = prompt("builder", &["task_complete"]);
     assert!(alone.contains("call task_complete") && !alone.contains("reviewer"), "{alone}");
