@@ -17,6 +17,7 @@ pub mod known_secrets;
 pub mod mcp;
 pub mod private_file;
 pub mod product;
+pub mod project_checks;
 mod rule_text;
 pub mod sandbox;
 pub mod trust;

@@ -1,6 +1,9 @@
 //! Loading the layers of the configuration.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use crow_agent::{
     Check, Checks,
@@ -13,7 +16,7 @@ use crow_providers::ProviderConfig;
 
 use super::ServerTable;
 use super::Settings;
-use crate::{environment::ProcessEnvironment, error::AppError, product};
+use crate::{environment::ProcessEnvironment, error::AppError, product, project_checks};
 
 /// Agent that is used if none is configured or named.
 pub const DEFAULT_AGENT: &str = "BUILD-HITL";
@@ -73,6 +76,23 @@ impl Configuration {
         let layers = layers(environment, project)?;
         let settings = Settings::read(&layers)?;
         Ok(Self { agents: AgentRegistry::new(layers, tool_names()), settings })
+    }
+
+    /// Adds the check that the user accepted for the project of a directory, unless the settings name checks. Blocks.
+    ///
+    /// # Errors
+    /// Fails if the file of the user's answers cannot be used.
+    pub fn with_project_check(
+        mut self,
+        environment: &ProcessEnvironment,
+        cwd: &Path,
+    ) -> Result<Self, AppError> {
+        if self.settings.checks.is_empty()
+            && let Some(command) = project_checks::accepted_check(environment, cwd)?
+        {
+            self.settings.add_check(command);
+        }
+        Ok(self)
     }
 
     /// Returns only the built-in configuration.

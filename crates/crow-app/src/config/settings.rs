@@ -115,6 +115,16 @@ pub(crate) struct SandboxTable {
 }
 
 impl Settings {
+    /// Returns true if checks are configured.
+    pub fn has_checks(&self) -> bool {
+        !self.checks.is_empty()
+    }
+
+    /// Adds a check with the default time limit.
+    pub(crate) fn add_check(&mut self, command: String) {
+        self.checks.push(CheckSettings { name: command.clone(), run: command, timeout: None });
+    }
+
     /// Reads the merged settings of all layers.
     pub fn read(layers: &Layers) -> Result<Self, ConfigError> {
         match layers.merged(SETTINGS)? {

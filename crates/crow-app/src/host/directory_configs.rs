@@ -127,6 +127,7 @@ impl DirectoryConfigs {
         let configuration = match self.configuration_source {
             ConfigurationSource::InFiles => {
                 Configuration::load(&self.environment, &project.additions)?
+                    .with_project_check(&self.environment, cwd)?
             }
             ConfigurationSource::Shipped => Configuration::shipped(),
         };

@@ -8,6 +8,7 @@ use crow_app::{
     config::Configuration,
     host::{ChoiceMemory, ConfigurationSource, HostParts, ProductHost, StartPlace},
     product,
+    project_checks::propose_check,
     sandbox::{SandboxSettings, sandbox_settings},
     trust::{self, Project},
 };
@@ -138,7 +139,12 @@ pub(crate) fn host(
         // A caller that brings its own model gets the shipped configuration, not the user's.
         (ConfigurationSource::Shipped, Configuration::shipped())
     } else {
-        (ConfigurationSource::InFiles, Configuration::load(environment, &project.additions)?)
+        let configuration = Configuration::load(environment, &project.additions)?;
+        if launch.audience == Audience::Person && !configuration.settings.has_checks() {
+            propose_check(environment, &launch.cwd, &TerminalDialog)?;
+        }
+        let configuration = configuration.with_project_check(environment, &launch.cwd)?;
+        (ConfigurationSource::InFiles, configuration)
     };
     let session_commands = ConsoleCommands::new(console_style(environment));
     // Options of the command line, which override the configuration.
