@@ -1,8 +1,12 @@
 //! A base agent: one model, one system prompt, one set of tools, and the loop over them.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 use crow_core::{
+    ending::EndFacts,
     event::{AgentEvent, AgentState, CheckReport},
     ids::ReplyId,
     model::{
@@ -195,16 +199,27 @@ impl BaseAgent {
 
     /// Works until the model answers without a call, a tool ends the turn, a limit is reached, or `cancel` is
     /// cancelled. The history must end with something to answer; every call in it has its result afterwards.
+    pub async fn execute_turn(
+        &self,
+        agent: &mut AgentInternals,
+        cancel: &CancellationToken,
+    ) -> Result<TurnResult, AgentError> {
+        self.execute_turn_for(agent, cancel, None).await
+    }
+
+    /// Works like [`execute_turn`](Self::execute_turn). If the end of the turn with a text is the end of the work on
+    /// `request`, the model is told once what speaks against it, and may go on.
     #[tracing::instrument(
         level = "debug",
         name = "turn",
         skip_all,
         fields(turn = next_turn(agent), agent = self.name())
     )]
-    pub async fn execute_turn(
+    pub(crate) async fn execute_turn_for(
         &self,
         agent: &mut AgentInternals,
         cancel: &CancellationToken,
+        request: Option<&str>,
     ) -> Result<TurnResult, AgentError> {
         let number = next_turn(agent);
         let clock = Arc::clone(&agent.config().clock);
@@ -215,7 +230,8 @@ impl BaseAgent {
         // Everything that the turn starts uses this token, so that it ends with the turn.
         let turn = cancel.child_token();
         // A future in a span takes its room twice where it is made: boxing the large ones keeps them off the stack.
-        let outcome = Box::pin(self.work(agent, &mut result, &turn, started)).await;
+        let task = TurnTask { request, started };
+        let outcome = Box::pin(self.work(agent, &mut result, &turn, task)).await;
         turn.cancel();
         let end = match &outcome {
             Ok(end) => end.clone(),
@@ -261,7 +277,7 @@ impl BaseAgent {
         agent: &mut AgentInternals,
         result: &mut TurnResult,
         cancel: &CancellationToken,
-        started: Duration,
+        task: TurnTask<'_>,
     ) -> Result<TurnEnd, AgentError> {
         let mut turn = TurnMachine::new(self.config.limits);
         for hooks in &self.hooks {
@@ -329,7 +345,7 @@ impl BaseAgent {
                     let answers = Box::pin(answered).instrument(step.clone()).await?;
                     turn.on_tools_done(&answers.outcomes);
                     agent.emit(AgentEvent::StepComplete { step: turn.steps() }).await?;
-                    let elapsed = agent.config().clock.monotonic().saturating_sub(started);
+                    let elapsed = agent.config().clock.monotonic().saturating_sub(task.started);
                     let by_condition = || self.reason_to_end(&turn, result, elapsed);
                     if let Some(reason) = answers.end.or_else(by_condition) {
                         turn.on_condition(reason);
@@ -342,6 +358,10 @@ impl BaseAgent {
                     result.task_complete = None;
                 }
                 NextStep::Done(end) => {
+                    if let Some(objection) = task.objection(agent, &end, result) {
+                        turn.on_objection(objection);
+                        continue;
+                    }
                     result.steps = turn.steps();
                     return Ok(end);
                 }
@@ -516,6 +536,33 @@ impl BaseAgent {
             files_changed: &result.files_changed,
         };
         self.conditions.iter().find_map(|condition| condition.reason_to_end(&progress))
+    }
+}
+
+/// What a turn works on.
+#[derive(Clone, Copy)]
+struct TurnTask<'a> {
+    /// The user's request, if the turn ends the work on it.
+    request: Option<&'a str>,
+    /// When the turn began, on the monotonic clock.
+    started: Duration,
+}
+
+impl TurnTask<'_> {
+    /// Returns what the model is told before an end of the turn counts, once a run.
+    fn objection(
+        &self,
+        agent: &AgentInternals,
+        end: &TurnEnd,
+        result: &TurnResult,
+    ) -> Option<String> {
+        let context = agent.context();
+        let todo = context.todo.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut work = context.work.lock();
+        let text = result.text.as_deref().unwrap_or_default();
+        let facts = EndFacts { request: self.request?, text, work: &work, todo: todo.items() };
+        let objection = facts.objection(end, context.is_attended)?;
+        work.begin_telling().then_some(objection)
     }
 }
 

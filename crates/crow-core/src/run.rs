@@ -1,4 +1,5 @@
-//! Sources of inputs, failures of runs and verdicts of reviewers: the values that control flows and events share.
+//! Sources of inputs, failures of runs, verdicts of reviewers and what the end of a run means: the values that control flows and
+//! events share.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -91,4 +92,36 @@ pub enum Verdict {
     Rejected,
     /// The review failed or was cancelled before its end.
     Unfinished,
+}
+
+/// What the end of a run means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EndKind {
+    /// The work is claimed to be done, and nothing in the log contradicts it.
+    Done,
+    /// The run answered, and claimed no work.
+    Answered,
+    /// The log contradicts the claim, or the last text is a promise, a plan, or a question without whose answer nothing
+    /// could be done.
+    Stopped,
+}
+
+/// How the end of a run was assessed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EndAssessment {
+    /// What the end means.
+    pub kind: EndKind,
+    /// True if it ended with a question to the user, and nothing was done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_question: bool,
+    /// Why it counts as stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The command that the agent named as evidence, which succeeded after the last change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<String>,
+    /// What speaks against the end without contradicting it: open todo items, changes that nothing was run after.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }

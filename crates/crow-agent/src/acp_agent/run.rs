@@ -8,7 +8,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use crow_core::{
-    control::{CompletionOwner, ControlMachine, NextAction, RunFinish, TurnFacts},
+    control::{CompletionOwner, ControlFlow, ControlMachine, NextAction, RunFinish, TurnFacts},
     ending::{EndAssessment, EndFacts},
     event::{AgentEvent, AgentRole, Failure, FailureKind, InputSource, Verdict},
     ids::SnapshotId,
@@ -216,13 +216,15 @@ impl Run<'_> {
             self.say(input).await?;
         }
         let internals = &mut self.session.internals;
-        let turn = Box::pin(self.agent.primary.execute_turn(internals, self.cancel)).await?;
+        // Only in this flow the end of a turn with a text is the end of the run.
+        let request = (self.agent.control_flow == ControlFlow::Hitl).then_some(self.task.as_str());
+        let primary = &self.agent.primary;
+        let turn = Box::pin(primary.execute_turn_for(internals, self.cancel, request)).await?;
         let facts = TurnFacts {
             end: turn.end.clone(),
             text: turn.text.clone().unwrap_or_default(),
             calls: turn.tool_calls.iter().map(|call| call.line.clone()).collect(),
             changed: !turn.files_changed.is_empty(),
-            objection: self.objection(&turn),
         };
         self.add_changed_files(&turn.files_changed);
         self.verified = turn.is_verified();
@@ -231,22 +233,6 @@ impl Run<'_> {
         let spent = self.spent();
         self.machine.on_primary_turn(&facts, spent);
         Ok(())
-    }
-
-    /// Returns what the primary is told before its turn ends the run, once a run.
-    fn objection(&self, turn: &TurnResult) -> Option<String> {
-        let text = turn.text.as_deref().unwrap_or_default();
-        let is_attended = self.session.internals.context().is_attended;
-        let objection =
-            self.with_end_facts(text, |facts| facts.objection(&turn.end, is_attended))?;
-        self.session.internals.context().work.lock().begin_telling().then_some(objection)
-    }
-
-    fn with_end_facts<T>(&self, text: &str, read: impl FnOnce(EndFacts<'_>) -> T) -> T {
-        let context = self.session.internals.context();
-        let todo = context.todo.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        let work = context.work.lock();
-        read(EndFacts { request: &self.task, text, work: &work, todo: todo.items() })
     }
 
     async fn say(&mut self, input: RunInput) -> Result<(), AgentError> {
@@ -480,7 +466,13 @@ impl Run<'_> {
     fn result(self, finish: RunFinish) -> RunResult {
         let usage = self.spent().usage;
         let text = self.turn.text.as_deref().unwrap_or_default();
-        let assessment = self.with_end_facts(text, |facts| facts.assess(&finish));
+        let context = self.session.internals.context();
+        let todo = context.todo.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let assessment = {
+            let work = context.work.lock();
+            let facts = EndFacts { request: &self.task, text, work: &work, todo: todo.items() };
+            facts.assess(&finish)
+        };
         let by = match &finish {
             RunFinish::Completed { by, .. } => Some(*by),
             RunFinish::NeedsInput

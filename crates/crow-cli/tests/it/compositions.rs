@@ -102,7 +102,9 @@ async fn text_output_shows_the_reviewer_and_its_messages() {
         ScriptedReply::new().text("sum.sh is missing.").into(),
         call("w", "write_file", &json!({"path": "sum.sh", "content": "echo 6\n"})),
         call("s2", "submit_for_review", &json!({"summary": "Written."})),
+        // The first completion is answered with what was never run.
         call("t", "task_complete", &json!({"summary": "It is there."})),
+        call("t2", "task_complete", &json!({"summary": "It is there."})),
     ])
     .await;
     repository(&fixture);

@@ -248,8 +248,12 @@ async fn the_summary_of_unverified_work_mentions_failed_calls() {
         &json!({"command": "ls nothing-there"}),
     );
     let again = ScriptedReply::new().call("c3", "bash", &json!({"command": "touch made"}));
-    let done = ScriptedReply::new().call("c4", "task_complete", &json!({"summary": "All done."}));
-    let server = ModelServer::start([step, again, done]).await;
+    let note = json!({"path": "b.txt", "content": "b\n"});
+    let write = ScriptedReply::new().call("w", "write_file", &note);
+    // The first completion is answered with the call that was refused.
+    let done =
+        |id| ScriptedReply::new().call(id, "task_complete", &json!({"summary": "All done."}));
+    let server = ModelServer::start([step, write, again, done("c4"), done("c5")]).await;
     let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
     fs::write(fixture.project("a.txt"), "a\n").unwrap();
     let ran = fixture.run(&["run", "do it", "-m", undo_fixture::MODEL, "-p", "accept-edits"]).await;

@@ -123,15 +123,14 @@ async fn a_run_at_a_terminal_asks_the_agents_question() {
 }
 
 #[tokio::test]
-async fn without_a_terminal_the_model_learns_that_questions_are_unavailable() {
-    let (server, fixture) = with_replies([ask_call(), text_reply("I take SQLite.")]).await;
+async fn without_a_terminal_the_model_has_no_tool_to_ask_and_is_told_to_choose() {
+    let (server, fixture) = with_replies([text_reply("I take SQLite.")]).await;
     let ran = fixture.run(&["run", "go", "-m", MODEL, "-o", "json"]).await;
-    assert_eq!(ran.result()["text"], "I take SQLite.");
-    let request = second_request(server).await;
-    assert!(
-        request.contains("The user cannot be asked now: there is no terminal to ask at"),
-        "{request}"
-    );
+    assert_eq!(ran.exited(0).result()["text"], "I take SQLite.");
+    let requests = server.finish().await.unwrap();
+    let request = requests[0].body.to_string();
+    assert!(!request.contains("ask_user"), "{request}");
+    assert!(request.contains("Nobody is there to answer or confirm."), "{request}");
 }
 
 #[tokio::test]
@@ -167,7 +166,9 @@ async fn save_meanwhile(fixture: &Fixture) {
 
 #[tokio::test]
 async fn a_protected_file_saved_by_the_user_during_a_command_can_be_put_back() {
-    let (server, fixture) = with_replies([wait_call(), text_reply("Done.")]).await;
+    // The first end is answered with the call that failed.
+    let replies = [wait_call(), text_reply("Ended."), text_reply("Done.")];
+    let (server, fixture) = with_replies(replies).await;
     let args = ["-m", MODEL, "--permissions", "full-auto"];
     let mut terminal = Terminal::start(&fixture, &args, 80, "xterm-256color");
     terminal.wait_for_prompt("").await.type_keys("run it\r");
@@ -191,7 +192,9 @@ async fn a_protected_file_saved_by_the_user_during_a_command_can_be_put_back() {
 
 #[tokio::test]
 async fn without_a_terminal_a_protected_file_saved_during_a_command_is_set_aside() {
-    let (server, fixture) = with_replies([wait_call(), text_reply("Done.")]).await;
+    // The first end is answered with the call that failed.
+    let replies = [wait_call(), text_reply("Ended."), text_reply("Done.")];
+    let (server, fixture) = with_replies(replies).await;
     let args = ["run", "go", "-m", MODEL, "-o", "json", "--permissions", "full-auto"];
     let child = fixture.start(&args);
     save_meanwhile(&fixture).await;

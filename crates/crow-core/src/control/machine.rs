@@ -68,8 +68,6 @@ pub struct TurnFacts {
     pub calls: Vec<String>,
     /// True if the turn changed anything.
     pub changed: bool,
-    /// What the primary is told before the end of its turn counts as the end of the run, if anything.
-    pub objection: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -181,13 +179,7 @@ impl ControlMachine {
             ControlFlow::Hitl if is_empty => {
                 self.finish(RunFinish::Failed(Failure::other("the model gave no answer")));
             }
-            ControlFlow::Hitl => match &turn.objection {
-                // Without room for another round the end counts as it is.
-                Some(objection) if self.has_room_for_round(spent) => {
-                    self.next_round(InputSource::ControlFlow, objection.clone(), spent);
-                }
-                Some(_) | None => self.finish(RunFinish::NeedsInput),
-            },
+            ControlFlow::Hitl => self.finish(RunFinish::NeedsInput),
             ControlFlow::Coagent { .. } | ControlFlow::Loop { .. } if self.has_coagents => {
                 // A review costs; none is started past a limit.
                 match self.reached(spent) {
@@ -293,11 +285,6 @@ impl ControlMachine {
             return self.finish(RunFinish::Stopped(TurnEnd::DoomLoop { reason }));
         }
         self.phase = ControlPhase::Primary(Some((source, message)));
-    }
-
-    fn has_room_for_round(&self, spent: RunUsage) -> bool {
-        let rounds = self.rounds.saturating_add(1);
-        self.limits.reached(&RunUsage { rounds, ..spent }).is_none()
     }
 
     /// Returns the first limit of the run or the flow that is reached.

@@ -13,7 +13,7 @@ fn machine(flow: ControlFlow, has_coagents: bool) -> ControlMachine {
 }
 
 fn turn(end: TurnEnd, text: &str) -> TurnFacts {
-    TurnFacts { end, text: text.to_owned(), calls: Vec::new(), changed: true, objection: None }
+    TurnFacts { end, text: text.to_owned(), calls: Vec::new(), changed: true }
 }
 
 fn review(verdict: Verdict, text: &str) -> Review {
@@ -332,7 +332,7 @@ proptest! {
                 NextAction::PrimaryTurn { .. } => {
                     let by_primary = matches!(end, TurnEnd::TaskComplete { .. });
                     last_owner = by_primary.then_some(CompletionOwner::Primary);
-                    let facts = TurnFacts { end, text, calls: Vec::new(), changed, objection: None };
+                    let facts = TurnFacts { end, text, calls: Vec::new(), changed };
                     machine.on_primary_turn(&facts, RunUsage::default());
                 }
                 NextAction::Generate { .. } => machine.on_generated(Ok(text), RunUsage::default()),

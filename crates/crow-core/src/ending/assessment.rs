@@ -1,45 +1,15 @@
 //! The assessment of a run that ended by itself: whether it is done, answered, or stopped before its work was done.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::{
     ClosingKind, ClosingText, Contradiction, WorkRecord,
-    closing_text::{asks_for_work, says_checked},
+    closing_text::{admits_failure, asks_for_work, says_checked},
 };
-use crate::{control::RunFinish, todo::TodoItem, turn::TurnEnd};
-
-/// What the end of a run means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum EndKind {
-    /// The work is claimed to be done, and nothing in the log contradicts it.
-    Done,
-    /// The run answered, and claimed no work.
-    Answered,
-    /// The log contradicts the claim, or the last text is a promise, a plan, or a question without whose answer nothing
-    /// could be done.
-    Stopped,
-}
-
-/// How the end of a run was assessed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct EndAssessment {
-    /// What the end means.
-    pub kind: EndKind,
-    /// True if it ended with a question to the user, and nothing was done.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_question: bool,
-    /// Why it counts as stopped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// The command that the agent named as evidence, which succeeded after the last change.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub evidence: Option<String>,
-    /// What speaks against the end without contradicting it: open todo items, changes that nothing was run after.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
-}
+use crate::{
+    control::RunFinish,
+    run::{EndAssessment, EndKind},
+    todo::TodoItem,
+    turn::TurnEnd,
+};
 
 /// The facts of a run that its end is assessed by.
 #[derive(Debug, Clone, Copy)]
@@ -78,8 +48,7 @@ impl EndFacts<'_> {
     fn assess_text(&self) -> EndAssessment {
         let failed_command = || self.work.failed_command().filter(|_| says_checked(self.text));
         let contradiction = self
-            .work
-            .contradiction(None)
+            .contradiction()
             .or_else(|| Some(Contradiction::CheckFailed { command: failed_command()?.to_owned() }));
         if let Some(contradiction) = contradiction {
             return self.stopped(contradiction.to_string());
@@ -106,6 +75,10 @@ impl EndFacts<'_> {
         match kind {
             ClosingKind::Answer => {}
             ClosingKind::Question | ClosingKind::Plan if has_person => return None,
+            // It knows already what it may not do.
+            ClosingKind::Plan | ClosingKind::UnfoundedClaim if self.work.was_refused() => {
+                return None;
+            }
             ClosingKind::Question => {
                 return Some("Your last message asks something, but no person is there to answer. Choose what is most likely meant, say what you chose, and do the work.".to_owned());
             }
@@ -119,11 +92,24 @@ impl EndFacts<'_> {
         if !self.work.has_changed_files() {
             return None;
         }
-        let contradiction =
-            self.work.contradiction(None).map(|contradiction| contradiction.to_string());
+        if admits_failure(self.text) {
+            return None;
+        }
+        let contradiction = self.contradiction().map(|contradiction| contradiction.to_string());
         let mut facts: Vec<_> = contradiction.into_iter().collect();
         facts.extend(self.work.findings(self.todo));
         (!facts.is_empty()).then(|| objection_to_claim(&facts))
+    }
+
+    /// Returns what contradicts the last text. One that admits a failure does not claim that a single write succeeded.
+    fn contradiction(&self) -> Option<Contradiction> {
+        let contradiction = self.work.contradiction(None)?;
+        let is_of_write = matches!(
+            contradiction,
+            Contradiction::WriteFailed { .. } | Contradiction::WriteRefused { .. }
+        );
+        let is_admitted = is_of_write && self.work.has_changed_files() && admits_failure(self.text);
+        (!is_admitted).then_some(contradiction)
     }
 
     fn closing_kind(&self) -> ClosingKind {
@@ -235,6 +221,8 @@ mod tests {
             (vec![edit(), refused()], "Fixed it.", &by_text, EndKind::Stopped),
             (vec![edit()], "The first is done. Let me fix the second:", &by_text, EndKind::Stopped),
             (vec![refused()], "All done.", &by_text, EndKind::Stopped),
+            (vec![refused()], "I may not change a.rs.", &by_text, EndKind::Stopped),
+            (vec![edit(), refused()], "I may not change b.rs.", &by_text, EndKind::Done),
             (vec![], "Which file do you mean?", &by_text, EndKind::Stopped),
             (vec![], "I fixed the bug in a.rs.", &by_text, EndKind::Stopped),
             (

@@ -5,8 +5,10 @@ mod closing_text;
 mod phrases;
 mod work_record;
 
-pub use assessment::{EndAssessment, EndFacts, EndKind};
+pub use assessment::EndFacts;
 pub use closing_text::{ClosingKind, ClosingText};
 pub use work_record::{
     Contradiction, SharedWorkRecord, WorkCall, WorkKind, WorkRecord, WorkStatus,
 };
+
+pub use crate::run::{EndAssessment, EndKind};

@@ -19,8 +19,13 @@ const KEPT_CALLS: usize = 256;
 const KEPT_FILES: usize = 256;
 /// Maximum number of todo items and files that a finding names.
 const NAMED: usize = 3;
-/// File extensions of texts: no command shows that they are right.
-const PROSE: [&str; 6] = ["md", "markdown", "txt", "rst", "adoc", "org"];
+/// File extensions of code, which can be run, built or checked.
+const CODE: [&str; 52] = [
+    "bash", "c", "cc", "clj", "cmake", "cpp", "cs", "css", "cxx", "dart", "erl", "ex", "exs",
+    "f90", "fs", "go", "gradle", "h", "hpp", "hs", "html", "java", "jl", "js", "jsx", "kt", "kts",
+    "lua", "m", "mjs", "ml", "mm", "nim", "php", "pl", "ps1", "py", "r", "rb", "rs", "scala", "sh",
+    "sql", "svelte", "swift", "tf", "ts", "tsx", "vb", "vue", "zig", "zsh",
+];
 /// Programs that only look: their failure says that nothing was found.
 const LOOKING_PROGRAMS: [&str; 12] =
     ["grep", "rg", "egrep", "fgrep", "find", "ls", "test", "[", "diff", "cmp", "which", "command"];
@@ -94,12 +99,13 @@ pub struct WorkRecord {
     last_change: Option<PastCall>,
     /// The command of the last accepted completion.
     evidence: Option<String>,
-    run: RunWork,
+    run: CurrentRunWork,
 }
 
 /// What counts for the current run.
-#[derive(Debug, Clone, Default)]
-struct RunWork {
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
+struct CurrentRunWork {
     /// Number of calls that ran.
     calls: usize,
     changed_files: BTreeSet<PathBuf>,
@@ -112,9 +118,28 @@ struct RunWork {
     refused_command: Option<String>,
     /// The last call that is more than a look, if it did not succeed.
     failed_call: Option<(String, WorkStatus)>,
+    /// True if the policy refused a call.
+    was_refused: bool,
     /// The checks that failed when they last ran.
     failed_checks: Vec<String>,
     are_findings_told: bool,
+}
+
+impl Default for CurrentRunWork {
+    fn default() -> Self {
+        Self {
+            calls: 0,
+            changed_files: BTreeSet::new(),
+            has_changed_files: false,
+            has_run_since_change: true,
+            failed_write: None,
+            refused_command: None,
+            failed_call: None,
+            was_refused: false,
+            failed_checks: Vec::new(),
+            are_findings_told: false,
+        }
+    }
 }
 
 /// A fact of the record that contradicts the claim that the work is done.
@@ -205,7 +230,7 @@ impl fmt::Display for Contradiction {
 impl WorkRecord {
     /// Begins a run: what counts for the last one is forgotten, but not its commands.
     pub fn begin_run(&mut self) {
-        self.run = RunWork::default();
+        self.run = CurrentRunWork::default();
         self.evidence = None;
     }
 
@@ -216,8 +241,10 @@ impl WorkRecord {
         if matches!(call.status, WorkStatus::Succeeded | WorkStatus::Failed) {
             run.calls += 1;
         }
-        let failure =
-            (call.status != WorkStatus::Succeeded).then(|| (call.title.clone(), call.status));
+        run.was_refused |= call.status == WorkStatus::Refused;
+        // What the user refused the user knows.
+        let has_failed = matches!(call.status, WorkStatus::Failed | WorkStatus::Refused);
+        let failure = has_failed.then(|| (call.title.clone(), call.status));
         match call.kind {
             WorkKind::Write => run.failed_write.clone_from(&failure),
             WorkKind::Command if call.has_changed_files => run.failed_write = None,
@@ -257,7 +284,12 @@ impl WorkRecord {
             self.last_change = Some(past.clone());
             let run = &mut self.run;
             run.has_changed_files = true;
-            run.has_run_since_change = call.kind == WorkKind::Command && has_succeeded;
+            // Only what the agent wrote itself has to be run.
+            run.has_run_since_change = match call.kind {
+                WorkKind::Write => false,
+                WorkKind::Command => has_succeeded,
+                WorkKind::Look | WorkKind::Other => run.has_run_since_change,
+            };
             let room = KEPT_FILES.saturating_sub(run.changed_files.len());
             run.changed_files.extend(call.changed_files.iter().take(room).cloned());
         } else if call.kind == WorkKind::Command && has_succeeded {
@@ -287,6 +319,11 @@ impl WorkRecord {
     /// Returns true if files were changed in the run.
     pub fn has_changed_files(&self) -> bool {
         self.run.has_changed_files
+    }
+
+    /// Returns true if the policy refused a call of the run.
+    pub fn was_refused(&self) -> bool {
+        self.run.was_refused
     }
 
     /// Returns the first fact that contradicts the claim that the work of the run is done, with `evidence` as the
@@ -362,7 +399,7 @@ impl WorkRecord {
         let code: Vec<_> = run
             .changed_files
             .iter()
-            .filter(|file| !is_prose(file))
+            .filter(|file| is_code(file))
             .map(|file| file.to_string_lossy())
             .collect();
         let code: Vec<_> = code.iter().map(AsRef::as_ref).collect();
@@ -426,10 +463,9 @@ fn name_some(names: &[&str]) -> String {
     }
 }
 
-fn is_prose(file: &Path) -> bool {
+fn is_code(file: &Path) -> bool {
     let extension = file.extension().and_then(|extension| extension.to_str());
-    extension
-        .is_some_and(|extension| PROSE.iter().any(|prose| extension.eq_ignore_ascii_case(prose)))
+    extension.is_some_and(|extension| CODE.iter().any(|code| extension.eq_ignore_ascii_case(code)))
 }
 
 fn is_looking(command: &str) -> bool {

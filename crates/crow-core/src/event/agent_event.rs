@@ -13,11 +13,11 @@ use super::{
 };
 use crate::{
     capability::{QuestionAnswer, UserQuestion},
-    ending::EndAssessment,
     ids::{CallId, MessageId, ReplyId, RequestId, RunId, SessionId, SnapshotId, UndoId},
     message::{Block, Origin, ReplyBlock},
     model::{ProviderError, StopReason},
     permission::{Denial, GrantOffer, PermissionAnswer},
+    run::EndAssessment,
     settings::SessionSettings,
     todo::TodoItem,
     tool_types::{ChangeCounts, Patch, Subject, ToolResult},

@@ -8,12 +8,11 @@ use serde_json::Value;
 
 use crate::{
     context::TokenEstimator,
-    ending::EndAssessment,
     file_views::ContentHash,
     hash::fnv1a,
     ids::{FilesId, SessionId},
     model::ToolDefinition,
-    run::{Failure, FailureKind},
+    run::{EndAssessment, Failure, FailureKind},
     turn::TurnEnd,
 };
 

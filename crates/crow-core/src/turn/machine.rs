@@ -457,6 +457,14 @@ impl TurnMachine {
         }
     }
 
+    /// Records what speaks against the end of the turn: a turn that ended with a text goes on, and the model is told.
+    pub fn on_objection(&mut self, objection: String) {
+        if matches!(self.phase, TurnPhase::Done(TurnEnd::Text)) {
+            self.reminders.push(objection);
+            self.call_model_next();
+        }
+    }
+
     /// Records that the turn was cancelled. The driver answers the open calls.
     pub fn on_cancelled(&mut self) {
         self.end(TurnEnd::Cancelled);
