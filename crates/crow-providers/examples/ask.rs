@@ -54,6 +54,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             // What came before is void.
             ModelEvent::Retrying(retry) => writeln!(out, "\n[asking again: {}]", retry.error)?,
             ModelEvent::Waiting(wait) => writeln!(out, "\n[waiting: {}]", wait.reason)?,
+            ModelEvent::Warning(text) => writeln!(out, "\n[warning: {text}]")?,
             ModelEvent::Completed(reply) => writeln!(out, "\n[{} tokens]", reply.usage.total())?,
             ModelEvent::ThinkingDelta(_) | ModelEvent::CallStarted { .. } => {}
         }

@@ -105,7 +105,7 @@ async fn a_model_with_native_calls_may_write_one_as_text() {
 }
 
 #[tokio::test]
-async fn a_server_without_tools_leads_to_the_setting_for_calls_in_text() {
+async fn a_server_that_refuses_tools_is_asked_in_text_and_the_user_is_told_once() {
     let (server, fixture) = with_model("native", &[]).await;
     let body = json!({"error": {"message": "small does not support tools", "type": "api_error"}});
     server.push(ScriptStep::Http {
@@ -113,8 +113,33 @@ async fn a_server_without_tools_leads_to_the_setting_for_calls_in_text() {
         headers: Vec::new(),
         body: body.to_string().into(),
     });
+    for text in [
+        "I mend it.\n\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"command\": \"sed -i 's/sort -r |/sort -rn |/' largest.sh && sh check.sh\"}}\n</tool_call>",
+        "<tool_call>\n{\"name\": \"task_complete\", \"arguments\": {\"summary\": \"Numbers are compared as numbers now.\"}}\n</tool_call>",
+    ] {
+        server.push(ScriptedReply::new().text(text));
+    }
     let ran = run(&fixture).await;
-    assert!(ran.code != Some(0), "{}", ran.out);
-    assert!(ran.out.contains("tool_calls = \\\"text\\\""), "{}{}", ran.out, ran.err);
-    server.finish().await.unwrap();
+    ran.exited(0);
+    assert!(fixture.check().status.success(), "{}", ran.out);
+    assert_eq!(ran.result()["outcome"], "completed");
+    let lines = ran.lines();
+    let told: Vec<_> = lines
+        .iter()
+        .filter(|line| line["type"] == "notice" && line["audience"] == "user")
+        .filter_map(|line| line["text"].as_str())
+        .filter(|text| text.contains("tools"))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "local/small accepts no tools (small does not support tools), so from now on it calls them in text. To begin with that, set tool_calls = \"text\" under [models.\"small\"] in the file of the provider local."
+        ]
+    );
+    let requests = server.finish().await.unwrap();
+    let has_tools: Vec<_> =
+        requests.iter().map(|request| request.body.get("tools").is_some()).collect();
+    assert_eq!(has_tools, [true, false, false]);
+    // The session contains the call, and resuming it is no matter of its form.
+    assert!(!ran.out.contains("<tool_call>"), "{}", ran.out);
 }

@@ -245,6 +245,8 @@ pub enum ModelEvent {
     },
     /// The request waits and was not sent yet.
     Waiting(RateLimitWait),
+    /// The user should know this of the request. It goes on.
+    Warning(String),
     /// The items so far are void; the request is sent again.
     Retrying(Retry),
     /// The reply is complete. Always the last item.

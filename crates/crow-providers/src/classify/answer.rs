@@ -195,7 +195,12 @@ fn text_of(value: &Value) -> Option<String> {
         Value::String(text) => one_line(text),
         Value::Array(list) => list.iter().find_map(text_of)?,
         Value::Object(_) => {
-            ["message", "msg"].iter().find_map(|name| text_of(value.get(*name)?))?
+            let text = ["message", "msg"].iter().find_map(|name| text_of(value.get(*name)?))?;
+            // Servers in Python name the field beside the message.
+            let path = value.get("loc").and_then(Value::as_array).into_iter().flatten();
+            let names: Vec<&str> =
+                path.filter_map(Value::as_str).filter(|name| *name != "body").collect();
+            if names.is_empty() { text } else { format!("{}: {text}", names.join(".")) }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => return None,
     };
@@ -418,6 +423,18 @@ mod tests {
             Kind::ContextLength,
         ),
         (422, r#"{"detail":[{"loc":["body"],"msg":"field required"}]}"#, Kind::InvalidRequest),
+        // Refusals of tools with a status that would be retried or means something else: llama.cpp, OpenRouter.
+        (
+            500,
+            r#"{"error":{"code":500,"message":"Unsupported param: tools","type":"server_error"}}"#,
+            Kind::InvalidRequest,
+        ),
+        (
+            404,
+            r#"{"error":{"message":"No endpoints found that support tool use. To learn more about provider routing, visit: https://openrouter.ai/docs/provider-routing","code":404}}"#,
+            Kind::InvalidRequest,
+        ),
+        (501, r#"{"error":"tool use not supported"}"#, Kind::InvalidRequest),
         // An error in the form of an event.
         (
             400,
@@ -448,6 +465,14 @@ mod tests {
         let error = error_of(400, body);
         assert_eq!(error.message, "Provider returned error: prompt is too long");
         assert_eq!(error.kind, Kind::ContextLength);
+    }
+
+    #[test]
+    fn the_field_that_a_python_server_refuses_is_named() {
+        let body = r#"{"detail":[{"type":"extra_forbidden","loc":["body","tools"],"msg":"Extra inputs are not permitted"}]}"#;
+        let error = error_of(422, body);
+        assert_eq!(error.message, "tools: Extra inputs are not permitted");
+        assert_eq!(error.kind, Kind::InvalidRequest);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use crow_core::model::ProviderErrorKind as Kind;
 
+use super::refuses_tools;
+
 /// Texts and codes, in lower case, for a request that exceeds the context.
 const CONTEXT: &[&str] = &[
     // OpenAI, and most who follow it
@@ -130,6 +132,9 @@ pub(super) fn kind_of(status: Option<u16>, codes: &[&str], message: &str) -> Kin
         Kind::Refusal
     } else if mentions(&["location is not supported"]) {
         Kind::Permission
+    } else if refuses_tools(message) {
+        // Whatever the status says: 404, 405, 500 and 501 were seen. To send the same request again does not help.
+        Kind::InvalidRequest
     } else {
         kind_by_code(CODES)
             .or_else(|| status.and_then(kind_of_status))

@@ -5,6 +5,8 @@
 mod answer;
 mod kind;
 mod network;
+mod tool_refusal;
 
 pub(crate) use answer::{ErrorAnswer, answer_error, error_event, one_line, request_id, shorten};
 pub(crate) use network::{body_error, send_error};
+pub(crate) use tool_refusal::refuses_tools;

@@ -172,7 +172,8 @@ impl RateLimitedStream {
                 ModelEvent::TextDelta(_)
                 | ModelEvent::ThinkingDelta(_)
                 | ModelEvent::CallStarted { .. }
-                | ModelEvent::Waiting(_),
+                | ModelEvent::Waiting(_)
+                | ModelEvent::Warning(_),
             )) => {}
         }
     }

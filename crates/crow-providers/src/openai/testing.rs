@@ -76,7 +76,10 @@ fn event_line(event: &ModelEvent) -> String {
         ModelEvent::TextDelta(text) => format!("~ {text:?}"),
         ModelEvent::ThinkingDelta(text) => format!("~ thinking {text:?}"),
         ModelEvent::CallStarted { name } => format!("~ call {name}"),
-        ModelEvent::Waiting(_) | ModelEvent::Retrying(_) | ModelEvent::Completed(_) => {
+        ModelEvent::Waiting(_)
+        | ModelEvent::Warning(_)
+        | ModelEvent::Retrying(_)
+        | ModelEvent::Completed(_) => {
             panic!("no decoder says this")
         }
     }

@@ -23,6 +23,7 @@ use futures_util::Stream;
 
 use super::{
     read::{CallScanner, OfferedTools, ReadingPart, TextReading, read_text_calls},
+    refusal::{ModelsWithoutTools, RequestInText, ToolRefusalStream},
     request::{TextHistory, how_to_call, with_tools},
 };
 use crate::codec::new_call_id;
@@ -34,6 +35,9 @@ use crate::codec::new_call_id;
 /// unmistakably one, it is read as a call. A call that the model only repeats from a result or a message of the user is
 /// not read, so that a file cannot call tools by being quoted. Replies to requests that forbid calls are not read. An obligation to call
 /// tools cannot be enforced in text and is ignored there.
+///
+/// If the server refuses a request because of its tools, the request is sent again as text, and the model gets no tools
+/// any more, in all conversations of this provider. The first such stream says so with a [`ModelEvent::Warning`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -48,12 +52,13 @@ use crate::codec::new_call_id;
 #[derive(Debug, Clone)]
 pub struct TextCallProvider {
     provider: Arc<dyn Provider>,
+    without_tools: ModelsWithoutTools,
 }
 
 impl TextCallProvider {
     /// Reads the calls in the replies of a provider.
     pub fn new(provider: Arc<dyn Provider>) -> Self {
-        Self { provider }
+        Self { provider, without_tools: ModelsWithoutTools::default() }
     }
 }
 
@@ -67,67 +72,158 @@ impl Provider for TextCallProvider {
     }
 
     fn conversation(&self, model: &ModelInfo, session: &SessionId) -> Box<dyn Conversation> {
+        let opening = ConversationOpening {
+            provider: Arc::clone(&self.provider),
+            model: model.clone(),
+            session: session.clone(),
+        };
+        let side = match model.tool_calls {
+            ToolCallFormat::Native => ConversationSide::Native(opening.open()),
+            ToolCallFormat::Text => ConversationSide::Text(TextConversation::new(opening.open())),
+        };
         Box::new(TextCallConversation {
-            conversation: self.provider.conversation(model, session),
-            format: model.tool_calls,
-            history: TextHistory::default(),
+            opening,
+            without_tools: self.without_tools.clone(),
+            side,
+            system: Arc::from(""),
             tools: Arc::default(),
-            prompt: (String::new(), String::new()),
         })
+    }
+}
+
+/// What is needed to begin a conversation with the provider.
+#[derive(Debug, Clone)]
+struct ConversationOpening {
+    provider: Arc<dyn Provider>,
+    model: ModelInfo,
+    session: SessionId,
+}
+
+impl ConversationOpening {
+    fn open(&self) -> Box<dyn Conversation> {
+        self.provider.conversation(&self.model, &self.session)
     }
 }
 
 struct TextCallConversation {
-    conversation: Box<dyn Conversation>,
-    format: ToolCallFormat,
-    history: TextHistory,
+    opening: ConversationOpening,
+    without_tools: ModelsWithoutTools,
+    side: ConversationSide,
+    /// The system prompt of the last request.
+    system: Arc<str>,
     /// The tools of the last request.
     tools: Arc<[ToolDefinition]>,
-    /// The system prompt of the last request, and with the tools.
-    prompt: (String, String),
 }
 
-impl TextCallConversation {
-    /// Stores tools and system prompt if they have changed.
-    fn update(&mut self, request: ModelRequest<'_>) {
-        let has_changed = *self.tools != *request.tools;
-        if has_changed {
-            self.tools = request.tools.into();
-        }
-        let is_text = self.format == ToolCallFormat::Text;
-        let lacks_prompt = self.prompt.1.is_empty();
-        if is_text && (has_changed || lacks_prompt || self.prompt.0 != request.system) {
-            let prompt = with_tools(request.system, request.tools);
-            self.prompt = (request.system.to_owned(), prompt);
-        }
-    }
+/// The conversation with the provider. Providers encode each message once, so calls in text have one of their own.
+enum ConversationSide {
+    Native(Box<dyn Conversation>),
+    Text(TextConversation),
 }
 
 impl Conversation for TextCallConversation {
     fn stream(&mut self, request: ModelRequest<'_>) -> ModelStream {
-        self.update(request);
-        let reply = match self.format {
-            ToolCallFormat::Native => self.conversation.stream(request),
-            ToolCallFormat::Text => self.conversation.stream(ModelRequest {
-                system: &self.prompt.1,
-                tools: &[],
-                messages: self.history.messages(request.messages),
-                tool_choice: ToolChoice::Auto,
-                ..request
-            }),
+        if *self.system != *request.system {
+            self.system = request.system.into();
+        }
+        if *self.tools != *request.tools {
+            self.tools = request.tools.into();
+        }
+        let model = &self.opening.model.reference;
+        if matches!(self.side, ConversationSide::Native(_)) && self.without_tools.contains(model) {
+            // The server has seen nothing of it: the conversation begins anew, in text.
+            self.side = ConversationSide::Text(TextConversation::new(self.opening.open()));
+        }
+        let conversation = match &mut self.side {
+            ConversationSide::Text(text) => return text.stream(request, &self.tools),
+            ConversationSide::Native(conversation) => conversation,
         };
-        if request.tools.is_empty() || request.tool_choice == ToolChoice::None {
+        let reply = conversation.stream(request);
+        if request.tools.is_empty() {
             return reply;
         }
-        Box::pin(TextCallStream {
-            reply,
-            tools: Arc::clone(&self.tools),
-            messages: request.messages.to_vec(),
-            format: self.format,
-            shown: ShownText::new(self.format),
-            pending: VecDeque::new(),
+        let messages: Arc<[_]> = request.messages.into();
+        let in_text = self.request_in_text(request, Arc::clone(&messages));
+        let reply = read_calls(reply, request, messages, &self.tools, ToolCallFormat::Native);
+        let (model, models) = (model.clone(), self.without_tools.clone());
+        Box::pin(ToolRefusalStream::new(reply, model, models, in_text))
+    }
+}
+
+impl TextCallConversation {
+    /// Returns what sends the same request as text.
+    fn request_in_text(
+        &self,
+        request: ModelRequest<'_>,
+        messages: Arc<[Arc<Message>]>,
+    ) -> RequestInText {
+        let (opening, system) = (self.opening.clone(), Arc::clone(&self.system));
+        let (tools, config) = (Arc::clone(&self.tools), request.config.clone());
+        let is_forbidden = request.tool_choice == ToolChoice::None;
+        Box::new(move || {
+            let request = ModelRequest {
+                system: &system,
+                tools: &tools,
+                messages: &messages,
+                config: &config,
+                tool_choice: if is_forbidden { ToolChoice::None } else { ToolChoice::Auto },
+            };
+            TextConversation::new(opening.open()).stream(request, &tools)
         })
     }
+}
+
+/// The conversation with a model that gets its tools in the system prompt.
+struct TextConversation {
+    conversation: Box<dyn Conversation>,
+    history: TextHistory,
+    /// The system prompt and the tools of the last request, and both as one text.
+    prompt: Option<(String, Arc<[ToolDefinition]>, String)>,
+}
+
+impl TextConversation {
+    fn new(conversation: Box<dyn Conversation>) -> Self {
+        Self { conversation, history: TextHistory::default(), prompt: None }
+    }
+
+    fn stream(&mut self, request: ModelRequest<'_>, tools: &Arc<[ToolDefinition]>) -> ModelStream {
+        let known = self.prompt.take().filter(|(system, described, _)| {
+            system == request.system && (Arc::ptr_eq(described, tools) || **described == **tools)
+        });
+        let (_, _, prompt) = self.prompt.insert(known.unwrap_or_else(|| {
+            let prompt = with_tools(request.system, request.tools);
+            (request.system.to_owned(), Arc::clone(tools), prompt)
+        }));
+        let reply = self.conversation.stream(ModelRequest {
+            system: prompt,
+            tools: &[],
+            messages: self.history.messages(request.messages),
+            tool_choice: ToolChoice::Auto,
+            ..request
+        });
+        read_calls(reply, request, request.messages.into(), tools, ToolCallFormat::Text)
+    }
+}
+
+/// Reads the calls in the text of a reply, unless the request allows none.
+fn read_calls(
+    reply: ModelStream,
+    request: ModelRequest<'_>,
+    messages: Arc<[Arc<Message>]>,
+    tools: &Arc<[ToolDefinition]>,
+    format: ToolCallFormat,
+) -> ModelStream {
+    if request.tools.is_empty() || request.tool_choice == ToolChoice::None {
+        return reply;
+    }
+    Box::pin(TextCallStream {
+        reply,
+        tools: Arc::clone(tools),
+        messages,
+        format,
+        shown: ShownText::new(format),
+        pending: VecDeque::new(),
+    })
 }
 
 /// Reads the calls in a reply's text.
@@ -135,7 +231,7 @@ struct TextCallStream {
     reply: ModelStream,
     tools: Arc<[ToolDefinition]>,
     /// The messages of the request.
-    messages: Vec<Arc<Message>>,
+    messages: Arc<[Arc<Message>]>,
     format: ToolCallFormat,
     shown: ShownText,
     /// Events to pass on before the next one of the reply.
@@ -164,7 +260,9 @@ impl TextCallStream {
                 self.pending.push_back(ModelEvent::Retrying(retry));
             }
             ModelEvent::Completed(reply) => self.on_completed(reply),
-            event @ (ModelEvent::ThinkingDelta(_) | ModelEvent::Waiting(_)) => {
+            event @ (ModelEvent::ThinkingDelta(_)
+            | ModelEvent::Waiting(_)
+            | ModelEvent::Warning(_)) => {
                 self.pending.push_back(event);
             }
         }
@@ -214,9 +312,7 @@ impl Stream for TextCallStream {
             }
             match ready!(self.reply.as_mut().poll_next(cx)) {
                 Some(Ok(event)) => self.on_event(event),
-                Some(Err(error)) => {
-                    return Poll::Ready(Some(Err(with_advice(error, &self.tools, self.format))));
-                }
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => return Poll::Ready(None),
             }
         }
@@ -351,38 +447,4 @@ fn repair_note(calls: usize, repairs: &[String], format: ToolCallFormat) -> Opti
         sentences.push(format!("The call was accepted with mistakes: {}.", repairs.join(", ")));
     }
     (!sentences.is_empty()).then(|| sentences.join(" "))
-}
-
-/// Adds the way out to the error of a server that refuses requests with tools.
-fn with_advice(
-    mut error: ProviderError,
-    tools: &[ToolDefinition],
-    format: ToolCallFormat,
-) -> ProviderError {
-    if format == ToolCallFormat::Native && !tools.is_empty() && refuses_tools(&error.message) {
-        let message = error.message.trim_end_matches('.');
-        error.message = format!(
-            "{message}; tool_calls = \"text\" in the settings of the model makes it call tools in text"
-        );
-    }
-    error
-}
-
-/// Returns true if a server says that it or the model cannot take tools: Ollama, llama.cpp, vLLM, `OpenRouter`.
-fn refuses_tools(message: &str) -> bool {
-    let message = message.to_ascii_lowercase();
-    [
-        "does not support tools",
-        "tools param requires --jinja",
-        "--enable-auto-tool-choice",
-        "no endpoints found that support tool use",
-        "does not support tool",
-        "does not support function calling",
-        "tool use is not supported",
-        "tools are not supported",
-        "tools is not supported",
-        "function calling is not enabled",
-    ]
-    .iter()
-    .any(|sign| message.contains(sign))
 }

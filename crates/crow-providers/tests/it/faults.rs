@@ -274,6 +274,7 @@ fn waits(events: &[ModelEvent]) -> Vec<String> {
         | ModelEvent::ThinkingDelta(_)
         | ModelEvent::CallStarted { .. }
         | ModelEvent::Retrying(_)
+        | ModelEvent::Warning(_)
         | ModelEvent::Completed(_) => None,
     };
     events.iter().filter_map(reason).collect()

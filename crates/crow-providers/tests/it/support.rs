@@ -117,7 +117,8 @@ impl Talk {
         reply
     }
 
-    fn push_reply(&mut self, number: usize, reply: &ModelReply) {
+    /// Appends a reply to the history, and answers its calls.
+    pub(crate) fn push_reply(&mut self, number: usize, reply: &ModelReply) {
         let calls: Vec<ToolCall> = reply.calls().cloned().collect();
         self.messages.push(Arc::new(Message::Assistant(AssistantMessage {
             id: MessageId::new(format!("a{number}")),
@@ -157,6 +158,7 @@ impl Outcome {
                 ModelEvent::ThinkingDelta(_)
                 | ModelEvent::CallStarted { .. }
                 | ModelEvent::Waiting(_)
+                | ModelEvent::Warning(_)
                 | ModelEvent::Completed(_) => {}
             }
         }
@@ -170,6 +172,7 @@ impl Outcome {
             | ModelEvent::ThinkingDelta(_)
             | ModelEvent::CallStarted { .. }
             | ModelEvent::Waiting(_)
+            | ModelEvent::Warning(_)
             | ModelEvent::Completed(_) => None,
         });
         retries.collect()
@@ -182,10 +185,25 @@ impl Outcome {
             ModelEvent::TextDelta(_)
             | ModelEvent::ThinkingDelta(_)
             | ModelEvent::Waiting(_)
+            | ModelEvent::Warning(_)
             | ModelEvent::Retrying(_)
             | ModelEvent::Completed(_) => None,
         });
         names.collect()
+    }
+
+    /// Returns the warnings for the user.
+    pub(crate) fn warnings(&self) -> Vec<&str> {
+        let texts = self.events.iter().filter_map(|event| match event {
+            ModelEvent::Warning(text) => Some(text.as_str()),
+            ModelEvent::TextDelta(_)
+            | ModelEvent::ThinkingDelta(_)
+            | ModelEvent::CallStarted { .. }
+            | ModelEvent::Waiting(_)
+            | ModelEvent::Retrying(_)
+            | ModelEvent::Completed(_) => None,
+        });
+        texts.collect()
     }
 }
 

@@ -21,7 +21,7 @@ use crate::support::{DIALECTS, KEY, Talk, model};
 const CALL: &str =
     "<tool_call>\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"a\"}}\n</tool_call>";
 
-fn talk(server: &ModelServer, dialect: (Dialect, WireDialect), tool_calls: ToolCallFormat) -> Talk {
+fn provider(server: &ModelServer, dialect: (Dialect, WireDialect)) -> TextCallProvider {
     let endpoint = Endpoint {
         provider: "tested".to_owned(),
         dialect: dialect.0,
@@ -32,8 +32,12 @@ fn talk(server: &ModelServer, dialect: (Dialect, WireDialect), tool_calls: ToolC
     let (client, retry) = (HttpClient::default(), RetryPolicy::without_waits(3));
     let provider =
         HttpProvider::with_timeouts(endpoint, client, retry, Timeouts::default()).unwrap();
-    let provider = TextCallProvider::new(Arc::new(provider));
-    Talk::of(&provider, &ModelInfo { tool_calls, ..model("test-model") })
+    TextCallProvider::new(Arc::new(provider))
+}
+
+fn talk(server: &ModelServer, dialect: (Dialect, WireDialect), tool_calls: ToolCallFormat) -> Talk {
+    let info = ModelInfo { tool_calls, ..model("test-model") };
+    Talk::of(&provider(server, dialect), &info)
 }
 
 fn chat(server: &ModelServer, tool_calls: ToolCallFormat) -> Talk {
@@ -232,21 +236,175 @@ async fn a_reply_cut_at_the_output_limit_runs_only_its_complete_calls() {
     assert!(reply.text_calls.unread.is_some());
 }
 
+/// Refusals of tools: status and body.
+fn refusals() -> Vec<(u16, &'static str)> {
+    vec![
+        // Ollama
+        (
+            400,
+            r#"{"error":{"message":"registry.ollama.ai/library/gemma3:1b does not support tools","type":"api_error","param":null,"code":null}}"#,
+        ),
+        // vLLM
+        (
+            400,
+            r#"{"object":"error","message":"\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set","type":"BadRequestError","param":null,"code":400}"#,
+        ),
+        // OpenAI
+        (
+            400,
+            r#"{"error":{"message":"Unsupported parameter: 'tools' is not supported with this model.","type":"invalid_request_error","param":"tools","code":"unsupported_parameter"}}"#,
+        ),
+        // OpenRouter
+        (
+            404,
+            r#"{"error":{"message":"No endpoints found that support tool use. To learn more about provider routing, visit: https://openrouter.ai/docs/provider-routing","code":404}}"#,
+        ),
+        // A server in Python that checks the fields of a request
+        (
+            422,
+            r#"{"detail":[{"type":"extra_forbidden","loc":["body","tools"],"msg":"Extra inputs are not permitted","input":[]}]}"#,
+        ),
+        // llama.cpp without `--jinja`
+        (
+            500,
+            r#"{"error":{"code":500,"message":"tools param requires --jinja flag","type":"server_error"}}"#,
+        ),
+        (501, r#"{"error":"tool use not supported"}"#),
+        // An error that a router sends after the status.
+        (
+            200,
+            "data: {\"error\":{\"message\":\"Tool calling is not supported for model: x\",\"code\":405}}\n\n",
+        ),
+    ]
+}
+
+fn refusal((status, body): (u16, &str)) -> ScriptStep {
+    let kind = if body.starts_with("data:") { "text/event-stream" } else { "application/json" };
+    let headers = vec![("content-type".to_owned(), kind.to_owned())];
+    ScriptStep::Http { status, headers, body: body.to_owned().into() }
+}
+
 #[tokio::test]
-async fn the_refusal_of_tools_names_the_setting_that_helps() {
-    for message in [
-        "registry.ollama.ai/library/gemma3:1b does not support tools",
-        "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
-    ] {
-        let error = json!({"error": {"message": message, "type": "api_error"}});
-        let server = ModelServer::start([ScriptStep::Http {
-            status: 400,
-            headers: Vec::new(),
-            body: error.to_string().into(),
-        }])
+async fn a_request_whose_tools_are_refused_is_sent_again_as_text() {
+    for refused in refusals() {
+        let server = ModelServer::start([
+            refusal(refused),
+            ScriptedReply::new().text(format!("I read it.\n\n{CALL}")).into(),
+            ScriptedReply::new().text("It is done.").into(),
+        ])
         .await;
-        let error = chat(&server, ToolCallFormat::Native).ask().await.error();
-        assert!(error.message.contains(message), "{error}");
-        assert!(error.message.contains("tool_calls = \"text\""), "{error}");
+        let mut talk = chat(&server, ToolCallFormat::Native);
+        let outcome = talk.ask().await;
+        let [warning] = outcome.warnings()[..] else { panic!("{:?}", outcome.events) };
+        assert!(
+            warning.contains("tool_calls = \"text\" under [models.\"test-model\"]"),
+            "{warning}"
+        );
+        assert!(warning.contains("tested/test-model accepts no tools ("), "{warning}");
+        assert_eq!(outcome.retries().len(), 0, "{refused:?}");
+        assert_eq!(outcome.streamed_text(), "I read it.");
+        let reply = outcome.reply.unwrap();
+        assert_eq!(outline(&reply), r#""I read it." read_file{"path":"a"}"#);
+        assert_eq!(reply.text_calls, TextCallNotes::default());
+        talk.push_reply(1, &reply);
+        // The next request has no tools from the start, and the user is not told again.
+        let outcome = talk.ask().await;
+        assert_eq!(outcome.warnings(), Vec::<&str>::new());
+        let requests = server.finish().await.unwrap();
+        let has_tools: Vec<_> =
+            requests.iter().map(|request| request.body.get("tools").is_some()).collect();
+        assert_eq!(has_tools, [true, false, false], "{refused:?}");
+        let system = |index: usize| &requests[index].body["messages"][0]["content"];
+        assert!(system(1).as_str().unwrap().contains("<tools>\n{\"name\":\"read_file\""));
+        assert_eq!(system(1), system(2));
     }
+}
+
+#[tokio::test]
+async fn refused_tools_are_sent_as_text_in_every_format() {
+    for dialect in DIALECTS {
+        let server = ModelServer::start([
+            refusal(refusals()[0]),
+            ScriptedReply::new().text(CALL).into(),
+            ScriptedReply::new().text("It is done.").into(),
+        ])
+        .await;
+        let mut talk = talk(&server, dialect, ToolCallFormat::Native);
+        assert_eq!(outline(&talk.step().await), r#"read_file{"path":"a"}"#, "{dialect:?}");
+        talk.step().await;
+        let requests = server.finish().await.unwrap();
+        assert!(requests[2].body.to_string().contains("<tool_result"), "{dialect:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_refused_tools_gets_none_in_later_conversations_with_its_provider() {
+    let server = ModelServer::start([
+        refusal(refusals()[0]),
+        ScriptedReply::new().text("One.").into(),
+        ScriptedReply::new().text("Two.").into(),
+        ScriptedReply::new().text("Three.").into(),
+    ])
+    .await;
+    let provider = provider(&server, DIALECTS[3]);
+    let info = model("test-model");
+    Talk::of(&provider, &info).step().await;
+    let outcome = Talk::of(&provider, &info).ask().await;
+    assert_eq!((outcome.warnings().len(), outcome.streamed_text().as_str()), (0, "Two."));
+    // Another model of the same provider is asked with tools.
+    Talk::of(&provider, &model("other-model")).step().await;
+    let requests = server.finish().await.unwrap();
+    let has_tools: Vec<_> =
+        requests.iter().map(|request| request.body.get("tools").is_some()).collect();
+    assert_eq!(has_tools, [true, false, false, true]);
+}
+
+#[tokio::test]
+async fn tools_that_are_refused_late_leave_the_conversation_intact() {
+    let server = ModelServer::start([
+        ScriptedReply::new().text("I look.").call("c1", "read_file", &json!({"path": "a"})).into(),
+        refusal(refusals()[3]),
+        ScriptedReply::new().text("It is done.").into(),
+    ])
+    .await;
+    let mut talk = chat(&server, ToolCallFormat::Native);
+    talk.step().await;
+    assert_eq!(outline(&talk.step().await), "\"It is done.\"");
+    let requests = server.finish().await.unwrap();
+    let body = requests[2].body.to_string();
+    for sent in [
+        r#"I look.\n\n<tool_call>\n{\"name\": \"read_file\", \"arguments\": {\"path\":\"a\"}}\n</tool_call>"#,
+        r#"<tool_result name=\"read_file\">\ndone\n</tool_result>"#,
+    ] {
+        assert!(body.contains(sent), "{body}");
+    }
+    assert!(!body.contains("\"tool_calls\""), "{body}");
+}
+
+#[tokio::test]
+async fn a_request_that_forbids_calls_is_sent_again_without_reading_any() {
+    let server =
+        ModelServer::start([refusal(refusals()[0]), ScriptedReply::new().text(CALL).into()]).await;
+    let mut talk = chat(&server, ToolCallFormat::Native);
+    talk.tool_choice = ToolChoice::None;
+    assert_eq!(outline(&talk.ask().await.reply.unwrap()), format!("{CALL:?}"));
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_text_too_is_an_error_and_not_repeated() {
+    let server = ModelServer::start([refusal(refusals()[0]), refusal(refusals()[0])]).await;
+    let mut talk = chat(&server, ToolCallFormat::Native);
+    let error = talk.ask().await.error();
+    assert!(error.message.contains("does not support tools"), "{error}");
+    assert_eq!(server.finish().await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn other_errors_of_a_request_with_tools_are_not_answered_with_text() {
+    let body = r#"{"error":{"message":"Invalid schema for function 'read_file': 'oneOf' is not supported","type":"invalid_request_error"}}"#;
+    let server = ModelServer::start([refusal((400, body))]).await;
+    let outcome = chat(&server, ToolCallFormat::Native).ask().await;
+    assert_eq!(outcome.warnings(), Vec::<&str>::new());
+    assert!(outcome.error().message.contains("oneOf"));
+    assert_eq!(server.finish().await.unwrap().len(), 1);
 }

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use crow_core::{
     context::TokenEstimator,
-    event::{AgentEvent, RequestPrefix},
+    event::{AgentEvent, NoticeAudience, NoticeLevel, RequestPrefix},
     history::History,
     ids::{CallId, ReplyId},
     message::{Message, ReplyBlock, ReplyContent, unpaired_call},
@@ -284,6 +284,7 @@ impl ModelPort {
                         let (reply_id, reason) = (reply_id.clone(), wait.reason);
                         session.emit(AgentEvent::ModelWait { reply_id, reason, wait_ms }).await?;
                     }
+                    ModelEvent::Warning(text) => session.emit(warning(text)).await?,
                     ModelEvent::TextDelta(_)
                     | ModelEvent::ThinkingDelta(_)
                     | ModelEvent::CallStarted { .. }
@@ -527,6 +528,7 @@ impl ModelPort {
                     let (reply_id, reason) = (partial.id.clone(), wait.reason);
                     session.emit(AgentEvent::ModelWait { reply_id, reason, wait_ms }).await?;
                 }
+                ModelEvent::Warning(text) => session.emit(warning(text)).await?,
                 ModelEvent::Retrying(retry) => {
                     self.record_attempt(session, partial, priced).await?;
                     partial.restart(session, retry).await?;
@@ -540,6 +542,10 @@ impl ModelPort {
         }
         Err(truncated_stream())
     }
+}
+
+fn warning(text: String) -> AgentEvent {
+    AgentEvent::Notice { level: NoticeLevel::Warning, audience: NoticeAudience::User, text }
 }
 
 fn truncated_stream() -> AgentError {
