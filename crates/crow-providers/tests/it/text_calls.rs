@@ -180,6 +180,15 @@ async fn a_call_that_a_file_says_is_not_made_by_quoting_it() {
 }
 
 #[tokio::test]
+async fn an_answer_of_gpt_oss_without_reasoning_loses_its_marks() {
+    let text = "<|channel|>final<|message|>It is done.<|return|>";
+    let server = ModelServer::start([ScriptedReply::new().text(text)]).await;
+    let outcome = chat(&server, ToolCallFormat::Native).ask().await;
+    assert_eq!(outcome.streamed_text(), "It is done.");
+    assert_eq!(outline(&outcome.reply.unwrap()), "\"It is done.\"");
+}
+
+#[tokio::test]
 async fn text_beside_a_native_call_is_not_read() {
     let reply = ScriptedReply::new().text(CALL).call("c1", "write_file", &json!({"path": "b"}));
     let server = ModelServer::start([reply]).await;

@@ -37,12 +37,14 @@ pub(crate) struct TextReading {
     pub repairs: Vec<String>,
     /// The first thing that begins like a call and is none.
     pub failure: Option<CallFailure>,
+    /// True if parts replace a place of the text: calls, or messages of gpt-oss without their marks.
+    is_rewritten: bool,
 }
 
 impl TextReading {
-    /// Returns true if it is nothing but text.
+    /// Returns true if it is nothing but the text as it was written.
     pub(crate) fn is_text(&self) -> bool {
-        self.parts.iter().all(|part| matches!(part, ReadingPart::Text(_)))
+        !self.is_rewritten
     }
 
     /// Returns the text for the user.
@@ -107,6 +109,7 @@ pub(crate) fn read_text_calls(
         if !parsed.parts.is_empty() {
             push_text(&mut reading, text[text_start..start].trim_end());
             reading.parts.extend(parsed.parts);
+            reading.is_rewritten = true;
             text_start = end;
             is_marked |= !matches!(marker, Marker::Json | Marker::Fence);
         }
@@ -143,7 +146,7 @@ fn settled(mut reading: TextReading, text: &str, is_marked: bool) -> TextReading
     TextReading {
         parts: vec![ReadingPart::Text(text.to_owned())],
         failure: reading.failure,
-        repairs: Vec::new(),
+        ..TextReading::default()
     }
 }
 
