@@ -1,4 +1,4 @@
-//! Calls without any marks: JSON alone, or in code blocks.
+//! Calls without any marks: JSON or Python alone, or in code blocks.
 //!
 //! They count only where nothing can follow: to the end of the reply. Elsewhere they may be an example.
 
@@ -6,8 +6,10 @@ use crow_core::{call::read_json_prefix, model::ToolCallFormat};
 
 use super::{
     envelope::{EnvelopeContext, OfferedTools, broken_call, push_calls},
-    reading::{CallFailure, PlaceContent, ReadingPart, read_text_calls},
-    scanner::line_of,
+    marker::{Plausibility, judge_python},
+    python::{PythonContext, context_of_language, read_python_block, read_python_list},
+    reading::{CallFailure, PlaceContent, RESULT_MARKS, ReadingPart, read_text_calls},
+    scanner::{is_fence_end, language_of, line_of},
 };
 
 /// Reads JSON calls, one after the other, up to the end of the text.
@@ -17,6 +19,17 @@ pub(super) fn read_bare(
     format: ToolCallFormat,
 ) -> PlaceContent {
     let mut parsed = read_json(text, tools);
+    settle(text, &mut parsed, format);
+    parsed
+}
+
+/// Reads a list of calls in Python up to the end of the text.
+pub(super) fn read_bare_python(
+    text: &str,
+    tools: OfferedTools<'_>,
+    format: ToolCallFormat,
+) -> PlaceContent {
+    let mut parsed = read_python_list(text, tools);
     settle(text, &mut parsed, format);
     parsed
 }
@@ -37,9 +50,8 @@ pub(super) fn read_fenced(
         if run < 3 {
             break;
         }
-        let body = &next[line_of(next).len()..];
-        let (body, after) = split_block(body, mark, run);
-        let block = read_block(body, tools);
+        let line = line_of(next);
+        let (block, after) = read_block(line, &next[line.len()..], &next[..run], tools);
         if block.is_text() {
             break;
         }
@@ -58,7 +70,9 @@ pub(super) fn read_fenced(
 /// Discards calls that other text follows. Where the model can call in no other way, it must learn that they were not
 /// run.
 fn settle(text: &str, parsed: &mut PlaceContent, format: ToolCallFormat) {
-    let is_end = text[parsed.length..].trim().is_empty();
+    let rest = text[parsed.length..].trim_start();
+    // What the model invents as the result is cut off.
+    let is_end = rest.is_empty() || RESULT_MARKS.iter().any(|mark| rest.starts_with(mark));
     if is_end {
         return;
     }
@@ -67,22 +81,47 @@ fn settle(text: &str, parsed: &mut PlaceContent, format: ToolCallFormat) {
     parsed.failure = (has_calls && format == ToolCallFormat::Text).then_some(CallFailure::AmidText);
 }
 
+/// Reads the code block that begins with a line and goes on with a text. Returns its calls and the text after it.
+fn read_block<'a>(
+    line: &str,
+    text: &'a str,
+    fence: &str,
+    tools: OfferedTools<'_>,
+) -> (PlaceContent, &'a str) {
+    if let Some(context) = context_of_language(language_of(line))
+        && (context == PythonContext::Marked
+            || judge_python(text.trim_start()) != Plausibility::Text)
+        && !is_json_or_markup(text)
+    {
+        let block = read_python_block(text, fence, tools, context);
+        let after = &text[block.length..];
+        return (block, after);
+    }
+    let (body, after) = split_block(text, fence);
+    (read_json_block(body, tools), after)
+}
+
+/// Returns true if a text begins like JSON or markup, which no call in Python does.
+fn is_json_or_markup(text: &str) -> bool {
+    let text = text.trim_start();
+    let inner = text.strip_prefix('[').map_or(text, str::trim_start);
+    inner.starts_with('{') || text.starts_with('<')
+}
+
 /// Returns the content of a block and the text after it. A block without an end reaches to the end of the text.
-fn split_block(text: &str, mark: char, run: usize) -> (&str, &str) {
-    let mut end = 0;
+fn split_block<'a>(text: &'a str, fence: &str) -> (&'a str, &'a str) {
+    let mut start = 0;
     for line in text.split_inclusive('\n') {
-        let content = line.trim();
-        let is_end = content.chars().count() >= run && content.chars().all(|c| c == mark);
-        if is_end {
-            return (&text[..end], &text[end + line.len()..]);
+        if is_fence_end(line, fence) {
+            return (&text[..start], &text[start + line.len()..]);
         }
-        end += line.len();
+        start += line.len();
     }
     (text, "")
 }
 
 /// Reads the content of a code block: JSON, or a call with marks that fills the block.
-fn read_block(body: &str, tools: OfferedTools<'_>) -> PlaceContent {
+fn read_json_block(body: &str, tools: OfferedTools<'_>) -> PlaceContent {
     let body = body.trim();
     if !body.starts_with('<') && !body.starts_with("[TOOL_CALLS]") {
         let parsed = read_json(body, tools);

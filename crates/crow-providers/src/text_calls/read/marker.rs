@@ -1,5 +1,7 @@
 //! The marks at which a call may begin.
 
+use super::python::is_name_start;
+
 /// The form of a call, by the mark at its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Marker {
@@ -7,8 +9,10 @@ pub(super) enum Marker {
     Wrapper,
     /// `<function=NAME>` or `<invoke name="NAME">`.
     Element,
-    /// Special tokens before JSON: Llama's `<|python_tag|>`, `<|tool_call|>`.
+    /// Special tokens before JSON: `<|tool_call|>` and its like.
     JsonToken,
+    /// Llama's tokens before Python or JSON.
+    PythonToken,
     /// Mistral's `[TOOL_CALLS]`.
     Mistral,
     /// `DeepSeek`'s tokens.
@@ -19,6 +23,8 @@ pub(super) enum Marker {
     Harmony,
     /// JSON without marks.
     Json,
+    /// A list of calls in Python, without marks.
+    Python,
     /// A code block.
     Fence,
 }
@@ -49,8 +55,9 @@ const ELEMENTS: [&str; 2] = ["function", "invoke"];
 const LONGEST_TAG: usize = 48;
 
 /// Marks that are not elements.
-const TOKENS: [(&str, Marker); 12] = [
-    ("<|python_tag|>", Marker::JsonToken),
+const TOKENS: [(&str, Marker); 13] = [
+    ("<|python_tag|>", Marker::PythonToken),
+    ("<|python_start|>", Marker::PythonToken),
     ("<|tool_call|>", Marker::JsonToken),
     ("<|tool_calls|>", Marker::JsonToken),
     ("[TOOL_CALLS]", Marker::Mistral),
@@ -134,6 +141,15 @@ pub(super) fn judge(text: &str) -> (Plausibility, Marker) {
 fn judge_after_token(marker: Marker, rest: &str) -> Plausibility {
     match marker {
         Marker::JsonToken => judge_start(rest.trim_start(), &["{", "["]),
+        Marker::PythonToken => {
+            let rest = rest.trim_start();
+            match judge_start(rest, &["{", "["]) {
+                Plausibility::Text => {
+                    judge_function(rest).map_or_else(|judged| judged, |_| Plausibility::Call)
+                }
+                judged => judged,
+            }
+        }
         Marker::Mistral => {
             let rest = rest.trim_start();
             match judge_start(rest, &["{", "["]) {
@@ -147,6 +163,7 @@ fn judge_after_token(marker: Marker, rest: &str) -> Plausibility {
         | Marker::Kimi
         | Marker::Harmony
         | Marker::Json
+        | Marker::Python
         | Marker::Fence => Plausibility::Call,
     }
 }
@@ -243,6 +260,63 @@ pub(super) fn judge_json(text: &str) -> Plausibility {
         Some((key, _)) if KEYS.contains(&key) => Plausibility::Call,
         None if KEYS.iter().any(|known| known.starts_with(key)) => Plausibility::Undecided,
         Some(_) | None => Plausibility::Text,
+    }
+}
+
+/// Maximum bytes of the name of a function, with those of its modules.
+const LONGEST_FUNCTION: usize = 128;
+
+/// Judges a text that may be a call in Python without marks, or a list of them, by the first argument.
+pub(super) fn judge_python(text: &str) -> Plausibility {
+    let call = text.strip_prefix('[').map_or(text, str::trim_start);
+    if call.is_empty() {
+        return Plausibility::Undecided;
+    }
+    let (name, arguments) = match judge_function(call) {
+        Ok(function) => function,
+        Err(judged) => return judged,
+    };
+    let arguments = arguments.trim_start();
+    if arguments.is_empty() {
+        return Plausibility::Undecided;
+    }
+    if arguments.starts_with(')') {
+        return Plausibility::Call;
+    }
+    if name == "print" {
+        // Gemini prints what its calls return.
+        return match judge_function(arguments) {
+            Ok(_) => Plausibility::Call,
+            Err(judged) => judged,
+        };
+    }
+    let after = after_name(arguments);
+    if !arguments.starts_with(is_name_start) || arguments.len() - after.len() > LONGEST_FUNCTION {
+        return Plausibility::Text;
+    }
+    match after.trim_start().strip_prefix('=') {
+        Some("") => Plausibility::Undecided,
+        Some(value) if !value.starts_with('=') => Plausibility::Call,
+        None if after.trim_start().is_empty() => Plausibility::Undecided,
+        Some(_) | None => Plausibility::Text,
+    }
+}
+
+/// Reads the name of a function and its opening bracket. Returns the name and the text after the bracket.
+fn judge_function(text: &str) -> Result<(&str, &str), Plausibility> {
+    if text.is_empty() {
+        return Err(Plausibility::Undecided);
+    }
+    let after = after_name(text);
+    let name = &text[..text.len() - after.len()];
+    if !text.starts_with(is_name_start) || name.len() > LONGEST_FUNCTION {
+        return Err(Plausibility::Text);
+    }
+    let arguments = after.trim_start_matches([' ', '\t']);
+    match arguments.strip_prefix('(') {
+        Some(arguments) => Ok((name, arguments)),
+        None if arguments.is_empty() => Err(Plausibility::Undecided),
+        None => Err(Plausibility::Text),
     }
 }
 

@@ -2,12 +2,15 @@
 //!
 //! [`read_text_calls`] reads a complete reply. [`CallScanner`] finds the places where a call may begin; it sees the text
 //! as it arrives, so that everything before such a place can be shown at once. A place is parsed by the module of its
-//! form: [`tagged`] for markup in angle brackets, [`tokens`] for the special tokens of model families, [`bare`] for JSON
-//! without any marks. [`envelope`] reads the JSON object that names tool and arguments.
+//! form: [`tagged`] for markup in angle brackets, [`tokens`] for the special tokens of model families, [`python`] for calls
+//! in the form of Python, [`bare`] for calls without any marks. [`envelope`] reads the JSON object that names tool and
+//! arguments.
 
 mod bare;
 mod envelope;
 mod marker;
+mod python;
+mod python_literal;
 mod reading;
 mod scanner;
 mod tagged;

@@ -3,16 +3,17 @@
 use crow_core::{message::CallArguments, model::ToolCallFormat};
 
 use super::{
-    bare::{read_bare, read_fenced},
+    bare::{read_bare, read_bare_python, read_fenced},
     envelope::OfferedTools,
     marker::Marker,
+    python::read_python_token,
     scanner::{CallPlace, CallScanner},
     tagged::{read_element, read_wrapper},
     tokens::{read_deepseek, read_harmony, read_json_token, read_kimi, read_mistral},
 };
 
 /// Marks of results and of turns of others. A model that writes one after its call invents the rest.
-const RESULT_MARKS: [&str; 11] = [
+pub(super) const RESULT_MARKS: [&str; 12] = [
     "<tool_result",
     "<tool_response",
     "<tool_output",
@@ -20,6 +21,7 @@ const RESULT_MARKS: [&str; 11] = [
     "<|tool_response",
     "<｜tool▁output",
     "[TOOL_RESULTS]",
+    "```tool_output",
     "<|start_header_id|>",
     "<|im_start|>",
     "<|im_end|>",
@@ -111,7 +113,7 @@ pub(crate) fn read_text_calls(
             reading.parts.extend(parsed.parts);
             reading.is_rewritten = true;
             text_start = end;
-            is_marked |= !matches!(marker, Marker::Json | Marker::Fence);
+            is_marked |= !matches!(marker, Marker::Json | Marker::Python | Marker::Fence);
         }
         for repair in parsed.repairs {
             if !reading.repairs.contains(&repair) {
@@ -160,11 +162,13 @@ fn parse(
         Marker::Wrapper => read_wrapper(text, tools),
         Marker::Element => read_element(text, tools),
         Marker::JsonToken => read_json_token(text, tools),
+        Marker::PythonToken => read_python_token(text, tools),
         Marker::Mistral => read_mistral(text, tools),
         Marker::DeepSeek => read_deepseek(text, tools),
         Marker::Kimi => read_kimi(text, tools),
         Marker::Harmony => read_harmony(text, tools),
         Marker::Json => read_bare(text, tools, format),
+        Marker::Python => read_bare_python(text, tools, format),
         Marker::Fence => read_fenced(text, tools, format),
     }
 }

@@ -6,7 +6,10 @@
 
 use crow_core::model::ToolCallFormat;
 
-use super::marker::{Marker, Plausibility, judge, judge_end, judge_json};
+use super::{
+    marker::{Marker, Plausibility, judge, judge_end, judge_json, judge_python},
+    python::{TOOL_CODE, context_of_language},
+};
 
 /// The end of reasoning in the text of models whose server does not separate it.
 const THINK_END: &str = "</think>";
@@ -158,14 +161,24 @@ impl CallScanner {
                 return ScanStep::Wait;
             }
             let Some(fence) = opening_fence(line) else { return ScanStep::Skip(0) };
+            let language = language_of(line);
+            // Of several blocks amid text, a model with native calls means none, or it is unknown which.
+            let is_first = !before[self.reply_start..].contains(TOOL_CODE);
+            if language == TOOL_CODE && (is_first || self.format == ToolCallFormat::Text) {
+                return ScanStep::Found(Marker::Fence);
+            }
             if may_be_bare {
                 let body = rest[line.len()..].trim_start();
+                let python = match context_of_language(language) {
+                    Some(_) => judge_python(body),
+                    None => Plausibility::Text,
+                };
                 let judged = match body.chars().next() {
                     None => Plausibility::Undecided,
                     Some('{') => judge_json(body),
-                    Some('[') => first_of(judge_json(body), judge(body).0),
+                    Some('[') => first_of(first_of(judge_json(body), judge(body).0), python),
                     Some('<') => judge(body).0,
-                    Some(_) => Plausibility::Text,
+                    Some(_) => python,
                 };
                 match judged {
                     Plausibility::Call => return ScanStep::Found(Marker::Fence),
@@ -180,8 +193,12 @@ impl CallScanner {
             if indent > 0 {
                 return ScanStep::Skip(indent);
             }
-            match judge_json(rest) {
-                Plausibility::Call => return ScanStep::Found(Marker::Json),
+            let (judged, marker) = match judge_json(rest) {
+                Plausibility::Text if rest.starts_with('[') => (judge_python(rest), Marker::Python),
+                judged => (judged, Marker::Json),
+            };
+            match judged {
+                Plausibility::Call => return ScanStep::Found(marker),
                 Plausibility::Undecided if !is_complete => return ScanStep::Wait,
                 Plausibility::Undecided | Plausibility::Text => {}
             }
@@ -277,6 +294,17 @@ fn opening_fence(line: &str) -> Option<OpenFence> {
     let length = run_length(content, mark);
     let info = &content[length * mark.len_utf8()..];
     (length >= 3 && !(mark == '`' && info.contains('`'))).then_some(OpenFence { mark, length })
+}
+
+/// Returns the language that the line of an opening fence names, empty if none.
+pub(super) fn language_of(line: &str) -> &str {
+    line.trim().trim_start_matches(['`', '~']).split_whitespace().next().unwrap_or("")
+}
+
+/// Returns true if a line ends the code block that began with these marks.
+pub(super) fn is_fence_end(line: &str, fence: &str) -> bool {
+    let content = line.trim();
+    content.starts_with(fence) && content.chars().all(|c| fence.starts_with(c))
 }
 
 /// Returns the first judgement unless it is text.

@@ -13,9 +13,12 @@ fn tools() -> Vec<ToolDefinition> {
         description: format!("Does {name}."),
         parameters: json!({ "type": "object", "properties": properties }),
     };
+    let mut read_file =
+        tool("read_file", json!({ "path": {"type": "string"}, "limit": {"type": "integer"} }));
+    read_file.parameters["required"] = json!(["path"]);
     vec![
         tool("bash", json!({ "command": {"type": "string"}, "timeout": {"type": "integer"} })),
-        tool("read_file", json!({ "path": {"type": "string"}, "limit": {"type": "integer"} })),
+        read_file,
         tool("write_file", json!({ "path": {"type": "string"}, "content": {"type": "string"} })),
         tool("todo_write", json!({ "items": {"type": "array"} })),
         tool("list", json!({})),
@@ -145,6 +148,29 @@ const PLAIN: &[(&str, &str)] = &[
         "gpt-oss, recipient first",
         "<|start|>assistant to=functions.read_file<|channel|>commentary json<|message|>{\"path\": \"a\"}",
     ),
+    ("Llama 3.2", "[read_file(path=\"a\")]"),
+    ("Llama 3.2 with other quotes and spaces", "[ read_file ( path = 'a', ) ]\n"),
+    ("Llama 4", "<|python_start|>[read_file(path=\"a\")]<|python_end|>"),
+    ("Llama 3.1", "<|python_tag|>read_file.call(path=\"a\")<|eom_id|>"),
+    ("Llama 3.1 without a method", "<|python_tag|>read_file(path=\"a\")"),
+    ("Gemini", "```tool_code\nprint(default_api.read_file(path=\"a\"))\n```"),
+    ("Gemini without print", "```tool_code\ndefault_api.read_file(path='a')\n```"),
+    (
+        "Gemini with a variable",
+        "```tool_code\n# Look at it.\nfile = default_api.read_file(path='a')\nprint(file)\n```",
+    ),
+    (
+        "Gemini with an invented output",
+        "```tool_code\nprint(default_api.read_file(path='a'))\n```\n```tool_output\nx\n```\nDone.",
+    ),
+    ("Gemma", "```tool_code\nread_file(path=\"a\")\n```"),
+    ("Gemma without a name", "```tool_code\nread_file(\"a\")"),
+    (
+        "JSON in tool_code",
+        "```tool_code\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"a\"}}\n```",
+    ),
+    ("Python in a code block", "```python\nread_file(path=\"a\")\n```"),
+    ("a list in a code block", "```\n[read_file(path=\"a\")]\n```"),
     ("bare JSON", "{\"name\": \"read_file\", \"arguments\": {\"path\": \"a\"}}"),
     ("a bare list", "[{\"name\": \"read_file\", \"arguments\": {\"path\": \"a\"}}]\n"),
     (
@@ -243,6 +269,64 @@ const READINGS: &[(&str, &str)] = &[
         "<tool_call>{\"name\": \"bash\", \"arguments\": {\"command\": \"echo \"hi\"\"}}</tool_call>",
         r#"bash malformed "{\"command\": \"echo \"hi\"\"}""#,
     ),
+    // Python.
+    ("I look.\n```tool_code\nprint(default_api.list())\n```", r#""I look." list{}"#),
+    (
+        "[bash(command='ls -l \\'a\\'', timeout=5), list()]",
+        r#"bash{"command":"ls -l 'a'","timeout":5} list{}"#,
+    ),
+    (
+        "[todo_write(items=[{\"a\": True, 'b': None, }, (\"x\", -1.5e3, 0x10, 1_000), (\"y\")])]",
+        r#"todo_write{"items":[{"a":true,"b":null},["x",-1500.0,16,1000],"y"]}"#,
+    ),
+    (
+        "```tool_code\nwrite_file(path=\"a\", content=\"\"\"x\n```\n\"y\" # z\"\"\")  # write\nlist()\n```",
+        r#"write_file{"path":"a","content":"x\n```\n\"y\" # z"} list{}"#,
+    ),
+    (
+        r#"[bash(command="\u00e4\ud83d\ude00\x41\d\n" r'\n' 'b')]"#,
+        r#"bash{"command":"ä😀A\\d\n\\nb"}"#,
+    ),
+    ("[bash(command=\"one\ntwo\")]", r#"bash{"command":"one\ntwo"}"#),
+    (
+        "<|python_tag|>list.call(); read_file.call(path='a')<|eom_id|>",
+        r#"list{} read_file{"path":"a"}"#,
+    ),
+    (
+        "<|python_tag|>[list(), read_file('a')] as you wish",
+        r#"list{} read_file{"path":"a"} " as you wish""#,
+    ),
+    (
+        "<|python_tag|>list.call(); read_file.call(path=name)",
+        r#"list{} "; read_file.call(path=name)" !Unreadable"#,
+    ),
+    ("[read_file(path=\"a", r#""[read_file(path=\"a" !Incomplete"#),
+    ("[read_file(path=\"a\"), list(", r#""[read_file(path=\"a\"), list(" !Incomplete"#),
+    ("```tool_code\n", r#""```tool_code\n" !Incomplete"#),
+    ("```tool_code\nlist()\nprint(default_api.read_file(path=\"a", "list{} !Incomplete"),
+    ("<|python_tag|>read_file.call(path=", r#""<|python_tag|>read_file.call(path=" !Incomplete"#),
+    (
+        "```python\nread_file(path=\"a\", limit=",
+        r#""```python\nread_file(path=\"a\", limit=" !Incomplete"#,
+    ),
+    (
+        "```tool_code\nprint(default_api.fly(to=\"x\"))\n```",
+        r#""```tool_code\nprint(default_api.fly(to=\"x\"))\n```" !UnknownTool("fly")"#,
+    ),
+    ("[list(), fly(to=\"x\")]", r#""[list(), fly(to=\"x\")]" !UnknownTool("fly")"#),
+    ("```tool_code\nimport os\n```", r#""```tool_code\nimport os\n```" !Unreadable"#),
+    (
+        "```tool_code\nread_file(path=name)\n```",
+        r#""```tool_code\nread_file(path=name)\n```" !Unreadable"#,
+    ),
+    (
+        "```tool_code\nread_file(path=f\"{name}\")\n```",
+        r#""```tool_code\nread_file(path=f\"{name}\")\n```" !Unreadable"#,
+    ),
+    (
+        "```tool_code\nwrite_file(\"a\", \"b\")\n```",
+        r#""```tool_code\nwrite_file(\"a\", \"b\")\n```" !Unreadable"#,
+    ),
     // Names are corrected as those of native calls are.
     ("<tool_call>{\"name\": \"ReadFile\", \"arguments\": {}}</tool_call>", "ReadFile{}"),
     (
@@ -334,6 +418,24 @@ const TEXTS: &[&str] = &[
     "<think>I could write <tool_call>{\"name\": \"list\", \"arguments\": {}}</tool_call></think>\nNo.",
     "Maybe <tool_call>{\"name\": \"list\", \"arguments\": {}}</tool_call>.</think>\nNo.",
     "<div>x</div> <tool_call></tool_call>",
+    "```python\nprint(\"hello\")\n```",
+    "```python\nread_file(path)\n```",
+    "```python\nread_file(path=name)\n```",
+    "```python\nread_file(\"a\")\n```",
+    "```python\nlist()\n```",
+    "```python\nfile = read_file(path=\"a\")\nprint(file)\n```",
+    "```python\nopen_file(path=\"a\")\n```",
+    "```python\nread_file(path=\"a\")\nopen_file(path=\"a\")\n```",
+    "```python\nread_file(path=\"a\") + 1\n```",
+    "```python\nfor x in y:\n    read_file(path=\"a\")\n```",
+    "```js\nread_file(path=\"a\")\n```",
+    "[link](https://a.test), [x] done\n[ ] open\n[1, 2]\n[f(x) for x in y]",
+    "[open_file(path=\"a\")]",
+    "[read_file(path=\"a\") for x in y]",
+    "[read_file(path==\"a\")]",
+    "Write `[read_file(path=\"a\")]` so: <|python_start|>, <|python_tag|>.",
+    "~~~\n```tool_code\nlist()\n```\n~~~\n",
+    "ends with [read_fi",
     "ends with <tool_ca",
     "ends with `",
 ];
@@ -381,6 +483,23 @@ const BY_FORMAT: &[(&str, &str, &str)] = &[
         r#""```json\n{\"name\": \"list\", \"arguments\": {}}\n```\nThen:\n```json\n{\"name\": \"list\", \"arguments\": {}}\n```""#,
         r#""```json\n{\"name\": \"list\", \"arguments\": {}}\n```\nThen:\n```json\n{\"name\": \"list\", \"arguments\": {}}\n```" !AmidText"#,
     ),
+    ("I look:\n[list()]", r#""I look:\n[list()]""#, r#""I look:" list{}"#),
+    (
+        "I look:\n```python\nread_file(path=\"a\")\n```",
+        r#""I look:\n```python\nread_file(path=\"a\")\n```""#,
+        r#""I look:" read_file{"path":"a"}"#,
+    ),
+    (
+        "So:\n```tool_code\nlist()\n```\nThat lists.",
+        r#""So:\n```tool_code\nlist()\n```\nThat lists.""#,
+        r#""So:\n```tool_code\nlist()\n```\nThat lists." !AmidText"#,
+    ),
+    (
+        "```tool_code\nlist()\n```\nThen:\n```tool_code\nlist()\n```",
+        r#""```tool_code\nlist()\n```\nThen:\n```tool_code\nlist()\n```""#,
+        r#""```tool_code\nlist()\n```\nThen:\n```tool_code\nlist()\n```" !AmidText"#,
+    ),
+    ("[list()]\nThat lists.", r#""[list()]\nThat lists.""#, r#""[list()]\nThat lists." !AmidText"#),
 ];
 
 #[test]
@@ -403,9 +522,17 @@ fn an_invented_result_is_discarded_with_a_note() {
 
 #[test]
 fn a_tag_that_is_repeated_without_end_is_half_a_call() {
-    for tag in
-        ["<tool_call>", "<tool_call>{", "<function=bash>", "[TOOL_CALLS]", "```json\n{\"name\": "]
-    {
+    for tag in [
+        "<tool_call>",
+        "<tool_call>{",
+        "<function=bash>",
+        "[TOOL_CALLS]",
+        "```json\n{\"name\": ",
+        "[list(",
+        "```tool_code\n[list(",
+        "<|python_tag|>list(a=[",
+        "list(a={",
+    ] {
         let text = tag.repeat(20_000);
         let reading = read(&text, ToolCallFormat::Text);
         assert!(reading.is_text(), "{tag}");
@@ -496,6 +623,20 @@ fn any_text() -> impl Strategy<Value = String> {
         "text ",
         "<",
         "|>",
+        "[read_file(path=\"a\")]",
+        "```tool_code\n",
+        "```python\n",
+        "```tool_output\n",
+        "print(default_api.",
+        "read_file(",
+        "path=",
+        "'a'",
+        "\"\"\"",
+        "(",
+        ")",
+        ", ",
+        "<|python_start|>",
+        "<|python_end|>",
     ];
     pieces.extend(marks);
     let piece = prop::sample::select(pieces);

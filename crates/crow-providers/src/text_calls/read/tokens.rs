@@ -12,7 +12,8 @@ use super::{
 };
 
 /// Tokens that end a reply or a list of calls.
-const END_TOKENS: [&str; 8] = [
+pub(super) const END_TOKENS: [&str; 9] = [
+    "<|python_end|>",
     "<|eom_id|>",
     "<|eot_id|>",
     "<|end|>",
@@ -31,7 +32,7 @@ pub(super) fn read_json_token(text: &str, tools: OfferedTools<'_>) -> PlaceConte
 }
 
 /// Reads JSON calls at the beginning of `rest`, which is the end of `text`.
-fn read_json_list(text: &str, mut rest: &str, tools: OfferedTools<'_>) -> PlaceContent {
+pub(super) fn read_json_list(text: &str, mut rest: &str, tools: OfferedTools<'_>) -> PlaceContent {
     let mut parsed = PlaceContent::default();
     loop {
         let next = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, ';' | ','));
