@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let models = crow::app::product::models(&ProcessEnvironment::from_process(), &[])?;
     let model = models.resolve(&model.parse()?).await?;
 
-    // 2) What the agent knows. The model reads it as lines `label: value` at the end of each request.
+    // 2) What the agent knows. The model reads it as lines `label: value`: all of it once, then what changes.
     let environment = Environment::new(json!({"state": "initial"}))?;
 
     // 3) What the model is sent: at most 4,000 tokens. Here, four bytes of text count as one token.

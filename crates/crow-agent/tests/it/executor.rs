@@ -1,6 +1,9 @@
 //! Tasks with an environment and a budget of context.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use crow_agent::{AgentConfig, AgentExecutor, TokensUsed};
 use crow_context::{environment::Environment, manager::ContextManager};
@@ -11,6 +14,7 @@ use crow_core::{
     turn::TurnEnd,
 };
 use crow_testkit::scripted::{Play, ScriptedModel, SeenRequest, call, reply, text};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -26,12 +30,13 @@ fn executor(model: &ScriptedModel, max_tokens: u64) -> AgentExecutor {
     AgentExecutor::new(context(max_tokens), tools, model.resolved(), AgentConfig::default())
 }
 
+/// A model that checks that each request of a session begins with the one before.
 fn model(plays: impl IntoIterator<Item = Play>) -> ScriptedModel {
-    ScriptedModel::new(plays).with_views()
+    ScriptedModel::new(plays)
 }
 
-fn last_text(request: &SeenRequest) -> String {
-    let Message::User(user) = request.messages.last().unwrap().as_ref() else { unreachable!() };
+fn text_at(request: &SeenRequest, index: usize) -> String {
+    let Message::User(user) = request.messages[index].as_ref() else { unreachable!() };
     Block::text_of(&user.content)
 }
 
@@ -61,9 +66,10 @@ async fn a_task_is_run_with_its_environment_and_its_events_are_sent() {
     assert_eq!(outcome.usage.total(), 220);
     assert!(matches!(events.last().unwrap().event, AgentEvent::RunEnd { .. }));
     let requests = model.requests();
-    assert!(last_text(&requests[0]).contains("working directory: /project"));
-    assert!(!last_text(&requests[0]).contains("degrees"));
-    assert!(last_text(&requests[1]).contains("degrees: 21"), "{}", last_text(&requests[1]));
+    assert!(text_at(&requests[0], 0).contains("working directory: /project"));
+    assert_eq!(text_at(&requests[0], 1), "how warm is it?");
+    let update = text_at(&requests[1], 4);
+    assert!(update.contains("degrees: 21") && !update.contains("/project"), "{update}");
     let degrees: Value = executor.context().environment().get_extension("degrees").unwrap();
     assert_eq!(degrees, json!(21));
 }
@@ -98,10 +104,10 @@ async fn the_conversation_goes_on_with_the_next_task() {
     }
     let requests = model.requests();
     let outline = requests[1].outline();
-    assert!(outline[0].contains("first task") && outline[2].contains("second task"), "{outline:?}");
+    assert!(outline[1].contains("first task") && outline[3].contains("second task"), "{outline:?}");
     assert_eq!(outline.len(), 4);
     // The outline of a reply has no text.
-    let Message::Assistant(answer) = requests[1].messages[1].as_ref() else { unreachable!() };
+    let Message::Assistant(answer) = requests[1].messages[2].as_ref() else { unreachable!() };
     let is_first =
         matches!(&answer.blocks[0].content, ReplyContent::Text { text } if text == "one");
     assert!(is_first, "{answer:?}");
@@ -145,4 +151,58 @@ async fn a_condition_ends_a_task() {
     let error = outcome.into_answer().unwrap_err().to_string();
     assert!(error.starts_with("the run ended without an answer: "), "{error}");
     assert!(error.ends_with("the turn used 100 tokens"), "{error}");
+}
+
+/// What happens in a step of the run below.
+#[derive(Debug, Clone, Copy)]
+enum StepChange {
+    Nothing,
+    /// A handler stores the number of the call.
+    Count,
+    /// A handler forgets it.
+    Forget,
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn each_request_of_a_task_begins_with_the_one_before(
+        changes in prop::collection::vec(
+            prop::sample::select(vec![StepChange::Nothing, StepChange::Count, StepChange::Forget]),
+            1..8,
+        ),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let calls = (0..changes.len())
+            .map(|number| reply([call(&format!("c{number}"), "weather", json!({"number": number}))]));
+        // The model fails if a request does not begin with the one before.
+        let model = model(calls.chain([reply([text("done")])]));
+        let executor = executor(&model, 20_000);
+        let (steps, count) = (changes.clone(), AtomicUsize::new(0));
+        executor.context().environment_mut().register_handler("weather", move |state, _| {
+            let number = count.fetch_add(1, Ordering::Relaxed);
+            match steps[number % steps.len()] {
+                StepChange::Nothing => {}
+                StepChange::Count => {
+                    state.extensions.insert("number".to_owned(), json!(number));
+                }
+                StepChange::Forget => drop(state.extensions.remove("number")),
+            }
+            Ok(())
+        });
+        let outcome = runtime.block_on(executor.run("go")).unwrap();
+        prop_assert_eq!(outcome.text, "done");
+        let requests = model.requests();
+        prop_assert_eq!(requests.len(), changes.len() + 1);
+        for pair in requests.windows(2) {
+            prop_assert!(pair[1].messages.starts_with(&pair[0].messages));
+        }
+        // The environment is told once, and then only what changed.
+        let last: String = (0..requests[changes.len()].messages.len())
+            .filter(|index| matches!(*requests[changes.len()].messages[*index], Message::User(_)))
+            .map(|index| text_at(&requests[changes.len()], index))
+            .collect();
+        prop_assert_eq!(last.matches("working directory").count(), 1);
+    }
 }

@@ -14,14 +14,17 @@ use crow_core::{
     message::{Block, Message, ReplyContent, UserMessage, unpaired_call, wrap_in_tag},
 };
 
-use super::{MaskedOutputs, OldTurns, PruneTarget, PruningStrategy, SupersededOutputs};
+use super::{
+    MaskedOutputs, OldTurns, PruneTarget, PruningStrategy, SupersededOutputs,
+    told_environment::ToldEnvironment,
+};
 use crate::{
     TokenCounter,
     counter::TextCounter,
     environment::{Environment, EnvironmentError},
 };
 
-/// Part of the budget that the environment may take at most, in percent.
+/// Part of the budget that a snapshot of the environment may take at most, in percent.
 const ENVIRONMENT_PERCENT: u64 = 10;
 /// Length of a conversation after it was pruned, in percent of its part of the budget.
 const PRUNED_PERCENT: u64 = 60;
@@ -32,10 +35,14 @@ const SUMMARY: u64 = 2_000;
 
 /// Decides what a model is sent: an environment and a conversation within a budget of tokens.
 ///
-/// The environment gets at most its share of the budget, the conversation the rest.
+/// A snapshot of the environment opens the conversation, and what changes in it is appended: requests begin with all of
+/// the one before until the conversation is pruned. A snapshot gets at most its share of the budget; changes count as
+/// conversation.
 pub struct ContextManager {
     environment: Environment,
+    /// The conversation, with the messages that tell the environment.
     messages: Vec<Arc<Message>>,
+    told: ToldEnvironment,
     counter: Arc<dyn TokenCounter>,
     max_tokens: u64,
     environment_percent: u64,
@@ -81,7 +88,7 @@ pub struct ContextMetrics {
 /// The messages of a request.
 #[derive(Debug, Clone)]
 pub struct ContextView {
-    /// The messages: the conversation, and the environment as the last one.
+    /// The messages: the conversation, with the environment in it.
     pub messages: Vec<Arc<Message>>,
     /// Their tokens.
     pub tokens: u64,
@@ -108,6 +115,7 @@ impl ContextManager {
         Self {
             environment,
             messages: Vec::new(),
+            told: ToldEnvironment::default(),
             counter: Arc::new(TokenEstimator::new("", &[])),
             max_tokens,
             environment_percent: ENVIRONMENT_PERCENT,
@@ -142,7 +150,7 @@ impl ContextManager {
         self.with_counter(Arc::new(TextCounter::new(count)))
     }
 
-    /// Sets the part of the budget that the environment may take at most, in percent; more than 100 is 100.
+    /// Sets the part of the budget that a snapshot of the environment may take at most, in percent; more than 100 is 100.
     #[must_use]
     pub fn with_environment_percent(mut self, percent: u64) -> Self {
         self.environment_percent = percent.min(100);
@@ -179,7 +187,7 @@ impl ContextManager {
         self.environment.update_from_tool_result(tool, result)
     }
 
-    /// Returns the conversation as it is sent.
+    /// Returns the conversation as it is sent, with the messages that tell the environment.
     pub fn messages(&self) -> &[Arc<Message>] {
         &self.messages
     }
@@ -224,30 +232,36 @@ impl ContextManager {
         self.metrics
     }
 
-    /// Shortens the conversation if it is longer than its part of the budget.
+    /// Shortens the conversation if it is longer than the budget. The next request then begins with a fresh snapshot of
+    /// the environment.
     pub fn prune_if_needed(&mut self) -> PruneReport {
-        let environment = self.environment_text();
-        let budget = self.max_tokens.saturating_sub(self.counter.text(&environment));
-        self.prune_to(budget)
+        let is_told = self.told.is_in(&self.messages);
+        let snapshot = if is_told { 0 } else { self.counter.text(&self.snapshot()) };
+        if self.token_count() + snapshot <= self.max_tokens {
+            return PruneReport::default();
+        }
+        self.prune()
     }
 
-    /// Builds the messages of a request: the conversation, and the environment as the last message.
+    /// Builds the messages of a request: the conversation with what the model must be told of the environment.
     ///
     /// # Errors
-    /// Fails if the last message alone is longer than the budget.
+    /// Fails if the last message and the environment alone are longer than the budget.
     pub fn build_request(&mut self) -> Result<ContextView, ContextError> {
-        let environment = self.environment_message();
-        let taken = environment.as_ref().map_or(0, |message| self.counter.message(message));
-        let budget = self.max_tokens.saturating_sub(taken);
-        self.prune_to(budget);
-        let mut messages = self.messages.clone();
-        messages.extend(environment);
-        let tokens = self.count(&messages);
+        self.tell_environment();
+        if self.token_count() > self.max_tokens {
+            self.prune();
+            self.tell_environment();
+        }
+        let tokens = self.token_count();
         if tokens > self.max_tokens {
             return Err(ContextError::BudgetTooSmall { needed: tokens, budget: self.max_tokens });
         }
-        self.record(tokens, taken);
-        Ok(ContextView { messages, tokens })
+        let told = self.messages.iter().filter(|message| self.told.contains(message));
+        let environment = told.map(|message| self.counter.message(message)).sum();
+        self.record(tokens, environment);
+        self.told.on_sent(&self.messages);
+        Ok(ContextView { messages: self.messages.clone(), tokens })
     }
 
     /// Builds one text for a model that takes no messages: the template with the environment, the newest part of the
@@ -264,7 +278,8 @@ impl ContextManager {
         let cap = (self.max_tokens * self.environment_percent / 100).min(self.max_tokens - fixed);
         let environment = self.environment.to_context(cap, self.counter.as_ref());
         // Counts of parts need not add up to the count of the whole: the whole is what is checked.
-        let paragraphs: Vec<_> = self.messages.iter().map(|message| paragraph(message)).collect();
+        let others = self.messages.iter().filter(|message| !self.told.contains(message));
+        let paragraphs: Vec<_> = others.map(|message| paragraph(message)).collect();
         let mut first = paragraphs.len();
         let mut text = fill(&template, &environment, "", task);
         let mut left = self.max_tokens.saturating_sub(self.counter.text(&text));
@@ -340,12 +355,11 @@ impl ContextManager {
         Ok(())
     }
 
-    /// Shortens the conversation if it is longer than `budget`.
-    fn prune_to(&mut self, budget: u64) -> PruneReport {
+    /// Shortens the conversation to a part of the budget, without what was told of the environment.
+    fn prune(&mut self) -> PruneReport {
         let tokens_before = self.token_count();
-        if tokens_before <= budget {
-            return PruneReport::default();
-        }
+        let budget = self.max_tokens.saturating_sub(self.counter.text(&self.snapshot()));
+        self.told.remove_from(&mut self.messages);
         let length = self.messages.len();
         let goal = budget * PRUNED_PERCENT / 100;
         for strategy in &self.strategies {
@@ -367,20 +381,30 @@ impl ContextManager {
         PruneReport { tokens_before, tokens_after, removed_messages }
     }
 
-    fn environment_text(&self) -> String {
-        let cap = self.max_tokens * self.environment_percent / 100;
-        self.environment.to_context(cap, self.counter.as_ref())
+    /// Returns the most tokens of a text about the environment.
+    fn environment_cap(&self) -> u64 {
+        self.max_tokens.saturating_mul(self.environment_percent) / 100
     }
 
-    /// Returns the message with the environment, if there is anything to tell.
-    fn environment_message(&self) -> Option<Arc<Message>> {
-        let text = self.environment_text();
-        (!text.is_empty()).then(|| {
-            let text = wrap_in_tag("environment", "the program", text.trim_end());
-            // The id changes with the text: providers encode each id once.
-            let id = MessageId::new(format!("environment-{}", self.metrics.built));
-            Arc::new(Message::User(UserMessage { id, content: vec![Block::text(text)] }))
-        })
+    fn snapshot(&self) -> String {
+        self.environment.to_context(self.environment_cap(), self.counter.as_ref())
+    }
+
+    /// Adds to the conversation what the model must be told of the environment: all of it, or what changed.
+    fn tell_environment(&mut self) {
+        if self.told.is_in(&self.messages) {
+            let cap = self.environment_cap();
+            self.told.add_changes(
+                &mut self.messages,
+                &self.environment,
+                cap,
+                self.counter.as_ref(),
+            );
+        } else {
+            let snapshot = self.snapshot();
+            self.told.remove_from(&mut self.messages);
+            self.told.add_snapshot(&mut self.messages, &self.environment, &snapshot);
+        }
     }
 
     fn record(&mut self, tokens: u64, environment: u64) {

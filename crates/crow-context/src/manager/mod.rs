@@ -3,8 +3,8 @@
 //! [`ContextManager`] holds both. [`ContextManager::build_request`] gives messages for a model that takes messages,
 //! [`ContextManager::build_prompt`] one text for a model that takes a text. A conversation that outgrows its part of the
 //! budget is pruned by [`PruningStrategy`]s, in one step down to three fifths of it: between two such steps, a request
-//! begins with all of the one before, so that a provider's cache keeps it. The environment comes last for the same
-//! reason.
+//! begins with all of the one before, so that a provider's cache keeps it. For the same reason the environment is told
+//! once, as a snapshot before the first input, and what changes in it is appended.
 //!
 //! ```
 //! use crow_context::{
@@ -31,6 +31,7 @@ mod context_manager;
 mod pruning;
 #[cfg(test)]
 mod tests;
+mod told_environment;
 
 pub use context_manager::{
     ContextError, ContextManager, ContextMetrics, ContextView, PruneReport, Summarizer,

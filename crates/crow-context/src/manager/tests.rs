@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::environment::{Environment, SystemState};
+use crate::environment::{Environment, EnvironmentRevision, FileInfo, JobSummary, SystemState};
 
 fn user(id: &str, text: &str) -> Arc<Message> {
     let content = vec![Block::text(text)];
@@ -72,14 +72,91 @@ fn output(view: &ContextView, index: usize) -> String {
     Block::text_of(&results.results[0].content)
 }
 
+/// Returns the text about the environment in a message, if it has one.
+fn told(message: &Message) -> Option<String> {
+    let Message::User(user) = message else { return None };
+    let text = Block::text_of(&user.content);
+    let (_, inner) = text.strip_prefix("<environment")?.split_once(">\n")?;
+    Some(inner.rsplit_once("</environment").unwrap().0.to_owned())
+}
+
+/// Returns what a request tells of the environment: the index and the text.
+fn all_told(view: &ContextView) -> Vec<(usize, String)> {
+    let messages = view.messages.iter().enumerate();
+    messages.filter_map(|(index, message)| Some((index, told(message)?))).collect()
+}
+
+/// Returns the conversation of a request without what it tells of the environment.
+fn conversation_of(view: &ContextView) -> Vec<Arc<Message>> {
+    view.messages.iter().filter(|message| told(message).is_none()).cloned().collect()
+}
+
 #[test]
-fn a_request_within_the_budget_has_the_whole_conversation_and_then_the_environment() {
-    let mut context = manager(10_000).with_history(conversation(2));
+fn a_request_within_the_budget_has_the_environment_and_then_the_whole_conversation() {
+    let mut context = manager(10_000).with_history([user("m1", "read everything")]);
+    context.build_request().unwrap();
+    for message in &conversation(2)[1..] {
+        context.add_to_history(Arc::clone(message));
+    }
     let view = context.build_request().unwrap();
-    assert_eq!(view.messages[..5], conversation(2));
-    let Message::User(last) = view.messages[5].as_ref() else { unreachable!() };
-    assert!(Block::text_of(&last.content).contains("working directory: /project"));
+    assert_eq!(view.messages[1..], conversation(2));
+    assert_eq!(all_told(&view), [(0, "working directory: /project\n".to_owned())]);
     assert_eq!(context.metrics().prunings, 0);
+    let environment = context.metrics().environment_tokens;
+    assert!((10..100).contains(&environment), "{environment}");
+}
+
+#[test]
+fn changes_of_the_environment_are_appended_once() {
+    let mut context = manager(10_000).with_history([user("m1", "read everything")]);
+    context.build_request().unwrap();
+    for message in step(1, "a", "done") {
+        context.add_to_history(message);
+    }
+    context.environment_mut().set_extension("degrees", 21).unwrap();
+    let first = context.build_request().unwrap();
+    assert_eq!(all_told(&first)[1..], [(4, "extension degrees: 21\n".to_owned())]);
+    // Nothing is said twice, and an input comes after what is to be known of the environment.
+    assert_eq!(context.build_request().unwrap().messages, first.messages);
+    context.environment_mut().set_extension("degrees", 22).unwrap();
+    context.add_to_history(user("m2", "and now?"));
+    let second = context.build_request().unwrap();
+    assert!(second.messages.starts_with(&first.messages));
+    assert_eq!(all_told(&second)[2..], [(5, "extension degrees: 22\n".to_owned())]);
+    assert_eq!(second.messages[6], user("m2", "and now?"));
+    // Without a new message a change stands after what was sent.
+    context.environment_mut().system_mut().working_directory = "/other".into();
+    let third = context.build_request().unwrap();
+    assert!(third.messages.starts_with(&second.messages));
+    assert_eq!(all_told(&third)[3..], [(7, "working directory: /other\n".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_conversation_that_lost_its_snapshot_gets_a_fresh_one() {
+    let mut context = manager(10_000);
+    context.follow(&conversation(3)[..1]);
+    context.build_request().unwrap();
+    context.follow(&conversation(3));
+    context.environment_mut().set_extension("degrees", 21).unwrap();
+    context.build_request().unwrap();
+    // A summary of what has it.
+    context.summarize(0..6, &Fixed(Ok("two files were read"))).await.unwrap();
+    let view = context.build_request().unwrap();
+    let texts = all_told(&view);
+    assert_eq!(texts.len(), 1, "{texts:?}");
+    assert_eq!(texts[0].1, "working directory: /project\nextension degrees: 21\n");
+    // A rewind.
+    context.follow(&[conversation(1)[0].clone(), user("m2", "something else")]);
+    let view = context.build_request().unwrap();
+    assert_eq!((view.messages.len(), all_told(&view).len()), (3, 1));
+}
+
+#[test]
+fn an_environment_without_a_share_is_not_told() {
+    let mut context = manager(10_000).with_environment_percent(0).with_history(conversation(1));
+    assert_eq!(context.build_request().unwrap().messages, conversation(1));
+    context.environment_mut().set_extension("degrees", 21).unwrap();
+    assert_eq!(context.build_request().unwrap().messages, conversation(1));
 }
 
 #[test]
@@ -95,8 +172,7 @@ fn a_request_begins_with_the_one_before_unless_it_was_pruned() {
         let prunings = context.metrics().prunings;
         let view = context.build_request().unwrap();
         if let Some(before) = before.filter(|_| context.metrics().prunings == prunings) {
-            let conversation = &before.messages[..before.messages.len() - 1];
-            assert!(view.messages.starts_with(conversation));
+            assert!(view.messages.starts_with(&before.messages));
             kept += 1;
         }
         before = Some(view);
@@ -116,6 +192,7 @@ fn superseded_outputs_go_before_others() {
         }
     }
     let view = context.with_strategies(vec![Box::new(SupersededOutputs)]).build_request().unwrap();
+    let view = ContextView { messages: conversation_of(&view), ..view };
     assert!(output(&view, 2).starts_with("[output left out"), "{}", output(&view, 2));
     assert_eq!(output(&view, 4), long);
     assert_eq!(output(&view, 6), long);
@@ -128,10 +205,12 @@ fn the_newest_outputs_and_the_task_survive_every_pruning() {
         context.add_to_history(message);
     }
     let view = context.build_request().unwrap();
-    assert_eq!(view.messages[0], user("m1", "read everything"));
-    let newest = &view.messages[view.messages.len() - 2];
-    assert_eq!(newest, conversation(40).last().unwrap());
+    let messages = conversation_of(&view);
+    assert_eq!(messages[0], user("m1", "read everything"));
+    assert_eq!(messages.last(), conversation(40).last());
     assert!(view.tokens <= 6_000);
+    // The snapshot before went with the pruning, and a fresh one stands at the end.
+    assert_eq!(all_told(&view).len(), 1);
 }
 
 #[test]
@@ -247,7 +326,108 @@ fn arbitrary_conversation() -> impl Strategy<Value = Vec<Arc<Message>>> {
     })
 }
 
+/// What happens between two requests.
+#[derive(Debug, Clone)]
+enum Change {
+    /// The user says something.
+    Input(usize),
+    /// A reply with a call, and the result.
+    Step(usize),
+    /// An extension of the environment gets another value.
+    Extension(u8, u32),
+    /// A job begins with this title, or ends.
+    Job(u8, Option<u8>),
+    /// The agent reads so many files.
+    Reads(u8),
+}
+
+fn arbitrary_change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        (1_usize..60).prop_map(Change::Input),
+        (0_usize..200).prop_map(Change::Step),
+        (0_u8..6, 0_u32..5).prop_map(|(name, value)| Change::Extension(name, value)),
+        (0_u8..4, prop::option::of(0_u8..3)).prop_map(|(id, title)| Change::Job(id, title)),
+        (1_u8..30).prop_map(Change::Reads),
+    ]
+}
+
+fn apply(context: &mut ContextManager, number: usize, change: &Change) {
+    match change {
+        Change::Input(words) => {
+            context.add_to_history(user(&format!("m{number}"), &"word ".repeat(*words)));
+        }
+        Change::Step(words) => {
+            for message in step(number, &(number % 5).to_string(), &"word ".repeat(*words)) {
+                context.add_to_history(message);
+            }
+        }
+        Change::Extension(name, value) => {
+            context.environment_mut().set_extension(&format!("e{name}"), value).unwrap();
+        }
+        Change::Job(id, title) => {
+            let jobs = context.environment_mut().jobs_mut();
+            match title {
+                Some(title) => {
+                    let summary = JobSummary { title: format!("make {title}"), end: None };
+                    jobs.insert(format!("job{id}"), summary);
+                }
+                None => drop(jobs.remove(&format!("job{id}"))),
+            }
+        }
+        Change::Reads(count) => {
+            let files = &mut context.environment_mut().workspace_mut().files;
+            for index in 0..*count {
+                let last_read = u64::from(*count) + u64::from(index) + 1;
+                let file = FileInfo { last_read, ..FileInfo::default() };
+                files.insert(format!("file{index}"), file);
+            }
+        }
+    }
+}
+
 proptest! {
+    #[test]
+    fn a_request_begins_with_the_one_before_and_tells_the_whole_environment(
+        rounds in prop::collection::vec(prop::collection::vec(arbitrary_change(), 0..4), 1..12),
+    ) {
+        let mut context = manager(4_000).with_history([user("m", "begin")]);
+        let mut before: Option<ContextView> = None;
+        let mut number = 0;
+        for round in rounds {
+            for change in &round {
+                apply(&mut context, number, change);
+                number += 1;
+            }
+            let prunings = context.metrics().prunings;
+            let view = context.build_request().unwrap();
+            prop_assert!(unpaired_call(&view.messages).is_none());
+            if let Some(before) = before.filter(|_| context.metrics().prunings == prunings) {
+                prop_assert!(view.messages.starts_with(&before.messages));
+            }
+            // Every id stands for one text.
+            let mut ids: Vec<_> = view.messages.iter().map(|message| message.id()).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            prop_assert_eq!(ids.len(), view.messages.len());
+            before = Some(view);
+        }
+        // What did not fit into one change is told by the next ones.
+        for _ in 0..5 {
+            before = Some(context.build_request().unwrap());
+        }
+        let texts = all_told(&before.unwrap());
+        let told = EnvironmentRevision::from_texts(texts.iter().map(|(_, text)| text.as_str()));
+        let is_cut = texts.iter().any(|(_, text)| text.contains("more entries"));
+        for entry in context.environment().entries() {
+            let value = told.value(&entry.label);
+            prop_assert!(is_cut || value == Some(entry.value.as_str()), "{}: {:?}", entry.label, texts);
+        }
+        for id in 0..4 {
+            let is_running = context.environment().jobs().contains_key(&format!("job{id}"));
+            prop_assert_eq!(told.value(&format!("job job{id}")).is_some(), is_running);
+        }
+    }
+
     #[test]
     fn requests_keep_to_the_budget_and_pair_calls_with_results(
         messages in arbitrary_conversation(),
