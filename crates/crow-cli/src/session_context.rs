@@ -289,15 +289,16 @@ fn compaction_text(compaction: &CompactionRecord) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use crow_context::accounting::{CacheMissCause, ContextOwner, LargeOutput};
     use crow_core::{
         context::TokenEstimator,
-        event::{AgentEvent, AgentRole, Envelope, InputSource, RequestPrefix},
-        ids::{CallId, MessageId, ReplyId, SessionId},
-        message::{Block, CallArguments, Origin, ReplyBlock, ReplyContent, ToolCall, calls_of},
-        model::{StopReason, ToolDefinition},
-        tool::ToolResult,
+        event::{AgentEvent, RequestPrefix},
+        ids::{CallId, MessageId, SessionId},
+        model::ToolDefinition,
     };
+    use crow_testkit::session_log::{LogBuilder, LoggedRequest};
     use serde_json::json;
 
     use super::*;
@@ -305,94 +306,29 @@ mod tests {
     const PRICE: Price =
         Price { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75, cache_write_1h: 6.0 };
 
-    fn line(seq: usize, event: AgentEvent) -> Envelope {
-        let id = SessionId::new("s");
-        Envelope {
-            seq: Some(seq as u64 + 1),
-            time: "2026-03-01T09:05:00Z".parse().unwrap(),
-            session_id: id.clone(),
-            root_id: id,
-            agent: "a".to_owned(),
-            role: AgentRole::Primary,
-            parent: None,
-            round: 1,
-            event,
-        }
-    }
-
-    /// The events of a reply that calls a tool.
-    fn step(number: usize, (input, cached): (u64, u64), output: &str) -> [AgentEvent; 3] {
-        let (reply_id, call_id) =
-            (ReplyId::new(format!("r{number}")), CallId::new(format!("call_{number}")));
-        let call = ToolCall {
-            id: call_id.clone(),
+    fn audit() -> ContextAudit {
+        let bash = ToolDefinition {
             name: "bash".to_owned(),
-            arguments: CallArguments::Json(json!({ "command": "make" })),
-        };
-        let blocks = vec![ReplyBlock::without_native_item(ReplyContent::Call(call))];
-        assert_eq!(calls_of(&blocks).count(), 1);
-        let tool = |name: &str| ToolDefinition {
-            name: name.to_owned(),
             description: "Runs a command and returns what it prints.".to_owned(),
             parameters: json!({ "type": "object" }),
         };
-        let prefix = RequestPrefix::new(Some(32_000), "You are an agent.", &[tool("bash")]);
-        [
-            AgentEvent::Reply {
-                reply_id: reply_id.clone(),
-                blocks,
-                stop: StopReason::ToolUse,
-                origin: Origin {
-                    dialect: "d".into(),
-                    provider: "p".into(),
-                    base_url: "u".into(),
-                    model: "m".into(),
-                },
-                response_id: None,
-            },
-            AgentEvent::Usage {
-                reply_id: reply_id.clone(),
-                usage: TokenUsage {
-                    input_tokens: input,
-                    cache_read_tokens: cached,
-                    ..TokenUsage::default()
-                },
-                estimated: false,
-                prefix: (number == 1).then(|| Box::new(prefix)),
-            },
-            AgentEvent::CallEnd {
-                call_id,
-                reply_id,
-                tool: "bash".to_owned(),
-                result: ToolResult::success(output),
-                denial: None,
-            },
-        ]
-    }
-
-    fn audit() -> ContextAudit {
-        let input = AgentEvent::UserInput {
-            message_id: MessageId::new("m1"),
-            source: InputSource::Prompt,
-            context: Some("The project has rules.".repeat(30)),
-            content: vec![Block::text("make it work")],
-        };
-        let compaction = AgentEvent::Compaction {
-            summary: "The build fails in \u{1b}[31mlink.c.".to_owned(),
-            first_kept: MessageId::new("r3"),
-            kept: vec![MessageId::new("m1")],
-            masked: Vec::new(),
-            report: None,
-        };
-        let steps = [
-            step(1, (900, 0), &"error: no such file\n".repeat(200)),
-            step(2, (2_900, 850), &"warning\n".repeat(900)),
-            step(3, (5_200, 2_800), "ok"),
-        ];
-        let events = [input].into_iter().chain(steps.into_iter().flatten());
-        let events = events.chain([compaction]).chain(step(4, (1_900, 512), "done"));
-        let lines: Vec<_> = events.enumerate().map(|(seq, event)| line(seq, event)).collect();
-        ContextAudit::from_log(&lines).unwrap()
+        let prefix = RequestPrefix::new(Some(32_000), "You are an agent.", &[bash]);
+        let first = LoggedRequest::new(900, 0, "error: no such file\n".repeat(200));
+        let mut log = LogBuilder::new();
+        log.wait(Duration::from_mins(5))
+            .input_after("m1", &"The project has rules.".repeat(30), "make it work")
+            .request_with(first.with_prefix(prefix))
+            .request(2_900, 850, &"warning\n".repeat(900))
+            .request(5_200, 2_800, "ok")
+            .push(AgentEvent::Compaction {
+                summary: "The build fails in \u{1b}[31mlink.c.".to_owned(),
+                first_kept: MessageId::new("r3"),
+                kept: vec![MessageId::new("m1")],
+                masked: Vec::new(),
+                report: None,
+            })
+            .request(1_900, 512, "done");
+        ContextAudit::from_log(log.lines()).unwrap()
     }
 
     fn context(audit: ContextAudit, usage: ContextUsage, price: Option<Price>) -> SessionContext {

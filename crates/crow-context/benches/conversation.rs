@@ -19,18 +19,8 @@ use crow_context::{
     environment::{Environment, SystemState},
     manager::ContextManager,
 };
-use crow_core::{
-    context::TokenEstimator,
-    event::{AgentEvent, AgentRole, Envelope, InputSource},
-    history::History,
-    ids::{CallId, MessageId, ReplyId, SessionId},
-    message::{Block, CallArguments, Message, Origin, ReplyBlock, ReplyContent, ToolCall},
-    model::StopReason,
-    tool::ToolResult,
-    usage::TokenUsage,
-};
-use jiff::Timestamp;
-use serde_json::json;
+use crow_core::{context::TokenEstimator, event::Envelope, history::History, message::Message};
+use crow_testkit::session_log::{LogBuilder, LoggedRequest};
 
 /// Steps of the long session: a reply and a result each.
 const STEPS: usize = 2_500;
@@ -42,12 +32,13 @@ const TASK_STEPS: usize = 60;
 const BUDGET: u64 = 12_000;
 
 fn main() {
-    let log = log(STEPS, OUTPUT);
-    let mut history = History::from_log(&log).unwrap();
+    let mut log = log(STEPS, OUTPUT);
+    let mut history = History::from_log(log.lines()).unwrap();
     println!("a history of {} entries, outputs of {OUTPUT} bytes", 2 * STEPS + 1);
-    append(&mut history);
+    append(&mut history, &mut log);
     requests(&history);
-    let fold = median(5, || drop(black_box(History::from_log(&log).unwrap())));
+    let log = log.lines();
+    let fold = median(5, || drop(black_box(History::from_log(log).unwrap())));
     let parse: Vec<String> = log.iter().map(|line| serde_json::to_string(line).unwrap()).collect();
     let read = median(5, || {
         for line in &parse {
@@ -55,22 +46,24 @@ fn main() {
         }
     });
     println!("fold of the log: {} (reading its JSON: {})", ms(fold), ms(read));
-    let audit = median(5, || drop(black_box(ContextAudit::from_log(&log).unwrap())));
+    let audit = median(5, || drop(black_box(ContextAudit::from_log(log).unwrap())));
     println!("account of the log: {}", ms(audit));
     tokens_of_a_task();
 }
 
 /// Appends steps to a long history.
-fn append(history: &mut History) {
+fn append(history: &mut History, log: &mut LogBuilder) {
     let mut vec: Vec<Envelope> = Vec::new();
     let (mut own, mut reference) = (Vec::new(), Vec::new());
     for number in STEPS..STEPS + 500 {
-        for line in step(number, OUTPUT) {
+        let known = log.lines().len();
+        add_step(log, number, OUTPUT);
+        for line in &log.lines()[known..] {
             let start = Instant::now();
             vec.push(line.clone());
             reference.push(start.elapsed());
             let start = Instant::now();
-            history.apply(&line).unwrap();
+            history.apply(line).unwrap();
             own.push(start.elapsed());
         }
     }
@@ -104,7 +97,7 @@ fn requests(history: &History) {
 
 /// Compares the tokens of a task with a budget, and with the whole conversation in every request.
 fn tokens_of_a_task() {
-    let history = History::from_log(&log(TASK_STEPS, 4_000)).unwrap();
+    let history = History::from_log(log(TASK_STEPS, 4_000).lines()).unwrap();
     let messages = history.messages().unwrap();
     let (mut budgeted, mut whole) = (manager(BUDGET), manager(u64::MAX / 200));
     for message in messages {
@@ -132,69 +125,20 @@ fn manager(max_tokens: u64) -> ContextManager {
 }
 
 /// The log of a session with one input and many steps.
-fn log(steps: usize, output: usize) -> Vec<Envelope> {
-    let input = AgentEvent::UserInput {
-        message_id: MessageId::new("m"),
-        source: InputSource::Prompt,
-        context: None,
-        content: vec![Block::text("look at all of it")],
-    };
-    let steps = (0..steps).flat_map(|number| step(number, output));
-    [line(0, input)].into_iter().chain(steps).collect()
-}
-
-/// A reply that calls a tool, its usage and the result.
-fn step(number: usize, output: usize) -> [Envelope; 3] {
-    let (reply_id, call_id) =
-        (ReplyId::new(format!("r{number}")), CallId::new(format!("c{number}")));
-    let call = ToolCall {
-        id: call_id.clone(),
-        name: "bash".to_owned(),
-        arguments: CallArguments::Json(json!({ "command": format!("cat file{number}") })),
-    };
-    let reply = AgentEvent::Reply {
-        reply_id: reply_id.clone(),
-        blocks: vec![ReplyBlock::without_native_item(ReplyContent::Call(call))],
-        stop: StopReason::ToolUse,
-        origin: Origin {
-            dialect: "d".into(),
-            provider: "p".into(),
-            base_url: "u".into(),
-            model: "m".into(),
-        },
-        response_id: None,
-    };
-    let usage = AgentEvent::Usage {
-        reply_id: reply_id.clone(),
-        usage: TokenUsage { input_tokens: 1_000, output_tokens: 20, ..TokenUsage::default() },
-        estimated: false,
-        prefix: None,
-    };
-    let text = format!("line {number} of the file\n").repeat(output / 20);
-    let end = AgentEvent::CallEnd {
-        call_id,
-        reply_id,
-        tool: "bash".to_owned(),
-        result: ToolResult::success(text),
-        denial: None,
-    };
-    let seq = 3 * number + 1;
-    [line(seq, reply), line(seq + 1, usage), line(seq + 2, end)]
-}
-
-fn line(seq: usize, event: AgentEvent) -> Envelope {
-    let id = SessionId::new("s");
-    Envelope {
-        seq: Some(seq as u64),
-        time: Timestamp::UNIX_EPOCH,
-        session_id: id.clone(),
-        root_id: id,
-        agent: "a".to_owned(),
-        role: AgentRole::Primary,
-        parent: None,
-        round: 1,
-        event,
+fn log(steps: usize, output: usize) -> LogBuilder {
+    let mut log = LogBuilder::new();
+    log.input("m", "look at all of it");
+    for number in 0..steps {
+        add_step(&mut log, number, output);
     }
+    log
+}
+
+/// Adds a reply that calls a tool, its usage and the result.
+fn add_step(log: &mut LogBuilder, number: usize, output: usize) {
+    let text = format!("line {number} of the file\n").repeat(output / 20);
+    let command = format!("cat file{number}");
+    log.request_with(LoggedRequest { command, ..LoggedRequest::new(1_000, 0, text) });
 }
 
 fn once<T>(work: impl FnOnce() -> T) -> Duration {

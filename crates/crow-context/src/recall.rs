@@ -114,39 +114,9 @@ fn of_block(block: &ReplyBlock) -> Option<RecordedText> {
 
 #[cfg(test)]
 mod tests {
-    use crow_core::{
-        event::{AgentRole, InputSource},
-        ids::{MessageId, ReplyId, SessionId},
-        tool::ToolResult,
-    };
-    use jiff::Timestamp;
+    use crow_testkit::session_log::LogBuilder;
 
     use super::*;
-
-    fn line(event: AgentEvent) -> Envelope {
-        let id = SessionId::new("s");
-        Envelope {
-            seq: Some(1),
-            time: Timestamp::UNIX_EPOCH,
-            session_id: id.clone(),
-            root_id: id,
-            agent: "a".to_owned(),
-            role: AgentRole::Primary,
-            parent: None,
-            round: 1,
-            event,
-        }
-    }
-
-    fn output(id: &str, text: &str) -> Envelope {
-        line(AgentEvent::CallEnd {
-            call_id: CallId::new(id),
-            reply_id: ReplyId::new("r"),
-            tool: "bash".to_owned(),
-            result: ToolResult::success(text),
-            denial: None,
-        })
-    }
 
     fn pattern(text: &str) -> Regex {
         Regex::new(text).unwrap()
@@ -154,25 +124,24 @@ mod tests {
 
     #[test]
     fn a_search_tells_the_newest_messages_with_their_lines() {
-        let input = line(AgentEvent::UserInput {
-            message_id: MessageId::new("m"),
-            source: InputSource::Prompt,
-            context: None,
-            content: vec![Block::text("use port 8123")],
-        });
-        let lines = [input, output("c1", "one\nport 1\nport 2\nport 3\nport 4\nport 5\n")];
+        let mut log = LogBuilder::new();
+        log.input("m", "use port 8123")
+            .output("c1", "one\nport 1\nport 2\nport 3\nport 4\nport 5\n");
+        let lines = log.lines();
         assert_eq!(
-            search_log(&lines, &pattern("port \\d")),
+            search_log(lines, &pattern("port \\d")),
             "[output of bash, id c1]\n  line 2: port 1\n  line 3: port 2\n  line 4: port 3\n  line 5: port 4\n  and 1 more lines\n[message to you]\n  line 1: use port 8123\n"
         );
-        assert_eq!(search_log(&lines, &pattern("nowhere")), "");
+        assert_eq!(search_log(lines, &pattern("nowhere")), "");
     }
 
     #[test]
     fn a_search_with_many_hits_is_bounded() {
-        let lines: Vec<_> =
-            (0..200).map(|number| output(&format!("c{number}"), &"x".repeat(100_000))).collect();
-        let found = search_log(&lines, &pattern("x"));
+        let mut log = LogBuilder::new();
+        for number in 0..200 {
+            log.output(&format!("c{number}"), &"x".repeat(100_000));
+        }
+        let found = search_log(log.lines(), &pattern("x"));
         assert!(found.len() < 8_000, "{}", found.len());
         assert!(found.contains("id c199") && !found.contains("id c100"));
         assert!(found.ends_with("188 older messages match as well: make the query narrower\n"));
@@ -181,10 +150,11 @@ mod tests {
     #[test]
     fn the_parts_of_an_output_are_the_whole_output() {
         let text = "ä€x".repeat(7_000);
-        let lines = [output("c1", "before"), output("c1", &text)];
+        let mut log = LogBuilder::new();
+        let lines = log.output("c1", "before").output("c1", &text).lines();
         let (mut offset, mut whole) = (0, String::new());
         loop {
-            let part = recorded_output(&lines, &CallId::new("c1"), offset).unwrap();
+            let part = recorded_output(lines, &CallId::new("c1"), offset).unwrap();
             let Some((part, rest)) = part.split_once("\n[") else {
                 whole.push_str(&part);
                 break;
@@ -194,8 +164,8 @@ mod tests {
             offset = next.trim_end_matches(']').parse().unwrap();
         }
         assert_eq!(whole, text);
-        assert_eq!(recorded_output(&lines, &CallId::new("c2"), 0), None);
-        let beyond = recorded_output(&lines, &CallId::new("c1"), usize::MAX).unwrap();
+        assert_eq!(recorded_output(lines, &CallId::new("c2"), 0), None);
+        let beyond = recorded_output(lines, &CallId::new("c1"), usize::MAX).unwrap();
         assert_eq!(beyond, "the output has only 42000 bytes");
     }
 }

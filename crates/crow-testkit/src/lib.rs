@@ -2,7 +2,7 @@
 //!
 //! [`wire`] renders scripted replies as the bytes of four vendor dialects; [`server`] serves them over loopback, breaks
 //! them on demand, and checks every request it sees. [`scripted`] replaces a model without any bytes, [`harness`] runs
-//! an agent on it, [`tools`] calls one tool, and [`host`] replaces the program that adapters talk to. [`sample`] has the events of complete runs. A [`NamedPipe`]
+//! an agent on it, [`tools`] calls one tool, and [`host`] replaces the program that adapters talk to. [`sample`] has the events of complete runs, [`session_log`] builds the logs of sessions. A [`NamedPipe`]
 //! synchronizes a test with a command.
 //!
 //! ```
@@ -41,6 +41,7 @@ pub mod processes;
 pub mod sample;
 pub mod scripted;
 pub mod server;
+pub mod session_log;
 pub mod tools;
 mod wait;
 pub mod wire;
