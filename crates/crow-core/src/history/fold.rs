@@ -346,26 +346,21 @@ impl History {
         self.items.iter().any(|item| matches!(item, HistoryItem::Compaction(_)))
     }
 
-    /// Frees the memory of outputs that a compaction left out of the conversation: [`entries`](Self::entries) has them
-    /// empty from now on. Such a history cannot be rewound; fold its log again instead.
+    /// Frees the memory of outputs and replies that a compaction left out of the conversation: [`entries`](Self::entries)
+    /// has the outputs empty from now on. Such a history cannot be rewound; fold its log again instead.
     pub fn release_outputs(&mut self) {
         let is_compaction = |item: &HistoryItem| matches!(item, HistoryItem::Compaction(_));
         let Some(last) = self.items.iter().rposition(is_compaction) else { return };
         let sent: HashSet<*const Message> = self.messages.iter().map(Arc::as_ptr).collect();
         for item in &mut self.items[self.released..last] {
-            if let HistoryItem::Reply(reply) = item
-                && reply
-                    .results
-                    .as_ref()
-                    .is_some_and(|results| !sent.contains(&Arc::as_ptr(results)))
-            {
-                reply.release_outputs();
+            if let HistoryItem::Reply(reply) = item {
+                reply.release(&sent);
             }
         }
         // What is still sent may be left out by the next compaction.
         let is_sent = |item: &HistoryItem| match item {
             HistoryItem::Reply(reply) => {
-                reply.results.as_ref().is_some_and(|results| sent.contains(&Arc::as_ptr(results)))
+                reply.messages().any(|message| sent.contains(&Arc::as_ptr(message)))
             }
             HistoryItem::User { .. }
             | HistoryItem::Handoff { .. }
@@ -551,8 +546,7 @@ impl History {
             match item {
                 HistoryItem::User { message, .. } => self.messages.push(Arc::clone(message)),
                 HistoryItem::Reply(reply) => {
-                    self.messages.push(Arc::clone(&reply.message));
-                    self.messages.extend(reply.results.clone());
+                    self.messages.extend(reply.messages().cloned());
                 }
                 HistoryItem::Compaction(compaction) => {
                     self.messages = compaction
@@ -584,8 +578,7 @@ impl History {
         let calls = self.open_calls_of(reply_id, message.calls())?;
         let message = Arc::new(Message::Assistant(message));
         self.messages.push(Arc::clone(&message));
-        let answers = calls.iter().map(|_| None).collect();
-        self.items.push(HistoryItem::Reply(ReplyItem { at, message, answers, results: None }));
+        self.items.push(HistoryItem::Reply(ReplyItem::new(at, message, calls.len())));
         if !calls.is_empty() {
             let missing = calls.len();
             self.open = Some(UnansweredReply {
@@ -646,9 +639,8 @@ impl History {
         open.missing -= 1;
         // The last result closes the reply: results first, then the user messages that waited for them.
         if open.missing == 0 {
-            reply.close();
+            self.messages.extend(reply.close());
             self.open = None;
-            self.messages.extend(reply.results.clone());
             self.messages.append(&mut self.waiting);
         }
         Ok(())

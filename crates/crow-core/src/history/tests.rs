@@ -848,6 +848,39 @@ fn released_outputs_are_gone_from_the_timeline_and_nothing_else_changes() {
 }
 
 #[test]
+fn released_replies_are_in_the_timeline_as_before() {
+    let blocks = vec![
+        ReplyBlock::with_native(
+            ReplyContent::Thinking { text: "hm".to_owned() },
+            json!({"type": "thinking", "signature": "x"}),
+        ),
+        ReplyBlock::without_native_item(ReplyContent::Text { text: "I \"look\".".to_owned() }),
+        ReplyBlock::without_native_item(ReplyContent::Call(ToolCall {
+            id: CallId::new("c0"),
+            name: "bash".to_owned(),
+            arguments: CallArguments::Malformed("{\"a\": ".to_owned()),
+        })),
+    ];
+    let mut events = two_steps();
+    events.insert(1, reply("r0", blocks));
+    events.insert(2, result("c0", ToolResult::success("")));
+    events.push(compaction("they began", "r2", &["m1"], &[]));
+    let (mut history, whole) = (history_of(events.clone()), history_of(events));
+    history.release_outputs();
+    let without_outputs = |history: &History| -> Vec<HistoryEntry> {
+        let mut entries = history.entries();
+        for entry in &mut entries {
+            if let HistoryEntry::ToolResult { output, .. } = entry {
+                output.clear();
+            }
+        }
+        entries
+    };
+    assert_eq!(without_outputs(&history), without_outputs(&whole));
+    assert_eq!(history.messages().unwrap(), whole.messages().unwrap());
+}
+
+#[test]
 fn a_history_without_its_outputs_refuses_a_rewind() {
     let mut events = two_steps();
     events.push(compaction("", "m1", &[], &["c1"]));

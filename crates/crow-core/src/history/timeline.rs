@@ -120,32 +120,30 @@ pub enum SystemEvent {
 
 /// Adds the entries of a reply, each result directly after its call.
 pub(super) fn push_reply_entries(reply: &ReplyItem, entries: &mut Vec<HistoryEntry>) {
-    let Message::Assistant(message) = reply.message.as_ref() else { return };
+    let Some(said) = reply.contents() else { return };
     let mut answers = reply.answers.iter().enumerate();
-    for block in &message.blocks {
-        let (reply_id, timestamp) = (message.reply_id.clone(), reply.at);
-        match &block.content {
-            ReplyContent::Text { text } => entries.push(HistoryEntry::AssistantText {
-                reply_id,
-                content: text.clone(),
-                timestamp,
-            }),
+    for content in said.contents {
+        let (reply_id, timestamp) = (said.reply_id.clone(), reply.at);
+        match content {
+            ReplyContent::Text { text: content } => {
+                entries.push(HistoryEntry::AssistantText { reply_id, content, timestamp });
+            }
             ReplyContent::Thinking { text } if text.is_empty() => {}
-            ReplyContent::Thinking { text } => {
-                entries.push(HistoryEntry::Thinking { reply_id, content: text.clone(), timestamp });
+            ReplyContent::Thinking { text: content } => {
+                entries.push(HistoryEntry::Thinking { reply_id, content, timestamp });
             }
             ReplyContent::Opaque => {}
             ReplyContent::Call(call) => {
                 entries.push(HistoryEntry::ToolCall {
                     reply_id,
                     id: call.id.clone(),
-                    name: call.name.clone(),
-                    arguments: call.arguments.clone(),
+                    name: call.name,
+                    arguments: call.arguments,
                     timestamp,
                 });
                 if let Some((position, Some(answer))) = answers.next() {
                     entries.push(HistoryEntry::ToolResult {
-                        call_id: call.id.clone(),
+                        call_id: call.id,
                         tool: answer.tool.clone(),
                         status: answer.status,
                         output: reply.output(position).to_owned(),
