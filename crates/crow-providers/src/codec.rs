@@ -1,6 +1,6 @@
 //! The interface between the HTTP driver and the four wire formats, and what the formats share. A codec does no I/O.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use bytes::Bytes;
 use crow_core::{
@@ -128,6 +128,59 @@ pub(crate) fn with_array(
 /// Serialises a part of a body: strings, numbers and JSON values always have a JSON form.
 pub(crate) fn to_bytes(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("invariant: a body is plain JSON")
+}
+
+/// Joins values with commas, to be placed in an array, between two texts.
+///
+/// The bytes of a message are kept for the whole session, so the values are written twice: to learn their length, and
+/// into a buffer of exactly this length. One that grows has spare capacity, and leaves holes in the heap.
+pub(crate) fn joined(begin: &str, values: &[Value], end: &str) -> JoinedJson {
+    let lengths = values.iter().map(|value| {
+        let mut length = WrittenLength(0);
+        write_json(&mut length, value);
+        length.0
+    });
+    let commas = values.len().saturating_sub(1);
+    let length = begin.len() + lengths.sum::<usize>() + commas + end.len();
+    let mut json = Vec::with_capacity(length);
+    let mut value_ends = Vec::with_capacity(values.len());
+    json.extend_from_slice(begin.as_bytes());
+    for (index, value) in values.iter().enumerate() {
+        if index > 0 {
+            json.push(b',');
+        }
+        write_json(&mut json, value);
+        value_ends.push(json.len());
+    }
+    json.extend_from_slice(end.as_bytes());
+    debug_assert_eq!(json.len(), length, "a value is written in the same way each time");
+    JoinedJson { json: Bytes::from(json), value_ends }
+}
+
+/// Values as one text.
+#[derive(Debug)]
+pub(crate) struct JoinedJson {
+    pub(crate) json: Bytes,
+    /// The offset of the end of each value.
+    pub(crate) value_ends: Vec<usize>,
+}
+
+/// Counts the bytes that are written.
+struct WrittenLength(usize);
+
+impl io::Write for WrittenLength {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn write_json(out: impl io::Write, value: &Value) {
+    serde_json::to_writer(out, value).expect("invariant: a JSON value can be written to memory");
 }
 
 /// Returns the id that a service gave to a call, or a new one if that is missing or taken by a call of the same reply.

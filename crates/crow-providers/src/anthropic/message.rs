@@ -14,7 +14,8 @@ use crow_core::{
 use serde_json::{Value, json};
 
 use crate::codec::{
-    ConversationRoute, EMPTY_MESSAGE, EMPTY_OUTPUT, EncodedMessage, IMAGE_OMITTED, wire_name,
+    ConversationRoute, EMPTY_MESSAGE, EMPTY_OUTPUT, EncodedMessage, IMAGE_OMITTED, JoinedJson,
+    joined, wire_name,
 };
 
 /// Maximum length of a tool's name.
@@ -97,22 +98,10 @@ fn wire_message(role: &str, blocks: &[Value]) -> (Bytes, Option<usize>) {
     if blocks.is_empty() {
         return (Bytes::new(), None);
     }
-    let mut json = format!("{{\"role\":\"{role}\",\"content\":[").into_bytes();
-    let mut mark_at = None;
-    for (index, block) in blocks.iter().enumerate() {
-        if index > 0 {
-            json.push(b',');
-        }
-        json.append(
-            &mut serde_json::to_vec(block).expect("invariant: a JSON value can be written"),
-        );
-        if can_carry_mark(block) {
-            mark_at = Some(json.len() - 1);
-        }
-    }
-    json.extend_from_slice(b"]}");
-    // Kept for the whole session, so without spare capacity.
-    (Bytes::from(json.into_boxed_slice()), mark_at)
+    let begin = format!("{{\"role\":\"{role}\",\"content\":[");
+    let JoinedJson { json, value_ends } = joined(&begin, blocks, "]}");
+    let marked = blocks.iter().rposition(can_carry_mark);
+    (json, marked.map(|index| value_ends[index] - 1))
 }
 
 fn can_carry_mark(block: &Value) -> bool {

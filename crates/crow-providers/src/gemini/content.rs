@@ -13,7 +13,9 @@ use crow_core::{
 use serde_json::{Map, Value, json};
 
 use super::codec::{NO_SIGNATURE, wants_signatures};
-use crate::codec::{ConversationRoute, EMPTY_MESSAGE, EncodedMessage, IMAGE_OMITTED, wire_name};
+use crate::codec::{
+    ConversationRoute, EMPTY_MESSAGE, EncodedMessage, IMAGE_OMITTED, joined, wire_name,
+};
 
 /// User turn that is inserted between two replies in a row: calls must follow a turn of the user.
 const GO_ON: &str = "Continue.";
@@ -76,16 +78,15 @@ impl ContentEncoder {
             return Bytes::new();
         }
         let is_model = role == "model";
-        let content = json!({"role": role, "parts": parts}).to_string();
+        let content = json!({"role": role, "parts": parts});
         // Calls must follow a turn of the user, so one is inserted where it is missing.
-        let json = if is_model && !self.follows_user {
-            let separator = json!({"role": "user", "parts": [{"text": GO_ON}]});
-            format!("{separator},{content}")
+        let contents = if is_model && !self.follows_user {
+            vec![json!({"role": "user", "parts": [{"text": GO_ON}]}), content]
         } else {
-            content
+            vec![content]
         };
         self.follows_user = !is_model;
-        Bytes::from(json)
+        joined("", &contents, "").json
     }
 
     fn user_part(&self, block: &Block) -> Option<Value> {

@@ -1,13 +1,12 @@
 //! The parts of requests that both formats share: texts and images, schemas of arguments, the effort of thinking.
 
-use bytes::Bytes;
 use crow_core::{
     message::{Block, Image, ResultMessage},
     model::Thinking,
 };
 use serde_json::{Map, Value, json};
 
-use crate::codec::{self, EMPTY_MESSAGE, EMPTY_OUTPUT, to_bytes};
+use crate::codec::{self, EMPTY_MESSAGE, EMPTY_OUTPUT};
 
 /// A block in the form in which these formats send it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,18 +76,6 @@ pub(super) fn wire_name(name: &str) -> String {
 
 fn data_url(image: &Image) -> String {
     format!("data:{};base64,{}", image.media_type, image.data)
-}
-
-/// Joins values with commas, to be placed in an array.
-pub(super) fn joined(values: &[Value]) -> Bytes {
-    let mut json = Vec::new();
-    for (index, value) in values.iter().enumerate() {
-        if index > 0 {
-            json.push(b',');
-        }
-        json.append(&mut to_bytes(value));
-    }
-    Bytes::from(json)
 }
 
 /// Returns the effort to request from `model`.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{decoder::ChatDecoder, reply::reasoning_fields};
 use crate::{
-    codec::{Codec, ConversationRoute, Decoder, EncodedMessage, Frame, with_array},
+    codec::{Codec, ConversationRoute, Decoder, EncodedMessage, Frame, joined, with_array},
     openai::{
         reply::CallIds,
         request::{self, ContentPart, effort, parameters},
@@ -149,7 +149,7 @@ impl Codec for ChatCodec {
         };
         EncodedMessage {
             id: message.id().clone(),
-            json: request::joined(&values),
+            json: joined("", &values, "").json,
             cache_mark_offset: None,
         }
     }

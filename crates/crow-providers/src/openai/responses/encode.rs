@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::{decoder::ResponsesDecoder, output};
 use crate::{
-    codec::{Codec, ConversationRoute, Decoder, EncodedMessage, Frame, with_array},
+    codec::{Codec, ConversationRoute, Decoder, EncodedMessage, Frame, joined, with_array},
     openai::{
         reply::CallIds,
         request::{self, ContentPart, effort, parameters},
@@ -182,7 +182,7 @@ impl Codec for ResponsesCodec {
         };
         EncodedMessage {
             id: message.id().clone(),
-            json: request::joined(&items),
+            json: joined("", &items, "").json,
             cache_mark_offset: None,
         }
     }
