@@ -119,7 +119,9 @@ impl TypedTool for EditFile {
 
     async fn plan(&self, input: &EditFileInput, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         input.edits().map_err(ToolError::Model)?;
-        paths::plan("edit", &input.path, Access::Write, ctx).await
+        let plan = paths::plan("edit", &input.path, Access::Write, ctx).await?;
+        // What does not match is answered with the closest passage, so a denial of reading applies as well.
+        Ok(plan.with_read_of_written())
     }
 
     async fn preview(

@@ -221,6 +221,9 @@ fn is_path_argument(tool: &str, rest: &str) -> bool {
     !(is_command || is_several && is_program)
 }
 
+/// Tool that reads the files that it changes.
+const EDIT_FILE: &str = "edit_file";
+
 /// Returns the plan of a call, computed as the tool itself does. Without a path, the path `FILE` in the working
 /// directory is used.
 fn plan(
@@ -240,11 +243,12 @@ fn plan(
     };
     let path = planned_path(if path.is_empty() { "FILE" } else { path }, workspace)
         .map_err(CliError::usage)?;
-    Ok(CallPlan {
+    let plan = CallPlan {
         title: format!("{tool} {}", workspace.display(&path)),
         effects: Effects::Paths(vec![PathEffect::new(path.clone(), access)]),
         subject: Subject::Path(path),
-    })
+    };
+    Ok(if tool == EDIT_FILE { plan.with_read_of_written() } else { plan })
 }
 
 fn explanation_text(call: &Call, explanation: &Explanation, containment: &Containment) -> String {

@@ -66,7 +66,8 @@ impl AccessClass {
         // 2) The paths that the call touches or is about.
         let touched: Vec<Self> = match (&facts.plan.effects, &facts.plan.subject) {
             (Effects::Paths(paths), _) => {
-                paths.iter().map(|it| Self::of_path(&it.path, it.access, setting)).collect()
+                let decisive = paths.iter().filter(|it| !it.is_read_of_written(paths));
+                decisive.map(|it| Self::of_path(&it.path, it.access, setting)).collect()
             }
             (Effects::Unknown, Subject::Path(path)) => {
                 vec![Self::of_path(path, subject_access(facts.category), setting)]

@@ -44,6 +44,8 @@ pub(super) enum CallPart<'a> {
 pub(super) enum PathOrigin {
     /// The call is about it.
     Call,
+    /// The call reads what it then writes: whoever allows the write allows this, but a rule may forbid it.
+    ReadToWrite,
     /// A word of a command names it: it is allowed with the command, unless it is guarded.
     Word(TouchDepth),
     /// A command's output goes there, in a mode that asks about edits.
@@ -96,7 +98,11 @@ pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &DecisionContext<'a>) ->
             path: PermissionPath::new(&effect.path, setting),
             access: effect.access,
             class: AccessClass::of_path(&effect.path, effect.access, setting),
-            origin: PathOrigin::Call,
+            origin: if effect.is_read_of_written(paths) {
+                PathOrigin::ReadToWrite
+            } else {
+                PathOrigin::Call
+            },
         }));
     } else if let Subject::Path(path) = &facts.plan.subject {
         let access = subject_access(facts.category);
@@ -181,6 +187,7 @@ impl CallPart<'_> {
             Self::Call | Self::Line(_) => false,
             Self::Command(part) => part.is_read || is_harmless(part.command),
             Self::Path { class: reach, origin, .. } => match origin {
+                PathOrigin::ReadToWrite => true,
                 PathOrigin::Word(_) | PathOrigin::FreeRedirect => !reach.is_guarded(),
                 PathOrigin::Call | PathOrigin::AskedRedirect => *reach == AccessClass::ReadInside,
             },
@@ -283,7 +290,9 @@ impl CallPart<'_> {
     /// Returns a warning for a part of a shell line that reaches further than running a command.
     pub(super) fn warning(&self) -> Option<String> {
         match self {
-            Self::Call | Self::Subject { .. } | Self::Path { origin: PathOrigin::Call, .. } => None,
+            Self::Call
+            | Self::Subject { .. }
+            | Self::Path { origin: PathOrigin::Call | PathOrigin::ReadToWrite, .. } => None,
             Self::Path { path: place, class: reach, .. } => {
                 let name = shortened(place.display_text());
                 match reach {

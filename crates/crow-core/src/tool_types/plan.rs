@@ -20,6 +20,18 @@ pub struct CallPlan {
 }
 
 impl CallPlan {
+    /// Adds that the call also reads the files that it writes, and that the model may learn what is in them.
+    #[must_use]
+    pub fn with_read_of_written(mut self) -> Self {
+        if let Effects::Paths(paths) = &mut self.effects {
+            let written = paths.iter().filter(|effect| effect.access == Access::Write);
+            let read = |effect: &PathEffect| PathEffect { access: Access::Read, ..effect.clone() };
+            let read: Vec<_> = written.map(read).collect();
+            paths.extend(read);
+        }
+        self
+    }
+
     /// Plans a call of which only the tool's category is known: one that writes, runs programs or is external may touch
     /// anything, others nothing.
     pub fn of_category(title: impl Into<String>, category: ToolCategory) -> Self {
@@ -67,6 +79,12 @@ pub struct PathEffect {
 }
 
 impl PathEffect {
+    /// Returns true if this reads a file that one of the effects writes.
+    pub(crate) fn is_read_of_written(&self, all: &[Self]) -> bool {
+        self.access == Access::Read
+            && all.iter().any(|other| other.access == Access::Write && other.path == self.path)
+    }
+
     /// Makes the effect on whatever file is at the path when the call runs.
     pub fn new(path: impl Into<PathBuf>, access: Access) -> Self {
         Self { path: path.into(), access, planned: PlannedFile::Any }

@@ -125,7 +125,9 @@ async fn a_plan_reveals_nothing_about_files_outside() {
                 let plan = bench.plan(tool, &input).await;
                 let Ok(plan) = plan else { panic!("{tool} {path}: {plan:?}") };
                 let Effects::Paths(touched) = plan.effects else { panic!("{tool}: no path") };
-                let planned: Vec<PathBuf> = touched.into_iter().map(|it| it.path).collect();
+                let mut planned: Vec<PathBuf> = touched.into_iter().map(|it| it.path).collect();
+                // An edit both reads and writes.
+                planned.dedup();
                 assert_eq!(planned, [outside.join(name)], "{tool} {path}");
             }
         }

@@ -265,3 +265,21 @@ fn disclosure_before_the_answer_needs_permission_to_read() {
     let Decision::Ask(ask) = Call::write("/p/a").decide(&policy) else { panic!("not asked") };
     assert_eq!(ask.disclosure, Disclosure::AfterApproval, "a denial of reading holds");
 }
+
+#[test]
+fn rules_about_reading_apply_to_a_write_that_reads() {
+    let decide = |path: &str, mode, rules| {
+        let mut call = Call::write(path);
+        call.plan = call.plan.with_read_of_written();
+        call.decide(&in_mode(mode, rules))
+    };
+    let accept = PermissionMode::AcceptEdits;
+    let denied = vec![PermissionRule::deny_path(Read, "/p/a")];
+    assert!(matches!(decide("/p/a", accept, denied), Decision::Deny(_)));
+    let asked = PermissionRule::ask_for_path(Read, "/p/a");
+    assert!(matches!(decide("/p/a", accept, vec![asked]), Decision::Ask(_)));
+    assert!(matches!(decide("/p/a", accept, vec![]), Decision::Allow(_)));
+    // Whoever allows the write allows the read.
+    let allowed = vec![PermissionRule::allow_path(Write, "/other/a")];
+    assert!(matches!(decide("/other/a", PermissionMode::Ask, allowed), Decision::Allow(_)));
+}
