@@ -257,6 +257,10 @@ struct HeadlessAnswerer;
 
 #[async_trait]
 impl Answerer for HeadlessAnswerer {
+    fn has_user(&self) -> bool {
+        false
+    }
+
     async fn ask(&self, request: PermissionRequest) -> PermissionAnswer {
         // The hint omits the resolved path: it may lie in a place that the model may not read.
         let remedy = match (request.least_mode, &request.subject) {
