@@ -30,6 +30,9 @@ const REPOSITORIES: usize = 4096;
 const WITHOUT_LINKS: [&str; 5] = ["annex", "hooks", "lfs", "modules", "worktrees"];
 /// Directory of a repository of which only the entries are searched for links: it has up to 256 directories.
 const OBJECTS: &str = "objects";
+/// Directories in it that are searched nevertheless: git locks and replaces the files of lists and graphs where a link
+/// leads.
+const LISTS_OF_OBJECTS: [&str; 2] = ["info", "pack"];
 /// Maximum number of directories of a repository in which links are searched.
 const LINK_DIRECTORIES: usize = 1024;
 /// Maximum depth of submodule repositories below `modules`.
@@ -370,9 +373,23 @@ impl InventoryWalk<'_> {
             if !is_directory {
                 continue;
             }
-            let state = self.state_at(&own.join("gitdir"));
+            let redirect = own.join("gitdir");
+            let state = self.state_at(&redirect);
             let named =
                 state.bytes().map(|bytes| self.paths.view.physical(&own.join(path_in(bytes))));
+            if let Some(outside) = named.as_ref().filter(|path| !self.paths.scope.is_writable(path))
+            {
+                let found = self.observe(&redirect);
+                self.paths.insert(&redirect, InventoryRole::GitRedirect, found, Some(&own));
+                let state = self.state_at(outside);
+                let named = worktree_directory(&state, outside);
+                let points_back =
+                    named.is_some_and(|named| self.paths.view.physical(&named) == own);
+                if let Some(entry) = self.paths.inventory.entries.get_mut(&redirect) {
+                    // If not, `git worktree repair` would write the file there.
+                    entry.leads_outside = !points_back;
+                }
+            }
             let is_root = |path: &PathBuf| {
                 path.parent()
                     .is_some_and(|folder| self.paths.scope.roots.iter().any(|root| root == folder))
@@ -508,6 +525,9 @@ impl InventoryBuilder<'_> {
                 return;
             }
             let is_objects = folder.parent() == Some(git_dir) && folder.ends_with(OBJECTS);
+            if is_objects {
+                open.extend(LISTS_OF_OBJECTS.map(|name| folder.join(name)));
+            }
             for (name, kind) in self.view.links_in(&folder, !is_objects) {
                 let path = folder.join(name.as_os_str());
                 if kind == EntryKind::Symlink {
@@ -535,6 +555,12 @@ impl InventoryBuilder<'_> {
             }
         }
     }
+}
+
+/// Returns the directory in a repository that the `.git` file of a worktree names.
+fn worktree_directory(state: &EntryState, file: &Path) -> Option<PathBuf> {
+    let named = path_in(state.bytes()?.strip_prefix(b"gitdir:")?);
+    Some(file.parent()?.join(named))
 }
 
 /// Returns the path in a one-line file of git: without blanks before it and line ends behind it.

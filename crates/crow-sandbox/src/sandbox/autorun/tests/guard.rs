@@ -942,6 +942,34 @@ fn names_with_two_components_or_a_protected_ending_are_protected() {
 }
 
 #[test]
+fn links_among_the_lists_of_objects_are_moved_aside() {
+    let project = Project::with_repository();
+    let found = project.run(|project| {
+        let links = "mkdir -p .git/objects/info; ln -s {home}/.ssh/config .git/objects/info/commit-graph; ln -s {home}/.ssh/config .git/objects/pack/multi-pack-index";
+        project.shell(links);
+    });
+    let paths: Vec<_> = found.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(paths, [".git/objects/info/commit-graph", ".git/objects/pack/multi-pack-index"]);
+}
+
+#[test]
+fn a_worktree_that_names_a_file_outside_is_moved_aside_unless_that_file_names_it() {
+    let project = Project::with_repository();
+    let found = project.run(|project| {
+        let worktree = "mkdir -p .git/worktrees/x; cd .git/worktrees/x; echo {home}/.git > gitdir; echo ../.. > commondir; git rev-parse HEAD > HEAD";
+        project.shell(worktree);
+    });
+    assert_eq!(found, [(".git/worktrees/x".to_owned(), OriginalState::Absent)]);
+    // The user may add one in a second terminal, and it must stay where it is.
+    let before = project.shell("git worktree add -q {home}/wt; cat .git/worktrees/wt/gitdir");
+    let found = project.run(|project| {
+        project.shell("echo {home}/.git > .git/worktrees/wt/gitdir");
+    });
+    assert_eq!(found, [(".git/worktrees/wt/gitdir".to_owned(), OriginalState::Restored)]);
+    assert!(before.ends_with(&project.read(".git/worktrees/wt/gitdir")), "{before}");
+}
+
+#[test]
 fn unprotected_paths_are_left_alone() {
     let project = Project::with(|scope| scope.unprotected = vec![".github".into(), ".git".into()]);
     let found = project.run(|project| {
