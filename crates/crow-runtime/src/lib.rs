@@ -53,6 +53,7 @@ mod host;
 mod ids;
 mod pending_questions;
 mod provider_route;
+mod quarantine_messages;
 mod rule_links;
 mod rule_store;
 mod session;

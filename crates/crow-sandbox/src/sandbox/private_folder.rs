@@ -9,9 +9,8 @@ use std::{
 
 use crow_fs::FileLock;
 
-use super::autorun::{RecoveryReport, is_recoverable, recover};
+use super::autorun::{LOCK, RecoveryReport, is_recoverable, recover};
 
-const LOCK: &str = "lock";
 const QUARANTINE_FOLDER: &str = "held";
 /// Maximum number of leftover folders that are removed at once.
 const LEFTOVERS: usize = 8;
@@ -59,8 +58,9 @@ impl Drop for PrivateFolder {
     }
 }
 
-/// Repairs what sessions that were killed during a command left in their projects.
-pub(super) fn recover_leftovers(base: &Path) -> RecoveryReport {
+/// Repairs what sessions that were killed during a command left in their projects. Projects that were moved are looked
+/// for around `near`.
+pub(super) fn recover_leftovers(base: &Path, near: &[PathBuf]) -> RecoveryReport {
     let mut report = RecoveryReport::default();
     let Ok(entries) = fs::read_dir(base) else { return report };
     for entry in entries.flatten() {
@@ -68,9 +68,10 @@ pub(super) fn recover_leftovers(base: &Path) -> RecoveryReport {
         if is_recoverable(&folder)
             && let Ok(Ok(_lock)) = File::open(folder.join(LOCK)).and_then(FileLock::try_exclusive)
         {
-            let found = recover(&folder);
+            let found = recover(&folder, near);
             report.repaired.extend(found.repaired);
             report.changed_later.extend(found.changed_later);
+            report.not_found.extend(found.not_found);
         }
     }
     report

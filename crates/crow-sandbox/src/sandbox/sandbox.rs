@@ -161,12 +161,12 @@ impl Sandbox {
     /// Repairs what sessions that were killed during a command left behind: puts files back or moves them
     /// aside. Blocks meanwhile.
     pub fn recover(&self) -> RecoveryReport {
-        Self::recover_in(&self.config.folder)
+        Self::recover_in(&self.config.folder, &self.roots)
     }
 
-    /// Does so for a folder of sandboxes, for a session without one. Blocks meanwhile.
-    pub fn recover_in(folder: &Path) -> RecoveryReport {
-        recover_leftovers(folder)
+    /// Does so for a folder of sandboxes, for a session without one in a workspace with these roots. Blocks meanwhile.
+    pub fn recover_in(folder: &Path, roots: &[PathBuf]) -> RecoveryReport {
+        recover_leftovers(folder, roots)
     }
 
     /// Returns what was moved aside or put back since the last call.

@@ -289,6 +289,11 @@ const EXCEPTIONS: &[Exception] = &[
         "finds whether links still lead where they did; what is there is looked at through crow-fs",
     ),
     (
+        "crates/crow-sandbox/src/sandbox/autorun/moved_roots.rs",
+        &["metadata"],
+        "the time of creation, of a descriptor that crow-fs opened",
+    ),
+    (
         "crates/crow-sandbox/src/sandbox/autorun/journal.rs",
         &[],
         "files of the guard, in the session's private folder of the user's data directory",

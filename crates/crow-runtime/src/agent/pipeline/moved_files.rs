@@ -16,6 +16,7 @@ use crate::{
         session_writer::SessionWriter,
     },
     agent_tree::AgentTree,
+    quarantine_messages::describe_moved,
 };
 
 /// The answer that changes nothing.
@@ -180,39 +181,5 @@ fn while_ran(during: &[String]) -> String {
         ([line], _) => format!("while {line} ran"),
         ([first @ .., last], 0) => format!("while {} and {last} ran", first.join(", ")),
         (lines, more) => format!("while {} and {more} more commands ran", lines.join(", ")),
-    }
-}
-
-/// Describes what was moved aside or put back, and where it is.
-pub(super) fn describe_moved(when: &str, moved: &QuarantinedFile) -> String {
-    let path = moved.path.display();
-    let kept = moved.moved_to.as_ref().map(|kept| kept.display());
-    match (moved.original, kept) {
-        (OriginalState::Absent, Some(kept)) => format!(
-            "{path} appeared {when}, and can start programs: it was moved to {kept}; if you made it yourself, move it back"
-        ),
-        (OriginalState::Absent, None) => format!(
-            "{path} appeared {when}, and can start programs; it could not be moved away: look at it before you go on"
-        ),
-        (OriginalState::Restored, Some(kept)) => format!(
-            "{path} was changed {when}, and can start programs: it was restored; the changed version is in {kept}; if you changed it yourself, take it from there"
-        ),
-        (OriginalState::Restored, None) => {
-            format!("{path} was changed {when}, and can start programs: it was restored")
-        }
-        (OriginalState::Disarmed, kept) => {
-            let kept = kept.map(|kept| {
-                format!(
-                    "; the version with them is in {kept}; if you wrote them yourself, take it from there"
-                )
-            });
-            format!(
-                "{path} was changed {when}, and named programs to start: these were taken out{}",
-                kept.unwrap_or_default()
-            )
-        }
-        (OriginalState::Lost, _) => format!(
-            "{path} was changed {when}, and can start programs; it could not be put back: look at it before you go on"
-        ),
     }
 }

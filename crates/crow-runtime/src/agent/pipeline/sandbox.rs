@@ -17,15 +17,13 @@ use crow_core::{
 };
 use tokio_util::task::TaskTracker;
 
-use super::{moved_files::describe_moved, run::written_paths};
+use super::run::written_paths;
 use crate::{
     LinkedPaths, ProcessRunner, RecoveryReport, Sandbox, SandboxProfile, WrittenFile,
     agent::{AgentAccess, AgentError, session_writer::SessionWriter},
     agent_tree::AgentTree,
+    quarantine_messages::recovery_messages,
 };
-
-/// Maximum number of paths that a warning names.
-const SHOWN_PATHS: usize = 8;
 
 /// The sandbox of an agent's calls. Keeps the policy and the profile of its processes in line with the containment that
 /// the sandbox provides.
@@ -128,19 +126,16 @@ impl CallSandbox {
     pub(super) async fn recover(&self, session: &mut SessionWriter) -> Result<(), AgentError> {
         let sandbox = self.tree.sandbox.clone();
         let folder = session.config().sandbox_folder.clone();
+        let roots = self.workspace.roots().to_vec();
         let recover = move || match (sandbox, folder) {
             (Some(sandbox), _) => sandbox.recover(),
-            (None, Some(folder)) => Sandbox::recover_in(&folder),
+            (None, Some(folder)) => Sandbox::recover_in(&folder, &roots),
             (None, None) => RecoveryReport::default(),
         };
         let recovered = self.tasks.spawn_blocking(recover).await;
         let report = recovered.map_err(|panic| AgentError::Custom(Box::new(panic)))?;
-        for moved in report.repaired {
-            let text = describe_moved("while a command of a session ran that was killed", &moved);
+        for text in recovery_messages(&report) {
             session.warn_user(text).await?;
-        }
-        if !report.changed_later.is_empty() {
-            session.warn_user(describe_changed_later(&report.changed_later)).await?;
         }
         Ok(())
     }
@@ -221,17 +216,4 @@ impl CallSandbox {
         };
         session.warn_user(text).await
     }
-}
-
-/// Names files that start programs and changed after a session was killed, most likely by the user.
-fn describe_changed_later(paths: &[PathBuf]) -> String {
-    let mut names: Vec<_> =
-        paths.iter().take(SHOWN_PATHS).map(|path| path.display().to_string()).collect();
-    if let Some(rest) = paths.len().checked_sub(SHOWN_PATHS).filter(|rest| *rest > 0) {
-        names.push(format!("{rest} more"));
-    }
-    let names = names.join(", ");
-    format!(
-        "A session was killed while a command ran. These files, which git, an editor or an agent would run or obey, changed after it: {names}. They were left as they are; if you did not change them, look at them first."
-    )
 }

@@ -5,14 +5,17 @@
 //! intervals, so it shows when the program was alive last. Files that changed later were most likely not
 //! changed by a command, since commands end with the program: they stay. But a program may have been
 //! stopped for a while before it was killed, so they are named to the user.
+//!
+//! Roots may have been moved before the next session starts. They are looked for around its own roots; what was
+//! stored for those that are not found is kept for a month, in a folder of its own beside the session's.
 
 use std::{
     ffi::OsString,
-    fs::{self, File, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write as _},
     os::unix::{
         ffi::{OsStrExt as _, OsStringExt as _},
-        fs::{MetadataExt as _, OpenOptionsExt as _},
+        fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     },
     path::{Path, PathBuf},
     sync::mpsc::{self, RecvTimeoutError},
@@ -21,13 +24,17 @@ use std::{
 };
 
 use crow_core::capability::QuarantinedFile;
-use crow_fs::change_time::nanoseconds;
+use crow_fs::{
+    FileLock,
+    change_time::{nanoseconds, since_1970},
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
     entry_state::{EntryState, FileContent, StateReader},
     inventory::{Inventory, InventoryEntry, InventoryRole, InventoryScope, NothingSealed},
     inventory_diff::{AttributableChanges, Judge, Rebases},
+    moved_roots::{RootIdentity, RootPlaces},
     nested_repositories::Moment,
     quarantine::Quarantine,
     repair::repair,
@@ -37,6 +44,8 @@ use crate::sandbox::config::UserGit;
 const STATE: &str = "autorun.json";
 const RUNNING: &str = "autorun.running";
 const HELD: &str = "held";
+/// File that a process locks while it uses the folder.
+pub(in crate::sandbox) const LOCK: &str = "lock";
 const VERSION: u32 = 1;
 /// Maximum size of the state file in bytes: up to 16 MiB of contents are kept, in two hexadecimal digits
 /// per byte.
@@ -45,6 +54,10 @@ const STATE_BYTES: u64 = 64 << 20;
 /// between two signs, and the time to end the commands.
 const AFTERLIFE: i64 = SECOND;
 const SECOND: i64 = 1_000_000_000;
+/// Time in nanoseconds for which the state of roots that were not found is kept.
+const FORGOTTEN_AFTER: i64 = 30 * 24 * 3600 * SECOND;
+/// Number of states that are kept for one session.
+const KEPT_STATES: u32 = 16;
 /// Time between two signs of life.
 const HEARTBEAT: Duration = Duration::from_millis(250);
 
@@ -69,6 +82,21 @@ struct StoredGuard {
     #[serde(default)]
     git_settings: Vec<String>,
     entries: Vec<StoredEntry>,
+    /// Identities of the roots, in their order.
+    #[serde(default)]
+    identities: Vec<Option<RootIdentity>>,
+    /// Set once a recovery looked for the roots and did not find them: the time until which commands may have
+    /// changed files.
+    #[serde(default)]
+    alive_until: Option<i64>,
+}
+
+/// State that a session has stored: what was there before the commands that run, or ran when it was killed.
+pub(super) struct StoredBaseline {
+    pub scope: InventoryScope,
+    pub before: Inventory,
+    identities: Vec<Option<RootIdentity>>,
+    alive_until: Option<i64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -110,35 +138,11 @@ impl GuardJournal {
         if self.stored.as_ref().is_some_and(|stored| stored.entries == baseline.entries) {
             return;
         }
-        match self.write(scope, baseline) {
+        let identities = scope.roots.iter().map(|root| RootIdentity::of(root)).collect();
+        match write(&self.folder, scope, baseline, identities, None) {
             Ok(()) => self.stored = Some(baseline.clone()),
             Err(error) => tracing::warn!(%error, "what a killed command leaves will not be found"),
         }
-    }
-
-    fn write(&self, scope: &InventoryScope, baseline: &Inventory) -> io::Result<()> {
-        let stored = StoredGuard {
-            version: VERSION,
-            roots: scope.roots.iter().map(|path| hex_of_path(path)).collect(),
-            writable: scope.writable.iter().map(|path| hex_of_path(path)).collect(),
-            unprotected: scope.unprotected.iter().map(|path| hex_of_path(path)).collect(),
-            protected: scope.protected.iter().map(|path| hex_of_path(path)).collect(),
-            links: scope.links.iter().map(|path| hex_of_path(path)).collect(),
-            home: scope.git.home.as_deref().map(hex_of_path),
-            git_settings: scope.git.settings.iter().map(|path| hex_of_path(path)).collect(),
-            entries: baseline
-                .entries
-                .iter()
-                .map(|(path, entry)| StoredEntry::new(path, entry))
-                .collect(),
-        };
-        let new = self.folder.join(format!("{STATE}.new"));
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(&serde_json::to_vec(&stored)?)?;
-        // A power cut must not leave an empty file under this name.
-        file.sync_data()?;
-        fs::rename(new, self.folder.join(STATE))
     }
 
     /// Creates or renews the marker.
@@ -200,6 +204,9 @@ pub struct RecoveryReport {
     /// Paths that start programs and that changed after the last sign of life of a killed session: by the user, as a
     /// rule. They were left as they are.
     pub changed_later: Vec<PathBuf>,
+    /// Roots of killed sessions that were moved, removed or replaced. A session that starts in one of them at its new
+    /// place repairs it.
+    pub not_found: Vec<PathBuf>,
 }
 
 /// Renews the marker, if there is one. Does not block.
@@ -217,38 +224,124 @@ pub(in crate::sandbox) fn is_recoverable(folder: &Path) -> bool {
 }
 
 /// Puts back and moves aside what a session that was killed during a command left behind. `folder` is its
-/// private folder, which no other process may use now. Blocks while it takes the inventory.
-pub(crate) fn recover(folder: &Path) -> RecoveryReport {
+/// private folder, which no other process may use now. Roots that were moved are looked for around `near`, the
+/// roots of the session that starts. Blocks while it takes the inventory.
+pub(crate) fn recover(folder: &Path, near: &[PathBuf]) -> RecoveryReport {
     let Ok(marker) = fs::symlink_metadata(folder.join(RUNNING)) else {
         return RecoveryReport::default();
     };
-    let alive_until = alive_until(nanoseconds((marker.mtime(), marker.mtime_nsec())));
-    let report = match read(&folder.join(STATE)) {
-        Ok((scope, before)) => {
-            let quarantine = Quarantine::new(folder.join(HELD));
-            let mut baseline = before.clone();
-            let blame = AttributableChanges::ChangedUntil(alive_until);
-            let judge = Judge { blame, rebases: Rebases::HaveEnded };
-            let mut reader = StateReader::default();
-            reader.look_for_repositories(&scope, Moment::Between);
-            let repaired =
-                repair(&scope, &mut reader, &NothingSealed, &mut baseline, &quarantine, &judge);
-            // What differs still changed later.
-            let blame = AttributableChanges::ChangedUntil(i64::MAX);
-            let judge = Judge { blame, rebases: Rebases::HaveEnded };
-            let left = judge.judge(&before, &baseline).repairs;
-            let changed_later = left.iter().map(|repair| repair.path().to_owned()).collect();
-            RecoveryReport { repaired, changed_later }
-        }
+    let killed = match read(&folder.join(STATE)) {
+        Ok(killed) => killed,
         Err(error) => {
             tracing::warn!(%error, "what a killed command left is not known");
-            RecoveryReport::default()
+            remove_state(folder);
+            return RecoveryReport::default();
         }
     };
+    // 1) Where the roots are now.
+    let is_first = killed.alive_until.is_none();
+    let alive_until = killed
+        .alive_until
+        .unwrap_or_else(|| alive_until(nanoseconds((marker.mtime(), marker.mtime_nsec()))));
+    let identities = killed.identities.iter().copied().chain(std::iter::repeat(None));
+    let roots = killed.scope.roots.iter().map(PathBuf::as_path).zip(identities);
+    let places = RootPlaces::find(roots, near);
+    // 2) The repair. At the former place of a root that was not found there may be another project.
+    let mut report = RecoveryReport::default();
+    if is_first || places.is_found() {
+        let (scope, before) =
+            places.apply(&killed.scope, &killed.before, |path| !places.is_unknown(path));
+        report = repair_since(&Quarantine::new(folder.join(HELD)), &scope, &before, alive_until);
+    }
+    // 3) What a later session may find.
+    let is_recent = since_1970(SystemTime::now()).saturating_sub(alive_until) < FORGOTTEN_AFTER;
+    let unknown = places.unknown();
+    if unknown.is_empty() || !is_recent {
+        remove_state(folder);
+    } else {
+        if is_first {
+            report.not_found = unknown;
+        }
+        if (is_first || places.is_found())
+            && let Err(error) = keep(folder, &killed, &places, alive_until)
+        {
+            tracing::warn!(%error, "what a killed command left in a moved project will not be found");
+        }
+    }
+    report
+}
+
+/// Repairs what changed until a time.
+fn repair_since(
+    quarantine: &Quarantine,
+    scope: &InventoryScope,
+    before: &Inventory,
+    alive_until: i64,
+) -> RecoveryReport {
+    let mut baseline = before.clone();
+    let judge = |until| Judge {
+        blame: AttributableChanges::ChangedUntil(until),
+        rebases: Rebases::HaveEnded,
+    };
+    let mut reader = StateReader::default();
+    reader.look_for_repositories(scope, Moment::Between);
+    let repaired =
+        repair(scope, &mut reader, &NothingSealed, &mut baseline, quarantine, &judge(alive_until));
+    // What differs still changed later.
+    let left = judge(i64::MAX).judge(before, &baseline).repairs;
+    let changed_later = left.iter().map(|repair| repair.path().to_owned()).collect();
+    RecoveryReport { repaired, changed_later, not_found: Vec::new() }
+}
+
+/// Keeps the state of the roots that were not found for a later session. The session's own folder is used again when
+/// it is resumed, so the state moves to a folder of its own.
+fn keep(
+    folder: &Path,
+    killed: &StoredBaseline,
+    places: &RootPlaces,
+    alive_until: i64,
+) -> io::Result<()> {
+    let unknown = places.unknown();
+    let (_, before) = places.apply(&killed.scope, &killed.before, |path| places.is_unknown(path));
+    let scope = InventoryScope { roots: unknown, ..killed.scope.clone() };
+    let identity = |root: &PathBuf| {
+        let at = killed.scope.roots.iter().position(|known| known == root)?;
+        killed.identities.get(at).copied().flatten()
+    };
+    let identities = scope.roots.iter().map(identity).collect();
+    let is_kept = killed.alive_until.is_some();
+    if is_kept {
+        return write(folder, &scope, &before, identities, Some(alive_until));
+    }
+    let (new, _lock) = new_folder_beside(folder)?;
+    write(&new, &scope, &before, identities, Some(alive_until))?;
+    File::create_new(new.join(RUNNING))?;
+    remove_state(folder);
+    Ok(())
+}
+
+/// Creates a folder for a state that is kept, and locks it.
+fn new_folder_beside(folder: &Path) -> io::Result<(PathBuf, FileLock)> {
+    let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
+    for number in 1..=KEPT_STATES {
+        let mut name = folder.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".moved-{number}"));
+        let new = folder.with_file_name(name);
+        match DirBuilder::new().mode(0o700).create(&new) {
+            Ok(()) => {
+                let lock = FileLock::exclusive(File::create_new(new.join(LOCK))?)?;
+                return Ok((new, lock));
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn remove_state(folder: &Path) {
     for name in [RUNNING, STATE] {
         drop(fs::remove_file(folder.join(name)));
     }
-    report
 }
 
 /// Returns the time until which commands may have changed files. Both times are in nanoseconds since 1970.
@@ -263,7 +356,40 @@ fn booted_at() -> Option<i64> {
     text.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())
 }
 
-fn read(path: &Path) -> io::Result<(InventoryScope, Inventory)> {
+fn write(
+    folder: &Path,
+    scope: &InventoryScope,
+    baseline: &Inventory,
+    identities: Vec<Option<RootIdentity>>,
+    alive_until: Option<i64>,
+) -> io::Result<()> {
+    let stored = StoredGuard {
+        version: VERSION,
+        roots: scope.roots.iter().map(|path| hex_of_path(path)).collect(),
+        writable: scope.writable.iter().map(|path| hex_of_path(path)).collect(),
+        unprotected: scope.unprotected.iter().map(|path| hex_of_path(path)).collect(),
+        protected: scope.protected.iter().map(|path| hex_of_path(path)).collect(),
+        links: scope.links.iter().map(|path| hex_of_path(path)).collect(),
+        home: scope.git.home.as_deref().map(hex_of_path),
+        git_settings: scope.git.settings.iter().map(|path| hex_of_path(path)).collect(),
+        entries: baseline
+            .entries
+            .iter()
+            .map(|(path, entry)| StoredEntry::new(path, entry))
+            .collect(),
+        identities,
+        alive_until,
+    };
+    let new = folder.join(format!("{STATE}.new"));
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(&serde_json::to_vec(&stored)?)?;
+    // A power cut must not leave an empty file under this name.
+    file.sync_data()?;
+    fs::rename(new, folder.join(STATE))
+}
+
+fn read(path: &Path) -> io::Result<StoredBaseline> {
     let bytes = crow_fs::read_file(File::open(path)?, STATE_BYTES)?;
     let stored: StoredGuard = serde_json::from_slice(&bytes)?;
     if stored.version != VERSION {
@@ -284,7 +410,9 @@ fn read(path: &Path) -> io::Result<(InventoryScope, Inventory)> {
     };
     let entries = stored.entries.into_iter().map(StoredEntry::into_entry);
     let entries = entries.collect::<Option<_>>().ok_or_else(broken)?;
-    Ok((scope, Inventory { entries, ..Inventory::default() }))
+    let before = Inventory { entries, ..Inventory::default() };
+    let (identities, alive_until) = (stored.identities, stored.alive_until);
+    Ok(StoredBaseline { scope, before, identities, alive_until })
 }
 
 impl StoredEntry {

@@ -13,6 +13,7 @@ mod inventory;
 mod inventory_diff;
 mod inventory_walk;
 mod journal;
+mod moved_roots;
 mod nested_repositories;
 mod pass_record;
 mod pass_view;
@@ -25,7 +26,7 @@ pub use self::{guard::WrittenFile, journal::RecoveryReport};
 pub(super) use self::{
     guard::{AutorunGuard, GuardedRun, KernelSeal, SealedMounts, autorun_paths},
     inventory::InventoryScope,
-    journal::{is_recoverable, recover},
+    journal::{LOCK, is_recoverable, recover},
 };
 
 #[cfg(test)]

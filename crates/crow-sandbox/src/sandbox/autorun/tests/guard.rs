@@ -51,7 +51,7 @@ impl Project {
     }
 
     /// Stores the state of the guard in a folder, and returns it.
-    fn keep_journal(&mut self) -> PathBuf {
+    pub(super) fn keep_journal(&mut self) -> PathBuf {
         let private = self.base.join("private");
         fs::create_dir(&private).unwrap();
         let scope = InventoryScope { roots: vec![self.root.clone()], ..InventoryScope::default() };
@@ -1014,7 +1014,7 @@ fn the_next_session_recovers_files_changed_by_a_command_of_a_killed_session() {
     project.write(".envrc", "evil\n");
     project.shell("git -C sub config core.fsmonitor evil");
     // Simulates the kill: nothing more happens in this session.
-    let found = project.told(&recover(&private).repaired);
+    let found = project.told(&recover(&private, &[]).repaired);
     assert_eq!(
         found,
         [
@@ -1025,7 +1025,7 @@ fn the_next_session_recovers_files_changed_by_a_command_of_a_killed_session() {
     );
     assert_eq!(project.read(".envrc"), "use nix\n");
     assert!(private.join("held").read_dir().unwrap().count() == 3);
-    assert_eq!(recover(&private), RecoveryReport::default());
+    assert_eq!(recover(&private, &[]), RecoveryReport::default());
 }
 
 #[test]
@@ -1038,7 +1038,7 @@ fn files_made_after_a_session_was_killed_stay() {
     let hour = std::time::Duration::from_hours(1);
     marker.set_modified(std::time::SystemTime::now() - hour).unwrap();
     project.write(".envrc", "mine\n");
-    let found = recover(&private);
+    let found = recover(&private, &[]);
     assert_eq!(found.repaired, []);
     // A program that was stopped before it was killed gave no sign of life either: the user is told.
     assert_eq!(found.changed_later, [project.root.join(".envrc")]);
@@ -1070,7 +1070,7 @@ fn nothing_is_recovered_if_no_command_was_running() {
     assert_eq!(project.run(|_| {}), []);
     assert!(!is_recoverable(&private));
     project.write(".envrc", "mine\n");
-    assert_eq!(recover(&private), RecoveryReport::default());
+    assert_eq!(recover(&private, &[]), RecoveryReport::default());
     assert_eq!(project.read(".envrc"), "mine\n");
 }
 
@@ -1082,7 +1082,7 @@ fn an_unreadable_journal_changes_nothing() {
     for text in ["", "{", "{\"version\": 99}", "[1]"] {
         fs::write(private.join("autorun.json"), text).unwrap();
         fs::write(private.join("autorun.running"), "").unwrap();
-        assert_eq!(recover(&private), RecoveryReport::default(), "{text:?}");
+        assert_eq!(recover(&private, &[]), RecoveryReport::default(), "{text:?}");
         assert!(!is_recoverable(&private));
     }
 }
@@ -1172,7 +1172,7 @@ fn files_made_a_second_after_the_last_sign_of_life_stay() {
     let marker = fs::File::options().write(true).open(private.join("autorun.running")).unwrap();
     marker.set_modified(between).unwrap();
     assert_eq!(
-        project.told(&recover(&private).repaired),
+        project.told(&recover(&private, &[]).repaired),
         [(".envrc".to_owned(), OriginalState::Absent)]
     );
     assert_eq!(project.read(".vscode/tasks.json"), "mine\n");

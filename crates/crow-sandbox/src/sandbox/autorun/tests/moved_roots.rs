@@ -1,0 +1,78 @@
+//! Tests of killed sessions whose roots were moved.
+
+use std::{fs, path::PathBuf};
+
+use super::{
+    super::{RecoveryReport, is_recoverable, recover},
+    guard::Project,
+};
+use crate::sandbox::CommandKind;
+
+/// Project in which a command that was killed changed an `.envrc` and created settings of an editor, and the private folder
+/// of its session.
+fn killed() -> (Project, PathBuf) {
+    let mut project = Project::new();
+    project.write(".envrc", "use nix\n");
+    let private = project.keep_journal();
+    let (_run, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
+    project.write(".vscode/tasks.json", "evil\n");
+    project.write(".envrc", "evil\n");
+    (project, private)
+}
+
+#[test]
+fn a_root_that_was_moved_is_repaired_in_its_new_place() {
+    let (project, private) = killed();
+    let moved = project.base.join("elsewhere/project");
+    fs::create_dir(project.base.join("elsewhere")).unwrap();
+    fs::rename(&project.root, &moved).unwrap();
+    fs::create_dir(moved.join("src")).unwrap();
+    // The session starts in a folder of the root.
+    let report = recover(&private, &[moved.join("src")]);
+    assert_eq!(
+        (report.repaired.len(), report.changed_later, report.not_found),
+        (2, vec![], vec![])
+    );
+    assert_eq!(fs::read_to_string(moved.join(".envrc")).unwrap(), "use nix\n");
+    assert!(!moved.join(".vscode").exists());
+    assert!(!is_recoverable(&private));
+}
+
+#[test]
+fn what_a_command_left_in_a_moved_root_is_kept_until_the_root_is_found() {
+    let (project, private) = killed();
+    let moved = project.base.join("moved");
+    fs::rename(&project.root, &moved).unwrap();
+    // Another project takes its place, with files that are older than the kill: they are not touched.
+    let other = project.base.join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join(".envrc"), "mine\n").unwrap();
+    fs::rename(&other, &project.root).unwrap();
+    let report = recover(&private, std::slice::from_ref(&project.root));
+    let not_found = vec![project.root.clone()];
+    assert_eq!(report, RecoveryReport { not_found, ..RecoveryReport::default() });
+    assert_eq!(project.read(".envrc"), "mine\n");
+    // The session may be resumed, which uses its folder again.
+    assert!(!is_recoverable(&private));
+    let kept = project.base.join("private.moved-1");
+    assert!(is_recoverable(&kept) && kept.join("lock").exists());
+    // It is told once.
+    assert_eq!(recover(&kept, &[]), RecoveryReport::default());
+    assert_eq!(recover(&kept, std::slice::from_ref(&moved)).repaired.len(), 2);
+    assert_eq!(fs::read_to_string(moved.join(".envrc")).unwrap(), "use nix\n");
+    assert!(!is_recoverable(&kept));
+}
+
+#[test]
+fn what_is_kept_for_a_moved_root_is_forgotten_after_a_month() {
+    let (project, private) = killed();
+    fs::rename(&project.root, project.base.join("moved")).unwrap();
+    let marker = fs::File::options().write(true).open(private.join("autorun.running")).unwrap();
+    let long_ago = std::time::Duration::from_hours(24 * 40);
+    marker.set_modified(std::time::SystemTime::now() - long_ago).unwrap();
+    let report = recover(&private, &[]);
+    // After a restart of the machine the marker's time does not count.
+    let is_kept = project.base.join("private.moved-1").exists();
+    assert_eq!(is_kept, !report.not_found.is_empty());
+    assert!(!is_recoverable(&private));
+}
