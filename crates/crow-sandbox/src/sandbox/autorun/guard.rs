@@ -35,7 +35,7 @@ use super::{
     entry_state::{EntryState, FileContent, StateReader, is_absence},
     inventory::{Inventory, InventoryEntry, InventoryRole, InventoryScope, SealedPaths},
     inventory_diff::{AttributableChanges, Judge, Rebases},
-    journal::{GuardJournal, Heartbeat, renew_sign_of_life},
+    journal::{GuardJournal, Heartbeat, baselines_beside, renew_sign_of_life},
     nested_repositories::Moment,
     quarantine::{Quarantine, restore},
     repair::repair,
@@ -296,6 +296,7 @@ impl AutorunGuard {
         if state.running.is_empty() {
             state.reader.look_for_repositories(&self.scope, Moment::Between);
             self.adopt_all(&mut state);
+            self.leave_out_changes_of_others(&mut state.baseline);
         } else {
             self.repair(&mut state);
         }
@@ -476,6 +477,29 @@ impl AutorunGuard {
             tracing::warn!(
                 "not all files that could start programs are checked: there are too many"
             );
+        }
+    }
+
+    /// Takes what commands of other sessions have changed so far out of the baseline: those sessions put it back, and
+    /// this one must not bring it back then.
+    fn leave_out_changes_of_others(&self, baseline: &mut Inventory) {
+        let Some(folder) = &self.marker_folder else { return };
+        for other in baselines_beside(folder) {
+            let covers = |path: &Path| other.scope.roots.iter().any(|root| path.starts_with(root));
+            baseline
+                .entries
+                .retain(|path, _| !covers(path) || other.before.entries.contains_key(path));
+            // The kernel seals existing files, so what differs there is no change by a command.
+            if self.seal == KernelSeal::Mounts {
+                continue;
+            }
+            for (path, before) in &other.before.entries {
+                if let Some(entry) = baseline.entries.get_mut(path)
+                    && entry.state != before.state
+                {
+                    *entry = before.clone();
+                }
+            }
         }
     }
 

@@ -344,6 +344,17 @@ fn remove_state(folder: &Path) {
     }
 }
 
+/// Returns the baselines of the other sessions of which a command runs now, or ran when they were killed. `folder` is the
+/// private folder of the own session.
+pub(super) fn baselines_beside(folder: &Path) -> Vec<StoredBaseline> {
+    let entries = folder.parent().map(fs::read_dir).into_iter().flatten().flatten().flatten();
+    let others = entries.map(|entry| entry.path()).filter(|other| other != folder);
+    let running = others.filter(|other| is_recoverable(other));
+    let baselines = running.filter_map(|other| read(&other.join(STATE)).ok());
+    // What is kept for a moved project is about no project that is in its place now.
+    baselines.filter(|baseline| baseline.alive_until.is_none()).collect()
+}
+
 /// Returns the time until which commands may have changed files. Both times are in nanoseconds since 1970.
 fn alive_until(marker: i64) -> i64 {
     let boot = booted_at().unwrap_or(0).saturating_mul(SECOND);

@@ -1,9 +1,9 @@
-//! Tests of killed sessions whose roots were moved.
+//! Tests of killed sessions whose roots were moved, and of sessions beside others whose commands run.
 
 use std::{fs, path::PathBuf};
 
 use super::{
-    super::{RecoveryReport, is_recoverable, recover},
+    super::{AutorunGuard, InventoryScope, KernelSeal, RecoveryReport, is_recoverable, recover},
     guard::Project,
 };
 use crate::sandbox::CommandKind;
@@ -75,4 +75,27 @@ fn what_is_kept_for_a_moved_root_is_forgotten_after_a_month() {
     let is_kept = project.base.join("private.moved-1").exists();
     assert_eq!(is_kept, !report.not_found.is_empty());
     assert!(!is_recoverable(&private));
+}
+
+#[test]
+fn a_session_does_not_take_over_what_a_command_of_another_one_planted() {
+    let mut project = Project::new();
+    project.write(".envrc", "use nix\n");
+    project.keep_journal();
+    let (run, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
+    project.write(".envrc", "evil\n");
+    project.write(".mcp.json", "evil\n");
+    // The other session starts a command before the first one has checked.
+    let folder = project.base.join("second");
+    fs::create_dir(&folder).unwrap();
+    let scope = InventoryScope { roots: vec![project.root.clone()], ..InventoryScope::default() };
+    let second =
+        AutorunGuard::new(scope, KernelSeal::Missing, folder.join("held")).with_journal(folder);
+    let (second_run, _mounts) = second.begin("other", CommandKind::Foreground);
+    assert_eq!(project.guard.end(run).len(), 2);
+    // It brings nothing back, and what is planted again is no file of the user.
+    project.write(".mcp.json", "evil\n");
+    second.end(second_run);
+    assert_eq!(project.read(".envrc"), "use nix\n");
+    assert_eq!(project.read(".mcp.json"), "");
 }
