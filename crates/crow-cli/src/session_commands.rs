@@ -221,7 +221,8 @@ impl OpenSessionView {
             forced: how.force,
             ignored: &journal.ignored(report.paths.iter().map(|path| path.path.as_path())),
         };
-        reporter.text(report)
+        let recovered = journal.recovered().iter().map(String::as_str);
+        recovered.chain([reporter.text(report).as_str()]).collect::<Vec<_>>().join("\n")
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crow_app::{ProcessEnvironment, product};
+use crow_app::{ProcessEnvironment, product, sandbox::sandbox_folder};
 use crow_core::ids::SessionId;
 use crow_runtime::{
     Damage, RuntimeConfig, SessionError, SessionFilter, SessionStore, UndoJournal, UnusedSessions,
@@ -31,6 +31,7 @@ pub(crate) fn journal_of(
     let config = RuntimeConfig {
         store,
         snapshots: Some(product::snapshot_stores(environment)?),
+        sandbox_folder: Some(sandbox_folder(environment)?),
         ..RuntimeConfig::default()
     };
     // Changes in a damaged part of a log are not undone; the user must know that the undo may be incomplete.
@@ -38,6 +39,9 @@ pub(crate) fn journal_of(
         print_damage(&id, &config.store.read(&id)?.damage);
     }
     let journal = UndoJournal::open(&config, &session)?;
+    for message in journal.recovered() {
+        print_message(message);
+    }
     Ok(Journal { session, journal })
 }
 

@@ -33,7 +33,7 @@ pub struct SandboxSettings {
 }
 
 /// Returns the folder of the sandboxes of all sessions.
-pub(crate) fn sandbox_folder(environment: &ProcessEnvironment) -> Result<PathBuf, AppError> {
+pub fn sandbox_folder(environment: &ProcessEnvironment) -> Result<PathBuf, AppError> {
     Ok(environment.data_dir()?.join("sandbox"))
 }
 

@@ -4,5 +4,4 @@
 mod config;
 mod secret_paths;
 
-pub(crate) use config::sandbox_folder;
-pub use config::{SandboxSettings, probe_containment, sandbox_settings};
+pub use config::{SandboxSettings, probe_containment, sandbox_folder, sandbox_settings};

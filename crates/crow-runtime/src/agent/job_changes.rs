@@ -120,7 +120,7 @@ impl JobChanges {
             if killed.is_empty() {
                 return Ok(None);
             }
-            let journal = UndoJournal::open(&config, &root)?;
+            let journal = UndoJournal::read(&config, &root)?;
             Ok(Some((killed, journal.changed_by_killed_job().cloned())))
         };
         // 1) Killed jobs and the files that they changed.

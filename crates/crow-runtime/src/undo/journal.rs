@@ -32,6 +32,7 @@ use crate::{
     PathChange, Sandbox, SnapshotEntry, SnapshotStore,
     changes::{JobWatch, Lease, Leases, describe_all},
     config::RuntimeConfig,
+    quarantine_messages::recovery_messages,
     session::{SessionStore, StoredSession},
 };
 use crow_fs::FileLock;
@@ -68,13 +69,25 @@ pub struct UndoJournal {
     pub(super) unfinished: Vec<UndoRecord>,
     /// Records of killed undos that were completed since the current operation began.
     pub(super) finished: Vec<UndoRecord>,
+    /// What was put back of killed sessions, for the user.
+    recovered: Vec<String>,
     /// The agent of the session, if it runs in this process.
     agent: Option<(Box<dyn RunningAgent>, Arc<Leases>)>,
 }
 
 impl UndoJournal {
-    /// Reads the journal of a root session, which may be in use.
+    /// Reads the journal of a root session, which may be in use. What killed sessions left among the files that start
+    /// programs is put back first: it is no change to undo or to make again.
     pub fn open(config: &RuntimeConfig, id: &SessionId) -> Result<Self, UndoError> {
+        let workspace = config.store.read(id)?.metadata.crow().workspace();
+        let folder = config.sandbox_folder.as_deref();
+        let report = folder.map(|folder| Sandbox::recover_in(folder, workspace.roots()));
+        let recovered = report.iter().flat_map(recovery_messages).collect();
+        Ok(Self { recovered, ..Self::read(config, id)? })
+    }
+
+    /// Reads the journal, and changes nothing.
+    pub(crate) fn read(config: &RuntimeConfig, id: &SessionId) -> Result<Self, UndoError> {
         let stores = config.snapshots.as_ref().ok_or(UndoError::Unavailable)?;
         let crow = config.store.read(id)?.metadata.crow();
         let workspace = crow.workspace();
@@ -88,6 +101,7 @@ impl UndoJournal {
             roots: workspace.roots().to_vec(),
             unfinished: Vec::new(),
             finished: Vec::new(),
+            recovered: Vec::new(),
             agent: None,
         };
         journal.reload()?;
@@ -110,6 +124,11 @@ impl UndoJournal {
     /// Returns the calls that changed files, in order.
     pub fn calls(&self) -> &[ChangedCall] {
         self.ledger.calls()
+    }
+
+    /// Returns messages for the user about what was put back of killed sessions when the journal was opened.
+    pub fn recovered(&self) -> &[String] {
+        &self.recovered
     }
 
     /// Returns the undo, redo and restore records, oldest first.
