@@ -382,6 +382,7 @@ pub(super) const SETTINGS_WITH_KEYS: &[(&str, &[&str])] = &[
     (".config/uv/uv.toml", &["password", "token"]),
     (".bundle/config", &[]),
     (".condarc", &["token", "password"]),
+    (".config/nix/nix.conf", &["access-tokens"]),
     (".config/pypoetry/config.toml", &["password", "token"]),
 ];
 
