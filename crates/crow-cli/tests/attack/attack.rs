@@ -42,6 +42,7 @@ pub(crate) struct Attack {
     name: String,
     mode: &'static str,
     args: Vec<String>,
+    env: Vec<(&'static str, String)>,
     files: Vec<(String, String)>,
     script: String,
     after: String,
@@ -55,6 +56,7 @@ pub(crate) struct Attack {
     is_text: bool,
     obeys: bool,
     kernel: Kernel,
+    mounts: String,
 }
 
 /// Result of the program's run in a case.
@@ -75,6 +77,7 @@ impl Attack {
             name: name.into(),
             mode,
             args: Vec::new(),
+            env: Vec::new(),
             files: Vec::new(),
             script: String::new(),
             after: String::new(),
@@ -88,6 +91,7 @@ impl Attack {
             is_text: false,
             obeys: false,
             kernel: Kernel::AsItIs,
+            mounts: String::new(),
         }
     }
 
@@ -142,6 +146,12 @@ impl Attack {
 
     pub(crate) fn arg(mut self, arg: &str) -> Self {
         self.args.push(arg.to_owned());
+        self
+    }
+
+    /// Sets an environment variable of the program.
+    pub(crate) fn env(mut self, name: &'static str, value: &str) -> Self {
+        self.env.push((name, value.to_owned()));
         self
     }
 
@@ -204,6 +214,11 @@ impl Attack {
     /// Runs the program where no namespaces can be created.
     pub(crate) fn without_namespaces(self) -> Self {
         Self { kernel: Kernel::WithoutNamespaces, ..self }
+    }
+
+    /// Runs the program behind a script that mounts file systems; they are visible to the program only.
+    pub(crate) fn with_mounts(self, script: &str) -> Self {
+        Self { mounts: script.to_owned(), ..self }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -368,8 +383,13 @@ impl Attack {
             args.extend(["-o", "json"].map(str::to_owned));
         }
         args.extend(self.args.iter().map(|arg| scene.fill(arg)));
-        let mut command = scene.program_on(self.kernel, &args);
+        let mut command = if self.mounts.is_empty() {
+            scene.program_on(self.kernel, &args)
+        } else {
+            scene.program_behind_mounts(&self.mounts, &args)
+        };
         command.env("ANTHROPIC_BASE_URL", server.base_url(WireDialect::AnthropicMessages));
+        command.envs(self.env.iter().map(|(name, value)| (name, scene.fill(value))));
         let child = command.spawn().unwrap();
         let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
         let waiting = spawn_blocking(move || child.wait_with_output().unwrap());

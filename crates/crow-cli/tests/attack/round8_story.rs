@@ -34,6 +34,9 @@ pub(crate) enum Chapter {
     Killed { session: String, line: String },
     /// The model runs this command, and the program is stopped as soon as the file `go` exists, and killed after this time.
     Stopped(String, Duration),
+    /// The model runs this command, and a second program starts its run with these calls as soon as the file `go` exists. The
+    /// first one is killed then, or ends by itself.
+    Beside(String, Vec<(&'static str, Value)>, End),
     /// Another command of the program; its exit code does not matter.
     Command(Vec<String>),
     /// A script of the user, outside of the sandbox; it must succeed.
@@ -42,7 +45,7 @@ pub(crate) enum Chapter {
 
 /// How a start ends.
 #[derive(Debug, Clone, Copy)]
-enum End {
+pub(crate) enum End {
     ByItself,
     /// By a kill as soon as the file `go` exists, after having been stopped for this time.
     Killed(Duration),
@@ -96,6 +99,19 @@ impl Story {
     /// in the middle of that time.
     pub(crate) fn stopped(mut self, line: &str) -> Self {
         self.chapters.push(Chapter::Stopped(line.to_owned(), Duration::from_secs(5)));
+        self
+    }
+
+    /// Adds a run whose command creates the file `go`, and a second one beside it, in the session `beside`.
+    pub(crate) fn beside(mut self, line: &str, calls: Vec<(&'static str, Value)>) -> Self {
+        self.chapters.push(Chapter::Beside(line.to_owned(), calls, End::ByItself));
+        self
+    }
+
+    /// Like [`Self::beside`], but the first run is killed as soon as the second one starts.
+    pub(crate) fn killed_beside(mut self, line: &str, calls: Vec<(&'static str, Value)>) -> Self {
+        let line = format!("{line}\ntouch go; sleep 60");
+        self.chapters.push(Chapter::Beside(line, calls, End::Killed(Duration::ZERO)));
         self
     }
 
@@ -175,15 +191,20 @@ impl Story {
             Chapter::User(script) => scene.run_script(script).map_or(Ok(String::new()), Err),
             Chapter::Command(args) => self.start(scene, args, Script::new(), End::ByItself).await,
             Chapter::Run(args, calls) => {
-                let mut script = Script::new();
-                for (number, (tool, input)) in calls.iter().enumerate() {
-                    let input: Value =
-                        serde_json::from_str(&scene.fill(&input.to_string())).unwrap();
-                    let reply = ScriptedReply::new().call(format!("c{number}"), *tool, &input);
-                    script = script.then(reply);
-                }
                 let args: Vec<_> = run_args(scene, args.iter().map(String::as_str));
-                self.start(scene, &args, script, End::ByItself).await
+                self.start(scene, &args, script_of(scene, calls), End::ByItself).await
+            }
+            Chapter::Beside(line, calls, end) => {
+                let first = script_of(scene, &[bash(line)]);
+                let first_args = run_args(scene, ["--session-id", "first"]);
+                let second_args = run_args(scene, ["--session-id", "beside"]);
+                let second = async {
+                    planted(scene).await?;
+                    self.start(scene, &second_args, script_of(scene, calls), End::ByItself).await
+                };
+                let (first, second) =
+                    tokio::join!(self.start(scene, &first_args, first, *end), second);
+                Ok(format!("{}\n{}", first?, second?))
             }
             Chapter::Stopped(line, time) => {
                 // Not by `touch`: without namespaces the program sets times for it, and it would wait for that.
@@ -222,13 +243,7 @@ impl Story {
         command.env("ANTHROPIC_BASE_URL", server.base_url(WireDialect::AnthropicMessages));
         let mut child = command.spawn().unwrap();
         if let End::Killed(stopped) = end {
-            let file = scene.project().join("go");
-            let planted = timeout(PATIENCE, async {
-                while fs::symlink_metadata(&file).is_err() {
-                    sleep(Duration::from_millis(1)).await;
-                }
-            });
-            let planted = planted.await;
+            let planted = planted(scene).await;
             if !stopped.is_zero() {
                 let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
                 rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
@@ -239,7 +254,7 @@ impl Story {
             }
             child.kill().unwrap();
             child.wait().unwrap();
-            return planted.map(|()| String::new()).map_err(|_| "nothing was planted".to_owned());
+            return planted.map(|()| String::new());
         }
         let ended = timeout(PATIENCE, spawn_blocking(|| child.wait_with_output())).await;
         let ended = ended.map_err(|_| "it does not end".to_owned())?.unwrap().unwrap();
@@ -249,6 +264,25 @@ impl Story {
             [String::from_utf8_lossy(&ended.stderr), String::from_utf8_lossy(&ended.stdout)];
         Ok(printed.into_iter().chain(sent).collect::<Vec<_>>().join("\n"))
     }
+}
+
+/// Waits until a command has created the file `go`.
+async fn planted(scene: &Scene) -> Result<(), String> {
+    let file = scene.project().join("go");
+    let planted = timeout(PATIENCE, async {
+        while fs::symlink_metadata(&file).is_err() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    });
+    planted.await.map_err(|_| "nothing was planted".to_owned())
+}
+
+/// Returns the replies of a model that makes these calls one by one.
+fn script_of(scene: &Scene, calls: &[(&'static str, Value)]) -> Script {
+    calls.iter().enumerate().fold(Script::new(), |script, (number, (tool, input))| {
+        let input: Value = serde_json::from_str(&scene.fill(&input.to_string())).unwrap();
+        script.then(ScriptedReply::new().call(format!("c{number}"), *tool, &input))
+    })
 }
 
 /// Returns the arguments of a run in full-auto. The prompt names the home, by which a case can find the process.

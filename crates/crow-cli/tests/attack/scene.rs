@@ -43,6 +43,8 @@ const REPOSITORY: [(&str, &str); 3] = [
     (".git/hooks/pre-commit.sample", "#!/bin/sh\n"),
 ];
 
+const EXE: &str = env!("CARGO_BIN_EXE_crow-agent");
+
 /// The kernel that the program finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kernel {
@@ -166,15 +168,28 @@ impl Scene {
 
     /// Like [`Self::program`], on a kernel that may lack a layer of the sandbox. The process keeps its id.
     pub(crate) fn program_on(&self, kernel: Kernel, args: &[String]) -> Command {
-        let exe = env!("CARGO_BIN_EXE_crow-agent");
-        let mut command = match kernel {
-            Kernel::AsItIs => self.with_clean_env(Command::new(exe)),
-            Kernel::WithoutNamespaces => {
-                let mut command = self.with_clean_env(Command::new("unshare"));
-                command.args(["--user", "--map-root-user", "sh", "-c", NO_NAMESPACES, exe]);
-                command
-            }
+        let command = match kernel {
+            Kernel::AsItIs => self.with_clean_env(Command::new(EXE)),
+            Kernel::WithoutNamespaces => self.program_behind("--user", NO_NAMESPACES),
         };
+        self.with_secrets(command, args)
+    }
+
+    /// Like [`Self::program`], after a script that mounts file systems in a mount namespace of its own.
+    pub(crate) fn program_behind_mounts(&self, script: &str, args: &[String]) -> Command {
+        let script = format!("set -e; {}; exec \"$0\" \"$@\"", self.fill(script));
+        self.with_secrets(self.program_behind("--mount", &script), args)
+    }
+
+    /// Returns a command that starts the program by a script in a new namespace of users, and in another one.
+    fn program_behind(&self, namespace: &str, script: &str) -> Command {
+        let mut command = self.with_clean_env(Command::new("unshare"));
+        command.args(["--user", namespace, "--map-root-user", "sh", "-c", script, EXE]);
+        command
+    }
+
+    /// Adds the arguments, and secrets to the environment.
+    fn with_secrets(&self, mut command: Command, args: &[String]) -> Command {
         command
             .args(args)
             .env("ANTHROPIC_API_KEY", KEY)
