@@ -6,6 +6,7 @@
 
 use std::{
     collections::BTreeMap,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -17,7 +18,7 @@ use crate::{
     dialog::UserDialog,
     environment::ProcessEnvironment,
     error::AppError,
-    private_file::{self, Privacy},
+    private_file::{self, Privacy, PrivateFileError},
     trust::project_root,
 };
 
@@ -165,9 +166,16 @@ fn place(environment: &ProcessEnvironment, cwd: &Path) -> Option<(PathBuf, Strin
 }
 
 fn load(path: &Path) -> Result<AnswersFile, AppError> {
-    let Some(text) = private_file::read(path, Privacy::Own).map_err(|error| file_error(&error))?
-    else {
-        return Ok(AnswersFile::default());
+    let text = match private_file::read(path, Privacy::Own) {
+        Ok(Some(text)) => text,
+        Ok(None) => return Ok(AnswersFile::default()),
+        // Whoever needs the folder says what is wrong with it.
+        Err(PrivateFileError::Read { source, .. })
+            if source.kind() == io::ErrorKind::NotADirectory =>
+        {
+            return Ok(AnswersFile::default());
+        }
+        Err(error) => return Err(file_error(&error)),
     };
     let broken = |reason: String| {
         let hint = "remove the file to be asked again";
@@ -182,7 +190,7 @@ fn load(path: &Path) -> Result<AnswersFile, AppError> {
     Ok(answers)
 }
 
-fn file_error(error: &private_file::PrivateFileError) -> AppError {
+fn file_error(error: &PrivateFileError) -> AppError {
     AppError::failed(error.to_string())
 }
 

@@ -203,10 +203,10 @@ async fn an_honest_run_that_was_told_its_findings_ends_as_done() {
     let told: Vec<_> = ran
         .lines()
         .into_iter()
-        .filter(|line| line["type"] == "user_input" && line["source"] == "control_flow")
+        .filter(|line| line["type"] == "notice" && line["audience"] == "model")
         .collect();
     let [told] = &told[..] else { panic!("{told:?}") };
-    let text = told["content"][0]["text"].as_str().unwrap();
+    let text = told["text"].as_str().unwrap();
     assert!(text.contains("nothing was run after the last change of"), "{text}");
 }
 

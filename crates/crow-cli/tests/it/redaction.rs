@@ -29,6 +29,8 @@ async fn a_secret_reaches_neither_the_model_nor_the_log_nor_any_output() {
         bash("c2", "cat .env; base64 -w0 token; sleep 0.2; cat halves >&2"),
         bash("c3", &format!("echo {TOKEN} > written; exit 3")),
         ScriptedReply::new().text(format!("The token is {TOKEN}, the key {KEY}.")),
+        // The first end is answered with the command that failed.
+        ScriptedReply::new().text(format!("The token is {TOKEN}, the key {KEY}.")),
     ])
     .await;
     let fixture = with_token(&server);
@@ -80,7 +82,9 @@ async fn edits_preserve_a_secret_in_a_file() {
             &json!({"path": ".env", "content": format!("TOKEN={mark}\nPORT=4\n")}),
         ),
         bash("c5", &format!("echo 'TOKEN={mark}' > .env")),
-        ScriptedReply::new().text("done"),
+        // The first end is answered with the write that failed.
+        ScriptedReply::new().text("I could not write it."),
+        ScriptedReply::new().text("I could not write it."),
     ])
     .await;
     let fixture = with_token(&server);

@@ -118,6 +118,7 @@ impl EndFacts<'_> {
             text: self.text,
             calls: self.work.calls(),
             has_changed_files: self.work.has_changed_files(),
+            has_run_commands: self.work.has_run_commands(),
         };
         closing.kind()
     }

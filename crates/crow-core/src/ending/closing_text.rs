@@ -44,6 +44,8 @@ pub struct ClosingText<'a> {
     pub calls: usize,
     /// True if files were changed.
     pub has_changed_files: bool,
+    /// True if a command ran.
+    pub has_run_commands: bool,
 }
 
 /// What a closing text is.
@@ -136,7 +138,8 @@ impl ClosingText<'_> {
             0 => reading.says_done,
             _ => reading.says_files_changed && !is_outside,
         };
-        if is_claim && !reading.negates {
+        let is_unchecked = !self.has_run_commands && says_checked(self.text);
+        if (is_claim || is_unchecked) && !reading.negates {
             ClosingKind::UnfoundedClaim
         } else if reading.tells_to_save {
             ClosingKind::Promise
@@ -435,6 +438,7 @@ mod tests {
                 text: &ending.text,
                 calls: ending.calls,
                 has_changed_files: ending.changed,
+                has_run_commands: ending.calls > 0,
             };
             let is_answer = closing.kind() == ClosingKind::Answer;
             match (ending.label == "answered", is_answer) {

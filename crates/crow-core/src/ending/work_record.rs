@@ -110,6 +110,8 @@ struct CurrentRunWork {
     calls: usize,
     changed_files: BTreeSet<PathBuf>,
     has_changed_files: bool,
+    /// True if a command ran.
+    has_run_commands: bool,
     /// True if a command succeeded since the last change.
     has_run_since_change: bool,
     /// The last call that writes files, if it did not succeed.
@@ -131,6 +133,7 @@ impl Default for CurrentRunWork {
             calls: 0,
             changed_files: BTreeSet::new(),
             has_changed_files: false,
+            has_run_commands: false,
             has_run_since_change: true,
             failed_write: None,
             refused_command: None,
@@ -279,6 +282,7 @@ impl WorkRecord {
             return;
         }
         let has_succeeded = call.status == WorkStatus::Succeeded;
+        self.run.has_run_commands |= call.kind == WorkKind::Command;
         let past = PastCall { title: call.title.clone(), has_succeeded, at: self.now };
         if call.has_changed_files {
             self.last_change = Some(past.clone());
@@ -314,6 +318,11 @@ impl WorkRecord {
     /// Returns the number of calls of the run that ran.
     pub fn calls(&self) -> usize {
         self.run.calls
+    }
+
+    /// Returns true if a command ran in the run.
+    pub fn has_run_commands(&self) -> bool {
+        self.run.has_run_commands
     }
 
     /// Returns true if files were changed in the run.

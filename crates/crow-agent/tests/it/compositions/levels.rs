@@ -15,9 +15,10 @@ fn level(level: i64) -> ControlFlow {
 
 #[tokio::test]
 async fn level_minus_1_returns_to_the_user_after_each_turn() {
-    let mut team = Team::start(level(-1), [calls("look"), says("It is fixed.")], vec![]);
+    let mut team = Team::start(level(-1), [calls("look"), says("No change was needed.")], vec![]);
     let lines = team.run("fix it").await;
-    let expected = ["user: fix it", "builder: [look]", "builder: It is fixed.", "the user's turn"];
+    let expected =
+        ["user: fix it", "builder: [look]", "builder: No change was needed.", "the user's turn"];
     assert_eq!(lines, expected);
 }
 
