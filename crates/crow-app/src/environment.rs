@@ -122,6 +122,12 @@ impl ProcessEnvironment {
         self.vars.contains_key(std::ffi::OsStr::new(name))
     }
 
+    /// Returns the variables whose name and value are UTF-8, secrets included: for a program that is started in the
+    /// user's place.
+    pub fn variables(&self) -> BTreeMap<String, String> {
+        self.utf8_variables().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
     /// Returns the variables whose name and value are UTF-8.
     pub(crate) fn utf8_variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.vars.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))

@@ -393,6 +393,21 @@ impl UndoJournal {
         Ok(describe_all(self.ledger.store(), &changes))
     }
 
+    /// Returns the state before the session of each path that its calls changed, without changes that were undone.
+    pub fn start_entries(&self) -> Result<Vec<(PathBuf, SnapshotEntry)>, UndoError> {
+        let steps = self.ledger.open_steps(0)?;
+        let first = steps.into_iter().filter_map(|(path, steps)| {
+            let (first, last) = (steps.first()?, steps.last()?);
+            (first.before != last.after).then(|| (path, first.before.clone()))
+        });
+        Ok(first.collect())
+    }
+
+    /// Reads the content of a file, or the target of a link.
+    pub fn read_entry(&self, entry: &SnapshotEntry) -> Result<Vec<u8>, UndoError> {
+        Ok(self.ledger.store().read(entry)?)
+    }
+
     /// Rebuilds the journal from the log and the undo records.
     pub(super) fn reload(&mut self) -> Result<(), UndoError> {
         let records = UndoRecord::effective_records(self.sessions.undos(&self.id)?);

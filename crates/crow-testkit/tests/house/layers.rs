@@ -37,6 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("crow-console", &["crow-core", "crow-runtime", "crow-text"]),
+    ("crow-eval", &["crow-app", "crow-core", "crow-runtime", "crow-fs", "crow-text"]),
     (
         "crow-cli",
         &[
@@ -51,6 +52,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "crow-app",
             "crow-console",
             "crow-context",
+            "crow-eval",
         ],
     ),
     (
