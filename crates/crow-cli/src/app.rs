@@ -123,6 +123,7 @@ fn execute(
         Command::Mcp(McpCommand::Test { name, output }) => {
             block_on(command::mcp::test(&name, output, environment))
         }
+        Command::Eval(args) => block_on(command::eval(*args, environment)),
         Command::Doctor { output } => block_on(doctor(output, environment)),
         Command::Login(args) => command::login(&args, environment),
         Command::Logout(args) => command::logout(&args, environment),
@@ -174,6 +175,7 @@ fn output_form(command: &Command) -> OutputForm {
         | Command::Config(_)
         | Command::Agents(_)
         | Command::Mcp(_)
+        | Command::Eval(_)
         | Command::Doctor { .. }
         | Command::Trust(_)
         | Command::Login(_)

@@ -10,7 +10,7 @@ use clap_complete::Shell;
 use crow_core::permission::PermissionMode;
 use crow_runtime::{HostPattern, HostPatternError, SandboxConfig};
 
-use super::completions;
+use super::{EvalArgs, completions};
 use crate::{
     error::CliError,
     undo::{HowWords, PathAt, UndoWords},
@@ -75,6 +75,8 @@ pub(crate) enum Command {
     /// List the MCP servers, and try one
     #[command(subcommand)]
     Mcp(McpCommand),
+    /// Measure agents on a set of tasks
+    Eval(Box<EvalArgs>),
     /// Check the sandbox, the configuration, keys, models, and the files of Crow
     Doctor {
         /// Output format: text, or one JSON object per line

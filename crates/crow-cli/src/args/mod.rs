@@ -2,6 +2,7 @@
 
 mod cli;
 mod completions;
+mod eval;
 
 pub(crate) use cli::{
     AcpArgs, AgentOptions, AgentsCommand, ChatArgs, Cli, Command, ConfigCommand, DemoArgs,
@@ -10,3 +11,4 @@ pub(crate) use cli::{
     SandboxOptions, SchemaOf, SessionsCommand, ShowArgs, TrustArgs, UndoArgs,
 };
 pub(crate) use completions::{completions, man, print_completions, quoted};
+pub(crate) use eval::{EvalArgs, EvalCommand, EvalListArgs, EvalRunArgs, TaskArgs};

@@ -4,6 +4,7 @@ mod acp;
 pub(crate) mod agents;
 pub(crate) mod config;
 mod demo;
+mod eval;
 mod login;
 pub(crate) mod mcp;
 mod models;
@@ -14,6 +15,7 @@ mod undo;
 
 pub(crate) use acp::acp;
 pub(crate) use demo::demo;
+pub(crate) use eval::eval;
 pub(crate) use login::{login, logout};
 pub(crate) use models::models;
 pub(crate) use permissions::{explain, list_rules};

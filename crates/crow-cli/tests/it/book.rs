@@ -43,6 +43,7 @@ pages! {
     editors_show_what_the_program_prints("docs/book/src/editors.md", nothing, no_replies);
     troubleshooting_shows_what_the_program_prints("docs/book/src/troubleshooting.md", nothing, fix_total);
     scripts_show_what_the_program_prints("docs/book/src/scripts.md", nothing, answers);
+    eval_shows_what_the_program_prints("docs/book/src/eval.md", nothing, fix_total);
 }
 
 #[test]

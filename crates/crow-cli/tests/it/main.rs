@@ -26,6 +26,7 @@ mod diagnostic_log;
 mod dialects;
 mod doctor;
 mod errors;
+mod eval;
 mod export;
 mod hardening;
 mod instructions;
