@@ -366,6 +366,9 @@ impl<'a> AssemblyBuilder<'a> {
             limits,
             instructions: self.assembly.instructions.clone(),
         };
+        let sampling = self.choice.sampling;
+        config.model.temperature = sampling.temperature.or(config.model.temperature);
+        config.model.seed = sampling.seed.or(config.model.seed);
         if duty == AgentDuty::Worker && model.info.abilities.thinking {
             config.model.thinking = self.thinking.or(config.model.thinking);
         }

@@ -11,8 +11,17 @@ use crate::definition::{CompositionDefinition, HandoffDefinition};
 /// Reviewer that is used if a control flow needs one and none is named.
 pub const DEFAULT_REVIEWER: &str = "reviewer";
 
+/// How the models of all agents sample, in place of what files say.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct SamplingChoice {
+    /// Temperature, from 0 to 2. Models that take none get none.
+    pub temperature: Option<f32>,
+    /// Seed. Providers that take none get none.
+    pub seed: Option<u64>,
+}
+
 /// Choices for one agent, which override its files.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct AgentChoice {
     /// Model of every agent to which no file and no choice gives one, if any.
     pub default_model: Option<ModelRef>,
@@ -33,6 +42,8 @@ pub struct AgentChoice {
     pub thinking: Option<Thinking>,
     /// Change to the system prompt of the agent that does the work.
     pub system_prompt: Option<SystemPrompt>,
+    /// How the models of all agents sample.
+    pub sampling: SamplingChoice,
 }
 
 /// Control flow and reviewers of an agent: those in effect, and those of its files.

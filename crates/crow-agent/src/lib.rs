@@ -53,7 +53,7 @@ pub use acp_agent::{
 pub use assembly::{AssembledAgent, Assembly, AssemblyError};
 pub use base_agent::{AgentConfig, BaseAgent};
 pub use checks::{Check, Checks};
-pub use choice::{AgentChoice, DEFAULT_REVIEWER, ReviewChoice};
+pub use choice::{AgentChoice, DEFAULT_REVIEWER, ReviewChoice, SamplingChoice};
 pub use definition::PromptContext;
 pub use end_tools::{EndTools, SubmitForReview, TaskComplete};
 pub use environment::SessionEnvironment;

@@ -310,6 +310,7 @@ mod tests {
             configuration_source: ConfigurationSource::Shipped,
             snapshots: Arc::new(snapshots),
             limits: AgentLimits::default(),
+            sampling: crow_agent::SamplingChoice::default(),
             reviewer_model: None,
             choice_memory: ChoiceMemory::Disabled,
         });

@@ -30,7 +30,7 @@ const LONGEST_LABEL: usize = 40;
 const VERSION: u32 = 1;
 
 /// What was asked of a run: the content of `run.json`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunManifest {
     /// Version of the format.
     pub version: u32,
@@ -44,6 +44,9 @@ pub struct RunManifest {
     pub program_hash: Option<String>,
     /// Hash of the configuration that each trial got.
     pub config_hash: String,
+    /// Sampling temperature of all models, if it was asked for.
+    #[serde(default)]
+    pub temperature: Option<f32>,
     /// Hash of each task by its name.
     pub tasks: BTreeMap<String, TaskHash>,
     /// Agents and models.
@@ -133,7 +136,7 @@ impl RunManifest {
     /// Fails if the executable cannot be read.
     pub fn new(plan: &EvalPlan, config_hash: String) -> io::Result<Self> {
         let (program, program_hash) = match &plan.program {
-            TestedProgram::Crow { executable } => {
+            TestedProgram::Crow { executable, .. } => {
                 let mut hasher = blake3::Hasher::new();
                 io::copy(&mut File::open(executable)?, &mut hasher)?;
                 let version = concat!("crow-agent ", env!("CARGO_PKG_VERSION"));
@@ -149,6 +152,10 @@ impl RunManifest {
             program,
             program_hash,
             config_hash,
+            temperature: match plan.program {
+                TestedProgram::Crow { temperature, .. } => temperature,
+                TestedProgram::ShellLine(_) => None,
+            },
             tasks: tasks.collect(),
             variants: plan.variants.clone(),
             seeds: plan.seeds.clone(),
@@ -170,11 +177,16 @@ impl RunManifest {
 
     /// Adds what is asked now to what was asked before, which must measure the same program.
     fn extended(self, asked: Self, path: &Path) -> Result<Self, RunFolderError> {
+        let number = |number: Option<f32>| {
+            number
+                .map_or_else(|| "that of the configuration".to_owned(), |number| number.to_string())
+        };
         let shown = |hash: &Option<String>| hash.clone().unwrap_or_else(|| "none".to_owned());
         for (what, stored, asked) in [
             ("another program", self.program.clone(), asked.program.clone()),
             ("another build of the program", shown(&self.program_hash), shown(&asked.program_hash)),
             ("another configuration", self.config_hash.clone(), asked.config_hash.clone()),
+            ("another temperature", number(self.temperature), number(asked.temperature)),
         ] {
             if stored != asked {
                 return Err(RunFolderError::OtherRun {
@@ -467,6 +479,7 @@ pub(crate) fn sample_run(
             program: "crow-agent 1".to_owned(),
             program_hash: Some("0".to_owned()),
             config_hash: "0".to_owned(),
+            temperature: None,
             tasks: trials.iter().map(|(task, ..)| ((*task).to_owned(), hash(task))).collect(),
             variants: models.iter().map(|model| variant(model)).collect(),
             seeds: vec![1],
@@ -489,6 +502,7 @@ mod tests {
             program: "p".to_owned(),
             program_hash: None,
             config_hash: "c".to_owned(),
+            temperature: None,
             tasks: tasks.iter().map(|(name, text)| ((*name).to_owned(), hash(text))).collect(),
             variants: vec![AgentVariant::default()],
             seeds: vec![1],
@@ -575,6 +589,9 @@ mod tests {
         assert!(message(other).contains("another build of the program: none, not h"));
         let other = RunManifest { config_hash: "d".to_owned(), ..manifest(&[]) };
         assert!(message(other).contains("another configuration"));
+        let other = RunManifest { temperature: Some(0.5), ..manifest(&[]) };
+        let expected = "another temperature: that of the configuration, not 0.5";
+        assert!(message(other).contains(expected));
         fs::write(folder.path().join("notes.txt"), "").unwrap();
         let error = RunFolder::open(folder.path(), manifest(&[])).unwrap_err();
         assert!(matches!(error, RunFolderError::OtherFiles { .. }), "{error}");

@@ -151,6 +151,7 @@ fn model(raw: RawModelChoice, node: &Node) -> Result<ModelChoice, ConfigError> {
         fallbacks: raw.fallbacks,
         config: ModelConfig {
             temperature: raw.temperature,
+            seed: None,
             max_tokens: reject_zero(raw.max_tokens, node, &["model", "max_tokens"])?,
             thinking: raw.thinking.map(Into::into),
         },

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crow_agent::{
-    Check, Checks,
+    Check, Checks, SamplingChoice,
     definition::{AgentRegistry, SHIPPED, ToolNames},
     layers::{ConfigLayer, LayerKind, Layers},
 };
@@ -56,6 +56,7 @@ pub(crate) struct AgentSettings {
     /// Commands that must succeed before a task is complete.
     pub checks: Checks,
     pub limits: AgentLimits,
+    pub sampling: SamplingChoice,
 }
 
 /// The configuration that applies to a directory.
@@ -101,7 +102,7 @@ impl Configuration {
     }
 
     /// Returns the agent settings of a host.
-    pub(crate) fn agents(self, limits: AgentLimits) -> AgentSettings {
+    pub(crate) fn agents(self, limits: AgentLimits, sampling: SamplingChoice) -> AgentSettings {
         let Self { agents: registry, settings } = self;
         let checks = settings.checks.into_iter().map(|check| Check {
             timeout: check.timeout.unwrap_or(Check::DEFAULT_TIMEOUT),
@@ -112,6 +113,7 @@ impl Configuration {
             default: settings.agent.unwrap_or_else(|| DEFAULT_AGENT.to_owned()),
             checks: Checks::new(checks),
             limits,
+            sampling,
         }
     }
 }

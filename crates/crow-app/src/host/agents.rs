@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crow_agent::{
     AgentChoice, AssembledAgent, Assembly, AssemblyError, Checks, DEFAULT_REVIEWER,
-    InstructionSources,
+    InstructionSources, SamplingChoice,
     definition::{AgentKind, DefinedRole, ListedAgent},
 };
 use crow_core::model::{ModelRef, Models};
@@ -23,6 +23,7 @@ pub(super) struct Agents {
     /// The agent of a session that names none.
     default: String,
     limits: AgentLimits,
+    sampling: SamplingChoice,
     /// All agents, listed at the first request.
     listed: OnceLock<Vec<ListedAgent>>,
     /// Cache of assembled agents, the newest last: sessions with the same agent share its tools and prompts.
@@ -36,11 +37,18 @@ impl Agents {
         instructions: InstructionSources,
         is_attended: bool,
     ) -> Self {
-        let AgentSettings { registry, default, checks, limits } = settings;
+        let AgentSettings { registry, default, checks, limits, sampling } = settings;
         let tools = product::all_tools();
         let instructions = Some(instructions);
         let assembly = Assembly { registry, models, tools, checks, instructions, is_attended };
-        Self { assembly, default, limits, listed: OnceLock::new(), made: Mutex::default() }
+        Self {
+            assembly,
+            default,
+            limits,
+            sampling,
+            listed: OnceLock::new(),
+            made: Mutex::default(),
+        }
     }
 
     /// Returns the name of the agent of a session that names none.
@@ -115,6 +123,7 @@ impl Agents {
             reviewers: with.reviewers.clone(),
             thinking: with.thinking,
             system_prompt: with.system_prompt.clone(),
+            sampling: self.sampling,
         };
         if let Some(made) = self.find_assembled(&with.agent, &choice) {
             return Ok(made);

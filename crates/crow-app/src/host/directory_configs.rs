@@ -13,7 +13,7 @@ use std::{
     time::SystemTime,
 };
 
-use crow_agent::InstructionSources;
+use crow_agent::{InstructionSources, SamplingChoice};
 use crow_core::model::{ModelRef, Models};
 use crow_runtime::HostError;
 
@@ -56,6 +56,7 @@ pub(super) struct DirectoryConfigs {
     environment: ProcessEnvironment,
     configuration_source: ConfigurationSource,
     limits: AgentLimits,
+    sampling: SamplingChoice,
     models: Arc<dyn Models>,
     /// True if a person is connected who can answer questions.
     is_attended: bool,
@@ -75,7 +76,7 @@ impl DirectoryConfigs {
     pub(super) fn new(
         environment: ProcessEnvironment,
         configured: ConfigurationSource,
-        limits: AgentLimits,
+        (limits, sampling): (AgentLimits, SamplingChoice),
         models: Arc<dyn Models>,
         is_attended: bool,
     ) -> Self {
@@ -83,6 +84,7 @@ impl DirectoryConfigs {
             environment,
             configuration_source: configured,
             limits,
+            sampling,
             models,
             is_attended,
             start: None,
@@ -155,8 +157,12 @@ impl DirectoryConfigs {
             ConfigurationSource::Shipped => None,
         };
         let (models, instructions) = (Arc::clone(&self.models), InstructionSources { user_folder });
-        let agents =
-            Agents::new(configuration.agents(self.limits), models, instructions, self.is_attended);
+        let agents = Agents::new(
+            configuration.agents(self.limits, self.sampling),
+            models,
+            instructions,
+            self.is_attended,
+        );
         DirectoryConfig { project, agents, model, review_model, prompts, misplaced }
     }
 

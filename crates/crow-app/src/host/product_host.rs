@@ -7,6 +7,7 @@
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use crow_agent::SamplingChoice;
 use crow_core::{
     capability::Answerer,
     ids::SessionId,
@@ -86,6 +87,8 @@ pub struct HostParts {
     pub snapshots: Arc<SnapshotStores>,
     /// Bounds of agents from the command line.
     pub limits: AgentLimits,
+    /// How the models of all agents sample.
+    pub sampling: SamplingChoice,
     /// Model of reviewers from the command line.
     pub reviewer_model: Option<ModelRef>,
     /// Source of the initial options of new sessions.
@@ -181,7 +184,7 @@ impl ProductHost {
         let places = DirectoryConfigs::new(
             environment.clone(),
             parts.configuration_source,
-            parts.limits,
+            (parts.limits, parts.sampling),
             Arc::clone(&models),
             config.answerer.is_attended(),
         );

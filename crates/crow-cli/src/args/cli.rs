@@ -182,12 +182,24 @@ pub(crate) struct RunOptions {
     /// Maximum number of rounds of the run
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub max_rounds: Option<u32>,
+    /// Sampling temperature of all models, from 0 to 2; models that take none get none
+    #[arg(long, value_name = "T", value_parser = temperature)]
+    pub temperature: Option<f32>,
+    /// Seed of the sampling of all models; providers that take none get none
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
     /// Output format: the answer, or one JSON event per line and a final result
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,
     /// With `--output json`: omit text deltas; the whole text follows in any case
     #[arg(long)]
     pub no_deltas: bool,
+}
+
+/// Parses a temperature.
+pub(super) fn temperature(text: &str) -> Result<f32, String> {
+    let value = text.parse::<f32>().ok().filter(|value| (0.0..=2.0).contains(value));
+    value.ok_or_else(|| "not between 0 and 2".to_owned())
 }
 
 /// Arguments of `acp`.

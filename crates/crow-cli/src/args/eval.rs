@@ -10,7 +10,7 @@ use serde::{
     de::value::{Error as ValueError, StrDeserializer},
 };
 
-use super::{OutputForm, completions};
+use super::{OutputForm, cli::temperature, completions};
 
 /// Arguments of `eval`: those of a measurement, or a further command.
 #[derive(Debug, Args)]
@@ -88,9 +88,13 @@ pub(crate) struct EvalRunArgs {
     /// A model to measure each agent with; may be given several times [default: that of the configuration]
     #[arg(long, short, value_name = "PROVIDER/MODEL", add = completions::models())]
     pub model: Vec<String>,
-    /// The number of a repetition; may be given several times [default: 1]
+    /// Seed of the sampling, for providers that take one, and the number of a repetition; may be given several times
+    /// [default: 1]
     #[arg(long, value_name = "N")]
     pub seed: Vec<u64>,
+    /// Sampling temperature of all models, from 0 to 2
+    #[arg(long, value_name = "T", value_parser = temperature)]
+    pub temperature: Option<f32>,
     /// How many trials run at the same time
     #[arg(long, short, value_name = "N", default_value = "1")]
     pub jobs: NonZeroUsize,
@@ -105,7 +109,7 @@ pub(crate) struct EvalRunArgs {
     pub max_cost: Option<f64>,
     /// Measure another program: a shell line that runs in the working folder of the task, with the prompt in place of
     /// {prompt} or as its last word
-    #[arg(long, value_name = "LINE", conflicts_with_all = ["agent", "model", "config"])]
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["agent", "model", "config", "temperature"])]
     pub program: Option<String>,
     /// Folder of the configuration that each trial gets a copy of [default: your own]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]

@@ -61,6 +61,7 @@ pub(crate) async fn demo(
         choice_memory: ChoiceMemory::Disabled,
         sandbox: crate::args::SandboxOptions::default(),
         limits: AgentLimits::default(),
+        sampling: crow_agent::SamplingChoice::default(),
         resume: None,
         session_id: None,
         cwd: Some(project.clone()),

@@ -157,7 +157,7 @@ async fn measure(
         tasks: tasks(&args.tasks, &host, environment).await?.into_tasks(),
         variants: variants(&args)?,
         seeds: if args.seed.is_empty() { vec![1] } else { args.seed.clone() },
-        program: program(args.program.as_deref())?,
+        program: program(&args)?,
         jobs: args.jobs,
         budget: EvalBudget { time: args.max_time, money: args.max_cost },
     };
@@ -262,17 +262,17 @@ fn variants(args: &EvalRunArgs) -> Result<Vec<AgentVariant>, CliError> {
     Ok(variants)
 }
 
-fn program(given: Option<&str>) -> Result<TestedProgram, CliError> {
-    let Some(line) = given else {
+fn program(args: &EvalRunArgs) -> Result<TestedProgram, CliError> {
+    let Some(line) = &args.program else {
         let executable = std::env::current_exe().map_err(|error| {
             CliError::failed(format!("the program does not find itself: {error}"))
         })?;
-        return Ok(TestedProgram::Crow { executable });
+        return Ok(TestedProgram::Crow { executable, temperature: args.temperature });
     };
     if line.trim().is_empty() {
         return Err(CliError::usage("--program names no program"));
     }
-    Ok(TestedProgram::ShellLine(line.to_owned()))
+    Ok(TestedProgram::ShellLine(line.clone()))
 }
 
 /// Reports progress: on stderr for people, as lines of JSON on stdout for programs. Sets the number of trials that are

@@ -180,6 +180,7 @@ pub(crate) fn host(
         reviewer_model,
         configuration_source: configured,
         limits: request.limits,
+        sampling: request.sampling,
         choice_memory: request.choice_memory,
         store: launch.store,
         models: launch.models,

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use crow_agent::SamplingChoice;
 use crow_app::{
     ProcessEnvironment,
     config::AgentLimits,
@@ -55,6 +56,7 @@ pub(crate) struct AgentRequest {
     pub choice_memory: ChoiceMemory,
     pub sandbox: SandboxOptions,
     pub limits: AgentLimits,
+    pub sampling: SamplingChoice,
     pub resume: Option<Resume>,
     pub session_id: Option<String>,
     pub cwd: Option<PathBuf>,
@@ -87,6 +89,7 @@ impl AgentRequest {
             choice_memory: ChoiceMemory::Disabled,
             sandbox,
             limits: AgentLimits::default(),
+            sampling: SamplingChoice::default(),
             resume: None,
             session_id: None,
             cwd: None,
@@ -204,10 +207,12 @@ impl RunRequest {
                 CliError::usage("the prompt is empty").hint("crow-agent run \"what to do\"")
             );
         }
-        let RunOptions { agent, max_steps, max_rounds, output, no_deltas } = options;
+        let RunOptions { agent, max_steps, max_rounds, temperature, seed, output, no_deltas } =
+            options;
+        let sampling = SamplingChoice { temperature, seed };
         let limits = AgentLimits { max_steps, max_rounds };
         let deltas = if no_deltas { Deltas::LeftOut } else { Deltas::Written };
-        let agent = AgentRequest { limits, ..AgentRequest::new(agent) };
+        let agent = AgentRequest { limits, sampling, ..AgentRequest::new(agent) };
         Ok(Self { prompt, output, deltas, agent })
     }
 }

@@ -84,3 +84,22 @@ async fn a_bug_is_fixed_through_chat_completions() {
 async fn a_bug_is_fixed_through_gemini() {
     fixes_the_bug(WireDialect::Gemini, "gemini/gemini-test").await;
 }
+
+#[tokio::test]
+async fn temperature_and_seed_of_a_run_reach_every_provider_that_takes_them() {
+    for (dialect, model, sampling, temperature) in [
+        // Models of OpenAI that think refuse a temperature.
+        (WireDialect::OpenAiChat, "openai-chat/gpt-test", "/", None),
+        (WireDialect::Gemini, "gemini/gemini-test", "/generationConfig/", Some(json!(0.5))),
+    ] {
+        let server = ModelServer::start([ScriptedReply::new().text("Four.")]).await;
+        let fixture = Fixture::new().with_server(&server, dialect);
+        let args = ["run", "What is two plus two?", "-m", model, "--temperature", "0.5"];
+        fixture.run(&[&args[..], &["--seed", "7"]].concat()).await;
+        let requests = server.finish().await.unwrap();
+        let field = |name: &str| requests[0].body.pointer(&format!("{sampling}{name}")).cloned();
+        assert_eq!((field("temperature"), field("seed")), (temperature, Some(json!(7))));
+    }
+    let hot = Fixture::new().run(&["run", "x", "--temperature", "3"]).await;
+    assert!(hot.exited(2).err.contains("not between 0 and 2"), "{}", hot.err);
+}

@@ -417,6 +417,21 @@ async fn every_agent_tries_every_task_once_per_seed() {
 }
 
 #[tokio::test]
+async fn seed_and_temperature_reach_the_model() {
+    let reply = ScriptedReply::new().text("I would rather not.");
+    let server = ModelServer::start(Script::repeating(reply)).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::Gemini);
+    add_answer_task(&fixture, "a", WRITE);
+    let args = ["eval", "tasks", "-m", "gemini/gemini-test", "--seed", "11"];
+    fixture.run(&[&args[..], &["--temperature", "0.25"]].concat()).await.exited(0);
+    let other = fixture.run(&args).await;
+    assert!(other.exited(2).err.contains("another temperature: 0.25"), "{}", other.err);
+    let requests = server.finish().await.unwrap();
+    let body = &requests[0].body["generationConfig"];
+    assert_eq!((&body["seed"], &body["temperature"]), (&json!(11), &json!(0.25)));
+}
+
+#[tokio::test]
 async fn two_runs_are_compared_pair_by_pair() {
     let fixture = Fixture::new();
     for number in 1..=6 {

@@ -125,6 +125,9 @@ pub struct ModelConfig {
     /// Sampling temperature; the provider's default if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f32>,
+    /// Seed of the sampling, for providers that take one; drawn by the provider if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
     /// The most tokens of one reply; the model's own limit if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,

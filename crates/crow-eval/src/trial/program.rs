@@ -50,12 +50,14 @@ exit "$code"
 "#;
 
 /// The program under test.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum TestedProgram {
     /// Crow itself, `run` with JSON output.
     Crow {
         /// The executable.
         executable: PathBuf,
+        /// Sampling temperature of all models; that of the configuration if absent.
+        temperature: Option<f32>,
     },
     /// Any other program, as a shell line. The prompt is one word in place of `{prompt}`, or the last word.
     ShellLine(String),
@@ -65,6 +67,7 @@ pub enum TestedProgram {
 pub(super) struct ProgramSetting<'a> {
     pub task: &'a EvalTask,
     pub variant: &'a AgentVariant,
+    pub seed: u64,
     /// Working folder.
     pub folder: &'a Path,
     /// All variables.
@@ -153,7 +156,7 @@ impl TestedProgram {
     fn command(&self, setting: &ProgramSetting<'_>, prompt_file: &Path) -> (Vec<String>, PathBuf) {
         let task = setting.task;
         match self {
-            Self::Crow { executable } => {
+            Self::Crow { executable, temperature } => {
                 let mut words = vec![executable.display().to_string()];
                 words.extend(
                     ["run", "--output", "json", "--no-deltas", "--permissions", "full-auto"]
@@ -163,6 +166,8 @@ impl TestedProgram {
                     ("--agent", setting.variant.agent.clone()),
                     ("--model", setting.variant.model.clone()),
                     ("--max-steps", task.limits.max_steps.map(|steps| steps.to_string())),
+                    ("--temperature", temperature.map(|temperature| temperature.to_string())),
+                    ("--seed", Some(setting.seed.to_string())),
                 ];
                 for (option, value) in options {
                     words.extend(value.map(|value| format!("{option}={value}")));

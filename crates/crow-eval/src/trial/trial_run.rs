@@ -64,6 +64,7 @@ pub(crate) async fn run_trial(
     let setting = ProgramSetting {
         task,
         variant: &key.variant,
+        seed: key.seed,
         folder: &work,
         variables: home.variables(),
         log: &log,

@@ -412,6 +412,7 @@ fn the_fields_of_a_request_follow_the_configuration() {
     }
     let config = ModelConfig {
         temperature: Some(0.7),
+        seed: Some(7),
         max_tokens: Some(20_000),
         thinking: Some(Thinking::Medium),
     };

@@ -167,7 +167,12 @@ mod tests {
     }
 
     fn thinking(thinking: Thinking) -> ModelConfig {
-        ModelConfig { temperature: Some(0.5), max_tokens: None, thinking: Some(thinking) }
+        ModelConfig {
+            temperature: Some(0.5),
+            seed: Some(7),
+            max_tokens: None,
+            thinking: Some(thinking),
+        }
     }
 
     #[test]

@@ -69,6 +69,9 @@ struct GenerationConfig {
     max_output_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f32>,
+    /// A signed number of 32 bits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking_config: Option<Value>,
 }
@@ -96,6 +99,7 @@ fn head<'a>(model: &ModelInfo, frame: Frame<'a>) -> GeminiRequestHead<'a> {
         generation_config: GenerationConfig {
             max_output_tokens: frame.config.max_tokens,
             temperature: frame.config.temperature,
+            seed: frame.config.seed.and_then(|seed| i32::try_from(seed).ok()),
             thinking_config: thinking_config(model, frame.config),
         },
         tool_config: calling

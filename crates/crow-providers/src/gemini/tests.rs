@@ -285,7 +285,12 @@ fn the_request_has_its_tools_system_and_limits() {
         description: "Reads.".to_owned(),
         parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}}),
     }];
-    let config = ModelConfig { temperature: Some(0.7), max_tokens: Some(100), thinking: None };
+    let config = ModelConfig {
+        temperature: Some(0.7),
+        seed: Some(7),
+        max_tokens: Some(100),
+        thinking: None,
+    };
     let tool_choice = ToolChoice::None;
     let frame = Frame { system: "Be terse.", tools: &tools, config: &config, tool_choice };
     let body: Value = serde_json::from_slice(&codec.assemble(frame, &[])).unwrap();
@@ -294,7 +299,7 @@ fn the_request_has_its_tools_system_and_limits() {
         json!({"name": "read", "description": "Reads.", "parametersJsonSchema": parameters});
     let expected = json!({
         "generationConfig": {
-            "maxOutputTokens": 100, "temperature": 0.7, "thinkingConfig": {"includeThoughts": true},
+            "maxOutputTokens": 100, "temperature": 0.7, "seed": 7, "thinkingConfig": {"includeThoughts": true},
         },
         "toolConfig": {"functionCallingConfig": {"mode": "NONE"}},
         "tools": [{"functionDeclarations": [declaration]}],

@@ -66,6 +66,7 @@ fn host_with(
         configuration_source: ConfigurationSource::InFiles,
         snapshots: Arc::new(SnapshotStores::new(snapshots, SnapshotLimits::default(), None)),
         limits: AgentLimits::default(),
+        sampling: crow_agent::SamplingChoice::default(),
         reviewer_model: None,
         choice_memory: ChoiceMemory::Persistent,
     })

@@ -262,6 +262,9 @@ impl ChatVariant {
         if let Some(temperature) = config.temperature.filter(|_| self.takes_temperature(model)) {
             head.insert("temperature".to_owned(), request::decimal(temperature));
         }
+        if let Some(seed) = config.seed {
+            head.insert("seed".to_owned(), json!(seed));
+        }
         if let Some(thinking) = config.thinking.filter(|_| model.abilities.thinking) {
             let (field, value) = self.thinking.request(thinking, &model.reference.model);
             head.insert(field.to_owned(), value);

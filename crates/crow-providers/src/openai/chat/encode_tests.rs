@@ -51,6 +51,7 @@ fn a_whole_conversation_becomes_a_request_of_openai() {
     let mut codec = codec("gpt-5", THINKS, ChatVariant::OPENAI);
     let config = ModelConfig {
         temperature: Some(0.7),
+        seed: Some(7),
         max_tokens: Some(900),
         thinking: Some(Thinking::Low),
     };
@@ -61,7 +62,12 @@ fn a_whole_conversation_becomes_a_request_of_openai() {
 #[test]
 fn other_servers_get_what_all_understand_and_their_reasoning_back() {
     let mut codec = codec("m", PLAIN, ChatVariant::COMPATIBLE);
-    let config = ModelConfig { temperature: Some(0.7), max_tokens: Some(900), thinking: None };
+    let config = ModelConfig {
+        temperature: Some(0.7),
+        seed: Some(7),
+        max_tokens: Some(900),
+        thinking: None,
+    };
     let body = testing::body(&mut codec, "", &history("m"), &config, ToolChoice::Auto);
     insta::assert_json_snapshot!(body);
 }

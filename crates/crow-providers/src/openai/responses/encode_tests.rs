@@ -75,6 +75,7 @@ fn a_whole_conversation_goes_back_as_it_came() {
     let mut codec = codec("gpt-5", THINKS);
     let config = ModelConfig {
         temperature: Some(0.7),
+        seed: Some(7),
         max_tokens: Some(900),
         thinking: Some(Thinking::Medium),
     };
