@@ -146,7 +146,7 @@ impl TypedTool for TaskComplete {
         }
         let (mut result, report) = match self.checks.run_stale(ctx).await {
             CheckOutcome::Passed(report) => {
-                ctx.work.lock().on_checks(&report);
+                record_checks(ctx, &report);
                 let evidence = input.evidence().filter(|_| self.checks.is_empty());
                 let result = if let Some(objection) = objection(ctx, evidence, &report) {
                     ToolResult::failure(objection)
@@ -157,7 +157,7 @@ impl TypedTool for TaskComplete {
                 (result, report)
             }
             CheckOutcome::Failed(report, text) => {
-                ctx.work.lock().on_checks(&report);
+                record_checks(ctx, &report);
                 (ToolResult::failure(text), report)
             }
             CheckOutcome::Cancelled => return ToolResult::cancelled(),
@@ -166,6 +166,12 @@ impl TypedTool for TaskComplete {
             serde_json::to_value(report).expect("invariant: a report of checks is plain data");
         result
     }
+}
+
+fn record_checks(ctx: &ToolContext, report: &CheckReport) {
+    let failed = report.checks.iter().filter(|check| !check.passed());
+    let failed = failed.map(|check| check.name.clone()).collect();
+    ctx.work.lock().on_checks(failed, report.verified);
 }
 
 /// Returns what speaks against a completion: a fact of the log that contradicts it, each time; and once a run what is

@@ -133,6 +133,9 @@ pub fn accepted_check(
 ///
 /// # Errors
 /// Fails if the file of answers cannot be used or the question cannot be shown.
+///
+/// # Panics
+/// Never: answers are plain data.
 pub fn propose_check(
     environment: &ProcessEnvironment,
     cwd: &Path,
@@ -200,7 +203,10 @@ mod tests {
 
     use super::*;
 
-    fn found(files: &[(&str, &str)]) -> Option<String> {
+    /// Names and texts of files.
+    type Files<'a> = &'a [(&'a str, &'a str)];
+
+    fn found(files: Files<'_>) -> Option<String> {
         let root = tempfile::tempdir().unwrap();
         for (name, text) in files {
             fs::write(root.path().join(name), text).unwrap();
@@ -213,7 +219,7 @@ mod tests {
         let script = |text: &str| format!("{{\"scripts\": {{\"test\": \"{text}\"}}}}");
         let vitest = script("vitest run");
         let placeholder = script("echo \\\"Error: no test specified\\\" && exit 1");
-        let table: [(&[(&str, &str)], Option<&str>); 14] = [
+        let table: [(Files<'_>, Option<&str>); 14] = [
             (&[("Cargo.toml", "")], Some("cargo test")),
             (&[("go.mod", ""), ("Makefile", "test:\n")], Some("go test ./...")),
             (&[("package.json", &vitest)], Some("npm test")),

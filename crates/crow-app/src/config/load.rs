@@ -1,9 +1,6 @@
 //! Loading the layers of the configuration.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::PathBuf};
 
 use crow_agent::{
     Check, Checks, SamplingChoice,
@@ -16,7 +13,7 @@ use crow_providers::ProviderConfig;
 
 use super::ServerTable;
 use super::Settings;
-use crate::{environment::ProcessEnvironment, error::AppError, product, project_checks};
+use crate::{environment::ProcessEnvironment, error::AppError, product};
 
 /// Agent that is used if none is configured or named.
 pub const DEFAULT_AGENT: &str = "BUILD-HITL";
@@ -79,21 +76,15 @@ impl Configuration {
         Ok(Self { agents: AgentRegistry::new(layers, tool_names()), settings })
     }
 
-    /// Adds the check that the user accepted for the project of a directory, unless the settings name checks. Blocks.
-    ///
-    /// # Errors
-    /// Fails if the file of the user's answers cannot be used.
-    pub fn with_project_check(
-        mut self,
-        environment: &ProcessEnvironment,
-        cwd: &Path,
-    ) -> Result<Self, AppError> {
+    /// Adds the check that the user accepted for a project, unless the settings name checks.
+    #[must_use]
+    pub fn with_project_check(mut self, command: Option<String>) -> Self {
         if self.settings.checks.is_empty()
-            && let Some(command) = project_checks::accepted_check(environment, cwd)?
+            && let Some(command) = command
         {
             self.settings.add_check(command);
         }
-        Ok(self)
+        self
     }
 
     /// Returns only the built-in configuration.

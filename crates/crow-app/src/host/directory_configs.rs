@@ -26,6 +26,7 @@ use crate::{
     config::{AgentLimits, Configuration},
     environment::ProcessEnvironment,
     error::AppError,
+    project_checks::accepted_check,
     trust::{self, Project, TrustStamp, TrustStatus},
 };
 
@@ -129,7 +130,7 @@ impl DirectoryConfigs {
         let configuration = match self.configuration_source {
             ConfigurationSource::InFiles => {
                 Configuration::load(&self.environment, &project.additions)?
-                    .with_project_check(&self.environment, cwd)?
+                    .with_project_check(accepted_check(&self.environment, cwd)?)
             }
             ConfigurationSource::Shipped => Configuration::shipped(),
         };

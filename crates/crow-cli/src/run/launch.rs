@@ -8,7 +8,7 @@ use crow_app::{
     config::Configuration,
     host::{ChoiceMemory, ConfigurationSource, HostParts, ProductHost, StartPlace},
     product,
-    project_checks::propose_check,
+    project_checks::{accepted_check, propose_check},
     sandbox::{SandboxSettings, sandbox_settings},
     trust::{self, Project},
 };
@@ -143,7 +143,8 @@ pub(crate) fn host(
         if launch.audience == Audience::Person && !configuration.settings.has_checks() {
             propose_check(environment, &launch.cwd, &TerminalDialog)?;
         }
-        let configuration = configuration.with_project_check(environment, &launch.cwd)?;
+        let accepted = accepted_check(environment, &launch.cwd)?;
+        let configuration = configuration.with_project_check(accepted);
         (ConfigurationSource::InFiles, configuration)
     };
     let session_commands = ConsoleCommands::new(console_style(environment));
@@ -258,10 +259,6 @@ struct HeadlessAnswerer;
 
 #[async_trait]
 impl Answerer for HeadlessAnswerer {
-    fn has_user(&self) -> bool {
-        false
-    }
-
     async fn ask(&self, request: PermissionRequest) -> PermissionAnswer {
         // The hint omits the resolved path: it may lie in a place that the model may not read.
         let remedy = match (request.least_mode, &request.subject) {

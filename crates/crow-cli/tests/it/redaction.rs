@@ -82,8 +82,6 @@ async fn edits_preserve_a_secret_in_a_file() {
             &json!({"path": ".env", "content": format!("TOKEN={mark}\nPORT=4\n")}),
         ),
         bash("c5", &format!("echo 'TOKEN={mark}' > .env")),
-        // The first end is answered with the write that failed.
-        ScriptedReply::new().text("I could not write it."),
         ScriptedReply::new().text("I could not write it."),
     ])
     .await;

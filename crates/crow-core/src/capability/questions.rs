@@ -145,12 +145,6 @@ pub trait Answerer: Send + Sync + fmt::Debug {
     /// Asks whether a call may run.
     async fn ask(&self, request: PermissionRequest) -> PermissionAnswer;
 
-    /// Returns true if there may be a user who sees what is asked. If not, events show nothing of files that only a
-    /// yes would let the model read.
-    fn has_user(&self) -> bool {
-        true
-    }
-
     /// Asks an agent's question. By default there is nobody to answer.
     async fn ask_user(&self, _request: QuestionRequest) -> QuestionAnswer {
         QuestionAnswer::Nobody { hint: "no answerer is configured".to_owned() }
@@ -168,10 +162,6 @@ pub struct NoAnswerer;
 
 #[async_trait]
 impl Answerer for NoAnswerer {
-    fn has_user(&self) -> bool {
-        false
-    }
-
     async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
         PermissionAnswer::Nobody { hint: "no answerer is configured".to_owned() }
     }

@@ -8,7 +8,6 @@ use std::{
 };
 
 use crate::{
-    event::CheckReport,
     todo::{TodoItem, TodoStatus},
     tool_types::ToolStatus,
 };
@@ -305,11 +304,10 @@ impl WorkRecord {
         self.past_calls.push_back(past);
     }
 
-    /// Records how the checks ended. A write that failed before they verified the work was not needed.
-    pub fn on_checks(&mut self, report: &CheckReport) {
-        let failed = report.checks.iter().filter(|check| !check.passed());
-        self.run.failed_checks = failed.map(|check| check.name.clone()).collect();
-        if report.verified {
+    /// Records which checks failed, and whether they verified the work: then a write that failed before was not needed.
+    pub fn on_checks(&mut self, failed: Vec<String>, verified: bool) {
+        self.run.failed_checks = failed;
+        if verified {
             self.run.failed_write.take_if(|(_, status)| *status == WorkStatus::Failed);
             self.run.has_run_since_change = true;
         }
@@ -502,7 +500,6 @@ fn is_same_command(ran: &[&str], wanted: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::CheckRun;
 
     fn call(title: &str, kind: WorkKind, status: WorkStatus, changed: &[&str]) -> WorkCall {
         WorkCall {
@@ -621,19 +618,11 @@ mod tests {
 
     #[test]
     fn failed_checks_contradict_until_they_pass() {
-        let check = |error: Option<&str>| CheckRun {
-            name: "tests".to_owned(),
-            command: "make test".to_owned(),
-            exit_code: Some(i32::from(error.is_some())),
-            error: error.map(str::to_owned),
-            duration_ms: 1,
-            fresh: false,
-        };
         let mut record = record(&[edit("a.rs")]);
-        record.on_checks(&CheckReport::failed(vec![check(Some("exit code 1"))]));
+        record.on_checks(vec!["tests".to_owned()], false);
         let text = record.contradiction(None).map(|contradiction| contradiction.to_string());
         assert_eq!(text.as_deref(), Some("checks failed when they last ran: tests"));
-        record.on_checks(&CheckReport::unverified(vec![check(None)], "read-only"));
+        record.on_checks(Vec::new(), false);
         assert_eq!(record.contradiction(None), None);
     }
 

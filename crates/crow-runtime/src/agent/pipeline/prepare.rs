@@ -212,7 +212,7 @@ impl ReplyCalls<'_> {
         // 3) The question, with a preview of the changes. Where nobody can be asked, the call will be refused, and
         //    the preview would only show what may not be read to whoever reads the events.
         let is_shown =
-            ask.disclosure == Disclosure::Immediate || self.pipeline.config.answerer.has_user();
+            ask.disclosure == Disclosure::Immediate || self.pipeline.config.answerer.is_attended();
         let preview = match guarded(self.cancel, tool.preview(&resolved.input, plan, ctx)).await {
             Ok(preview) => preview.filter(|_| is_shown),
             // The error would reveal content that the model may not read: the user is asked first, and the call then
