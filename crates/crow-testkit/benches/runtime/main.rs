@@ -14,6 +14,7 @@
 mod agents;
 mod cancel;
 mod idle;
+mod memory;
 #[path = "../shared/proc.rs"]
 mod proc;
 mod rounds;
@@ -26,9 +27,16 @@ mod tool_calls;
 fn main() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let args: Vec<String> = std::env::args().collect();
+    if let [_, mode] = args.as_slice()
+        && [memory::WHOLE_MODE, memory::COMPACTED_MODE].contains(&mode.as_str())
+    {
+        return println!("{}", runtime.block_on(memory::run(mode)));
+    }
     let rows = runtime.block_on(async {
         // Memory comes first: nothing that was freed is taken again unseen.
         let mut rows = vec![idle::memory().await, idle::first_event().await];
+        rows.extend(memory::all());
         rows.push(agents::fairness().await);
         rows.push(tool_calls::many().await);
         rows.extend(throughput::all().await);
