@@ -67,14 +67,15 @@ fn what_a_command_left_in_a_moved_root_is_kept_until_the_root_is_found() {
 fn what_is_kept_for_a_moved_root_is_forgotten_after_a_month() {
     let (project, private) = killed();
     fs::rename(&project.root, project.base.join("moved")).unwrap();
-    let marker = fs::File::options().write(true).open(private.join("autorun.running")).unwrap();
-    let long_ago = std::time::Duration::from_hours(24 * 40);
-    marker.set_modified(std::time::SystemTime::now() - long_ago).unwrap();
-    let report = recover(&private, &[]);
-    // After a restart of the machine the marker's time does not count.
-    let is_kept = project.base.join("private.moved-1").exists();
-    assert_eq!(is_kept, !report.not_found.is_empty());
-    assert!(!is_recoverable(&private));
+    assert_eq!(recover(&private, &[]).not_found, std::slice::from_ref(&project.root));
+    let kept = project.base.join("private.moved-1");
+    assert!(is_recoverable(&kept));
+    let state = kept.join("autorun.json");
+    let mut stored: serde_json::Value = serde_json::from_slice(&fs::read(&state).unwrap()).unwrap();
+    stored["alive_until"] = 0.into();
+    fs::write(&state, stored.to_string()).unwrap();
+    assert_eq!(recover(&kept, &[]), RecoveryReport::default());
+    assert!(!is_recoverable(&kept));
 }
 
 #[test]
