@@ -243,7 +243,7 @@ impl Budget {
         self.accounts().find_map(|account| account.reached(now))
     }
 
-    /// Returns a warning for the model when [`WARNING_PARTS`] of a limit of this budget are used, once for each part.
+    /// Returns a warning for the model when 80 % and 95 % of a limit of this budget are used, once each.
     pub fn take_warning(&self, now: Duration) -> Option<String> {
         let account = &self.0;
         let mut warned = account.warned.lock().unwrap_or_else(PoisonError::into_inner);

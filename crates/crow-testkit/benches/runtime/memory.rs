@@ -222,9 +222,11 @@ fn in_own_process(mode: &str) -> [MemorySample; 2] {
     let output = Command::new(program).arg(mode).output().unwrap();
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
-    let numbers: Vec<f64> =
-        printed.split_whitespace().map(|number| number.parse().unwrap()).collect();
-    let sample = |at: usize| MemorySample { pss: numbers[at], sent: numbers[at + 1] as usize };
+    let numbers: Vec<&str> = printed.split_whitespace().collect();
+    let sample = |at: usize| MemorySample {
+        pss: numbers[at].parse().unwrap(),
+        sent: numbers[at + 1].parse().unwrap(),
+    };
     [sample(0), sample(2)]
 }
 
