@@ -385,9 +385,12 @@ impl InventoryWalk<'_> {
                 let named = worktree_directory(&state, outside);
                 let points_back =
                     named.is_some_and(|named| self.paths.view.physical(&named) == own);
+                // Git repairs no worktree whose folder is gone, such as one in the temporary folder of a command.
+                let is_there =
+                    outside.parent().is_some_and(|above| self.paths.view.is_there(above));
                 if let Some(entry) = self.paths.inventory.entries.get_mut(&redirect) {
                     // If not, `git worktree repair` would write the file there.
-                    entry.leads_outside = !points_back;
+                    entry.leads_outside = is_there && !points_back;
                 }
             }
             let is_root = |path: &PathBuf| {
