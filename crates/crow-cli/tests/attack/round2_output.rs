@@ -33,6 +33,11 @@ async fn run(scene: &Scene, args: &[&str], url: &str) -> (Option<i32>, String) {
 fn session(trick: &str) -> Vec<ScriptStep> {
     let name = format!("n{}", trick.replace(['/', '\u{0}'], "-"));
     let call = |id: &str, tool: &str, input| ScriptedReply::new().call(id, tool, &input).into();
+    let done = || {
+        let text =
+            format!("Done {trick}\n# {trick}\n[x](http://{trick})\n```{trick}\n{trick}\n```\n");
+        ScriptedReply::new().text(text).into()
+    };
     vec![
         ScriptedReply::new()
             .thinking(format!("I think {trick}"), "signature")
@@ -55,11 +60,9 @@ fn session(trick: &str) -> Vec<ScriptStep> {
             "bash",
             json!({"command": "touch pwned", "description": format!("harmless {trick}")}),
         ),
-        ScriptedReply::new()
-            .text(format!(
-                "Done {trick}\n# {trick}\n[x](http://{trick})\n```{trick}\n{trick}\n```\n"
-            ))
-            .into(),
+        done(),
+        // The first end is answered with the call that was refused.
+        done(),
     ]
 }
 
@@ -188,7 +191,7 @@ async fn the_exit_code_is_6_after_a_refusal_without_completion() {
         ("a refused write outside", "accept-edits", vec![write("../out/new"), done()], 6),
         ("a write in a mode that reads", "read-only", vec![write("a.txt"), done()], 6),
         ("a protected file", "full-auto", vec![write(".git/hooks/x"), done()], 6),
-        ("a refusal, then the end", "ask", vec![bash("a", "touch pwned"), complete(), done()], 0),
+        ("a refusal, then a claim", "ask", vec![bash("a", "touch pwned"), complete(), done()], 7),
         ("no refusal", "ask", vec![bash("a", "ls"), done()], 0),
         ("a command that fails", "ask", vec![bash("a", "ls missing"), done()], 0),
         ("not understood", "ask", vec![bash("a", "echo $(("), done()], 6),

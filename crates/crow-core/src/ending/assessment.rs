@@ -119,6 +119,7 @@ impl EndFacts<'_> {
             calls: self.work.calls(),
             has_changed_files: self.work.has_changed_files(),
             has_run_commands: self.work.has_run_commands(),
+            has_acted: self.work.has_acted(),
         };
         closing.kind()
     }

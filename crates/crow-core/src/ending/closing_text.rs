@@ -46,6 +46,8 @@ pub struct ClosingText<'a> {
     pub has_changed_files: bool,
     /// True if a command ran.
     pub has_run_commands: bool,
+    /// True if a command ran that may have changed something that is no file of the project.
+    pub has_acted: bool,
 }
 
 /// What a closing text is.
@@ -138,7 +140,7 @@ impl ClosingText<'_> {
         let is_outside = OUTSIDE_OF_FILES.is_match(self.request);
         let is_claim = match self.calls {
             0 => reading.says_done,
-            _ => reading.says_files_changed && !is_outside,
+            _ => reading.says_files_changed && !is_outside && !self.has_acted,
         };
         let is_unchecked = !self.has_run_commands && says_checked(self.text);
         if (is_claim || is_unchecked) && !reading.negates {
@@ -443,6 +445,7 @@ mod tests {
                 calls: ending.calls,
                 has_changed_files: ending.changed,
                 has_run_commands: ending.calls > 0,
+                has_acted: false,
             };
             let is_answer = closing.kind() == ClosingKind::Answer;
             match (ending.label == "answered", is_answer) {

@@ -26,8 +26,10 @@ const CODE: [&str; 52] = [
     "sql", "svelte", "swift", "tf", "ts", "tsx", "vb", "vue", "zig", "zsh",
 ];
 /// Programs that only look: their failure says that nothing was found.
-const LOOKING_PROGRAMS: [&str; 12] =
-    ["grep", "rg", "egrep", "fgrep", "find", "ls", "test", "[", "diff", "cmp", "which", "command"];
+const LOOKING_PROGRAMS: [&str; 18] = [
+    "grep", "rg", "egrep", "fgrep", "find", "ls", "test", "[", "diff", "cmp", "which", "command",
+    "cat", "head", "tail", "wc", "pwd", "tree",
+];
 
 /// The kind of a call, by what a failure of it means for a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +113,8 @@ struct CurrentRunWork {
     has_changed_files: bool,
     /// True if a command ran.
     has_run_commands: bool,
+    /// True if a command ran that does more than to look.
+    has_acted: bool,
     /// True if a command succeeded since the last change.
     has_run_since_change: bool,
     /// The last call that writes files, if it did not succeed.
@@ -133,6 +137,7 @@ impl Default for CurrentRunWork {
             changed_files: BTreeSet::new(),
             has_changed_files: false,
             has_run_commands: false,
+            has_acted: false,
             has_run_since_change: true,
             failed_write: None,
             refused_command: None,
@@ -282,6 +287,11 @@ impl WorkRecord {
         }
         let has_succeeded = call.status == WorkStatus::Succeeded;
         self.run.has_run_commands |= call.kind == WorkKind::Command;
+        self.run.has_acted |= match call.kind {
+            WorkKind::Command => !is_looking(&call.title),
+            WorkKind::Other => true,
+            WorkKind::Look | WorkKind::Write => false,
+        };
         let past = PastCall { title: call.title.clone(), has_succeeded, at: self.now };
         if call.has_changed_files {
             self.last_change = Some(past.clone());
@@ -321,6 +331,12 @@ impl WorkRecord {
     /// Returns true if a command ran in the run.
     pub fn has_run_commands(&self) -> bool {
         self.run.has_run_commands
+    }
+
+    /// Returns true if a command or a tool of a server ran that may have changed something that is no file of the
+    /// project.
+    pub fn has_acted(&self) -> bool {
+        self.run.has_acted
     }
 
     /// Returns true if files were changed in the run.
@@ -624,6 +640,14 @@ mod tests {
         assert_eq!(text.as_deref(), Some("checks failed when they last ran: tests"));
         record.on_checks(Vec::new(), false);
         assert_eq!(record.contradiction(None), None);
+    }
+
+    #[test]
+    fn only_commands_that_do_more_than_look_may_have_changed_something_else() {
+        for (command, acts) in [("ls src", false), ("cat a.rs", false), ("git push", true)] {
+            assert_eq!(record(&[ran(command)]).has_acted(), acts, "{command}");
+        }
+        assert!(!record(&[edit("a.rs")]).has_acted());
     }
 
     #[test]
