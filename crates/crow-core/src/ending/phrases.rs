@@ -146,6 +146,9 @@ pub(super) static UNDER_WAY: LazyLock<Regex> = LazyLock::new(|| {
 });
 pub(super) static ENDS_WITH_NEXT: LazyLock<Regex> =
     LazyLock::new(|| compile(r"\b(?:next|now|in a moment|right away|shortly)\s*[.!:…]*$"));
+/// The same without `now`, with which reports end as well ("The greeting is spelled correctly now.").
+pub(super) static ENDS_WITH_SOON: LazyLock<Regex> =
+    LazyLock::new(|| compile(r"\b(?:next|in a moment|right away|shortly)\s*[.!:…]*$"));
 pub(super) static GERUND: LazyLock<Regex> = LazyLock::new(|| compile(r"\b\w+ing\b"));
 /// Phrases that begin like an announcement and are none.
 pub(super) static NO_ANNOUNCEMENT: LazyLock<Regex> =
