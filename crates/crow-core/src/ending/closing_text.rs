@@ -142,7 +142,7 @@ impl ClosingText<'_> {
             0 => reading.says_done,
             _ => reading.says_files_changed && !is_outside && !self.has_acted,
         };
-        let is_unchecked = !self.has_run_commands && says_checked(self.text);
+        let is_unchecked = !self.has_run_commands && !self.has_acted && says_checked(self.text);
         if (is_claim || is_unchecked) && !reading.negates {
             ClosingKind::UnfoundedClaim
         } else if reading.tells_to_save {
