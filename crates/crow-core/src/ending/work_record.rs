@@ -88,6 +88,7 @@ pub struct WorkCall {
 struct PastCall {
     title: String,
     has_succeeded: bool,
+    is_command: bool,
     at: u64,
 }
 
@@ -292,7 +293,12 @@ impl WorkRecord {
             WorkKind::Other => true,
             WorkKind::Look | WorkKind::Write => false,
         };
-        let past = PastCall { title: call.title.clone(), has_succeeded, at: self.now };
+        let past = PastCall {
+            title: call.title.clone(),
+            has_succeeded,
+            is_command: call.kind == WorkKind::Command,
+            at: self.now,
+        };
         if call.has_changed_files {
             self.last_change = Some(past.clone());
             let run = &mut self.run;
@@ -394,7 +400,8 @@ impl WorkRecord {
     /// Returns the last call that is more than a look, if it is a command that failed.
     pub fn failed_command(&self) -> Option<&str> {
         let (command, status) = self.run.failed_call.as_ref()?;
-        let is_command = self.past_calls.back().is_some_and(|call| !call.has_succeeded);
+        let is_command =
+            self.past_calls.back().is_some_and(|call| call.is_command && !call.has_succeeded);
         (*status == WorkStatus::Failed && is_command).then_some(command.as_str())
     }
 
