@@ -180,7 +180,9 @@ impl Story {
             .extend(differences(&home, &tree(&scene.home())).into_iter().filter(|name| !own(name)));
         wrong.extend(survivors(&scene.mark));
         wrong.extend(leaked_secrets(&output));
-        let missing = self.shows.iter().filter(|text| !output.contains(text.as_str()));
+        // Where a sentence is wrapped depends on the length of the project's path.
+        let unwrapped = output.split_whitespace().collect::<Vec<_>>().join(" ");
+        let missing = self.shows.iter().filter(|text| !unwrapped.contains(text.as_str()));
         wrong.extend(missing.map(|text| format!("not shown: {text}")));
         let output: String = output.chars().take(3000).collect();
         (!wrong.is_empty()).then(|| format!("{}: {}\n{output}", self.name, wrong.join(", ")))
