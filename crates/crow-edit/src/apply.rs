@@ -92,9 +92,9 @@ pub enum NoteCause {
 }
 
 /// A byte range of the file and its replacement.
-struct Splice {
-    bytes: Range<usize>,
-    content: Vec<u8>,
+pub(crate) struct Splice {
+    pub(crate) bytes: Range<usize>,
+    pub(crate) content: Vec<u8>,
     level: MatchLevel,
     cause: Option<NoteCause>,
     /// The number of its edit, from 1.
@@ -112,23 +112,32 @@ pub fn apply_edits(original: &[u8], edits: &[TextEdit]) -> Result<EditedFile, Ed
     {
         return create(original, &document, &edit.new);
     }
-    // 1) Locate and merge each edit against the original.
+    // Locate and merge each edit against the original.
     let mut splices = Vec::new();
     for (number, edit) in (1..).zip(edits) {
         let found = splice(&document, edit, number);
         splices.extend(found.map_err(|error| error.in_edit(number, edits.len()))?);
     }
-    // 2) Overlapping edits are refused.
+    assemble_edited(original, &document, splices)
+}
+
+/// Makes the edited file. Fails if replacements overlap or change nothing.
+pub(crate) fn assemble_edited(
+    original: &[u8],
+    document: &FileText<'_>,
+    mut splices: Vec<Splice>,
+) -> Result<EditedFile, EditError> {
+    // 1) Overlapping edits are refused.
     splices.sort_by_key(|splice| (splice.bytes.start, splice.edit));
     refuse_overlap(&splices)?;
     let loosest = splices.iter().map(|splice| splice.level).max().ok_or(EditError::NoEdits)?;
-    // 3) Assemble the new bytes, and report what changed.
+    // 2) Assemble the new bytes, and report what changed.
     let (content, starts) = assemble(original, &splices);
     if content == original {
         return Err(EditError::AlreadyApplied);
     }
     let edited = FileText::decode(&content)?;
-    let first_changed_line = edited.first_difference(&document);
+    let first_changed_line = edited.first_difference(document);
     let notes = notes(&edited, &splices, &starts);
     Ok(EditedFile {
         match_type: loosest.match_type(),
@@ -139,7 +148,12 @@ pub fn apply_edits(original: &[u8], edits: &[TextEdit]) -> Result<EditedFile, Ed
     })
 }
 
-fn create(original: &[u8], document: &FileText<'_>, new: &str) -> Result<EditedFile, EditError> {
+/// Writes the first text of an empty file.
+pub(crate) fn create(
+    original: &[u8],
+    document: &FileText<'_>,
+    new: &str,
+) -> Result<EditedFile, EditError> {
     if new.is_empty() {
         return Err(EditError::NoChange);
     }
@@ -172,17 +186,26 @@ fn splice(
     if edit.old.is_empty() {
         return Err(EditError::EmptyOld);
     }
-    if let Some(line) = new_placeholder(&edit.old, &edit.new, document.view()) {
-        return Err(EditError::OmissionPlaceholder { line: line.to_owned() });
-    }
+    refuse_placeholder(document, &edit)?;
     let found = locate(document, &edit)?;
     refuse_line_numbers(document, &edit, &found)?;
     let places = found.ranges.iter();
     places.map(|place| replace(document, &found, place, number)).collect()
 }
 
+/// Refuses new text with a line that stands for omitted code.
+pub(crate) fn refuse_placeholder(
+    document: &FileText<'_>,
+    edit: &TextEdit,
+) -> Result<(), EditError> {
+    match new_placeholder(&edit.old, &edit.new, document.view()) {
+        Some(line) => Err(EditError::OmissionPlaceholder { line: line.to_owned() }),
+        None => Ok(()),
+    }
+}
+
 /// Refuses new text that was copied from `read_file` with its line numbers.
-fn refuse_line_numbers(
+pub(crate) fn refuse_line_numbers(
     document: &FileText<'_>,
     edit: &TextEdit,
     found: &LocatedEdit,
@@ -199,7 +222,8 @@ fn refuse_line_numbers(
     Ok(())
 }
 
-fn replace(
+/// Returns the replacement of one place of a located edit.
+pub(crate) fn replace(
     document: &FileText<'_>,
     found: &LocatedEdit,
     place: &Range<usize>,

@@ -68,12 +68,31 @@ pub enum EditError {
     NotUtf8 { line: usize, text: String },
     #[error("no edit was applied; edit {number} of {count}: {source}")]
     InEdit { number: usize, count: usize, source: Box<Self> },
+    #[error("hunk {number} of {count}: {source}")]
+    InHunk { number: usize, count: usize, source: Box<Self> },
+    #[error(
+        "the lines of the hunk fit {places}; add unchanged lines around it that are in only one of them, or name the function or class above it in a line that begins with @@"
+    )]
+    AmbiguousHunk { places: MatchingLines },
+    #[error("the line `{}` after @@ is not in the file; copy it exactly or leave it out", shown(.line))]
+    ContextMissing { line: String },
+    #[error("the hunk fits only at line {place}, which does not belong to the line `{}` after @@; correct that line or leave it out", shown(.line))]
+    OutsideContext { place: usize, line: String },
+    #[error(
+        "the hunk has only new lines, so its place is unknown; add unchanged lines above or below them, or end the hunk with *** End of File to append them"
+    )]
+    OnlyNewLines,
 }
 
 impl EditError {
     /// Adds the number of the edit if there are several.
     pub(crate) fn in_edit(self, number: usize, count: usize) -> Self {
         if count > 1 { Self::InEdit { number, count, source: Box::new(self) } } else { self }
+    }
+
+    /// Adds the number of the hunk if there are several.
+    pub(crate) fn in_hunk(self, number: usize, count: usize) -> Self {
+        if count > 1 { Self::InHunk { number, count, source: Box::new(self) } } else { self }
     }
 }
 

@@ -190,6 +190,11 @@ impl<'a> FileText<'a> {
         &self.bytes[self.byte_range(range)]
     }
 
+    /// Returns the bytes in a byte range of the file.
+    pub(crate) fn raw(&self, range: &Range<usize>) -> &'a [u8] {
+        &self.bytes[range.clone()]
+    }
+
     /// Returns the byte range of the file for a range of the view.
     pub(crate) fn byte_range(&self, range: &Range<usize>) -> Range<usize> {
         self.byte_offset(range.start)..self.byte_offset(range.end)

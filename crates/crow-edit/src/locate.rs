@@ -227,7 +227,7 @@ fn with_inline(mut places: Vec<Range<usize>>, inline: Vec<Range<usize>>) -> Vec<
 }
 
 /// Returns true if the same indentation was added to, or removed from, every line.
-fn is_shifted(file: &str, old: &str) -> bool {
+pub(crate) fn is_shifted(file: &str, old: &str) -> bool {
     let (file, old) =
         (rows(file, TextEdge::Line, TextEdge::Line), rows(old, TextEdge::Line, TextEdge::Line));
     let pairs = || file.iter().zip(&old).filter(|(row, _)| !row.is_blank());
@@ -319,7 +319,7 @@ fn refuse_rivals(
 }
 
 /// Returns true if a range of the view consists of whole lines.
-fn is_whole(document: &FileText<'_>, place: &Range<usize>) -> bool {
+pub(crate) fn is_whole(document: &FileText<'_>, place: &Range<usize>) -> bool {
     let starts_line = document.line_range(document.line_at(place.start)).start == place.start;
     let ends_line = document.line_range(document.line_at(place.end)).end == place.end;
     starts_line && (ends_line || document.slice(place).ends_with('\n'))

@@ -5,6 +5,7 @@ mod bytes;
 mod cost;
 mod errors;
 mod hostile;
+mod hunks;
 mod indentation;
 mod levels;
 mod properties;
