@@ -9,6 +9,7 @@ use std::{
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::ids::CallId;
 
@@ -32,7 +33,7 @@ impl fmt::Display for ContentHash {
 }
 
 /// The latest view that the session has of one file. Tools put it into the metadata of their result as
-/// `extra.file_view`, so that a resumed session has it again.
+/// `extra.file_view`, or a list of several, so that a resumed session has it again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileView {
     /// Path of the file, with symbolic links resolved.
@@ -65,7 +66,7 @@ pub struct FileViews {
 }
 
 impl FileViews {
-    /// Key of a view in a result's `extra`.
+    /// Key of a view, or of a list of views, in a result's `extra`.
     pub const EXTRA_KEY: &str = "file_view";
 
     /// Stores a view and replaces the earlier one of the same file.
@@ -106,11 +107,19 @@ impl FileViews {
         *self.lock() = views;
     }
 
-    /// Stores the view from a result's `extra`, if there is one.
-    pub fn restore(&self, extra: &serde_json::Value) {
-        let view =
-            extra.get(Self::EXTRA_KEY).cloned().and_then(|view| serde_json::from_value(view).ok());
-        if let Some(view) = view {
+    /// Returns the views in a result's `extra`, in order.
+    pub fn in_extra(extra: &Value) -> Vec<FileView> {
+        let read = |view: &Value| serde_json::from_value(view.clone()).ok();
+        match extra.get(Self::EXTRA_KEY) {
+            Some(Value::Array(views)) => views.iter().filter_map(read).collect(),
+            Some(view) => read(view).into_iter().collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Stores the views from a result's `extra`.
+    pub fn restore(&self, extra: &Value) {
+        for view in Self::in_extra(extra) {
             self.insert(view);
         }
     }
@@ -125,15 +134,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_view_is_restored_from_a_result() {
-        let view = FileView {
-            path: "/p/a.rs".into(),
+    fn one_view_or_several_are_restored_from_a_result() {
+        let view = |path: &str| FileView {
+            path: path.into(),
             hash: ContentHash::of_content(b"x"),
             lines: Some((1, 3)),
             call_id: CallId::new("c1"),
         };
+        let (one, other) = (view("/p/a.rs"), view("/p/b.rs"));
         let views = FileViews::default();
-        views.restore(&serde_json::json!({ FileViews::EXTRA_KEY: view }));
-        assert_eq!(views.get(Path::new("/p/a.rs")), Some(view));
+        views.restore(&serde_json::json!({ FileViews::EXTRA_KEY: one }));
+        assert_eq!(views.get(Path::new("/p/a.rs")), Some(one.clone()));
+        let views = FileViews::default();
+        views.restore(&serde_json::json!({ FileViews::EXTRA_KEY: [one, other] }));
+        assert_eq!(views.get(Path::new("/p/a.rs")), Some(one));
+        assert_eq!(views.get(Path::new("/p/b.rs")), Some(other));
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crow_core::tool::{Tool, ToolRegistry, TypedTool, TypedToolAdapter};
 
 use crate::{
+    apply_patch::ApplyPatch,
     ask_user::AskUser,
     edit_file::EditFile,
     list_directory::ListDirectory,
@@ -18,6 +19,7 @@ use crate::{
 /// Makes all built-in tools.
 pub fn builtin_tools() -> Vec<Arc<dyn Tool>> {
     vec![
+        tool(ApplyPatch),
         tool(AskUser),
         tool(Bash::default()),
         tool(BashKill),

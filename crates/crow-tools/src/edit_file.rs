@@ -12,10 +12,12 @@ use serde_json::{Map, json};
 
 use crate::{
     blocking::{blocking, blocking_until_cancelled},
-    file::{CurrentFile, SavedChange, ViewFreshness, file_diff, load_error, lock, save},
+    file::{CurrentFile, ViewFreshness, file_diff, load_error, lock, save},
     paths::{self, AllowedPath, display_path, missing_file_message},
 };
-use crow_edit::{EditedFile, MatchType, NoteCause, TextEdit, apply_edits};
+use crow_edit::{
+    EditError, EditedFile, MatchType, NoteCause, PatchHunk, TextEdit, apply_edits, apply_hunks,
+};
 
 /// Replaces quoted text in files.
 #[derive(Debug)]
@@ -133,7 +135,8 @@ impl TypedTool for EditFile {
         let edits = input.edits().map_err(ToolError::Model)?;
         let path = paths::resolve_planned(&input.path, plan, ctx).await?;
         let session = ctx.clone();
-        let draft = blocking_until_cancelled(ctx, move || draft(&path, &edits, &session)).await??;
+        let work = move || EditDraft::new(&path, QuotedChange::Edits(&edits), &session);
+        let draft = blocking_until_cancelled(ctx, work).await??;
         let (current, content) = (&draft.current, &draft.applied.content);
         let diff = file_diff(current.path(), current.bytes(), content);
         Ok(Some(Preview {
@@ -170,11 +173,139 @@ async fn edit_planned(
     blocking(work).await?
 }
 
+/// The change of a file that exists, by quotations of its text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum QuotedChange<'a> {
+    /// Edits of `edit_file`.
+    Edits(&'a [TextEdit]),
+    /// Hunks of a patch.
+    Hunks(&'a [PatchHunk]),
+}
+
+impl QuotedChange<'_> {
+    fn apply(self, original: &[u8]) -> Result<EditedFile, EditError> {
+        match self {
+            Self::Edits(edits) => apply_edits(original, edits),
+            Self::Hunks(hunks) => apply_hunks(original, hunks),
+        }
+    }
+
+    /// Returns true if the file may be missing.
+    fn may_create(self) -> bool {
+        match self {
+            Self::Edits(edits) => edits.iter().all(|edit| edit.old.is_empty()),
+            Self::Hunks(_) => false,
+        }
+    }
+
+    /// Returns a name of the quotation for use in a sentence.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Edits(_) => "old_string",
+            Self::Hunks(_) => "a hunk",
+        }
+    }
+}
+
 /// An edited content that is not saved yet.
-struct EditDraft {
-    current: CurrentFile,
-    seen: ViewFreshness,
-    applied: EditedFile,
+pub(crate) struct EditDraft {
+    pub(crate) current: CurrentFile,
+    pub(crate) seen: ViewFreshness,
+    pub(crate) applied: EditedFile,
+}
+
+impl EditDraft {
+    /// Computes the edited content. Fails if the edit is refused.
+    pub(crate) fn new(
+        path: &AllowedPath,
+        change: QuotedChange<'_>,
+        ctx: &ToolContext,
+    ) -> Result<Self, ToolError> {
+        let current = CurrentFile::load(path, &ctx.file_views)
+            .map_err(|error| load_error(path, &error, ctx))?;
+        if !current.is_present() && !change.may_create() {
+            return Err(ToolError::Model(missing_file_message(path, ctx)));
+        }
+        let name = display_path(path, ctx);
+        let seen = current.freshness(&ctx.file_views);
+        // The reason for which the content is not known to the session, if it is not.
+        let unknown = match seen {
+            ViewFreshness::Current => None,
+            ViewFreshness::Never => Some("the file was not read in this session"),
+            ViewFreshness::Stale => {
+                Some("the file was changed by something else since you last saw it")
+            }
+        };
+        let applied = change.apply(current.bytes()).map_err(|error| {
+            ToolError::Model(match unknown {
+                Some(unknown) if current.is_present() => {
+                    format!(
+                        "{name} was not changed: {error}\nNote: {unknown}; read it before trying again."
+                    )
+                }
+                _ => format!("{name} was not changed: {error}"),
+            })
+        })?;
+        // An inexact match is accepted only if the session knows the content.
+        match (unknown, applied.match_type) {
+            (None, _) | (_, MatchType::Exact | MatchType::Create) => {
+                Ok(Self { current, seen, applied })
+            }
+            (
+                Some(unknown),
+                MatchType::LineTrimmed
+                | MatchType::UnicodeNormalized
+                | MatchType::IndentationFlexible
+                | MatchType::WhitespaceNormalized
+                | MatchType::EscapeNormalized
+                | MatchType::TrimmedBoundary
+                | MatchType::LineNumbersStripped
+                | MatchType::BlockAnchor
+                | MatchType::ContextAware,
+            ) => Err(ToolError::Model(format!(
+                "{name} was not changed: {quoted} fits only inexactly ({}), and {unknown}; read it and copy {quoted} exactly",
+                applied.match_type.as_str(),
+                quoted = change.name()
+            ))),
+        }
+    }
+
+    /// Adds to the first words of a report what the model should know of the edit.
+    pub(crate) fn describe(
+        &self,
+        mut report: String,
+        change: QuotedChange<'_>,
+        remarks: &[String],
+    ) -> String {
+        let applied = &self.applied;
+        if applied.replacements > 1 {
+            let _ = write!(report, ", {} replacements", applied.replacements);
+        }
+        let _ = write!(report, ", first change in line {}.", applied.first_changed_line);
+        match self.seen {
+            ViewFreshness::Current => {}
+            ViewFreshness::Never => report.push_str(" The file had not been read in this session."),
+            ViewFreshness::Stale => report.push_str(
+                " The file had been changed by something else since you last saw it: read it before you go on.",
+            ),
+        }
+        for remark in remarks {
+            report.push(' ');
+            report.push_str(remark);
+        }
+        for note in &applied.notes {
+            let cause = match note.cause {
+                NoteCause::Inexact(found) => {
+                    format!("{} fitted only inexactly ({})", change.name(), found.as_str())
+                }
+                NoteCause::JoinedLines => {
+                    "old_string ended with a line break and new_string does not, so the next line was joined".to_owned()
+                }
+            };
+            let _ = write!(report, "\n{cause}; the lines now read:\n{}", note.excerpt.trim_end());
+        }
+        report
+    }
 }
 
 fn edit(
@@ -185,107 +316,25 @@ fn edit(
     if ctx.should_abort() {
         return Err(ToolError::Cancelled);
     }
-    let draft = draft(path, edits, ctx)?;
+    let quoted = QuotedChange::Edits(edits);
+    let draft = EditDraft::new(path, quoted, ctx)?;
+    let name = display_path(path, ctx);
     if !draft.current.was_previewed(ctx.preview.as_ref()) {
         return Err(ToolError::Model(format!(
-            "{} was changed after this edit was allowed, so nothing was written; read it again and repeat the call",
-            display_path(path, ctx)
+            "{name} was changed after this edit was allowed, so nothing was written; read it again and repeat the call"
         )));
     }
     // The content of a file that this call creates is known entirely.
     let known = if draft.current.is_present() { draft.seen } else { ViewFreshness::Current };
     let built_on = draft.current.hash().cloned();
     let change = save(&draft.current, &draft.applied.content, known, built_on, ctx)?;
-    let output = report(&draft, &change, ctx);
+    let (additions, deletions) = (change.diff.additions, change.diff.deletions);
+    let output = if draft.current.is_present() {
+        let report = format!("Edited {name}: +{additions} -{deletions} lines");
+        draft.describe(report, quoted, &change.remarks)
+    } else {
+        format!("Created {name}: {additions} lines.")
+    };
     let match_type = json!(draft.applied.match_type.as_str());
     Ok(change.into_result(output, Map::from_iter([("match_type".to_owned(), match_type)])))
-}
-
-/// Computes the edited content. Fails if the edit is refused.
-fn draft(
-    path: &AllowedPath,
-    edits: &[TextEdit],
-    ctx: &ToolContext,
-) -> Result<EditDraft, ToolError> {
-    let current =
-        CurrentFile::load(path, &ctx.file_views).map_err(|error| load_error(path, &error, ctx))?;
-    if !current.is_present() && edits.iter().any(|edit| !edit.old.is_empty()) {
-        return Err(ToolError::Model(missing_file_message(path, ctx)));
-    }
-    let name = display_path(path, ctx);
-    let seen = current.freshness(&ctx.file_views);
-    // The reason for which the content is not known to the session, if it is not.
-    let unknown = match seen {
-        ViewFreshness::Current => None,
-        ViewFreshness::Never => Some("the file was not read in this session"),
-        ViewFreshness::Stale => {
-            Some("the file was changed by something else since you last saw it")
-        }
-    };
-    let applied = apply_edits(current.bytes(), edits).map_err(|error| {
-        ToolError::Model(match unknown {
-            Some(unknown) if current.is_present() => {
-                format!(
-                    "{name} was not changed: {error}\nNote: {unknown}; read it before trying again."
-                )
-            }
-            _ => format!("{name} was not changed: {error}"),
-        })
-    })?;
-    // An inexact match is accepted only if the session knows the content.
-    match (unknown, applied.match_type) {
-        (None, _) | (_, MatchType::Exact | MatchType::Create) => {
-            Ok(EditDraft { current, seen, applied })
-        }
-        (
-            Some(unknown),
-            MatchType::LineTrimmed
-            | MatchType::UnicodeNormalized
-            | MatchType::IndentationFlexible
-            | MatchType::WhitespaceNormalized
-            | MatchType::EscapeNormalized
-            | MatchType::TrimmedBoundary
-            | MatchType::LineNumbersStripped
-            | MatchType::BlockAnchor
-            | MatchType::ContextAware,
-        ) => Err(ToolError::Model(format!(
-            "{name} was not changed: old_string fits only inexactly ({}), and {unknown}; read it and copy old_string exactly",
-            applied.match_type.as_str()
-        ))),
-    }
-}
-
-fn report(draft: &EditDraft, change: &SavedChange, ctx: &ToolContext) -> String {
-    let name = display_path(draft.current.path(), ctx);
-    let applied = &draft.applied;
-    let (additions, deletions) = (change.diff.additions, change.diff.deletions);
-    if !draft.current.is_present() {
-        return format!("Created {name}: {additions} lines.");
-    }
-    let mut report = format!("Edited {name}: +{additions} -{deletions} lines");
-    if applied.replacements > 1 {
-        let _ = write!(report, ", {} replacements", applied.replacements);
-    }
-    let _ = write!(report, ", first change in line {}.", applied.first_changed_line);
-    match draft.seen {
-        ViewFreshness::Current => {}
-        ViewFreshness::Never => report.push_str(" The file had not been read in this session."),
-        ViewFreshness::Stale => report.push_str(
-            " The file had been changed by something else since you last saw it: read it before you go on.",
-        ),
-    }
-    for remark in &change.remarks {
-        report.push(' ');
-        report.push_str(remark);
-    }
-    for note in &applied.notes {
-        let cause = match note.cause {
-            NoteCause::Inexact(found) => format!("old_string fitted only inexactly ({})", found.as_str()),
-            NoteCause::JoinedLines => {
-                "old_string ended with a line break and new_string does not, so the next line was joined".to_owned()
-            }
-        };
-        let _ = write!(report, "\n{cause}; the lines now read:\n{}", note.excerpt.trim_end());
-    }
-    report
 }

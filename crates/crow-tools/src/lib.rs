@@ -13,6 +13,7 @@
 //! assert_eq!((reader.names().count(), unknown.len()), (2, 0));
 //! ```
 
+mod apply_patch;
 mod ask_user;
 mod blocking;
 mod builtin;

@@ -134,6 +134,18 @@ pub(crate) async fn plan(
     access: Access,
     ctx: &ToolContext,
 ) -> Result<CallPlan, ToolError> {
+    let effect = path_effect(given, access, ctx).await?;
+    let path = effect.path.clone();
+    let title = format!("{verb} {}", path_and_target(given, &path, ctx));
+    Ok(CallPlan { title, effects: Effects::Paths(vec![effect]), subject: Subject::Path(path) })
+}
+
+/// Plans that a call touches a path, for calls that touch several.
+pub(crate) async fn path_effect(
+    given: &str,
+    access: Access,
+    ctx: &ToolContext,
+) -> Result<PathEffect, ToolError> {
     let path = destination(given, ctx).await?;
     let planned = if ctx.workspace.contains(&path) {
         PlannedFile::Any
@@ -141,9 +153,7 @@ pub(crate) async fn plan(
         let path = path.clone();
         blocking_until_cancelled(ctx, move || identify(&path)).await?
     };
-    let title = format!("{verb} {}", path_and_target(given, &path, ctx));
-    let effect = PathEffect { path: path.clone(), access, planned };
-    Ok(CallPlan { title, effects: Effects::Paths(vec![effect]), subject: Subject::Path(path) })
+    Ok(PathEffect { path, access, planned })
 }
 
 /// Returns the identity of the file at a resolved path. If it cannot be determined, returns one that no file has: the
@@ -167,9 +177,8 @@ fn identify(path: &Path) -> PlannedFile {
 }
 
 /// Writes the target of a path, after the path as given if that looks like another place. The user who allows the
-/// call sees
-/// both.
-fn path_and_target(given: &str, path: &Path, ctx: &ToolContext) -> String {
+/// call sees both.
+pub(crate) fn path_and_target(given: &str, path: &Path, ctx: &ToolContext) -> String {
     let target = display_path(path, ctx);
     let goes_up = Path::new(given).components().any(|part| part == Component::ParentDir);
     if ctx.workspace.resolve(given) == path && !goes_up {

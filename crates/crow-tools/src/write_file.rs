@@ -15,7 +15,8 @@ use serde_json::{Map, json};
 use crate::{
     blocking::{blocking, blocking_until_cancelled},
     file::{
-        CurrentFile, DecodedText, ViewFreshness, file_diff, load_error, lock, record_written, save,
+        CurrentFile, DecodedText, SavedChange, ViewFreshness, file_diff, load_error, lock,
+        record_written, save,
     },
     paths::{self, AllowedPath, display_path},
 };
@@ -58,8 +59,8 @@ impl TypedTool for WriteFile {
     ) -> Result<Option<Preview>, ToolError> {
         let path = paths::resolve_planned(&input.path, plan, ctx).await?;
         let (content, session) = (input.content.clone(), ctx.clone());
-        let draft =
-            blocking_until_cancelled(ctx, move || draft(&path, content, &session)).await??;
+        let work = move || WriteDraft::new(&path, content, &session);
+        let draft = blocking_until_cancelled(ctx, work).await??;
         let path = draft.current.path();
         Ok(Some(Preview {
             patch: Patch { files: vec![file_diff(path, draft.current.bytes(), &draft.content)] },
@@ -94,60 +95,89 @@ async fn write_planned(
     blocking(work).await?
 }
 
-/// A content to write that is not saved yet.
-struct WriteDraft {
-    current: CurrentFile,
-    content: Vec<u8>,
-    remarks: Vec<String>,
-}
-
 fn write(path: &AllowedPath, content: String, ctx: &ToolContext) -> Result<ToolResult, ToolError> {
     if ctx.should_abort() {
         return Err(ToolError::Cancelled);
     }
-    let mut draft = draft(path, content, ctx)?;
+    let draft = WriteDraft::new(path, content, ctx)?;
     let name = display_path(path, ctx);
     if !draft.current.was_previewed(ctx.preview.as_ref()) {
         return Err(ToolError::Model(format!(
             "{name} was changed after this call was allowed, so nothing was written; read it again and repeat the call"
         )));
     }
-    if draft.current.is_present() && draft.current.bytes() == draft.content {
-        let mut result = ToolResult::success(format!(
-            "{name} already has exactly this content; nothing was written."
-        ));
-        result.metadata.extra =
-            json!({ FileViews::EXTRA_KEY: record_written(path, &draft.content, ctx) });
-        return Ok(result);
+    let (output, change) = draft.save(ctx)?;
+    if let Some(change) = change {
+        return Ok(change.into_result(output, Map::new()));
     }
-    let change = save(&draft.current, &draft.content, ViewFreshness::Current, None, ctx)?;
-    let output = if draft.current.is_present() {
-        format!("Wrote {name}: +{} -{} lines.", change.diff.additions, change.diff.deletions)
-    } else {
-        format!("Created {name}: {} lines.", change.diff.additions)
-    };
-    draft.remarks.extend(change.remarks.iter().cloned());
-    let output = [vec![output], draft.remarks].concat().join(" ");
-    Ok(change.into_result(output, Map::new()))
+    let mut result = ToolResult::success(output);
+    result.metadata.extra =
+        json!({ FileViews::EXTRA_KEY: record_written(path, &draft.content, ctx) });
+    Ok(result)
 }
 
-/// Determines the content to write. Fails if the file may not be overwritten.
-fn draft(path: &AllowedPath, content: String, ctx: &ToolContext) -> Result<WriteDraft, ToolError> {
-    let current =
-        CurrentFile::load(path, &ctx.file_views).map_err(|error| load_error(path, &error, ctx))?;
-    let mut remarks = Vec::new();
-    let content = in_form_of(&current, content, &mut remarks);
-    let name = display_path(path, ctx);
-    if current.bytes().is_empty() || current.bytes() == content {
-        return Ok(WriteDraft { current, content, remarks });
+/// A content to write that is not saved yet.
+pub(crate) struct WriteDraft {
+    pub(crate) current: CurrentFile,
+    pub(crate) content: Vec<u8>,
+    remarks: Vec<String>,
+}
+
+impl WriteDraft {
+    /// Determines the content to write. Fails if the file may not be overwritten.
+    pub(crate) fn new(
+        path: &AllowedPath,
+        content: String,
+        ctx: &ToolContext,
+    ) -> Result<Self, ToolError> {
+        let current = CurrentFile::load(path, &ctx.file_views)
+            .map_err(|error| load_error(path, &error, ctx))?;
+        let mut remarks = Vec::new();
+        let content = in_form_of(&current, content, &mut remarks);
+        if current.bytes() != content {
+            refuse_unknown(&current, "overwritten", ctx)?;
+        }
+        Ok(Self { current, content, remarks })
+    }
+
+    /// Saves the content, unless the file has it already. Returns a report and the change.
+    pub(crate) fn save(
+        &self,
+        ctx: &ToolContext,
+    ) -> Result<(String, Option<SavedChange>), ToolError> {
+        let name = display_path(self.current.path(), ctx);
+        if self.current.is_present() && self.current.bytes() == self.content {
+            let report = format!("{name} already has exactly this content; nothing was written.");
+            return Ok((report, None));
+        }
+        let change = save(&self.current, &self.content, ViewFreshness::Current, None, ctx)?;
+        let report = if self.current.is_present() {
+            format!("Wrote {name}: +{} -{} lines.", change.diff.additions, change.diff.deletions)
+        } else {
+            format!("Created {name}: {} lines.", change.diff.additions)
+        };
+        let report = [&[report], self.remarks.as_slice(), &change.remarks].concat().join(" ");
+        Ok((report, Some(change)))
+    }
+}
+
+/// Refuses to overwrite or delete a file whose content the session does not know. `done` is what would happen to it.
+pub(crate) fn refuse_unknown(
+    current: &CurrentFile,
+    done: &str,
+    ctx: &ToolContext,
+) -> Result<(), ToolError> {
+    let name = display_path(current.path(), ctx);
+    if current.bytes().is_empty() {
+        return Ok(());
     }
     match current.freshness(&ctx.file_views) {
-        ViewFreshness::Current => Ok(WriteDraft { current, content, remarks }),
+        ViewFreshness::Current => Ok(()),
         ViewFreshness::Never => Err(ToolError::Model(format!(
-            "{name} exists and was not read in this session, so it was not overwritten; read it with read_file first, or change parts of it with edit_file"
+            "{name} exists and was not read in this session, so it was not {done}; read it with read_file first, or change parts of it with edit_file"
         ))),
         ViewFreshness::Stale => Err(ToolError::Model(format!(
-            "{name} was changed by something else since you last saw it, so it was not overwritten; read it again first"
+            "{name} was changed by something else since you last saw it, so it was not {done}; read it again first"
         ))),
     }
 }

@@ -51,7 +51,9 @@ pub(super) fn display_of(tool: &str) -> ToolDisplay {
     match tool {
         "read_file" | "list_directory" => of(ToolKind::Read, ResultDisplay::Output, Rank::Minor),
         "grep" | "glob" | "web_search" => of(ToolKind::Search, ResultDisplay::Output, Rank::Minor),
-        "edit_file" | "write_file" => of(ToolKind::Edit, ResultDisplay::Change, Rank::Major),
+        "apply_patch" | "edit_file" | "write_file" => {
+            of(ToolKind::Edit, ResultDisplay::Change, Rank::Major)
+        }
         "bash" => of(ToolKind::Execute, ResultDisplay::Command, Rank::Major),
         "bash_output" => of(ToolKind::Execute, ResultDisplay::Output, Rank::Minor),
         "bash_kill" => of(ToolKind::Execute, ResultDisplay::Output, Rank::Major),

@@ -161,7 +161,7 @@ impl PromptContext {
             agent_name: definition.name.clone(),
             role: definition.role.as_str().to_owned(),
             description: definition.description.clone(),
-            can_edit: has("edit_file") || has("write_file"),
+            can_edit: ["apply_patch", "edit_file", "write_file"].into_iter().any(has),
             end_tool: end_tool.unwrap_or_default().to_owned(),
             attended,
             tools,

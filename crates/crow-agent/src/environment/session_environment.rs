@@ -157,7 +157,7 @@ impl EnvironmentTracker {
             // A session that was resumed: changes of its own calls are none of others.
             for (_, metadata) in agent.history().results() {
                 record_changes(&mut files, &mut probe, context, &metadata.files_modified);
-                if let Some(view) = view_of(&metadata.extra) {
+                for view in FileViews::in_extra(&metadata.extra) {
                     files.on_view(&view.path);
                     reads.number(&view);
                 }
@@ -462,10 +462,6 @@ fn record_changes(
 fn check_states(checks: &[Check]) -> BTreeMap<String, CheckState> {
     let state = |command: &str| CheckState { command: command.to_owned(), outcome: None };
     checks.iter().map(|check| (check.name.clone(), state(&check.command))).collect()
-}
-
-fn view_of(extra: &serde_json::Value) -> Option<FileView> {
-    extra.get(FileViews::EXTRA_KEY).and_then(|view| serde_json::from_value(view.clone()).ok())
 }
 
 /// Returns a path as it is shown: relative to the working directory if it is in it.

@@ -60,8 +60,8 @@ impl<'a> InstructionTracker<'a> {
         }
         for call in executed {
             let metadata = &call.result.metadata;
-            let view = metadata.extra.get(FileViews::EXTRA_KEY).and_then(|view| view.get("path"));
-            self.touched.extend(view.and_then(|path| path.as_str()).map(PathBuf::from));
+            let views = FileViews::in_extra(&metadata.extra);
+            self.touched.extend(views.into_iter().map(|view| view.path));
             if metadata.files_modified.len() <= MOST_CHANGED {
                 self.touched.extend(metadata.files_modified.iter().cloned());
             }

@@ -221,8 +221,8 @@ fn is_path_argument(tool: &str, rest: &str) -> bool {
     !(is_command || is_several && is_program)
 }
 
-/// Tool that reads the files that it changes.
-const EDIT_FILE: &str = "edit_file";
+/// Tools that read the files that they change.
+const EDIT_TOOLS: [&str; 2] = ["apply_patch", "edit_file"];
 
 /// Returns the plan of a call, computed as the tool itself does. Without a path, the path `FILE` in the working
 /// directory is used.
@@ -248,7 +248,7 @@ fn plan(
         effects: Effects::Paths(vec![PathEffect::new(path.clone(), access)]),
         subject: Subject::Path(path),
     };
-    Ok(if tool == EDIT_FILE { plan.with_read_of_written() } else { plan })
+    Ok(if EDIT_TOOLS.contains(&tool) { plan.with_read_of_written() } else { plan })
 }
 
 fn explanation_text(call: &Call, explanation: &Explanation, containment: &Containment) -> String {

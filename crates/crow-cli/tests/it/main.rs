@@ -11,6 +11,7 @@
 mod acp;
 mod acp_providers;
 mod agents;
+mod apply_patch;
 mod book;
 mod book_page;
 mod chat;

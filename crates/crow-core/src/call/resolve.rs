@@ -11,6 +11,7 @@ use super::{
 use crate::{
     message::{CallArguments, ToolCall},
     tool::{Tool, ToolRegistry},
+    tool_types::APPLY_PATCH,
 };
 
 /// A call that is ready to run.
@@ -20,7 +21,7 @@ pub struct ResolvedCall {
     pub tool: Arc<dyn Tool>,
     /// Arguments that fit the tool.
     pub input: Value,
-    /// The repairs, a line each, for the model.
+    /// The repairs and hints, a line each, for the model.
     pub repairs: Vec<String>,
 }
 
@@ -55,7 +56,25 @@ pub fn resolve(registry: &ToolRegistry, call: &ToolCall) -> Result<ResolvedCall,
     })?;
     let (input, input_repairs) = fit(tool.as_ref(), &schema, Value::Object(object))?;
     repairs.extend(input_repairs);
+    repairs.extend(patch_hint(registry, tool.name(), &input));
     Ok(ResolvedCall { tool: Arc::clone(tool), input, repairs })
+}
+
+/// The tool that runs shell lines.
+const SHELL: &str = "bash";
+
+/// Returns a hint for a shell line that calls the tool `apply_patch` as if it were a program.
+fn patch_hint(registry: &ToolRegistry, tool: &str, input: &Value) -> Option<String> {
+    let command = input.get("command")?.as_str().filter(|_| tool == SHELL)?;
+    registry.get(APPLY_PATCH)?;
+    let is_call = |part: &str| {
+        let rest = part.trim_start().strip_prefix(APPLY_PATCH);
+        rest.is_some_and(|rest| rest.starts_with([' ', '<']))
+    };
+    let calls_it = command.lines().any(|line| line.split(['&', ';', '|']).any(is_call));
+    calls_it.then(|| {
+        format!("{APPLY_PATCH} is a tool, not a program: call it with the patch as `input`.")
+    })
 }
 
 /// Parses the arguments as one object.
@@ -146,6 +165,7 @@ const ALIASES: &[(&str, &[&str])] = &[
             "multiedit",
         ],
     ),
+    ("apply_patch", &["applypatch", "patch", "patchfile", "applydiff"]),
     (
         "bash",
         &[
@@ -206,7 +226,9 @@ fn find_tool<'a>(
         return Ok((tool, None));
     }
     let names: Vec<&str> = registry.names().collect();
-    match offered_name(&names, given).and_then(|name| registry.get(name)) {
+    // A tool that is not offered has no other spellings than these.
+    let unlisted = || registry.get(resolve_alias(strip(given))?);
+    match offered_name(&names, given).and_then(|name| registry.get(name)).or_else(unlisted) {
         Some(tool) => {
             let shown = shorten(given);
             let repair = format!("The tool is named {}, not {shown}.", tool.name());

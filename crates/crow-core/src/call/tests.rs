@@ -183,6 +183,40 @@ fn an_alias_counts_only_where_its_tool_exists() {
 }
 
 #[test]
+fn a_tool_that_is_not_offered_is_found_by_its_names() {
+    let all = registry(&["apply_patch", "edit_file", "write_file"]);
+    let (chosen, _) = all.for_agent(&["edit_file".to_owned(), "write_file".to_owned()]);
+    for given in ["apply_patch", "functions.apply_patch", "applyPatch", "patch"] {
+        let resolved = resolve(&chosen, &call(given, CallArguments::parse("{}"))).unwrap();
+        assert_eq!(resolved.tool.name(), "apply_patch", "{given}");
+    }
+    let (chosen, _) = all.for_agent(&["edit_file".to_owned()]);
+    assert!(resolve(&chosen, &call("apply_patch", CallArguments::parse("{}"))).is_err());
+}
+
+#[test]
+fn a_shell_line_that_calls_apply_patch_gets_a_hint_if_there_is_such_a_tool() {
+    let hints = |names: &[&'static str], command: &str| {
+        let arguments = CallArguments::Json(json!({ "command": command }));
+        resolve(&registry(names), &call("bash", arguments)).unwrap().repairs
+    };
+    let hint = ["apply_patch is a tool, not a program: call it with the patch as `input`."];
+    for command in [
+        "apply_patch <<'EOF'\n*** Begin Patch\n*** End Patch\nEOF",
+        "cd src && apply_patch <<EOF\n*** Begin Patch\n*** End Patch\nEOF",
+        "ls\napply_patch<<EOF\nEOF",
+    ] {
+        assert_eq!(hints(&["apply_patch", "bash"], command), hint, "{command}");
+        assert_eq!(hints(&["bash"], command), [""; 0], "{command}");
+    }
+    for command in
+        ["cat apply_patch.rs", "./apply_patch x", "grep apply_patch .", "apply_patcher x"]
+    {
+        assert_eq!(hints(&["apply_patch", "bash"], command), [""; 0], "{command}");
+    }
+}
+
+#[test]
 fn a_name_that_two_tools_could_mean_is_unknown() {
     let registry = registry(&["read_file", "readfile"]);
     assert!(resolve(&registry, &call("ReadFile", CallArguments::parse("{}"))).is_ok());

@@ -11,7 +11,7 @@ use super::{
     access_class::{RUNS_A_COMMAND, by_mode},
     call_part::{CallPart, RuleMatch, parts},
     policy::SandboxGuarantees,
-    rule::names_tool,
+    rule::{names_tool, restricts_tool},
 };
 use crate::workspace::Workspace;
 
@@ -287,7 +287,13 @@ fn reason_to_allow(deciders: &[&PermissionRule]) -> String {
 fn match_of_call(rule: &PermissionRule, facts: &CallFacts<'_>) -> Option<RuleMatch> {
     match &rule.matcher {
         RuleMatcher::All => Some(RuleMatch::Yes),
-        RuleMatcher::ToolName(name) => Some(names_tool(name, facts.tool).into()),
+        RuleMatcher::ToolName(name) => Some(
+            match rule.decision {
+                RuleDecision::Deny | RuleDecision::AskUser => restricts_tool(name, facts.tool),
+                RuleDecision::Allow => names_tool(name, facts.tool),
+            }
+            .into(),
+        ),
         RuleMatcher::ToolCategory(category) => Some((*category == facts.category).into()),
         RuleMatcher::Custom(custom) => Some(custom.matches(facts)),
         RuleMatcher::CommandPrefix(_) | RuleMatcher::Regex(_) | RuleMatcher::Path { .. } => None,

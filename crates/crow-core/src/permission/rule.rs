@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::{CallFacts, call_part::RuleMatch};
 use crate::{
     ids::SessionId,
-    tool_types::{Access, ToolCategory},
+    tool_types::{Access, ToolCategory, replaced_by},
 };
 
 /// A rule about calls.
@@ -323,6 +323,11 @@ impl RuleMatcher {
 pub(super) fn names_tool(pattern: &str, tool: &str) -> bool {
     let Some(start) = pattern.strip_suffix('*') else { return pattern.eq_ignore_ascii_case(tool) };
     tool.as_bytes().get(..start.len()).is_some_and(|own| own.eq_ignore_ascii_case(start.as_bytes()))
+}
+
+/// Returns true if a rule that denies or asks about a tool applies to another one, too: to one that replaces it.
+pub(super) fn restricts_tool(pattern: &str, tool: &str) -> bool {
+    names_tool(pattern, tool) || replaced_by(tool).iter().any(|name| names_tool(pattern, name))
 }
 
 /// A pattern of a rule. Its size and the length of the text are limited, and thereby the time.

@@ -7,12 +7,19 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{CallPlan, Tool, ToolCategory, ToolContext, ToolResult};
-use crate::{event::NoticeLevel, model::ToolDefinition, permission::Permit};
+use crate::{
+    event::NoticeLevel,
+    model::ToolDefinition,
+    permission::Permit,
+    tool_types::{APPLY_PATCH, replaced_by},
+};
 
 /// The tools that one agent was given, by name. Starts empty: the builder of an agent chooses them.
 #[derive(Clone, Default)]
 pub struct ToolRegistry {
     tools: BTreeMap<String, Arc<dyn Tool>>,
+    /// Tools that can be called but are not offered, because others do the same.
+    unlisted: BTreeMap<String, Arc<dyn Tool>>,
 }
 
 impl ToolRegistry {
@@ -31,9 +38,9 @@ impl ToolRegistry {
         self.tools.insert(tool.name().to_owned(), tool);
     }
 
-    /// Returns the tool of that exact name.
+    /// Returns the tool of that exact name, also if it is not offered.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
-        self.tools.get(name)
+        self.tools.get(name).or_else(|| self.unlisted.get(name))
     }
 
     /// Returns the category of the tool of that name.
@@ -41,7 +48,7 @@ impl ToolRegistry {
         self.get(name).map(|tool| tool.category())
     }
 
-    /// Returns all names in order.
+    /// Returns the names of all tools that are offered, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tools.keys().map(String::as_str)
     }
@@ -52,6 +59,9 @@ impl ToolRegistry {
     }
 
     /// Returns a registry with the tools named in `enabled`, and the names without a tool.
+    ///
+    /// Models are trained on `apply_patch` and call it by habit. A registry that has the tools that it replaces has it,
+    /// too, without offering it.
     pub fn for_agent(&self, enabled: &[String]) -> (Self, Vec<String>) {
         let mut chosen = Self::new();
         let mut unknown = Vec::new();
@@ -61,12 +71,20 @@ impl ToolRegistry {
                 None => unknown.push(name.clone()),
             }
         }
+        if let Some(patch) = self.get(APPLY_PATCH)
+            && replaced_by(APPLY_PATCH).iter().all(|name| chosen.tools.contains_key(*name))
+        {
+            chosen.unlisted.insert(APPLY_PATCH.to_owned(), Arc::clone(patch));
+        }
         (chosen, unknown)
     }
 
     /// Keeps the tools for which `keeps` returns true.
     pub fn retain(&mut self, keeps: impl Fn(&dyn Tool) -> bool) {
         self.tools.retain(|_, tool| keeps(tool.as_ref()));
+        let has_replaced =
+            |name: &str| replaced_by(name).iter().all(|name| self.tools.contains_key(*name));
+        self.unlisted.retain(|name, tool| keeps(tool.as_ref()) && has_replaced(name));
     }
 
     /// Runs a permitted call.

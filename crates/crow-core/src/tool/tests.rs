@@ -13,7 +13,7 @@ use super::*;
 use crate::{
     capability::{ProcessError, ProcessOutcome, ProcessSpec, Processes},
     ids::{CallId, SessionId, SnapshotId},
-    model::{Abilities, ModelRef},
+    model::{Abilities, ModelRef, ToolDefinition},
     permission::{CallFacts, Decision, PermissionMode, PermissionPolicy, Permit},
     workspace::Workspace,
 };
@@ -266,6 +266,40 @@ fn a_registry_lists_its_tools_by_name_and_gives_an_agent_those_it_names() {
     assert_eq!(unknown, ["none"]);
     assert_eq!(registry.category("idle"), Some(ToolCategory::Read));
     assert_eq!(registry.category("none"), None);
+}
+
+#[test]
+fn an_agent_that_edits_and_writes_may_call_apply_patch_without_being_offered_it() {
+    let tool = |name: &str| {
+        let (name, description) = (name.to_owned(), String::new());
+        let definition = ToolDefinition { name, description, parameters: json!({}) };
+        DelegatedTool::new(definition, ToolCategory::Write)
+    };
+    let mut registry = ToolRegistry::new();
+    for name in ["apply_patch", "edit_file", "write_file"] {
+        registry.register(tool(name));
+    }
+    let chosen = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        registry.for_agent(&names).0
+    };
+    for (names, is_callable) in [
+        (&["edit_file", "write_file"][..], true),
+        (&["apply_patch"], true),
+        (&["edit_file"], false),
+        (&["write_file"], false),
+    ] {
+        let chosen = chosen(names);
+        assert_eq!(chosen.get("apply_patch").is_some(), is_callable, "{names:?}");
+        assert_eq!(chosen.definitions().len(), names.len(), "{names:?}");
+        assert_eq!(chosen.names().collect::<Vec<_>>(), names);
+    }
+    let mut limited = chosen(&["edit_file", "write_file"]);
+    limited.retain(|tool| tool.name() != "write_file");
+    assert!(limited.get("apply_patch").is_none());
+    let mut limited = chosen(&["edit_file", "write_file"]);
+    limited.retain(|tool| tool.category() == ToolCategory::Read);
+    assert!(limited.get("apply_patch").is_none());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod command_line;
 mod plan;
+mod replaced;
 mod result;
 
 pub use command_line::{
@@ -11,6 +12,7 @@ pub use command_line::{
 pub use plan::{
     Access, CallPlan, Effects, PathEffect, PlannedFile, Preview, Progress, Subject, ToolCategory,
 };
+pub(crate) use replaced::{APPLY_PATCH, replaced_by};
 pub use result::{
     ChangeCounts, FileChange, FileContents, FileDiff, NotRestorable, Patch, ToolMetadata,
     ToolResult, ToolStatus,

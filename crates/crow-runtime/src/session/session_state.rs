@@ -35,9 +35,7 @@ impl ToolState {
         let (mut todo, mut shell_folder) = (None, None);
         for (_, metadata) in history.results() {
             let extra = &metadata.extra;
-            if extra.get(FileViews::EXTRA_KEY).is_some() {
-                state.file_views.restore(extra);
-            }
+            state.file_views.restore(extra);
             todo = extra.get("todos").cloned().or(todo);
             let folder = extra.get(ShellFolder::EXTRA_KEY).and_then(Value::as_str);
             shell_folder = folder.map(str::to_owned).or(shell_folder);

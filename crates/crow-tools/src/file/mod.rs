@@ -8,5 +8,7 @@ pub(crate) use load::{
     CurrentFile, LoadError, MAX_WHOLE, OpenFile, ViewFreshness, load_opened, open, open_any,
     open_entry,
 };
-pub(crate) use save::{SavedChange, load_error, lock, record_written, save};
+pub(crate) use save::{
+    SavedChange, delete, load_error, lock, record_written, save, save_moved, with_changes,
+};
 pub(crate) use text::{DecodedText, file_diff};

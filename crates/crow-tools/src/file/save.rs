@@ -16,7 +16,7 @@ use std::{
 
 use crow_core::{
     file_views::{ContentHash, FileView, FileViews, WrittenContent},
-    tool::{FileDiff, Patch, ToolContext, ToolError, ToolResult},
+    tool::{FileChange, FileDiff, Patch, ToolContext, ToolError, ToolResult},
 };
 use crow_fs::{EntryKind, EntryMetadata, FileIdentity, NewFile, RenameMode};
 use serde_json::{Map, Value, json};
@@ -49,16 +49,53 @@ pub(crate) fn save(
 ) -> Result<SavedChange, ToolError> {
     let path = current.path();
     let other_links = store(current, content).map_err(|error| refusal(path, &error, ctx))?;
-    let hash = ContentHash::of_content(content);
-    let written = WrittenContent { path: path.to_owned(), hash, built_on };
-    ctx.file_views.record_written(&ctx.call_id, written);
     let mut remarks = Vec::new();
     if other_links > 0 {
         remarks
             .push(format!("It had {other_links} other hard link(s), which keep the old content."));
     }
+    Ok(saved(current, content, seen, built_on, remarks, ctx))
+}
+
+/// Saves `content` under the path of another file, which does not exist, with the mode of the file that it replaces.
+pub(crate) fn save_moved(
+    source: &CurrentFile,
+    target: &CurrentFile,
+    content: &[u8],
+    seen: ViewFreshness,
+    ctx: &ToolContext,
+) -> Result<SavedChange, ToolError> {
+    let mode = source.nearest.metadata(&source.name).map_err(StoreError::Io);
+    mode.and_then(|before| create(target, content, Some(before.mode & !SET_ID_BITS)))
+        .map_err(|error| refusal(target.path(), &error, ctx))?;
+    let built_on = source.hash().cloned();
+    Ok(saved(target, content, seen, built_on, Vec::new(), ctx))
+}
+
+/// Deletes a file, if it still has the content that was loaded.
+pub(crate) fn delete(current: &CurrentFile, ctx: &ToolContext) -> Result<SavedChange, ToolError> {
+    let path = current.path();
+    remove(current).map_err(|error| refusal(path, &error, ctx))?;
+    ctx.file_views.remove(path);
+    let diff = FileDiff { change: FileChange::Deleted, ..file_diff(path, current.bytes(), &[]) };
+    Ok(SavedChange { diff, remarks: Vec::new(), view: None })
+}
+
+/// Records what was stored.
+fn saved(
+    current: &CurrentFile,
+    content: &[u8],
+    seen: ViewFreshness,
+    built_on: Option<ContentHash>,
+    remarks: Vec<String>,
+    ctx: &ToolContext,
+) -> SavedChange {
+    let path = current.path();
+    let hash = ContentHash::of_content(content);
+    let written = WrittenContent { path: path.to_owned(), hash, built_on };
+    ctx.file_views.record_written(&ctx.call_id, written);
     let view = (seen == ViewFreshness::Current).then(|| record_written(path, content, ctx));
-    Ok(SavedChange { diff: file_diff(path, current.bytes(), content), remarks, view })
+    SavedChange { diff: file_diff(path, current.bytes(), content), remarks, view }
 }
 
 /// Records that the agent itself wrote this content.
@@ -89,6 +126,20 @@ impl SavedChange {
     }
 }
 
+/// Adds changes of several files to the result of the call.
+pub(crate) fn with_changes(mut result: ToolResult, changes: Vec<SavedChange>) -> ToolResult {
+    let views: Vec<&FileView> = changes.iter().filter_map(|change| change.view.as_ref()).collect();
+    if !views.is_empty() {
+        result.metadata.extra = json!({ FileViews::EXTRA_KEY: views });
+    }
+    let files: Vec<FileDiff> = changes.into_iter().map(|change| change.diff).collect();
+    if !files.is_empty() {
+        result.metadata.files_modified = files.iter().map(|diff| diff.path.clone()).collect();
+        result.metadata.diff = Some(Patch { files });
+    }
+    result
+}
+
 /// Explains why a file was not loaded for a change.
 pub(crate) fn load_error(path: &Path, error: &LoadError, ctx: &ToolContext) -> ToolError {
     let name = display_path(path, ctx);
@@ -106,13 +157,13 @@ fn refusal(path: &Path, error: &StoreError, ctx: &ToolContext) -> ToolError {
     let name = display_path(path, ctx);
     ToolError::Model(match error {
         StoreError::Changed => {
-            format!("{name} {error}, so nothing was written; read it again and repeat the call")
+            format!("{name} {error}, so it was not changed; read it again and repeat the call")
         }
         StoreError::Protected => format!(
-            "{name} {error} (no write permission for anyone), so nothing was written; if it should be changed, make it writable with chmod first"
+            "{name} {error} (no write permission for anyone), so it was not changed; if it should be changed, make it writable with chmod first"
         ),
         StoreError::Linked(_) => format!(
-            "{name} {error}, so nothing was written; write the new content to another file, or change it with a command in bash"
+            "{name} {error}, so it was not changed; write the new content to another file, or change it with a command in bash"
         ),
         StoreError::Damaged(_) => format!("{name} {error}; look at it with read_file"),
         StoreError::Io(error) => explain(&name, error),
@@ -144,13 +195,17 @@ enum StoreError {
 /// Replaces the content of the file by `content`, if it still has the content that was loaded. Returns the number of other
 /// hard links to the old file, which keep the old content.
 fn store(current: &CurrentFile, content: &[u8]) -> Result<u64, StoreError> {
-    if current.is_present() { replace(current, content) } else { create(current, content) }
+    if current.is_present() { replace(current, content) } else { create(current, content, None) }
 }
 
-fn create(current: &CurrentFile, content: &[u8]) -> Result<u64, StoreError> {
+/// Creates the file; with exactly this mode, if one is given.
+fn create(current: &CurrentFile, content: &[u8], mode: Option<u32>) -> Result<u64, StoreError> {
     let directory = current.nearest.create_directories(&current.missing, NEW_FOLDER_MODE)?;
     let mut file = NewFile::create(&directory, NEW_FILE_MODE)?;
     file.write(content)?;
+    if let Some(mode) = mode {
+        file.file().set_permissions(Permissions::from_mode(mode & 0o7777))?;
+    }
     match file.persist(&current.name, RenameMode::Keep) {
         Ok(()) => Ok(0),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(StoreError::Changed),
@@ -181,6 +236,15 @@ fn replace(current: &CurrentFile, content: &[u8]) -> Result<u64, StoreError> {
         Err(error) if is_pinned(&error) => overwrite(current, content),
         Err(error) => Err(error.into()),
     }
+}
+
+fn remove(current: &CurrentFile) -> Result<(), StoreError> {
+    let before = current.nearest.metadata(&current.name)?;
+    if before.mode & WRITE_BITS == 0 {
+        return Err(StoreError::Protected);
+    }
+    check_unchanged(current)?;
+    Ok(current.nearest.remove_file(&current.name)?)
 }
 
 /// Returns true if the file can be written but not replaced: we may not write to its folder, we cannot set its owner,

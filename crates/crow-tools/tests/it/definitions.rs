@@ -15,8 +15,10 @@ fn registry() -> ToolRegistry {
 #[test]
 fn all_definitions_together_stay_small() {
     let definitions = registry().definitions();
+    // A model gets either `edit_file` or `apply_patch`.
     let bytes: usize = definitions
         .iter()
+        .filter(|tool| tool.name != "edit_file")
         .map(|tool| {
             tool.name.len() + tool.description.len() + tool.parameters.to_string().len() + 60
         })
@@ -38,6 +40,7 @@ fn each_tool_has_its_permission_category() {
     use ToolCategory::{Execute, Read, Session, Write};
     let registry = registry();
     let expected = [
+        ("apply_patch", Write),
         ("ask_user", Session),
         ("bash", Execute),
         ("bash_kill", Session),

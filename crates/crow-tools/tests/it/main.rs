@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod apply_patch;
 mod ask_user;
 mod attacks;
 mod bash;
