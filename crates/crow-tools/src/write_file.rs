@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use crow_core::{
-    file_views::FileViews,
+    file_views::{ContentHash, FileView, FileViews},
+    permission::Disclosure,
     tool::{
         Access, CallPlan, Patch, Preview, ToolCategory, ToolContext, ToolError, ToolResult,
         TypedTool,
@@ -19,6 +20,7 @@ use crate::{
         record_written, save,
     },
     paths::{self, AllowedPath, display_path},
+    read_file::FileHead,
 };
 
 /// Writes entire files.
@@ -161,7 +163,13 @@ impl WriteDraft {
     }
 }
 
+/// Most lines and bytes of an unknown file that a refusal shows.
+const SHOWN_LINES: u64 = 40;
+const SHOWN_BYTES: usize = 8 * 1024;
+
 /// Refuses to overwrite or delete a file whose content the session does not know. `done` is what would happen to it.
+///
+/// If the model may read the file, the refusal shows its first lines. If these are all, the file counts as read.
 pub(crate) fn refuse_unknown(
     current: &CurrentFile,
     done: &str,
@@ -171,15 +179,47 @@ pub(crate) fn refuse_unknown(
     if current.bytes().is_empty() {
         return Ok(());
     }
-    match current.freshness(&ctx.file_views) {
-        ViewFreshness::Current => Ok(()),
-        ViewFreshness::Never => Err(ToolError::Model(format!(
-            "{name} exists and was not read in this session, so it was not {done}; read it with read_file first, or change parts of it with edit_file"
-        ))),
-        ViewFreshness::Stale => Err(ToolError::Model(format!(
-            "{name} was changed by something else since you last saw it, so it was not {done}; read it again first"
-        ))),
-    }
+    let (reason, advice) = match current.freshness(&ctx.file_views) {
+        ViewFreshness::Current => return Ok(()),
+        ViewFreshness::Never => (
+            format!("{name} exists and was not read in this session, so it was not {done}"),
+            "read it with read_file first, or change only parts of it",
+        ),
+        ViewFreshness::Stale => (
+            format!(
+                "{name} was changed by something else since you last saw it, so it was not {done}"
+            ),
+            "read it again first",
+        ),
+    };
+    // Well within the limit of an output, so that it is not cut again.
+    let bytes = SHOWN_BYTES.min(ctx.model.output_limit() / 2);
+    let head = DecodedText::decode(current.bytes())
+        .filter(|_| ctx.disclosure == Disclosure::Immediate)
+        .map(|text| FileHead::of_text(&text, SHOWN_LINES, bytes))
+        .filter(|head| head.shown > 0);
+    Err(ToolError::Model(match head {
+        None => format!("{reason}; {advice}"),
+        Some(FileHead { text, shown, total }) if shown == total => {
+            record_seen(current, total, ctx);
+            format!(
+                "{reason}. This is all of it; make the call again if that is what you want:\n{text}"
+            )
+        }
+        Some(FileHead { text, shown, total }) => {
+            format!("{reason}; {advice}. Lines 1-{shown} of {total}:\n{text}")
+        }
+    }))
+}
+
+/// Records that a refusal showed the whole file.
+fn record_seen(current: &CurrentFile, total: u64, ctx: &ToolContext) {
+    ctx.file_views.insert(FileView {
+        path: current.path().to_owned(),
+        hash: ContentHash::of_content(current.bytes()),
+        lines: Some((1, total)),
+        call_id: ctx.call_id.clone(),
+    });
 }
 
 /// Gives new text the encoding and line ends of the file. Models write UTF-8 with line feeds.

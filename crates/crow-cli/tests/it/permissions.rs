@@ -240,6 +240,30 @@ async fn a_refusing_rule_is_named_with_its_file_and_no_mode_is_suggested() {
 }
 
 #[tokio::test]
+async fn a_refused_write_shows_the_file_only_if_the_model_may_read_it() {
+    let denial = |matcher: Value| json!({"version": 1, "rules": [{"id": "no", "matcher": matcher, "decision": "deny"}]});
+    let cases = [
+        (json!({"version": 1, "rules": []}), true),
+        (denial(json!({"path": {"access": "read", "path": "a.txt"}})), false),
+        (denial(json!({"tool_name": "read_file"})), false),
+        (denial(json!({"tool_category": "read"})), false),
+    ];
+    for (rules, is_shown) in cases {
+        let write = json!({"path": "a.txt", "content": "new\n"});
+        let call = ScriptedReply::new().call("c1", "write_file", &write);
+        let server = ModelServer::start([call, ScriptedReply::new().text("I cannot.")]).await;
+        let fixture =
+            with_rules(&rules.to_string()).with_server(&server, WireDialect::AnthropicMessages);
+        fs::write(fixture.project("a.txt"), "the old content\n").unwrap();
+        fixture.run(&["run", "write it", "-m", undo_fixture::MODEL, "-p", "full-auto"]).await;
+        let requests = server.finish().await.unwrap();
+        let last = requests.last().unwrap().body.to_string();
+        assert!(last.contains("was not read in this session"), "{last}");
+        assert_eq!(last.contains("the old content"), is_shown, "{rules}: {last}");
+    }
+}
+
+#[tokio::test]
 async fn the_summary_of_unverified_work_mentions_failed_calls() {
     let edit = json!({"path": "a.txt", "old_string": "nowhere", "new_string": "x"});
     let step = ScriptedReply::new().call("c1", "edit_file", &edit).call(

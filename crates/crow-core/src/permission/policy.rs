@@ -299,7 +299,7 @@ impl PermissionPolicy {
 
     /// Returns whether the files that a call is about could be read without a question. If so, the model may learn at
     /// once what a tool finds there, even while the call itself awaits an answer.
-    fn disclosure(&self, facts: CallFacts<'_>, workspace: &Workspace) -> Disclosure {
+    pub fn disclosure(&self, facts: CallFacts<'_>, workspace: &Workspace) -> Disclosure {
         let Effects::Paths(touched) = &facts.plan.effects else { return Disclosure::AfterApproval };
         let read = |effect: &PathEffect| PathEffect { access: Access::Read, ..effect.clone() };
         let plan = CallPlan {

@@ -25,7 +25,7 @@ use crate::{
     file_views::FileViews,
     ids::{CallId, FilesId, SessionId, SnapshotId},
     model::{Abilities, ModelRef},
-    permission::{SandboxPaths, WithheldReads},
+    permission::{Disclosure, SandboxPaths, WithheldReads},
     resource_map::ResourceMap,
     todo::TodoList,
     workspace::Workspace,
@@ -260,6 +260,8 @@ pub struct ToolContext {
     pub preview: Option<Preview>,
     /// Files that rules withhold from reading. A tool that reads everything below a directory leaves them out.
     pub withheld_reads: WithheldReads,
+    /// Whether the model may learn what is in the files that the call is about, although it does not read them.
+    pub disclosure: Disclosure,
     /// Receives output of the call while it runs.
     pub progress: Progress,
 }
@@ -273,6 +275,7 @@ impl ToolContext {
             cancellation: CancellationToken::new(),
             preview: None,
             withheld_reads: WithheldReads::default(),
+            disclosure: Disclosure::AfterApproval,
             progress: Progress::default(),
         }
     }

@@ -10,6 +10,7 @@ use std::{
 use async_trait::async_trait;
 use crow_core::{
     file_views::ContentHash,
+    permission::Disclosure,
     tool::{
         Access, CallPlan, Effects, FileChange, FileDiff, Patch, Preview, Subject, ToolCategory,
         ToolContext, ToolError, ToolResult, TypedTool,
@@ -316,6 +317,9 @@ fn drafts<'a>(
     planned: &'a [PlannedSection],
     ctx: &ToolContext,
 ) -> Result<Vec<SectionDraft<'a>>, ToolError> {
+    // The errors of several sections show no content: they could be too long for one output.
+    let disclosure = if planned.len() > 1 { Disclosure::AfterApproval } else { ctx.disclosure };
+    let ctx = &ToolContext { disclosure, ..ctx.clone() };
     let mut drafts = Vec::with_capacity(planned.len());
     let mut errors = Vec::new();
     for section in planned {

@@ -11,4 +11,4 @@ pub(crate) use load::{
 pub(crate) use save::{
     SavedChange, delete, load_error, lock, record_written, save, save_moved, with_changes,
 };
-pub(crate) use text::{DecodedText, file_diff};
+pub(crate) use text::{DecodedText, TextEncoding, file_diff};

@@ -9,4 +9,5 @@ mod pdf;
 mod scale_image;
 mod tool;
 
+pub(crate) use page::FileHead;
 pub(crate) use tool::ReadFile;

@@ -8,6 +8,8 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
+use crate::file::{DecodedText, TextEncoding};
+
 /// Lines that are shown if the call has no limit.
 pub(super) const DEFAULT_LINES: u64 = 2000;
 /// Most characters of a line that are shown.
@@ -85,6 +87,38 @@ impl LinePage {
     /// Returns the numbered lines.
     pub(super) fn into_text(self) -> String {
         self.text
+    }
+}
+
+/// The first lines of a file, as `read_file` shows them.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct FileHead {
+    /// The numbered lines, the last one without an end.
+    pub(crate) text: String,
+    /// Number of lines that are shown entirely.
+    pub(crate) shown: u64,
+    /// Number of all lines.
+    pub(crate) total: u64,
+}
+
+impl FileHead {
+    /// Returns the first lines within both limits. Ends before a line that is too long or not valid in its encoding.
+    pub(crate) fn of_text(text: &DecodedText<'_>, lines: u64, bytes: usize) -> Self {
+        let mut page = LinePage::new(LineRange { first: 1, count: lines }).with_limit(bytes);
+        let is_whole = |line: &&str| {
+            line.len() <= bytes
+                && line.chars().nth(MAX_LINE_CHARS).is_none()
+                && !(text.encoding == TextEncoding::BrokenUtf8 && line.contains('\u{fffd}'))
+        };
+        for line in text.lines().take_while(is_whole) {
+            page.push(line, 0);
+            if page.is_full() {
+                break;
+            }
+        }
+        let shown = page.lines().map_or(0, |(_, last)| last);
+        let total = text.lines().count() as u64;
+        Self { text: page.into_text().trim_end_matches('\n').to_owned(), shown, total }
     }
 }
 

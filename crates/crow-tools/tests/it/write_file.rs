@@ -5,7 +5,10 @@ use std::{
     os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink},
 };
 
-use crow_core::tool::{Access, Effects, PathEffect, Subject, ToolStatus};
+use crow_core::{
+    permission::Disclosure,
+    tool::{Access, Effects, PathEffect, Subject, ToolContext, ToolStatus},
+};
 use serde_json::json;
 
 use crate::bench::Bench;
@@ -35,6 +38,72 @@ async fn an_existing_file_is_replaced_only_if_it_was_read() {
     bench.ok("read_file", json!({"path": "a.txt"})).await;
     assert_eq!(bench.ok("write_file", call).await, "Wrote a.txt: +1 -1 lines.");
     assert_eq!(bench.content("a.txt"), "new\n");
+}
+
+/// Returns the context of a call that may read the files that it writes.
+fn may_read(bench: &Bench) -> ToolContext {
+    ToolContext { disclosure: Disclosure::Immediate, ..bench.ctx.clone() }
+}
+
+#[tokio::test]
+async fn the_refusal_shows_a_short_file_which_then_counts_as_read() {
+    let bench = Bench::new();
+    bench.write("a.txt", "old\n\tlines\n");
+    let call = json!({"path": "a.txt", "content": "new\n"});
+    let ctx = may_read(&bench);
+    let result = bench.run_in("write_file", call.clone(), &ctx).await;
+    assert_eq!(
+        result.output,
+        "a.txt exists and was not read in this session, so it was not overwritten. This is all of it; make the call again if that is what you want:\n1\told\n2\t\tlines"
+    );
+    assert_eq!(bench.content("a.txt"), "old\n\tlines\n");
+    let result = bench.run_in("write_file", call, &ctx).await;
+    assert_eq!(result.output, "Wrote a.txt: +1 -2 lines.");
+    bench.write("a.txt", "of the user\n");
+    let call = json!({"path": "a.txt", "content": "newer\n"});
+    let result = bench.run_in("write_file", call, &ctx).await;
+    assert!(result.output.contains("changed by something else"), "{}", result.output);
+    assert!(result.output.ends_with("\n1\tof the user"), "{}", result.output);
+}
+
+#[tokio::test]
+async fn the_refusal_shows_the_head_of_a_long_file_which_stays_unread() {
+    let bench = Bench::new();
+    let ctx = may_read(&bench);
+    let lines: Vec<String> = (1..=812).map(|number| format!("line {number}")).collect();
+    let wide = ["x".repeat(3000), "y".to_owned()].join("\n");
+    for (content, shown) in
+        [(lines.join("\n"), "Lines 1-40 of 812:\n1\tline 1\n"), (wide, "only parts of it")]
+    {
+        bench.write("a.txt", content);
+        for _ in 0..2 {
+            let call = json!({"path": "a.txt", "content": "new\n"});
+            let result = bench.run_in("write_file", call, &ctx).await;
+            assert_eq!(result.status, ToolStatus::Error);
+            assert!(
+                result.output.contains("read it with read_file first, or change only parts of it"),
+                "{}",
+                result.output
+            );
+            assert!(result.output.contains(shown), "{}", result.output);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_refusal_shows_nothing_that_the_model_may_not_read() {
+    let bench = Bench::new();
+    bench.write("a.txt", "secret\n");
+    bench.write("b.bin", b"secret\0");
+    let hidden = json!({"path": "a.txt", "content": "new\n"});
+    let binary = json!({"path": "b.bin", "content": "new\n"});
+    for (call, ctx) in [(hidden, bench.ctx.clone()), (binary, may_read(&bench))] {
+        for _ in 0..2 {
+            let result = bench.run_in("write_file", call.clone(), &ctx).await;
+            assert_eq!(result.status, ToolStatus::Error);
+            assert!(!result.output.contains("secret"), "{}", result.output);
+        }
+    }
 }
 
 #[tokio::test]

@@ -107,6 +107,7 @@ impl ReplyCalls<'_> {
             cancellation: cancel.child_token(),
             preview: None,
             withheld_reads: WithheldReads::default(),
+            disclosure: Disclosure::AfterApproval,
             progress: Progress::default(),
         };
         let plan = match guarded(cancel, resolved.tool.plan(&resolved.input, &ctx)).await {
@@ -178,25 +179,28 @@ impl ReplyCalls<'_> {
         let is_logged = tracing::enabled!(tracing::Level::DEBUG);
         let decide = |policy: &PermissionPolicy| {
             let explanation = is_logged.then(|| policy.explain(facts, workspace));
-            (policy.decide(facts, workspace), explanation)
+            let disclosure = policy.disclosure(facts, workspace);
+            (policy.decide(facts, workspace), disclosure, explanation)
         };
-        let ((decision, explanation), withheld_reads) = shared.tree.with_policy(|policy| {
-            let withheld_reads = policy.withheld_reads(facts);
-            if led_to.is_empty() && shared.access == AgentAccess::Policy {
-                return (decide(policy), withheld_reads);
-            }
-            // Restrictions of this call or agent apply to a copy of the policy.
-            let mut policy = policy.clone();
-            if shared.access == AgentAccess::ReadOnly {
-                policy.set_mode(PermissionMode::ReadOnly);
-            }
-            policy.add_places(SandboxPaths { protected: led_to, ..SandboxPaths::default() });
-            (decide(&policy), withheld_reads)
-        });
+        let ((decision, disclosure, explanation), withheld_reads) =
+            shared.tree.with_policy(|policy| {
+                let withheld_reads = policy.withheld_reads(facts);
+                if led_to.is_empty() && shared.access == AgentAccess::Policy {
+                    return (decide(policy), withheld_reads);
+                }
+                // Restrictions of this call or agent apply to a copy of the policy.
+                let mut policy = policy.clone();
+                if shared.access == AgentAccess::ReadOnly {
+                    policy.set_mode(PermissionMode::ReadOnly);
+                }
+                policy.add_places(SandboxPaths { protected: led_to, ..SandboxPaths::default() });
+                (decide(&policy), withheld_reads)
+            });
         if let Some(explanation) = explanation {
             log_decision(&explanation);
         }
         ctx.withheld_reads = withheld_reads;
+        ctx.disclosure = disclosure;
         // 2) A decision without a question.
         let ask = match decision {
             Decision::Allow(permit) => {
