@@ -145,6 +145,17 @@ pub(crate) fn list(path: &AllowedPath, depth: usize, ctx: &ToolContext) -> ToolR
     match tree(&root, path, depth, ctx) {
         Some(folders) => {
             let mut output = String::new();
+            let shown: usize = folders.iter().map(|folder| folder.shown.len()).sum();
+            let is_cut = |folder: &ListingFolder| {
+                folder.depth <= depth
+                    && folder.total.as_ref().is_ok_and(|total| *total > folder.shown.len())
+            };
+            if shown == MAX_ENTRIES && folders.iter().any(is_cut) {
+                let _ = writeln!(
+                    output,
+                    "[cut at {MAX_ENTRIES} entries; give a folder as path to see more of it]"
+                );
+            }
             if let Some(root) = folders.first() {
                 let _ = writeln!(output, "{name}/{}", count(root));
             }
@@ -267,10 +278,6 @@ fn write_folder(output: &mut String, folders: &[ListingFolder], index: usize, in
             write_folder(output, folders, *index, indent + 1);
         }
     }
-    let hidden = folder.total.as_ref().map_or(0, |total| total - folder.shown.len());
-    if !folder.shown.is_empty() && hidden > 0 {
-        let _ = writeln!(output, "{margin}… {hidden} more");
-    }
 }
 
 /// Describes the number of entries of a folder.
@@ -278,8 +285,16 @@ fn count(folder: &ListingFolder) -> String {
     match &folder.total {
         Ok(0) => " (empty)".to_owned(),
         Ok(1) => " (1 entry)".to_owned(),
-        Ok(total) if *total >= MAX_LOOKED_AT => format!(" (more than {total} entries)"),
-        Ok(total) => format!(" ({total} entries)"),
+        Ok(total) => {
+            let more = if *total >= MAX_LOOKED_AT { "more than " } else { "" };
+            let shown = folder.shown.len();
+            let part = if (1..*total).contains(&shown) {
+                format!(", the first {shown} below")
+            } else {
+                String::new()
+            };
+            format!(" ({more}{total} entries{part})")
+        }
         Err(error) => format!(" ({error})"),
     }
 }

@@ -59,8 +59,8 @@ impl TypedTool for ReadFile {
     const CATEGORY: ToolCategory = ToolCategory::Read;
 
     fn description(&self) -> &'static str {
-        "Shows a text file as numbered lines (number, tab, text), up to 2000 lines or 50 KiB at once; the last line says \
-         where to go on. Lines over 2000 characters are cut. Also shows png, jpeg, gif and webp images, \
+        "Shows a text file as numbered lines (number, tab, text), up to 2000 lines or 50 KiB at once; the first line says \
+         what is shown and where to go on. Lines over 2000 characters are cut. Also shows png, jpeg, gif and webp images, \
          PDF text by pages, and notebooks by their cells."
     }
 
@@ -271,30 +271,34 @@ fn show_notebook(path: &Path, cells: &str, range: LineRange, ctx: &ToolContext) 
         Ok((page, total)) => {
             let lines = numbered(page, &text, total);
             ToolResult::success(format!(
-                "{lines}\n[a notebook by its cells; the file itself is JSON: edit it as such]"
+                "[a notebook by its cells; the file itself is JSON: edit it as such]\n{lines}"
             ))
         }
         Err(refusal) => ToolResult::failure(refusal),
     }
 }
 
-/// Returns the numbered lines, with a last line that has their range and the total.
+/// Returns the numbered lines, after a first line that has their range and the total.
 fn numbered(page: LinePage, text: &DecodedText<'_>, total: u64) -> String {
-    let (lines, next) = (page.lines(), page.next_line());
-    let mut output = page.into_text();
-    let (first, last) = lines.unwrap_or_default();
-    let _ = write!(output, "[lines {first}-{last} of {total}");
+    let (first, last) = page.lines().unwrap_or_default();
+    let next = page.next_line();
+    let mut head = format!("[lines {first}-{last} of {total}");
     if next <= total {
-        let _ = write!(output, ", next offset {next}");
+        let _ = write!(head, ", next offset {next}");
     }
     if text.is_crlf() {
-        output.push_str(", CRLF line ends");
+        head.push_str(", CRLF line ends");
     }
     if let Some(label) = text.encoding.label() {
-        let _ = write!(output, ", {label}");
+        let _ = write!(head, ", {label}");
     }
-    output.push(']');
-    output
+    below(&head, page)
+}
+
+/// Writes the lines of a page below a remark about them.
+fn below(head: &str, page: LinePage) -> String {
+    let lines = page.into_text();
+    format!("{head}]\n{}", lines.strip_suffix('\n').unwrap_or(&lines))
 }
 
 /// Answers a read that would show the same lines again. Then removes the lines from the view, so that another read
@@ -425,14 +429,13 @@ fn read_large(
         Ok(is_at_end) => {
             let (first, last) = page.lines().unwrap_or_default();
             let next = page.next_line();
-            let mut output = page.into_text();
-            let _ = write!(output, "[lines {first}-{last} of a file of {size} bytes");
+            let mut head = format!("[lines {first}-{last} of a file of {size} bytes");
             if is_at_end {
-                output.push_str(", which ends here]");
+                head.push_str(", which ends here");
             } else {
-                let _ = write!(output, ", next offset {next}]");
+                let _ = write!(head, ", next offset {next}");
             }
-            ToolResult::success(output)
+            ToolResult::success(below(&head, page))
         }
         Err(StreamError::Cancelled) => ToolResult::cancelled(),
         Err(StreamError::Io(error)) => ToolResult::failure(explain(&name, &error)),

@@ -135,15 +135,6 @@ fn find(
         return Err(ToolError::Cancelled);
     }
     let mut output = String::new();
-    for Reverse((_, Reverse(path))) in newest.into_sorted_vec() {
-        let _ = writeln!(output, "{}", display_path(&path, ctx));
-    }
-    if total > MAX_FILES {
-        let _ = writeln!(
-            output,
-            "[the newest {MAX_FILES} of {total} files; narrow the pattern to see others]"
-        );
-    }
     if stop.is_late() {
         let _ = writeln!(
             output,
@@ -153,7 +144,16 @@ fn find(
     } else if total == 0 {
         let mut is_in_folder = |entry: &DirEntry| handle.metadata(entry.path()).is_ok();
         let matches = |entry: &DirEntry| matches(entry) && is_in_folder(entry);
-        output = nothing(root, &withheld, matches, ctx);
+        return Ok(ToolResult::success(nothing(root, &withheld, matches, ctx)));
+    }
+    if total > MAX_FILES {
+        let _ = writeln!(
+            output,
+            "[the newest {MAX_FILES} of {total} files; narrow the pattern to see others]"
+        );
+    }
+    for Reverse((_, Reverse(path))) in newest.into_sorted_vec() {
+        let _ = writeln!(output, "{}", display_path(&path, ctx));
     }
     Ok(ToolResult::success(output))
 }

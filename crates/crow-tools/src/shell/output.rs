@@ -1,5 +1,5 @@
 //! The output of a process in the form in which a model reads it: as a terminal would finally show it, beginning and end
-//! with a note on the bytes in between, and notes on what the sandbox did.
+//! after a note on the bytes in between, and notes on what the sandbox did.
 
 use std::{iter::Peekable, path::Path, str::Chars};
 
@@ -39,8 +39,10 @@ pub(super) fn to_text(output: &CapturedOutput, scratch_name: impl Fn(&Path) -> S
         strip_escapes(&String::from_utf8_lossy(head)),
         strip_escapes(&String::from_utf8_lossy(tail)),
     );
-    let gap = format!("[… {omitted} bytes omitted{location} …]");
-    let parts = [head.trim_end(), &gap, tail.trim_end()];
+    // The remark comes first: whoever reads the beginning must know that it is not all.
+    let remark = format!("[cut in the middle: {omitted} bytes omitted{location}]");
+    let gap = format!("[… {omitted} bytes omitted …]");
+    let parts = [&remark, head.trim_end(), &gap, tail.trim_end()];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
@@ -300,9 +302,12 @@ mod tests {
     fn a_log_that_has_only_the_beginning_is_reported_as_such() {
         assert_eq!(
             text_with(b"one\n", b"four\n", 100, 50),
-            "one\n[… 91 bytes omitted; the first 50 bytes are in /s/c1.log …]\nfour"
+            "[cut in the middle: 91 bytes omitted; the first 50 bytes are in /s/c1.log]\none\n[… 91 bytes omitted …]\nfour"
         );
-        assert_eq!(text_with(b"one\n", b"four\n", 100, 100), "one\n[… 91 bytes omitted …]\nfour");
+        assert_eq!(
+            text_with(b"one\n", b"four\n", 100, 100),
+            "[cut in the middle: 91 bytes omitted]\none\n[… 91 bytes omitted …]\nfour"
+        );
     }
 
     #[test]
@@ -317,7 +322,7 @@ mod tests {
     fn a_gap_falls_between_lines_and_counts_what_is_not_shown() {
         assert_eq!(
             text(b"one\ntw", b"ee\nfour\n", 100),
-            "one\n[… 91 bytes omitted; whole output in /s/c1.log …]\nfour"
+            "[cut in the middle: 91 bytes omitted; whole output in /s/c1.log]\none\n[… 91 bytes omitted …]\nfour"
         );
     }
 
@@ -325,7 +330,7 @@ mod tests {
     fn a_gap_in_one_long_line_cuts_no_character() {
         assert_eq!(
             text("aä".as_bytes().get(..2).unwrap(), "ä漢b".as_bytes().get(1..).unwrap(), 50),
-            "a\n[… 45 bytes omitted; whole output in /s/c1.log …]\n漢b"
+            "[cut in the middle: 45 bytes omitted; whole output in /s/c1.log]\na\n[… 45 bytes omitted …]\n漢b"
         );
     }
 

@@ -162,7 +162,10 @@ async fn long_output_names_the_file_with_all_of_it() {
     let file = bench.ctx.scratch.as_ref().unwrap().join("c1.log");
     assert_eq!(
         output,
-        format!("a\n[… 996 bytes omitted; whole output in {} …]\nz\n[exit code 0]", file.display())
+        format!(
+            "[cut in the middle: 996 bytes omitted; whole output in {}]\na\n[… 996 bytes omitted …]\nz\n[exit code 0]",
+            file.display()
+        )
     );
 }
 

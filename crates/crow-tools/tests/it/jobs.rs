@@ -101,11 +101,11 @@ async fn job_output_is_formatted_like_command_output() {
                 spill: spill(0),
                 ..output(running.clone(), "b\ncd\n")
             },
-            "[… 1002 bytes omitted; whole output in /scratch/c1.log …]\ncd\n[job-1 running for 2 s, 1005 bytes so far]",
+            "[cut in the middle: 1002 bytes omitted; whole output in /scratch/c1.log]\n[… 1002 bytes omitted …]\ncd\n[job-1 running for 2 s, 1005 bytes so far]",
         ),
         (
             JobOutput { lost: 1, next: 9000, spill: spill(7995), ..output(running, "cd\n") },
-            "[… 1 bytes omitted; the first 1005 bytes are in /scratch/c1.log …]\ncd\n[job-1 running for 2 s, 9000 bytes so far]",
+            "[cut in the middle: 1 bytes omitted; the first 1005 bytes are in /scratch/c1.log]\n[… 1 bytes omitted …]\ncd\n[job-1 running for 2 s, 9000 bytes so far]",
         ),
         (
             output(ended(ProcessEnd::Exited(1)), "x\n"),

@@ -17,11 +17,11 @@ async fn lines_are_numbered_and_the_last_line_gives_the_next_offset() {
     bench.write("a.txt", "one\ntwo\n\nfour");
     assert_eq!(
         bench.ok("read_file", json!({"path": "a.txt"})).await,
-        "1\tone\n2\ttwo\n3\t\n4\tfour\n[lines 1-4 of 4]"
+        "[lines 1-4 of 4]\n1\tone\n2\ttwo\n3\t\n4\tfour"
     );
     assert_eq!(
         bench.ok("read_file", json!({"path": "a.txt", "offset": 2, "limit": 2})).await,
-        "2\ttwo\n3\t\n[lines 2-3 of 4, next offset 4]"
+        "[lines 2-3 of 4, next offset 4]\n2\ttwo\n3\t"
     );
 }
 
@@ -30,7 +30,7 @@ async fn a_read_without_limit_ends_after_2000_lines() {
     let bench = Bench::new();
     bench.write("a.txt", "x\n".repeat(5000));
     let output = bench.ok("read_file", json!({"path": "a.txt"})).await;
-    assert!(output.ends_with("2000\tx\n[lines 1-2000 of 5000, next offset 2001]"));
+    assert!(output.starts_with("[lines 1-2000 of 5000, next offset 2001]\n1\tx\n"));
 }
 
 #[tokio::test]
@@ -38,7 +38,7 @@ async fn a_read_ends_before_50_kib() {
     let bench = Bench::new();
     bench.write("a.txt", format!("{}\n", "x".repeat(999)).repeat(200));
     let output = bench.ok("read_file", json!({"path": "a.txt"})).await;
-    assert!(output.ends_with("[lines 1-51 of 200, next offset 52]"));
+    assert!(output.starts_with("[lines 1-51 of 200, next offset 52]\n"));
 }
 
 #[tokio::test]
@@ -87,10 +87,10 @@ async fn other_lines_or_other_content_are_shown() {
     bench.write("a.txt", "one\ntwo\n");
     bench.ok("read_file", json!({"path": "a.txt"})).await;
     let part = bench.ok("read_file", json!({"path": "a.txt", "offset": 2})).await;
-    assert!(part.starts_with("2\ttwo"), "{part}");
+    assert!(part.ends_with("\n2\ttwo"), "{part}");
     bench.write("a.txt", "one\nTWO\n");
     let changed = bench.ok("read_file", json!({"path": "a.txt", "offset": 2})).await;
-    assert!(changed.starts_with("2\tTWO"), "{changed}");
+    assert!(changed.ends_with("\n2\tTWO"), "{changed}");
 }
 
 #[tokio::test]
@@ -126,9 +126,9 @@ async fn other_encodings_are_decoded_and_named() {
     bench.write("latin.txt", b"caf\xe9\n");
     bench.write("dos.txt", "a\r\nb\r\n");
     for (name, expected) in [
-        ("wide.txt", "1\thi\n[lines 1-1 of 1, UTF-16LE]"),
-        ("latin.txt", "1\tcafé\n[lines 1-1 of 1, not UTF-8, read as Windows-1252/Latin-1]"),
-        ("dos.txt", "1\ta\n2\tb\n[lines 1-2 of 2, CRLF line ends]"),
+        ("wide.txt", "[lines 1-1 of 1, UTF-16LE]\n1\thi"),
+        ("latin.txt", "[lines 1-1 of 1, not UTF-8, read as Windows-1252/Latin-1]\n1\tcafé"),
+        ("dos.txt", "[lines 1-2 of 2, CRLF line ends]\n1\ta\n2\tb"),
     ] {
         assert_eq!(bench.ok("read_file", json!({"path": name})).await, expected);
     }
@@ -159,10 +159,10 @@ async fn a_large_file_is_read_by_pages_without_counting_its_lines() {
     bench.write("big.log", format!("{}\n", "y".repeat(99)).repeat(200_000));
     let output =
         bench.ok("read_file", json!({"path": "big.log", "offset": 150_000, "limit": 1})).await;
-    let line = format!("150000\t{}\n", "y".repeat(99));
+    let line = format!("150000\t{}", "y".repeat(99));
     assert_eq!(
         output,
-        format!("{line}[lines 150000-150000 of a file of 20000000 bytes, next offset 150001]")
+        format!("[lines 150000-150000 of a file of 20000000 bytes, next offset 150001]\n{line}")
     );
     assert_eq!(bench.ctx.file_views.get(&bench.path("big.log")), None);
     let output = bench.fails("read_file", json!({"path": "big.log", "offset": 200_001})).await;
@@ -235,13 +235,13 @@ async fn a_notebook_is_shown_by_its_cells_and_not_recorded_as_read() {
     let output = bench.ok("read_file", json!({"path": "a.ipynb"})).await;
     assert!(
         output.starts_with(
-            "1\t=== cell 1 code\n2\t1 + 1\n[lines 1-2 of 2]\n[a notebook by its cells"
+            "[a notebook by its cells; the file itself is JSON: edit it as such]\n[lines 1-2 of 2]\n1\t=== cell 1 code\n2\t1 + 1"
         ),
         "{output}"
     );
     assert!(bench.ctx.file_views.get(&bench.ctx.workspace.resolve("a.ipynb")).is_none());
     bench.write("b.ipynb", "{\"not\": \"a notebook\"}");
-    assert!(bench.ok("read_file", json!({"path": "b.ipynb"})).await.starts_with("1\t{\"not\""));
+    assert!(bench.ok("read_file", json!({"path": "b.ipynb"})).await.contains("\n1\t{\"not\""));
 }
 
 #[tokio::test]

@@ -37,9 +37,9 @@ async fn a_search_leaves_out_files_with_keys_and_says_which() {
     let output = bench.ok("grep", json!({"pattern": "needle"})).await;
     assert_eq!(
         output,
-        "src/a.rs\n1:needle in src/a.rs\n\nsub/.env.example\n1:needle in sub/.env.example\n\
-         [not searched, because their names suggest keys, or a rule of the user says so: .env, \
-         .ssh/config, sub/prod.env; give one as `path` to search it, which may be asked about or denied]\n"
+        "[not searched, because their names suggest keys, or a rule of the user says so: .env, \
+         .ssh/config, sub/prod.env; give one as `path` to search it, which may be asked about or denied]\n\
+         src/a.rs\n1:needle in src/a.rs\n\nsub/.env.example\n1:needle in sub/.env.example\n"
     );
     for mode in ["files_with_matches", "count"] {
         let output = bench.ok("grep", json!({"pattern": "needle", "output_mode": mode})).await;
@@ -186,7 +186,7 @@ async fn a_search_skips_files_that_a_rule_denies_or_asks_about() {
     let bench = with_rules(vec![deny, ask]);
     for mode in ["content", "files_with_matches", "count"] {
         let output = bench.ok("grep", json!({"pattern": "needle", "output_mode": mode})).await;
-        let (hits, note) = output.split_once("[not searched").unwrap();
+        let (note, hits) = output.split_once("or denied]\n").unwrap();
         assert!(hits.contains("src/a.rs"), "{output}");
         assert!(!hits.contains("data") && !hits.contains("notes"), "{output}");
         assert!(note.contains("data/secret.txt") && note.contains("notes/draft.txt"), "{output}");

@@ -35,7 +35,9 @@ pub(super) fn bound_output(
     };
     let omitted = tail - head;
     let (first, last) = (&result.output[..head], &result.output[tail..]);
-    result.output = format!("{first}\n[… {omitted} bytes left out; {kept} …]\n{last}");
+    result.output = format!(
+        "[cut in the middle: {omitted} bytes left out; {kept}]\n{first}\n[… {omitted} bytes left out …]\n{last}"
+    );
     result
 }
 
@@ -80,7 +82,9 @@ mod tests {
             Some(folder.path()),
             &CallId::new("c/1"),
         );
-        assert!(bounded.output.starts_with("begin") && bounded.output.ends_with("end"));
+        let (remark, shown) = bounded.output.split_once('\n').unwrap();
+        assert!(remark.contains("bytes left out; the whole output is in "), "{remark}");
+        assert!(shown.starts_with("begin") && shown.ends_with("end"));
         assert!(bounded.output.len() < LIMIT + 500);
         assert_eq!(fs::read_to_string(folder.path().join("c_1.txt")).unwrap(), text);
     }

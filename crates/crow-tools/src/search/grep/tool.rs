@@ -151,7 +151,8 @@ impl TypedTool for Grep {
     const CATEGORY: ToolCategory = ToolCategory::Read;
 
     fn description(&self) -> &'static str {
-        "Searches files for a regular expression. Leaves out binary files and what .gitignore names."
+        "Searches files for a regular expression, in order of path and line, up to 250 lines or 100 files at once. context \
+         adds the lines around each match. Leaves out binary files and what .gitignore names."
     }
 
     async fn plan(&self, input: &GrepInput, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
@@ -209,31 +210,37 @@ fn grep(
     if stop.is_cancelled() {
         return Err(ToolError::Cancelled);
     }
-    let mut text = match input.output_mode {
+    let found = match input.output_mode {
         _ if results.hits.is_empty() => nothing(scope, &query, &results, &stop, ctx),
         OutputMode::Content => lines(&results.hits, page, ctx),
         OutputMode::FilesWithMatches => names(&results.hits, page, ctx),
         OutputMode::Count => counts(&results.hits, page, ctx),
     };
-    if text.is_empty() {
-        let _ = writeln!(text, "No more results after offset {}.", page.offset);
-    }
+    let mut notes = String::new();
     if stop.is_late() {
         let seconds = TIME_LIMIT.as_secs();
         let _ = writeln!(
-            text,
+            notes,
             "[stopped after {seconds} s: not everything was searched; give a smaller folder]"
         );
     }
     if !results.withheld.is_empty() {
-        let _ = writeln!(text, "{}", not_searched(&results.withheld, ctx));
+        let _ = writeln!(notes, "{}", not_searched(&results.withheld, ctx));
     }
     if results.unreadable > 0 {
-        let _ = writeln!(text, "[{} files could not be searched]", results.unreadable);
+        let _ = writeln!(notes, "[{} files could not be searched]", results.unreadable);
     }
     if let Some(note) = &query.note {
-        let _ = writeln!(text, "[{note}]");
+        let _ = writeln!(notes, "[{note}]");
     }
+    // Before matches, what is missing comes first: whoever reads the beginning must know that it is not all.
+    let text = if results.hits.is_empty() {
+        found + &notes
+    } else if found.is_empty() {
+        format!("No more results after offset {}.\n{notes}", page.offset)
+    } else {
+        notes + &found
+    };
     Ok(ToolResult::success(text))
 }
 
@@ -331,9 +338,8 @@ fn lines(hits: &[FileHits], page: HitPage, ctx: &ToolContext) -> String {
                 continue;
             }
             if position > page.offset.saturating_add(page.limit) || text.len() > MAX_BYTES {
-                let _ =
-                    writeln!(text, "[there are more lines: go on with offset {}]", position - 1);
-                return text;
+                let next = position - 1;
+                return format!("[there are more lines: go on with offset {next}]\n{text}");
             }
             match last {
                 Some((file, number)) if file == index && number + 1 == line.number => {}
@@ -368,21 +374,19 @@ fn names(hits: &[FileHits], page: HitPage, ctx: &ToolContext) -> String {
 fn counts(hits: &[FileHits], page: HitPage, ctx: &ToolContext) -> String {
     let lines =
         hits.iter().map(|file| format!("{}:{}", display_path(&file.path, ctx), file.matches));
-    let mut text = list(lines, hits.len(), page);
     let total: u64 = hits.iter().map(|file| file.matches).sum();
-    let _ = writeln!(text, "[{total} matching lines in {} files]", hits.len());
-    text
+    format!("[{total} matching lines in {} files]\n{}", hits.len(), list(lines, hits.len(), page))
 }
 
 fn list(lines: impl Iterator<Item = String>, total: usize, page: HitPage) -> String {
     let mut text = String::new();
-    for line in lines.skip(page.offset).take(page.limit) {
-        text.push_str(&line);
-        text.push('\n');
-    }
     let next = page.offset.saturating_add(page.limit);
     if total > next {
         let _ = writeln!(text, "[there are more files: go on with offset {next}]");
+    }
+    for line in lines.skip(page.offset).take(page.limit) {
+        text.push_str(&line);
+        text.push('\n');
     }
     text
 }
