@@ -12,6 +12,7 @@ use crow_core::{
     model::{
         ModelConfig, ModelReply, ProviderErrorKind, ResolvedModel, ToolChoice, ToolDefinition,
     },
+    todo::TodoReminder,
     tool::{AgentContext, Tool, ToolRegistry, TypedTool as _},
     turn::{CallOutcome, LimitKind, NextStep, RequestedCall, TurnEnd, TurnLimits, TurnMachine},
 };
@@ -49,6 +50,16 @@ struct TurnParts<'a> {
     tools: Toolset<'a>,
     compactor: Compactor,
     instructions: InstructionTracker<'a>,
+    todo_reminder: TodoReminder,
+}
+
+impl TurnParts<'_> {
+    /// Returns a reminder of todos that the model did not update for some steps, if it can update them.
+    fn remind_of_todos(&mut self, agent: &AgentInternals) -> Option<String> {
+        self.tools.registry().get("todo_write")?;
+        let list = agent.context().todo.lock().unwrap_or_else(PoisonError::into_inner);
+        self.todo_reminder.take(&list)
+    }
 }
 
 /// One model with a system prompt and tools. It knows nothing of reviewers or of what happens between turns.
@@ -290,6 +301,7 @@ impl BaseAgent {
             tools: Toolset::new(&self.tools, &self.definitions, &self.sourced),
             compactor: Compactor::default(),
             instructions: InstructionTracker::new(self.config.instructions.as_ref()),
+            todo_reminder: TodoReminder::default(),
         };
         let mut reply_id = None;
         // The span of the step under way: a model call and the tool calls that it requests.
@@ -307,7 +319,11 @@ impl BaseAgent {
                     if result.take_steering(agent.take_steering().await?) {
                         turn.on_steering();
                     }
-                    for text in reminder.into_iter().chain(agent.budget().take_warning()) {
+                    let notices = reminder
+                        .into_iter()
+                        .chain(agent.budget().take_warning())
+                        .chain(parts.remind_of_todos(agent));
+                    for text in notices {
                         agent.add_notice(text).await?;
                     }
                     parts.tools.refresh(agent, cancel).await?;
@@ -451,6 +467,10 @@ impl BaseAgent {
         }
         let executed = agent.call(parts.tools.registry(), reply_id, calls, cancel).await?;
         parts.instructions.on_calls(&executed);
+        parts.todo_reminder.on_step();
+        if executed.iter().any(|call| call.result.metadata.extra.get("todos").is_some()) {
+            parts.todo_reminder.on_update();
+        }
         environment::record_calls(agent, parts.tools.registry(), &executed);
         let completion = executed.iter().rfind(|call| call.name == TaskComplete::NAME);
         let report =

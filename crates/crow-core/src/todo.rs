@@ -97,6 +97,41 @@ impl TodoList {
     }
 }
 
+/// Number of steps after which the model is reminded of open todos.
+const REMINDED_STEPS: u32 = 10;
+
+/// Decides in a turn when the model is reminded of todos that it does not update.
+#[derive(Debug, Clone, Default)]
+pub struct TodoReminder {
+    /// Steps since the last update or reminder.
+    steps: u32,
+}
+
+impl TodoReminder {
+    /// Records that the list was updated.
+    pub fn on_update(&mut self) {
+        self.steps = 0;
+    }
+
+    /// Records the end of a step.
+    pub fn on_step(&mut self) {
+        self.steps = self.steps.saturating_add(1);
+    }
+
+    /// Returns a reminder after 10 steps without an update, if todos are open; the next one after another 10.
+    pub fn take(&mut self, list: &TodoList) -> Option<String> {
+        let open = list.items.len() - list.count(TodoStatus::Completed);
+        if self.steps < REMINDED_STEPS || open == 0 {
+            return None;
+        }
+        let steps = std::mem::take(&mut self.steps);
+        let todos = if open == 1 { "1 todo is".to_owned() } else { format!("{open} todos are") };
+        Some(format!(
+            "{todos} open, and the list was not updated for {steps} steps. If some are done, mark them with todo_write."
+        ))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,5 +160,39 @@ mod tests {
             item("c", TodoStatus::Pending),
         ];
         assert_eq!(TodoList::new(items).unwrap().to_text(), "[x] a\n[~] b\n[ ] c\n");
+    }
+
+    fn list(status: TodoStatus) -> TodoList {
+        TodoList::new(vec![item("a", TodoStatus::Completed), item("b", status)]).unwrap()
+    }
+
+    #[test]
+    fn open_todos_are_recalled_every_ten_steps_without_an_update() {
+        let (mut reminder, list) = (TodoReminder::default(), list(TodoStatus::Pending));
+        let mut steps = Vec::new();
+        for step in 1..=40 {
+            reminder.on_step();
+            if step == 25 {
+                reminder.on_update();
+            }
+            if let Some(text) = reminder.take(&list) {
+                assert!(
+                    text.starts_with("1 todo is open, and the list was not updated for 10 steps")
+                );
+                steps.push(step);
+            }
+        }
+        assert_eq!(steps, [10, 20, 35]);
+    }
+
+    #[test]
+    fn neither_an_empty_nor_a_finished_list_is_recalled() {
+        for list in [TodoList::default(), list(TodoStatus::Completed)] {
+            let mut reminder = TodoReminder::default();
+            for _ in 0..30 {
+                reminder.on_step();
+                assert_eq!(reminder.take(&list), None);
+            }
+        }
     }
 }

@@ -46,6 +46,7 @@ mod shipped_agents;
 mod signals;
 mod terminal;
 mod text_calls;
+mod todo;
 mod trust;
 mod undo;
 mod undo_fixture;
