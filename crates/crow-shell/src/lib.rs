@@ -8,4 +8,4 @@ mod effects;
 mod parse;
 
 pub use effects::{exceeds_allowed, plan_command_line};
-pub use parse::needs_bash;
+pub use parse::{needs_bash, overruns_bash_grammar};

@@ -25,6 +25,8 @@ mod paths;
 mod read_file;
 mod search;
 mod shell;
+#[cfg(feature = "syntax")]
+mod syntax;
 mod write_file;
 
 pub use builtin::{builtin_tools, register_builtin};

@@ -44,6 +44,8 @@ mod screen_picture;
 mod sessions;
 mod shipped_agents;
 mod signals;
+#[cfg(feature = "syntax")]
+mod syntax;
 mod terminal;
 mod text_calls;
 mod todo;

@@ -313,9 +313,9 @@ fn is_invisible(char: char) -> bool {
     crow_text::is_unseen(char) && !is_needed
 }
 
-/// Returns whether a character beyond Latin-1 is where the scanner of the grammar expects a digit of `{1..3}`. The
-/// scanner passes it to C's `isdigit`, which would read beyond its table of 384 entries.
-fn has_wide_range(text: &str) -> bool {
+/// Returns whether tree-sitter's grammar of bash must not parse a text: a character beyond Latin-1 is where its scanner
+/// expects a digit of `{1..3}`. The scanner passes it to C's `isdigit`, which would read beyond its table of 384 entries.
+pub fn overruns_bash_grammar(text: &str) -> bool {
     text.match_indices('{').any(|(at, brace)| {
         let rest = &text[at + brace.len()..];
         let is_digit = |char: char| char.is_ascii_digit();
@@ -327,7 +327,7 @@ fn has_wide_range(text: &str) -> bool {
 
 /// Parses a line with tree-sitter, in bounded time. A parser is kept per thread.
 fn parse(text: &str) -> Result<Tree, UnclearReason> {
-    if has_wide_range(text) {
+    if overruns_bash_grammar(text) {
         return Err("a brace before a non-ASCII character".into());
     }
     let tree = PARSER.with_borrow_mut(|slot| {

@@ -21,6 +21,7 @@ mod wrapper_table;
 mod wrappers;
 
 pub use bash_only::needs_bash;
+pub use line::overruns_bash_grammar;
 pub(crate) use line::{FilePassing, FoundFiles, LineFacts, read_with_facts};
 pub(crate) use variables::is_set_by_the_shell;
 pub(crate) use wrappers::xargs_options;

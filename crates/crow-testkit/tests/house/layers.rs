@@ -81,7 +81,8 @@ const EXTERNAL_CRATES: usize = 81;
 fn only_users(library: &str) -> Option<&'static [&'static str]> {
     match library {
         "reqwest" | "rustls" => Some(&["crow-providers"]),
-        "tree-sitter" | "tree-sitter-bash" => Some(&["crow-shell"]),
+        "tree-sitter" | "tree-sitter-bash" => Some(&["crow-shell", "crow-tools"]),
+        _ if library.starts_with("tree-sitter-") => Some(&["crow-tools"]),
         // The snapshot store needs the rules of ignored files; the benchmark uses the walker as a reference.
         "ignore" => {
             Some(&["crow-tools", "crow-shell", "crow-snapshot", "crow-sandbox", "crow-testkit"])

@@ -35,6 +35,8 @@ pub(crate) struct SavedChange {
     pub(crate) diff: FileDiff,
     /// Remarks for the model, one sentence each.
     pub(crate) remarks: Vec<String>,
+    /// A line for the model about syntax errors in the new content.
+    syntax_note: Option<String>,
     view: Option<FileView>,
 }
 
@@ -78,7 +80,7 @@ pub(crate) fn delete(current: &CurrentFile, ctx: &ToolContext) -> Result<SavedCh
     remove(current).map_err(|error| refusal(path, &error, ctx))?;
     ctx.file_views.remove(path);
     let diff = FileDiff { change: FileChange::Deleted, ..file_diff(path, current.bytes(), &[]) };
-    Ok(SavedChange { diff, remarks: Vec::new(), view: None })
+    Ok(SavedChange { diff, remarks: Vec::new(), syntax_note: None, view: None })
 }
 
 /// Records what was stored.
@@ -95,7 +97,25 @@ fn saved(
     let written = WrittenContent { path: path.to_owned(), hash, built_on };
     ctx.file_views.record_written(&ctx.call_id, written);
     let view = (seen == ViewFreshness::Current).then(|| record_written(path, content, ctx));
-    SavedChange { diff: file_diff(path, current.bytes(), content), remarks, view }
+    let syntax_note = syntax_note(current, content, ctx);
+    SavedChange { diff: file_diff(path, current.bytes(), content), remarks, syntax_note, view }
+}
+
+#[cfg(feature = "syntax")]
+fn syntax_note(current: &CurrentFile, content: &[u8], ctx: &ToolContext) -> Option<String> {
+    use super::text::{DecodedText, TextEncoding};
+    use crate::syntax::SourceLanguage;
+    let language = SourceLanguage::of_path(current.path())?;
+    let is_whole = |text: &DecodedText<'_>| text.encoding != TextEncoding::BrokenUtf8;
+    let old = DecodedText::decode(current.bytes()).filter(is_whole)?;
+    let new = DecodedText::decode(content).filter(is_whole)?;
+    let name = display_path(current.path(), ctx);
+    crate::syntax::syntax_note(language, &name, &old.content, &new.content)
+}
+
+#[cfg(not(feature = "syntax"))]
+fn syntax_note(_current: &CurrentFile, _content: &[u8], _ctx: &ToolContext) -> Option<String> {
+    None
 }
 
 /// Records that the agent itself wrote this content.
@@ -112,7 +132,15 @@ pub(crate) fn record_written(path: &Path, content: &[u8], ctx: &ToolContext) -> 
 
 impl SavedChange {
     /// Makes the result of the call. `extra` is metadata that only this tool has.
-    pub(crate) fn into_result(self, output: String, mut extra: Map<String, Value>) -> ToolResult {
+    pub(crate) fn into_result(
+        self,
+        mut output: String,
+        mut extra: Map<String, Value>,
+    ) -> ToolResult {
+        if let Some(note) = &self.syntax_note {
+            output.push('\n');
+            output.push_str(note);
+        }
         let mut result = ToolResult::success(output);
         if let Some(view) = self.view {
             extra.insert(FileViews::EXTRA_KEY.to_owned(), json!(view));

@@ -45,5 +45,7 @@ mod round6_reads;
 mod secrets;
 mod session;
 mod shell_folder;
+#[cfg(feature = "syntax")]
+mod syntax;
 mod withheld;
 mod write_file;
