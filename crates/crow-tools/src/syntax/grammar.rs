@@ -1,6 +1,9 @@
 //! Checks code with the grammars of tree-sitter.
 
-use std::ops::ControlFlow;
+use std::{
+    ops::ControlFlow,
+    time::{Duration, Instant},
+};
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
@@ -9,19 +12,34 @@ use super::{
     problem::{ProblemList, SyntaxProblem, SyntaxVerdict},
 };
 
-/// The effort that the checks of one change may take together.
+/// The effort that the checks of one change may take together. The parser reports its progress at regular numbers of
+/// steps; a step is usually short, but some contents make it long.
 #[derive(Debug)]
 pub(super) struct ParseAllowance {
-    /// Progress reports of the parser: a bound that does not depend on the machine.
+    /// Number of reports so far.
     reports: usize,
+    deadline: Instant,
 }
 
 impl ParseAllowance {
-    /// Number of progress reports in about 50 ms.
-    const REPORTS: usize = 10_000;
+    /// Maximum number of reports; a file of 2,000 lines takes about 500.
+    const MAX_REPORTS: usize = 2_000;
+    /// Number of reports that are granted even after the deadline: small files are checked on a busy machine as well.
+    const MIN_REPORTS: usize = 100;
+    const MAX_TIME: Duration = Duration::from_millis(50);
 
     pub(super) fn new() -> Self {
-        Self { reports: Self::REPORTS }
+        Self { reports: 0, deadline: Instant::now() + Self::MAX_TIME }
+    }
+
+    /// Counts a report. Returns whether the parser may continue.
+    fn count_report(&mut self) -> ControlFlow<()> {
+        self.reports += 1;
+        let is_late = || Instant::now() > self.deadline;
+        if self.reports > Self::MAX_REPORTS || (self.reports > Self::MIN_REPORTS && is_late()) {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
     }
 }
 
@@ -44,13 +62,7 @@ fn parse(language: CodeLanguage, text: &str, allowance: &mut ParseAllowance) -> 
     parser
         .set_language(&language.grammar())
         .expect("invariant: the linked grammars have a version that the parser supports");
-    let mut on_progress = |_: &ParseState| match allowance.reports.checked_sub(1) {
-        None => ControlFlow::Break(()),
-        Some(left) => {
-            allowance.reports = left;
-            ControlFlow::Continue(())
-        }
-    };
+    let mut on_progress = |_: &ParseState| allowance.count_report();
     let options = ParseOptions::new().progress_callback(&mut on_progress);
     let bytes = text.as_bytes();
     // The parser asks for an empty piece at the end.

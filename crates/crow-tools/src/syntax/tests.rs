@@ -208,6 +208,13 @@ fn json_with_comments_has_no_note() {
 }
 
 #[test]
+fn toml_that_is_too_deep_for_the_parser_has_no_note() {
+    let nested = format!("a = {}{}\n", "[".repeat(200), "]".repeat(200));
+    assert_eq!(note("a.toml", "", &nested), None);
+    assert_eq!(note("a.toml", "", &format!("{}a = 1\n", "a.".repeat(200))), None);
+}
+
+#[test]
 fn type_script_that_the_grammar_of_tsx_rejects_has_no_note() {
     for text in ["const f = <T>(x: T): T => x;\n", "let a = <any>b;\n"] {
         assert_eq!(note("a.ts", "", text), None, "{text}");
@@ -241,10 +248,22 @@ fn large_files_and_long_parses_are_skipped() {
 
 #[test]
 fn deeply_nested_content_is_checked_without_recursion() {
-    for (path, open) in [("a.py", "("), ("a.js", "[{a:"), ("a.json", "["), ("a.go", "(")] {
+    for (path, start, open) in [
+        ("a.py", "", "("),
+        ("a.js", "", "[{a:"),
+        ("a.go", "", "("),
+        ("a.json", "", "["),
+        ("a.json", "", "{\"a\":"),
+        ("a.toml", "a = ", "["),
+        ("a.toml", "a = ", "{a="),
+        ("a.toml", "", "a."),
+        ("a.toml", "[", "a."),
+    ] {
         for depth in [2_000, 100_000] {
-            let told = note(path, "", &open.repeat(depth));
-            assert!(told.is_none_or(|told| told.lines().count() == 1));
+            for end in ["", "a = 1", "a]"] {
+                let told = note(path, "", &format!("{start}{}{end}", open.repeat(depth)));
+                assert!(told.is_none_or(|told| told.lines().count() == 1), "{path}");
+            }
         }
     }
 }
