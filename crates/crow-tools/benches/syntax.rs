@@ -61,11 +61,6 @@ fn languages() -> Vec<BenchLanguage> {
             tree_sitter_go::LANGUAGE.into(),
         ),
         language(
-            "java",
-            "    static int sumNUMBER(List<Item> items, int start) {\n        int total = start + NUMBER;\n        for (Item item : items) {\n            if (item.kind().equals(\"used\") && !item.done) {\n                total += item.price * (1 - item.rate / 100);\n            } else {\n                report(item.name, total);\n            }\n        }\n        return total;\n    }\n\n",
-            tree_sitter_java::LANGUAGE.into(),
-        ),
-        language(
             "sh",
             "sum_NUMBER() {\n  local total=NUMBER\n  for item in \"$@\"; do\n    if [ -f \"$item\" ] && ! grep -q done \"$item\"; then\n      total=$((total + $(wc -l < \"$item\")))\n    else\n      echo \"${item##*/}: skipped\" >&2\n    fi\n  done\n  echo \"$total\"\n}\n\n",
             tree_sitter_bash::LANGUAGE.into(),
@@ -140,7 +135,6 @@ fn main() {
             (100..100 + count).map(|n| function.replace("NUMBER", &n.to_string())).collect();
         let content = match extension {
             "go" => format!("package a\n\n{functions}"),
-            "java" => format!("class A {{\n{functions}}}\n"),
             _ => functions,
         };
         let middle = (100 + count / 2).to_string();

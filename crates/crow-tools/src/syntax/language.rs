@@ -17,7 +17,6 @@ pub(crate) enum SourceLanguage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CodeLanguage {
     Go,
-    Java,
     /// With JSX.
     JavaScript,
     Python,
@@ -40,7 +39,6 @@ impl SourceLanguage {
     pub(crate) fn of_path(path: &Path) -> Option<Self> {
         let language = match path.extension()?.to_str()? {
             "go" => Self::Code(CodeLanguage::Go),
-            "java" => Self::Code(CodeLanguage::Java),
             "js" | "cjs" | "mjs" | "jsx" => Self::Code(CodeLanguage::JavaScript),
             "py" | "pyi" => Self::Code(CodeLanguage::Python),
             "sh" | "bash" => Self::Code(CodeLanguage::Shell),
@@ -60,7 +58,6 @@ impl SourceLanguage {
             Self::Code(CodeLanguage::Shell) => false,
             Self::Code(
                 CodeLanguage::Go
-                | CodeLanguage::Java
                 | CodeLanguage::JavaScript
                 | CodeLanguage::Python
                 | CodeLanguage::TypeScript
@@ -76,7 +73,6 @@ impl CodeLanguage {
     pub(super) fn grammar(self) -> Language {
         match self {
             Self::Go => tree_sitter_go::LANGUAGE.into(),
-            Self::Java => tree_sitter_java::LANGUAGE.into(),
             Self::JavaScript | Self::TypeScript | Self::Tsx => {
                 tree_sitter_typescript::LANGUAGE_TSX.into()
             }
@@ -89,12 +85,7 @@ impl CodeLanguage {
     pub(super) fn is_unsafe_for(self, text: &str) -> bool {
         match self {
             Self::Shell => crow_shell::overruns_bash_grammar(text),
-            Self::Go
-            | Self::Java
-            | Self::JavaScript
-            | Self::Python
-            | Self::TypeScript
-            | Self::Tsx => false,
+            Self::Go | Self::JavaScript | Self::Python | Self::TypeScript | Self::Tsx => false,
         }
     }
 
@@ -102,9 +93,7 @@ impl CodeLanguage {
     pub(super) fn is_wider_than_grammar(self, text: &str) -> bool {
         match self {
             Self::TypeScript => has_leading_angle_bracket(text),
-            Self::Go | Self::Java | Self::JavaScript | Self::Python | Self::Shell | Self::Tsx => {
-                false
-            }
+            Self::Go | Self::JavaScript | Self::Python | Self::Shell | Self::Tsx => false,
         }
     }
 }

@@ -99,23 +99,6 @@ func f[T any](x T) (int, error) {
         edit: ("range 3 {", "range 3"),
     },
     LanguageSample {
-        path: "A.java",
-        valid: r"package a;
-
-public sealed interface A permits B {
-    record B(int x) implements A {}
-
-    default int f(Object o) {
-        return switch (o) {
-            case B(int x) when x > 1 -> x;
-            default -> 3;
-        };
-    }
-}
-",
-        edit: ("f(Object o) {", "f(Object o {"),
-    },
-    LanguageSample {
         path: "a.json",
         valid: "{\n  \"a\": [1, 2],\n  \"ü\": null, \"b\": 1\n}\n",
         edit: ("null, ", "null "),
@@ -157,7 +140,6 @@ fn a_broken_edit_is_told_with_its_place() {
     Note: a.ts may not parse: line 6:24 missing `type_identifier`.
     Note: a.tsx may not parse: line 4:3 near `return (`.
     Note: a.go may not parse: line 6:17 near `3`.
-    Note: A.java may not parse: line 6:27 missing `)`.
     Note: a.json may not parse: line 3:13 expected `,` or `}`.
     Note: a.toml may not parse: line 2:7 invalid basic string, expected `"`.
     Note: a.sh may not parse: line 3:1 missing `fi`.
