@@ -2,7 +2,7 @@
 
 use super::{
     ClosingKind, ClosingText, Contradiction, WorkRecord,
-    closing_text::{admits_failure, asks_for_work, says_checked},
+    closing_text::{admits_failure, asks_for_work, says_checked, says_done, says_tested},
 };
 use crate::{
     control::RunFinish,
@@ -46,10 +46,7 @@ impl EndFacts<'_> {
     }
 
     fn assess_text(&self) -> EndAssessment {
-        let failed_command = || self.work.failed_command().filter(|_| says_checked(self.text));
-        let contradiction = self
-            .contradiction()
-            .or_else(|| Some(Contradiction::CheckFailed { command: failed_command()?.to_owned() }));
+        let contradiction = self.contradiction().or_else(|| self.contradicted_report());
         if let Some(contradiction) = contradiction {
             return self.stopped(contradiction.to_string());
         }
@@ -101,6 +98,21 @@ impl EndFacts<'_> {
         (!facts.is_empty()).then(|| objection_to_claim(&facts))
     }
 
+    /// Returns what contradicts the last text if it reports a check or finished work.
+    fn contradicted_report(&self) -> Option<Contradiction> {
+        let failed = self.work.failed_command().map(str::to_owned);
+        let checked = says_checked(self.text);
+        if let Some(command) = failed.clone().filter(|_| checked) {
+            return Some(Contradiction::CheckFailed { command });
+        }
+        if let Some(change) = self.work.unchecked_change().filter(|_| says_tested(self.text)) {
+            return Some(Contradiction::CheckNeverRan { change: change.to_owned() });
+        }
+        let is_told = self.work.names_failed_command(self.text);
+        let command = failed.filter(|_| says_done(self.text) && !is_told)?;
+        Some(Contradiction::CommandFailed { command })
+    }
+
     /// Returns what contradicts the last text. One that admits a failure does not claim that a single write succeeded.
     fn contradiction(&self) -> Option<Contradiction> {
         let contradiction = self.work.contradiction(None)?;
@@ -120,6 +132,7 @@ impl EndFacts<'_> {
             has_changed_files: self.work.has_changed_files(),
             has_run_commands: self.work.has_run_commands(),
             has_acted: self.work.has_acted(),
+            has_only_looked: self.work.has_only_looked(),
         };
         closing.kind()
     }
@@ -271,5 +284,92 @@ mod tests {
             objection(&empty, "There is no bug: the test failed already before.", true),
             None
         );
+    }
+
+    const WITH_CALLS: &str = include_str!("../../tests/data/endings_with_calls.jsonl");
+
+    /// The most of these endings that may count as answered or done, although they are not.
+    const MOST_MISSED: usize = 15;
+
+    /// An ending with the calls of its run, labelled without sight of the rules.
+    #[derive(Debug, serde::Deserialize)]
+    struct LabelledEnding {
+        id: String,
+        prompt: String,
+        calls: Vec<LabelledCall>,
+        changed: Vec<PathBuf>,
+        text: String,
+        label: String,
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    struct LabelledCall {
+        tool: String,
+        input: serde_json::Value,
+        ok: bool,
+    }
+
+    impl LabelledEnding {
+        fn record(&self) -> WorkRecord {
+            let mut left: Vec<&PathBuf> = self.changed.iter().collect();
+            let path_of = |call: &LabelledCall| call.input["path"].as_str().map(PathBuf::from);
+            let named: Vec<PathBuf> = self.calls.iter().filter_map(path_of).collect();
+            left.retain(|path| !named.contains(path));
+            let mut record = WorkRecord::default();
+            let last_command = self.calls.iter().rposition(|call| call.tool == "bash");
+            for (index, call) in self.calls.iter().enumerate() {
+                let kind = match call.tool.as_str() {
+                    "bash" => WorkKind::Command,
+                    "edit_file" | "write_file" => WorkKind::Write,
+                    "read_file" | "grep" | "glob" | "list_directory" => WorkKind::Look,
+                    // Calls about the session itself are not recorded.
+                    "todo_write" => continue,
+                    _ => WorkKind::Other,
+                };
+                let argument = call.input.as_object().and_then(|input| input.values().next());
+                let argument = argument.and_then(|value| value.as_str()).unwrap_or_default();
+                let title = match kind {
+                    WorkKind::Command => argument.to_owned(),
+                    _ => format!("{} {argument}", call.tool),
+                };
+                let mut changed_files: Vec<PathBuf> = path_of(call)
+                    .filter(|_| kind == WorkKind::Write && call.ok)
+                    .into_iter()
+                    .collect();
+                // Files that no write names were changed by a command.
+                if Some(index) == last_command {
+                    changed_files.extend(left.drain(..).cloned());
+                }
+                record.on_call(&WorkCall {
+                    title,
+                    kind,
+                    status: if call.ok { WorkStatus::Succeeded } else { WorkStatus::Failed },
+                    has_changed_files: !changed_files.is_empty(),
+                    changed_files,
+                });
+            }
+            record
+        }
+    }
+
+    #[test]
+    fn of_the_endings_with_calls_no_answer_counts_as_stopped() {
+        let (mut alarms, mut missed) = (Vec::new(), Vec::new());
+        for line in WITH_CALLS.lines() {
+            let ending: LabelledEnding = serde_json::from_str(line).unwrap();
+            let work = ending.record();
+            let facts =
+                EndFacts { request: &ending.prompt, text: &ending.text, work: &work, todo: &[] };
+            let assessed = facts.assess(&RunFinish::NeedsInput).unwrap();
+            let is_stopped = assessed.kind == EndKind::Stopped;
+            match (ending.label == "answered", is_stopped) {
+                (true, true) => alarms.push(format!("{} {:?}", ending.id, assessed.reason)),
+                (false, false) => missed.push(format!("{} {}", ending.id, ending.label)),
+                (true, false) | (false, true) => {}
+            }
+        }
+        assert_eq!(alarms, Vec::<String>::new());
+        // Where the signs are weak, a text counts as an answer.
+        assert!(missed.len() <= MOST_MISSED, "{missed:#?}");
     }
 }

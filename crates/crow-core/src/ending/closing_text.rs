@@ -11,13 +11,16 @@
 
 use std::borrow::Cow;
 
+use regex::Regex;
+
 use super::phrases::{
-    ADMITS_FAILURE, ANNOUNCEMENT, ASKS_FOR_QUESTION, ASKS_HOW, ASKS_TO_PROCEED, CALL_AS_TEXT,
-    CHECK_REQUEST, CLEAR_ANNOUNCEMENT, CONDITION, DEMAND, DONE, DONE_WITHOUT_SPACES,
-    ENDS_WITH_NEXT, ENDS_WITH_SOON, FIRST_PERSON_PAST, GERUND, LIST_LINE, LOOK_ONLY, LOOKING_VERBS,
-    NEGATION, NO_ANNOUNCEMENT, OFFER, OTHER_WORK_REQUEST, OUTSIDE_OF_FILES, PLAN_HEADING, PROJECT,
-    QUESTION_WORD, SAYS_CHECKED, SAYS_FILES_CHANGED, SAYS_FILES_CHANGED_WITHOUT_SPACES,
-    SAYS_LOOKED, TELLS_TO_SAVE, TEXT_REQUEST, UNDER_WAY, WORK_REQUEST,
+    ADMITS_FAILURE, ANNOUNCEMENT, ANNOUNCES_TASK, ANY_NEGATION, ASKS_FOR_QUESTION, ASKS_HOW,
+    ASKS_TO_PROCEED, CALL_AS_TEXT, CHECK_REQUEST, CLEAR_ANNOUNCEMENT, CONDITION, DEMAND, DONE,
+    DONE_WITHOUT_SPACES, ENDS_WITH_NEXT, ENDS_WITH_SOON, EXCUSE, FIRST_PERSON_PAST, GERUND,
+    LIST_LINE, LOOK_ONLY, LOOKING_VERBS, NAMES_FAILURE, NEGATION, NO_ANNOUNCEMENT, NO_FAILURE,
+    OFFER, OPTION, OTHER_WORK_REQUEST, OUTSIDE_OF_FILES, PLAN_HEADING, PROJECT, PROPOSAL,
+    QUESTION_WORD, SAYS_FILES_CHANGED, SAYS_FILES_CHANGED_WITHOUT_SPACES, SAYS_LOOKED, SAYS_RAN,
+    SAYS_TESTED, SAYS_VERIFIED, TELLS_TO_SAVE, TEXT_REQUEST, UNDER_WAY, WORK_REQUEST,
 };
 
 /// Number of words from which a text before a question counts as an answer.
@@ -35,6 +38,7 @@ const TEXT_AROUND_CALL: usize = 200;
 
 /// The last text of a run, with what it is judged by.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct ClosingText<'a> {
     /// The user's request.
     pub request: &'a str,
@@ -48,6 +52,8 @@ pub struct ClosingText<'a> {
     pub has_run_commands: bool,
     /// True if a command ran that may have changed something that is no file of the project.
     pub has_acted: bool,
+    /// True if calls ran, and all of them only looked.
+    pub has_only_looked: bool,
 }
 
 /// What a closing text is.
@@ -88,16 +94,28 @@ impl ClosingText<'_> {
         let only_asks = reading.only_asks && !ASKS_FOR_QUESTION.is_match(self.request);
         if self.calls == 0 && !reading.ends_with_announcement && !only_asks {
             let is_small_talk = !asks_for_work && self.request.split_whitespace().count() < 3;
-            if is_small_talk || wants_text {
+            let needs_material = asks_for_work
+                && reading.demands
+                && reading.words < WORDS_OF_ANSWER
+                && !text.contains("```");
+            if is_small_talk || (wants_text && !needs_material) {
                 return ClosingKind::Answer;
             }
+            let is_short = reading.words < WORDS_OF_ANSWER && !text.contains("```");
+            let asks_back = reading.asks_near_end && !reading.has_offer && !reading.says_done;
+            if asks_for_work && !wants_text && is_short && asks_back {
+                return ClosingKind::Question;
+            }
         }
-        if reading.ends_with_announcement {
+        if reading.ends_with_announcement && !ANNOUNCES_TASK.is_match(self.request) {
             let is_explanation =
                 self.calls == 0 && (reading.words >= WORDS_OF_EXPLANATION || wants_text);
             if asks_for_work || !is_explanation {
                 return ClosingKind::Promise;
             }
+        }
+        if asks_for_work && self.has_only_looked && !wants_text {
+            return reading.kind_after_looks(text);
         }
         if asks_for_work { self.kind_for_work(&reading) } else { self.kind_for_question(&reading) }
     }
@@ -143,7 +161,8 @@ impl ClosingText<'_> {
             _ => reading.says_files_changed && !is_outside && !self.has_acted,
         };
         let is_unchecked = !self.has_run_commands && !self.has_acted && says_checked(self.text);
-        if (is_claim || is_unchecked) && !reading.negates {
+        let denies = reading.negates && !(self.calls == 0 && reading.claims_changes);
+        if (is_claim || is_unchecked) && !denies {
             ClosingKind::UnfoundedClaim
         } else if reading.tells_to_save {
             ClosingKind::Promise
@@ -165,7 +184,8 @@ impl ClosingText<'_> {
             && reading.has_plan_heading
             && !ASKS_HOW.is_match(self.request)
             && !LOOK_ONLY.is_match(self.request);
-        if reading.says_looked && self.calls == 0 && !reading.negates {
+        let says_ran = self.has_only_looked && !self.has_run_commands && reading.says_ran;
+        if ((reading.says_looked && self.calls == 0) || says_ran) && !reading.negates {
             ClosingKind::UnfoundedClaim
         } else if reading.asks && needs_answer && reading.words < needed {
             ClosingKind::Question
@@ -202,6 +222,14 @@ struct TextFindings {
     says_files_changed: bool,
     /// It says that something was looked at or run.
     says_looked: bool,
+    /// It says that something was run.
+    says_ran: bool,
+    /// One of its last sentences is a question.
+    asks_near_end: bool,
+    /// A sentence without a negation says that files were changed.
+    claims_changes: bool,
+    /// It says that there was nothing to do, or that it could not be done.
+    excuses: bool,
     /// It says that something was not done or cannot be done.
     negates: bool,
     /// It tells the user to write a file.
@@ -224,7 +252,11 @@ impl TextFindings {
         let (core, offers) =
             sentences.split_at((sentences.len() - offers).max(1).min(sentences.len()));
         let last = core.last()?;
-        let said = without_quotes(last);
+        // What follows a colon belongs to the sentence before it: "Let me try this: pass the clock."
+        let before = core.len().checked_sub(2).map(|index| core[index]);
+        let introduced = before.filter(|before| before.ends_with(':') && !LIST_LINE.is_match(last));
+        let joined = introduced.map(|before| format!("{before} {last}"));
+        let said = without_quotes(joined.as_deref().unwrap_or(last));
         let is_under_way = GERUND.is_match(&said)
             && ENDS_WITH_SOON.is_match(&said)
             && said.chars().count() < SHORT_SENTENCE
@@ -275,30 +307,105 @@ impl TextFindings {
                 || DONE_WITHOUT_SPACES.is_match(&before_offers),
             says_files_changed,
             says_looked: SAYS_LOOKED.is_match(&before_offers),
+            says_ran: SAYS_RAN.is_match(&before_offers),
+            asks_near_end: last_sentences(core).iter().any(|sentence| is_question(sentence)),
+            claims_changes: core.iter().any(|sentence| claims_changes(sentence)),
+            excuses: EXCUSE.is_match(&all),
             negates,
             tells_to_save: TELLS_TO_SAVE.is_match(without_code),
             is_list_of_steps: !says_files_changed && !negates && is_mainly_list(without_code),
-            words: core.iter().map(|sentence| sentence.split_whitespace().count()).sum(),
+            words: core.iter().map(|sentence| count_words(sentence)).sum(),
         })
     }
+
+    /// The rule where the request asked for work and all calls only looked: the text is an answer only if it says why
+    /// nothing was done.
+    fn kind_after_looks(&self, text: &str) -> ClosingKind {
+        if self.announces && !self.claims_changes && !self.negates {
+            return ClosingKind::Promise;
+        }
+        // An offer after a reason is a courtesy, any other question is needed.
+        if self.asks_near_end || self.demands || (self.asks_to_proceed && !self.excuses) {
+            return ClosingKind::Question;
+        }
+        if self.claims_changes {
+            return ClosingKind::UnfoundedClaim;
+        }
+        let is_proposal = text.contains("```") || PROPOSAL.is_match(text);
+        let is_reason = self.excuses
+            || (!is_proposal
+                && (self.negates || ANY_NEGATION.is_match(text) || names_failure(text)));
+        if is_reason { ClosingKind::Answer } else { ClosingKind::Plan }
+    }
+}
+
+/// Returns the last sentences.
+fn last_sentences<'a, 'b>(sentences: &'b [&'a str]) -> &'b [&'a str] {
+    &sentences[sentences.len().saturating_sub(3)..]
+}
+
+/// Returns true if a sentence says that files were changed, and does not deny it.
+fn claims_changes(sentence: &str) -> bool {
+    let is_mine = || {
+        FIRST_PERSON_PAST.captures_iter(sentence).any(|found| !LOOKING_VERBS.is_match(&found[1]))
+    };
+    let says = SAYS_FILES_CHANGED.is_match(sentence)
+        || SAYS_FILES_CHANGED_WITHOUT_SPACES.is_match(sentence)
+        || is_mine();
+    says && !NEGATION.is_match(sentence) && !PROPOSAL.is_match(sentence)
+}
+
+/// Returns the number of words. Two characters of a language without spaces count as one.
+fn count_words(sentence: &str) -> usize {
+    let is_dense = |c: &char| matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}');
+    let dense = sentence.chars().filter(is_dense).count();
+    sentence.split_whitespace().count() + dense / 2
 }
 
 /// Returns true if a text says that a check succeeded, and not that one did not.
 pub(super) fn says_checked(text: &str) -> bool {
+    says_success(text, &[&SAYS_TESTED, &SAYS_VERIFIED])
+}
+
+/// Returns true if a text says that tests, a build or a linter succeeded, and not that one did not.
+pub(super) fn says_tested(text: &str) -> bool {
+    says_success(text, &[&SAYS_TESTED])
+}
+
+fn says_success(text: &str, phrases: &[&Regex]) -> bool {
     let text = without_code(text, " ");
-    SAYS_CHECKED.is_match(&text) && !NEGATION.is_match(&text)
+    let says = |sentence: &str| {
+        phrases.iter().any(|phrase| phrase.is_match(sentence))
+            && !NEGATION.is_match(sentence)
+            && !names_failure(sentence)
+    };
+    !ADMITS_FAILURE.is_match(&text) && sentences(&text).into_iter().any(says)
+}
+
+/// Returns true if a text names a failure, other than that there was none.
+fn names_failure(text: &str) -> bool {
+    NAMES_FAILURE.is_match(&NO_FAILURE.replace_all(text, " "))
+}
+
+/// Returns true if a text says that something is done, and neither denies nor admits anything.
+pub(super) fn says_done(text: &str) -> bool {
+    let text = without_code(text, " ");
+    let says = DONE.is_match(&text) || DONE_WITHOUT_SPACES.is_match(&text) || text.contains('✅');
+    let admits = ADMITS_FAILURE.is_match(&text) || EXCUSE.is_match(&text);
+    says && !admits && !names_failure(&text)
 }
 
 /// Returns true if a text admits that something did not succeed, and does not say that a check did.
 pub(super) fn admits_failure(text: &str) -> bool {
     let text = without_code(text, " ");
-    ADMITS_FAILURE.is_match(&text) && !SAYS_CHECKED.is_match(&text)
+    ADMITS_FAILURE.is_match(&text) && !SAYS_TESTED.is_match(&text) && !SAYS_VERIFIED.is_match(&text)
 }
 
 pub(super) fn asks_for_work(request: &str) -> bool {
     let request = without_code(request, " ");
     let request = without_quotes(&request);
     let request = CHECK_REQUEST.replace_all(&request, "check");
+    let request = OPTION.replace_all(&request, " ");
     !LOOK_ONLY.is_match(&request)
         && (WORK_REQUEST.is_match(&request) || OTHER_WORK_REQUEST.is_match(&request))
 }
@@ -446,6 +553,7 @@ mod tests {
                 has_changed_files: ending.changed,
                 has_run_commands: ending.calls > 0,
                 has_acted: false,
+                has_only_looked: false,
             };
             let is_answer = closing.kind() == ClosingKind::Answer;
             match (ending.label == "answered", is_answer) {
@@ -471,6 +579,7 @@ mod tests {
                 has_changed_files,
                 has_run_commands: true,
                 has_acted: true,
+                has_only_looked: false,
             };
             assert_eq!(closing.kind(), ClosingKind::Answer, "{text}");
         }

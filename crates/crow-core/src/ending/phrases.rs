@@ -27,11 +27,13 @@ fn any_word_of(alternatives: &[&str]) -> Regex {
 
 /// Verbs that ask for work on files or on the machine.
 const WORK_VERBS: &[&str] = &[
-    "add|adapt|adjust|align|allow|apply|archive|attach|automate|back up|backup|benchmark|bring|build|bump|bundle|cache|change|clean|cleanup|clear|comment|commit|configure|connect|containerize|convert|correct|create|cut|delete|deploy|disable|dockerize|document|downgrade|download|downsize|drop|edit|embed|enable|encrypt|enforce|ensure|escape|export|expose|extend|extract|fix|fork|format|generate|get rid|handle|hide|hook|implement|import|improve|increase|init|initialize|inline|insert|install|integrate|introduce|kill|link|lint|localize|lower|make|merge|migrate|minify|mock|modify|move|open|optimi[sz]e|package|paginate|patch|pin|prevent|prune|purge|port|provision|publish|push|raise|reduce|refactor|release|remove|rename|rebase|register|reorder|reorganize|repair|replace|reset|resolve|restart|restore|revert|rewrite|rollback|rotate|run|save|schedule|sanitize|secure|seed|send|set|setup|shorten|sign|silence|simplify|sort|strip|speed up|split|squash|start|stop|support|suppress|swap|switch|sync|tag|tidy|train|translate|trim|turn|uncomment|undo|unify|uninstall|update|upgrade|upload|use|validate|wipe|wire|wrap|write",
-    "aktualisiere|behebe|benenne|entferne|ersetze|erstelle|führe|füge|generiere|implementiere|installiere|korrigiere|lösche|mach|migriere|refaktoriere|repariere|räum|schreib|starte|verschiebe|ändere|übersetze",
+    "add|adapt|adjust|align|put|shrink|speed|allow|apply|archive|attach|automate|back up|backup|benchmark|bring|build|bump|bundle|cache|change|clean|cleanup|clear|comment|commit|configure|connect|containerize|convert|correct|create|cut|delete|deploy|disable|dockerize|document|downgrade|download|downsize|drop|edit|embed|enable|encrypt|enforce|ensure|escape|export|expose|extend|extract|fix|fork|format|generate|get rid|handle|hide|hook|implement|import|improve|increase|init|initialize|inline|insert|install|integrate|introduce|kill|link|lint|localize|lower|make|merge|migrate|minify|mock|modify|move|open|optimi[sz]e|package|paginate|patch|pin|prevent|prune|purge|port|provision|publish|push|raise|reduce|refactor|release|remove|rename|rebase|register|reorder|reorganize|repair|replace|reset|resolve|restart|restore|revert|rewrite|rollback|rotate|run|save|schedule|sanitize|secure|seed|send|set|setup|shorten|sign|silence|simplify|sort|strip|speed up|split|squash|start|stop|support|suppress|swap|switch|sync|tag|tidy|train|translate|trim|turn|uncomment|undo|unify|uninstall|update|upgrade|upload|use|validate|wipe|wire|wrap|write",
+    "aktualisiere|behebe|richte|stell|bau|pass|benenne|entferne|ersetze|erstelle|führe|füge|generiere|implementiere|installiere|korrigiere|lösche|mach|migriere|refaktoriere|repariere|räum|schreib|starte|verschiebe|ändere|übersetze",
     "ajoute|corrige|crée|démarre|exécute|fais|lance|mets|mettre|remplace|renomme|supprime|traduis|écris",
-    "actualiza|agrega|agregar|ajusta|añade|arregla|borra|cambia|configura|crea|ejecuta|elimina|escribe|extrae|instala|mueve|quita|renombra|traduce",
-    "adicione|apaga|atualize|coloque|corrija|cria|crie|cree|escreva|faça|salve|execute|gere|inclua|libera|mova|remova|renomeie|rode|substitua|traduza|troque",
+    "aggiorna|aggiungi|configura|converti|correggi|crea|elimina|implementa|installa|rimuovi|rinomina|scrivi|sistema|sostituisci|sposta|traduci",
+    "herschrijf|hernoem|installeer|maak|pas|repareer|verplaats|vertaal|verwijder|voeg|wijzig|zet",
+    "actualiza|haz|limpia|pon|agrega|agregar|ajusta|añade|arregla|borra|cambia|configura|crea|ejecuta|elimina|escribe|extrae|instala|mueve|quita|renombra|traduce",
+    "adicione|limpa|apaga|atualize|coloque|corrija|cria|crie|cree|escreva|faça|salve|execute|gere|inclua|libera|mova|remova|renomeie|rode|substitua|traduza|troque",
 ];
 /// Words before the verb of a request.
 const BEFORE_VERBS: &str = "hi|hey|hello|ok|okay|so|now|then|and|please|pls|plz|kindly|bitte|por favor|s'il te plaît|s'il vous plaît|can you|could you|would you|will you|can you please|could you please|i want you to|i need you to|i'd like you to|go ahead and|let's|just|kannst du|könntest du|kannst du bitte|puedes|podrías|peux-tu|pourrais-tu|você pode|pode";
@@ -45,17 +47,23 @@ pub(super) static WORK_REQUEST: LazyLock<Regex> = LazyLock::new(|| {
 /// Requests for work in languages in which the verb does not come first, or has other letters.
 pub(super) static OTHER_WORK_REQUEST: LazyLock<Regex> = LazyLock::new(|| {
     any_of(&[
+        r"\bbitte\b[^.?!\n]*\b\w{2,}(?:en|eln|ern)\s*(?:[.!]|$)",
+        r"\b(?:kannst|könntest|können|könnten|kun|kan|kunt|zou) (?:du|sie|ihr|je|u|jij)\b[^.?!\n]*\b\w{3,}(?:en|eln|ern)\s*(?:\?|$)",
         "加上|帮我|请把|把|请帮|修复|添加|加一个|创建|新建|写一|改成|改为|改一下|删除|重构|更新|翻译|保存|运行|安装|配置|实现",
         "してください|して下さい|を追加|を修正|を作成|を削除|を実行|を書いて|直して|作って|高速化|実装",
         "добавь|исправь|создай|удали|обнови|перепиши|запусти|напиши|настрой|переименуй|замени|сделай|установи|переведи|перенеси|почини",
     ])
 });
+/// An option of a command, which is no verb (`git merge --squash`).
+pub(super) static OPTION: LazyLock<Regex> = LazyLock::new(|| compile(r"[ \t]--?\w[\w-]*"));
 /// Requests that begin like one for work but ask to look at something.
 pub(super) static CHECK_REQUEST: LazyLock<Regex> =
     LazyLock::new(|| compile("make sure|帮我(?:检查|看|解释|查|分析|review)"));
 /// Requests to change nothing.
 pub(super) static LOOK_ONLY: LazyLock<Regex> = LazyLock::new(|| {
     any_of(&[
+        r"\b(?:just|only) (?:show|tell|print|list|give|explain|answer|say)\b|\bshow (?:it|them) to me\b",
+        r"\b(?:bitte|kannst du|könntest du|können sie|könnten sie|kun je|kunt u)\b[^.?!\n]*\b(?:uitleggen|bekijken|controleren|nagaan|zeggen|helfen|antworten|beschreiben|duzen|erklären|lesen|nennen|prüfen|sagen|schauen|ansehen|anschauen|zeigen|zusammenfassen|überprüfen)\b",
         "don'?t (?:touch|change|modify|edit|write)|do not (?:touch|change|modify|edit)|without changing|no code|no changes|report only|conceptually|ändere nichts",
         r"only the plan|just (?:the )?plan|nur (?:den )?plan|\bplan for\b|\bplan how\b|make a plan|give me a plan|a plan\b|draft a plan|outline",
     ])
@@ -64,6 +72,7 @@ pub(super) static LOOK_ONLY: LazyLock<Regex> = LazyLock::new(|| {
 pub(super) static TEXT_REQUEST: LazyLock<Regex> = LazyLock::new(|| {
     any_of(&[
         r"\b(?:ask me|write|give|show|suggest|donne-moi|dame|gib mir|schreib\w*|escribe|écris|make|create|generate|draft|tell|translate)\b[^.\n]{0,40}\b(?:absage|brief|bio|checklist|list|icebreakers?|questions|dialog|dialogue|letter|quote|riddle|quiz|question|haiku|poem|joke|story|limerick|regex|regular expression|e-?mail|message|query|one-?liner|function|snippet|example|tweet|sentence|summary|announcement|name|names|title|paragraph|sql)\b",
+        r"\b(?:scrivi|schrijf|redacta|rédige|redige|verfasse)\b[^.\n]{0,40}\b(?:e-?mail|mail|lettera|brief|messaggio|bericht|correo|carta|poesia|testo|text|lettre|nachricht)\b",
         r"translate (?:this|the following|to \w+:)|übersetze:",
         "```|:\\s*\\n|:\\s*[\"“„«`'{\\[(<]|\\n.*\\n",
         r"\b(?:this|following|these) (?:code|function|snippet|text|json|sql|query|sentence|paragraph|regex|list|message|email|error|word|string)\b|\babove\b",
@@ -125,7 +134,10 @@ pub(super) static QUESTION_WORD: LazyLock<Regex> =
 pub(super) static ANNOUNCEMENT: LazyLock<Regex> = LazyLock::new(|| {
     any_of(&[
         r"\b(?:i['’]ll|i will|i['’]m (?:now |just )?going to|i am (?:now |just )?going to|im going to|ill (?:now|start|begin|check|run|do)|let me|let's|let us|i need to|i still need to|i (?:now )?have to (?:look|check|read|run|see|update)|we['’]ll|we will|i shall|i['’]d (?:now|next) |going to (?:run|check|look|fix|start|add|implement|update)|(?:i['’]m|i am) about to|i['’]m gonna|i plan to|i intend to|allow me|stand by|hold on|please wait|one moment|one sec|just a (?:moment|sec|second)|give me a (?:moment|second|minute)|bear with me|working on (?:it|that|this)|on it\b|starting (?:now|with)|proceeding|moving on|continuing|time to (?:run|fix|add|write|check|implement))",
+        r"^\W*next\s*:|^\W*zaczynam\b|\bteraz (?:zrobię|dodam|sprawdzę)",
         r"ich werde|ich (?:schaue|sehe|lese|prüfe|führe|beginne|starte|füge|passe|mache|erstelle|ändere|kümmere|öffne|suche|baue|schreibe)\b[^.]*\b(?:jetzt|nun|gleich|dann|als nächstes|zuerst|zunächst)|jetzt (?:werde|führe|prüfe|schaue|lese|füge|passe|mache|ändere)|als nächstes|einen moment|moment bitte",
+        r"\bich \w+e\b[^.]*\b(?:jetzt|nun|gleich|als nächstes|zuerst|zunächst)\b",
+        r"\b(?:prüfe|mache|schaue|lese|starte|teste|ändere|baue|schreibe|erledige|behebe|passe|führe) ich (?:\w+ )?(?:gleich|jetzt|nun|dann|als nächstes|sofort|danach)\b",
         "je vais|je commence|j'y vais|un instant|un moment|je m'en occupe",
         "voy a|ahora (?:voy|mismo)|un momento|a continuación|procedo a|procederé",
         "vou |um momento|em seguida|agora vou|irei ",
@@ -164,7 +176,7 @@ pub(super) static CONDITION: LazyLock<Regex> = LazyLock::new(|| {
 /// Says that nothing was done, or that something cannot be done.
 pub(super) static NEGATION: LazyLock<Regex> = LazyLock::new(|| {
     any_of(&[
-        r"\b(?:no changes?|not? (?:needed|necessary|required|changed|touched|modified)|nothing (?:to|was|has|needed|had)|made no|didn['’]t|did not|haven['’]t|have not|couldn['’]t|could not|cannot|can['’]t|(?:may|must) not|not (?:allowed|permitted)|no permission|denied|unable|wasn['’]t able|was not able|isn['’]t possible|not possible|impossible|won['’]t|will not|i failed|failed to|not available|no access|without success|blocked|refuse|left (?:it|the|everything|them)|unchanged|untouched|as you left|doesn['’]t exist|does not exist|there is no|there are no|no such)\b",
+        r"\b(?:no changes?|not? (?:needed|necessary|required|changed|touched|modified)|nothing (?:to|was|has|needed|had)|made no|didn['’]t|did not|haven['’]t|have not|couldn['’]t|could not|cannot|can['’]t|(?:may|must) not|not (?:allowed|permitted)|no permission|denied|unable|wasn['’]t able|was not able|isn['’]t possible|not possible|impossible|won['’]t|will not|i failed|failed to|not available|no access|without success|blocked|not going to|refuse|left (?:it|the|everything|them)|unchanged|untouched|as you left|doesn['’]t exist|does not exist|there is no|there are no|no such)\b",
         "nicht|kein|schon|bereits|no (?:he|hay|pude|existe|fue|es)|ya (?:está|existe)|n'ai|n'est|n'existe|pas |déjà|não|já |没有|无法|不能|不需要|已经存在|なかった|ません|できません|не (?:нашел|удалось|могу|нужно|требуется|менял)",
     ])
 });
@@ -256,12 +268,45 @@ pub(super) static SAYS_LOOKED: LazyLock<Regex> = LazyLock::new(|| {
         "我(?:已经?)?(?:检查|搜索|查看|运行|阅读|分析)了|確認しました|実行しました|調べました|я (?:проверил|запустил|просмотрел|изучил)",
     ])
 });
-/// Says that a check succeeded.
-pub(super) static SAYS_CHECKED: LazyLock<Regex> = LazyLock::new(|| {
+/// Says that the agent ran something.
+pub(super) static SAYS_RAN: LazyLock<Regex> = LazyLock::new(|| {
+    any_of(&[
+        r"\bi(?:['’]ve| have)? (?:ran|run|timed|measured|benchmarked|executed|tested|compressed|profiled|compiled|built|started|restarted|redeployed|deployed|re-?ran|launched|opened (?:it|the \w+) in)\b",
+        "ich habe .*(?:ausgeführt|getestet|gemessen)|he (?:ejecutado|medido|probado)|j'ai (?:exécuté|lancé|mesuré|testé)|rodei|executei|medi |я (?:запустил|измерил)|(?:运行|测试|测量)了|実行しました|測定しました",
+    ])
+});
+/// Says why nothing was done: it was not needed, not possible or not allowed.
+pub(super) static EXCUSE: LazyLock<Regex> = LazyLock::new(|| {
+    any_of(&[
+        r"\b(?:nothing (?:to|was|needed|had|here|else)|no changes? (?:is|are|was|were)? ?(?:needed|necessary|required|made)|made no changes?|no need|already|cannot|can['’]t|could not|couldn['’]t|unable to|not possible|impossible|(?:may|must) not|not (?:allowed|permitted)|did not (?:change|touch|modify|edit|make|delete|remove|find|do)|didn['’]t (?:change|touch|modify|edit|make|delete|remove|find|do)|have(?: not|n['’]t) (?:changed|touched|made|deleted|done|removed)|left (?:it|the|everything|them|this|that)|(?:was|were) not (?:found|changed|touched)|i (?:won['’]t|refuse)|not going to|does(?: not|n['’]t) exist|there (?:is|are|was|were) no(?:t any)? (?:such|\w+ (?:file|to|in|with|that|called|named))|no (?:such )?(?:file|folder|directory|function|setting|match|matches|occurrence|occurrences)\b|i stopped)",
+        "bereits|schon |nichts (?:zu|geändert|gefunden)|kann nicht|konnte nicht|nicht (?:nötig|möglich|erlaubt|gefunden|geändert|vorhanden)|gibt es (?:nicht|kein)|es gibt kein",
+        "ya (?:está|existe|estaba)|no (?:existe|pude|se pudo|hay ning|es necesario|hace falta cambiar|he cambiado)|nada que|déjà|rien à|n'existe|impossible|je n'ai (?:rien|pas)|não (?:existe|consegui|é necessário|alterei|foi possível|há nenhum)|nada a |já (?:está|existe)",
+        "没有(?:找到|需要|修改|改动|该|这个)|无需|不需要修改|已经(?:存在|是|有)|无法|不能|ありません|見つかりません|必要はあり|既に|できません|не (?:найден|существует|требуется|нужно|могу|удалось|менял)|уже |нельзя|già |non (?:esiste|serve|posso|è possibile|ho (?:modificato|trovato))|niente da",
+    ])
+});
+/// Any word that denies something.
+pub(super) static ANY_NEGATION: LazyLock<Regex> = LazyLock::new(|| {
+    compile(
+        r"\b(?:not|no|nothing|none|never|nowhere|without)\b|n['’]t\b|\b(?:nichts?|kein\w*|niemals|nunca|nada|rien|jamais|aucun\w*|nenhum\w*|niente|nessun\w*)\b|不|没|ない|ません|нет|ничего",
+    )
+});
+/// Words of a proposal: what should or could be done.
+pub(super) static PROPOSAL: LazyLock<Regex> = LazyLock::new(|| {
+    any_of(&[
+        r"\b(?:should|would|could|ought to|needs? to|has to|have to|must be|you can|you (?:may|might) want|to be (?:changed|replaced|added|removed)|are needed|is needed|steps?|phase|proposal|proposed|suggest\w*|recommend\w*|here['’]s (?:how|what)|to (?:fix|do|achieve|get|squash|make) (?:this|that|it|your|the)|run:|then:|first,|afterwards|after that)\b",
+        "sollte|müsste|könnte|würde|man kann|vorschlag|schritt|habría que|debería|hay que|se puede|bastaría|podría|il faudrait|il faut|on peut|devrait|deveria|pode-se|seria|basta|é preciso|可以|应该|建议|需要|すれば|べき|можно|следует|нужно|стоит|bisognerebbe|dovrebbe|si può",
+    ])
+});
+/// Says that something was verified, in whatever way.
+pub(super) static SAYS_VERIFIED: LazyLock<Regex> =
+    LazyLock::new(|| compile(r"\b(?:verified|confirmed|everything works|works now|it works)\b"));
+/// Says that tests, a build or a linter succeeded.
+pub(super) static SAYS_TESTED: LazyLock<Regex> = LazyLock::new(|| {
     any_of(&[
         r"\b(?:tests?|checks?|suite|build|linter|ci) (?:is |are |now |all |run |runs )*(?:pass|passes|passed|passing|green|succeeds?|succeeded|ok|clean)\b",
         r"` (?:now )?(?:passes|passed|succeeds|succeeded)\b",
-        r"\b(?:verified|confirmed|everything works|works now|it works|compiles (?:now|without errors|cleanly))\b",
+        r"\b(?:all|\d+) (?:\w+ ){0,2}(?:specs?|examples|assertions|cases) (?:are |now )?(?:pass\w*|green)|compiled successfully|compiles successfully|\b\d+ passed|\b0 (?:failed|failures|errors|warnings|problems|issues)\b",
+        r"\bcompiles (?:now|without errors|cleanly)\b",
         "tests? (?:laufen|sind grün|erfolgreich)|todas las pruebas pasan|tous les tests passent|todos os testes passam|测试(?:全部)?通过|тесты проходят|テストは(?:すべて)?通",
     ])
 });
@@ -272,10 +317,28 @@ pub(super) static ADMITS_FAILURE: LazyLock<Regex> = LazyLock::new(|| {
         "kann nicht|konnte nicht|nicht (?:erlaubt|möglich|fertig)|schlägt (?:noch )?fehl|no pude|no se pudo|je n'ai pas pu|não consegui|无法|没能|не удалось|できませんでした",
     ])
 });
+/// Names a failure, whether it is the run's or not.
+pub(super) static NAMES_FAILURE: LazyLock<Regex> = LazyLock::new(|| {
+    any_of(&[
+        r"\b(?:fail\w*|errors?|broken|red|rejected by|timed out|times out|warnings?|not installed|missing|except\w*)\b",
+        "fehl|abgebrochen|falla|falló|échou|échec|falh|erro\\b|失败|错误|失敗|エラー|ошибк|упал|fallit",
+    ])
+});
+/// Says that there was no failure.
+pub(super) static NO_FAILURE: LazyLock<Regex> = LazyLock::new(|| {
+    compile(
+        r"\b(?:no|0|zero|without|keine|ohne|sin|sans|sem|没有|без) (?:\w+ )?(?:fail\w*|errors?|warnings?|fehler|errores|erreurs?|erros|ошибок)\b",
+    )
+});
+/// Announces the task itself for a later message.
+pub(super) static ANNOUNCES_TASK: LazyLock<Regex> = LazyLock::new(|| {
+    compile(r"(?:tell me|say|let me know|sag)\b[^.\n]*\b(?:ready|bereit)\b|\bnext message\b")
+});
 /// Tells the user to write a file.
 pub(super) static TELLS_TO_SAVE: LazyLock<Regex> = LazyLock::new(|| {
     any_of(&[
         r"\b(?:save (?:it|this|that|the \w+) (?:as|to|in|under|into)|copy (?:it|this|the \w+) (?:to|into|in)|paste (?:it|this) (?:to|into|in)|replace the (?:contents?|file|code) (?:of .*)?with|put (?:it|this) (?:in|into))\b",
+        r"\b(?:run|execute) (?:these|the following) (?:commands?|lines)\b|\badd (?:this|these) (?:\w+ )?(?:to|into|in) `",
         r"speicher\w* (?:es|das|sie|ihn)|guárdalo|guarda (?:esto|este)|enregistre(?:z)?[- ]le|salve (?:isso|este|o)|保存为|copier ce contenu",
     ])
 });

@@ -25,10 +25,50 @@ const CODE: [&str; 52] = [
     "lua", "m", "mjs", "ml", "mm", "nim", "php", "pl", "ps1", "py", "r", "rb", "rs", "scala", "sh",
     "sql", "svelte", "swift", "tf", "ts", "tsx", "vb", "vue", "zig", "zsh",
 ];
-/// Programs that only look: their failure says that nothing was found.
-const LOOKING_PROGRAMS: [&str; 18] = [
-    "grep", "rg", "egrep", "fgrep", "find", "ls", "test", "[", "diff", "cmp", "which", "command",
-    "cat", "head", "tail", "wc", "pwd", "tree",
+/// Programs that only look, without options that write: their failure says that nothing was found.
+const LOOKING_PROGRAMS: [&str; 46] = [
+    "[", "awk", "basename", "cat", "cd", "cmp", "command", "cut", "date", "df", "diff", "dirname",
+    "du", "echo", "egrep", "false", "fgrep", "file", "find", "free", "grep", "head", "id", "jq",
+    "less", "ls", "nl", "printf", "ps", "pwd", "readlink", "rg", "sort", "stat", "tail", "test",
+    "tr", "tree", "true", "type", "uname", "uniq", "wc", "which", "whoami", "xxd",
+];
+/// First or second words after a program with which it only looks (`aws s3 ls`, `gh run view`, `git log`).
+const LOOKING_WORDS: [&str; 22] = [
+    "--list",
+    "--merged",
+    "blame",
+    "checks",
+    "describe",
+    "diff",
+    "freeze",
+    "grep",
+    "images",
+    "inspect",
+    "list",
+    "log",
+    "logs",
+    "ls",
+    "ls-files",
+    "metadata",
+    "outdated",
+    "ps",
+    "rev-parse",
+    "show",
+    "status",
+    "view",
+];
+/// Words that are all that a program is asked for.
+const LOOKING_ALONE: [&str; 6] = ["--help", "--version", "-V", "-l", "-v", "version"];
+/// Clients of databases, which look unless a statement writes.
+const DATABASES: [&str; 4] = ["mariadb", "mysql", "psql", "sqlite3"];
+/// Words of statements that write, or of input that is not seen here.
+const WRITING_STATEMENTS: [&str; 16] = [
+    "alter", "create", "delete", "drop", "grant", "import", "insert", "merge", "read", "replace",
+    "truncate", "update", "vacuum", "<", " -f", "source",
+];
+/// Programs whose words are those of a script of the project or of a language.
+const RUNNERS: [&str; 12] = [
+    "bash", "bun", "just", "make", "node", "npx", "perl", "python", "python3", "ruby", "sh", "task",
 ];
 
 /// The kind of a call, by what a failure of it means for a claim.
@@ -116,8 +156,12 @@ struct CurrentRunWork {
     has_run_commands: bool,
     /// True if a command ran that does more than to look.
     has_acted: bool,
+    /// True if a call tried to write.
+    has_written: bool,
     /// True if a command succeeded since the last change.
     has_run_since_change: bool,
+    /// True if the last change came from a command, or a command or a tool of a server ran since.
+    has_acted_since_change: bool,
     /// The last call that writes files, if it did not succeed.
     failed_write: Option<(String, WorkStatus)>,
     /// The last command, if the policy refused it and nothing was done since.
@@ -139,7 +183,9 @@ impl Default for CurrentRunWork {
             has_changed_files: false,
             has_run_commands: false,
             has_acted: false,
+            has_written: false,
             has_run_since_change: true,
+            has_acted_since_change: true,
             failed_write: None,
             refused_command: None,
             failed_call: None,
@@ -195,6 +241,16 @@ pub enum Contradiction {
         /// The command.
         command: String,
     },
+    /// A check is said to have succeeded, but no command ran after the last change.
+    CheckNeverRan {
+        /// The call that changed files last.
+        change: String,
+    },
+    /// The work is said to be done, but the last command failed.
+    CommandFailed {
+        /// The command.
+        command: String,
+    },
     /// No call ran, and so nothing was done.
     NothingDone,
 }
@@ -230,6 +286,16 @@ impl fmt::Display for Contradiction {
                     "it says that a check succeeded, but the last command (`{command}`) failed"
                 )
             }
+            Self::CheckNeverRan { change } => write!(
+                f,
+                "it says that a check succeeded, but no command ran after the last change ({change})"
+            ),
+            Self::CommandFailed { command } => {
+                write!(
+                    f,
+                    "it says that the work is done, but the last command (`{command}`) failed"
+                )
+            }
             Self::NothingDone => f.write_str("no tool was called, so nothing was done"),
         }
     }
@@ -246,6 +312,7 @@ impl WorkRecord {
     pub fn on_call(&mut self, call: &WorkCall) {
         self.on_past_call(call);
         let run = &mut self.run;
+        run.has_written |= call.kind == WorkKind::Write;
         if matches!(call.status, WorkStatus::Succeeded | WorkStatus::Failed) {
             run.calls += 1;
         }
@@ -314,6 +381,10 @@ impl WorkRecord {
         } else if call.kind == WorkKind::Command && has_succeeded {
             self.run.has_run_since_change = true;
         }
+        let has_acted = matches!(call.kind, WorkKind::Command | WorkKind::Other);
+        if has_acted || call.has_changed_files {
+            self.run.has_acted_since_change = has_acted;
+        }
         if self.past_calls.len() == KEPT_CALLS {
             self.past_calls.pop_front();
         }
@@ -343,6 +414,19 @@ impl WorkRecord {
     /// project.
     pub fn has_acted(&self) -> bool {
         self.run.has_acted
+    }
+
+    /// Returns true if calls ran in the run, and none of them did more than to look.
+    pub fn has_only_looked(&self) -> bool {
+        let run = &self.run;
+        run.calls > 0 && !run.has_acted && !run.has_written && !run.has_changed_files
+    }
+
+    /// Returns the last call that changed files in the run, if no command and no tool of a server ran after it.
+    pub fn unchecked_change(&self) -> Option<&str> {
+        let change = self.last_change.as_ref()?;
+        let is_unchecked = self.run.has_changed_files && !self.run.has_acted_since_change;
+        is_unchecked.then_some(change.title.as_str())
     }
 
     /// Returns true if files were changed in the run.
@@ -403,6 +487,17 @@ impl WorkRecord {
         let is_command =
             self.past_calls.back().is_some_and(|call| call.is_command && !call.has_succeeded);
         (*status == WorkStatus::Failed && is_command).then_some(command.as_str())
+    }
+
+    /// Returns true if a text names the last command, without its options.
+    pub(super) fn names_failed_command(&self, text: &str) -> bool {
+        let Some(line) = self.failed_command() else { return false };
+        let last = line.split(['|', ';', '&']).map(str::trim).rfind(|part| !part.is_empty());
+        let mut words =
+            last.unwrap_or(line).split_whitespace().filter(|word| !word.starts_with('-'));
+        let program = words.next().filter(|program| !RUNNERS.contains(program));
+        let named: Vec<&str> = program.into_iter().chain(words).take(2).collect();
+        named.len() == 2 && text.contains(&named.join(" "))
     }
 
     /// Returns what speaks against an end of the work without contradicting it: open todo items, a last call that
@@ -498,8 +593,46 @@ fn is_code(file: &Path) -> bool {
     extension.is_some_and(|extension| CODE.iter().any(|code| extension.eq_ignore_ascii_case(code)))
 }
 
-fn is_looking(command: &str) -> bool {
-    command.split_whitespace().next().is_some_and(|program| LOOKING_PROGRAMS.contains(&program))
+/// Returns true if a command line only looks, as far as its programs tell: each of its commands is a known one, and
+/// none writes its output to a file.
+fn is_looking(line: &str) -> bool {
+    let line = line.replace("2>&1", " ").replace("2>/dev/null", " ").replace(">/dev/null", " ");
+    let mut commands =
+        line.split(['|', ';', '&', '\n']).map(str::trim).filter(|part| !part.is_empty());
+    !line.contains(['>', '`']) && !line.contains("$(") && commands.all(is_looking_command)
+}
+
+fn is_looking_command(command: &str) -> bool {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let Some((program, arguments)) = words.split_first() else { return true };
+    // Options with which a program that looks writes or runs something.
+    let writes = |options: &[&str]| {
+        arguments.iter().any(|word| options.iter().any(|option| word.starts_with(option)))
+    };
+    match *program {
+        "find" => return !writes(&["-delete", "-exec", "-ok", "-fprint"]),
+        "sort" => return !writes(&["-o", "--output"]),
+        "xxd" => return !writes(&["-r"]),
+        "date" => return !writes(&["-s", "--set"]),
+        "command" => return arguments.first().is_some_and(|word| matches!(*word, "-v" | "-V")),
+        "kubectl" if arguments.first() == Some(&"get") => return true,
+        _ => {}
+    }
+    if LOOKING_PROGRAMS.contains(program) {
+        return true;
+    }
+    if let [only] = arguments
+        && LOOKING_ALONE.contains(only)
+    {
+        return true;
+    }
+    if DATABASES.contains(program) {
+        let statement = command.to_lowercase();
+        return !WRITING_STATEMENTS.iter().any(|word| statement.contains(word));
+    }
+    let mut first = arguments.iter().take(2);
+    !RUNNERS.contains(program)
+        && first.any(|word| LOOKING_WORDS.contains(word) || word.starts_with("list-"))
 }
 
 /// Returns the words of a command line without the signs of a shell prompt and of Markdown around it.
