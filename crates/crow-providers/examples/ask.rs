@@ -81,6 +81,6 @@ fn info(name: &str) -> ModelInfo {
         context_window: None,
         max_output_tokens: None,
         abilities: Abilities { tools: true, vision: false, thinking: false },
-        tool_calls: ToolCallFormat::Native,
+        tool_calls: Some(ToolCallFormat::Native),
     }
 }

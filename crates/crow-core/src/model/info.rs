@@ -56,8 +56,8 @@ pub struct ModelInfo {
     pub max_output_tokens: Option<u64>,
     /// Its abilities.
     pub abilities: Abilities,
-    /// The form in which it calls tools.
-    pub tool_calls: ToolCallFormat,
+    /// The form in which it calls tools, if it is known; native otherwise.
+    pub tool_calls: Option<ToolCallFormat>,
 }
 
 /// The form in which a model is offered tools and calls them.
@@ -68,6 +68,9 @@ pub enum ToolCallFormat {
     Native,
     /// Text: the system prompt describes the tools, and the model writes its calls into its reply.
     Text,
+    /// Code blocks: commands are the fenced blocks of shell and Python code in a reply, which is how small models write
+    /// them. Other tools are called as with [`Text`](Self::Text).
+    CodeBlocks,
 }
 
 /// The abilities of a model.
@@ -150,6 +153,18 @@ pub enum Thinking {
     High,
     /// Up to this many tokens, for providers that take a number.
     Tokens(u64),
+}
+
+impl fmt::Display for Thinking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::Low => f.write_str("low"),
+            Self::Medium => f.write_str("medium"),
+            Self::High => f.write_str("high"),
+            Self::Tokens(tokens) => write!(f, "{tokens} tokens"),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ fn route(vision: bool) -> ConversationRoute {
             context_window: None,
             max_output_tokens: Some(64_000),
             abilities: Abilities { tools: true, vision, thinking: true },
-            tool_calls: ToolCallFormat::Native,
+            tool_calls: Some(ToolCallFormat::Native),
         },
         origin: origin("claude-sonnet-4-5"),
         session: "session-1".to_owned(),

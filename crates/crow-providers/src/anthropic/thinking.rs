@@ -161,7 +161,7 @@ mod tests {
             context_window: None,
             max_output_tokens: most,
             abilities: Abilities::default(),
-            tool_calls: ToolCallFormat::Native,
+            tool_calls: Some(ToolCallFormat::Native),
         };
         sampling(&info, config)
     }

@@ -129,10 +129,12 @@ pub(super) struct RawProviderModel {
     /// Tokens of a reply.
     #[schemars(with = "Option<u64>", range(min = 1))]
     pub(super) max_output_tokens: Option<Spanned<u64>>,
-    /// True if the model can call tools. False: it is offered none, unless `tool_calls` is "text".
+    /// True if the model can call tools. False: it is offered none, unless `tool_calls` is another form than "native".
     pub(super) supports_tools: Option<bool>,
     /// How the model calls tools: "native", by the fields of the provider, or "text", for models and servers without
-    /// such fields: the system prompt describes the tools, and calls are read from the reply [default: native].
+    /// such fields: the system prompt describes the tools, and calls are read from the reply, or `code_blocks`, for
+    /// small models: code blocks of shell and Python in a reply are run [default: that of the model's profile, or
+    /// native].
     #[schemars(with = "Option<RawToolCallFormat>")]
     pub(super) tool_calls: Option<Spanned<RawToolCallFormat>>,
     /// True if the model accepts pictures.
@@ -148,6 +150,7 @@ pub(super) struct RawProviderModel {
 pub(super) enum RawToolCallFormat {
     Native,
     Text,
+    CodeBlocks,
 }
 
 /// US dollars per million tokens.

@@ -130,6 +130,7 @@ fn model_settings(
         (None, _) => None,
         (Some(format), supports_tools) => match format.get_ref() {
             RawToolCallFormat::Text => Some(ToolCallFormat::Text),
+            RawToolCallFormat::CodeBlocks => Some(ToolCallFormat::CodeBlocks),
             RawToolCallFormat::Native if supports_tools == Some(false) => {
                 let message = "tool_calls = \"native\" contradicts supports_tools = false; \"text\" works without";
                 return Err(source.error(&format.span(), message));

@@ -82,7 +82,7 @@ impl ConfiguredProvider {
                 .and_then(|settings| settings.max_output_tokens)
                 .or(known.map(|known| known.max_output_tokens)),
             abilities: settings.map_or(abilities, |settings| with_settings(abilities, settings)),
-            tool_calls: settings.and_then(|settings| settings.tool_calls).unwrap_or_default(),
+            tool_calls: settings.and_then(|settings| settings.tool_calls),
         }
     }
 
@@ -183,8 +183,10 @@ impl ConfiguredProvider {
 fn with_settings(abilities: Abilities, settings: &ModelSettings) -> Abilities {
     Abilities {
         // Every model can call tools in text.
-        tools: settings.tool_calls == Some(ToolCallFormat::Text)
-            || settings.tools.unwrap_or(abilities.tools),
+        tools: matches!(
+            settings.tool_calls,
+            Some(ToolCallFormat::Text | ToolCallFormat::CodeBlocks)
+        ) || settings.tools.unwrap_or(abilities.tools),
         vision: settings.vision.unwrap_or(abilities.vision),
         thinking: settings.thinking.unwrap_or(abilities.thinking),
     }

@@ -256,7 +256,7 @@ mod tests {
             context_window: None,
             max_output_tokens: None,
             abilities: Abilities { tools: true, vision: true, thinking: true },
-            tool_calls: ToolCallFormat::Native,
+            tool_calls: Some(ToolCallFormat::Native),
         };
         thinking_config(&info, &ModelConfig { thinking, ..ModelConfig::default() })
     }

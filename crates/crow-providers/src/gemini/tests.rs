@@ -24,7 +24,7 @@ fn route(model: &str) -> ConversationRoute {
             context_window: None,
             max_output_tokens: None,
             abilities: Abilities { tools: true, vision: true, thinking: true },
-            tool_calls: ToolCallFormat::Native,
+            tool_calls: Some(ToolCallFormat::Native),
         },
         origin: origin(model),
         session: "session-1".to_owned(),

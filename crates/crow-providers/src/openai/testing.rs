@@ -31,7 +31,7 @@ pub(super) fn route(model: &str, abilities: Abilities) -> ConversationRoute {
             context_window: None,
             max_output_tokens: None,
             abilities,
-            tool_calls: ToolCallFormat::Native,
+            tool_calls: Some(ToolCallFormat::Native),
         },
         origin: origin(model),
         session: "session-1".to_owned(),

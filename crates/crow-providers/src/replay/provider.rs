@@ -59,7 +59,7 @@ impl ReplayProvider {
             context_window: None,
             max_output_tokens: None,
             abilities: Abilities { tools: true, vision: true, thinking: true },
-            tool_calls: ToolCallFormat::Native,
+            tool_calls: Some(ToolCallFormat::Native),
         }
     }
 }

@@ -31,7 +31,8 @@ use crate::codec::new_call_id;
 /// Any provider, with calls read from the text of replies.
 ///
 /// A model with [`ToolCallFormat::Text`] is sent no tools: the system prompt describes them, and earlier calls and
-/// results are text. A model with native calls is asked as before; if its reply has no native call, but text that is
+/// results are text. With [`ToolCallFormat::CodeBlocks`], code blocks of shell and Python are calls of the tool `bash`
+/// besides. A model with native calls is asked as before; if its reply has no native call, but text that is
 /// unmistakably one, it is read as a call. A call that the model only repeats from a result or a message of the user is
 /// not read, so that a file cannot call tools by being quoted. Replies to requests that forbid calls are not read. An obligation to call
 /// tools cannot be enforced in text and is ignored there.
@@ -77,9 +78,11 @@ impl Provider for TextCallProvider {
             model: model.clone(),
             session: session.clone(),
         };
-        let side = match model.tool_calls {
+        let side = match model.tool_calls.unwrap_or_default() {
             ToolCallFormat::Native => ConversationSide::Native(opening.open()),
-            ToolCallFormat::Text => ConversationSide::Text(TextConversation::new(opening.open())),
+            format @ (ToolCallFormat::Text | ToolCallFormat::CodeBlocks) => {
+                ConversationSide::Text(TextConversation::new(opening.open(), format))
+            }
         };
         Box::new(TextCallConversation {
             opening,
@@ -132,7 +135,10 @@ impl Conversation for TextCallConversation {
         let model = &self.opening.model.reference;
         if matches!(self.side, ConversationSide::Native(_)) && self.without_tools.contains(model) {
             // The server has seen nothing of it: the conversation begins anew, in text.
-            self.side = ConversationSide::Text(TextConversation::new(self.opening.open()));
+            self.side = ConversationSide::Text(TextConversation::new(
+                self.opening.open(),
+                ToolCallFormat::Text,
+            ));
         }
         let conversation = match &mut self.side {
             ConversationSide::Text(text) => return text.stream(request, &self.tools),
@@ -168,7 +174,7 @@ impl TextCallConversation {
                 config: &config,
                 tool_choice: if is_forbidden { ToolChoice::None } else { ToolChoice::Auto },
             };
-            TextConversation::new(opening.open()).stream(request, &tools)
+            TextConversation::new(opening.open(), ToolCallFormat::Text).stream(request, &tools)
         })
     }
 }
@@ -176,14 +182,15 @@ impl TextCallConversation {
 /// The conversation with a model that gets its tools in the system prompt.
 struct TextConversation {
     conversation: Box<dyn Conversation>,
+    format: ToolCallFormat,
     history: TextHistory,
     /// The system prompt and the tools of the last request, and both as one text.
     prompt: Option<(String, Arc<[ToolDefinition]>, String)>,
 }
 
 impl TextConversation {
-    fn new(conversation: Box<dyn Conversation>) -> Self {
-        Self { conversation, history: TextHistory::default(), prompt: None }
+    fn new(conversation: Box<dyn Conversation>, format: ToolCallFormat) -> Self {
+        Self { conversation, format, history: TextHistory::new(format), prompt: None }
     }
 
     fn stream(&mut self, request: ModelRequest<'_>, tools: &Arc<[ToolDefinition]>) -> ModelStream {
@@ -191,7 +198,7 @@ impl TextConversation {
             system == request.system && (Arc::ptr_eq(described, tools) || **described == **tools)
         });
         let (_, _, prompt) = self.prompt.insert(known.unwrap_or_else(|| {
-            let prompt = with_tools(request.system, request.tools);
+            let prompt = with_tools(request.system, request.tools, self.format);
             (request.system.to_owned(), Arc::clone(tools), prompt)
         }));
         let reply = self.conversation.stream(ModelRequest {
@@ -201,7 +208,7 @@ impl TextConversation {
             tool_choice: ToolChoice::Auto,
             ..request
         });
-        read_calls(reply, request, request.messages.into(), tools, ToolCallFormat::Text)
+        read_calls(reply, request, request.messages.into(), tools, self.format)
     }
 }
 
@@ -285,7 +292,10 @@ impl TextCallStream {
         self.push_text(rest);
         // 2) The reply itself, whose text is usually the same.
         let text = text_of(&reply);
-        let reading = if text == self.shown.text { streamed } else { self.read(&text) };
+        let mut reading = if text == self.shown.text { streamed } else { self.read(&text) };
+        if reply.stop == StopReason::MaxTokens {
+            reading = reading.without_cut_call();
+        }
         let reply = with_reading(reply, reading, self.format);
         self.pending.push_back(ModelEvent::Completed(reply));
     }

@@ -213,7 +213,7 @@ pub(crate) fn model(name: &str) -> ModelInfo {
         context_window: None,
         max_output_tokens: None,
         abilities: Abilities { tools: true, vision: true, thinking: true },
-        tool_calls: ToolCallFormat::Native,
+        tool_calls: Some(ToolCallFormat::Native),
     }
 }
 

@@ -36,7 +36,7 @@ fn provider(server: &ModelServer, dialect: (Dialect, WireDialect)) -> TextCallPr
 }
 
 fn talk(server: &ModelServer, dialect: (Dialect, WireDialect), tool_calls: ToolCallFormat) -> Talk {
-    let info = ModelInfo { tool_calls, ..model("test-model") };
+    let info = ModelInfo { tool_calls: Some(tool_calls), ..model("test-model") };
     Talk::of(&provider(server, dialect), &info)
 }
 

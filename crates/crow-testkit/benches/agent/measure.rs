@@ -92,7 +92,7 @@ pub(crate) async fn all(
     ));
     rows.push(pair(
         "first request (prompt and tools)",
-        "≤ 13.5 kB",
+        "≤ 11 kB",
         kb(ours.first_body),
         kb(theirs.first_body),
     ));

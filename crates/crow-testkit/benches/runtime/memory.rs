@@ -177,7 +177,7 @@ fn model(address: SocketAddr, window: u64) -> ResolvedModel {
         context_window: Some(window),
         max_output_tokens: Some(4_000),
         abilities: Abilities::default(),
-        tool_calls: ToolCallFormat::Native,
+        tool_calls: Some(ToolCallFormat::Native),
     };
     let provider = HttpProvider::new(endpoint, HttpClient::default()).unwrap();
     ResolvedModel { provider: Arc::new(provider), info, warning: None }

@@ -111,7 +111,7 @@ impl ScriptedModel {
             context_window: *self.shared.window.lock().unwrap(),
             max_output_tokens: Some(8_000),
             abilities,
-            tool_calls: ToolCallFormat::Native,
+            tool_calls: Some(ToolCallFormat::Native),
         };
         ResolvedModel { provider: Arc::new(self.clone()), info, warning: None }
     }

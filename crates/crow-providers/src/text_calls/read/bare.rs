@@ -78,7 +78,8 @@ fn settle(text: &str, parsed: &mut PlaceContent, format: ToolCallFormat) {
     }
     let has_calls = !parsed.parts.is_empty();
     parsed.parts.clear();
-    parsed.failure = (has_calls && format == ToolCallFormat::Text).then_some(CallFailure::AmidText);
+    parsed.failure =
+        (has_calls && format != ToolCallFormat::Native).then_some(CallFailure::AmidText);
 }
 
 /// Reads the code block that begins with a line and goes on with a text. Returns its calls and the text after it.
@@ -133,7 +134,13 @@ fn read_json_block(body: &str, tools: OfferedTools<'_>) -> PlaceContent {
     let is_failed = inner.failure.is_some();
     let parts = if is_filled { inner.parts } else { Vec::new() };
     if is_filled || is_failed {
-        PlaceContent { parts, length: body.len(), repairs: inner.repairs, failure: inner.failure }
+        PlaceContent {
+            parts,
+            length: body.len(),
+            repairs: inner.repairs,
+            failure: inner.failure,
+            is_open: false,
+        }
     } else {
         PlaceContent::default()
     }

@@ -27,6 +27,8 @@ pub(super) enum Marker {
     Python,
     /// A code block.
     Fence,
+    /// A code block that is a command.
+    Script,
 }
 
 /// Judgement of the text after a mark. It never changes when more text arrives, except from `Undecided`.
@@ -164,7 +166,8 @@ fn judge_after_token(marker: Marker, rest: &str) -> Plausibility {
         | Marker::Harmony
         | Marker::Json
         | Marker::Python
-        | Marker::Fence => Plausibility::Call,
+        | Marker::Fence
+        | Marker::Script => Plausibility::Call,
     }
 }
 

@@ -8,6 +8,7 @@ use super::{
     marker::Marker,
     python::read_python_token,
     scanner::{CallPlace, CallScanner},
+    script::read_script,
     tagged::{read_element, read_wrapper},
     tokens::{read_deepseek, read_harmony, read_json_token, read_kimi, read_mistral},
 };
@@ -41,6 +42,10 @@ pub(crate) struct TextReading {
     pub failure: Option<CallFailure>,
     /// True if parts replace a place of the text: calls, or messages of gpt-oss without their marks.
     is_rewritten: bool,
+    /// True if nothing ends the code block of the last call.
+    is_open: bool,
+    /// True after a code block that is run. Text after it was written without knowing what it prints, and is discarded.
+    is_past_script: bool,
 }
 
 impl TextReading {
@@ -56,6 +61,16 @@ impl TextReading {
             ReadingPart::Thinking(_) | ReadingPart::Call(_) => None,
         });
         texts.collect()
+    }
+
+    /// Removes a last call that the end of the reply cut off.
+    pub(crate) fn without_cut_call(mut self) -> Self {
+        if self.is_open {
+            let last = self.parts.iter().rposition(|part| matches!(part, ReadingPart::Call(_)));
+            self.parts.truncate(last.expect("invariant: an open block is a call"));
+            self.failure.get_or_insert(CallFailure::Incomplete);
+        }
+        self
     }
 
     fn has_calls(&self) -> bool {
@@ -112,6 +127,8 @@ pub(crate) fn read_text_calls(
             push_text(&mut reading, text[text_start..start].trim_end());
             reading.parts.extend(parsed.parts);
             reading.is_rewritten = true;
+            reading.is_open = parsed.is_open;
+            reading.is_past_script |= marker == Marker::Script;
             text_start = end;
             is_marked |= !matches!(marker, Marker::Json | Marker::Python | Marker::Fence);
         }
@@ -170,6 +187,7 @@ fn parse(
         Marker::Json => read_bare(text, tools, format),
         Marker::Python => read_bare_python(text, tools, format),
         Marker::Fence => read_fenced(text, tools, format),
+        Marker::Script => read_script(text, tools),
     }
 }
 
@@ -192,7 +210,8 @@ fn push_without_result(reading: &mut TextReading, text: &str, end: usize) {
 
 /// Adds text, unless nothing of it is visible beside the other parts.
 fn push_text(reading: &mut TextReading, text: &str) {
-    if text.is_empty() || (text.trim().is_empty() && !reading.parts.is_empty()) {
+    let is_blank = text.is_empty() || (text.trim().is_empty() && !reading.parts.is_empty());
+    if is_blank || reading.is_past_script {
         return;
     }
     reading.parts.push(ReadingPart::Text(text.to_owned()));
@@ -270,6 +289,8 @@ pub(super) struct PlaceContent {
     pub repairs: Vec<String>,
     /// The first thing that could not be read.
     pub failure: Option<CallFailure>,
+    /// True if the last call reaches to the end of the text because nothing ends it.
+    pub is_open: bool,
 }
 
 impl PlaceContent {

@@ -9,6 +9,7 @@ use crow_core::model::ToolCallFormat;
 use super::{
     marker::{Marker, Plausibility, judge, judge_end, judge_json, judge_python},
     python::{TOOL_CODE, context_of_language},
+    script::is_script_fence,
 };
 
 /// The end of reasoning in the text of models whose server does not separate it.
@@ -92,7 +93,7 @@ impl CallScanner {
     /// Continues inside a place that is text.
     pub(super) fn resume_inside(&mut self, text: &str, place: CallPlace) {
         let rest = &text[place.start..];
-        if place.marker == Marker::Fence {
+        if matches!(place.marker, Marker::Fence | Marker::Script) {
             let line = line_of(rest);
             self.fence = opening_fence(line);
             self.position += line.len();
@@ -154,7 +155,7 @@ impl CallScanner {
         }
         // Without native calls a call may follow some words; otherwise it must be the whole reply.
         let is_reply_start = before[self.reply_start..].trim().is_empty();
-        let may_be_bare = is_reply_start || self.format == ToolCallFormat::Text;
+        let may_be_bare = is_reply_start || self.format != ToolCallFormat::Native;
         let indent = line.len() - content.len();
         if content.starts_with(['`', '~']) {
             if !line.ends_with('\n') && !is_complete {
@@ -162,9 +163,12 @@ impl CallScanner {
             }
             let Some(fence) = opening_fence(line) else { return ScanStep::Skip(0) };
             let language = language_of(line);
+            if self.format == ToolCallFormat::CodeBlocks && is_script_fence(line) {
+                return ScanStep::Found(Marker::Script);
+            }
             // Of several blocks amid text, a model with native calls means none, or it is unknown which.
             let is_first = !before[self.reply_start..].contains(TOOL_CODE);
-            if language == TOOL_CODE && (is_first || self.format == ToolCallFormat::Text) {
+            if language == TOOL_CODE && (is_first || self.format != ToolCallFormat::Native) {
                 return ScanStep::Found(Marker::Fence);
             }
             if may_be_bare {

@@ -637,6 +637,9 @@ fn any_text() -> impl Strategy<Value = String> {
         ", ",
         "<|python_start|>",
         "<|python_end|>",
+        "```bash\n",
+        "cat <<'EOF'\n",
+        "EOF\n",
     ];
     pieces.extend(marks);
     let piece = prop::sample::select(pieces);
@@ -654,6 +657,43 @@ fn any_text() -> impl Strategy<Value = String> {
     prop::collection::vec(cut, 0..6).prop_map(|pieces| pieces.concat())
 }
 
+#[test]
+fn code_blocks_of_shell_and_python_are_run_where_the_model_calls_so() {
+    for (text, expected) in [
+        ("Let me look.\n\n```bash\nls -l\n```\n", r#""Let me look." bash{"command":"ls -l"}"#),
+        (
+            "```python\nprint(1)\n```\nIt prints:\n```\n1\n```\nDone.",
+            r#"bash{"command":"python3 - <<'END_OF_SCRIPT'\nprint(1)\nEND_OF_SCRIPT"}"#,
+        ),
+        (
+            "First:\n```sh\nmake\n```\nThen:\n```bash\nmake test\n```\nAll pass.",
+            r#""First:" bash{"command":"make"} bash{"command":"make test"}"#,
+        ),
+        ("The file is:\n```json\n{\"a\": 1}\n```", r#""The file is:\n```json\n{\"a\": 1}\n```""#),
+        ("<tool_call>\n{\"name\": \"list\", \"arguments\": {}}\n</tool_call>", "list{}"),
+        (
+            "Run `ls`, or\n\n    ```\n    ls\n    ```",
+            "\"Run `ls`, or\\n\\n    ```\\n    ls\\n    ```\"",
+        ),
+    ] {
+        assert_eq!(outline(&read(text, ToolCallFormat::CodeBlocks)), expected, "{text}");
+    }
+    // Elsewhere such a block is an example.
+    for format in [ToolCallFormat::Native, ToolCallFormat::Text] {
+        assert!(read("```bash\nls\n```", format).is_text());
+    }
+}
+
+#[test]
+fn a_code_block_that_the_end_of_the_reply_cuts_off_is_not_run() {
+    let whole = read("```bash\nrm -rf build", ToolCallFormat::CodeBlocks);
+    assert_eq!(outline(&whole), r#"bash{"command":"rm -rf build"}"#);
+    let cut = whole.without_cut_call();
+    assert_eq!((cut.parts.len(), cut.failure), (0, Some(super::reading::CallFailure::Incomplete)));
+    let closed = read("```bash\nls\n```", ToolCallFormat::CodeBlocks);
+    assert_eq!(closed.clone().without_cut_call(), closed);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
@@ -662,14 +702,14 @@ proptest! {
         text in any_text(),
         cuts in prop::collection::vec(0usize..4000, 0..12),
     ) {
-        for format in [ToolCallFormat::Native, ToolCallFormat::Text] {
+        for format in [ToolCallFormat::Native, ToolCallFormat::Text, ToolCallFormat::CodeBlocks] {
             check_cuts(&text, &cuts, format)?;
         }
     }
 
     #[test]
     fn only_offered_tools_are_called_and_a_reply_without_calls_is_unchanged(text in any_text()) {
-        for format in [ToolCallFormat::Native, ToolCallFormat::Text] {
+        for format in [ToolCallFormat::Native, ToolCallFormat::Text, ToolCallFormat::CodeBlocks] {
             let reading = read(&text, format);
             for part in &reading.parts {
                 if let ReadingPart::Call(call) = part {
@@ -689,7 +729,7 @@ proptest! {
 fn every_cut_between_two_characters_shows_a_beginning_of_the_text() {
     let texts = PLAIN.iter().map(|(_, text)| *text).chain(READINGS.iter().map(|(text, _)| *text));
     for text in texts.chain(TEXTS.iter().copied()) {
-        for format in [ToolCallFormat::Native, ToolCallFormat::Text] {
+        for format in [ToolCallFormat::Native, ToolCallFormat::Text, ToolCallFormat::CodeBlocks] {
             let characters: Vec<usize> = text.char_indices().map(|(start, _)| start).collect();
             check_cuts(text, &characters, format).unwrap();
             for cut in characters {
