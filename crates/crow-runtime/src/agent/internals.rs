@@ -1,7 +1,7 @@
 //! The internals that an agent function works with.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Weak},
 };
 
@@ -13,8 +13,8 @@ use crow_core::{
     model::{Abilities, ModelInfo, ModelReply},
     permission::SandboxPaths,
     tool::{
-        AgentContext, CurrentModel, CurrentSandboxPaths, CurrentText, HeaderValues, ToolRegistry,
-        ToolSource,
+        AgentContext, CurrentModel, CurrentSandboxPaths, CurrentText, HeaderValues, Tool,
+        ToolRegistry, ToolSource,
     },
     turn::RequestedCall,
 };
@@ -580,4 +580,15 @@ impl std::fmt::Debug for AgentInternals {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AgentInternals").field("session", self.session_id()).finish_non_exhaustive()
     }
+}
+
+/// Returns the only file that a call of a reading tool would read, with links resolved, if the policy allows the call
+/// without a question. Nothing is run or recorded.
+pub async fn readable_unasked(
+    agent: &mut AgentInternals,
+    tool: &Arc<dyn Tool>,
+    input: &Value,
+    cancel: &CancellationToken,
+) -> Result<Option<PathBuf>, AgentError> {
+    agent.calls.readable_unasked(&mut agent.session, tool, input, cancel).await
 }

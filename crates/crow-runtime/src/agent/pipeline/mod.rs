@@ -8,6 +8,7 @@ mod output_bound;
 mod prepare;
 mod run;
 mod sandbox;
+mod unasked_read;
 
 pub use call::ExecutedCall;
 pub(crate) use call::{CallPipeline, CallPipelineParts};

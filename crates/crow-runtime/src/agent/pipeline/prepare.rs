@@ -3,7 +3,7 @@
 //! The result is a [`ReadyCall`] with a permit, or the recorded answer of a call that does not run. Every path emits
 //! exactly one `CallEnd` for a call that is not ready.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{panic::AssertUnwindSafe, path::PathBuf, sync::Arc};
 
 use crow_core::{
     call::ResolvedCall,
@@ -12,11 +12,12 @@ use crow_core::{
     ids::RequestId,
     permission::{
         Ask, CallFacts, Decision, DecisionCause, Denial, Disclosure, Explanation, PermissionMode,
-        PermissionPolicy, Permit, SandboxPaths, WithheldReads,
+        Permit, SandboxPaths, WithheldReads,
     },
     redact::Redactor,
     tool::{CallPlan, Preview, Progress, ToolCategory, ToolContext, ToolError, ToolResult},
     turn::Validity,
+    workspace::Workspace,
 };
 use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +25,7 @@ use tracing::Span;
 
 use super::{
     ExecutedCall,
-    call::{CallRejection, ReplyCalls, UnderstoodCall},
+    call::{CallPipeline, CallRejection, ReplyCalls, UnderstoodCall},
 };
 use crate::{
     agent::{AgentAccess, AgentError, panic_message},
@@ -47,6 +48,49 @@ pub(super) struct ReadyCall {
     pub ctx: ToolContext,
     /// The span of the call.
     pub span: Span,
+}
+
+/// The decision of the policy about a call.
+pub(super) struct PolicyDecision {
+    pub decision: Decision,
+    /// Time from which the content of files may be shown.
+    pub disclosure: Disclosure,
+    /// Files that the result must leave out.
+    pub withheld_reads: WithheldReads,
+}
+
+impl CallPipeline {
+    /// Returns the decision of the policy about a call of this agent, and what its result may not show. `led_to` are the
+    /// places that the call would write to and from which programs start.
+    pub(super) fn policy_decision(
+        &self,
+        facts: CallFacts<'_>,
+        workspace: &Workspace,
+        led_to: Vec<PathBuf>,
+    ) -> PolicyDecision {
+        let is_logged = tracing::enabled!(tracing::Level::DEBUG);
+        let shared = &self.shared;
+        shared.tree.with_policy(|policy| {
+            let withheld_reads = policy.withheld_reads(facts);
+            // Restrictions of this call or agent apply to a copy of the policy.
+            let restricted =
+                (!led_to.is_empty() || shared.access != AgentAccess::Policy).then(|| {
+                    let mut policy = policy.clone();
+                    if shared.access == AgentAccess::ReadOnly {
+                        policy.set_mode(PermissionMode::ReadOnly);
+                    }
+                    policy
+                        .add_places(SandboxPaths { protected: led_to, ..SandboxPaths::default() });
+                    policy
+                });
+            let policy = restricted.as_ref().unwrap_or(policy);
+            if is_logged {
+                log_decision(&policy.explain(facts, workspace));
+            }
+            let disclosure = policy.disclosure(facts, workspace);
+            PolicyDecision { decision: policy.decide(facts, workspace), disclosure, withheld_reads }
+        })
+    }
 }
 
 impl ReplyCalls<'_> {
@@ -175,30 +219,8 @@ impl ReplyCalls<'_> {
             requires_permission: tool.requires_permission(),
             plan,
         };
-        let (workspace, shared) = (&context.workspace, &self.pipeline.shared);
-        let is_logged = tracing::enabled!(tracing::Level::DEBUG);
-        let decide = |policy: &PermissionPolicy| {
-            let explanation = is_logged.then(|| policy.explain(facts, workspace));
-            let disclosure = policy.disclosure(facts, workspace);
-            (policy.decide(facts, workspace), disclosure, explanation)
-        };
-        let ((decision, disclosure, explanation), withheld_reads) =
-            shared.tree.with_policy(|policy| {
-                let withheld_reads = policy.withheld_reads(facts);
-                if led_to.is_empty() && shared.access == AgentAccess::Policy {
-                    return (decide(policy), withheld_reads);
-                }
-                // Restrictions of this call or agent apply to a copy of the policy.
-                let mut policy = policy.clone();
-                if shared.access == AgentAccess::ReadOnly {
-                    policy.set_mode(PermissionMode::ReadOnly);
-                }
-                policy.add_places(SandboxPaths { protected: led_to, ..SandboxPaths::default() });
-                (decide(&policy), withheld_reads)
-            });
-        if let Some(explanation) = explanation {
-            log_decision(&explanation);
-        }
+        let PolicyDecision { decision, disclosure, withheld_reads } =
+            self.pipeline.policy_decision(facts, &context.workspace, led_to);
         ctx.withheld_reads = withheld_reads;
         ctx.disclosure = disclosure;
         // 2) A decision without a question.
@@ -383,7 +405,7 @@ async fn ask_answerer(answerer: &dyn Answerer, request: PermissionRequest) -> Pe
 }
 
 /// Runs the planning of a tool. A panic becomes an error of the tool, and a cancel ends it.
-async fn guarded<T>(
+pub(super) async fn guarded<T>(
     cancel: &CancellationToken,
     work: impl Future<Output = Result<T, ToolError>>,
 ) -> Result<T, ToolError> {

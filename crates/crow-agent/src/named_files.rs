@@ -1,0 +1,153 @@
+//! The beginnings of the files that a message of the user names, for models that would guess what is in them.
+
+use std::{
+    fmt::Write as _,
+    io::{self, Read as _},
+    path::Path,
+    sync::Arc,
+};
+
+use crow_core::{
+    message::{Block, escape_tags},
+    tool::Tool,
+};
+use crow_fs::{EntryKind, EntryMetadata};
+use crow_runtime::{AgentError, AgentInternals, readable_unasked};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+/// Maximum number of files that are shown.
+const MOST_FILES: usize = 6;
+/// Maximum number of words that are looked up.
+const MOST_NAMES: usize = 24;
+/// Maximum number of bytes that are read of a file, for redaction beyond the part that is shown.
+const MOST_READ: u64 = 16 * 1024;
+/// Maximum number of lines of a file.
+const MOST_LINES: usize = 20;
+/// Maximum number of bytes of a file, of those lines.
+const MOST_BYTES: usize = 1200;
+/// Maximum length of a path in bytes.
+const LONGEST_PATH: usize = 200;
+/// The tags around a file.
+const TAG: &str = "named_file";
+
+/// Reads the files that the text names and that may be read without a question. Returns `None` if there are none. The
+/// agent has not read them: it must do so before it changes them with a tool.
+pub(crate) async fn describe_named_files(
+    agent: &mut AgentInternals,
+    reader: &Arc<dyn Tool>,
+    content: &[Block],
+    cancel: &CancellationToken,
+) -> Result<Option<String>, AgentError> {
+    let (mut described, mut count) = (String::new(), 0);
+    for name in named_paths(&Block::text_of(content)) {
+        let input = json!({"path": name});
+        let Some(path) = readable_unasked(agent, reader, &input, cancel).await? else { continue };
+        let start = tokio::task::spawn_blocking(move || read_start(&path)).await;
+        let Ok(Ok(start)) = start else { continue };
+        let Some(mut text) = text_of(start) else { continue };
+        // Redacted before it is cut: half a secret is a secret, too.
+        agent.config().redactor.redact_string(&mut text);
+        let shown = shorten(&text);
+        let cut = if shown.len() < text.trim_end().len() { "\n…" } else { "" };
+        let shown = escape_tags(shown, &[TAG]);
+        // Writing to a string cannot fail.
+        let _ = writeln!(described, "<{TAG} path=\"{name}\">\n{shown}{cut}\n</{TAG}>");
+        count += 1;
+        if count == MOST_FILES {
+            break;
+        }
+    }
+    Ok((!described.is_empty()).then_some(described))
+}
+
+/// Reads the beginning of a regular file. Blocks.
+fn read_start(path: &Path) -> io::Result<Vec<u8>> {
+    let file = crow_fs::open_file(path)?;
+    if EntryMetadata::of_file(&file)?.kind != EntryKind::File {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST_READ).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Returns the text of the beginning of a file, without an incomplete last character; `None` if it is no text.
+fn text_of(bytes: Vec<u8>) -> Option<String> {
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let utf8 = error.utf8_error();
+            let end = utf8.valid_up_to();
+            if utf8.error_len().is_some() {
+                return None;
+            }
+            let mut bytes = error.into_bytes();
+            bytes.truncate(end);
+            String::from_utf8(bytes).ok()?
+        }
+    };
+    (!text.trim().is_empty() && !text.contains('\0')).then_some(text)
+}
+
+/// Returns the first lines, within the bounds.
+fn shorten(text: &str) -> &str {
+    let lines: usize = text.split_inclusive('\n').take(MOST_LINES).map(str::len).sum();
+    text[..text.floor_char_boundary(lines.min(MOST_BYTES))].trim_end()
+}
+
+/// Returns the words of a text that look like paths of files, each once, in their order.
+fn named_paths(text: &str) -> Vec<&str> {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '+' | '@');
+    let mut paths: Vec<&str> = Vec::new();
+    for word in text.split(|c: char| !is_part(c)) {
+        let word = word.trim_end_matches(['.', '/', '-']).trim_start_matches(['-', '+', '@']);
+        let name = word.rsplit('/').next().unwrap_or(word);
+        // The extension is what tells a file from a word; a version number has none.
+        let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+        let is_file = extension.is_some_and(|extension| {
+            extension.len() <= 10 && extension.starts_with(|c: char| c.is_ascii_alphabetic())
+        });
+        if is_file && word.len() <= LONGEST_PATH && !paths.contains(&word) {
+            paths.push(word);
+        }
+        if paths.len() == MOST_NAMES {
+            break;
+        }
+    }
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_with_an_extension_are_paths() {
+        for (text, expected) in [
+            ("Fix src/main.rs, please.", vec!["src/main.rs"]),
+            ("Sum `a.csv` into \"total.txt\".", vec!["a.csv", "total.txt"]),
+            ("В файле scores.csv 30 строк (см. scores.csv).", vec!["scores.csv"]),
+            ("Use version 1.2.3 and e.g. nothing", vec!["e.g"]),
+            ("Look at ../x/y.toml and ./z.sh!", vec!["../x/y.toml", "./z.sh"]),
+            ("no files here", vec![]),
+        ] {
+            assert_eq!(named_paths(text), expected, "{text}");
+        }
+        let many: Vec<_> = (0..99).map(|number| format!("f{number}.txt")).collect();
+        assert_eq!(named_paths(&many.join(" ")).len(), MOST_NAMES);
+    }
+
+    #[test]
+    fn the_beginning_of_a_text_is_shown_and_of_other_files_nothing() {
+        let long = "a line\n".repeat(50);
+        assert_eq!(shorten(&long).lines().count(), MOST_LINES);
+        assert!(shorten(&"ä".repeat(5000)).len() <= MOST_BYTES);
+        assert_eq!(shorten("one\n\n"), "one");
+        let cut = "日本".as_bytes()[..4].to_vec();
+        assert_eq!(text_of(cut).as_deref(), Some("日"));
+        for bytes in [b"\xff\xfe text".to_vec(), b"a\0b".to_vec(), b" \n".to_vec()] {
+            assert_eq!(text_of(bytes), None);
+        }
+    }
+}
