@@ -64,10 +64,10 @@ pub struct TaskComplete {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskCompleteInput {
-    /// What was done and how it was checked, in a few sentences for the user.
+    /// What was done and how it was checked, for the user.
     #[serde(alias = "result", alias = "message", alias = "final_response")]
     summary: String,
-    /// The command that you ran last to check the work, exactly as you ran it. Leave it out if no command can show it.
+    /// The command that checked the work after the last change, as you ran it; left out if no command can.
     #[serde(default, alias = "evidence", alias = "command")]
     #[schemars(with = "String")]
     check_command: Option<String>,

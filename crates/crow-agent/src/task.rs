@@ -41,10 +41,10 @@ pub struct TaskInput {
     /// For the user, in three to six words.
     #[serde(default)]
     description: String,
-    /// All that the agent knows of its task: files, what to find out or change, what to answer.
+    /// All that it knows: files, what to find out or to change, what to answer.
     #[serde(alias = "task", alias = "instructions", alias = "message")]
     prompt: String,
-    /// Lets it work beside you: an id comes back at once, `task_output` collects the answer.
+    /// Returns an id at once; `task_output` collects the answer.
     #[serde(default, alias = "run_in_background", alias = "is_background")]
     background: bool,
 }
@@ -52,14 +52,13 @@ pub struct TaskInput {
 impl Task {
     /// Makes the tool. Its description lists the agents.
     pub fn new(subagents: Subagents) -> Self {
-        let mut description = "Gives a part of the work to another agent, which works on its own and answers \
-             once. Several calls in one reply work at the same time. You alone read the answer. The agents:"
-            .to_owned();
+        let mut description =
+            "Gives a part of the work to another agent, which answers you once. Several calls in \
+             one reply work at the same time. Check what it says. The agents:"
+                .to_owned();
         for subagent in subagents.iter() {
             let agent = &subagent.agent;
-            let reference = &agent.model().info.reference;
-            let _ =
-                write!(description, "\n- {} ({reference}): {}", agent.name(), agent.description());
+            let _ = write!(description, "\n- {}: {}", agent.name(), agent.description());
         }
         Self { subagents, description, is_foreground_only: false }
     }
@@ -162,10 +161,10 @@ pub struct TaskOutput;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskOutputInput {
-    /// The task, as it was named when it was started.
+    /// The id of the task.
     #[serde(alias = "task_id")]
     id: String,
-    /// How many seconds to wait for its end, default 30, at most 600.
+    /// Seconds, default 30, at most 600.
     #[serde(default, alias = "timeout", alias = "wait_seconds")]
     wait: Option<u64>,
 }
@@ -178,7 +177,7 @@ pub struct TaskCancel;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskCancelInput {
-    /// The task, as it was named when it was started.
+    /// The id of the task.
     #[serde(alias = "task_id")]
     id: String,
 }
@@ -191,7 +190,7 @@ impl TypedTool for TaskOutput {
     const CATEGORY: ToolCategory = ToolCategory::Session;
 
     fn description(&self) -> &'static str {
-        "Waits for an agent that works in the background and returns its answer, or says that it goes on."
+        "Waits for an agent in the background: returns its answer, or says that it goes on."
     }
 
     fn requires_permission(&self) -> bool {

@@ -18,7 +18,7 @@ pub enum TodoStatus {
 /// One todo.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TodoItem {
-    /// What to do, as an order: "Add a test".
+    /// What to do: "Add a test".
     pub content: String,
     /// How far it is.
     pub status: TodoStatus,

@@ -26,10 +26,10 @@ pub(crate) struct EditFile;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EditFileInput {
-    /// Absolute, or relative to the working directory.
+    // Absolute, or relative to the working directory, which a model knows from `read_file`.
     #[serde(alias = "file_path", alias = "filePath", alias = "filename", alias = "file")]
     path: String,
-    /// Text to replace, copied exactly and in only one place. Empty to create a file.
+    /// Text to replace, copied exactly.
     #[serde(
         default,
         alias = "old_str",
@@ -52,7 +52,7 @@ pub(crate) struct EditFileInput {
     /// Replace every occurrence.
     #[serde(default, alias = "replaceAll", alias = "allow_multiple")]
     replace_all: bool,
-    /// Several replacements in place of the three above: all or none, each matched against the original file.
+    /// Several replacements: all or none, each matched against the original file.
     #[serde(default)]
     edits: Vec<EditInput>,
 }
@@ -115,8 +115,8 @@ impl TypedTool for EditFile {
     const CATEGORY: ToolCategory = ToolCategory::Write;
 
     fn description(&self) -> &'static str {
-        "Replaces text in a file. Give old_string and new_string, or edits for several places. Read the file first and \
-         leave out its line numbers. If old_string is in several places, add neighbouring lines or set replace_all."
+        "Replaces text in a file that you have read. Give old_string and new_string, 1 to 3 lines, only enough to be \
+         unique and without line numbers, or edits for several places."
     }
 
     async fn plan(&self, input: &EditFileInput, ctx: &ToolContext) -> Result<CallPlan, ToolError> {

@@ -58,7 +58,7 @@ impl TypedTool for ListDirectory {
     const CATEGORY: ToolCategory = ToolCategory::Read;
 
     fn description(&self) -> &'static str {
-        "Shows a folder as a tree, up to 200 entries, upper levels first. Ignored folders are named but not opened."
+        "Shows a folder as a tree, up to 200 entries; ignored folders are named but not opened."
     }
 
     async fn plan(

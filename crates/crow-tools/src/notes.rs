@@ -38,7 +38,7 @@ impl TypedTool for TodoWrite {
     const CATEGORY: ToolCategory = ToolCategory::Session;
 
     fn description(&self) -> &'static str {
-        "Replaces the todo list of this session. Use it for work of several steps; mark a step completed as soon as it is."
+        "Replaces the todo list. For work of several steps: one in_progress at a time, completed as soon as it is."
     }
 
     fn requires_permission(&self) -> bool {

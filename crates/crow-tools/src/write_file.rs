@@ -30,7 +30,7 @@ pub(crate) struct WriteFile;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WriteFileInput {
-    /// Absolute, or relative to the working directory.
+    // Absolute, or relative to the working directory, which a model knows from `read_file`.
     #[serde(alias = "file_path", alias = "filePath", alias = "filename", alias = "file")]
     path: String,
     /// The complete content.
@@ -45,8 +45,7 @@ impl TypedTool for WriteFile {
     const CATEGORY: ToolCategory = ToolCategory::Write;
 
     fn description(&self) -> &'static str {
-        "Creates a file (and its folders) or replaces one completely. An existing file must have been read before and \
-         be unchanged since. To change parts of a file use edit_file."
+        "Creates a file with its folders, or replaces one that you have read and that is unchanged since."
     }
 
     async fn plan(&self, input: &WriteFileInput, ctx: &ToolContext) -> Result<CallPlan, ToolError> {

@@ -18,6 +18,8 @@ use crate::{
 #[derive(Clone, Default)]
 pub struct ToolRegistry {
     tools: BTreeMap<String, Arc<dyn Tool>>,
+    /// Definitions in place of those of the tools, by name.
+    redefined: BTreeMap<String, ToolDefinition>,
     /// Tools that can be called but are not offered, because others do the same.
     unlisted: BTreeMap<String, Arc<dyn Tool>>,
 }
@@ -33,9 +35,23 @@ impl ToolRegistry {
         self.register_shared(Arc::new(tool));
     }
 
-    /// Adds a shared tool.
+    /// Adds a shared tool. One of the same name is replaced, with its definition.
     pub fn register_shared(&mut self, tool: Arc<dyn Tool>) {
+        self.redefined.remove(tool.name());
         self.tools.insert(tool.name().to_owned(), tool);
+    }
+
+    /// Tells the model another definition of a tool than its own. Calls are read and checked as before, so the definition
+    /// may leave out arguments, but add none.
+    pub fn redefine(&mut self, definition: ToolDefinition) {
+        self.redefined.insert(definition.name.clone(), definition);
+    }
+
+    /// Keeps a tool callable without offering it, because another one does the same: a model may call it by habit.
+    pub fn unlist(&mut self, name: &str) {
+        if let Some(tool) = self.tools.remove(name) {
+            self.unlisted.insert(name.to_owned(), tool);
+        }
     }
 
     /// Returns the tool of that exact name, also if it is not offered.
@@ -55,7 +71,11 @@ impl ToolRegistry {
 
     /// Returns the definitions for the model, in order of name, so that they are the same in every request.
     pub fn definitions(&self) -> Vec<ToolDefinition> {
-        self.tools.values().map(|tool| tool.definition()).collect()
+        let definition = |tool: &Arc<dyn Tool>| {
+            let redefined = self.redefined.get(tool.name()).cloned();
+            redefined.unwrap_or_else(|| tool.definition())
+        };
+        self.tools.values().map(definition).collect()
     }
 
     /// Returns a registry with the tools named in `enabled`, and the names without a tool.
@@ -67,7 +87,12 @@ impl ToolRegistry {
         let mut unknown = Vec::new();
         for name in enabled {
             match self.get(name) {
-                Some(tool) => chosen.register_shared(Arc::clone(tool)),
+                Some(tool) => {
+                    chosen.register_shared(Arc::clone(tool));
+                    if let Some(definition) = self.redefined.get(name) {
+                        chosen.redefine(definition.clone());
+                    }
+                }
                 None => unknown.push(name.clone()),
             }
         }

@@ -219,6 +219,13 @@ impl<T: TypedTool> Tool for TypedToolAdapter<T> {
         self.tool.ends_turn()
     }
 
+    fn definition(&self) -> ToolDefinition {
+        let mut parameters = self.schema.clone();
+        remove_closed(&mut parameters);
+        let (name, description) = (self.name().to_owned(), self.description().to_owned());
+        ToolDefinition { name, description, parameters }
+    }
+
     fn check(&self, input: &Value) -> Result<(), String> {
         Self::parse(input).map(drop)
     }
@@ -291,7 +298,35 @@ fn trim_schema(schema: &mut Value) {
             ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(schemas)) => {
                 schemas.iter_mut().for_each(trim_schema);
             }
-            ("items" | "additionalProperties", value) => trim_schema(value),
+            ("items" | "additionalProperties", value) => {
+                trim_schema(value);
+                // The doc of the type; what counts is that of the field.
+                if let Value::Object(item) = value
+                    && item.contains_key("properties")
+                {
+                    item.remove("description");
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Removes `additionalProperties: false`, which costs tokens in every tool. Parsing refuses unknown arguments anyway.
+fn remove_closed(schema: &mut Value) {
+    let Value::Object(map) = schema else { return };
+    if map.get("additionalProperties") == Some(&Value::Bool(false)) {
+        map.remove("additionalProperties");
+    }
+    for (keyword, value) in map {
+        match (keyword.as_str(), value) {
+            ("properties" | "$defs", Value::Object(schemas)) => {
+                schemas.values_mut().for_each(remove_closed);
+            }
+            ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(schemas)) => {
+                schemas.iter_mut().for_each(remove_closed);
+            }
+            ("items", value) => remove_closed(value),
             _ => {}
         }
     }

@@ -160,6 +160,10 @@ pub(crate) fn with_changes(mut result: ToolResult, changes: Vec<SavedChange>) ->
     if !views.is_empty() {
         result.metadata.extra = json!({ FileViews::EXTRA_KEY: views });
     }
+    for note in changes.iter().filter_map(|change| change.syntax_note.as_ref()) {
+        result.output.push('\n');
+        result.output.push_str(note);
+    }
     let files: Vec<FileDiff> = changes.into_iter().map(|change| change.diff).collect();
     if !files.is_empty() {
         result.metadata.files_modified = files.iter().map(|diff| diff.path.clone()).collect();

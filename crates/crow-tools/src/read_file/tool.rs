@@ -59,9 +59,8 @@ impl TypedTool for ReadFile {
     const CATEGORY: ToolCategory = ToolCategory::Read;
 
     fn description(&self) -> &'static str {
-        "Shows a text file as numbered lines (number, tab, text), up to 2000 lines or 50 KiB at once; the first line says \
-         what is shown and where to go on. Lines over 2000 characters are cut. Also shows png, jpeg, gif and webp images, \
-         PDF text by pages, and notebooks by their cells."
+        "Shows a text file as numbered lines (number, tab, text), up to 2000 lines or 50 KiB; the first line says what is \
+         shown and where to go on. Also shows images, the text of PDF pages, and notebooks."
     }
 
     async fn plan(&self, input: &ReadFileInput, ctx: &ToolContext) -> Result<CallPlan, ToolError> {

@@ -39,10 +39,10 @@ pub(crate) struct Glob;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GlobInput {
-    /// Such as **/*.rs or src/**/*.{ts,tsx}. Without a slash it matches names in every folder.
+    /// Such as *.rs (in every folder) or src/**/*.{ts,tsx}.
     #[serde(alias = "glob", alias = "glob_pattern", alias = "query")]
     pattern: String,
-    /// Folder to search. Default: the working directory.
+    /// Folder. Default: the working directory.
     #[serde(
         default = "here",
         alias = "dir",

@@ -66,16 +66,16 @@ pub(crate) struct Bash {
 pub(crate) struct BashInput {
     #[serde(alias = "cmd", alias = "script")]
     command: String,
-    /// Milliseconds, default 120000, at most 600000. Jobs have none by default.
+    /// Milliseconds, default 120000, at most 600000; none for jobs.
     #[serde(default, alias = "timeout_ms", alias = "timeoutMs")]
     timeout: Option<u64>,
     /// What it does, in a few words.
     #[serde(default)]
     description: Option<String>,
-    /// Where to run it. Default: where the last command ended, at first the working directory.
+    /// Default: where the last command ended.
     #[serde(default, alias = "cwd", alias = "dir", alias = "directory", alias = "dir_path")]
     workdir: Option<String>,
-    /// Starts a job that goes on beside your work (a server, a long build) and returns its id at once.
+    /// Starts a job (a server, a long build) and returns its id at once.
     #[serde(default, alias = "background", alias = "is_background")]
     run_in_background: bool,
 }
@@ -87,11 +87,9 @@ impl TypedTool for Bash {
     const CATEGORY: ToolCategory = ToolCategory::Execute;
 
     fn description(&self) -> &'static str {
-        "Runs a shell command and returns its output (stdout and stderr, beginning and end of long ones) and exit code. \
-         Every call is a new shell without input: only the folder it ends in is kept, inside the project. What it \
-         leaves running is ended with it, unless it is a background job: read that with bash_output, end it with \
-         bash_kill. Prefer the file and search tools \
-         to cat, sed, find and grep."
+        "Runs a shell command; returns its output (beginning and end of a long one) and exit code. Every call is a new \
+         shell without input; only the folder it ends in is kept. What it leaves running ends with it, except \
+         background jobs. You are told when a job ends: do not poll. Prefer the other tools to cat, sed, find and grep."
     }
 
     async fn plan(&self, input: &BashInput, ctx: &ToolContext) -> Result<CallPlan, ToolError> {

@@ -60,7 +60,7 @@ impl TypedTool for BashOutput {
     const CATEGORY: ToolCategory = ToolCategory::Session;
 
     fn description(&self) -> &'static str {
-        "Returns what a background job printed since it was last read, and whether it still runs."
+        "Returns what a background job printed since the last read, and whether it still runs."
     }
 
     fn requires_permission(&self) -> bool {
@@ -106,7 +106,7 @@ impl TypedTool for BashKill {
     const CATEGORY: ToolCategory = ToolCategory::Session;
 
     fn description(&self) -> &'static str {
-        "Ends a background job with all that it started and returns its last output."
+        "Ends a background job and returns its last output."
     }
 
     fn requires_permission(&self) -> bool {

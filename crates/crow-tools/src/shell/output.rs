@@ -1,7 +1,7 @@
 //! The output of a process in the form in which a model reads it: as a terminal would finally show it, beginning and end
 //! after a note on the bytes in between, and notes on what the sandbox did.
 
-use std::{iter::Peekable, path::Path, str::Chars};
+use std::{fmt::Write as _, iter::Peekable, path::Path, str::Chars};
 
 use crow_core::{
     capability::{
@@ -202,6 +202,13 @@ pub(super) fn append_sandbox_notes(
     if has_failed && SIGNS.iter().any(|sign| output.contains(sign)) {
         output.push_str(HINT);
     }
+    if has_failed && let Some(module) = missing_module(output).map(str::to_owned) {
+        // Writing to a string cannot fail.
+        let _ = write!(
+            output,
+            "\n[{module} was not found. If it is a library, use what is installed, such as the standard library]"
+        );
+    }
     append_refusals(&outcome.refused_hosts, &outcome.quarantined, output, ctx);
     // A file that was found while other commands ran may be theirs, or the user's.
     let first = outcome.quarantined.iter().find(|aside| aside.running_commands.len() <= 1)?;
@@ -210,6 +217,21 @@ pub(super) fn append_sandbox_notes(
         OriginalState::Restored | OriginalState::Disarmed | OriginalState::Lost => "changed",
     };
     Some(format!("it {did} {}, which is protected", display_path(&first.path, ctx)))
+}
+
+/// Returns the module that a Python or Node program or `pip` could not find.
+fn missing_module(output: &str) -> Option<&str> {
+    const SIGNS: [(&str, char); 3] = [
+        ("ModuleNotFoundError: No module named '", '\''),
+        ("Error: Cannot find module '", '\''),
+        ("No matching distribution found for ", '\n'),
+    ];
+    let (rest, end) =
+        SIGNS.iter().find_map(|(sign, end)| Some((output.split_once(sign)?.1, *end)))?;
+    let name = rest.split(end).next()?.trim();
+    // A path is a file of the project.
+    let is_name = !name.is_empty() && name.len() < 80 && !name.starts_with(['.', '/']);
+    is_name.then_some(name)
 }
 
 /// Adds the hosts that were out of reach, and the files that were moved away.
@@ -286,6 +308,23 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_module_that_is_not_installed_is_named() {
+        for (output, expected) in [
+            (
+                "Traceback\nModuleNotFoundError: No module named 'pandas'\n[exit code 1]",
+                Some("pandas"),
+            ),
+            ("ERROR: No matching distribution found for numpy>=2\n", Some("numpy>=2")),
+            ("Error: Cannot find module 'express'\n", Some("express")),
+            ("Error: Cannot find module './lib/a.js'\n", None),
+            ("Error: Cannot find module '/w/a.js'\n", None),
+            ("all is well", None),
+        ] {
+            assert_eq!(missing_module(output), expected, "{output}");
+        }
+    }
 
     fn text(head: &[u8], tail: &[u8], total: u64) -> String {
         text_with(head, tail, total, 0)

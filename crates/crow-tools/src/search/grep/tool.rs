@@ -60,10 +60,10 @@ pub(crate) struct GrepInput {
         alias = "filePath"
     )]
     path: String,
-    /// Only files like *.rs or src/**/*.{ts,tsx}; several with commas, ! before those to leave out.
+    /// Only files like *.rs or src/**/*.{ts,tsx}; ! before those to leave out.
     #[serde(default, alias = "include", alias = "include_pattern")]
     glob: Option<String>,
-    /// Only files of a type such as rust, py, js.
+    /// Only files of this type: rust, py, js.
     #[serde(default, rename = "type", alias = "file_type")]
     kind: Option<String>,
     #[serde(default)]
@@ -71,19 +71,21 @@ pub(crate) struct GrepInput {
     #[serde(default, alias = "-i", alias = "ignoreCase", alias = "case_insensitive")]
     ignore_case: bool,
     #[serde(default, alias = "-B")]
+    #[schemars(skip)]
     before: Option<usize>,
     #[serde(default, alias = "-A")]
+    #[schemars(skip)]
     after: Option<usize>,
-    /// Lines around each match, in place of before and after.
+    /// Lines around each match.
     #[serde(default, alias = "-C")]
     context: Option<usize>,
-    /// Let matches span lines and . match line breaks.
+    /// Matches may span lines.
     #[serde(default)]
     multiline: bool,
     /// Lines or files to skip.
     #[serde(default)]
     offset: Option<usize>,
-    /// Lines (default 250) or files (default 100) to show.
+    /// Lines (default 250) or files (default 100).
     #[serde(default, alias = "head_limit", alias = "max_results")]
     limit: Option<usize>,
     /// Line numbers are always shown.
