@@ -12,7 +12,9 @@ use std::{
 
 use crow_core::{
     control::{CompletionOwner, ControlFlow},
-    model::{ModelRef, ModelRefError, Models, ModelsError, ResolvedModel, Thinking},
+    model::{
+        ModelRef, ModelRefError, Models, ModelsError, ResolvedModel, Thinking, ToolCallFormat,
+    },
     tool::{ToolRegistry, TypedTool as _, TypedToolAdapter, is_sourced_pattern},
 };
 use crow_runtime::AgentAccess;
@@ -29,6 +31,7 @@ use crate::{
     end_tools::{EndTools, SubmitForReview, TaskComplete},
     handoff::Handoff,
     instructions::InstructionSources,
+    profile::ProfileRegistry,
     prompt::{Surroundings, TemplateError},
     task::{Task, TaskCancel, TaskOutput},
 };
@@ -139,6 +142,7 @@ struct AssemblyBuilder<'a> {
     assembly: &'a Assembly,
     choice: &'a AgentChoice,
     end_tools: EndTools,
+    profiles: ProfileRegistry,
     /// The definitions of the base agents, by name.
     bases: BTreeMap<String, BaseDefinition>,
     /// Agents that the assembled agents may start; `None` for subagents.
@@ -181,8 +185,19 @@ impl<'a> AssemblyBuilder<'a> {
             task_complete: Arc::new(TypedToolAdapter::new(task_complete)),
             submit_for_review: Arc::new(TypedToolAdapter::new(SubmitForReview)),
         };
-        let (bases, warnings) = (BTreeMap::new(), Vec::new());
-        Self { assembly, choice, end_tools, bases, subagents: None, thinking: None, warnings }
+        let registry = &assembly.registry;
+        let profiles =
+            ProfileRegistry::new(registry.layers().clone(), registry.tool_names().clone());
+        Self {
+            assembly,
+            choice,
+            end_tools,
+            profiles,
+            bases: BTreeMap::new(),
+            subagents: None,
+            thinking: None,
+            warnings: Vec::new(),
+        }
     }
 
     /// Returns true if an agent of the composition has the tool that starts others. Definitions that cannot be read
@@ -341,7 +356,13 @@ impl<'a> AssemblyBuilder<'a> {
     async fn base(&mut self, name: &str, duty: AgentDuty) -> Result<BaseAgent, AssemblyError> {
         let mut definition = self.assembly.registry.base(name)?;
         self.warnings.append(&mut definition.warnings);
-        let model = self.model(&definition, duty).await?;
+        let mut model = self.model(&definition, duty).await?;
+        let profile = self.profiles.for_model(&model.info.reference);
+        let profile = profile.map_err(DefinitionError::from)?;
+        model.info.tool_calls = model.info.tool_calls.or(profile.tool_calls);
+        // Every model can write a call into its text.
+        model.info.abilities.tools |=
+            model.info.tool_calls.is_some_and(|format| format != ToolCallFormat::Native);
         let fallbacks = self.fallbacks(&definition, duty).await?;
         // Tools: patterns for external sources are separate from names in the registry.
         let (sourced, own): (Vec<String>, Vec<String>) =
@@ -351,6 +372,7 @@ impl<'a> AssemblyBuilder<'a> {
             tools.retain(|tool| tool.name() != ASK_USER);
         }
         self.add_task_tools(&mut tools, &mut unknown);
+        profile.adapt(&mut tools, &self.assembly.tools);
         if !unknown.is_empty() {
             let unknown = unknown.join(", ");
             self.warnings.push(format!("{name}: unknown tools {unknown}; it works without them"));
@@ -365,6 +387,9 @@ impl<'a> AssemblyBuilder<'a> {
             model: definition.model.config.clone(),
             limits,
             instructions: self.assembly.instructions.clone(),
+            prompt_style: profile.prompt_style,
+            step_thinking: None,
+            tells_contradictions: profile.tells_contradictions,
         };
         let sampling = self.choice.sampling;
         config.model.temperature = sampling.temperature.or(config.model.temperature);
@@ -372,9 +397,16 @@ impl<'a> AssemblyBuilder<'a> {
         if duty == AgentDuty::Worker && model.info.abilities.thinking {
             config.model.thinking = self.thinking.or(config.model.thinking);
         }
-        let agent = BaseAgent::new(name, config, model, tools)
+        // What the user or the file of the agent says counts more than the profile.
+        if model.info.abilities.thinking && config.model.thinking.is_none() {
+            config.step_thinking = profile.thinking;
+        }
+        let mut agent = BaseAgent::new(name, config, model, tools)
             .with_fallbacks(fallbacks)
             .with_sourced(sourced);
+        if profile.shows_named_files && duty == AgentDuty::Worker {
+            agent = agent.with_named_files(&self.assembly.tools);
+        }
         self.bases.insert(name.to_owned(), definition);
         Ok(agent)
     }
@@ -487,7 +519,8 @@ impl<'a> AssemblyBuilder<'a> {
             let definition =
                 self.bases.get(base.name()).expect("invariant: each base agent was read before");
             let tools = base.tools().names().map(str::to_owned).collect();
-            let context = PromptContext::new(definition, tools, self.assembly.is_attended);
+            let context = PromptContext::new(definition, tools, self.assembly.is_attended)
+                .with_style(base.config().prompt_style);
             match self.assembly.registry.prompts().system(&definition.prompt, &context) {
                 Ok(prompt) => base.set_system_prompt(prompt),
                 Err(error) => {

@@ -9,6 +9,7 @@ use crow_core::{
     ending::EndFacts,
     event::{AgentEvent, AgentState, CheckReport},
     ids::ReplyId,
+    message::Block,
     model::{
         ModelConfig, ModelReply, ProviderErrorKind, ResolvedModel, ToolChoice, ToolDefinition,
     },
@@ -28,11 +29,17 @@ use crate::{
     handoff::{Captures, TurnResult},
     hooks::{AgentHooks, HookDecision, RequestDraft, TerminationCondition, TurnProgress},
     instructions::{InstructionSources, InstructionTracker, give_instructions},
+    named_files::describe_named_files,
+    profile::StepThinking,
+    prompt::PromptStyle,
     toolset::{SourcedFilter, Toolset},
 };
 
+/// The tool that reads a file.
+const READ_FILE: &str = "read_file";
+
 /// Configuration of a base agent.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct AgentConfig {
     /// The system prompt; the same in every request of a session.
     pub system_prompt: String,
@@ -42,6 +49,26 @@ pub struct AgentConfig {
     pub limits: TurnLimits,
     /// Where the instructions of files come from; `None` if the agent gets none.
     pub instructions: Option<InstructionSources>,
+    /// Style of the system prompt.
+    pub prompt_style: PromptStyle,
+    /// Thinking at each step, in place of [`ModelConfig::thinking`].
+    pub step_thinking: Option<StepThinking>,
+    /// True if the model is told once what contradicts its claim that the work is done.
+    pub tells_contradictions: bool,
+}
+
+impl Default for AgentConfig {
+    fn default() -> Self {
+        Self {
+            system_prompt: String::new(),
+            model: ModelConfig::default(),
+            limits: TurnLimits::default(),
+            instructions: None,
+            prompt_style: PromptStyle::Full,
+            step_thinking: None,
+            tells_contradictions: true,
+        }
+    }
 }
 
 /// The model, tools, compactor and instructions of a turn.
@@ -50,6 +77,8 @@ struct TurnParts<'a> {
     tools: Toolset<'a>,
     compactor: Compactor,
     instructions: InstructionTracker<'a>,
+    /// True after a claim of finished work was refused or contradicted.
+    is_closing: bool,
     todo_reminder: TodoReminder,
 }
 
@@ -74,6 +103,8 @@ pub struct BaseAgent {
     definitions: Arc<[ToolDefinition]>,
     /// Filter for the tools from the source of its session.
     sourced: SourcedFilter,
+    /// The tool that reads the files which a message names; empty if they are not shown.
+    named_file_reader: ToolRegistry,
     hooks: Vec<Arc<dyn AgentHooks>>,
     conditions: Vec<Arc<dyn TerminationCondition>>,
 }
@@ -94,6 +125,7 @@ impl BaseAgent {
             tools: Arc::default(),
             definitions: Arc::default(),
             sourced: SourcedFilter::default(),
+            named_file_reader: ToolRegistry::new(),
             hooks: Vec::new(),
             conditions: Vec::new(),
         };
@@ -106,6 +138,14 @@ impl BaseAgent {
     #[must_use]
     pub fn with_fallbacks(mut self, fallbacks: Vec<ResolvedModel>) -> Self {
         self.fallbacks = fallbacks;
+        self
+    }
+
+    /// Shows the model the beginnings of the files that a message of the user names, with the tool `read_file` of these
+    /// tools. Files that may not be read without a question are not shown.
+    #[must_use]
+    pub fn with_named_files(mut self, tools: &ToolRegistry) -> Self {
+        self.named_file_reader = tools.for_agent(&[READ_FILE.to_owned()]).0;
         self
     }
 
@@ -208,6 +248,17 @@ impl BaseAgent {
         give_instructions(agent, sources, self.model.info.context_window, cancel).await
     }
 
+    /// Returns the beginnings of the files that a message names, if the agent shows them.
+    pub(crate) async fn describe_named_files(
+        &self,
+        agent: &mut AgentInternals,
+        content: &[Block],
+        cancel: &CancellationToken,
+    ) -> Result<Option<String>, AgentError> {
+        let Some(reader) = self.named_file_reader.get(READ_FILE) else { return Ok(None) };
+        describe_named_files(agent, reader, content, cancel).await
+    }
+
     /// Works until the model answers without a call, a tool ends the turn, a limit is reached, or `cancel` is
     /// cancelled. The history must end with something to answer; every call in it has its result afterwards.
     pub async fn execute_turn(
@@ -274,7 +325,7 @@ impl BaseAgent {
         let mut tools = Toolset::new(&self.tools, &self.definitions, &self.sourced);
         tools.refresh(agent, cancel).await?;
         agent.set_state(AgentState::Processing).await?;
-        let call = self.model_call(&self.model, &tools, ToolChoice::Auto);
+        let call = self.model_call(&self.model, &tools, ToolChoice::Auto, &self.config.model);
         let is_compacted = Compactor::default().on_request(agent, call, focus, cancel).await?;
         if is_compacted {
             environment::report_changes(agent).await?;
@@ -301,6 +352,7 @@ impl BaseAgent {
             tools: Toolset::new(&self.tools, &self.definitions, &self.sourced),
             compactor: Compactor::default(),
             instructions: InstructionTracker::new(self.config.instructions.as_ref()),
+            is_closing: false,
             todo_reminder: TodoReminder::default(),
         };
         let mut reply_id = None;
@@ -340,7 +392,8 @@ impl BaseAgent {
                         continue;
                     }
                     step = tracing::debug_span!("step", step = turn.steps() + 1);
-                    let request = StepRequest { tool_choice, draft };
+                    let config = self.step_config(turn.steps(), parts.is_closing);
+                    let request = StepRequest { tool_choice, draft, config };
                     let asked = Box::pin(self.ask(agent, &mut parts, &request, cancel));
                     match asked.instrument(step.clone()).await {
                         Ok((id, reply)) => {
@@ -374,7 +427,10 @@ impl BaseAgent {
                     result.task_complete = None;
                 }
                 NextStep::Done(end) => {
-                    if let Some(objection) = task.objection(agent, &end, result) {
+                    let objection = task.objection(agent, &end, result);
+                    if let Some(objection) = objection.filter(|_| self.config.tells_contradictions)
+                    {
+                        parts.is_closing = true;
                         turn.on_objection(objection);
                         continue;
                     }
@@ -403,14 +459,15 @@ impl BaseAgent {
             // Hooks that choose the messages decide about their length as well.
             let may_compact = messages.is_none();
             if may_compact {
-                let call = self.model_call(in_use, &parts.tools, tool_choice);
+                let call = self.model_call(in_use, &parts.tools, tool_choice, &request.config);
                 if parts.compactor.before_call(agent, call, cancel).await? {
                     parts.tools.refresh(agent, cancel).await?;
                     parts.instructions.after_compaction(agent, window, cancel).await?;
                     environment::report_changes(agent).await?;
                 }
             }
-            let call = ModelCall { messages, ..self.model_call(in_use, &parts.tools, tool_choice) };
+            let call = self.model_call(in_use, &parts.tools, tool_choice, &request.config);
+            let call = ModelCall { messages, ..call };
             let context = Arc::clone(agent.context());
             let called = agent.call_model(call, cancel);
             match environment::call_model_beside_probe(&context, called).await {
@@ -437,16 +494,26 @@ impl BaseAgent {
         }
     }
 
+    /// Returns the settings of the request of a step. `step` counts from zero within the turn.
+    fn step_config(&self, step: u32, is_closing: bool) -> ModelConfig {
+        let config = &self.config.model;
+        match &self.config.step_thinking {
+            Some(thinking) => thinking.config(config, step, is_closing),
+            None => config.clone(),
+        }
+    }
+
     /// Returns the parameters of a call of this model.
     fn model_call<'a>(
         &'a self,
         model: &'a ResolvedModel,
         tools: &'a Toolset<'_>,
         tool_choice: ToolChoice<'a>,
+        config: &'a ModelConfig,
     ) -> ModelCall<'a> {
         let definitions = if model.info.abilities.tools { tools.definitions() } else { &[] };
-        let AgentConfig { system_prompt, model: config, .. } = &self.config;
-        ModelCall { tool_choice, ..ModelCall::new(model, system_prompt, definitions, config) }
+        let call = ModelCall::new(model, &self.config.system_prompt, definitions, config);
+        ModelCall { tool_choice, ..call }
     }
 
     /// Runs the calls of a reply. If `task_complete` was called, emits its check report and stores it as evidence.
@@ -473,6 +540,7 @@ impl BaseAgent {
         }
         environment::record_calls(agent, parts.tools.registry(), &executed);
         let completion = executed.iter().rfind(|call| call.name == TaskComplete::NAME);
+        parts.is_closing |= completion.is_some_and(|call| call.result.is_error());
         let report =
             completion.and_then(|call| CheckReport::from_extra(&call.result.metadata.extra));
         if let Some(mut report) = report {
@@ -590,6 +658,7 @@ impl TurnTask<'_> {
 struct StepRequest {
     tool_choice: ToolChoice<'static>,
     draft: RequestDraft,
+    config: ModelConfig,
 }
 
 /// The answers to the calls of a reply.

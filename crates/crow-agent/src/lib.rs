@@ -42,6 +42,8 @@ mod handoff;
 mod hooks;
 mod instructions;
 pub mod layers;
+mod named_files;
+mod profile;
 mod prompt;
 mod task;
 mod toolset;
@@ -66,7 +68,12 @@ pub use hooks::{
 pub use instructions::{
     InstructionFlaw, InstructionFlawKind, InstructionListing, InstructionSources,
 };
+pub use profile::{
+    EditTool, ListedProfile, ModelProfile, ProfileRegistry, StepThinking, ToolDescription,
+    profile_schema,
+};
 pub use prompt::{
-    HANDOFF_VARIABLES, PromptRegistry, SYSTEM_VARIABLES, Surroundings, Template, TemplateError,
+    HANDOFF_VARIABLES, PromptRegistry, PromptStyle, SYSTEM_VARIABLES, Surroundings, Template,
+    TemplateError,
 };
 pub use task::{Task, TaskCancel, TaskOutput};

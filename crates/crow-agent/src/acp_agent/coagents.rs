@@ -157,7 +157,7 @@ pub(super) async fn run_review(
                 agent.give_instructions(internals, cancel).await?;
                 let content = vec![Block::text(handoff)];
                 let source = InputSource::ControlFlow;
-                environment::add_input(internals, surroundings, source, content).await?;
+                environment::add_input(internals, surroundings, source, content, None).await?;
                 agent.execute_turn(internals, cancel).await
             };
             Box::pin(turn).await.map(|turn| CoagentOutcome::after_turn(agent.name(), turn))

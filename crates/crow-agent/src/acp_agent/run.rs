@@ -238,8 +238,21 @@ impl Run<'_> {
     async fn say(&mut self, input: RunInput) -> Result<(), AgentError> {
         let internals = &mut self.session.internals;
         self.agent.primary.give_instructions(internals, self.cancel).await?;
+        let named_files = match input.source {
+            InputSource::Prompt => {
+                self.agent
+                    .primary
+                    .describe_named_files(internals, &input.content, self.cancel)
+                    .await?
+            }
+            InputSource::Steering
+            | InputSource::ControlFlow
+            | InputSource::Generator
+            | InputSource::Reviewer => None,
+        };
         let surroundings = &self.session.surroundings;
-        environment::add_input(internals, surroundings, input.source, input.content).await
+        environment::add_input(internals, surroundings, input.source, input.content, named_files)
+            .await
     }
 
     /// Runs all coagents at the same time.

@@ -222,6 +222,11 @@ impl ToolNames {
         self.names.iter().cloned().chain([sourced]).collect()
     }
 
+    /// Returns true if there is a tool of exactly this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
     /// Finds a tool by its name, or checks the pattern for tools of servers.
     pub(super) fn find(&self, name: &str) -> ToolName {
         if self.names.contains(name) {

@@ -92,14 +92,14 @@ pub(super) struct RawModelChoice {
 /// "off", "low", "medium", "high", or a number of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
 #[schemars(untagged)]
-pub(super) enum RawThinking {
+pub(crate) enum RawThinking {
     Word(ThinkingWord),
     Tokens(u64),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum ThinkingWord {
+pub(crate) enum ThinkingWord {
     Off,
     Low,
     Medium,

@@ -73,6 +73,11 @@ impl AgentRegistry {
         &self.prompts
     }
 
+    /// Returns the names of the tools that agents can name.
+    pub fn tool_names(&self) -> &ToolNames {
+        &self.tools
+    }
+
     /// Returns the base agent of this name.
     pub fn base(&self, name: &str) -> Result<BaseDefinition, DefinitionError> {
         let (node, mut warnings) =
@@ -450,6 +455,12 @@ pub const SHIPPED: &[(&str, &str)] = shipped![
     "agents/base/reviewer.toml",
     "agents/base/task_executor.toml",
     "agents/base/task_reviewer.toml",
+    "profiles/claude.toml",
+    "profiles/default.toml",
+    "profiles/gemini.toml",
+    "profiles/gpt.toml",
+    "profiles/medium.toml",
+    "profiles/small.toml",
     "prompts/system/builder.md",
     "prompts/system/explorer.md",
     "prompts/system/planner.md",

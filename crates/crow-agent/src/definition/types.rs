@@ -7,6 +7,8 @@ use crow_core::{
 };
 use serde::Serialize;
 
+use crate::prompt::PromptStyle;
+
 /// A base agent: one model, one system prompt, one set of tools.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BaseDefinition {
@@ -150,6 +152,8 @@ pub struct PromptContext {
     pub end_tool: String,
     /// True if a person is connected who can answer questions.
     pub attended: bool,
+    /// True for models that get a short prompt, see [`PromptStyle`](crate::PromptStyle).
+    pub brief: bool,
 }
 
 impl PromptContext {
@@ -164,7 +168,14 @@ impl PromptContext {
             can_edit: ["apply_patch", "edit_file", "write_file"].into_iter().any(has),
             end_tool: end_tool.unwrap_or_default().to_owned(),
             attended,
+            brief: false,
             tools,
         }
+    }
+
+    /// Sets the style of the prompt, which is otherwise the full one.
+    #[must_use]
+    pub fn with_style(self, style: PromptStyle) -> Self {
+        Self { brief: style == PromptStyle::Brief, ..self }
     }
 }

@@ -277,27 +277,32 @@ fn end_of(messages: &[Arc<Message>]) -> Option<(usize, MessageId)> {
 }
 
 /// Adds the next input to a session. Before it stands what the model must be told of the environment: a snapshot with
-/// the first input, and with later ones what changed since. Without surroundings it is added alone.
+/// the first input, and with later ones what changed since. `named_files` is told as well. Without surroundings the input
+/// is added alone.
 pub(crate) async fn add_input(
     agent: &mut AgentInternals,
     surroundings: &Arc<Surroundings>,
     source: InputSource,
     content: Vec<Block>,
+    named_files: Option<String>,
 ) -> Result<(), AgentError> {
     if surroundings.is_empty() {
-        return agent.add_input(source, None, content).await;
+        return agent.add_input(source, named_files, content).await;
     }
+    let named_files = named_files.unwrap_or_default();
     let environment = SessionEnvironment::on_input(agent, surroundings);
     let messages = agent.history().messages();
     // While calls are open, there was an input.
     let is_first = messages.is_ok_and(|all| !all.iter().any(|message| is_user_input(message)));
     if is_first {
         let text = environment.lock().snapshot();
-        let preface = format!("{}\n", wrap(SNAPSHOT_TAG, &text));
+        let preface = format!("{}\n{named_files}", wrap(SNAPSHOT_TAG, &text));
         return agent.add_input(source, Some(preface), content).await;
     }
     let text = next_text(agent, &environment).await;
-    let preface = text.as_ref().map(|text| format!("{}\n", wrap(UPDATE_TAG, text)));
+    let update = text.as_ref().map(|text| format!("{}\n", wrap(UPDATE_TAG, text)));
+    let preface = update.unwrap_or_default() + &named_files;
+    let preface = (!preface.is_empty()).then_some(preface);
     agent.add_input(source, preface, content).await?;
     if let (Some(text), Ok(messages)) = (text, agent.history().messages()) {
         environment.lock().on_reported(&text, messages);

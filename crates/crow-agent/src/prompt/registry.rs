@@ -138,5 +138,5 @@ pub const HANDOFF_VARIABLES: [&str; 10] = [
 ];
 
 /// The variables of a system prompt. None of them changes while a session lasts.
-pub const SYSTEM_VARIABLES: [&str; 7] =
-    ["agent_name", "role", "description", "tools", "can_edit", "end_tool", "attended"];
+pub const SYSTEM_VARIABLES: [&str; 8] =
+    ["agent_name", "role", "description", "tools", "can_edit", "end_tool", "attended", "brief"];

@@ -23,6 +23,7 @@ fn context() -> PromptContext {
         can_edit: false,
         end_tool: "task_complete".to_owned(),
         attended: true,
+        brief: false,
     }
 }
 

@@ -49,7 +49,7 @@ fn every_shipped_agent_can_be_used_and_says_what_it_is_for() {
 fn every_agent_file_of_the_crate_is_shipped() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut present = BTreeSet::new();
-    for folder in ["agents/acp", "agents/base", "prompts/system"] {
+    for folder in ["agents/acp", "agents/base", "profiles", "prompts/system"] {
         for entry in std::fs::read_dir(root.join(folder)).unwrap() {
             present.insert(format!("{folder}/{}", entry.unwrap().file_name().to_str().unwrap()));
         }
