@@ -10,8 +10,8 @@ use tokio::time::timeout;
 
 use crate::{
     config::{BUILT_IN, ProviderConfig},
-    configured::{ConfiguredProvider, ProviderSummary},
-    endpoint::ExtraHeader,
+    configured::{ConfiguredProvider, ModelSummary, ProviderSummary},
+    endpoint::{Endpoint, ExtraHeader},
     http::HttpClient,
     limit::RateLimiter,
     local_server::{get, list_of_models, window_in_list},
@@ -113,6 +113,12 @@ impl ProviderModels {
         self.providers.iter().filter_map(|provider| provider.key_variable()).collect()
     }
 
+    /// Returns what is known of a model without a request, key or not. Fails if the provider is unknown.
+    pub fn summary_of(&self, reference: &ModelRef) -> Result<ModelSummary, ModelsError> {
+        let provider = self.find(&reference.provider)?;
+        Ok(ModelSummary { info: provider.info(reference), price: provider.price(&reference.model) })
+    }
+
     /// Returns a summary of each provider that is not disabled, the built-in ones first. Sends no request.
     pub fn list(&self) -> Vec<ProviderSummary> {
         let enabled = self.providers.iter().filter(|provider| !provider.is_disabled());
@@ -137,6 +143,11 @@ impl ProviderModels {
         if let Ok(provider) = self.find(provider) {
             provider.disable();
         }
+    }
+
+    /// Returns the configured address of a provider with its key.
+    pub(crate) fn endpoint(&self, provider: &str) -> Result<Endpoint, ModelsError> {
+        Ok(self.find(provider)?.endpoint(&self.sources)?.0)
     }
 
     /// Returns true if a provider is disabled.

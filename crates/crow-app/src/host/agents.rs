@@ -219,6 +219,6 @@ mod tests {
         let context = crow_agent::PromptContext::new(&builder, names, true);
         let prompt = registry.prompts().system(&builder.prompt, &context).unwrap();
         let size = prompt.len() + serde_json::to_string(&tools.definitions()).unwrap().len();
-        assert!(size <= 11_700, "{size} bytes");
+        assert!(size <= 10_500, "{size} bytes");
     }
 }

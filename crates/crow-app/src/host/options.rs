@@ -7,6 +7,7 @@ use crow_providers::{CredentialStatus, ProviderModels, ProviderSummary};
 use crow_runtime::{AgentHandle, HostError, OpenedWith, OptionChoice, OptionKind, SessionOption};
 
 use super::opened::SessionState;
+use crate::model_lists::ModelLists;
 
 pub(super) const MODE: &str = "mode";
 pub(super) const PERMISSIONS: &str = "permissions";
@@ -33,12 +34,13 @@ const AMOUNTS: [(&str, Thinking); 4] = [
 pub(super) fn all(
     current: &SessionState,
     providers: Option<&ProviderModels>,
+    lists: &ModelLists,
 ) -> Vec<SessionOption> {
     let thinking = current.abilities().thinking.then(|| thinking_option(current));
     let first = [
         mode_option(current),
         permissions_option(&current.handle),
-        model_option(current, providers),
+        model_option(current, providers, lists),
     ];
     let last = [agent_option(current), reviewer_option(current)];
     first.into_iter().chain(thinking).chain(last).collect()
@@ -86,11 +88,15 @@ fn title_of(preset: Preset) -> &'static str {
     }
 }
 
-fn model_option(current: &SessionState, providers: Option<&ProviderModels>) -> SessionOption {
+fn model_option(
+    current: &SessionState,
+    providers: Option<&ProviderModels>,
+    lists: &ModelLists,
+) -> SessionOption {
     let value = current.model.reference.to_string();
     let provider = &current.model.reference.provider;
     let mut choices =
-        providers.map(|providers| usable_models(providers, provider)).unwrap_or_default();
+        providers.map(|providers| usable_models(providers, provider, lists)).unwrap_or_default();
     let is_disabled = providers.is_some_and(|providers| providers.is_disabled(provider));
     let is_missing = choices.iter().all(|choice| choice.value != value);
     if is_disabled {
@@ -172,7 +178,7 @@ fn with_value(mut choices: Vec<OptionChoice>, value: &str) -> Vec<OptionChoice> 
 
 /// Returns the models of all providers with usable credentials. Of providers that are one service in several wire
 /// formats (`same_as`), only one is listed, so that each model appears once: the current one, else the first.
-fn usable_models(models: &ProviderModels, current: &str) -> Vec<OptionChoice> {
+fn usable_models(models: &ProviderModels, current: &str, lists: &ModelLists) -> Vec<OptionChoice> {
     let providers = models.list();
     let family_of = |provider: &ProviderSummary| {
         provider.same_as.clone().unwrap_or_else(|| provider.name.clone())
@@ -190,10 +196,20 @@ fn usable_models(models: &ProviderModels, current: &str) -> Vec<OptionChoice> {
         );
         is_representative && is_usable
     });
-    usable
-        .flat_map(|provider| &provider.models)
-        .map(|model| choice(model.info.reference.to_string(), ""))
-        .collect()
+    usable.flat_map(|provider| models_of(provider, lists)).map(|model| choice(model, "")).collect()
+}
+
+/// Returns the known models of a provider, and then those that it listed when it was last asked, each once.
+fn models_of(provider: &ProviderSummary, lists: &ModelLists) -> Vec<String> {
+    let known = provider.models.iter().map(|model| model.info.reference.to_string());
+    let mut models: Vec<String> = known.collect();
+    for id in lists.of(&provider.name) {
+        let model = format!("{}/{id}", provider.name);
+        if !models.contains(&model) {
+            models.push(model);
+        }
+    }
+    models
 }
 
 /// Returns the parameters of the session with an option set to `value`. Fails for invalid values.

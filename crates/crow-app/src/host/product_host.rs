@@ -40,6 +40,7 @@ use crate::{
     error::AppError,
     known_secrets::redactor,
     mcp::McpLaunch,
+    model_lists::ModelLists,
     product,
     sandbox::sandbox_folder,
     trust::{Project, project_root},
@@ -421,7 +422,12 @@ impl AgentHost for ProductHost {
 
     async fn options(&self, id: &SessionId) -> Result<Vec<SessionOption>, HostError> {
         let (current, providers) = (self.open.current(id)?, self.providers.clone());
-        blocking(move || options::all(&current, providers.as_deref())).await
+        let environment = self.environment.clone();
+        let gather = move || {
+            let lists = ModelLists::load(&environment);
+            options::all(&current, providers.as_deref(), &lists)
+        };
+        blocking(gather).await
     }
 
     async fn set_option(&self, id: &SessionId, name: &str, value: &str) -> Result<(), HostError> {

@@ -150,6 +150,13 @@ fn layer_capabilities(layer: &ConfigLayer, name: &str) -> Option<Result<Vec<Stri
     if name.starts_with("prompts/") {
         return Some(Ok(vec!["prompts of agents".to_owned()]));
     }
+    if let Some(profile) =
+        name.strip_prefix("profiles/").and_then(|file| file.strip_suffix(".toml"))
+    {
+        return Some(Ok(vec![format!(
+            "the profile {profile}: prompt style, tools and thinking of models that it matches"
+        )]));
+    }
     if let Some(command) = name.strip_prefix("commands/").and_then(|file| file.strip_suffix(".md"))
     {
         return Some(Ok(vec![format!("the command /{command}: its prompt")]));

@@ -372,6 +372,8 @@ pub(crate) enum SchemaOf {
     Config,
     /// permissions.json
     Permissions,
+    /// profiles/*.toml
+    Profiles,
     /// providers/*.toml
     Providers,
 }
@@ -471,9 +473,29 @@ pub(crate) struct LogoutArgs {
     pub provider: Option<String>,
 }
 
+/// Subcommands of `models`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelsCommand {
+    /// Show what is known of a model, and what its profile changes
+    Show {
+        /// The model, as PROVIDER/MODEL
+        #[arg(add = completions::models())]
+        model: String,
+        /// Output format: text, or one JSON object
+        #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+        output: OutputForm,
+    },
+}
+
 /// Arguments of `models`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ModelsArgs {
+    #[command(subcommand)]
+    pub command: Option<ModelsCommand>,
+    /// Ask the providers which models they list, and remember them for completions and editors
+    #[arg(long)]
+    pub refresh: bool,
     /// Only this provider
     #[arg(add = completions::providers())]
     pub provider: Option<String>,

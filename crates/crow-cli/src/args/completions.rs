@@ -15,7 +15,7 @@ use clap_complete::{
 };
 use crow_agent::definition::{AgentKind, AgentRegistry, DefinedRole, ListedAgent};
 use crow_app::{
-    ProcessEnvironment,
+    ModelLists, ProcessEnvironment,
     config::{Configuration, configured_servers, layers, tool_names},
     product,
     trust::{self, Project},
@@ -40,11 +40,17 @@ pub(super) fn models() -> ArgValueCandidates {
         let configured = Configuration::load(environment, &project.additions).ok();
         let configured = configured.and_then(|configuration| configuration.settings.model);
         let used = sessions(environment).unwrap_or_default();
+        let lists = ModelLists::load(environment);
+        let listed = usable.iter().chain(&others).flat_map(|provider| {
+            let ids = lists.of(&provider.name).iter();
+            ids.map(|id| ModelRef { provider: provider.name.clone(), model: id.clone() })
+        });
         let mut models: Vec<String> = Vec::new();
         let known = configured
             .into_iter()
             .chain(used.iter().map(SessionMetadata::model_ref))
             .chain(usable.iter().chain(&others).flat_map(models_of))
+            .chain(listed)
             .map(|model| model.to_string());
         for model in known {
             if !models.contains(&model) {

@@ -101,6 +101,9 @@ pub(crate) struct EvalRunArgs {
     /// Folder for the results; the same command continues a run that was cut short
     #[arg(long, value_name = "DIR", default_value = "crow-eval", value_hint = ValueHint::DirPath)]
     pub out: PathBuf,
+    /// End each trial after this time, if its task gives it more: 90s, 30m, 2h
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub trial_time: Option<Duration>,
     /// Begin no further trial after this time: 90s, 30m, 2h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub max_time: Option<Duration>,

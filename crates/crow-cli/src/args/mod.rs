@@ -6,9 +6,9 @@ mod eval;
 
 pub(crate) use cli::{
     AcpArgs, AgentOptions, AgentsCommand, ChatArgs, Cli, Command, ConfigCommand, DemoArgs,
-    DiffArgs, ExplainArgs, ListArgs, LoginArgs, LogoutArgs, McpCommand, ModelsArgs, OfSession,
-    OutputForm, Permissions, PermissionsCommand, RedoArgs, RestoreArgs, RunArgs, RunOptions,
-    SandboxOptions, SchemaOf, SessionsCommand, ShowArgs, TrustArgs, UndoArgs,
+    DiffArgs, ExplainArgs, ListArgs, LoginArgs, LogoutArgs, McpCommand, ModelsArgs, ModelsCommand,
+    OfSession, OutputForm, Permissions, PermissionsCommand, RedoArgs, RestoreArgs, RunArgs,
+    RunOptions, SandboxOptions, SchemaOf, SessionsCommand, ShowArgs, TrustArgs, UndoArgs,
 };
 pub(crate) use completions::{completions, man, print_completions, quoted};
 pub(crate) use eval::{EvalArgs, EvalCommand, EvalListArgs, EvalRunArgs, TaskArgs};

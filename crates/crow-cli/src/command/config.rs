@@ -4,6 +4,7 @@ use std::{fmt::Write as _, path::Path};
 
 use clap::ValueEnum as _;
 use crow_agent::{
+    ProfileRegistry,
     definition::{AgentKind, AgentRegistry, SHIPPED},
     layers::{ConfigLayer, LayerKind, Layers, Node},
 };
@@ -317,7 +318,9 @@ pub(crate) fn check(
             }),
         }
     }
-    // Providers, rules and MCP servers.
+    // Profiles of models, providers, rules and MCP servers.
+    let profiles = ProfileRegistry::new(layers.clone(), tool_names()).list().into_iter();
+    errors.extend(profiles.filter_map(|listed| Some(listed.profile.err()?.to_string())));
     if let Err(error) = product::models(environment, &project.additions.providers) {
         errors.push(error.message);
     }
@@ -366,6 +369,7 @@ fn schema_of(kind: SchemaOf) -> serde_json::Value {
         SchemaOf::Base => agent_schema(AgentKind::Base),
         SchemaOf::Composition => agent_schema(AgentKind::Composition),
         SchemaOf::Config => settings_schema(),
+        SchemaOf::Profiles => crow_agent::profile_schema().to_value(),
         SchemaOf::Permissions => RuleSet::schema().to_value(),
         SchemaOf::Providers => provider_schema().to_value(),
     }
@@ -386,6 +390,7 @@ mod tests {
             ("agents/acp/", SchemaOf::Composition),
             ("config.toml", SchemaOf::Config),
             ("permissions.json", SchemaOf::Permissions),
+            ("profiles/", SchemaOf::Profiles),
             ("providers/", SchemaOf::Providers),
         ]
         .into_iter()
@@ -395,9 +400,11 @@ mod tests {
     fn schema_faults(name: &str, kind: SchemaOf, text: &str) -> Vec<String> {
         let value: serde_json::Value = match kind {
             SchemaOf::Permissions => serde_json::from_str(text).expect(name),
-            SchemaOf::Base | SchemaOf::Composition | SchemaOf::Config | SchemaOf::Providers => {
-                toml::from_str(text).expect(name)
-            }
+            SchemaOf::Base
+            | SchemaOf::Composition
+            | SchemaOf::Config
+            | SchemaOf::Profiles
+            | SchemaOf::Providers => toml::from_str(text).expect(name),
         };
         let schema = schema_of(kind);
         faults(&schema, &schema, &value)

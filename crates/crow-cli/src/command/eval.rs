@@ -153,8 +153,12 @@ async fn measure(
     let cwd = environment.current_dir()?;
     let config = args.config.as_ref().map(|folder| cwd.join(folder));
     let host = TrialHost::new(environment, config.as_deref())?;
+    let mut tasks = tasks(&args.tasks, &host, environment).await?;
+    if let Some(time) = args.trial_time {
+        tasks.limit_time(time);
+    }
     let plan = EvalPlan {
-        tasks: tasks(&args.tasks, &host, environment).await?.into_tasks(),
+        tasks: tasks.into_tasks(),
         variants: variants(&args)?,
         seeds: if args.seed.is_empty() { vec![1] } else { args.seed.clone() },
         program: program(&args)?,

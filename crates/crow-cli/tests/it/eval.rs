@@ -239,6 +239,15 @@ fn is_alive(pid_file: &Path) -> bool {
 }
 
 #[tokio::test]
+async fn a_time_limit_of_all_trials_ends_those_whose_tasks_give_them_more() {
+    let fixture = Fixture::new();
+    add_answer_task(&fixture, "slow", "sleep 600");
+    let args = ["eval", "tasks", OBEDIENT, "--out", "out", "--trial-time", "1s", "-o", "json"];
+    let ran = fixture.run(&args).await;
+    assert_eq!(outcomes(ran.exited(0)), [("slow".to_owned(), "stopped".to_owned(), None)]);
+}
+
+#[tokio::test]
 async fn a_killed_run_is_resumed_without_repeating_finished_trials() {
     let gate = StreamGate::new();
     let stall = Fault::StallAfter { events: 2, gate: gate.clone() };

@@ -64,3 +64,30 @@ async fn a_discovered_server_is_asked_about_until_it_is_accepted() {
     assert!(ran.err.contains("using ollama/test-model, found at http://"), "{}", ran.err);
     server.finish().await.unwrap();
 }
+
+#[tokio::test]
+async fn models_that_a_gateway_lists_are_remembered_until_it_is_asked_again() {
+    let server = ModelServer::start(Vec::<crow_testkit::ScriptStep>::new()).await;
+    let mut fixture = fixture(&server);
+    fixture.set_env("OLLAMA_HOST", "127.0.0.1:9");
+    let folder = fixture.home(".config/crow-agent/providers");
+    std::fs::create_dir_all(&folder).unwrap();
+    let url = server.base_url(WireDialect::OpenAiChat);
+    let text = format!(
+        "[provider]\nname = \"gate\"\ntype = \"openai-chat\"\nbase_url = \"{url}\"\n\n\
+         [auth]\napi_key = \"sk-of-the-gateway\"\n"
+    );
+    std::fs::write(folder.join("gate.toml"), text).unwrap();
+    let listed = |out: &str| out.contains("gate/test-model");
+    assert!(!listed(&fixture.run(&["models", "gate"]).await.exited(0).out));
+    assert!(listed(&fixture.run(&["models", "gate", "--refresh"]).await.exited(0).out));
+    // From then on without a request.
+    server.finish().await.unwrap();
+    assert!(listed(&fixture.run(&["models", "gate"]).await.exited(0).out));
+    let json = fixture.run(&["models", "gate", "-o", "json"]).await;
+    assert!(json.exited(0).out.contains("\"listed\":[\"test-model\"]"), "{}", json.out);
+    // What cannot be asked now is told, and its list stays.
+    let ran = fixture.run(&["models", "gate", "--refresh"]).await;
+    assert!(ran.exited(0).err.contains("gate could not be asked for its models"), "{}", ran.err);
+    assert!(listed(&ran.out) && !ran.err.contains("sk-of-the-gateway"));
+}

@@ -193,7 +193,8 @@ async fn a_protected_file_saved_by_the_user_during_a_command_can_be_put_back() {
 #[tokio::test]
 async fn without_a_terminal_a_protected_file_saved_during_a_command_is_set_aside() {
     // The first end is answered with the call that failed.
-    let replies = [wait_call(), text_reply("Ended."), text_reply("Done.")];
+    let last = text_reply("The command failed, because .envrc appeared.");
+    let replies = [wait_call(), text_reply("Ended."), last];
     let (server, fixture) = with_replies(replies).await;
     let args = ["run", "go", "-m", MODEL, "-o", "json", "--permissions", "full-auto"];
     let child = fixture.start(&args);

@@ -241,5 +241,5 @@ async fn the_first_request_stays_small() {
     let request = String::from_utf8_lossy(&requests[0].raw_body);
     let facts = ["permissions: mode full-auto", "network of commands: ", "(branch main)"];
     assert!(facts.iter().all(|fact| request.contains(fact)), "{request}");
-    assert!(request.len() <= 13_500, "{} bytes", request.len());
+    assert!(request.len() <= 11_000, "{} bytes", request.len());
 }

@@ -14,6 +14,8 @@ async fn the_model_is_told_that_its_edit_broke_the_syntax() {
         ScriptedReply::new().call("c1", "read_file", &json!({"path": "a.py"})),
         ScriptedReply::new().call("c2", "edit_file", &edit),
         ScriptedReply::new().text("I broke it."),
+        // It is told once that nothing was run after the change.
+        ScriptedReply::new().text("I broke it."),
     ])
     .await;
     let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);

@@ -143,3 +143,64 @@ async fn a_server_that_refuses_tools_is_asked_in_text_and_the_user_is_told_once(
     // The session contains the call, and resuming it is no matter of its form.
     assert!(!ran.out.contains("<tool_call>"), "{}", ran.out);
 }
+
+/// Returns a fixture with a buggy project and a provider whose model `tiny:3b` has the profile of small models.
+async fn with_small_model(replies: &[&str]) -> (ModelServer, Fixture) {
+    let (server, fixture) = with_model("native", replies).await;
+    let file = fixture.home(".config/crow-agent/providers/local.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let model = "[models.\"tiny:3b\"]\ncontext_window = 32000\n";
+    let start = text.find("[models.small]").unwrap();
+    fs::write(&file, format!("{}{model}", &text[..start])).unwrap();
+    (server, fixture)
+}
+
+#[tokio::test]
+async fn a_small_model_fixes_a_bug_with_code_blocks() {
+    let (server, fixture) = with_small_model(&[
+        "The numbers are sorted as text.\n\n```bash\nsed -i 's/sort -r |/sort -rn |/' largest.sh\n```\nNow it works!",
+        "```python\nimport subprocess\nprint(subprocess.run(['sh', 'check.sh']).returncode)\n```",
+        "`largest.sh` compares numbers now, and `sh check.sh` succeeds.",
+    ])
+    .await;
+    assert!(!fixture.check().status.success());
+    let prompt = "check.sh fails because of largest.sh, fix it";
+    let arguments = ["run", prompt, "-m", "local/tiny:3b", "-p", "full-auto", "-o", "json"];
+    let ran = fixture.run(&arguments).await;
+    ran.exited(0);
+    assert!(fixture.check().status.success());
+    assert_eq!(ran.result()["files_changed"], json!([fixture.project("largest.sh")]));
+    let requests = server.finish().await.unwrap();
+    // The first request is small, and shows the files that the message names.
+    let first = &requests[0];
+    assert!(first.raw_body.len() <= 6_000, "{} bytes", first.raw_body.len());
+    assert!(first.body.get("tools").is_none());
+    let message = first.body["messages"][1]["content"].to_string();
+    assert!(message.contains("<named_file path=\\\"largest.sh\\\">"), "{message}");
+    assert!(message.contains("sort -r"), "{message}");
+    // A command is sent again as the block that it was, without what the model wrote after it.
+    let replies = requests[2].body["messages"].as_array().unwrap();
+    let reply = |index: usize| replies[index]["content"].as_str().unwrap();
+    assert!(reply(2).ends_with("```bash\nsed -i 's/sort -r |/sort -rn |/' largest.sh\n```"));
+    assert!(reply(4).starts_with("```python\nimport subprocess"));
+}
+
+#[tokio::test]
+async fn a_file_that_may_not_be_read_is_not_shown_for_being_named() {
+    let (server, fixture) = with_small_model(&["I see no reason."]).await;
+    fs::write(fixture.project("private.txt"), "the-private-text").unwrap();
+    fs::write(fixture.project(".env"), "the-private-text").unwrap();
+    let rules = json!({"version": 1, "rules": [{
+        "id": "no-private", "decision": "deny",
+        "matcher": {"path": {"access": "read", "path": fixture.project("private.txt")}},
+    }]});
+    fs::write(fixture.home(".config/crow-agent/permissions.json"), rules.to_string()).unwrap();
+    let outside = fixture.home("outside.txt");
+    fs::write(&outside, "the-private-text").unwrap();
+    let prompt = format!("Why do private.txt, .env and {} differ?", outside.display());
+    let ran = fixture.run(&["run", &prompt, "-m", "local/tiny:3b", "-o", "json"]).await;
+    ran.exited(0);
+    let requests = server.finish().await.unwrap();
+    let sent = requests[0].body.to_string();
+    assert!(!sent.contains("the-private-text"), "{sent}");
+}

@@ -259,6 +259,21 @@ impl ConfiguredProvider {
         sources: &Sources,
         client: &HttpClient,
     ) -> Result<(Arc<dyn Provider>, Option<ApiKey>), ModelsError> {
+        let unusable =
+            |reason: String| ModelsError::Unusable { provider: self.config.name.clone(), reason };
+        let (endpoint, stored_key) = self.endpoint(sources)?;
+        let (client, timeouts) = (client.clone(), self.timeouts(&endpoint.base_url));
+        let provider =
+            HttpProvider::with_timeouts(endpoint, client, RetryPolicy::default(), timeouts)
+                .map_err(|error| unusable(error.to_string()))?;
+        Ok((self.apply_limits(provider), stored_key))
+    }
+
+    /// Returns the configured address with its key. Also returns the stored key that is sent, if any.
+    pub(crate) fn endpoint(
+        &self,
+        sources: &Sources,
+    ) -> Result<(Endpoint, Option<ApiKey>), ModelsError> {
         let name = || self.config.name.clone();
         let unusable = |reason: String| ModelsError::Unusable { provider: name(), reason };
         let dialect = self.dialect().ok_or_else(|| unusable("it is a recording".to_owned()))?;
@@ -278,11 +293,7 @@ impl ConfiguredProvider {
             key,
             headers: self.config.headers.clone(),
         };
-        let (client, timeouts) = (client.clone(), self.timeouts(&endpoint.base_url));
-        let provider =
-            HttpProvider::with_timeouts(endpoint, client, RetryPolicy::default(), timeouts)
-                .map_err(|error| unusable(error.to_string()))?;
-        Ok((self.apply_limits(provider), stored_key))
+        Ok((endpoint, stored_key))
     }
 
     pub(crate) fn timeouts(&self, address: &str) -> Timeouts {
