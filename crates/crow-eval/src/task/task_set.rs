@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use crow_core::capability::Processes;
@@ -51,6 +52,13 @@ impl TaskSet {
             }
         }
         Ok(Self(tasks))
+    }
+
+    /// Ends trials after this time, if their tasks give them more.
+    pub fn limit_time(&mut self, time: Duration) {
+        for task in &mut self.0 {
+            task.limits.program = task.limits.program.min(time);
+        }
     }
 
     /// Keeps the first tasks only.
