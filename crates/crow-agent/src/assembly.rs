@@ -397,7 +397,7 @@ impl<'a> AssemblyBuilder<'a> {
         if duty == AgentDuty::Worker && model.info.abilities.thinking {
             config.model.thinking = self.thinking.or(config.model.thinking);
         }
-        // What the user or the file of the agent says counts more than the profile.
+        // A thinking level of the user or of the agent's file overrides the profile.
         if model.info.abilities.thinking && config.model.thinking.is_none() {
             config.step_thinking = profile.thinking;
         }

@@ -163,7 +163,7 @@ fn tools_are_left_out_swapped_and_described_anew() {
         let mut tools = agent_tools(&given);
         profile.adapt(&mut tools, &available);
         assert_eq!(names(&tools), expected, "{given:?}");
-        // What is not offered any more can still be called.
+        // The replaced tool can still be called.
         assert_eq!(tools.get("edit_file").is_some(), given.contains(&"edit_file"));
     }
 

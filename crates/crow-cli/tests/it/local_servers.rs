@@ -86,7 +86,7 @@ async fn models_that_a_gateway_lists_are_remembered_until_it_is_asked_again() {
     assert!(listed(&fixture.run(&["models", "gate"]).await.exited(0).out));
     let json = fixture.run(&["models", "gate", "-o", "json"]).await;
     assert!(json.exited(0).out.contains("\"listed\":[\"test-model\"]"), "{}", json.out);
-    // What cannot be asked now is told, and its list stays.
+    // A provider that does not answer is named and keeps its list.
     let ran = fixture.run(&["models", "gate", "--refresh"]).await;
     assert!(ran.exited(0).err.contains("gate could not be asked for its models"), "{}", ran.err);
     assert!(listed(&ran.out) && !ran.err.contains("sk-of-the-gateway"));

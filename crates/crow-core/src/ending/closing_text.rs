@@ -252,7 +252,7 @@ impl TextFindings {
         let (core, offers) =
             sentences.split_at((sentences.len() - offers).max(1).min(sentences.len()));
         let last = core.last()?;
-        // What follows a colon belongs to the sentence before it: "Let me try this: pass the clock."
+        // The text after a colon belongs to the sentence before it: "Let me try this: pass the clock."
         let before = core.len().checked_sub(2).map(|index| core[index]);
         let introduced = before.filter(|before| before.ends_with(':') && !LIST_LINE.is_match(last));
         let joined = introduced.map(|before| format!("{before} {last}"));

@@ -260,7 +260,7 @@ pub struct ToolContext {
     pub preview: Option<Preview>,
     /// Files that rules withhold from reading. A tool that reads everything below a directory leaves them out.
     pub withheld_reads: WithheldReads,
-    /// Whether the model may learn what is in the files that the call is about, although it does not read them.
+    /// Disclosure of the contents of the files that the call names but does not read.
     pub disclosure: Disclosure,
     /// Receives output of the call while it runs.
     pub progress: Progress,

@@ -94,7 +94,7 @@ fn patch_lines(text: &str) -> Result<Vec<NumberedLine<'_>>, PatchSyntaxError> {
             break;
         }
     }
-    // What is written around the patch is no part of it. A command would be one, such as a change of the folder.
+    // Text around the patch is not part of it. A command would be one, such as a change of the folder.
     if let Some(begin) = lines.iter().position(|line| is_marker(line.text, "begin patch")) {
         if let Some(line) = lines[..begin].iter().find(|line| line.text.contains("<<")) {
             return Err(PatchSyntaxError::Command { line: line.number, text: shown(line.text) });
@@ -845,7 +845,7 @@ mod tests {
             let text = lines.join("\n");
             if let Ok(sections) = parse(&text) {
                 prop_assert!(!sections.is_empty());
-                // What is written was sent: no line of the result is invented.
+                // Every line of a hunk comes from the patch.
                 for section in sections {
                     if let SectionChange::Update { hunks, .. } = section.change {
                         for line in hunks.iter().flat_map(|hunk| &hunk.lines) {

@@ -132,7 +132,7 @@ impl TypedTool for ApplyPatch {
             titles.push(format!("change {left_out} more files"));
         }
         let plan = CallPlan { title: titles.join(", "), effects: Effects::Paths(effects), subject };
-        // What does not fit is answered with the closest passage, so a denial of reading applies as well.
+        // A hunk that does not match is answered with the closest passage, so a denial of reading applies as well.
         Ok(plan.with_read_of_written())
     }
 

@@ -171,7 +171,7 @@ async fn a_write_error_in_the_middle_tells_what_was_written() {
     assert_eq!(bench.content("a.txt"), "one\n2\nthree\n");
     assert_eq!(bench.content("c.txt"), "old\n");
     assert_eq!(result.metadata.files_modified.len(), 4);
-    // What was written is known: the rest can be done without reading again.
+    // The written files count as read, so the rest of the patch needs no further read.
     assert_eq!(FileViews::in_extra(&result.metadata.extra).len(), 3);
 }
 
