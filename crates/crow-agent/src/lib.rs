@@ -38,6 +38,7 @@ mod end_tools;
 mod environment;
 mod executor;
 mod fallback;
+mod file_start;
 mod handoff;
 mod hooks;
 mod instructions;

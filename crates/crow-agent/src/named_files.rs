@@ -1,20 +1,16 @@
 //! The beginnings of the files that a message of the user names, for models that would guess what is in them.
 
-use std::{
-    fmt::Write as _,
-    io::{self, Read as _},
-    path::Path,
-    sync::Arc,
-};
+use std::{fmt::Write as _, sync::Arc};
 
 use crow_core::{
     message::{Block, escape_tags},
     tool::Tool,
 };
-use crow_fs::{EntryKind, EntryMetadata};
 use crow_runtime::{AgentError, AgentInternals, readable_unasked};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+
+use crate::file_start::read_start;
 
 /// Maximum number of files that are shown.
 const MOST_FILES: usize = 6;
@@ -43,7 +39,7 @@ pub(crate) async fn describe_named_files(
     for name in named_paths(&Block::text_of(content)) {
         let input = json!({"path": name});
         let Some(path) = readable_unasked(agent, reader, &input, cancel).await? else { continue };
-        let start = tokio::task::spawn_blocking(move || read_start(&path)).await;
+        let start = tokio::task::spawn_blocking(move || read_start(&path, MOST_READ)).await;
         let Ok(Ok(start)) = start else { continue };
         let Some(mut text) = text_of(start) else { continue };
         // Redacted before it is cut: half a secret is a secret, too.
@@ -59,17 +55,6 @@ pub(crate) async fn describe_named_files(
         }
     }
     Ok((!described.is_empty()).then_some(described))
-}
-
-/// Reads the beginning of a regular file. Blocks.
-fn read_start(path: &Path) -> io::Result<Vec<u8>> {
-    let file = crow_fs::open_file(path)?;
-    if EntryMetadata::of_file(&file)?.kind != EntryKind::File {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut bytes = Vec::new();
-    file.take(MOST_READ).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// Returns the text of the beginning of a file, without an incomplete last character; `None` if it is no text.

@@ -1,14 +1,13 @@
 //! The surroundings: facts about the environment, which open a session.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use crow_context::environment::SystemState;
-use crow_fs::{EntryKind, EntryMetadata};
 
-use crate::checks::{Check, Checks};
+use crate::{
+    checks::{Check, Checks},
+    file_start::read_start,
+};
 
 /// Name of the fact about the day.
 pub(crate) const DATE: &str = "date";
@@ -98,18 +97,6 @@ pub(crate) fn in_a_line(name: &str) -> String {
     shown.map(|c| if c.is_control() || matches!(c, '"' | '<' | '>') { '?' } else { c }).collect()
 }
 
-/// Reads the beginning of a regular file by its resolved path. Fails if a link appeared since the path was resolved.
-fn read_start(path: &Path) -> io::Result<Vec<u8>> {
-    use io::Read as _;
-    let file = crow_fs::open_file(path)?;
-    if EntryMetadata::of_file(&file)?.kind != EntryKind::File {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut bytes = Vec::new();
-    file.take(MOST_READ).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
 /// Describes what `.git/HEAD` points to. In a worktree, `.git` is a file that names the folder.
 fn checked_out(root: &Path) -> String {
     let git = root.join(".git");
@@ -129,7 +116,7 @@ fn checked_out(root: &Path) -> String {
 
 /// Reads the first line of a regular file, as far as it is text.
 fn first_line(path: &Path) -> Option<String> {
-    let bytes = read_start(&path.canonicalize().ok()?).ok()?;
+    let bytes = read_start(&path.canonicalize().ok()?, MOST_READ).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     Some(text.lines().next().unwrap_or_default().trim().to_owned())
 }
