@@ -275,12 +275,13 @@ async fn many_commands_leave_no_descriptors_behind() {
     // The runtime opens some descriptors with its first command.
     fixture.run("true").await;
     wait_until(|| running_children() == [keeper]).await;
+    // The descriptor of the first command may still be among them; a leak would add 200.
     let before = (descriptors("self").unwrap(), descriptors(&pid));
     for _ in 0..200 {
         assert_eq!(fixture.run("true").await.end, ProcessEnd::Exited(0));
     }
     wait_until(|| running_children() == [keeper]).await;
-    wait_until(|| (descriptors("self").unwrap(), descriptors(&pid)) == before).await;
+    wait_until(|| descriptors("self").unwrap() <= before.0 && descriptors(&pid) <= before.1).await;
 }
 
 #[tokio::test]
@@ -296,5 +297,5 @@ async fn new_keepers_leave_no_descriptors_behind() {
         kill_keeper(&fixture).await;
         assert_eq!(fixture.run("true").await.end, ProcessEnd::Exited(0));
     }
-    wait_until(|| descriptors("self").unwrap() == before).await;
+    wait_until(|| descriptors("self").unwrap() <= before).await;
 }
