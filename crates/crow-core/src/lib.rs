@@ -26,6 +26,7 @@ pub mod settings;
 pub mod todo;
 pub mod tool;
 mod tool_types;
+pub mod trace;
 pub mod turn;
 pub mod usage;
 pub mod workspace;

@@ -8,6 +8,7 @@ use crow_core::{
     model::ModelRef,
     permission::PermissionPolicy,
     tool::ToolSource,
+    trace::TracedRun,
     usage::TokenUsage,
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -39,6 +40,8 @@ pub(crate) struct AgentTree {
     pub(crate) sandbox_reported: AtomicBool,
     /// True once leftovers of killed sessions were recovered.
     pub(crate) has_recovered: AtomicBool,
+    /// The run of the root that goes on, if programs are told of its trace.
+    pub(crate) traced_run: TracedRun,
     /// The source of dynamic tools for all agents.
     pub(crate) tool_source: OnceLock<Arc<dyn ToolSource>>,
     /// Files moved aside that the user has not been asked about.
@@ -84,6 +87,7 @@ impl AgentTree {
             links_reported: AtomicBool::new(false),
             sandbox_reported: AtomicBool::new(false),
             has_recovered: AtomicBool::new(false),
+            traced_run: TracedRun::default(),
             tool_source: OnceLock::new(),
             unasked: Mutex::default(),
             policy: RwLock::new(policy),

@@ -45,6 +45,9 @@ pub struct RuntimeConfig {
     /// Files of the user that links may lead away from. Each root session searches for their places while it starts, and
     /// hides and protects these, also from tools without a sandbox.
     pub links: Option<LinkSearchConfig>,
+    /// True if commands and MCP servers are told of the trace of the call that started them. For programs that export
+    /// telemetry.
+    pub passes_trace_context: bool,
     /// Limits on agents started by agents.
     pub children: ChildLimits,
     /// The clock.
@@ -58,6 +61,16 @@ impl RuntimeConfig {
     pub(crate) fn since(&self, start: Duration) -> Duration {
         self.clock.monotonic().saturating_sub(start)
     }
+
+    /// Returns the milliseconds since a moment of the clock.
+    pub(crate) fn millis_since(&self, start: Duration) -> u64 {
+        whole_millis(self.since(start))
+    }
+}
+
+/// Returns the whole milliseconds of a duration.
+pub(crate) fn whole_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Limits on agents started by agents, per root session.
@@ -88,6 +101,7 @@ impl Default for RuntimeConfig {
             sandbox: None,
             sandbox_folder: None,
             links: None,
+            passes_trace_context: false,
             children: ChildLimits::default(),
             clock: Arc::new(SystemClock::default()),
             ids: Arc::new(UuidSource),

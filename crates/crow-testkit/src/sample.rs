@@ -191,7 +191,13 @@ impl Story {
             cache_read_tokens: 4000,
             ..TokenUsage::default()
         };
-        self.push(AgentEvent::Usage { reply_id, usage, estimated: false, prefix: None });
+        self.push(AgentEvent::Usage {
+            reply_id,
+            usage,
+            estimated: false,
+            prefix: None,
+            timing: None,
+        });
         if calls.is_empty() {
             self.replies += 1;
         }

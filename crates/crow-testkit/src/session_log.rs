@@ -167,6 +167,7 @@ impl LogBuilder {
             },
             estimated: false,
             prefix: prefix.map(Box::new),
+            timing: None,
         });
         self.push_output(call_id, reply_id, &output)
     }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    AgentState, CheckRun, CompactionReport, InputSource, InstructionFile, NoticeAudience,
-    NoticeLevel, RequestPrefix, RunOutcome, Verdict,
+    AgentState, CheckRun, CompactionReport, InputSource, InstructionFile, ModelCallTiming,
+    NoticeAudience, NoticeLevel, RequestPrefix, RunOutcome, Verdict,
 };
 use crate::{
     capability::{QuestionAnswer, UserQuestion},
@@ -183,6 +183,9 @@ pub enum AgentEvent {
         /// System prompt and tools of the request, if they differ from those of the request before.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prefix: Option<Box<RequestPrefix>>,
+        /// How long it took.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timing: Option<ModelCallTiming>,
     },
     /// A call was parsed and awaits a decision.
     CallPending {
@@ -304,6 +307,9 @@ pub enum AgentEvent {
         call_id: CallId,
         /// The answer.
         answer: PermissionAnswer,
+        /// How long the user was waited for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waited_ms: Option<u64>,
     },
     /// An agent asks the user something. Durable.
     ///

@@ -11,7 +11,8 @@ pub(crate) mod tests;
 pub use agent_event::{AgentEvent, AgentRole, Envelope, FORMAT_VERSION, ParentCall};
 pub use parts::{
     AgentState, CheckReport, CheckRun, CompactionReport, CompactionTrigger, InstructionAuthor,
-    InstructionFile, NoticeAudience, NoticeLevel, PrefixPart, RequestPrefix, RunEnding, RunOutcome,
+    InstructionFile, ModelCallTiming, NoticeAudience, NoticeLevel, PrefixPart, RequestPrefix,
+    RunEnding, RunOutcome,
 };
 
 pub use crate::run::{Failure, FailureKind, InputSource, Verdict};

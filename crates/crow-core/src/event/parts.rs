@@ -66,6 +66,19 @@ pub enum RunOutcome {
     },
 }
 
+impl RunOutcome {
+    /// Returns the name of the variant, as in the log of a session, without its texts.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Completed { .. } => "completed",
+            Self::NeedsInput => "needs_input",
+            Self::Stopped { .. } => "stopped",
+            Self::Cancelled => "cancelled",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
 /// The outcome of a run with its assessment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunEnding {
@@ -161,6 +174,24 @@ impl CheckReport {
         self.verified = false;
         self.unverified = Some(reason.into());
     }
+}
+
+/// How long a model call took, its retries included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelCallTiming {
+    /// From the request to the end of the reply, or to the failure.
+    pub duration_ms: u64,
+    /// From the request to the first part of the reply that was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_chunk_ms: Option<u64>,
+    /// Number of attempts that failed before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Why the conversation was compacted, and what that saved.

@@ -199,6 +199,11 @@ fn talk() -> Vec<AgentEvent> {
                     parameters: json!({ "type": "object" }),
                 }],
             ))),
+            timing: Some(ModelCallTiming {
+                duration_ms: 2500,
+                first_chunk_ms: Some(400),
+                retries: 1,
+            }),
         },
     ]
 }
@@ -233,6 +238,7 @@ fn calls() -> Vec<AgentEvent> {
         request_id: request_id(),
         call_id: call_id(),
         answer,
+        waited_ms: Some(1200),
     };
     let target = CommandWord::Computed("$a".into());
     let result = result_of_a_change();

@@ -279,6 +279,7 @@ fn the_timeline_includes_entries_hidden_from_the_model() {
             usage: usage(10),
             estimated: false,
             prefix: None,
+            timing: None,
         },
         done("b"),
         input("m2", InputSource::Steering, "faster"),
@@ -288,6 +289,7 @@ fn the_timeline_includes_entries_hidden_from_the_model() {
             usage: usage(30),
             estimated: false,
             prefix: None,
+            timing: None,
         },
         AgentEvent::TurnComplete { turn: 1, end: TurnEnd::MaxSteps { steps: 1 } },
         AgentEvent::TurnComplete { turn: 2, end: TurnEnd::DoomLoop { reason: "r".into() } },
@@ -623,6 +625,7 @@ impl Session {
                     usage: usage(1),
                     estimated: false,
                     prefix: None,
+                    timing: None,
                 });
             }
             Move::Handoff => self.log(AgentEvent::Handoff {

@@ -42,6 +42,27 @@ pub enum ProviderErrorKind {
 }
 
 impl ProviderErrorKind {
+    /// Returns the name of the kind, as in the log of a session.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auth => "auth",
+            Self::Permission => "permission",
+            Self::NotFound => "not_found",
+            Self::InvalidRequest => "invalid_request",
+            Self::ContextLength => "context_length",
+            Self::RateLimited => "rate_limited",
+            Self::Quota => "quota",
+            Self::Overloaded => "overloaded",
+            Self::Server => "server",
+            Self::Network => "network",
+            Self::Timeout => "timeout",
+            Self::Truncated => "truncated",
+            Self::Refusal => "refusal",
+            Self::Decode => "decode",
+            Self::Disabled => "disabled",
+        }
+    }
+
     /// Returns true if the same request may succeed when it is sent again.
     pub fn is_transient(self) -> bool {
         match self {

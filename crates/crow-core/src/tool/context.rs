@@ -28,6 +28,7 @@ use crate::{
     permission::{Disclosure, SandboxPaths, WithheldReads},
     resource_map::ResourceMap,
     todo::TodoList,
+    trace::{TraceContext, TracedRun},
     workspace::Workspace,
 };
 
@@ -66,6 +67,8 @@ pub struct AgentContext {
     pub todo: Mutex<TodoList>,
     /// What the calls of the run did. Agents that work for this one add to it.
     pub work: SharedWorkRecord,
+    /// The run that goes on, if programs are told of its trace.
+    pub traced_run: TracedRun,
     /// True if a person is connected who can answer questions.
     pub is_attended: bool,
     /// Starts processes.
@@ -117,6 +120,7 @@ impl AgentContext {
             file_views: FileViews::default(),
             todo: Mutex::default(),
             work: SharedWorkRecord::default(),
+            traced_run: TracedRun::default(),
             is_attended: false,
             user_processes: Arc::clone(&processes),
             processes,
@@ -278,6 +282,13 @@ impl ToolContext {
             disclosure: Disclosure::AfterApproval,
             progress: Progress::default(),
         }
+    }
+
+    /// Returns the span of the call, if programs that it starts are told of it.
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        let agent = &self.agent;
+        let run = agent.traced_run.get()?;
+        Some(TraceContext::of_tool_call(&agent.root_id, &run, &agent.session_id, &self.call_id))
     }
 
     /// Returns true if the call must stop.

@@ -176,6 +176,7 @@ impl AgentInternals {
             file_views,
             todo,
             work: parts.shared.work.clone(),
+            traced_run: parts.shared.tree.traced_run.clone(),
             is_attended: parts.shared.spawned == 0 && parts.config.answerer.is_attended(),
             snapshots: snapshots.map(|snapshots| Arc::new(snapshots) as _),
             processes: Arc::new(runner),
@@ -313,6 +314,9 @@ impl AgentInternals {
     pub async fn start_run(&mut self, id: RunId) -> Result<RunGuard, AgentError> {
         let Self { session, model, calls, undo_notices, .. } = self;
         let cancel = session.shared().begin_run(&id);
+        if session.config().passes_trace_context && session.shared().depth == 0 {
+            session.shared().tree.traced_run.set(id.clone());
+        }
         undo_notices.report(session, model, true).await?;
         calls.scan_jobs(session).await?;
         session.set_round(0);

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use crow_core::{
     context::TokenEstimator,
-    event::{AgentEvent, NoticeAudience, NoticeLevel, RequestPrefix},
+    event::{AgentEvent, ModelCallTiming, NoticeAudience, NoticeLevel, RequestPrefix},
     history::History,
     ids::{CallId, ReplyId},
     message::{Message, ReplyBlock, ReplyContent, unpaired_call},
@@ -25,7 +25,10 @@ use tokio_util::sync::CancellationToken;
 use super::{
     AgentError, agent_shared::AgentShared, run_budget::RunBudget, session_writer::SessionWriter,
 };
-use crate::session::model_of;
+use crate::{
+    config::{RuntimeConfig, whole_millis},
+    session::model_of,
+};
 
 /// The parameters of a model call.
 #[derive(Debug, Clone, Copy)]
@@ -91,6 +94,45 @@ struct StreamedReply {
     thinking: String,
     text_stream: RedactedStream,
     thinking_stream: RedactedStream,
+    timer: ModelCallTimer,
+}
+
+/// Measures a model call.
+#[derive(Debug, Clone, Copy)]
+struct ModelCallTimer {
+    /// When the request was sent, on the monotonic clock.
+    started: Duration,
+    first_chunk: Option<Duration>,
+    retries: u32,
+}
+
+impl ModelCallTimer {
+    fn start(config: &RuntimeConfig) -> Self {
+        Self { started: config.clock.monotonic(), first_chunk: None, retries: 0 }
+    }
+
+    /// Notes that a part of the reply was received.
+    fn on_chunk(&mut self, config: &RuntimeConfig) {
+        if self.first_chunk.is_none() {
+            self.first_chunk = Some(config.clock.monotonic());
+        }
+    }
+
+    /// Notes that the request is repeated.
+    fn on_retry(&mut self) {
+        self.first_chunk = None;
+        self.retries += 1;
+    }
+
+    fn timing(self, config: &RuntimeConfig) -> ModelCallTiming {
+        ModelCallTiming {
+            duration_ms: config.millis_since(self.started),
+            first_chunk_ms: self
+                .first_chunk
+                .map(|first| whole_millis(first.saturating_sub(self.started))),
+            retries: self.retries,
+        }
+    }
 }
 
 /// A call under way, and the price of its tokens if there is a limit in money.
@@ -108,7 +150,7 @@ enum DeltaKind {
 }
 
 impl StreamedReply {
-    fn new(id: ReplyId, redactor: &Redactor) -> Self {
+    fn new(id: ReplyId, timer: ModelCallTimer, redactor: &Redactor) -> Self {
         Self {
             id,
             has_begun: false,
@@ -116,6 +158,7 @@ impl StreamedReply {
             thinking: String::new(),
             text_stream: redactor.stream(),
             thinking_stream: redactor.stream(),
+            timer,
         }
     }
 
@@ -161,7 +204,8 @@ impl StreamedReply {
         session: &mut SessionWriter,
         retry: Retry,
     ) -> Result<(), AgentError> {
-        *self = Self::new(self.id.clone(), &session.config().redactor);
+        self.timer.on_retry();
+        *self = Self::new(self.id.clone(), self.timer, &session.config().redactor);
         let wait_ms = whole_millis(retry.wait);
         let event = AgentEvent::ReplyReset {
             reply_id: self.id.clone(),
@@ -180,7 +224,8 @@ impl StreamedReply {
         estimated: bool,
         prefix: Option<Box<RequestPrefix>>,
     ) -> Result<(), AgentError> {
-        let Self { id, text, thinking, .. } = self;
+        let Self { id, text, thinking, timer, .. } = self;
+        let timing = Some(timer.timing(session.config()));
         session
             .emit(AgentEvent::Reply {
                 reply_id: id.clone(),
@@ -199,7 +244,7 @@ impl StreamedReply {
             session.emit(AgentEvent::TextComplete { reply_id: id.clone(), text }).await?;
         }
         let usage = reply.usage;
-        session.emit(AgentEvent::Usage { reply_id: id, usage, estimated, prefix }).await
+        session.emit(AgentEvent::Usage { reply_id: id, usage, estimated, prefix, timing }).await
     }
 }
 
@@ -275,6 +320,7 @@ impl ModelPort {
         let price = self.budget.price(&call.model.info.reference).await?;
         let mut stream = self.open_stream(messages, call);
         let reply_id = ReplyId::new(session.config().ids.next_id());
+        let mut timer = ModelCallTimer::start(session.config());
         let reading = async {
             while let Some(event) = stream.next().await {
                 match event? {
@@ -287,8 +333,8 @@ impl ModelPort {
                     ModelEvent::Warning(text) => session.emit(warning(text)).await?,
                     ModelEvent::TextDelta(_)
                     | ModelEvent::ThinkingDelta(_)
-                    | ModelEvent::CallStarted { .. }
-                    | ModelEvent::Retrying(_) => {}
+                    | ModelEvent::CallStarted { .. } => timer.on_chunk(session.config()),
+                    ModelEvent::Retrying(_) => timer.on_retry(),
                 }
             }
             Err(truncated_stream())
@@ -300,7 +346,10 @@ impl ModelPort {
         self.budget.draw(reply.usage, price);
         self.shared.tree.spend(model_of(&reply.origin), reply.usage);
         let usage = reply.usage;
-        session.emit(AgentEvent::Usage { reply_id, usage, estimated, prefix: None }).await?;
+        let timing = Some(timer.timing(session.config()));
+        session
+            .emit(AgentEvent::Usage { reply_id, usage, estimated, prefix: None, timing })
+            .await?;
         Ok(reply)
     }
 
@@ -332,9 +381,9 @@ impl ModelPort {
         let id = ReplyId::new(session.config().ids.next_id());
         let span = tracing::Span::current();
         span.record("reply", tracing::field::display(&id));
-        let started = session.config().clock.monotonic();
+        let timer = ModelCallTimer::start(session.config());
         tracing::debug!(tools = call.tools.len(), "model asked");
-        let mut partial = StreamedReply::new(id.clone(), &session.config().redactor);
+        let mut partial = StreamedReply::new(id.clone(), timer, &session.config().redactor);
         let priced = PricedModelCall { call, price };
         // 2) The reply, or the usage of the attempt that failed.
         // Boxed: a future in a span takes its room twice where it is made.
@@ -343,7 +392,7 @@ impl ModelPort {
         let mut reply = match read.unwrap_or(Err(AgentError::Cancelled)) {
             Ok(reply) => reply,
             Err(error) => {
-                let duration_ms = session.config().since(started).as_millis();
+                let duration_ms = session.config().millis_since(timer.started);
                 tracing::debug!(%error, duration_ms, "no reply");
                 self.record_attempt(session, &partial, priced).await?;
                 return Err(error);
@@ -358,7 +407,7 @@ impl ModelPort {
         }
         let TokenUsage { input_tokens, output_tokens, .. } = reply.usage;
         span.record("input_tokens", input_tokens).record("output_tokens", output_tokens);
-        let duration_ms = session.config().since(started).as_millis();
+        let duration_ms = session.config().millis_since(timer.started);
         tracing::debug!(stop = ?reply.stop, estimated, duration_ms, "reply received");
         self.budget.draw(reply.usage, price);
         self.shared.tree.spend(model_of(&reply.origin), reply.usage);
@@ -483,7 +532,9 @@ impl ModelPort {
         self.budget.draw_attempt(usage, price);
         self.shared.tree.spend(call.model.info.reference.clone(), usage);
         let reply_id = partial.id.clone();
-        session.emit(AgentEvent::Usage { reply_id, usage, estimated: true, prefix: None }).await
+        let timing = Some(partial.timer.timing(session.config()));
+        let usage = AgentEvent::Usage { reply_id, usage, estimated: true, prefix: None, timing };
+        session.emit(usage).await
     }
 
     fn open_stream(&mut self, messages: &[Arc<Message>], call: ModelCall<'_>) -> ModelStream {
@@ -516,12 +567,17 @@ impl ModelPort {
         while let Some(event) = stream.next().await {
             match event? {
                 ModelEvent::TextDelta(delta) => {
+                    partial.timer.on_chunk(session.config());
                     partial.pass_on(session, DeltaKind::Text, Some(delta)).await?;
                 }
                 ModelEvent::ThinkingDelta(delta) => {
+                    partial.timer.on_chunk(session.config());
                     partial.pass_on(session, DeltaKind::Thinking, Some(delta)).await?;
                 }
-                ModelEvent::CallStarted { .. } => partial.has_begun = true,
+                ModelEvent::CallStarted { .. } => {
+                    partial.timer.on_chunk(session.config());
+                    partial.has_begun = true;
+                }
                 ModelEvent::Waiting(wait) => {
                     let wait_ms = wait.wait.map(whole_millis);
                     tracing::debug!(reason = wait.reason, wait_ms, "waiting for the model");
@@ -568,10 +624,6 @@ fn logged_window(history: &History, call: ModelCall<'_>) -> Option<u64> {
         Message::User(_) | Message::Results(_) => None,
     });
     history.request_prefix()?.window.filter(|_| last.as_ref() == Some(&call.model.info.reference))
-}
-
-fn whole_millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Makes the call ids of a reply unique: some servers repeat or omit them.

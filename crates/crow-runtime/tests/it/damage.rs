@@ -74,6 +74,7 @@ fn events() -> Vec<AgentEvent> {
         usage: TokenUsage { input_tokens: 7, ..TokenUsage::default() },
         estimated: false,
         prefix: None,
+        timing: None,
     };
     let call = |id: &str| {
         ReplyBlock::without_native_item(ReplyContent::Call(ToolCall {

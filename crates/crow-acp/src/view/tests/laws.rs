@@ -138,7 +138,12 @@ impl Play {
                 story.pending(&id, tool, "title", arguments.clone());
                 let (request_id, call_id) = (RequestId::new("q"), CallId::new(id.as_str()));
                 let answer = crow_core::capability::PermissionAnswer::AllowOnce;
-                story.tell(AgentEvent::PermissionDecision { request_id, call_id, answer });
+                story.tell(AgentEvent::PermissionDecision {
+                    request_id,
+                    call_id,
+                    answer,
+                    waited_ms: None,
+                });
                 story.start(&id, tool, "title", arguments).end(&id, tool, ToolResult::success("x"));
             }
             Fate::Invalid => {

@@ -92,7 +92,7 @@ fn asked(story: &mut Story) {
         offers: Vec::new(),
     });
     let answer = crow_core::capability::PermissionAnswer::Deny { feedback: None };
-    story.tell(AgentEvent::PermissionDecision { request_id, call_id, answer });
+    story.tell(AgentEvent::PermissionDecision { request_id, call_id, answer, waited_ms: None });
     let denial = Denial { source: DenialSource::User, reason: String::new() };
     story.ended("c3", "bash", ToolResult::failure("The user said no."), Some(denial));
 }

@@ -327,7 +327,7 @@ impl ReplyCalls<'_> {
             // An answer that was accepted before counts, since its sender was told so.
             None => question.withdraw(),
         };
-        let duration_ms = config.since(asked_at).as_millis();
+        let duration_ms = config.millis_since(asked_at);
         let Some(answer) = answer else {
             tracing::debug!(duration_ms, "question withdrawn");
             let call_id = ctx.call_id.clone();
@@ -346,6 +346,7 @@ impl ReplyCalls<'_> {
             request_id,
             call_id: ctx.call_id.clone(),
             answer: answer.clone(),
+            waited_ms: Some(duration_ms),
         };
         self.session.emit(decision).await?;
         Ok(ask.answered(answer).map_err(PermitRefusal::Denied))
