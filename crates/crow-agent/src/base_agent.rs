@@ -29,7 +29,7 @@ use crate::{
     handoff::{Captures, TurnResult},
     hooks::{AgentHooks, HookDecision, RequestDraft, TerminationCondition, TurnProgress},
     instructions::{InstructionSources, InstructionTracker, give_instructions},
-    named_files::describe_named_files,
+    named_files::{describe_named_files, missing_files},
     profile::StepThinking,
     prompt::PromptStyle,
     toolset::{SourcedFilter, Toolset},
@@ -427,7 +427,8 @@ impl BaseAgent {
                     result.task_complete = None;
                 }
                 NextStep::Done(end) => {
-                    let objection = task.objection(agent, &end, result);
+                    let missing = task.missing_files(Arc::clone(agent.context()), &end).await;
+                    let objection = task.objection(agent, &end, result, &missing);
                     if let Some(objection) = objection.filter(|_| self.config.tells_contradictions)
                     {
                         parts.is_closing = true;
@@ -637,18 +638,28 @@ struct TurnTask<'a> {
 }
 
 impl TurnTask<'_> {
+    /// Returns the files that the request names and that are missing, if the turn may end the work on it.
+    async fn missing_files(&self, context: Arc<AgentContext>, end: &TurnEnd) -> Vec<String> {
+        match self.request.filter(|_| *end == TurnEnd::Text) {
+            Some(request) => missing_files(context, request).await,
+            None => Vec::new(),
+        }
+    }
+
     /// Returns what the model is told before an end of the turn counts, once a run.
     fn objection(
         &self,
         agent: &AgentInternals,
         end: &TurnEnd,
         result: &TurnResult,
+        missing_files: &[String],
     ) -> Option<String> {
         let context = agent.context();
         let todo = context.todo.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut work = context.work.lock();
         let text = result.text.as_deref().unwrap_or_default();
-        let facts = EndFacts { request: self.request?, text, work: &work, todo: todo.items() };
+        let todo = todo.items();
+        let facts = EndFacts { request: self.request?, text, work: &work, todo, missing_files };
         let objection = facts.objection(end, context.is_attended)?;
         work.begin_telling().then_some(objection)
     }

@@ -1,10 +1,14 @@
 //! The beginnings of the files that a message of the user names, for models that would guess what is in them.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{
+    fmt::Write as _,
+    path::{Component, Path},
+    sync::Arc,
+};
 
 use crow_core::{
     message::{Block, escape_tags},
-    tool::Tool,
+    tool::{AgentContext, Tool},
 };
 use crow_runtime::{AgentError, AgentInternals, readable_unasked};
 use serde_json::json;
@@ -57,6 +61,62 @@ pub(crate) async fn describe_named_files(
     Ok((!described.is_empty()).then_some(described))
 }
 
+/// Returns the files that a request names, that are nowhere in the working directory, and that the run neither changed nor
+/// deleted. They are those that the work should have made.
+pub(crate) async fn missing_files(context: Arc<AgentContext>, request: &str) -> Vec<String> {
+    let (request, cwd) = (request.to_owned(), context.workspace.cwd().to_owned());
+    let find = move || find_missing_files(&request, &cwd);
+    let mut missing = tokio::task::spawn_blocking(find).await.unwrap_or_default();
+    let work = context.work.lock();
+    missing.retain(|path| {
+        Path::new(path).file_name().is_none_or(|name| !work.has_changed_file_named(name))
+    });
+    missing
+}
+
+/// Maximum number of entries of the project that are searched for a file.
+const MOST_ENTRIES: usize = 20_000;
+/// Folders with files that a task does not mean.
+const SKIPPED: [&str; 5] = [".git", "node_modules", "target", ".venv", "__pycache__"];
+/// Extensions of files as tasks name them. Others may be parts of names in code: `os.path`, `self.x`.
+const EXTENSIONS: [&str; 50] = [
+    "bat", "c", "cc", "cfg", "conf", "cpp", "cs", "css", "csv", "dart", "docx", "env", "gif", "go",
+    "gz", "h", "hpp", "html", "ini", "ipynb", "java", "jpg", "js", "json", "jsonl", "jsx", "kt",
+    "log", "lua", "md", "pdf", "php", "pl", "png", "py", "rb", "rs", "scss", "sh", "sql", "svg",
+    "tar", "toml", "ts", "tsv", "tsx", "txt", "xlsx", "yaml", "yml",
+];
+
+/// Returns the files that a text names by a path in the working directory, and that are nowhere in it. A file in another
+/// folder of it counts, since people leave out folders. Empty if the directory is too large to be searched. Blocks.
+fn find_missing_files(text: &str, cwd: &Path) -> Vec<String> {
+    let is_meant = |name: &&str| {
+        let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
+        extension.is_some_and(|extension| EXTENSIONS.contains(&extension))
+            && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
+            && cwd.join(name).symlink_metadata().is_err()
+    };
+    let mut missing: Vec<String> =
+        named_paths(text).into_iter().filter(is_meant).map(str::to_owned).collect();
+    let mut pending = vec![cwd.to_owned()];
+    let mut entries = 0;
+    while let Some(folder) = pending.pop().filter(|_| !missing.is_empty()) {
+        let Ok(list) = std::fs::read_dir(&folder) else { continue };
+        for entry in list.flatten() {
+            entries += 1;
+            if entries > MOST_ENTRIES {
+                return Vec::new();
+            }
+            let name = entry.file_name();
+            missing.retain(|path| Path::new(path).file_name() != Some(&name));
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_folder && !SKIPPED.iter().any(|skipped| name == *skipped) {
+                pending.push(entry.path());
+            }
+        }
+    }
+    missing
+}
+
 /// Returns the text of the beginning of a file, without an incomplete last character; `None` if it is no text.
 fn text_of(bytes: Vec<u8>) -> Option<String> {
     let text = match String::from_utf8(bytes) {
@@ -106,6 +166,16 @@ fn named_paths(text: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_that_are_named_and_nowhere_are_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("src/deep")).unwrap();
+        std::fs::write(folder.path().join("src/deep/parse.rs"), "").unwrap();
+        std::fs::write(folder.path().join("a.csv"), "").unwrap();
+        let text = "Sum a.csv into out/total.txt, fix parse.rs as os.path does, not ../b.txt, and write fib.py.";
+        assert_eq!(find_missing_files(text, folder.path()), ["out/total.txt", "fib.py"]);
+    }
 
     #[test]
     fn words_with_an_extension_are_paths() {

@@ -32,6 +32,7 @@ use crate::{
     base_agent::{AgentConfig, BaseAgent},
     environment,
     handoff::{Bundle, Handoff, HandoffScene, TurnResult},
+    named_files::missing_files,
 };
 
 /// Name of the agent that writes messages for other agents.
@@ -183,7 +184,7 @@ impl Run<'_> {
                     outcome?;
                     self.take_steering().await?;
                 }
-                NextAction::Finish(finish) => return Ok(self.result(finish)),
+                NextAction::Finish(finish) => return Ok(self.result(finish).await),
             }
         }
     }
@@ -476,14 +477,17 @@ impl Run<'_> {
         self.session.internals.budget().spent()
     }
 
-    fn result(self, finish: RunFinish) -> RunResult {
+    async fn result(self, finish: RunFinish) -> RunResult {
         let usage = self.spent().usage;
         let text = self.turn.text.as_deref().unwrap_or_default();
-        let context = self.session.internals.context();
+        let context = Arc::clone(self.session.internals.context());
+        let missing_files = missing_files(Arc::clone(&context), &self.task).await;
         let todo = context.todo.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         let assessment = {
             let work = context.work.lock();
-            let facts = EndFacts { request: &self.task, text, work: &work, todo: todo.items() };
+            let (request, todo) = (self.task.as_str(), todo.items());
+            let facts =
+                EndFacts { request, text, work: &work, todo, missing_files: &missing_files };
             facts.assess(&finish)
         };
         let by = match &finish {

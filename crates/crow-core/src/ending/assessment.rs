@@ -2,7 +2,9 @@
 
 use super::{
     ClosingKind, ClosingText, Contradiction, WorkRecord,
-    closing_text::{admits_failure, asks_for_work, says_checked, says_done, says_tested},
+    closing_text::{
+        admits_failure, asks_for_work, says_checked, says_done, says_tested, tells_failure,
+    },
 };
 use crate::{
     control::RunFinish,
@@ -22,6 +24,8 @@ pub struct EndFacts<'a> {
     pub work: &'a WorkRecord,
     /// The todo list.
     pub todo: &'a [TodoItem],
+    /// Files that the request names and that are nowhere, although the run deleted none of them.
+    pub missing_files: &'a [String],
 }
 
 impl EndFacts<'_> {
@@ -49,6 +53,12 @@ impl EndFacts<'_> {
         let contradiction = self.contradiction().or_else(|| self.contradicted_report());
         if let Some(contradiction) = contradiction {
             return self.stopped(contradiction.to_string());
+        }
+        // A text that names the files says something about them.
+        let is_silent = self.missing_files.iter().all(|file| !self.text.contains(file.as_str()));
+        let is_missing = is_silent && !self.work.has_changed_files();
+        if let Some(note) = self.missing_file_note().filter(|_| is_missing) {
+            return EndAssessment { notes: self.work.findings(self.todo), ..self.stopped(note) };
         }
         match self.closing_kind() {
             ClosingKind::Answer if self.work.has_changed_files() => self.done(None),
@@ -86,30 +96,54 @@ impl EndFacts<'_> {
                 return Some("Your last message says that work was done, but no call of this run did it. Do it now with your tools, or say plainly that it is not done.".to_owned());
             }
         }
-        if !self.work.has_changed_files() {
-            return None;
-        }
         if admits_failure(self.text) {
             return None;
         }
-        let contradiction = self.contradiction().map(|contradiction| contradiction.to_string());
-        let mut facts: Vec<_> = contradiction.into_iter().collect();
-        facts.extend(self.work.findings(self.todo));
+        let mut facts = Vec::new();
+        if let Some(note) = self.missing_file_note() {
+            facts.push(format!("{note}: code that was only run is not saved, write the file"));
+        }
+        if self.work.has_changed_files() {
+            facts.extend(self.contradiction().map(|contradiction| contradiction.to_string()));
+            facts.extend(self.work.findings(self.todo));
+        }
         (!facts.is_empty()).then(|| objection_to_claim(&facts))
+    }
+
+    /// Names the files that the work should have made, as far as the request tells.
+    fn missing_file_note(&self) -> Option<String> {
+        let [first, rest @ ..] = self.missing_files else { return None };
+        let request = self.request.to_lowercase();
+        let takes_away = TAKING_AWAY.iter().any(|stem| request.contains(stem));
+        if !self.work.has_acted() || takes_away || !asks_for_work(self.request) {
+            return None;
+        }
+        let more = match rest.len() {
+            0 => String::new(),
+            1 => " and one more".to_owned(),
+            number => format!(" and {number} more"),
+        };
+        Some(format!("the task names {first}{more}, and there is no such file"))
+    }
+
+    /// Returns what speaks against the end without contradicting it.
+    fn notes(&self) -> Vec<String> {
+        self.missing_file_note().into_iter().chain(self.work.findings(self.todo)).collect()
     }
 
     /// Returns what contradicts the last text if it reports a check or finished work.
     fn contradicted_report(&self) -> Option<Contradiction> {
         let failed = self.work.failed_command().map(str::to_owned);
         let checked = says_checked(self.text);
-        if let Some(command) = failed.clone().filter(|_| checked) {
+        let is_honest = tells_failure(self.text);
+        if let Some(command) = failed.clone().filter(|_| checked && !is_honest) {
             return Some(Contradiction::CheckFailed { command });
         }
         if let Some(change) = self.work.unchecked_change().filter(|_| says_tested(self.text)) {
             return Some(Contradiction::CheckNeverRan { change: change.to_owned() });
         }
         let is_told = self.work.names_failed_command(self.text);
-        let command = failed.filter(|_| says_done(self.text) && !is_told)?;
+        let command = failed.filter(|_| says_done(self.text) && !is_told && !is_honest)?;
         Some(Contradiction::CommandFailed { command })
     }
 
@@ -143,12 +177,12 @@ impl EndFacts<'_> {
             is_question: false,
             reason: None,
             evidence: evidence.map(str::to_owned),
-            notes: self.work.findings(self.todo),
+            notes: self.notes(),
         }
     }
 
     fn stopped(&self, reason: String) -> EndAssessment {
-        let notes = self.work.findings(self.todo);
+        let notes = self.notes();
         EndAssessment {
             kind: EndKind::Stopped,
             is_question: false,
@@ -168,6 +202,32 @@ fn answered() -> EndAssessment {
         notes: Vec::new(),
     }
 }
+
+/// Beginnings of words that ask to take files away, in lower case: then it is right that they are missing.
+const TAKING_AWAY: [&str; 22] = [
+    "delete",
+    "remov",
+    "renam",
+    "move ",
+    "clean",
+    "drop ",
+    "lösch",
+    "entfern",
+    "umbenenn",
+    "verschieb",
+    "supprim",
+    "renomm",
+    "efface",
+    "elimin",
+    "borra",
+    "renomb",
+    "apag",
+    "удал",
+    "переимен",
+    "删除",
+    "重命名",
+    "削除",
+];
 
 /// Returns the text with which a model is told once what speaks against its claim.
 fn objection_to_claim(facts: &[String]) -> String {
@@ -217,7 +277,9 @@ mod tests {
 
     fn assess(calls: &[WorkCall], request: &str, text: &str, finish: &RunFinish) -> EndAssessment {
         let work = record(calls);
-        EndFacts { request, text, work: &work, todo: &[] }.assess(finish).unwrap()
+        EndFacts { request, text, work: &work, todo: &[], missing_files: &[] }
+            .assess(finish)
+            .unwrap()
     }
 
     fn completed() -> RunFinish {
@@ -260,7 +322,7 @@ mod tests {
     #[test]
     fn limits_and_failures_are_not_assessed() {
         let work = WorkRecord::default();
-        let facts = EndFacts { request: "", text: "", work: &work, todo: &[] };
+        let facts = EndFacts { request: "", text: "", work: &work, todo: &[], missing_files: &[] };
         assert_eq!(facts.assess(&RunFinish::Cancelled), None);
         assert_eq!(facts.assess(&RunFinish::Stopped(TurnEnd::InvalidCalls)), None);
     }
@@ -271,7 +333,8 @@ mod tests {
         let changed = record(&[edit]);
         let empty = WorkRecord::default();
         let objection = |work, text, has_person| {
-            let facts = EndFacts { request: "Fix the bug in a.rs", text, work, todo: &[] };
+            let request = "Fix the bug in a.rs";
+            let facts = EndFacts { request, text, work, todo: &[], missing_files: &[] };
             facts.objection(&TurnEnd::Text, has_person)
         };
         let never_run = objection(&changed, "Fixed.", true).unwrap();
@@ -284,6 +347,32 @@ mod tests {
             objection(&empty, "There is no bug: the test failed already before.", true),
             None
         );
+    }
+
+    #[test]
+    fn files_that_the_task_names_and_that_are_missing_are_told_after_work() {
+        let ran = call("python gen.py", WorkKind::Command, WorkStatus::Succeeded, false);
+        let missing = ["fib.py".to_owned(), "README.md".to_owned()];
+        let objection = |request, work: &WorkRecord, text| {
+            let facts = EndFacts { request, text, work, todo: &[], missing_files: &missing };
+            facts.objection(&TurnEnd::Text, true)
+        };
+        let (worked, idle) = (record(&[ran]), WorkRecord::default());
+        let told = objection("Write fib.py with a README.md", &worked, "Both are there.").unwrap();
+        assert!(told.contains("names fib.py and one more, and there is no such file"), "{told}");
+        assert_eq!(objection("What is in fib.py?", &worked, "It has a function."), None);
+        assert_eq!(objection("Write fib.py", &worked, "I could not write fib.py."), None);
+        let facts = EndFacts {
+            request: "Write fib.py",
+            text: "I'm sorry, but I can't help with that.",
+            work: &worked,
+            todo: &[],
+            missing_files: &missing,
+        };
+        assert_eq!(facts.assess(&RunFinish::NeedsInput).unwrap().kind, EndKind::Stopped);
+        assert_eq!(objection("Delete fib.py", &worked, "It is gone."), None);
+        let idle = objection("Write fib.py", &idle, "It is written.").unwrap_or_default();
+        assert!(!idle.contains("no such file"), "{idle}");
     }
 
     const WITH_CALLS: &str = include_str!("../../tests/data/endings_with_calls.jsonl");
@@ -313,7 +402,8 @@ mod tests {
         fn record(&self) -> WorkRecord {
             let mut left: Vec<&PathBuf> = self.changed.iter().collect();
             let path_of = |call: &LabelledCall| call.input["path"].as_str().map(PathBuf::from);
-            let named: Vec<PathBuf> = self.calls.iter().filter_map(path_of).collect();
+            let written = self.calls.iter().filter(|call| call.ok);
+            let named: Vec<PathBuf> = written.filter_map(path_of).collect();
             left.retain(|path| !named.contains(path));
             let mut record = WorkRecord::default();
             let last_command = self.calls.iter().rposition(|call| call.tool == "bash");
@@ -358,8 +448,13 @@ mod tests {
         for line in WITH_CALLS.lines() {
             let ending: LabelledEnding = serde_json::from_str(line).unwrap();
             let work = ending.record();
-            let facts =
-                EndFacts { request: &ending.prompt, text: &ending.text, work: &work, todo: &[] };
+            let facts = EndFacts {
+                request: &ending.prompt,
+                text: &ending.text,
+                work: &work,
+                todo: &[],
+                missing_files: &[],
+            };
             let assessed = facts.assess(&RunFinish::NeedsInput).unwrap();
             let is_stopped = assessed.kind == EndKind::Stopped;
             match (ending.label == "answered", is_stopped) {

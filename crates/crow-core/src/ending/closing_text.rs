@@ -20,7 +20,8 @@ use super::phrases::{
     LIST_LINE, LOOK_ONLY, LOOKING_VERBS, NAMES_FAILURE, NEGATION, NO_ANNOUNCEMENT, NO_FAILURE,
     OFFER, OPTION, OTHER_WORK_REQUEST, OUTSIDE_OF_FILES, PLAN_HEADING, PROJECT, PROPOSAL,
     QUESTION_WORD, SAYS_FILES_CHANGED, SAYS_FILES_CHANGED_WITHOUT_SPACES, SAYS_LOOKED, SAYS_RAN,
-    SAYS_TESTED, SAYS_VERIFIED, TELLS_TO_SAVE, TEXT_REQUEST, UNDER_WAY, WORK_REQUEST,
+    SAYS_TESTED, SAYS_VERIFIED, TELLS_FAILURE, TELLS_TO_SAVE, TEXT_REQUEST, UNDER_WAY,
+    WORK_REQUEST,
 };
 
 /// Number of words from which a text before a question counts as an answer.
@@ -399,6 +400,11 @@ pub(super) fn says_done(text: &str) -> bool {
 pub(super) fn admits_failure(text: &str) -> bool {
     let text = without_code(text, " ");
     ADMITS_FAILURE.is_match(&text) && !SAYS_TESTED.is_match(&text) && !SAYS_VERIFIED.is_match(&text)
+}
+
+/// Returns true if a text tells of something that failed and was left so.
+pub(super) fn tells_failure(text: &str) -> bool {
+    TELLS_FAILURE.is_match(&without_code(text, " "))
 }
 
 pub(super) fn asks_for_work(request: &str) -> bool {

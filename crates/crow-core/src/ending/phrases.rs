@@ -163,8 +163,11 @@ pub(super) static ENDS_WITH_SOON: LazyLock<Regex> =
     LazyLock::new(|| compile(r"\b(?:next|in a moment|right away|shortly)\s*[.!:…]*$"));
 pub(super) static GERUND: LazyLock<Regex> = LazyLock::new(|| compile(r"\b\w+ing\b"));
 /// Phrases that begin like an announcement and are none.
-pub(super) static NO_ANNOUNCEMENT: LazyLock<Regex> =
-    LazyLock::new(|| compile("let me know|let's say|let me explain|let me summari"));
+pub(super) static NO_ANNOUNCEMENT: LazyLock<Regex> = LazyLock::new(|| {
+    compile(
+        r"let me know|let's say|let me explain|let me summari|\bi['’]d (?:made|added|created|written|left|changed|put|set|done|moved|renamed)\b",
+    )
+});
 /// Conditions: what comes then depends on the user.
 pub(super) static CONDITION: LazyLock<Regex> = LazyLock::new(|| {
     any_of(&[
@@ -316,6 +319,12 @@ pub(super) static ADMITS_FAILURE: LazyLock<Regex> = LazyLock::new(|| {
         r"\b(?:cannot|can['’]t|could not|couldn['’]t|unable to|failed to|(?:may|must) not|not (?:permitted|allowed|fixed|done|solved|finished|able)|still (?:fails?|failing|broken|red)|(?:does|did|do)(?: not|n['’]t) (?:work|pass|succeed|compile)|without success|not yet)\b",
         "kann nicht|konnte nicht|nicht (?:erlaubt|möglich|fertig)|schlägt (?:noch )?fehl|no pude|no se pudo|je n'ai pas pu|não consegui|无法|没能|не удалось|できませんでした",
     ])
+});
+/// Tells of something that failed and was left so.
+pub(super) static TELLS_FAILURE: LazyLock<Regex> = LazyLock::new(|| {
+    compile(
+        r"❌|✗|\b(?:is|are|was|were) \W?not\W? (?:green|passing|updated|clean|finished|done)\b|\bnot updated\b|\b(?:still|also) fails?\b|\bfails? (?:in the same|with|without|on main|before|as before)\b",
+    )
 });
 /// Names a failure, whether it is the run's or not.
 pub(super) static NAMES_FAILURE: LazyLock<Regex> = LazyLock::new(|| {

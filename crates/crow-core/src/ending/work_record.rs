@@ -57,6 +57,8 @@ const LOOKING_WORDS: [&str; 22] = [
     "status",
     "view",
 ];
+/// Programs whose exit code says whether something was found.
+const SEARCHES: [&str; 6] = ["ag", "egrep", "fgrep", "grep", "rg", "zgrep"];
 /// Words that are all that a program is asked for.
 const LOOKING_ALONE: [&str; 6] = ["--help", "--version", "-V", "-l", "-v", "version"];
 /// Clients of databases, which look unless a statement writes.
@@ -486,7 +488,8 @@ impl WorkRecord {
         let (command, status) = self.run.failed_call.as_ref()?;
         let is_command =
             self.past_calls.back().is_some_and(|call| call.is_command && !call.has_succeeded);
-        (*status == WorkStatus::Failed && is_command).then_some(command.as_str())
+        (*status == WorkStatus::Failed && is_command && !ends_in_search(command))
+            .then_some(command.as_str())
     }
 
     /// Returns true if a text names the last command, without its options.
@@ -532,6 +535,11 @@ impl WorkRecord {
             findings.push(format!("nothing was run after the last change of {}", name_some(&code)));
         }
         findings
+    }
+
+    /// Returns true if the run changed or deleted a file with this name, in whatever folder.
+    pub fn has_changed_file_named(&self, name: &std::ffi::OsStr) -> bool {
+        self.run.changed_files.iter().any(|file| file.file_name() == Some(name))
     }
 
     /// Returns true the first time it is called in a run: findings are told once.
@@ -595,6 +603,14 @@ fn is_code(file: &Path) -> bool {
 
 /// Returns true if a command line only looks, as far as its programs tell: each of its commands is a known one, and
 /// none writes its output to a file.
+/// Returns true if the exit code of a line is that of a search, which fails if it finds nothing.
+fn ends_in_search(line: &str) -> bool {
+    SEARCHES.iter().any(|program| {
+        let begin = line.rfind(&format!("| {program} "));
+        begin.is_some_and(|at| !line[at..].contains("&&") && !line[at..].contains(';'))
+    })
+}
+
 fn is_looking(line: &str) -> bool {
     let line = line.replace("2>&1", " ").replace("2>/dev/null", " ").replace(">/dev/null", " ");
     let mut commands =
@@ -808,6 +824,18 @@ mod tests {
             ]
         );
         assert_eq!(record(&[edit("a.rs"), ran("make test")]).findings(&[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_search_at_the_end_of_a_pipeline_that_finds_nothing_is_no_failed_command() {
+        for (line, expected) in [
+            ("kubectl logs deploy/x | grep -ci error", None),
+            ("git diff | grep -E 'a|b'", None),
+            ("make | grep warning; make check", Some("make | grep warning; make check")),
+            ("make", Some("make")),
+        ] {
+            assert_eq!(record(&[failed(line)]).failed_command(), expected, "{line}");
+        }
     }
 
     #[test]
