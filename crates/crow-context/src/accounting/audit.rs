@@ -179,6 +179,35 @@ impl ContextAudit {
         ContextUsage::new(prefix, messages, &self.prefaced, counter, last)
     }
 
+    /// Folds the lines of a session's log up to the answer to a request, by its number among [`requests`](Self::requests),
+    /// counted from 1. The account has fewer requests if the log has.
+    pub fn until_request<'a>(
+        lines: impl IntoIterator<Item = &'a Envelope>,
+        number: usize,
+    ) -> Result<Self, HistoryError> {
+        let mut audit = Self::new();
+        for line in lines {
+            if audit.requests.len() >= number {
+                break;
+            }
+            audit.apply(line)?;
+        }
+        Ok(audit)
+    }
+
+    /// Divides the last request that was answered among the owners of its parts. Their tokens add up to what the provider
+    /// counted, and what it read from its cache is the beginning. None if no request was answered.
+    pub fn last_request(&self, counter: &dyn TokenCounter) -> Option<ContextUsage> {
+        let last = self.last.as_ref()?;
+        let request = LastRequest {
+            messages: self.sent.len(),
+            input_tokens: last.usage.input_tokens,
+            cached: last.usage.cache_read_tokens,
+        };
+        let prefix = last.prefix.as_ref();
+        Some(ContextUsage::new(prefix, &self.sent, &self.prefaced, counter, request))
+    }
+
     /// Returns all model calls, in order.
     pub fn requests(&self) -> &[RequestRecord] {
         &self.requests

@@ -148,15 +148,22 @@ pub(super) struct LastRequest {
     pub(super) cached: u64,
 }
 
-/// Collects shares in the order of the request.
-struct ShareBuilder<'a> {
+/// A part of a request, in the order in which it is sent.
+#[derive(Debug)]
+struct RequestPart {
+    owner: ContextOwner,
+    /// Number of messages, calls or tools.
+    count: usize,
+    /// Its tokens, estimated.
+    estimate: u64,
+    /// The call, of an output.
+    output_of: Option<CallId>,
+}
+
+/// Collects the parts of a request.
+struct RequestParts<'a> {
     counter: &'a dyn TokenCounter,
-    last: LastRequest,
-    /// Factor of the estimates, as a fraction.
-    scale: (u64, u64),
-    /// Tokens so far.
-    tokens: u64,
-    shares: BTreeMap<ContextOwner, ContextShare>,
+    parts: Vec<RequestPart>,
 }
 
 impl ContextUsage {
@@ -168,23 +175,45 @@ impl ContextUsage {
         counter: &dyn TokenCounter,
         last: LastRequest,
     ) -> Self {
-        // 1) The factor between the estimates and what the provider counted.
-        let sent = &messages[..last.messages.min(messages.len())];
-        let fixed = prefix.map_or(0, RequestPrefix::tokens);
-        let estimated = fixed + sent.iter().map(|message| counter.message(message)).sum::<u64>();
-        let is_counted = last.input_tokens > 0 && estimated > 0;
-        let scale = if is_counted { (last.input_tokens, estimated) } else { (1, 1) };
-        // 2) The parts, in the order of the request.
-        let shares = BTreeMap::new();
-        let mut builder = ShareBuilder { counter, last, scale, tokens: 0, shares };
+        // 1) The parts, in the order of the request.
+        let mut request = RequestParts { counter, parts: Vec::new() };
         if let Some(prefix) = prefix {
             let tools = prefix.tools.values().map(|tool| tool.tokens).sum();
-            builder.add(ContextOwner::ToolDefinitions, prefix.tools.len(), tools);
-            builder.add(ContextOwner::SystemPrompt, 1, prefix.system.tokens);
+            request.add(ContextOwner::ToolDefinitions, prefix.tools.len(), tools);
+            request.add(ContextOwner::SystemPrompt, 1, prefix.system.tokens);
         }
+        let (sent, later) = messages.split_at(last.messages.min(messages.len()));
+        for message in sent {
+            request.add_message(message, prefaced);
+        }
+        // 2) The factor between the estimates and what the provider counted.
+        let estimated: u64 = request.parts.iter().map(|part| part.estimate).sum();
+        let is_counted = last.input_tokens > 0 && estimated > 0;
+        let scale = if is_counted { (last.input_tokens, estimated) } else { (1, 1) };
+        for message in later {
+            request.add_message(message, prefaced);
+        }
+        // 3) The shares. Ends are rounded, not lengths: so they add up to what was counted.
+        let mut shares: BTreeMap<ContextOwner, ContextShare> = BTreeMap::new();
         let mut largest = Vec::new();
-        for message in messages {
-            builder.add_message(message, prefaced, &mut largest);
+        let (mut position, mut begin) = (0_u64, 0_u64);
+        for RequestPart { owner, count, estimate, output_of } in request.parts {
+            position = position.saturating_add(estimate);
+            let end = scaled(position, scale);
+            let (tokens, cached) = (end - begin, end.min(last.cached) - begin.min(last.cached));
+            begin = end;
+            if let (Some(call_id), Some(tool)) = (output_of, owner.tool()) {
+                largest.push(LargeOutput { call_id, tool: tool.to_owned(), tokens });
+            }
+            let share = shares.entry(owner.clone()).or_insert(ContextShare {
+                owner,
+                count: 0,
+                tokens: 0,
+                cached: 0,
+            });
+            share.count += count;
+            share.tokens += tokens;
+            share.cached += cached;
         }
         largest.sort_by_key(|output: &LargeOutput| Reverse(output.tokens));
         largest.truncate(LARGEST);
@@ -192,8 +221,8 @@ impl ContextUsage {
         Self {
             window,
             compaction_at: window.map(|window| WindowLimits::new(window, None).trigger),
-            tokens: builder.tokens,
-            shares: builder.shares.into_values().collect(),
+            tokens: begin,
+            shares: shares.into_values().collect(),
             largest,
         }
     }
@@ -204,31 +233,18 @@ impl ContextUsage {
     }
 }
 
-impl ShareBuilder<'_> {
-    /// Adds an estimate to an owner, and returns its scaled tokens.
-    fn add(&mut self, owner: ContextOwner, count: usize, estimate: u64) -> u64 {
-        let (of, estimated) = self.scale;
-        let tokens = estimate.saturating_mul(of).div_ceil(estimated);
-        let cached = self.last.cached.saturating_sub(self.tokens).min(tokens);
-        self.tokens += tokens;
-        let share = self.shares.entry(owner.clone()).or_insert(ContextShare {
-            owner,
-            count: 0,
-            tokens: 0,
-            cached: 0,
-        });
-        share.count += count;
-        share.tokens += tokens;
-        share.cached += cached;
-        tokens
+/// Returns an estimate times a factor, which is a fraction.
+fn scaled(estimate: u64, (of, estimated): (u64, u64)) -> u64 {
+    let product = u128::from(estimate) * u128::from(of) / u128::from(estimated);
+    u64::try_from(product).unwrap_or(u64::MAX)
+}
+
+impl RequestParts<'_> {
+    fn add(&mut self, owner: ContextOwner, count: usize, estimate: u64) {
+        self.parts.push(RequestPart { owner, count, estimate, output_of: None });
     }
 
-    fn add_message(
-        &mut self,
-        message: &Message,
-        prefaced: &HashSet<MessageId>,
-        largest: &mut Vec<LargeOutput>,
-    ) {
+    fn add_message(&mut self, message: &Message, prefaced: &HashSet<MessageId>) {
         match message {
             Message::User(user) => {
                 let owner = if is_summary(message) {
@@ -266,9 +282,12 @@ impl ShareBuilder<'_> {
             Message::Results(results) => {
                 for result in &results.results {
                     let estimate = self.counter.result(result);
-                    let tool = result.tool.clone();
-                    let tokens = self.add(ContextOwner::Outputs(tool.clone()), 1, estimate);
-                    largest.push(LargeOutput { call_id: result.call_id.clone(), tool, tokens });
+                    self.parts.push(RequestPart {
+                        owner: ContextOwner::Outputs(result.tool.clone()),
+                        count: 1,
+                        estimate,
+                        output_of: Some(result.call_id.clone()),
+                    });
                 }
             }
         }

@@ -169,3 +169,19 @@ fn a_log_that_cannot_be_folded_is_refused() {
     log.compaction("x", "unknown", &[], &["c3"]);
     assert!(ContextAudit::from_log(log.lines()).is_err());
 }
+
+#[test]
+fn the_parts_of_a_request_add_up_to_what_the_provider_counted() {
+    let mut log = LogBuilder::new();
+    log.input("m1", "make it work");
+    for (input, cached) in [(1_003, 0), (1_507, 1_003), (2_111, 1_507)] {
+        log.request(input, cached, &"error: no such file\n".repeat(20));
+    }
+    for (number, request) in [(1, (1_003, 0)), (2, (1_507, 1_003)), (3, (2_111, 1_507))] {
+        let audit = ContextAudit::until_request(log.lines(), number).unwrap();
+        let usage = audit.last_request(&counter()).unwrap();
+        let sum = |of: fn(&ContextShare) -> u64| usage.shares.iter().map(of).sum::<u64>();
+        assert_eq!((sum(|share| share.tokens), sum(|share| share.cached)), request, "{number}");
+    }
+    assert!(ContextAudit::new().last_request(&counter()).is_none());
+}
