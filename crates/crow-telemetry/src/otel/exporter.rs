@@ -1,0 +1,498 @@
+//! The exporter: a bounded queue, and a task that sends what is in it.
+//!
+//! Agents never wait for it. What finds no room in the queue is dropped and counted; so is a batch that a collector did not
+//! take after a few attempts. One request is on its way at a time: a slow collector costs spans, not memory.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use crow_core::{
+    capability::{Http, HttpMethod, HttpRequest},
+    event::{AgentEvent, Envelope, NoticeAudience, NoticeLevel},
+    ids::SessionId,
+    trace::TraceId,
+};
+use crow_text::shorten;
+use futures_util::StreamExt as _;
+use jiff::Timestamp;
+use prost::Message as _;
+use tokio::{sync::mpsc, task::JoinHandle, time::Instant};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    ContentCapture, OtelSettings, SpanEncoder,
+    conventions::unix_nano,
+    messages::{
+        Attribute, AttributeValue, LogRecord, LogsRequest, MetricsRequest, OtelSpan, Resource,
+        ResourceLogs, ResourceMetrics, ResourceSpans, Scalar, Scope, ScopeLogs, ScopeMetrics,
+        ScopeSpans, TraceRequest, attribute,
+    },
+    metrics::MetricSums,
+};
+use crate::{
+    AcpTelemetry, HandoffWork, InternalTelemetry, ModelCallWork, RunTotals, ToolCallWork,
+    TraceSpan, TurnWork,
+};
+
+/// Number of times that a batch is sent before it is dropped.
+const ATTEMPTS: u32 = 3;
+/// Wait before the second attempt; it doubles.
+const BACKOFF: Duration = Duration::from_millis(500);
+/// Maximum length of the text of a log record, in bytes.
+const LOG_TEXT: usize = 2_000;
+
+/// The numbers of what was sent and what was not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OtelReport {
+    /// Spans and log records that a collector took.
+    pub sent: u64,
+    /// Those that found no room in the queue, or that no collector took in time.
+    pub dropped: u64,
+}
+
+#[derive(Debug, Default)]
+struct ExportCounts {
+    /// All that there was to send.
+    offered: AtomicU64,
+    sent: AtomicU64,
+    /// What was left out on purpose: it is not sampled, or its signal is off.
+    left_out: AtomicU64,
+}
+
+impl ExportCounts {
+    fn report(&self) -> OtelReport {
+        let sent = self.sent.load(Ordering::Relaxed);
+        let settled = sent + self.left_out.load(Ordering::Relaxed);
+        OtelReport { sent, dropped: self.offered.load(Ordering::Relaxed).saturating_sub(settled) }
+    }
+}
+
+/// What waits to be sent.
+#[derive(Debug)]
+enum QueuedSignal {
+    Span(Box<TraceSpan>),
+    Log(SessionLogRecord),
+}
+
+/// A warning or an error of a session.
+#[derive(Debug)]
+struct SessionLogRecord {
+    time: Timestamp,
+    trace_id: Option<TraceId>,
+    session_id: SessionId,
+    severity: LogSeverity,
+    /// What it says. Content: passed on only if that is wanted.
+    text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LogSeverity {
+    Warning,
+    Error,
+}
+
+/// Consumer of the telemetry of one root session, for the exporter that it is from. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct OtelConsumer {
+    queue: mpsc::Sender<QueuedSignal>,
+    counts: Arc<ExportCounts>,
+    /// The trace of the run that goes on.
+    trace_id: Option<TraceId>,
+}
+
+/// Sends telemetry until it is shut down.
+#[derive(Debug)]
+pub struct OtelExporter {
+    consumer: OtelConsumer,
+    task: JoinHandle<()>,
+    stop: CancellationToken,
+}
+
+impl OtelExporter {
+    /// Starts to send telemetry of the program with this name, version and id of its process. Needs a tokio runtime.
+    pub fn start(
+        settings: OtelSettings,
+        encoder: SpanEncoder,
+        (name, version, instance): (&str, &str, &str),
+        http: Arc<dyn Http>,
+    ) -> Self {
+        let (queue, receiver) = mpsc::channel(settings.queue);
+        let counts = Arc::<ExportCounts>::default();
+        let stop = CancellationToken::new();
+        let resource = Resource { attributes: resource(&settings, name, version, instance) };
+        let scope = Scope { name: "crow".to_owned(), version: version.to_owned() };
+        let sender = OtlpSender {
+            metrics: MetricSums::new(Timestamp::now()),
+            settings,
+            encoder,
+            http,
+            resource,
+            scope,
+            counts: Arc::clone(&counts),
+        };
+        // It ends with the last consumer, or when it is shut down.
+        let task = TaskTracker::new().spawn(sender.run(receiver, stop.clone()));
+        Self { consumer: OtelConsumer { queue, counts, trace_id: None }, task, stop }
+    }
+
+    /// Returns a consumer for a root session.
+    pub fn consumer(&self) -> OtelConsumer {
+        self.consumer.clone()
+    }
+
+    /// Sends what is left, for at most this long, and ends.
+    pub async fn shut_down(self, patience: Duration) -> OtelReport {
+        let Self { consumer: OtelConsumer { queue, counts, .. }, mut task, stop } = self;
+        drop(queue);
+        stop.cancel();
+        if tokio::time::timeout(patience, &mut task).await.is_err() {
+            task.abort();
+        }
+        counts.report()
+    }
+}
+
+impl OtelConsumer {
+    fn take(&self, span: &TraceSpan) {
+        self.queue_up(QueuedSignal::Span(Box::new(span.clone())));
+    }
+
+    fn queue_up(&self, signal: QueuedSignal) {
+        self.counts.offered.fetch_add(1, Ordering::Relaxed);
+        // What finds no room is lost.
+        drop(self.queue.try_send(signal));
+    }
+}
+
+impl InternalTelemetry for OtelConsumer {
+    fn record_llm_call(&mut self, span: &TraceSpan, _: &ModelCallWork) {
+        self.take(span);
+    }
+
+    fn record_tool_execution(&mut self, span: &TraceSpan, _: &ToolCallWork) {
+        self.take(span);
+    }
+
+    fn record_handoff(&mut self, span: &TraceSpan, _: &HandoffWork) {
+        self.take(span);
+    }
+
+    fn record_turn_complete(&mut self, span: &TraceSpan, _: &TurnWork) {
+        self.take(span);
+    }
+
+    fn record_run_complete(&mut self, span: &TraceSpan, _: &RunTotals) {
+        self.take(span);
+    }
+
+    fn record_other(&mut self, span: &TraceSpan) {
+        self.take(span);
+    }
+}
+
+impl AcpTelemetry for OtelConsumer {
+    fn record_prompt_start(&mut self, start: &Envelope) {
+        if let AgentEvent::RunStart { run_id, .. } = &start.event {
+            self.trace_id = Some(TraceId::of_run(&start.root_id, run_id));
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only warnings and errors are sent as logs")]
+    fn record_stream_event(&mut self, event: &Envelope) {
+        let (severity, text) = match &event.event {
+            AgentEvent::Error { error, .. } => (LogSeverity::Error, error),
+            AgentEvent::Notice {
+                level: NoticeLevel::Warning,
+                audience: NoticeAudience::User,
+                text,
+            } => (LogSeverity::Warning, text),
+            _ => return,
+        };
+        self.queue_up(QueuedSignal::Log(SessionLogRecord {
+            time: event.time,
+            trace_id: self.trace_id,
+            session_id: event.session_id.clone(),
+            severity,
+            text: shorten(text, LOG_TEXT),
+        }));
+    }
+}
+
+/// Returns the attributes of the program.
+fn resource(settings: &OtelSettings, name: &str, version: &str, instance: &str) -> Vec<Attribute> {
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let system = match std::env::consts::OS {
+        "macos" => "darwin",
+        other => other,
+    };
+    let given = |key: &str| settings.resource.iter().any(|(given, _)| given == key);
+    let own = [
+        ("service.name", name),
+        ("service.version", version),
+        ("service.instance.id", instance),
+        ("host.arch", architecture),
+        ("os.type", system),
+    ];
+    let own = own.into_iter().filter(|(key, _)| !given(key));
+    let mut attributes: Vec<_> = own.map(|(key, value)| attribute(key, value)).collect();
+    attributes.push(attribute("process.pid", std::process::id()));
+    attributes.push(attribute("telemetry.sdk.language", "rust"));
+    attributes.push(attribute("telemetry.sdk.name", "crow"));
+    let given = settings.resource.iter();
+    attributes.extend(given.map(|(key, value)| attribute(key, value.as_str())));
+    attributes
+}
+
+/// Why a request was not taken.
+#[derive(Debug)]
+enum SendFailure {
+    /// The same request may be taken later.
+    Transient(String),
+    /// It never will.
+    Final(String),
+}
+
+/// What the next requests have.
+#[derive(Debug, Default)]
+struct SignalBatch {
+    spans: Vec<OtelSpan>,
+    logs: Vec<LogRecord>,
+}
+
+impl SignalBatch {
+    fn len(&self) -> usize {
+        self.spans.len() + self.logs.len()
+    }
+}
+
+/// The task that sends.
+struct OtlpSender {
+    settings: OtelSettings,
+    encoder: SpanEncoder,
+    http: Arc<dyn Http>,
+    resource: Resource,
+    scope: Scope,
+    metrics: MetricSums,
+    counts: Arc<ExportCounts>,
+}
+
+impl OtlpSender {
+    async fn run(mut self, mut queue: mpsc::Receiver<QueuedSignal>, stop: CancellationToken) {
+        let mut batch = SignalBatch::default();
+        let mut signals: Vec<QueuedSignal> = Vec::new();
+        let mut due: Option<Instant> = None;
+        let mut metrics_due = Instant::now() + self.settings.metrics_interval;
+        loop {
+            let room = self.settings.batch - batch.len();
+            let wake = due.map_or(metrics_due, |due| due.min(metrics_due));
+            let is_open = tokio::select! {
+                received = queue.recv_many(&mut signals, room) => received > 0,
+                () = tokio::time::sleep_until(wake) => true,
+                () = stop.cancelled() => false,
+            };
+            self.take(&mut signals, &mut batch);
+            if !is_open {
+                break;
+            }
+            if batch.len() > 0 && due.is_none() {
+                due = Some(Instant::now() + self.settings.delay);
+            }
+            let is_due = due.is_some_and(|due| due <= Instant::now());
+            if batch.len() >= self.settings.batch || is_due {
+                self.send_batch(std::mem::take(&mut batch), &stop).await;
+                due = None;
+            }
+            if metrics_due <= Instant::now() {
+                self.send_metrics(&stop).await;
+                metrics_due = Instant::now() + self.settings.metrics_interval;
+            }
+        }
+        // The end: what is in the queue, then the last sums.
+        loop {
+            let room = self.settings.batch - batch.len();
+            while signals.len() < room
+                && let Ok(signal) = queue.try_recv()
+            {
+                signals.push(signal);
+            }
+            self.take(&mut signals, &mut batch);
+            if batch.len() == 0 {
+                break;
+            }
+            self.send_batch(std::mem::take(&mut batch), &stop).await;
+        }
+        self.send_metrics(&stop).await;
+    }
+
+    /// Counts spans, and encodes those that are sampled, and log records.
+    fn take(&mut self, signals: &mut Vec<QueuedSignal>, batch: &mut SignalBatch) {
+        for signal in signals.drain(..) {
+            match signal {
+                QueuedSignal::Span(span) => {
+                    self.metrics.record(&span);
+                    if self.settings.traces_url.is_some()
+                        && is_sampled(span.trace_id, self.settings.sampled)
+                    {
+                        batch.spans.push(self.encoder.encode(&span));
+                    } else {
+                        self.counts.left_out.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+                QueuedSignal::Log(record) if self.settings.logs_url.is_some() => {
+                    batch.logs.push(self.encode_log(record));
+                }
+                QueuedSignal::Log(_) => {
+                    self.counts.left_out.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    fn encode_log(&self, record: SessionLogRecord) -> LogRecord {
+        let (number, name, event_name) = match record.severity {
+            LogSeverity::Warning => (13, "WARN", "crow.session.warning"),
+            LogSeverity::Error => (17, "ERROR", "crow.session.error"),
+        };
+        let text = match self.encoder.content {
+            ContentCapture::Captured => record.text,
+            ContentCapture::LeftOut => event_name.to_owned(),
+        };
+        LogRecord {
+            time_unix_nano: unix_nano(record.time),
+            severity_number: number,
+            severity_text: name.to_owned(),
+            body: Some(AttributeValue { value: Some(Scalar::Text(text)) }),
+            attributes: vec![attribute("gen_ai.conversation.id", record.session_id.as_str())],
+            trace_id: record.trace_id.map(|id| id.to_bytes().to_vec()).unwrap_or_default(),
+            span_id: Vec::new(),
+            observed_time_unix_nano: unix_nano(record.time),
+            event_name: event_name.to_owned(),
+        }
+    }
+
+    async fn send_batch(&mut self, batch: SignalBatch, stop: &CancellationToken) {
+        if !batch.spans.is_empty() {
+            self.send_spans(batch.spans, stop).await;
+        }
+        if !batch.logs.is_empty() {
+            self.send_logs(batch.logs, stop).await;
+        }
+    }
+
+    async fn send_logs(&mut self, log_records: Vec<LogRecord>, stop: &CancellationToken) {
+        let Some(url) = self.settings.logs_url.clone() else { return };
+        let count = log_records.len() as u64;
+        let scope_logs = ScopeLogs { scope: Some(self.scope.clone()), log_records };
+        let request = LogsRequest {
+            resource_logs: vec![ResourceLogs {
+                resource: Some(self.resource.clone()),
+                scope_logs: vec![scope_logs],
+            }],
+        };
+        if self.send(&url, request.encode_to_vec(), stop).await {
+            self.counts.sent.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    async fn send_spans(&mut self, spans: Vec<OtelSpan>, stop: &CancellationToken) {
+        let Some(url) = self.settings.traces_url.clone() else { return };
+        let count = spans.len() as u64;
+        let request = TraceRequest {
+            resource_spans: vec![ResourceSpans {
+                resource: Some(self.resource.clone()),
+                scope_spans: vec![ScopeSpans {
+                    scope: Some(self.scope.clone()),
+                    spans,
+                    schema_url: String::new(),
+                }],
+            }],
+        };
+        if self.send(&url, request.encode_to_vec(), stop).await {
+            self.counts.sent.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    async fn send_metrics(&mut self, stop: &CancellationToken) {
+        let Some(url) = self.settings.metrics_url.clone() else { return };
+        if self.metrics.is_empty() {
+            return;
+        }
+        let request = MetricsRequest {
+            resource_metrics: vec![ResourceMetrics {
+                resource: Some(self.resource.clone()),
+                scope_metrics: vec![ScopeMetrics {
+                    scope: Some(self.scope.clone()),
+                    metrics: self.metrics.encode(Timestamp::now()),
+                    schema_url: String::new(),
+                }],
+            }],
+        };
+        self.send(&url, request.encode_to_vec(), stop).await;
+    }
+
+    /// Sends a body, with a few attempts; with one once it must stop. Returns true if it was taken.
+    async fn send(&self, url: &str, body: Vec<u8>, stop: &CancellationToken) -> bool {
+        let mut wait = BACKOFF;
+        for attempt in 1..=ATTEMPTS {
+            match self.attempt(url, body.clone()).await {
+                Ok(()) => return true,
+                Err(SendFailure::Final(reason)) => {
+                    tracing::warn!(reason, "the collector refuses telemetry");
+                    return false;
+                }
+                Err(SendFailure::Transient(reason)) => {
+                    tracing::debug!(reason, attempt, "the collector does not take telemetry");
+                    if stop.is_cancelled() || attempt == ATTEMPTS {
+                        return false;
+                    }
+                }
+            }
+            // An end of the program is not waited out.
+            stop.run_until_cancelled(tokio::time::sleep(wait)).await;
+            wait *= 2;
+        }
+        false
+    }
+
+    async fn attempt(&self, url: &str, body: Vec<u8>) -> Result<(), SendFailure> {
+        let mut headers = self.settings.headers.clone();
+        headers.push(("content-type".to_owned(), "application/x-protobuf".to_owned()));
+        let request = HttpRequest { method: HttpMethod::Post, url: url.to_owned(), headers, body };
+        let transient = |reason: String| SendFailure::Transient(reason);
+        let exchange = async {
+            let mut response =
+                self.http.send(request).await.map_err(|error| transient(error.to_string()))?;
+            // The body is read so that the connection can be used again.
+            while let Some(Ok(_)) = response.body.next().await {}
+            Ok(response.status)
+        };
+        let status = tokio::time::timeout(self.settings.timeout, exchange)
+            .await
+            .unwrap_or_else(|_| Err(transient("timed out".to_owned())))?;
+        match status {
+            200..=299 => Ok(()),
+            429 | 502 | 503 | 504 => Err(SendFailure::Transient(format!("status {status}"))),
+            _ => Err(SendFailure::Final(format!("status {status}"))),
+        }
+    }
+}
+
+/// Decides by the id of the trace, so that all its spans are sent or none.
+fn is_sampled(trace_id: TraceId, ratio: f64) -> bool {
+    let bytes = trace_id.to_bytes();
+    let low: [u8; 8] = bytes[8..].try_into().expect("invariant: half of 16 bytes");
+    #[expect(clippy::cast_precision_loss, reason = "a ratio needs no more")]
+    let position = (u64::from_be_bytes(low) >> 11) as f64;
+    #[expect(clippy::cast_precision_loss, reason = "2^53 is exact")]
+    let whole = (1_u64 << 53) as f64;
+    position < ratio * whole
+}

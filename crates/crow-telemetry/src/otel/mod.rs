@@ -1,0 +1,13 @@
+//! Export to OpenTelemetry: spans and metrics by the conventions for generative AI, sent over HTTP.
+
+mod conventions;
+mod exporter;
+pub(crate) mod messages;
+mod metrics;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub use conventions::{ContentCapture, GenAiConventions, SpanEncoder};
+pub use exporter::{OtelConsumer, OtelExporter, OtelReport};
+pub use settings::{OtelSettings, OtelSettingsError};

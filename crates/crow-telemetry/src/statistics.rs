@@ -1,0 +1,180 @@
+//! Sums over many runs: by day, model, project, agent or tool.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use crow_core::{
+    model::{ModelRef, Price},
+    usage::TokenUsage,
+};
+use jiff::{civil::Date, tz::TimeZone};
+
+use crate::{SpanOutcome, SpanWork, TraceSpan};
+
+/// What rows of statistics are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatisticsGroup {
+    /// A day of the user's time zone.
+    Day,
+    /// A model.
+    Model,
+    /// A project: the working directory of the root session.
+    Project,
+    /// An agent.
+    Agent,
+    /// A tool.
+    Tool,
+}
+
+/// Sums of spans.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StatisticsRow {
+    /// Number of root sessions.
+    pub sessions: u64,
+    /// Number of runs.
+    pub runs: u64,
+    /// Number of runs that ended by themselves: neither stopped, failed, cancelled nor cut off.
+    pub succeeded_runs: u64,
+    /// Number of model calls.
+    pub model_calls: u64,
+    /// Number of tool calls.
+    pub tool_calls: u64,
+    /// Number of calls of tools that failed, refused ones included.
+    pub failed_tool_calls: u64,
+    /// The tokens.
+    pub usage: TokenUsage,
+    /// The cost in US dollars, as far as prices are known.
+    pub cost_usd: f64,
+    /// True if the price of some model is unknown, so that the cost is higher.
+    pub is_cost_partial: bool,
+    /// Time of the runs, or, by model and tool, of the calls.
+    pub time: Duration,
+}
+
+impl std::ops::AddAssign<&Self> for StatisticsRow {
+    fn add_assign(&mut self, other: &Self) {
+        self.sessions += other.sessions;
+        self.runs += other.runs;
+        self.succeeded_runs += other.succeeded_runs;
+        self.model_calls += other.model_calls;
+        self.tool_calls += other.tool_calls;
+        self.failed_tool_calls += other.failed_tool_calls;
+        self.usage += other.usage;
+        self.cost_usd += other.cost_usd;
+        self.is_cost_partial |= other.is_cost_partial;
+        self.time += other.time;
+    }
+}
+
+/// Sums up the spans of sessions.
+#[derive(Debug)]
+pub struct Statistics {
+    group: StatisticsGroup,
+    zone: TimeZone,
+    prices: BTreeMap<ModelRef, Price>,
+    rows: BTreeMap<String, StatisticsRow>,
+    days: BTreeMap<Date, StatisticsRow>,
+    total: StatisticsRow,
+}
+
+impl Statistics {
+    /// Makes empty statistics. Models without a price cost nothing, and mark their rows.
+    pub fn new(group: StatisticsGroup, zone: TimeZone, prices: BTreeMap<ModelRef, Price>) -> Self {
+        Self {
+            group,
+            zone,
+            prices,
+            rows: BTreeMap::new(),
+            days: BTreeMap::new(),
+            total: StatisticsRow::default(),
+        }
+    }
+
+    /// Adds the spans of a root session and its descendants.
+    pub fn add_session(&mut self, project: &str, spans: &[TraceSpan]) {
+        let mut seen = BTreeSet::new();
+        for span in spans {
+            let facts = self.facts(span);
+            let date = span.start.to_zoned(self.zone.clone()).date();
+            let key = self.key(project, span, date);
+            if let Some(key) = key {
+                let mut facts = facts.clone();
+                facts.sessions = u64::from(seen.insert(key.clone()));
+                if matches!(self.group, StatisticsGroup::Model | StatisticsGroup::Tool) {
+                    facts.time = span.duration();
+                }
+                *self.rows.entry(key).or_default() += &facts;
+            }
+            *self.days.entry(date).or_default() += &facts;
+            self.total += &facts;
+        }
+        self.total.sessions += u64::from(!spans.is_empty());
+    }
+
+    /// Returns the rows with what each is about, in the order of the names.
+    pub fn rows(&self) -> impl Iterator<Item = (&str, &StatisticsRow)> {
+        self.rows.iter().map(|(key, row)| (key.as_str(), row))
+    }
+
+    /// Returns the sums of every day on which something happened, the first one first.
+    pub fn days(&self) -> impl Iterator<Item = (Date, &StatisticsRow)> {
+        self.days.iter().map(|(date, row)| (*date, row))
+    }
+
+    /// Returns the sums of all.
+    pub fn total(&self) -> &StatisticsRow {
+        &self.total
+    }
+
+    /// Returns the row of a span; none if it is not of this group.
+    fn key(&self, project: &str, span: &TraceSpan, date: Date) -> Option<String> {
+        match (self.group, &span.work) {
+            (StatisticsGroup::Day, _) => Some(date.to_string()),
+            (StatisticsGroup::Project, _) => Some(project.to_owned()),
+            (StatisticsGroup::Model, SpanWork::ModelCall(call)) => Some(call.model.to_string()),
+            (StatisticsGroup::Tool, SpanWork::ToolCall(call)) => Some(call.tool.clone()),
+            (StatisticsGroup::Model | StatisticsGroup::Tool, _)
+            | (StatisticsGroup::Agent, SpanWork::Run(_)) => None,
+            (StatisticsGroup::Agent, _) => Some(span.agent.clone()),
+        }
+    }
+
+    /// Returns what one span adds.
+    fn facts(&self, span: &TraceSpan) -> StatisticsRow {
+        let mut row = StatisticsRow::default();
+        match &span.work {
+            SpanWork::Run(_) => {
+                row.runs = 1;
+                row.succeeded_runs = u64::from(span.outcome == SpanOutcome::Succeeded);
+                row.time = span.duration();
+            }
+            SpanWork::ModelCall(call) => {
+                row.model_calls = 1;
+                let usage = call.usage.unwrap_or_default();
+                row.usage = usage;
+                match self.prices.get(&call.model) {
+                    Some(price) => row.cost_usd = price.cost(&usage),
+                    None => row.is_cost_partial = usage.total() > 0,
+                }
+            }
+            SpanWork::ToolCall(_) => {
+                row.tool_calls = 1;
+                row.failed_tool_calls =
+                    u64::from(matches!(span.outcome, SpanOutcome::Failed { .. }));
+            }
+            SpanWork::Turn(_) if self.group == StatisticsGroup::Agent => {
+                row.time = span.duration();
+            }
+            SpanWork::Turn(_)
+            | SpanWork::Permission(_)
+            | SpanWork::Question(_)
+            | SpanWork::Handoff(_)
+            | SpanWork::Verdict(_)
+            | SpanWork::Checks(_)
+            | SpanWork::Compaction(_) => {}
+        }
+        row
+    }
+}

@@ -1,0 +1,776 @@
+//! The fold of events into spans.
+//!
+//! A span is given out when it ends, so children come before their parents; ids are derived from the log, so a child
+//! knows its parent before that is given out. Only durable events are used: a live run and its log give the same spans.
+//!
+//! The span of a model call begins as long before its end as the log says it took, or, in logs of older versions, at the
+//! last event of the agent before it.
+
+use std::{collections::HashMap, time::Duration};
+
+use crow_core::{
+    event::{
+        AgentEvent, AgentRole, CheckRun, Envelope, InputSource, ModelCallTiming, ParentCall,
+        RunOutcome,
+    },
+    ids::{CallId, ReplyId, RequestId, RunId, SessionId},
+    message::{Block, Origin},
+    model::{ModelRef, ProviderError, StopReason},
+    tool::{ToolResult, ToolStatus},
+    trace::{SpanId, TraceId},
+    usage::TokenUsage,
+};
+use crow_text::{one_line, shorten};
+use jiff::Timestamp;
+
+use super::{
+    CheckWork, CompactionWork, HandoffWork, ModelCallPurpose, ModelCallWork, PermissionWork,
+    QuestionWork, RunTotals, SpanOutcome, SpanWork, ToolCallWork, TraceSpan, TurnWork, VerdictWork,
+};
+
+/// Maximum length of a prompt, title or error message in a span, in bytes.
+const TEXT: usize = 200;
+
+/// Folds the events of a root session and its descendants into spans.
+///
+/// Events must come in the order of their numbers. What is still open when they end is closed by
+/// [`finish`](Self::finish).
+#[derive(Debug, Default)]
+pub struct TraceBuilder {
+    run: Option<OpenRun>,
+    agents: HashMap<SessionId, OpenAgent>,
+    /// Time of the last event.
+    last: Option<Timestamp>,
+}
+
+/// A run that goes on.
+#[derive(Debug)]
+struct OpenRun {
+    trace_id: TraceId,
+    origin: SpanOrigin,
+    work: RunTotals,
+}
+
+/// An agent of the tree.
+#[derive(Debug, Default)]
+struct OpenAgent {
+    turn: Option<OpenTurn>,
+    calls: HashMap<CallId, CallSpanStart>,
+    questions: HashMap<RequestId, Timestamp>,
+    /// A reply whose usage is not known yet.
+    reply: Option<ReplySpanStart>,
+    /// Usage of calls that no reply belongs to, or of which it still comes.
+    unclaimed: Vec<UnclaimedUsage>,
+    /// Time of its last event: the next model call began then at the earliest.
+    last: Option<Timestamp>,
+    /// The model that replied last.
+    model: Option<ModelRef>,
+    compacted: bool,
+}
+
+#[derive(Debug)]
+struct OpenTurn {
+    id: SpanId,
+    start: Timestamp,
+    origin: SpanOrigin,
+    work: TurnWork,
+}
+
+#[derive(Debug)]
+struct CallSpanStart {
+    start: Timestamp,
+    origin: SpanOrigin,
+    title: String,
+    tool: String,
+}
+
+#[derive(Debug)]
+struct ReplySpanStart {
+    /// When the model was asked, at the earliest.
+    start: Timestamp,
+    /// The tokens of attempts that failed before.
+    attempts: TokenUsage,
+    line: SpanOrigin,
+    reply_id: ReplyId,
+    stop: StopReason,
+    origin: Origin,
+    response_id: Option<String>,
+}
+
+#[derive(Debug)]
+struct UnclaimedUsage {
+    /// When the model was asked, at the earliest.
+    start: Timestamp,
+    line: SpanOrigin,
+    reply_id: ReplyId,
+    usage: TokenUsage,
+    estimated: bool,
+    timing: Option<ModelCallTiming>,
+}
+
+/// The origin of an event: its envelope without the event.
+#[derive(Debug, Clone)]
+struct SpanOrigin {
+    seq: u64,
+    time: Timestamp,
+    session_id: SessionId,
+    root_id: SessionId,
+    agent: String,
+    role: AgentRole,
+    parent: Option<ParentCall>,
+    round: u32,
+}
+
+impl SpanOrigin {
+    fn of(line: &Envelope) -> Self {
+        Self {
+            seq: line.seq.unwrap_or_default(),
+            time: line.time,
+            session_id: line.session_id.clone(),
+            root_id: line.root_id.clone(),
+            agent: line.agent.clone(),
+            role: line.role,
+            parent: line.parent.clone(),
+            round: line.round,
+        }
+    }
+}
+
+impl TraceBuilder {
+    /// Makes a builder that has seen no event.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns all spans of a log, in the order in which they ended. What has no end in it is unfinished.
+    pub fn spans<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Vec<TraceSpan> {
+        let mut builder = Self::new();
+        let mut spans = Vec::new();
+        for event in events {
+            builder.apply(event, &mut spans);
+        }
+        builder.finish(&mut spans);
+        spans
+    }
+
+    /// Returns the trace of the run that goes on.
+    pub fn trace_id(&self) -> Option<TraceId> {
+        self.run.as_ref().map(|run| run.trace_id)
+    }
+
+    /// Applies an event, and adds the spans that it ends. Events that are not durable are passed over.
+    pub fn apply(&mut self, line: &Envelope, ended: &mut Vec<TraceSpan>) {
+        if !line.event.is_durable() {
+            return;
+        }
+        if let AgentEvent::RunStart { run_id, .. } = &line.event
+            && line.is_root()
+        {
+            self.start_run(line, run_id, ended);
+        }
+        if let AgentEvent::SessionStart { model, .. } = &line.event {
+            self.agent(line).model = model.parse().ok();
+        }
+        if self.run.is_some() {
+            self.apply_in_run(line, ended);
+        }
+        self.last = Some(line.time);
+        self.agents.entry(line.session_id.clone()).or_default().last = Some(line.time);
+        if let AgentEvent::RunEnd { result, .. } = &line.event
+            && line.is_root()
+        {
+            self.close(&end_of_run(result), ended);
+        }
+    }
+
+    /// Adds the spans of what is still open, as unfinished ones that end with the last event.
+    pub fn finish(&mut self, ended: &mut Vec<TraceSpan>) {
+        self.close(&RunEndFacts::unfinished(), ended);
+    }
+
+    fn start_run(&mut self, line: &Envelope, run_id: &RunId, ended: &mut Vec<TraceSpan>) {
+        // A run without an end: its process died, and the session was resumed.
+        self.close(&RunEndFacts::unfinished(), ended);
+        self.run = Some(OpenRun {
+            trace_id: TraceId::of_run(&line.root_id, run_id),
+            origin: SpanOrigin::of(line),
+            work: RunTotals {
+                run_id: run_id.clone(),
+                prompt: None,
+                result: String::new(),
+                verified: false,
+                verdict: None,
+                rounds: 1,
+                model_calls: 0,
+                tool_calls: 0,
+                usage: Vec::new(),
+                waited_ms: 0,
+            },
+        });
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most events end no span")]
+    fn apply_in_run(&mut self, line: &Envelope, ended: &mut Vec<TraceSpan>) {
+        // Usage without a reply is that of an attempt whose reply comes now, or of a call beside the conversation.
+        match &line.event {
+            AgentEvent::Usage { .. } | AgentEvent::Notice { .. } | AgentEvent::Reply { .. } => {}
+            AgentEvent::Error { error, provider } => {
+                let failure = failure(error, provider.as_ref());
+                let nothing_came = self.agent(line).unclaimed.is_empty();
+                self.end_unclaimed(&line.session_id, &failure, ended);
+                if nothing_came && provider.is_some() {
+                    self.end_failed_model_call(line, failure, ended);
+                }
+            }
+            _ => self.end_unclaimed(&line.session_id, &SpanOutcome::Succeeded, ended),
+        }
+        match &line.event {
+            AgentEvent::UserInput { source: InputSource::Prompt, content, .. }
+                if line.is_root() =>
+            {
+                self.take_prompt(content);
+            }
+            AgentEvent::TurnStart { turn } => self.start_turn(line, *turn, ended),
+            AgentEvent::TurnComplete { end, .. } => {
+                self.end_turn(&line.session_id, line.time, Some(end.name()), ended);
+            }
+            AgentEvent::Reply { reply_id, stop, origin, response_id, .. } => {
+                let (attempts, start) = self.claim_attempts(line, reply_id);
+                self.end_unclaimed(&line.session_id, &SpanOutcome::Succeeded, ended);
+                self.agent(line).reply = Some(ReplySpanStart {
+                    start,
+                    attempts,
+                    line: SpanOrigin::of(line),
+                    reply_id: reply_id.clone(),
+                    stop: *stop,
+                    origin: origin.clone(),
+                    response_id: response_id.clone(),
+                });
+            }
+            AgentEvent::Usage { reply_id, usage, estimated, timing, .. } => {
+                self.take_usage(line, reply_id, (*usage, *estimated, *timing), ended);
+            }
+            AgentEvent::CallStart { call_id, tool, title, .. } => {
+                let call = CallSpanStart {
+                    start: line.time,
+                    origin: SpanOrigin::of(line),
+                    title: short(title),
+                    tool: tool.clone(),
+                };
+                self.agent(line).calls.insert(call_id.clone(), call);
+            }
+            AgentEvent::CallEnd { call_id, tool, result, denial, .. } => {
+                self.end_call(line, call_id, (tool, result, denial.is_some()), ended);
+            }
+            AgentEvent::PermissionDecision { call_id, answer, waited_ms, .. } => {
+                let waited = waited_ms.unwrap_or(0);
+                let work =
+                    PermissionWork { call_id: call_id.clone(), answer: answer.name().to_owned() };
+                self.count_wait(waited);
+                let start = before(line.time, waited);
+                self.event_span(line, start, SpanWork::Permission(work), ended);
+            }
+            AgentEvent::QuestionAsked { request_id, .. } => {
+                let time = line.time;
+                self.agent(line).questions.insert(request_id.clone(), time);
+            }
+            AgentEvent::QuestionAnswered { request_id, call_id, .. } => {
+                self.end_question(line, request_id, call_id, true, ended);
+            }
+            AgentEvent::QuestionWithdrawn { request_id, call_id } => {
+                self.end_question(line, request_id, call_id, false, ended);
+            }
+            AgentEvent::Handoff { from, to, .. } => {
+                let work = HandoffWork { from: from.clone(), to: to.clone() };
+                self.event_span(line, line.time, SpanWork::Handoff(work), ended);
+            }
+            AgentEvent::ReviewVerdict { reviewer, verdict } => {
+                self.run_work().verdict = Some(*verdict);
+                let work = VerdictWork { reviewer: reviewer.clone(), verdict: *verdict };
+                self.event_span(line, line.time, SpanWork::Verdict(work), ended);
+            }
+            AgentEvent::Checks { checks, .. } => self.end_checks(line, checks, ended),
+            AgentEvent::Compaction { report, .. } => {
+                self.agent(line).compacted = true;
+                let work = CompactionWork {
+                    trigger: report.as_ref().map(|report| report.trigger),
+                    tokens_before: report.as_ref().map_or(0, |report| report.tokens_before),
+                    tokens_after: report.as_ref().map_or(0, |report| report.tokens_after),
+                };
+                self.event_span(line, line.time, SpanWork::Compaction(work), ended);
+            }
+            _ => {}
+        }
+        let run = self.run_work();
+        run.rounds = run.rounds.max(line.round);
+    }
+
+    /// Returns the work of the run that goes on.
+    fn run_work(&mut self) -> &mut RunTotals {
+        &mut self.run.as_mut().expect("invariant: only called in a run").work
+    }
+
+    fn agent(&mut self, line: &Envelope) -> &mut OpenAgent {
+        self.agents.entry(line.session_id.clone()).or_default()
+    }
+
+    fn take_prompt(&mut self, content: &[Block]) {
+        let text = content.iter().find_map(|block| match block {
+            Block::Text { text } => Some(short(text)),
+            Block::Image(_) => None,
+        });
+        let work = self.run_work();
+        if work.prompt.is_none() {
+            work.prompt = text;
+        }
+    }
+
+    fn count_wait(&mut self, waited_ms: u64) {
+        let work = self.run_work();
+        work.waited_ms = work.waited_ms.saturating_add(waited_ms);
+    }
+
+    fn start_turn(&mut self, line: &Envelope, turn: u32, ended: &mut Vec<TraceSpan>) {
+        // A turn without an end: its process died.
+        self.end_turn(&line.session_id, line.time, None, ended);
+        self.agent(line).turn = Some(OpenTurn {
+            id: SpanId::of_turn(&line.session_id, line.seq.unwrap_or_default()),
+            start: line.time,
+            origin: SpanOrigin::of(line),
+            work: TurnWork {
+                turn,
+                end: None,
+                model_calls: 0,
+                tool_calls: 0,
+                usage: TokenUsage::default(),
+            },
+        });
+    }
+
+    fn end_turn(
+        &mut self,
+        session: &SessionId,
+        time: Timestamp,
+        end: Option<&str>,
+        ended: &mut Vec<TraceSpan>,
+    ) {
+        let Some(agent) = self.agents.get_mut(session) else { return };
+        let Some(mut turn) = agent.turn.take() else { return };
+        turn.work.end = end.map(str::to_owned);
+        let outcome = match end {
+            None => SpanOutcome::Unfinished,
+            Some("cancelled") => SpanOutcome::Cancelled,
+            Some("error") => SpanOutcome::Failed {
+                kind: "agent_error".to_owned(),
+                message: "the turn failed".to_owned(),
+            },
+            Some(_) => SpanOutcome::Succeeded,
+        };
+        let parent = self.parent_of_turn(&turn.origin);
+        let run = self.run.as_ref().expect("invariant: only called in a run");
+        let span = TraceSpan {
+            id: turn.id,
+            parent: Some(parent),
+            ..run.span(&turn.origin, turn.start..time, outcome, SpanWork::Turn(turn.work))
+        };
+        ended.push(span);
+    }
+
+    /// Returns the span that a turn is part of: the call that started its agent, or the run.
+    fn parent_of_turn(&self, origin: &SpanOrigin) -> SpanId {
+        let call = origin.parent.as_ref().and_then(|parent| {
+            Some(SpanId::of_tool_call(&parent.session_id, parent.call_id.as_ref()?))
+        });
+        call.unwrap_or_else(|| self.run_span_id())
+    }
+
+    fn run_span_id(&self) -> SpanId {
+        let run = self.run.as_ref().expect("invariant: only called in a run");
+        SpanId::of_run(&run.work.run_id)
+    }
+
+    /// Returns the span of what an agent is doing: its turn, or the run between turns.
+    fn current_parent(&self, line: &SpanOrigin) -> SpanId {
+        let agent = self.agents.get(&line.session_id);
+        match agent.and_then(|agent| agent.turn.as_ref()) {
+            Some(turn) => turn.id,
+            None => self.parent_of_turn(line),
+        }
+    }
+
+    /// Returns the tokens of the attempts before a reply, and when the first of them began at the earliest.
+    fn claim_attempts(&mut self, line: &Envelope, reply_id: &ReplyId) -> (TokenUsage, Timestamp) {
+        let agent = self.agent(line);
+        let (mut sum, mut start) = (TokenUsage::default(), agent.last.unwrap_or(line.time));
+        let unclaimed = std::mem::take(&mut agent.unclaimed);
+        for attempt in unclaimed {
+            if attempt.reply_id == *reply_id {
+                sum += attempt.usage;
+                start = start.min(attempt.start);
+            } else {
+                agent.unclaimed.push(attempt);
+            }
+        }
+        (sum, start)
+    }
+
+    /// Ends the model calls that no reply belongs to.
+    fn end_unclaimed(
+        &mut self,
+        session: &SessionId,
+        outcome: &SpanOutcome,
+        ended: &mut Vec<TraceSpan>,
+    ) {
+        let Some(agent) = self.agents.get_mut(session) else { return };
+        let unclaimed = std::mem::take(&mut agent.unclaimed);
+        for call in unclaimed {
+            let id = SpanId::of_event(&call.line.session_id, call.line.seq);
+            self.count_usage(&call.line.session_id, None, call.usage);
+            let work = ModelCallWork {
+                reply_id: call.reply_id,
+                model: self.model_of(&call.line.session_id),
+                dialect: String::new(),
+                base_url: String::new(),
+                purpose: ModelCallPurpose::Other,
+                stop: None,
+                response_id: None,
+                usage: Some(call.usage),
+                estimated: call.estimated,
+                first_chunk_ms: call.timing.and_then(|timing| timing.first_chunk_ms),
+                retries: call.timing.map_or(0, |timing| timing.retries),
+                compacted: false,
+            };
+            let end = call.line.time;
+            let start = call.timing.map_or(call.start, |timing| before(end, timing.duration_ms));
+            self.child_span(
+                &call.line,
+                id,
+                (start, end, outcome.clone()),
+                SpanWork::ModelCall(work),
+                ended,
+            );
+        }
+    }
+
+    /// Ends a model call that failed before anything of the reply came.
+    fn end_failed_model_call(
+        &mut self,
+        line: &Envelope,
+        failure: SpanOutcome,
+        ended: &mut Vec<TraceSpan>,
+    ) {
+        let origin = SpanOrigin::of(line);
+        let work = ModelCallWork {
+            reply_id: ReplyId::new(""),
+            model: self.model_of(&line.session_id),
+            dialect: String::new(),
+            base_url: String::new(),
+            purpose: ModelCallPurpose::Other,
+            stop: None,
+            response_id: None,
+            usage: None,
+            estimated: false,
+            first_chunk_ms: None,
+            retries: 0,
+            compacted: false,
+        };
+        let start = self.agent(line).last.unwrap_or(line.time);
+        let id = SpanId::of_event(&origin.session_id, origin.seq);
+        self.child_span(&origin, id, (start, line.time, failure), SpanWork::ModelCall(work), ended);
+    }
+
+    /// Returns the model that an agent used last, or an unknown one.
+    fn model_of(&self, session: &SessionId) -> ModelRef {
+        let model = self.agents.get(session).and_then(|agent| agent.model.clone());
+        model.unwrap_or_else(|| ModelRef { provider: String::new(), model: "unknown".to_owned() })
+    }
+
+    fn take_usage(
+        &mut self,
+        line: &Envelope,
+        reply_id: &ReplyId,
+        (usage, estimated, timing): (TokenUsage, bool, Option<ModelCallTiming>),
+        ended: &mut Vec<TraceSpan>,
+    ) {
+        let agent = self.agent(line);
+        let Some(reply) = agent.reply.take_if(|reply| reply.reply_id == *reply_id) else {
+            let start = agent.last.unwrap_or(line.time);
+            agent.unclaimed.push(UnclaimedUsage {
+                start,
+                line: SpanOrigin::of(line),
+                reply_id: reply_id.clone(),
+                usage,
+                estimated,
+                timing,
+            });
+            return;
+        };
+        let model =
+            ModelRef { provider: reply.origin.provider.clone(), model: reply.origin.model.clone() };
+        agent.model = Some(model.clone());
+        let compacted = std::mem::take(&mut agent.compacted);
+        if let Some(turn) = &mut agent.turn {
+            turn.work.model_calls += 1;
+        }
+        self.run_work().model_calls += 1;
+        let mut usage = usage;
+        usage += reply.attempts;
+        self.count_usage(&line.session_id, Some(&model), usage);
+        let end = reply.line.time;
+        let start = timing.map_or(reply.start, |timing| before(end, timing.duration_ms));
+        let work = ModelCallWork {
+            reply_id: reply_id.clone(),
+            model,
+            dialect: reply.origin.dialect,
+            base_url: reply.origin.base_url,
+            purpose: ModelCallPurpose::Reply,
+            stop: Some(reply.stop),
+            response_id: reply.response_id,
+            usage: Some(usage),
+            estimated,
+            first_chunk_ms: timing.and_then(|timing| timing.first_chunk_ms),
+            retries: timing.map_or(0, |timing| timing.retries),
+            compacted,
+        };
+        let id = SpanId::of_model_call(&line.session_id, reply_id);
+        let times = (start, end, SpanOutcome::Succeeded);
+        self.child_span(&reply.line, id, times, SpanWork::ModelCall(work), ended);
+    }
+
+    fn count_usage(&mut self, session: &SessionId, model: Option<&ModelRef>, usage: TokenUsage) {
+        let model = model.cloned().unwrap_or_else(|| self.model_of(session));
+        let agent = self.agents.entry(session.clone()).or_default();
+        if let Some(turn) = &mut agent.turn {
+            turn.work.usage += usage;
+        }
+        let by_model = &mut self.run_work().usage;
+        match by_model.iter_mut().find(|(known, _)| *known == model) {
+            Some((_, sum)) => *sum += usage,
+            None => by_model.push((model, usage)),
+        }
+    }
+
+    fn end_call(
+        &mut self,
+        line: &Envelope,
+        call_id: &CallId,
+        (tool, result, denied): (&String, &ToolResult, bool),
+        ended: &mut Vec<TraceSpan>,
+    ) {
+        let agent = self.agent(line);
+        if let Some(turn) = &mut agent.turn {
+            turn.work.tool_calls += 1;
+        }
+        let call = agent.calls.remove(call_id);
+        self.run_work().tool_calls += 1;
+        let (start, title) = match call {
+            Some(call) => (call.start, call.title),
+            None => (line.time, String::new()),
+        };
+        let outcome = match (result.status, denied) {
+            (_, true) => failed("denied", result),
+            (ToolStatus::Success, false) => SpanOutcome::Succeeded,
+            (ToolStatus::Error, false) => failed("tool_error", result),
+            (ToolStatus::Cancelled, false) => SpanOutcome::Cancelled,
+        };
+        let metadata = &result.metadata;
+        let changes = metadata.changes.unwrap_or_default();
+        let counted = changes.created + changes.deleted + changes.modified;
+        let work = ToolCallWork {
+            call_id: call_id.clone(),
+            tool: tool.clone(),
+            title,
+            denied,
+            files_changed: counted.max(metadata.files_modified.len() as u64),
+            additions: changes.additions,
+            deletions: changes.deletions,
+            snapshot: metadata.snapshot_after.clone(),
+            output_bytes: result.output.len() as u64,
+        };
+        let id = SpanId::of_tool_call(&line.session_id, call_id);
+        let times = (start, line.time, outcome);
+        self.child_span(&SpanOrigin::of(line), id, times, SpanWork::ToolCall(work), ended);
+    }
+
+    fn end_question(
+        &mut self,
+        line: &Envelope,
+        request_id: &RequestId,
+        call_id: &CallId,
+        answered: bool,
+        ended: &mut Vec<TraceSpan>,
+    ) {
+        let asked = self.agent(line).questions.remove(request_id).unwrap_or(line.time);
+        let waited = Duration::try_from(line.time.duration_since(asked)).unwrap_or_default();
+        self.count_wait(u64::try_from(waited.as_millis()).unwrap_or(u64::MAX));
+        let work = QuestionWork { call_id: call_id.clone(), answered };
+        let line = SpanOrigin::of(line);
+        let id = SpanId::of_event(&line.session_id, line.seq);
+        let call = SpanId::of_tool_call(&line.session_id, call_id);
+        let run = self.run.as_ref().expect("invariant: only called in a run");
+        let outcome = if answered { SpanOutcome::Succeeded } else { SpanOutcome::Cancelled };
+        let span = run.span(&line, asked..line.time, outcome, SpanWork::Question(work));
+        ended.push(TraceSpan { id, parent: Some(call), ..span });
+    }
+
+    fn end_checks(&mut self, line: &Envelope, checks: &[CheckRun], ended: &mut Vec<TraceSpan>) {
+        let run_now = checks.iter().filter(|check| !check.fresh);
+        let duration_ms = run_now.map(|check| check.duration_ms).fold(0, u64::saturating_add);
+        let names = |passed: bool| {
+            let checks = checks.iter().filter(move |check| check.passed() == passed);
+            checks.map(|check| check.name.clone()).collect::<Vec<_>>()
+        };
+        let work = CheckWork { passed: names(true), failed: names(false) };
+        let start = before(line.time, duration_ms);
+        self.event_span(line, start, SpanWork::Checks(work), ended);
+    }
+
+    /// Adds a span that one event describes.
+    fn event_span(
+        &self,
+        line: &Envelope,
+        start: Timestamp,
+        work: SpanWork,
+        ended: &mut Vec<TraceSpan>,
+    ) {
+        let line = SpanOrigin::of(line);
+        let id = SpanId::of_event(&line.session_id, line.seq);
+        self.child_span(&line, id, (start, line.time, SpanOutcome::Succeeded), work, ended);
+    }
+
+    /// Adds a span below what its agent is doing.
+    fn child_span(
+        &self,
+        line: &SpanOrigin,
+        id: SpanId,
+        (start, end, outcome): (Timestamp, Timestamp, SpanOutcome),
+        work: SpanWork,
+        ended: &mut Vec<TraceSpan>,
+    ) {
+        let run = self.run.as_ref().expect("invariant: only called in a run");
+        let parent = Some(self.current_parent(line));
+        ended.push(TraceSpan { id, parent, ..run.span(line, start..end, outcome, work) });
+    }
+
+    /// Ends the run and all that is open in it.
+    fn close(&mut self, end: &RunEndFacts, ended: &mut Vec<TraceSpan>) {
+        if self.run.is_none() {
+            return;
+        }
+        let time = self.last.expect("invariant: a run began with an event");
+        let mut sessions: Vec<SessionId> = self.agents.keys().cloned().collect();
+        sessions.sort();
+        for session in &sessions {
+            self.end_unclaimed(session, &SpanOutcome::Unfinished, ended);
+            let calls = self.agents.get_mut(session).map(|agent| std::mem::take(&mut agent.calls));
+            let mut calls: Vec<_> = calls.unwrap_or_default().into_iter().collect();
+            calls.sort_by_key(|(_, call)| call.origin.seq);
+            for (call_id, call) in calls {
+                let id = SpanId::of_tool_call(session, &call_id);
+                let work = ToolCallWork {
+                    call_id,
+                    tool: call.tool,
+                    title: call.title,
+                    denied: false,
+                    files_changed: 0,
+                    additions: 0,
+                    deletions: 0,
+                    snapshot: None,
+                    output_bytes: 0,
+                };
+                let times = (call.start, time, SpanOutcome::Unfinished);
+                self.child_span(&call.origin, id, times, SpanWork::ToolCall(work), ended);
+            }
+            self.end_turn(session, time, None, ended);
+        }
+        let run = self.run.take().expect("invariant: checked above");
+        let work =
+            RunTotals { result: end.result.to_owned(), verified: end.verified, ..run.work.clone() };
+        let start = run.origin.time;
+        let span = run.span(&run.origin, start..time, end.outcome.clone(), SpanWork::Run(work));
+        ended.push(TraceSpan { id: SpanId::of_run(&run.work.run_id), ..span });
+        for agent in self.agents.values_mut() {
+            *agent =
+                OpenAgent { model: agent.model.take(), last: agent.last, ..OpenAgent::default() };
+        }
+    }
+}
+
+impl OpenRun {
+    /// Makes a span of an agent in this run, without an id of its own.
+    fn span(
+        &self,
+        line: &SpanOrigin,
+        time: std::ops::Range<Timestamp>,
+        outcome: SpanOutcome,
+        work: SpanWork,
+    ) -> TraceSpan {
+        TraceSpan {
+            trace_id: self.trace_id,
+            id: SpanId::of_run(&self.work.run_id),
+            parent: None,
+            session_id: line.session_id.clone(),
+            root_id: line.root_id.clone(),
+            agent: line.agent.clone(),
+            role: line.role,
+            round: line.round,
+            start: time.start,
+            end: time.end,
+            outcome,
+            work,
+        }
+    }
+}
+
+/// What is known of the end of a run.
+#[derive(Debug)]
+struct RunEndFacts {
+    outcome: SpanOutcome,
+    result: &'static str,
+    verified: bool,
+}
+
+impl RunEndFacts {
+    fn unfinished() -> Self {
+        Self { outcome: SpanOutcome::Unfinished, result: "unfinished", verified: false }
+    }
+}
+
+fn end_of_run(result: &RunOutcome) -> RunEndFacts {
+    let (outcome, verified) = match result {
+        RunOutcome::Completed { verified, .. } => (SpanOutcome::Succeeded, *verified),
+        RunOutcome::NeedsInput => (SpanOutcome::Succeeded, false),
+        RunOutcome::Stopped { reason } => {
+            let (kind, message) = (reason.name().to_owned(), short(&reason.to_string()));
+            (SpanOutcome::Failed { kind, message }, false)
+        }
+        RunOutcome::Cancelled => (SpanOutcome::Cancelled, false),
+        RunOutcome::Failed { error, .. } => {
+            let (kind, message) = ("run_failed".to_owned(), short(error));
+            (SpanOutcome::Failed { kind, message }, false)
+        }
+    };
+    RunEndFacts { outcome, result: result.name(), verified }
+}
+
+fn failure(error: &str, provider: Option<&ProviderError>) -> SpanOutcome {
+    let kind = provider.map_or("agent_error", |provider| provider.kind.name()).to_owned();
+    SpanOutcome::Failed { kind, message: short(error) }
+}
+
+fn failed(kind: &str, result: &ToolResult) -> SpanOutcome {
+    let message = result.error.as_deref().unwrap_or(&result.output);
+    SpanOutcome::Failed { kind: kind.to_owned(), message: short(message) }
+}
+
+/// Returns a text as one short line.
+fn short(text: &str) -> String {
+    let end = text.char_indices().nth(4 * TEXT).map_or(text.len(), |(end, _)| end);
+    shorten(&one_line(&text[..end]), TEXT)
+}
+
+/// Returns the moment this long before another.
+fn before(time: Timestamp, millis: u64) -> Timestamp {
+    let millis = i64::try_from(millis).unwrap_or(i64::MAX);
+    time.checked_sub(jiff::SignedDuration::from_millis(millis)).unwrap_or(Timestamp::MIN)
+}

@@ -1,0 +1,12 @@
+//! Spans: pieces of work with a beginning, an end and a parent, folded from events.
+
+mod builder;
+mod span;
+#[cfg(test)]
+mod tests;
+
+pub use builder::TraceBuilder;
+pub use span::{
+    CheckWork, CompactionWork, HandoffWork, ModelCallPurpose, ModelCallWork, PermissionWork,
+    QuestionWork, RunTotals, SpanOutcome, SpanWork, ToolCallWork, TraceSpan, TurnWork, VerdictWork,
+};
