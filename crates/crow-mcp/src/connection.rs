@@ -13,15 +13,16 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use crow_core::{
     capability::{HttpError, OutputTail, PipedSpec, ProcessEnd},
     mcp::McpTransport,
-    tool::Progress,
+    tool::ToolContext,
 };
 use http::{HeaderName, HeaderValue};
 use rmcp::{
     RoleClient,
     model::{
         CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, GetExtensions as _,
-        JsonObject, ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerResult,
-        SubscriptionFilter, SubscriptionsListenRequest, SubscriptionsListenRequestParams,
+        GetMeta as _, JsonObject, ListToolsRequest, PaginatedRequestParams, ProtocolVersion,
+        ServerResult, SubscriptionFilter, SubscriptionsListenRequest,
+        SubscriptionsListenRequestParams,
     },
     service::{
         ClientInitializeError, ClientLifecycleMode, Peer, PeerRequestOptions, RequestHandle,
@@ -224,17 +225,20 @@ impl ServerConnection {
         &self,
         name: &str,
         arguments: JsonObject,
-        progress: Progress,
         settings: &McpSettings,
-        cancel: &CancellationToken,
+        ctx: &ToolContext,
     ) -> Result<CallToolResult, CallError> {
-        let call = self.state.transport_state.begin_call(progress);
+        let cancel = &ctx.cancellation;
+        let call = self.state.transport_state.begin_call(ctx.progress.clone());
         let params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
         let mut request = CallToolRequest::new(params);
         request.extensions_mut().insert(call.slot().clone());
+        let mut request = ClientRequest::CallToolRequest(request);
+        if let Some(span) = ctx.trace_context() {
+            request.get_meta_mut().insert("traceparent".to_owned(), span.to_string().into());
+        }
         let options = PeerRequestOptions::no_options();
-        let send =
-            self.peer.send_cancellable_request(ClientRequest::CallToolRequest(request), options);
+        let send = self.peer.send_cancellable_request(request, options);
         let handle = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(CallError::Cancelled),

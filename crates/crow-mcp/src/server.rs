@@ -203,11 +203,8 @@ impl McpServer {
                 Some(Ok(connection)) => connection,
             };
             self.check_unchanged(tool)?;
-            let progress = ctx.progress.clone();
             let sent_at = Instant::now();
-            let called = connection
-                .call(&tool.name, arguments.clone(), progress, &self.settings, &ctx.cancellation)
-                .await;
+            let called = connection.call(&tool.name, arguments.clone(), &self.settings, ctx).await;
             let (is_ok, duration_ms) = (called.is_ok(), sent_at.elapsed().as_millis());
             tracing::debug!(is_ok, duration_ms, "server answered");
             match called {

@@ -280,6 +280,7 @@ fn spec(input: &BashInput, plan: &CallPlan, folder: &Path, ctx: &ToolContext) ->
         env: ENVIRONMENT
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .chain(ctx.trace_context().map(|span| ("TRACEPARENT".to_owned(), span.to_string())))
             .collect::<BTreeMap<_, _>>(),
         timeout: Duration::from_millis(
             input.timeout.unwrap_or(DEFAULT_TIMEOUT_MS).min(MAX_TIMEOUT_MS),
