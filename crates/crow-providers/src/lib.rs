@@ -32,7 +32,7 @@ pub use config::{ProviderConfig, ProviderDestination, is_built_in, provider_sche
 pub use configured::{CredentialStatus, ModelSummary, ProviderSummary};
 pub use dialect::{Dialect, Protocol};
 pub use endpoint::{Endpoint, EndpointError, ExtraHeader};
-pub use http::{HttpClient, HttpClientError, Proxies, Timeouts};
+pub use http::{HttpClient, HttpClientError, Proxies, Timeouts, WireExchange, WireLog};
 pub use limit::{RateLimitedProvider, RateLimiter, RateLimits, RequestSlot};
 pub use model_list::ModelListError;
 pub use models::{FoundModel, FoundServer, ProviderModels, discover};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crow_core::model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind, RateLimitWait};
+use jiff::{SignedDuration, Timestamp};
 use reqwest::{
     Response, Url,
     header::{CONTENT_TYPE, HeaderMap},
@@ -11,8 +12,9 @@ use reqwest::{
 use tokio::time::Instant;
 
 use super::{
-    HttpClient, Timeouts,
+    HttpClient, Timeouts, WireExchange,
     timeouts::{AttemptTimeouts, ExpiredTimeout},
+    wire_log::WireRecorder,
 };
 use crate::{
     classify::{ErrorAnswer, answer_error, body_error, request_id, send_error, shorten},
@@ -75,6 +77,33 @@ impl OutgoingRequest {
         }
         self.secrets.redact(&mut error.url);
         error
+    }
+
+    /// Records an attempt that ended, for those who ask for it.
+    pub(super) fn record(
+        &self,
+        recorder: &mut WireRecorder,
+        (attempt, sent_at): (u32, Instant),
+        error: Option<&ProviderError>,
+    ) {
+        recorder.finish(&self.body, |mut request, mut response| {
+            self.secrets.redact(&mut request);
+            self.secrets.redact(&mut response);
+            let duration_ms = u64::try_from(sent_at.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let now = Timestamp::now();
+            WireExchange {
+                time: now
+                    .checked_sub(SignedDuration::from_millis(duration_ms.cast_signed()))
+                    .unwrap_or(now),
+                provider: self.provider.clone(),
+                url: redact_url(&self.url),
+                attempt,
+                duration_ms,
+                request,
+                response,
+                error: error.map(ToString::to_string),
+            }
+        });
     }
 
     async fn read_error(&self, mut response: Response) -> ProviderError {
@@ -140,6 +169,7 @@ pub(super) struct ReplyReader {
     deadline: Option<Instant>,
     size: usize,
     has_begun: bool,
+    pub(super) recorder: WireRecorder,
     /// Data of the last event. An event that repeats it and has no result counts as a keep-alive.
     last_event: String,
 }
@@ -155,11 +185,25 @@ pub(super) enum BodyRead {
 }
 
 impl ReplyReader {
-    pub(super) fn new(response: Response, decoder: Box<dyn Decoder>) -> Self {
+    pub(super) fn new(
+        response: Response,
+        decoder: Box<dyn Decoder>,
+        recorder: WireRecorder,
+    ) -> Self {
         let request_id = request_id(response.headers());
         let (reader, deadline, size, has_begun) = (EventReader::new(), None, 0, false);
         let last_event = String::new();
-        Self { response, decoder, reader, request_id, deadline, size, has_begun, last_event }
+        Self {
+            response,
+            decoder,
+            reader,
+            request_id,
+            deadline,
+            size,
+            has_begun,
+            recorder,
+            last_event,
+        }
     }
 
     /// Returns the reach of the attempt, if it fails now. A reply that is too long would be so again.
@@ -195,6 +239,7 @@ impl ReplyReader {
         match chunk {
             Ok(Ok(Some(bytes))) => {
                 self.size += bytes.len();
+                self.recorder.on_bytes(&bytes);
                 patience.on_bytes();
                 match self.decode(&bytes, patience, out) {
                     Err(error) if !is_complete => return Err(error),

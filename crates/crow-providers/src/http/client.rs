@@ -17,6 +17,8 @@ use reqwest::{
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use tokio::sync::OnceCell;
 
+use super::WireLog;
+
 /// Below the ten seconds after which a dead address must be given up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(9);
 /// Idle time after which a pooled connection is closed. It outlives a long tool call; a server that closes it earlier
@@ -38,6 +40,7 @@ struct HttpClientState {
     connect_timeout: Duration,
     plain: OnceLock<Client>,
     secure: OnceCell<Client>,
+    wire_log: OnceLock<Arc<dyn WireLog>>,
 }
 
 /// Error of setting up the HTTP client.
@@ -62,7 +65,19 @@ impl HttpClient {
     /// Creates a client with this timeout for connecting.
     pub fn with_connect_timeout(proxies: Proxies, connect_timeout: Duration) -> Self {
         let (plain, secure) = (OnceLock::new(), OnceCell::new());
-        Self(Arc::new(HttpClientState { proxies, connect_timeout, plain, secure }))
+        let wire_log = OnceLock::new();
+        Self(Arc::new(HttpClientState { proxies, connect_timeout, plain, secure, wire_log }))
+    }
+
+    /// Records what this client and its clones send to model providers, and what comes back, from here on. Only the first
+    /// log counts.
+    pub fn start_wire_log(&self, log: Arc<dyn WireLog>) {
+        // An error means that there is one.
+        drop(self.0.wire_log.set(log));
+    }
+
+    pub(super) fn wire_log(&self) -> Option<Arc<dyn WireLog>> {
+        self.0.wire_log.get().cloned()
     }
 
     pub(crate) fn connect_timeout(&self) -> Duration {

@@ -16,6 +16,7 @@ use tracing::{Instrument as _, Span};
 use super::{
     attempt::{BodyRead, OutgoingRequest, ReplyReader},
     timeouts::{AttemptTimeouts, ExpiredTimeout},
+    wire_log::WireRecorder,
 };
 use crate::{
     codec::Decoder,
@@ -139,9 +140,13 @@ impl Exchange {
                 self.span.record("status", response.status().as_u16());
                 tracing::debug!(duration_ms, "response started");
                 self.timeouts.on_bytes();
-                self.phase = ExchangePhase::Reading(Box::new(ReplyReader::new(response, decoder)));
+                let recorder = WireRecorder::new(self.outgoing.client.wire_log());
+                let reader = ReplyReader::new(response, decoder, recorder);
+                self.phase = ExchangePhase::Reading(Box::new(reader));
             }
-            Ok(Err(failure)) => self.on_failure(failure),
+            Ok(Err(failure)) => {
+                self.on_failure(failure, WireRecorder::new(self.outgoing.client.wire_log()));
+            }
             Err(_) => match self.timeouts.expired() {
                 ExpiredTimeout::Notice(wait) => {
                     self.queued_events.push_back(ModelEvent::Waiting(wait));
@@ -149,7 +154,8 @@ impl Exchange {
                 }
                 ExpiredTimeout::Nothing => self.phase = ExchangePhase::Sending(answer, decoder),
                 ExpiredTimeout::TimedOut(error) => {
-                    self.on_failure(AttemptFailure { error, progress: AttemptProgress::Answered });
+                    let failure = AttemptFailure { error, progress: AttemptProgress::Answered };
+                    self.on_failure(failure, WireRecorder::new(self.outgoing.client.wire_log()));
                 }
             },
         }
@@ -174,15 +180,22 @@ impl Exchange {
             Ok(BodyRead::Complete(reply)) => {
                 let duration_ms = self.sent_at.elapsed().as_millis();
                 tracing::debug!(duration_ms, "response complete");
+                let attempt = (self.attempt, self.sent_at);
+                self.outgoing.record(&mut reading.recorder, attempt, None);
                 let_connection_return().await;
                 self.queued_events.push_back(ModelEvent::Completed(*reply));
             }
-            Err(error) => self.on_failure(AttemptFailure { error, progress: reading.progress() }),
+            Err(error) => {
+                let failure = AttemptFailure { error, progress: reading.progress() };
+                self.on_failure(failure, std::mem::take(&mut reading.recorder));
+            }
         }
     }
 
-    fn on_failure(&mut self, failure: AttemptFailure) {
+    fn on_failure(&mut self, failure: AttemptFailure, mut recorder: WireRecorder) {
         let error = self.outgoing.complete(failure.error);
+        let attempt = (self.attempt, self.sent_at);
+        self.outgoing.record(&mut recorder, attempt, Some(&error));
         let failure = AttemptFailure { error, progress: failure.progress };
         if let Some(status) = failure.error.status {
             self.span.record("status", status);

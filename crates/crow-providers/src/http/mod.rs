@@ -6,9 +6,11 @@ mod attempt;
 mod client;
 mod exchange;
 mod timeouts;
+mod wire_log;
 
 pub(crate) use attempt::{OutgoingRequest, redact_url};
 pub use client::{HttpClient, HttpClientError, Proxies};
 pub(crate) use exchange::exchange;
 pub use timeouts::Timeouts;
 pub(crate) use timeouts::is_loopback;
+pub use wire_log::{WireExchange, WireLog};
