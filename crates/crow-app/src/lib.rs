@@ -21,7 +21,9 @@ pub mod product;
 pub mod project_checks;
 mod rule_text;
 pub mod sandbox;
+mod telemetry;
 pub mod trust;
+mod wire_log;
 
 pub use dialog::{Audience, NoDialog, UserDialog};
 pub use environment::ProcessEnvironment;
@@ -30,3 +32,4 @@ pub use host::SessionRecord;
 pub use known_secrets::redactor;
 pub use model_lists::ModelLists;
 pub use rule_text::{describe_rule, rule_subject, rule_verb};
+pub use wire_log::{WireLogFile, WireRecord};

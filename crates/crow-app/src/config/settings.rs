@@ -32,6 +32,8 @@ pub struct Settings {
     pub(crate) sandbox: SandboxTable,
     /// MCP servers whose tools agents may use.
     pub(crate) mcp: McpTable,
+    /// What is stored and sent about runs; only the user's file may set it.
+    pub(crate) telemetry: TelemetryTable,
 }
 
 /// A command that must succeed before work counts as done.
@@ -61,6 +63,8 @@ struct RawSettings {
     sandbox: SandboxTable,
     #[serde(default)]
     mcp: McpTable,
+    #[serde(default)]
+    telemetry: TelemetryTable,
 }
 
 /// What must succeed before work counts as done.
@@ -114,6 +118,18 @@ pub(crate) struct SandboxTable {
     pub(crate) processes: Option<u64>,
 }
 
+/// What is stored and sent about runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TelemetryTable {
+    /// `false` stores nothing in the data folder [default: `true`].
+    pub(crate) local: Option<bool>,
+    /// `true` adds prompts, titles of calls and error messages, without known secrets [default: `false`].
+    pub(crate) content: Option<bool>,
+    /// Address of an OpenTelemetry collector for OTLP over HTTP, such as `http://127.0.0.1:4318` [default: none, nothing is sent].
+    pub(crate) endpoint: Option<String>,
+}
+
 impl Settings {
     /// Returns true if checks are configured.
     pub fn has_checks(&self) -> bool {
@@ -136,12 +152,13 @@ impl Settings {
     fn from_node(node: &Node) -> Result<Self, ConfigError> {
         let raw: RawSettings = node.read()?;
         // The merged table may come from several layers, so each value is checked by its origin.
-        if let Some(table) = node.find(&["sandbox"]) {
+        for (key, what) in [("sandbox", "the sandbox"), ("telemetry", "telemetry")] {
+            let Some(table) = node.find(&[key]) else { continue };
             let tables = table.leaves();
             let of_project =
                 tables.iter().find(|(_, leaf)| leaf.origin.layer() == LayerKind::Project);
             if let Some((_, leaf)) = of_project {
-                let message = "a project cannot configure the sandbox; only the user can";
+                let message = format!("a project cannot configure {what}; only the user can");
                 return Err(leaf.origin.error(message));
             }
         }
@@ -153,6 +170,7 @@ impl Settings {
             checks: checks(raw.checks, node)?,
             sandbox: raw.sandbox,
             mcp: raw.mcp,
+            telemetry: raw.telemetry,
         })
     }
 }

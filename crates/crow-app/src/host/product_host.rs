@@ -21,6 +21,7 @@ use crow_runtime::{
     SessionFilter, SessionMetadata, SessionOption, SessionSetup, SessionStore, SessionUsage,
     ShutdownReport, SnapshotStores, StoredRules, UndoError,
 };
+use crow_telemetry::otel::OtelReport;
 use tokio::task::spawn_blocking;
 
 use super::{
@@ -43,6 +44,7 @@ use crate::{
     model_lists::ModelLists,
     product,
     sandbox::sandbox_folder,
+    telemetry::HostTelemetry,
     trust::{Project, project_root},
 };
 
@@ -152,6 +154,9 @@ pub struct ProductHost {
     runtime: AgentRuntime,
     /// Starts the MCP servers whose tools agents use.
     pub(super) mcp: McpLaunch,
+    pub(super) telemetry: HostTelemetry,
+    /// What is wrong with the telemetry's configuration; told with the warnings of the sessions.
+    telemetry_fault: Option<String>,
     pub(super) open: OpenSessions,
     /// Locked while a session is opened, switched, renamed or deleted: a concurrent request gets the same session.
     opening: tokio::sync::Mutex<()>,
@@ -160,6 +165,13 @@ pub struct ProductHost {
 impl ProductHost {
     /// Creates a host. Blocks: it reads the configuration of the directory in which the program was started.
     pub fn new(parts: HostParts) -> Self {
+        let own = parts.start.as_ref().map(|start| &start.configuration.settings.telemetry);
+        let (telemetry, telemetry_fault) = match (&parts.providers, own) {
+            (Some(providers), Some(table)) => {
+                HostTelemetry::new(table, &parts.environment, Arc::new(providers.client()))
+            }
+            (None, _) | (_, None) => (HostTelemetry::off(), None),
+        };
         // 1) Configuration of the runtime: policy, environment of children, sandbox, snapshots.
         let keys = parts.providers.as_ref().map(|providers| providers.key_variables());
         let config = RuntimeConfig {
@@ -177,6 +189,7 @@ impl ProductHost {
             sandbox: parts.sandbox,
             sandbox_folder: sandbox_folder(&parts.environment).ok(),
             links: parts.links,
+            passes_trace_context: telemetry.is_exported(),
             ..RuntimeConfig::default()
         };
         let (environment, models) = (parts.environment, parts.models);
@@ -208,6 +221,8 @@ impl ProductHost {
         let local_servers = LocalServerConsent::new(&environment, parts.audience, parts.dialog);
         Self {
             mcp,
+            telemetry,
+            telemetry_fault,
             store: parts.store,
             environment,
             directory_configs: Arc::new(places),
@@ -244,7 +259,23 @@ impl ProductHost {
     /// Returns warnings about the agent of a session: unknown price or context window of its model, no tools. The
     /// warning about the model is left out if the model is `warned_of`.
     pub fn warnings(&self, id: &SessionId, warned_of: Option<&ModelRef>) -> Vec<String> {
-        self.open.warnings(id, warned_of)
+        let mut warnings = self.open.warnings(id, warned_of);
+        warnings.extend(self.telemetry_fault.clone());
+        warnings
+    }
+
+    /// Ends all agents, and sends the rest of their telemetry. Agents that miss the deadline are aborted. Returns a message
+    /// for the user if some telemetry could not be sent.
+    pub async fn shut_down(&self, deadline: Duration) -> Option<String> {
+        self.runtime.shutdown_all(deadline).await;
+        let report = self.telemetry.shut_down().await?;
+        let OtelReport { sent, dropped } = report;
+        (dropped > 0).then(|| {
+            format!(
+                "{dropped} of {} parts of the telemetry were not sent",
+                sent.saturating_add(dropped)
+            )
+        })
     }
 
     /// Creates a session with the directory, agent, options and permissions of another session, which must be open.

@@ -337,6 +337,7 @@ impl ProductHost {
             warnings,
         };
         self.open.add(id, session);
+        self.telemetry.watch(&handle);
         Ok(handle)
     }
 }

@@ -1,0 +1,168 @@
+//! Telemetry of the sessions of a host: an observer of each root session feeds the local store and the exporter.
+//!
+//! Observers never slow an agent down. What is stored and sent is set by the user alone, in `[telemetry]` of `config.toml`
+//! and by the variables of OpenTelemetry.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use crow_core::{capability::Http, ids::SessionId};
+use crow_runtime::{AgentHandle, ObserverItem};
+use crow_telemetry::{
+    SpanStore, TelemetryFeed,
+    otel::{ContentCapture, OtelConsumer, OtelExporter, OtelReport, OtelSettings, SpanEncoder},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{config::TelemetryTable, environment::ProcessEnvironment};
+
+/// Time for the last events of sessions to be taken, when the program ends.
+const LAST_EVENTS: Duration = Duration::from_millis(500);
+/// Time for the last spans to be sent, when the program ends.
+const LAST_SPANS: Duration = Duration::from_secs(1);
+
+/// The consumers of the telemetry of a host.
+#[derive(Debug)]
+pub(crate) struct HostTelemetry {
+    store: Option<Arc<SpanStore>>,
+    /// The exporter and what it is made from; it starts with the first session.
+    exporter: Mutex<ExporterState>,
+    watchers: TaskTracker,
+    stop: CancellationToken,
+}
+
+#[derive(Debug)]
+enum ExporterState {
+    /// Nothing is sent.
+    Off,
+    /// It starts with the first session.
+    Configured(Box<(OtelSettings, Arc<dyn Http>)>),
+    Running(OtelExporter),
+}
+
+impl HostTelemetry {
+    /// Telemetry that goes nowhere.
+    pub(crate) fn off() -> Self {
+        Self {
+            store: None,
+            exporter: Mutex::new(ExporterState::Off),
+            watchers: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        }
+    }
+
+    /// Telemetry by the user's configuration. Returns also what is wrong with the variables of the exporter, which is off
+    /// then.
+    pub(crate) fn new(
+        table: &TelemetryTable,
+        environment: &ProcessEnvironment,
+        http: Arc<dyn Http>,
+    ) -> (Self, Option<String>) {
+        let is_off = environment.var("CROW_TELEMETRY").is_some_and(|given| given == "off");
+        if is_off {
+            return (Self::off(), None);
+        }
+        let content = match table.content {
+            Some(true) => ContentCapture::Captured,
+            Some(false) | None => ContentCapture::LeftOut,
+        };
+        let folder = environment.data_dir().ok().map(|data| data.join("telemetry"));
+        let store = folder.filter(|_| table.local != Some(false));
+        let store = store.map(|folder| Arc::new(SpanStore::new(folder, content)));
+        let variable = |name: &str| match (environment.var(name), name) {
+            (None, "OTEL_EXPORTER_OTLP_ENDPOINT") => table.endpoint.clone(),
+            (given, _) => given,
+        };
+        let (settings, fault) = match OtelSettings::from_variables(variable) {
+            Ok(settings) => (settings, None),
+            Err(error) => (None, Some(format!("telemetry is not sent: {error}"))),
+        };
+        let exporter = match settings {
+            Some(mut settings) => {
+                if content == ContentCapture::Captured {
+                    settings.content = content;
+                }
+                ExporterState::Configured(Box::new((settings, http)))
+            }
+            None => ExporterState::Off,
+        };
+        (Self { store, exporter: Mutex::new(exporter), ..Self::off() }, fault)
+    }
+
+    /// Returns true if spans are sent to a collector.
+    pub(crate) fn is_exported(&self) -> bool {
+        let state = self.exporter.lock().unwrap_or_else(PoisonError::into_inner);
+        !matches!(*state, ExporterState::Off)
+    }
+
+    /// Watches a root session until it ends. Needs a tokio runtime.
+    pub(crate) fn watch(&self, handle: &AgentHandle) {
+        let mut feed = TelemetryFeed::new();
+        let mut has_consumer = false;
+        if let Some(store) = &self.store {
+            feed = feed.with_internal(Arc::clone(store).consumer());
+            has_consumer = true;
+        }
+        if let Some(consumer) = self.exporter_consumer(handle.session_id()) {
+            feed = feed.with_internal(consumer.clone()).with_acp(consumer);
+            has_consumer = true;
+        }
+        if !has_consumer {
+            return;
+        }
+        let mut observer = handle.subscribe();
+        let stop = self.stop.clone();
+        self.watchers.spawn(async move {
+            while let Some(Some(item)) = stop.run_until_cancelled(observer.next()).await {
+                match item {
+                    ObserverItem::Event(event) => feed.on_event(&event),
+                    // Durable events that were missed follow from the log.
+                    ObserverItem::Lagged { .. } | ObserverItem::OpenReply(_) => {}
+                    ObserverItem::Lost(error) => {
+                        tracing::warn!(%error, "telemetry misses events");
+                    }
+                }
+            }
+            feed.finish();
+        });
+    }
+
+    fn exporter_consumer(&self, session: &SessionId) -> Option<OtelConsumer> {
+        let mut state = self.exporter.lock().unwrap_or_else(PoisonError::into_inner);
+        if let ExporterState::Configured(parts) = &mut *state {
+            let (settings, http) = (parts.0.clone(), Arc::clone(&parts.1));
+            let encoder = SpanEncoder {
+                conventions: settings.conventions,
+                content: settings.content,
+                ..SpanEncoder::default()
+            };
+            // The first session names the instance as well as any other number.
+            let program = ("crow-agent", env!("CARGO_PKG_VERSION"), session.as_str());
+            *state = ExporterState::Running(OtelExporter::start(settings, encoder, program, http));
+        }
+        match &*state {
+            ExporterState::Running(exporter) => Some(exporter.consumer()),
+            ExporterState::Off | ExporterState::Configured(_) => None,
+        }
+    }
+
+    /// Takes the last events of the sessions, and sends what is left, for a moment at most. Returns what was sent, if
+    /// anything was to be.
+    pub(crate) async fn shut_down(&self) -> Option<OtelReport> {
+        self.watchers.close();
+        if tokio::time::timeout(LAST_EVENTS, self.watchers.wait()).await.is_err() {
+            self.stop.cancel();
+            self.watchers.wait().await;
+        }
+        let state = {
+            let mut state = self.exporter.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *state, ExporterState::Off)
+        };
+        match state {
+            ExporterState::Running(exporter) => Some(exporter.shut_down(LAST_SPANS).await),
+            ExporterState::Off | ExporterState::Configured(_) => None,
+        }
+    }
+}
