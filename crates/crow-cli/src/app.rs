@@ -21,7 +21,8 @@ use crate::{
     },
     chat, command,
     command_line::parse,
-    diagnostic_log::log_to_stderr,
+    crash_report::report_crashes,
+    diagnostic_log::start_log,
     doctor::doctor,
     error::CliError,
     output::JsonWriter,
@@ -46,7 +47,8 @@ pub fn main(
         Ok(cli) => cli,
         Err(error) => return refuse(&error, &args).into(),
     };
-    log_to_stderr(environment);
+    report_crashes(environment);
+    start_log(environment);
     let form = cli.command.as_ref().map_or(OutputForm::Text, output_form);
     let result = match cli.command {
         Some(command) => execute(command, &args, environment),
@@ -92,6 +94,11 @@ fn execute(
         Command::Acp(args) => block_on(command::acp(args, environment)),
         Command::Demo(args) => block_on(command::demo(&args, environment)),
         Command::Models(args) => block_on(command::models(&args, environment)),
+        Command::Report(args) => block_on(command::report(&args, environment)),
+        Command::Trace(args) => command::trace(&args, environment),
+        Command::Ledger(args) => block_on(command::ledger(&args, environment)),
+        Command::Stats(args) => block_on(command::stats(&args, environment)),
+        Command::Wire(args) => command::wire(&args, environment),
         Command::Undo(args) => command::undo(&args, environment),
         Command::Redo(args) => command::redo(&args, environment),
         Command::Diff(args) => command::diff(&args, environment),
@@ -124,7 +131,7 @@ fn execute(
             block_on(command::mcp::test(&name, output, environment))
         }
         Command::Eval(args) => block_on(command::eval(*args, environment)),
-        Command::Doctor { output } => block_on(doctor(output, environment)),
+        Command::Doctor { output, fix } => block_on(doctor(output, fix, environment)),
         Command::Login(args) => command::login(&args, environment),
         Command::Logout(args) => command::logout(&args, environment),
         Command::Trust(args) => command::trust(&args, environment),
@@ -171,6 +178,11 @@ fn output_form(command: &Command) -> OutputForm {
         Command::Acp(_)
         | Command::Models(_)
         | Command::Sessions(_)
+        | Command::Report(_)
+        | Command::Trace(_)
+        | Command::Ledger(_)
+        | Command::Stats(_)
+        | Command::Wire(_)
         | Command::Permissions(_)
         | Command::Config(_)
         | Command::Agents(_)

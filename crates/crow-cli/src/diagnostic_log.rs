@@ -1,6 +1,13 @@
-//! The program's own log on standard error: off unless `CROW_LOG` is set, and without known secrets.
+//! The program's own log, on standard error or in a file: off unless `CROW_LOG` is set, and without known secrets.
 
-use std::{fmt, io, time::Instant};
+use std::{
+    fmt, fs,
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
 
 use crow_app::{ProcessEnvironment, known_secrets::redactor};
 use crow_core::redact::Redactor;
@@ -12,7 +19,7 @@ use tracing_subscriber::{
     registry::{LookupSpan, SpanRef},
 };
 
-use crate::terminal::console_style;
+use crate::terminal::{console_style, print_message};
 
 /// Prefix of the targets of Crow's own crates.
 const OWN_TARGETS: &str = "crow";
@@ -20,13 +27,28 @@ const OWN_TARGETS: &str = "crow";
 /// Ends all styles of the text before.
 const RESET: &str = "\x1b[0m";
 
-/// Enables the log if `CROW_LOG` is set, as in `CROW_LOG=debug`.
-pub(crate) fn log_to_stderr(environment: &ProcessEnvironment) {
+/// Maximum size of a log file, in bytes; the one before is kept beside it.
+const FILE_BYTES: u64 = 10 << 20;
+
+/// Enables the log if `CROW_LOG` is set, as in `CROW_LOG=debug`. It goes to the file in `CROW_LOG_FILE`, or else to
+/// standard error.
+pub(crate) fn start_log(environment: &ProcessEnvironment) {
     let Some(filter) = environment.var("CROW_LOG") else { return };
     let redactor = redactor(environment, None);
     let added_secrets = environment.late_secrets.clone();
-    let writer = move || RedactedLog([redactor.clone(), added_secrets.clone()]);
-    let has_colour = console_style(environment).colour;
+    let file = environment.var("CROW_LOG_FILE").map(|path| RotatedFile::open(PathBuf::from(path)));
+    let target = match file.transpose() {
+        Ok(file) => file.map(|file| Arc::new(Mutex::new(file))),
+        Err(error) => {
+            print_message(&format!("CROW_LOG_FILE cannot be written: {error}"));
+            None
+        }
+    };
+    let has_colour = target.is_none() && console_style(environment).colour;
+    let writer = move || RedactedLog {
+        redactors: [redactor.clone(), added_secrets.clone()],
+        file: target.clone(),
+    };
     tracing_subscriber::fmt()
         .with_ansi(false)
         .event_format(LogLineFormat { started: Instant::now(), has_colour })
@@ -108,16 +130,57 @@ where
     }
 }
 
-/// Writer of the log to stderr that redacts secrets. Expects each write to be a whole line.
-struct RedactedLog([Redactor; 2]);
+/// A file that is renamed and begun anew when it is full.
+struct RotatedFile {
+    path: PathBuf,
+    file: fs::File,
+    bytes: u64,
+}
+
+impl RotatedFile {
+    fn open(path: PathBuf) -> io::Result<Self> {
+        let file = open_private(&path)?;
+        let bytes = file.metadata()?.len();
+        Ok(Self { path, file, bytes })
+    }
+
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        if self.bytes >= FILE_BYTES {
+            let mut before = self.path.clone().into_os_string();
+            before.push(".1");
+            fs::rename(&self.path, before)?;
+            self.file = open_private(&self.path)?;
+            self.bytes = 0;
+        }
+        self.bytes += line.len() as u64;
+        self.file.write_all(line)
+    }
+}
+
+/// Opens a file to append to it. A new one is readable by the user only.
+fn open_private(path: &Path) -> io::Result<fs::File> {
+    fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
+
+/// Writer of the log that redacts secrets. Expects each write to be a whole line.
+struct RedactedLog {
+    redactors: [Redactor; 2],
+    /// The file; standard error without one.
+    file: Option<Arc<Mutex<RotatedFile>>>,
+}
 
 impl io::Write for RedactedLog {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let mut text = String::from_utf8_lossy(line).into_owned();
-        for redactor in &self.0 {
+        for redactor in &self.redactors {
             redactor.redact_string(&mut text);
         }
-        io::stderr().write_all(text.as_bytes())?;
+        match &self.file {
+            Some(file) => {
+                file.lock().unwrap_or_else(PoisonError::into_inner).write(text.as_bytes())?;
+            }
+            None => io::stderr().write_all(text.as_bytes())?,
+        }
         Ok(line.len())
     }
 
@@ -129,6 +192,20 @@ impl io::Write for RedactedLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_file_is_renamed_and_begun_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("crow.log");
+        fs::write(&path, "earlier\n").unwrap();
+        let mut file = RotatedFile::open(path.clone()).unwrap();
+        file.write(b"one\n").unwrap();
+        file.bytes = FILE_BYTES;
+        file.write(b"two\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "two\n");
+        let before = folder.path().join("crow.log.1");
+        assert_eq!(fs::read_to_string(before).unwrap(), "earlier\none\n");
+    }
 
     #[test]
     fn a_level_alone_applies_to_crow_unless_it_is_trace() {

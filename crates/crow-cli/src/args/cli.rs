@@ -9,6 +9,7 @@ use clap::{
 use clap_complete::Shell;
 use crow_core::permission::PermissionMode;
 use crow_runtime::{HostPattern, HostPatternError, SandboxConfig};
+use crow_telemetry::statistics::StatisticsGroup;
 
 use super::{EvalArgs, completions};
 use crate::{
@@ -47,6 +48,14 @@ pub(crate) enum Command {
     /// List, show, continue and remove sessions
     #[command(subcommand)]
     Sessions(SessionsCommand),
+    /// Write a session as one HTML page: what happened, how long it took, what it cost
+    Report(ReportArgs),
+    /// Show what in a session took how long
+    Trace(TraceArgs),
+    /// Show to whom the tokens of each request of a session belong, and what they cost
+    Ledger(LedgerArgs),
+    /// Show what was used, by day, model, project, agent or tool
+    Stats(StatsArgs),
     /// Undo changes of the agent: those of the last turn, or the named ones
     Undo(UndoArgs),
     /// Undo the last undo
@@ -77,8 +86,13 @@ pub(crate) enum Command {
     Mcp(McpCommand),
     /// Measure agents on a set of tasks
     Eval(Box<EvalArgs>),
-    /// Check the sandbox, the configuration, keys, models, and the files of Crow
+    /// Show the recorded requests to providers and their replies; `CROW_WIRE_LOG=1` records them
+    Wire(WireArgs),
+    /// Check the machine, the sandbox, the configuration, keys, models, and the files of Crow
     Doctor {
+        /// Carry out the remedies that are safe: take the rights of other users from Crow's own files
+        #[arg(long)]
+        fix: bool,
         /// Output format: text, or one JSON object per line
         #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
         output: OutputForm,
@@ -299,6 +313,102 @@ pub(crate) struct ShowArgs {
     /// Output format: a transcript or a table, or JSON lines
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// The session's id or an id prefix [default: the last session of this directory]
+    #[arg(add = completions::session_ids())]
+    pub session: Option<String>,
+    /// The file to write; `-` is standard output [default: crow-report-ID.html]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub out: Option<PathBuf>,
+}
+
+/// Arguments of `trace`.
+#[derive(Debug, Args)]
+pub(crate) struct TraceArgs {
+    /// The session's id or an id prefix [default: the last session of this directory]
+    #[arg(add = completions::session_ids())]
+    pub session: Option<String>,
+    /// Leave out what took less than this many milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub min_ms: u64,
+    /// Output format: a waterfall, or one JSON object per line
+    #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+    pub output: OutputForm,
+}
+
+/// Arguments of `ledger`.
+#[derive(Debug, Args)]
+pub(crate) struct LedgerArgs {
+    /// The session's id or an id prefix [default: the last session of this directory]
+    #[arg(add = completions::session_ids())]
+    pub session: Option<String>,
+    /// Only this request, counted from 1
+    #[arg(long, short, value_name = "N")]
+    pub request: Option<usize>,
+    /// Output format: tables, or one JSON object per line
+    #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+    pub output: OutputForm,
+}
+
+/// Arguments of `stats`.
+#[derive(Debug, Args)]
+pub(crate) struct StatsArgs {
+    /// What each row is about
+    #[arg(long, value_enum, default_value_t = StatsGroup::Day)]
+    pub by: StatsGroup,
+    /// Number of days, today included
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    pub days: u32,
+    /// Only sessions of this directory
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub cwd: Option<PathBuf>,
+    /// Output format: a table, or one JSON object per line
+    #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+    pub output: OutputForm,
+}
+
+/// Arguments of `wire`.
+#[derive(Debug, Args)]
+pub(crate) struct WireArgs {
+    /// Show this request whole, by its number
+    pub number: Option<usize>,
+    /// Maximum number of requests to list, the last ones
+    #[arg(long, short = 'n', default_value_t = 20)]
+    pub last: usize,
+    /// Output format: text, or one JSON object per line
+    #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+    pub output: OutputForm,
+}
+
+/// What a row of statistics is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StatsGroup {
+    /// A day
+    Day,
+    /// A model
+    Model,
+    /// A working directory
+    Project,
+    /// An agent
+    Agent,
+    /// A tool
+    Tool,
+}
+
+impl From<StatsGroup> for StatisticsGroup {
+    fn from(group: StatsGroup) -> Self {
+        match group {
+            StatsGroup::Day => Self::Day,
+            StatsGroup::Model => Self::Model,
+            StatsGroup::Project => Self::Project,
+            StatsGroup::Agent => Self::Agent,
+            StatsGroup::Tool => Self::Tool,
+        }
+    }
 }
 
 /// What to do with agents.

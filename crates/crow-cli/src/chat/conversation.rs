@@ -33,7 +33,7 @@ use crate::{
         AgentRequest, ProductLaunch, RunSink, SHUTDOWN, ScreenThread, SignalAction, Signals,
         StartedAgent, event_stream, launch,
     },
-    terminal::console_style,
+    terminal::{console_style, print_message},
 };
 
 /// Runs the chat and returns the exit code of the process.
@@ -58,8 +58,11 @@ pub(crate) async fn chat(
         if request.resume.is_some() { SessionRetention::Yes } else { SessionRetention::NotYet };
     let end = conversation.run(retention).await;
     conversation.close().await;
-    conversation.host.runtime().shutdown_all(SHUTDOWN).await;
+    let telemetry_message = conversation.host.shut_down(SHUTDOWN).await;
     drop(restore);
+    if let Some(message) = telemetry_message {
+        print_message(&message);
+    }
     match end {
         Ok(ChatEnd::UserLeft) => Ok(ExitCode::Done),
         Ok(ChatEnd::Interrupted) => Ok(ExitCode::Interrupted),

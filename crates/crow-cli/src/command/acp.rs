@@ -3,7 +3,7 @@
 use std::{env::current_exe, fs, path::Path, sync::Arc};
 
 use crow_acp::{AccessToken, AcpIdentity, AcpServer, TerminalLogin};
-use crow_app::{Audience, ProcessEnvironment};
+use crow_app::{Audience, ProcessEnvironment, host::ProductHost};
 use crow_console::ExitCode;
 use crow_runtime::{HandleAnswerer, SessionSetup};
 use tokio::net::TcpListener;
@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use crate::{
     args::AcpArgs,
     error::CliError,
-    run::{AgentRequest, ProductLaunch, SignalAction, Signals, host},
+    run::{AgentRequest, ProductLaunch, SHUTDOWN, SignalAction, Signals, host},
     terminal::print_message,
 };
 
@@ -40,8 +40,9 @@ pub(crate) async fn acp(
     // program that ends at once.
     let started = ProductLaunch::new(&request, Audience::Unattended, environment)
         .and_then(|parts| host(parts, Arc::new(HandleAnswerer)));
+    let mut hosts: Option<Arc<ProductHost>> = None;
     let server = match started {
-        Ok(host) => AcpServer::new(Arc::new(host), identity),
+        Ok(host) => AcpServer::new(hosts.insert(Arc::new(host)).clone(), identity),
         Err(error) => {
             let hint = error.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
             print_message(&format!("{}{hint}", error.message));
@@ -68,6 +69,11 @@ pub(crate) async fn acp(
             server.serve_http(listener, token, stop).await
         }
     };
+    if let Some(host) = hosts
+        && let Some(message) = host.shut_down(SHUTDOWN).await
+    {
+        print_message(&message);
+    }
     result.map_err(|error| CliError::failed(error.to_string()))?;
     Ok(ExitCode::Done)
 }

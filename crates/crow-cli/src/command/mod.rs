@@ -10,8 +10,10 @@ pub(crate) mod mcp;
 mod models;
 mod permissions;
 mod sessions;
+mod telemetry;
 mod trust;
 mod undo;
+mod wire;
 
 pub(crate) use acp::acp;
 pub(crate) use demo::demo;
@@ -20,5 +22,7 @@ pub(crate) use login::{login, logout};
 pub(crate) use models::models;
 pub(crate) use permissions::{explain, list_rules};
 pub(crate) use sessions::{export, list, remove, repair, show};
+pub(crate) use telemetry::{ledger, report, stats, trace};
 pub(crate) use trust::trust;
 pub(crate) use undo::{diff, redo, restore, show_changes, undo};
+pub(crate) use wire::wire;

@@ -73,7 +73,8 @@ pub(crate) async fn list(
     }
 }
 
-fn resolved(cwd: &Path, environment: &ProcessEnvironment) -> Result<PathBuf, CliError> {
+/// Returns the absolute path of a directory, without links.
+pub(super) fn resolved(cwd: &Path, environment: &ProcessEnvironment) -> Result<PathBuf, CliError> {
     let path = environment.current_dir()?.join(cwd);
     path.canonicalize()
         .map_err(|error| CliError::usage(format!("cannot read {}: {error}", path.display())))
@@ -138,7 +139,10 @@ pub(crate) async fn export(
 }
 
 /// Reads the record of a session, and reports damage on stderr.
-fn record(prefix: &str, environment: &ProcessEnvironment) -> Result<SessionRecord, CliError> {
+pub(super) fn record(
+    prefix: &str,
+    environment: &ProcessEnvironment,
+) -> Result<SessionRecord, CliError> {
     let store = product::session_store(environment)?;
     let id = store.find(prefix)?;
     let record = SessionRecord::read(store.as_ref(), &id, &redactor(environment, None))?;
@@ -147,7 +151,7 @@ fn record(prefix: &str, environment: &ProcessEnvironment) -> Result<SessionRecor
 }
 
 /// Returns the prices of the models of a session; empty if the providers cannot be loaded.
-async fn prices(
+pub(super) async fn prices(
     record: &SessionRecord,
     environment: &ProcessEnvironment,
 ) -> Vec<(ModelRef, Price)> {

@@ -2,6 +2,7 @@
 //! servers on this machine, like those of `models`.
 
 mod configuration;
+mod machine;
 mod models;
 mod report;
 mod sandbox;

@@ -1,19 +1,19 @@
 //! The findings of `doctor` and their output.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, fs, io, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
 use crow_app::{
     AppError, ProcessEnvironment,
     known_secrets::redactor,
     trust::{self, Project},
 };
-use crow_console::ExitCode;
+use crow_console::{ExitCode, words::count};
 use crow_text::neutralise;
 use serde_json::json;
 
 use crate::{
     args::OutputForm,
-    doctor::{configuration, models, sandbox},
+    doctor::{configuration, machine, models, sandbox},
     error::CliError,
     terminal::write_out,
 };
@@ -24,6 +24,27 @@ pub(super) struct DoctorFinding {
     summary: String,
     /// Remedy or reason; may be empty.
     hint: String,
+    fix: Option<DoctorFix>,
+}
+
+/// A remedy that is safe to carry out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum DoctorFix {
+    /// Takes the rights of other users from a file or folder of the user.
+    MakePrivate(PathBuf),
+}
+
+impl DoctorFix {
+    /// Carries it out, and returns what was done.
+    fn apply(&self) -> io::Result<String> {
+        match self {
+            Self::MakePrivate(path) => {
+                let mode = fs::symlink_metadata(path)?.permissions().mode() & 0o700;
+                fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+                Ok(format!("only you can read {} now", path.display()))
+            }
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,15 +56,21 @@ enum State {
 
 impl DoctorFinding {
     pub(super) fn fine(summary: impl Into<String>) -> Self {
-        Self { state: State::Fine, summary: summary.into(), hint: String::new() }
+        Self { state: State::Fine, summary: summary.into(), hint: String::new(), fix: None }
     }
 
     pub(super) fn warning(summary: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { state: State::Warning, summary: summary.into(), hint: hint.into() }
+        Self { state: State::Warning, summary: summary.into(), hint: hint.into(), fix: None }
     }
 
     pub(super) fn bad(summary: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { state: State::Bad, summary: summary.into(), hint: hint.into() }
+        Self { state: State::Bad, summary: summary.into(), hint: hint.into(), fix: None }
+    }
+
+    /// Adds a remedy that `--fix` carries out.
+    pub(super) fn with_fix(mut self, fix: DoctorFix) -> Self {
+        self.fix = Some(fix);
+        self
     }
 }
 
@@ -54,13 +81,20 @@ impl From<AppError> for DoctorFinding {
 }
 
 /// Runs all checks and prints their findings with remedies. The exit code is [`ExitCode::Failed`] if one is bad.
+/// `applies_fixes` carries out the remedies that are safe.
 pub(crate) async fn doctor(
     output: OutputForm,
+    applies_fixes: bool,
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     let cwd = environment.current_dir()?;
-    let mut sections = vec![("sandbox", sandbox::sandbox(environment).await?)];
+    let mut sections = vec![("program", machine::program(environment))];
+    sections.push(("machine", machine::machine(environment)?));
+    sections.push(("terminal", machine::terminal(environment)));
+    sections.push(("programs", machine::programs(environment)));
+    sections.push(("sandbox", sandbox::sandbox(environment).await?));
     sections.push(("folders", sandbox::folders(environment)?));
+    sections.push(("stores", machine::stores(environment)?));
     let status = trust::trust_status(cwd, environment)?;
     sections.push(("trust", vec![configuration::trust(cwd, &status)]));
     let names = configuration::project_file_names(&status);
@@ -73,11 +107,23 @@ pub(crate) async fn doctor(
     sections.push(("configuration", files));
     sections.push(("instructions", configuration::instructions(environment, cwd)));
     sections.push(("mcp", configuration::servers(environment, &project)));
+    sections.push(("permissions", machine::permissions(environment)));
+    sections.push(("network", machine::network(environment)));
     sections.extend(models::models(environment, &project).await);
     let redactor = redactor(environment, None);
-    let (mut text, mut exit) = (String::new(), ExitCode::Done);
+    let (mut text, mut exit, mut counts) = (String::new(), ExitCode::Done, [0_u64; 3]);
     for (section, findings) in sections {
-        for DoctorFinding { state, mut summary, mut hint } in findings {
+        if output == OutputForm::Text && !findings.is_empty() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{section}");
+        }
+        for DoctorFinding { mut state, mut summary, mut hint, fix } in findings {
+            match fix.filter(|_| applies_fixes).map(|fix| fix.apply()) {
+                Some(Ok(done)) => (state, summary, hint) = (State::Fine, done, String::new()),
+                Some(Err(error)) => hint = format!("{hint} (it could not be done: {error})"),
+                None => {}
+            }
+            counts[state as usize] += 1;
             redactor.redact_string(&mut summary);
             redactor.redact_string(&mut hint);
             let (mark, word) = match state {
@@ -96,13 +142,22 @@ pub(crate) async fn doctor(
                     writeln!(text, "{line}")
                 }
                 OutputForm::Text if hint.is_empty() => {
-                    writeln!(text, "{mark} {}", neutralise(&summary))
+                    writeln!(text, "  {mark} {}", neutralise(&summary))
                 }
                 OutputForm::Text => {
-                    writeln!(text, "{mark} {}\n  {}", neutralise(&summary), neutralise(&hint))
+                    writeln!(text, "  {mark} {}\n    {}", neutralise(&summary), neutralise(&hint))
                 }
             };
         }
+    }
+    if output == OutputForm::Text {
+        let [fine, warnings, bad] = counts;
+        let _ = writeln!(
+            text,
+            "{}: {fine} fine, {}, {bad} bad",
+            count(fine + warnings + bad, "check"),
+            count(warnings, "warning")
+        );
     }
     write_out(text.as_bytes())?;
     Ok(exit)

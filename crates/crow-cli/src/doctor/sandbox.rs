@@ -13,7 +13,7 @@ use crow_app::{
 use crow_core::capability::Containment;
 use crow_runtime::{LinkGap, LinkSearch, Network, SandboxConfig};
 
-use super::report::DoctorFinding;
+use super::report::{DoctorFinding, DoctorFix};
 use crate::error::CliError;
 
 /// Sets up a sandbox and reports its containment.
@@ -43,6 +43,8 @@ pub(super) fn folders(environment: &ProcessEnvironment) -> Result<Vec<DoctorFind
         ("settings", environment.config_dir()?, 0o077),
         ("sessions", data.join("sessions"), 0o077),
         ("snapshots", data.join("snapshots"), 0o077),
+        ("telemetry", data.join("telemetry"), 0o077),
+        ("keys", environment.config_dir()?.join("credentials.json"), 0o077),
     ];
     let findings =
         folders.iter().filter_map(|(name, folder, mode)| look_at_folder(name, folder, *mode));
@@ -105,10 +107,13 @@ fn look_at_folder(name: &str, folder: &Path, forbidden_bits: u32) -> Option<Doct
         ));
     }
     if metadata.permissions().mode() & forbidden_bits != 0 {
-        return Some(DoctorFinding::warning(
-            format!("{name}: other users can read {shown}"),
-            format!("chmod 700 {shown}"),
-        ));
+        return Some(
+            DoctorFinding::warning(
+                format!("{name}: other users can read {shown}"),
+                format!("chmod go= {shown}, or `crow-agent doctor --fix`"),
+            )
+            .with_fix(DoctorFix::MakePrivate(folder.to_owned())),
+        );
     }
     Some(DoctorFinding::fine(format!("{name}: {shown}")))
 }

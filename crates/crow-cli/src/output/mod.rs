@@ -5,6 +5,7 @@
 
 mod context;
 mod json;
+mod telemetry;
 #[cfg(test)]
 pub(crate) mod tests;
 mod undo;
@@ -12,4 +13,5 @@ mod undo;
 pub(crate) use context::{ContextCompactionLine, ContextLine, ContextRequestLine};
 pub(crate) use json::output_line;
 pub use json::{Deltas, JsonWriter, schema};
+pub(crate) use telemetry::{LedgerLine, SpanLine, StatisticsLine};
 pub(crate) use undo::{CallLine, DiffLine, RecordLine, UndoLine};

@@ -72,7 +72,9 @@ pub(crate) async fn drive(
     // 2) The report, which needs the prices, and the shutdown of the agents.
     set_prices(&mut driver.report, &*models).await;
     let exit = driver.finish().await;
-    host.runtime().shutdown_all(SHUTDOWN).await;
+    if let Some(message) = host.shut_down(SHUTDOWN).await {
+        print_message(&message);
+    }
     Ok(exit)
 }
 

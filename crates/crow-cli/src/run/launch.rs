@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use crow_app::{
-    Audience, ProcessEnvironment,
+    Audience, ProcessEnvironment, WireLogFile,
     config::Configuration,
     host::{ChoiceMemory, ConfigurationSource, HostParts, ProductHost, StartPlace},
     product,
@@ -101,6 +101,10 @@ impl<'a> ProductLaunch<'a> {
         // Trust is asked about first: it decides which providers and servers exist.
         let project = trust::admit(&cwd, environment, audience, &TerminalDialog)?;
         let providers = Arc::new(product::models(environment, &project.additions.providers)?);
+        if environment.var("CROW_WIRE_LOG").is_some_and(|given| given != "0") {
+            let log = WireLogFile::of_user(environment)?;
+            providers.client().start_wire_log(Arc::new(log));
+        }
         Ok(Self {
             request,
             cwd,

@@ -1,6 +1,6 @@
 //! The command `doctor`: keys, the model, the configuration, servers and trust.
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 
@@ -100,7 +100,7 @@ async fn doctor_reports_invalid_files_servers_and_untrusted_projects() {
         &[
             "✓ MCP servers: wiki",
             "agents/lost.toml is not read",
-            "is not trusted, and is not used\n  `crow-agent trust` shows it and asks",
+            "is not trusted, and is not used\n    `crow-agent trust` shows it and asks",
         ],
     );
     assert!(!fixture.project("started").exists());
@@ -119,6 +119,37 @@ async fn doctor_reports_invalid_files_servers_and_untrusted_projects() {
             && line["text"].as_str().unwrap().contains("config.toml:1:")),
         "{bad:?}"
     );
+}
+
+#[tokio::test]
+async fn doctor_makes_many_checks_and_all_findings_but_fine_ones_have_a_remedy() {
+    let fixture = fixture();
+    let lines = fixture.run(&["doctor", "-o", "json"]).await.lines();
+    assert!(lines.len() >= 30, "{} checks", lines.len());
+    for line in lines.iter().filter(|line| line["state"] != "fine") {
+        // What the kernel of this machine lacks has no remedy.
+        let is_gap = line["about"] == "sandbox";
+        assert!(is_gap || !line["hint"].as_str().unwrap().is_empty(), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn doctor_with_fix_takes_the_rights_of_others_from_crows_files_only() {
+    let fixture = fixture();
+    let (sessions, other) =
+        (fixture.home(".local/share/crow-agent/sessions"), fixture.home("other"));
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for folder in [&sessions, &other] {
+        fs::create_dir_all(folder).unwrap();
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let out = doctor(&fixture).await;
+    assert_contains(&out, &["! sessions: other users can read ", "doctor --fix"]);
+    assert_eq!(mode(&sessions), 0o755);
+    let fixed = fixture.run(&["doctor", "--fix"]).await.out;
+    assert_contains(&fixed, &["✓ only you can read "]);
+    assert_eq!((mode(&sessions), mode(&other)), (0o700, 0o755));
+    assert!(!doctor(&fixture).await.contains("other users can read"));
 }
 
 #[tokio::test]
