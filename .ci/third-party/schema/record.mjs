@@ -3,7 +3,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 
-import { TURNS, always, once } from "../aimock/conversation.mjs";
+import { BEFORE, PROMPT, TURNS, always, once } from "../aimock/conversation.mjs";
 import { run } from "../aimock/run.mjs";
 import { crow } from "../shared/crow.mjs";
 import { PROVIDERS, start } from "../shared/server.mjs";
@@ -24,6 +24,19 @@ try {
 } finally {
 	await server.stop();
 }
+// Whole sessions in a home that stays, for what is told about them afterwards.
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), "crow-told-"));
+fs.writeFileSync(path.join(folder, "notes.txt"), BEFORE);
+const again = await start(TURNS);
+const env = { HOME: folder, [provider.key]: "none", [provider.variable]: again.url + provider.path };
+try {
+	keep("told", await crow(["run", "-m", provider.model, "-o", "json", "-p", "full-auto", PROMPT], { cwd: folder, env }));
+} finally {
+	await again.stop();
+}
+keep("trace", await crow(["trace", "-o", "json"], { cwd: folder, env }));
+keep("ledger", await crow(["ledger", "-o", "json"], { cwd: folder, env }));
+keep("stats", await crow(["stats", "-o", "json"], { cwd: folder, env }));
 keep("demo", await crow(["demo", "--fast", "-o", "json"], bare));
 keep("no-key", await crow(["run", "-o", "json", "-m", provider.model, "hello"], bare));
 keep("no-model", await crow(["run", "-o", "json", "-m", "nobody/nothing", "hello"], bare));

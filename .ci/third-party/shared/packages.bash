@@ -27,3 +27,11 @@ install_python() {
 	"$folder/bin/pip" install --quiet --disable-pip-version-check --no-input "$@" >&2
 	echo "$folder/bin/python"
 }
+
+# Installs the browser of the distribution, unless there is one.
+install_chromium() {
+	if ! command -v chromium >/dev/null; then
+		apt-get update -qq >&2
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null
+	fi
+}

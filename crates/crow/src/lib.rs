@@ -10,6 +10,7 @@
 //! | [`agent`] | the built-in loops: base agents, compositions with reviewers, subagents |
 //! | [`providers`] | models over HTTP |
 //! | [`tools`] | file, search and shell tools |
+//! | [`telemetry`] | spans, OpenTelemetry, statistics and reports from events |
 //! | `console` | with the feature `console`: runs at a terminal, with questions to the person there |
 //! | `app` | with the feature `app`: configuration, trust, keys, MCP servers, and the host of the product |
 //!
@@ -67,6 +68,7 @@ pub use crow_context as context;
 pub use crow_core as core;
 pub use crow_providers as providers;
 pub use crow_runtime as runtime;
+pub use crow_telemetry as telemetry;
 pub use crow_tools as tools;
 pub use schemars;
 pub use serde;

@@ -22,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("crow-providers", &["crow-core", "crow-text"]),
     ("crow-tools", &["crow-core", "crow-edit", "crow-shell", "crow-fs", "crow-text"]),
     ("crow-mcp", &["crow-core", "crow-text"]),
+    ("crow-telemetry", &["crow-context", "crow-core", "crow-text"]),
     ("crow-acp", &["crow-core", "crow-runtime", "crow-fs", "crow-text"]),
     (
         "crow-app",
@@ -34,6 +35,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "crow-text",
             "crow-tools",
             "crow-mcp",
+            "crow-telemetry",
         ],
     ),
     ("crow-console", &["crow-core", "crow-runtime", "crow-text"]),
@@ -53,6 +55,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "crow-console",
             "crow-context",
             "crow-eval",
+            "crow-telemetry",
         ],
     ),
     (
@@ -66,6 +69,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "crow-tools",
             "crow-app",
             "crow-console",
+            "crow-telemetry",
         ],
     ),
     ("crow-testkit", &["crow-core", "crow-runtime", "crow-agent", "crow-text"]),
