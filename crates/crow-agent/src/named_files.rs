@@ -78,25 +78,48 @@ pub(crate) async fn missing_files(context: Arc<AgentContext>, request: &str) -> 
 const MOST_ENTRIES: usize = 20_000;
 /// Folders with files that a task does not mean.
 const SKIPPED: [&str; 5] = [".git", "node_modules", "target", ".venv", "__pycache__"];
-/// Extensions of files as tasks name them. Others may be parts of names in code: `os.path`, `self.x`.
-const EXTENSIONS: [&str; 50] = [
-    "bat", "c", "cc", "cfg", "conf", "cpp", "cs", "css", "csv", "dart", "docx", "env", "gif", "go",
-    "gz", "h", "hpp", "html", "ini", "ipynb", "java", "jpg", "js", "json", "jsonl", "jsx", "kt",
-    "log", "lua", "md", "pdf", "php", "pl", "png", "py", "rb", "rs", "scss", "sh", "sql", "svg",
-    "tar", "toml", "ts", "tsv", "tsx", "txt", "xlsx", "yaml", "yml",
+/// Extensions of files as tasks name them. Others may be parts of names in code: `os.path`, `console.log`, `process.env`.
+const EXTENSIONS: [&str; 47] = [
+    "bat", "c", "cc", "cfg", "conf", "cpp", "cs", "css", "csv", "dart", "docx", "gif", "go", "gz",
+    "h", "hpp", "html", "ini", "ipynb", "java", "jpg", "js", "json", "jsonl", "jsx", "kt", "lua",
+    "md", "pdf", "php", "pl", "png", "py", "rb", "rs", "scss", "sh", "svg", "tar", "toml", "ts",
+    "tsv", "tsx", "txt", "xlsx", "yaml", "yml",
 ];
+
+/// Returns true if a word of a request can be the path of a file that it is about.
+fn is_meant(name: &str, text: &str) -> bool {
+    let path = Path::new(name);
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let is_known = extension.is_some_and(|extension| EXTENSIONS.contains(&extension));
+    let is_below = path.components().all(|part| matches!(part, Component::Normal(_)));
+    // `response.json()` is a call, `Node.js` a product, and `example.org/a.json` an address.
+    let is_call = text.contains(&format!("{name}("));
+    let is_product = extension == Some("js") && name.starts_with(|c: char| c.is_ascii_uppercase());
+    let is_address = name.split_once('/').is_some_and(|(first, _)| first.contains('.'));
+    is_known && is_below && !is_call && !is_product && !is_address
+}
+
+/// Returns a text without its fenced blocks: code names things that are no files.
+fn without_fences(text: &str) -> String {
+    let mut is_inside = false;
+    let prose = text.lines().filter(|line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_inside ^= is_fence;
+        !is_inside && !is_fence
+    });
+    prose.collect::<Vec<_>>().join("\n")
+}
 
 /// Returns the files that a text names by a path in the working directory, and that are nowhere in it. A file in another
 /// folder of it counts, since people leave out folders. Empty if the directory is too large to be searched. Blocks.
 fn find_missing_files(text: &str, cwd: &Path) -> Vec<String> {
-    let is_meant = |name: &&str| {
-        let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
-        extension.is_some_and(|extension| EXTENSIONS.contains(&extension))
-            && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
-            && cwd.join(name).symlink_metadata().is_err()
-    };
-    let mut missing: Vec<String> =
-        named_paths(text).into_iter().filter(is_meant).map(str::to_owned).collect();
+    let text = without_fences(text);
+    let mut missing: Vec<String> = named_paths(&text)
+        .into_iter()
+        .map(|name| name.trim_start_matches("./"))
+        .filter(|name| is_meant(name, &text) && cwd.join(name).symlink_metadata().is_err())
+        .map(str::to_owned)
+        .collect();
     let mut pending = vec![cwd.to_owned()];
     let mut entries = 0;
     while let Some(folder) = pending.pop().filter(|_| !missing.is_empty()) {
@@ -175,6 +198,14 @@ mod tests {
         std::fs::write(folder.path().join("a.csv"), "").unwrap();
         let text = "Sum a.csv into out/total.txt, fix parse.rs as os.path does, not ../b.txt, and write fib.py.";
         assert_eq!(find_missing_files(text, folder.path()), ["out/total.txt", "fib.py"]);
+        for text in [
+            "Replace console.log by our logger, and read process.env in Node.js.",
+            "Why is response.json() empty? See example.org/a/data.json.",
+            "Fix this:\n```python\nimport data.json\nopen('x.csv')\n```",
+        ] {
+            assert_eq!(find_missing_files(text, folder.path()), Vec::<String>::new(), "{text}");
+        }
+        assert_eq!(find_missing_files("Write ./b.py", folder.path()), ["b.py"]);
     }
 
     #[test]
