@@ -40,10 +40,25 @@ pub(crate) struct OutgoingRequest {
     pub(crate) secrets: Secrets,
 }
 
+/// An attempt that failed before a reply began, with what was recorded of it.
+pub(super) struct FailedAttempt {
+    pub(super) failure: AttemptFailure,
+    pub(super) recorder: WireRecorder,
+}
+
 impl OutgoingRequest {
     /// Sends the request and returns the answer when its head has arrived, if it may be an event stream. The caller
     /// limits the time.
-    pub(super) async fn send(&self) -> Result<Response, AttemptFailure> {
+    pub(super) async fn send(&self) -> Result<Response, FailedAttempt> {
+        let mut recorder = WireRecorder::new(self.client.wire_log());
+        match self.send_recorded(&mut recorder).await {
+            Ok(response) => Ok(response),
+            Err(failure) => Err(FailedAttempt { failure, recorder }),
+        }
+    }
+
+    /// Sends the request; the recorder gets the body of an answer that is no reply.
+    async fn send_recorded(&self, recorder: &mut WireRecorder) -> Result<Response, AttemptFailure> {
         let client = self.client.for_url(&self.url).await.map_err(|error| AttemptFailure {
             error: ProviderError::new(ProviderErrorKind::Network, error.to_string()),
             progress: AttemptProgress::Permanent,
@@ -59,7 +74,7 @@ impl OutgoingRequest {
         if is_stream(&response) {
             return Ok(response);
         }
-        let error = self.read_error(response).await;
+        let error = self.read_error(response, recorder).await;
         // An answer that is no stream at all will not be one at the next attempt.
         let is_foreign = error.kind == ProviderErrorKind::Decode;
         let reach = if is_foreign { AttemptProgress::Permanent } else { AttemptProgress::Answered };
@@ -106,13 +121,18 @@ impl OutgoingRequest {
         });
     }
 
-    async fn read_error(&self, mut response: Response) -> ProviderError {
+    async fn read_error(
+        &self,
+        mut response: Response,
+        recorder: &mut WireRecorder,
+    ) -> ProviderError {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let mut body = Vec::new();
         // A partial body is better than none. Read to its end, the connection can be reused.
         while let Ok(Ok(Some(chunk))) =
             tokio::time::timeout(ERROR_BODY_TIMEOUT, response.chunk()).await
         {
+            recorder.on_bytes(&chunk);
             body.extend_from_slice(&chunk);
             if body.len() > MAX_ERROR_BODY {
                 break;

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
 use super::{
-    attempt::{BodyRead, OutgoingRequest, ReplyReader},
+    attempt::{BodyRead, FailedAttempt, OutgoingRequest, ReplyReader},
     timeouts::{AttemptTimeouts, ExpiredTimeout},
     wire_log::WireRecorder,
 };
@@ -77,7 +77,7 @@ struct Exchange {
 }
 
 /// Future of the head of an answer.
-type ResponseHead = BoxFuture<'static, Result<Response, AttemptFailure>>;
+type ResponseHead = BoxFuture<'static, Result<Response, FailedAttempt>>;
 
 enum ExchangePhase {
     /// Sends the request after this delay.
@@ -144,9 +144,7 @@ impl Exchange {
                 let reader = ReplyReader::new(response, decoder, recorder);
                 self.phase = ExchangePhase::Reading(Box::new(reader));
             }
-            Ok(Err(failure)) => {
-                self.on_failure(failure, WireRecorder::new(self.outgoing.client.wire_log()));
-            }
+            Ok(Err(failed)) => self.on_failure(failed.failure, failed.recorder),
             Err(_) => match self.timeouts.expired() {
                 ExpiredTimeout::Notice(wait) => {
                     self.queued_events.push_back(ModelEvent::Waiting(wait));
