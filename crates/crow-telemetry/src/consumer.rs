@@ -2,7 +2,11 @@
 
 use std::fmt;
 
-use crow_core::event::Envelope;
+use crow_core::{
+    event::{AgentEvent, Envelope},
+    ids::SessionId,
+    model::ModelRef,
+};
 
 use crate::{
     HandoffWork, ModelCallWork, RunTotals, SpanWork, ToolCallWork, TraceBuilder, TraceSpan,
@@ -78,6 +82,13 @@ impl TelemetryFeed {
         Self::default()
     }
 
+    /// Tells which model an agent uses, where the feed does not begin with its session.
+    #[must_use]
+    pub fn with_model(mut self, session: &SessionId, model: ModelRef) -> Self {
+        self.builder.set_model(session, model);
+        self
+    }
+
     /// Adds a consumer of what happens inside.
     #[must_use]
     pub fn with_internal(mut self, consumer: impl InternalTelemetry + 'static) -> Self {
@@ -97,7 +108,7 @@ impl TelemetryFeed {
         for consumer in &mut self.acp {
             consumer.record_stream_event(event);
         }
-        let is_run_start = matches!(event.event, crow_core::event::AgentEvent::RunStart { .. });
+        let is_run_start = matches!(event.event, AgentEvent::RunStart { .. });
         if is_run_start && event.is_root() {
             for consumer in &mut self.acp {
                 consumer.record_prompt_start(event);

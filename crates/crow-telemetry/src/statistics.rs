@@ -49,7 +49,7 @@ pub struct StatisticsRow {
     pub cost_usd: f64,
     /// True if the price of some model is unknown, so that the cost is higher.
     pub is_cost_partial: bool,
-    /// Time of the runs, or, by model and tool, of the calls.
+    /// Time of the runs; by agent that of turns, by model and tool that of calls.
     pub time: Duration,
 }
 
@@ -96,15 +96,13 @@ impl Statistics {
     pub fn add_session(&mut self, project: &str, spans: &[TraceSpan]) {
         let mut seen = BTreeSet::new();
         for span in spans {
-            let facts = self.facts(span);
+            let mut facts = self.facts(span);
             let date = span.start.to_zoned(self.zone.clone()).date();
             let key = self.key(project, span, date);
             if let Some(key) = key {
+                facts.time = self.time(span);
                 let mut facts = facts.clone();
                 facts.sessions = u64::from(seen.insert(key.clone()));
-                if matches!(self.group, StatisticsGroup::Model | StatisticsGroup::Tool) {
-                    facts.time = span.duration();
-                }
                 *self.rows.entry(key).or_default() += &facts;
             }
             *self.days.entry(date).or_default() += &facts;
@@ -141,14 +139,25 @@ impl Statistics {
         }
     }
 
-    /// Returns what one span adds.
+    /// Returns the time that a span adds: of runs by day and project, of turns by agent, else of calls.
+    fn time(&self, span: &TraceSpan) -> Duration {
+        let counts = match (self.group, &span.work) {
+            (StatisticsGroup::Day | StatisticsGroup::Project, work) => {
+                matches!(work, SpanWork::Run(_))
+            }
+            (StatisticsGroup::Agent, work) => matches!(work, SpanWork::Turn(_)),
+            (StatisticsGroup::Model | StatisticsGroup::Tool, _) => true,
+        };
+        if counts { span.duration() } else { Duration::ZERO }
+    }
+
+    /// Returns what one span adds, but for its time.
     fn facts(&self, span: &TraceSpan) -> StatisticsRow {
         let mut row = StatisticsRow::default();
         match &span.work {
             SpanWork::Run(_) => {
                 row.runs = 1;
                 row.succeeded_runs = u64::from(span.outcome == SpanOutcome::Succeeded);
-                row.time = span.duration();
             }
             SpanWork::ModelCall(call) => {
                 row.model_calls = 1;
@@ -164,9 +173,6 @@ impl Statistics {
                 row.failed_tool_calls =
                     u64::from(matches!(span.outcome, SpanOutcome::Failed { .. }));
             }
-            SpanWork::Turn(_) if self.group == StatisticsGroup::Agent => {
-                row.time = span.duration();
-            }
             SpanWork::Turn(_)
             | SpanWork::Permission(_)
             | SpanWork::Question(_)
@@ -176,5 +182,40 @@ impl Statistics {
             | SpanWork::Compaction(_) => {}
         }
         row
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crow_testkit::sample::{good_run, reviewed_run};
+
+    use super::*;
+    use crate::TraceBuilder;
+
+    fn statistics(group: StatisticsGroup) -> Statistics {
+        let mut statistics = Statistics::new(group, TimeZone::UTC, BTreeMap::new());
+        for story in [good_run(), reviewed_run()] {
+            statistics.add_session("/p", &TraceBuilder::spans(&story.events));
+        }
+        statistics
+    }
+
+    #[test]
+    fn the_rows_of_every_group_add_up_to_the_whole() {
+        for group in [
+            StatisticsGroup::Day,
+            StatisticsGroup::Model,
+            StatisticsGroup::Project,
+            StatisticsGroup::Agent,
+            StatisticsGroup::Tool,
+        ] {
+            let statistics = statistics(group);
+            let time: Duration = statistics.rows().map(|(_, row)| row.time).sum();
+            assert_eq!(time, statistics.total().time, "{group:?}");
+            assert!(time > Duration::ZERO, "{group:?}");
+        }
+        let tools = statistics(StatisticsGroup::Tool);
+        let calls: u64 = tools.rows().map(|(_, row)| row.tool_calls).sum();
+        assert_eq!((calls, tools.total().sessions, tools.total().runs), (5, 2, 2));
     }
 }

@@ -69,6 +69,7 @@ impl SpanStore {
         let mut options = fs::OpenOptions::new();
         let mut file = options.append(true).create(true).mode(0o600).open(&path)?;
         if file.metadata()?.len().saturating_add(lines.len() as u64) > DAY_BYTES {
+            tracing::warn!(%day, "the telemetry of a run is not stored: the day is full");
             return Ok(());
         }
         // One write, so that the lines of two processes do not mix.
@@ -130,7 +131,10 @@ impl SpanStore {
         for (number, (_, path, size)) in self.files()?.into_iter().rev().enumerate() {
             kept += size;
             if number >= DAYS || kept > ALL_BYTES {
-                fs::remove_file(path)?;
+                match fs::remove_file(path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    Ok(()) | Err(_) => {}
+                }
             }
         }
         Ok(())

@@ -4,7 +4,10 @@
 //! still read the names of 1.41, which is what is sent unless `OTEL_SEMCONV_STABILITY_OPT_IN` says otherwise. Both differ in
 //! few names. What they have no name for is called `crow.…`.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use crow_core::{
     event::AgentRole,
@@ -44,7 +47,33 @@ pub struct SpanEncoder {
     /// Whether content is passed on.
     pub content: ContentCapture,
     /// Prices of models.
-    pub prices: BTreeMap<ModelRef, Price>,
+    pub prices: PriceTable,
+}
+
+/// Prices of models, as far as they are known. Clones share it, so that prices can be added when a model is first used.
+#[derive(Debug, Clone, Default)]
+pub struct PriceTable(Arc<RwLock<BTreeMap<ModelRef, Option<Price>>>>);
+
+impl PriceTable {
+    /// Makes an empty table.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the price of a model; none if it has no known price.
+    pub fn set(&self, model: ModelRef, price: Option<Price>) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(model, price);
+    }
+
+    /// Returns true if a price was set, or that there is none.
+    pub fn is_set(&self, model: &ModelRef) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).contains_key(model)
+    }
+
+    /// Returns the price of a model, if it is known.
+    pub fn get(&self, model: &ModelRef) -> Option<Price> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(model).copied().flatten()
+    }
 }
 
 /// The attributes of a span.

@@ -25,7 +25,7 @@ use tokio::{sync::mpsc, task::JoinHandle, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    ContentCapture, OtelSettings, SpanEncoder,
+    ContentCapture, OtelEndpoint, OtelSettings, SpanEncoder,
     conventions::unix_nano,
     messages::{
         Attribute, AttributeValue, LogRecord, LogsRequest, MetricsRequest, OtelSpan, Resource,
@@ -339,7 +339,7 @@ impl OtlpSender {
             match signal {
                 QueuedSignal::Span(span) => {
                     self.metrics.record(&span);
-                    if self.settings.traces_url.is_some()
+                    if self.settings.traces.is_some()
                         && is_sampled(span.trace_id, self.settings.sampled)
                     {
                         batch.spans.push(self.encoder.encode(&span));
@@ -347,7 +347,7 @@ impl OtlpSender {
                         self.counts.left_out.fetch_add(1, Ordering::Relaxed);
                     }
                 }
-                QueuedSignal::Log(record) if self.settings.logs_url.is_some() => {
+                QueuedSignal::Log(record) if self.settings.logs.is_some() => {
                     batch.logs.push(self.encode_log(record));
                 }
                 QueuedSignal::Log(_) => {
@@ -389,7 +389,7 @@ impl OtlpSender {
     }
 
     async fn send_logs(&mut self, log_records: Vec<LogRecord>, stop: &CancellationToken) {
-        let Some(url) = self.settings.logs_url.clone() else { return };
+        let Some(endpoint) = self.settings.logs.clone() else { return };
         let count = log_records.len() as u64;
         let scope_logs = ScopeLogs { scope: Some(self.scope.clone()), log_records };
         let request = LogsRequest {
@@ -398,13 +398,13 @@ impl OtlpSender {
                 scope_logs: vec![scope_logs],
             }],
         };
-        if self.send(&url, request.encode_to_vec(), stop).await {
+        if self.send(&endpoint, request.encode_to_vec(), stop).await {
             self.counts.sent.fetch_add(count, Ordering::Relaxed);
         }
     }
 
     async fn send_spans(&mut self, spans: Vec<OtelSpan>, stop: &CancellationToken) {
-        let Some(url) = self.settings.traces_url.clone() else { return };
+        let Some(endpoint) = self.settings.traces.clone() else { return };
         let count = spans.len() as u64;
         let request = TraceRequest {
             resource_spans: vec![ResourceSpans {
@@ -416,13 +416,13 @@ impl OtlpSender {
                 }],
             }],
         };
-        if self.send(&url, request.encode_to_vec(), stop).await {
+        if self.send(&endpoint, request.encode_to_vec(), stop).await {
             self.counts.sent.fetch_add(count, Ordering::Relaxed);
         }
     }
 
     async fn send_metrics(&mut self, stop: &CancellationToken) {
-        let Some(url) = self.settings.metrics_url.clone() else { return };
+        let Some(endpoint) = self.settings.metrics.clone() else { return };
         if self.metrics.is_empty() {
             return;
         }
@@ -436,14 +436,14 @@ impl OtlpSender {
                 }],
             }],
         };
-        self.send(&url, request.encode_to_vec(), stop).await;
+        self.send(&endpoint, request.encode_to_vec(), stop).await;
     }
 
     /// Sends a body, with a few attempts; with one once it must stop. Returns true if it was taken.
-    async fn send(&self, url: &str, body: Vec<u8>, stop: &CancellationToken) -> bool {
+    async fn send(&self, endpoint: &OtelEndpoint, body: Vec<u8>, stop: &CancellationToken) -> bool {
         let mut wait = BACKOFF;
         for attempt in 1..=ATTEMPTS {
-            match self.attempt(url, body.clone()).await {
+            match self.attempt(endpoint, body.clone()).await {
                 Ok(()) => return true,
                 Err(SendFailure::Final(reason)) => {
                     tracing::warn!(reason, "the collector refuses telemetry");
@@ -463,10 +463,11 @@ impl OtlpSender {
         false
     }
 
-    async fn attempt(&self, url: &str, body: Vec<u8>) -> Result<(), SendFailure> {
-        let mut headers = self.settings.headers.clone();
+    async fn attempt(&self, endpoint: &OtelEndpoint, body: Vec<u8>) -> Result<(), SendFailure> {
+        let mut headers = endpoint.headers.clone();
         headers.push(("content-type".to_owned(), "application/x-protobuf".to_owned()));
-        let request = HttpRequest { method: HttpMethod::Post, url: url.to_owned(), headers, body };
+        let request =
+            HttpRequest { method: HttpMethod::Post, url: endpoint.url.clone(), headers, body };
         let transient = |reason: String| SendFailure::Transient(reason);
         let exchange = async {
             let mut response =

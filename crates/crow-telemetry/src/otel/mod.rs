@@ -8,6 +8,6 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use conventions::{ContentCapture, GenAiConventions, SpanEncoder};
+pub use conventions::{ContentCapture, GenAiConventions, PriceTable, SpanEncoder};
 pub use exporter::{OtelConsumer, OtelExporter, OtelReport};
-pub use settings::{OtelSettings, OtelSettingsError};
+pub use settings::{OtelEndpoint, OtelSettings, OtelSettingsError};

@@ -9,17 +9,51 @@ const QUEUE: usize = 2_048;
 /// Default number of spans in a request.
 const BATCH: usize = 512;
 
+/// Least time between two exports of metrics.
+const LEAST_INTERVAL: Duration = Duration::from_secs(1);
+/// Values that ask for content; anything else does not.
+const CAPTURES: [&str; 5] = ["true", "1", "span_only", "event_only", "span_and_event"];
+
+/// The variables of a signal.
+struct SignalVariables {
+    path: &'static str,
+    endpoint: &'static str,
+    headers: &'static str,
+    protocol: &'static str,
+    exporter: &'static str,
+}
+
+const TRACES: SignalVariables = SignalVariables {
+    path: "v1/traces",
+    endpoint: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    headers: "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    protocol: "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+    exporter: "OTEL_TRACES_EXPORTER",
+};
+const METRICS: SignalVariables = SignalVariables {
+    path: "v1/metrics",
+    endpoint: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    headers: "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+    protocol: "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
+    exporter: "OTEL_METRICS_EXPORTER",
+};
+const LOGS: SignalVariables = SignalVariables {
+    path: "v1/logs",
+    endpoint: "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
+    headers: "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
+    protocol: "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL",
+    exporter: "OTEL_LOGS_EXPORTER",
+};
+
 /// Where telemetry is sent, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OtelSettings {
-    /// The address for spans; none if they are not sent.
-    pub traces_url: Option<String>,
-    /// The address for metrics; none if they are not sent.
-    pub metrics_url: Option<String>,
-    /// The address for logs; none if they are not sent.
-    pub logs_url: Option<String>,
-    /// Headers of each request; a value may be a secret.
-    pub headers: Vec<(String, String)>,
+    /// Where spans are sent, if they are.
+    pub traces: Option<OtelEndpoint>,
+    /// Where metrics are sent, if they are.
+    pub metrics: Option<OtelEndpoint>,
+    /// Where logs are sent, if they are.
+    pub logs: Option<OtelEndpoint>,
     /// How long a request may take.
     pub timeout: Duration,
     /// How long spans wait for others before they are sent.
@@ -38,6 +72,24 @@ pub struct OtelSettings {
     pub conventions: GenAiConventions,
     /// Whether the words of users, models and tools are passed on.
     pub content: ContentCapture,
+}
+
+/// Where a signal is sent.
+#[derive(Clone, PartialEq, Eq)]
+pub struct OtelEndpoint {
+    /// The address.
+    pub url: String,
+    /// The headers; a value may be a secret.
+    pub headers: Vec<(String, String)>,
+}
+
+/// Prints neither values of headers nor what may be a password in the address.
+impl std::fmt::Debug for OtelEndpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&String> = self.headers.iter().map(|(name, _)| name).collect();
+        let server = super::conventions::server(&self.url);
+        f.debug_struct("OtelEndpoint").field("server", &server).field("headers", &names).finish()
+    }
 }
 
 /// Error: a variable of the exporter cannot be used.
@@ -72,36 +124,29 @@ impl OtelSettings {
         if is_set("OTEL_SDK_DISABLED", "true") {
             return Ok(None);
         }
-        // 1) The addresses.
-        let endpoint = url(&variable, "OTEL_EXPORTER_OTLP_ENDPOINT")?;
-        let signal = |own: Option<String>, path: &str| {
-            let joined = |base: &String| format!("{}/{path}", base.trim_end_matches('/'));
-            own.or_else(|| endpoint.as_ref().map(joined))
+        // 1) The addresses, with their headers.
+        let general = url(&variable, "OTEL_EXPORTER_OTLP_ENDPOINT")?;
+        let common = pairs(&variable, "OTEL_EXPORTER_OTLP_HEADERS")?;
+        protocol(&variable, "OTEL_EXPORTER_OTLP_PROTOCOL")?;
+        let endpoint = |signal: &SignalVariables| {
+            protocol(&variable, signal.protocol)?;
+            let joined = |base: &String| format!("{}/{}", base.trim_end_matches('/'), signal.path);
+            let url = url(&variable, signal.endpoint)?.or_else(|| general.as_ref().map(joined));
+            // Those of a signal stand in place of the common ones with the same names.
+            let mut headers = pairs(&variable, signal.headers)?;
+            for (name, value) in &common {
+                if headers.iter().all(|(own, _)| !own.eq_ignore_ascii_case(name)) {
+                    headers.push((name.clone(), value.clone()));
+                }
+            }
+            let url = url.filter(|_| !is_set(signal.exporter, "none"));
+            Ok(url.map(|url| OtelEndpoint { url, headers }))
         };
-        let traces = url(&variable, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")?;
-        let metrics = url(&variable, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")?;
-        let traces_url =
-            signal(traces, "v1/traces").filter(|_| !is_set("OTEL_TRACES_EXPORTER", "none"));
-        let metrics_url =
-            signal(metrics, "v1/metrics").filter(|_| !is_set("OTEL_METRICS_EXPORTER", "none"));
-        let logs = url(&variable, "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT")?;
-        let logs_url = signal(logs, "v1/logs").filter(|_| !is_set("OTEL_LOGS_EXPORTER", "none"));
-        if traces_url.is_none() && metrics_url.is_none() && logs_url.is_none() {
+        let (traces, metrics, logs) = (endpoint(&TRACES)?, endpoint(&METRICS)?, endpoint(&LOGS)?);
+        if traces.is_none() && metrics.is_none() && logs.is_none() {
             return Ok(None);
         }
-        for name in ["OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] {
-            if let Some(protocol) = variable(name)
-                && protocol.trim() != "http/protobuf"
-            {
-                let message = format!("\"{protocol}\" is not spoken here; http/protobuf is");
-                return Err(OtelSettingsError { variable: name, message });
-            }
-        }
         // 2) How to send.
-        let headers = pairs(&variable, "OTEL_EXPORTER_OTLP_HEADERS")?
-            .into_iter()
-            .chain(pairs(&variable, "OTEL_EXPORTER_OTLP_TRACES_HEADERS")?)
-            .collect();
         let mut resource = pairs(&variable, "OTEL_RESOURCE_ATTRIBUTES")?;
         if let Some(name) = variable("OTEL_SERVICE_NAME") {
             resource.retain(|(key, _)| key != "service.name");
@@ -121,19 +166,17 @@ impl OtelSettings {
             given.split(',').any(|part| part.trim() == "gen_ai_latest_experimental")
         });
         let capture = variable("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT");
-        let is_captured = capture.is_some_and(|given| {
-            !matches!(given.trim().to_ascii_lowercase().as_str(), "false" | "no_content" | "0")
-        });
+        let is_captured = capture
+            .is_some_and(|given| CAPTURES.contains(&given.trim().to_ascii_lowercase().as_str()));
         Ok(Some(Self {
-            traces_url,
-            metrics_url,
-            logs_url,
-            headers,
+            traces,
+            metrics,
+            logs,
             timeout: millis("OTEL_EXPORTER_OTLP_TIMEOUT", 10_000)?,
             delay: millis("OTEL_BSP_SCHEDULE_DELAY", 5_000)?,
             queue,
             batch: size("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", BATCH)?.min(queue),
-            metrics_interval: millis("OTEL_METRIC_EXPORT_INTERVAL", 60_000)?,
+            metrics_interval: millis("OTEL_METRIC_EXPORT_INTERVAL", 60_000)?.max(LEAST_INTERVAL),
             resource,
             sampled: sampled(&variable)?,
             conventions: if is_latest { GenAiConventions::Latest } else { GenAiConventions::V1_41 },
@@ -152,6 +195,17 @@ fn url(variable: Variable<'_>, name: &'static str) -> Result<Option<String>, Ote
         return Err(OtelSettingsError { variable: name, message });
     }
     Ok(Some(given))
+}
+
+/// Checks that a protocol is spoken.
+fn protocol(variable: Variable<'_>, name: &'static str) -> Result<(), OtelSettingsError> {
+    match variable(name) {
+        Some(given) if given.trim() != "http/protobuf" => Err(OtelSettingsError {
+            variable: name,
+            message: format!("\"{given}\" is not spoken here; http/protobuf is"),
+        }),
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn number(variable: Variable<'_>, name: &'static str) -> Result<Option<u64>, OtelSettingsError> {
@@ -248,6 +302,9 @@ mod tests {
         let settings = parse(&[
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://otel.example.org/base/"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20abc, x-team = a=b"),
+            ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=own"),
+            ("OTEL_METRIC_EXPORT_INTERVAL", "0"),
+            ("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "off"),
             ("OTEL_RESOURCE_ATTRIBUTES", "service.name=x,deployment.environment=test"),
             ("OTEL_SERVICE_NAME", "crow-ci"),
             ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"),
@@ -256,12 +313,17 @@ mod tests {
             ("OTEL_SEMCONV_STABILITY_OPT_IN", "http,gen_ai_latest_experimental"),
         ]);
         let settings = settings.unwrap().unwrap();
-        assert_eq!(settings.traces_url.as_deref(), Some("https://otel.example.org/base/v1/traces"));
-        let headers = [("authorization", "Bearer abc"), ("x-team", "a=b")];
-        assert_eq!(settings.headers, headers.map(|(k, v)| (k.to_owned(), v.to_owned())));
+        let traces = settings.traces.unwrap();
+        assert_eq!(traces.url, "https://otel.example.org/base/v1/traces");
+        let headers = |list: [(&str, &str); 2]| list.map(|(k, v)| (k.to_owned(), v.to_owned()));
+        assert_eq!(traces.headers, headers([("authorization", "own"), ("x-team", "a=b")]));
+        let common = headers([("authorization", "Bearer abc"), ("x-team", "a=b")]);
+        assert_eq!(settings.metrics.unwrap().headers, common);
+        assert!(!format!("{:?}", settings.logs).contains("abc"));
         let resource = [("deployment.environment", "test"), ("service.name", "crow-ci")];
         assert_eq!(settings.resource, resource.map(|(k, v)| (k.to_owned(), v.to_owned())));
         assert!((settings.sampled - 0.25).abs() < f64::EPSILON);
+        assert_eq!(settings.metrics_interval, LEAST_INTERVAL);
         assert_eq!((settings.queue, settings.batch), (100, 100));
         assert_eq!(settings.conventions, GenAiConventions::Latest);
         assert_eq!(settings.content, ContentCapture::LeftOut);
@@ -273,6 +335,7 @@ mod tests {
         for (variable, value) in [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost"),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "grpc"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "secret"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s"),
             ("OTEL_TRACES_SAMPLER", "sometimes"),

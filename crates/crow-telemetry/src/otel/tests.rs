@@ -2,13 +2,16 @@
 //! the constants of opentelemetry-semantic-conventions.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use async_trait::async_trait;
-use crow_core::capability::{Http, HttpError, HttpRequest, HttpResponse};
+use crow_core::{
+    capability::{Http, HttpError, HttpRequest, HttpResponse},
+    model::{ModelRef, Price},
+};
 use crow_testkit::sample::{Story, bad_run, good_run, reviewed_run};
 use opentelemetry_proto::tonic::{
     collector::{
@@ -86,6 +89,16 @@ fn settings(more: &[(&str, &str)]) -> OtelSettings {
     OtelSettings::from_variables(variable).unwrap().unwrap()
 }
 
+/// The price of the model of the stories.
+fn prices() -> PriceTable {
+    let model = ModelRef { provider: "anthropic".into(), model: "claude-sonnet-4-5".into() };
+    let price =
+        Price { input: 2.0, output: 10.0, cache_read: 0.2, cache_write: 2.5, cache_write_1h: 4.0 };
+    let prices = PriceTable::new();
+    prices.set(model, Some(price));
+    prices
+}
+
 /// Exports the events of stories to a collector, and returns what the exporter says.
 async fn export(
     settings: OtelSettings,
@@ -96,7 +109,7 @@ async fn export(
     let encoder = SpanEncoder {
         conventions: settings.conventions,
         content: settings.content,
-        prices: BTreeMap::new(),
+        prices: prices(),
     };
     let program = ("crow-agent", "0.0.0", "instance");
     let exporter = OtelExporter::start(settings, encoder, program, Arc::clone(collector) as _);
@@ -136,6 +149,9 @@ async fn a_run_is_sent_as_spans_of_one_trace_with_the_names_of_the_conventions()
     assert_eq!((chat.kind, &chat.parent_span_id), (SpanKind::Client as i32, &turn.span_id));
     assert_eq!(text(&chat.attributes, "gen_ai.provider.name").as_deref(), Some("anthropic"));
     assert_eq!(text(&chat.attributes, "server.address").as_deref(), Some("example.test"));
+    for span in [run, chat] {
+        assert!(text(&span.attributes, "crow.cost.usd").is_some(), "{}", span.name);
+    }
     let tool = named("execute_tool submit_for_review");
     assert_eq!(text(&tool.attributes, "gen_ai.operation.name").as_deref(), Some("execute_tool"));
     assert!(spans.iter().all(|span| span.trace_id == run.trace_id && span.trace_id.len() == 16));

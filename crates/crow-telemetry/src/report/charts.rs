@@ -119,6 +119,12 @@ fn bar(span: &TraceSpan, root: &TraceSpan, depth: usize, html: &mut HtmlWriter) 
     html.markup("</span></li>");
 }
 
+/// Returns the height of a value in a chart of which the highest value has 960 of 1000.
+fn chart_height(value: u64, highest: u64) -> u64 {
+    let height = u128::from(value) * 960 / u128::from(highest.max(1));
+    u64::try_from(height).unwrap_or(960).min(960)
+}
+
 /// A model call, as the chart of tokens shows it.
 #[derive(Debug, Clone, Copy, Default)]
 struct TokenColumn {
@@ -134,7 +140,7 @@ impl TokenColumn {
     }
 
     fn sum(self) -> u64 {
-        self.fresh + self.cached + self.output
+        self.fresh.saturating_add(self.cached).saturating_add(self.output)
     }
 }
 
@@ -174,9 +180,9 @@ pub(super) fn cost(spans: &[TraceSpan], prices: &BTreeMap<ModelRef, Price>, html
         for (class, tokens) in
             [("cached", column.cached), ("fresh", column.fresh), ("output", column.output)]
         {
-            let height = tokens * 960 / highest;
+            let height = chart_height(tokens, highest);
             if height > 0 {
-                top -= height;
+                top = u64::saturating_sub(top, height);
                 let left = index * 10 + 1;
                 html.format(format_args!(
                     "<rect class=\"{class}\" x=\"{left}\" y=\"{top}\" width=\"8\" height=\"{height}\"/>"
@@ -235,12 +241,13 @@ pub(super) fn context(audit: &ContextAudit, html: &mut HtmlWriter) {
         "<svg class=\"chart\" viewBox=\"0 0 {width} 1000\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"Input tokens of each request\"><polyline class=\"curve\" points=\""
     ));
     for (index, request) in shown.iter().enumerate() {
-        let (left, top) = (index * 10 + 5, 1000 - request.usage.input_tokens * 960 / highest);
+        let (left, top) =
+            (index * 10 + 5, 1000 - chart_height(request.usage.input_tokens, highest));
         html.format(format_args!("{left},{top} "));
     }
     html.markup("\"/>");
     if let [only] = shown.as_slice() {
-        let top = 1000 - only.usage.input_tokens * 960 / highest;
+        let top = 1000 - chart_height(only.usage.input_tokens, highest);
         html.format(format_args!("<circle class=\"fresh\" cx=\"5\" cy=\"{top}\" r=\"5\"/>"));
     }
     for compaction in audit.compactions() {

@@ -1,5 +1,7 @@
 //! The report as data, for programs that read it.
 
+use std::collections::HashMap;
+
 use crow_text::is_unseen;
 use serde_json::json;
 
@@ -14,8 +16,11 @@ const SPANS: usize = 2_000;
 /// Writes the spans as JSON into an element that browsers neither show nor run.
 pub(super) fn island(report: &SessionReport<'_>, spans: &[TraceSpan], html: &mut HtmlWriter) {
     let origin = spans.iter().map(|span| span.start).min().unwrap_or_default();
-    let numbers: std::collections::HashMap<_, _> =
-        spans.iter().enumerate().map(|(number, span)| (span.id, number)).collect();
+    // The first ones begin first: what they are part of is among them.
+    let mut spans: Vec<&TraceSpan> = spans.iter().collect();
+    spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
+    let numbers: HashMap<_, _> =
+        spans.iter().take(SPANS).enumerate().map(|(number, span)| (span.id, number)).collect();
     let entries = spans.iter().take(SPANS).map(|span| {
         let parent = span.parent.and_then(|parent| numbers.get(&parent));
         let start = span.start.duration_since(origin).as_millis();

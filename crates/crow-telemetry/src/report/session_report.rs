@@ -126,7 +126,7 @@ impl SessionReport<'_> {
         }
         let from = self.events.first().map(|event| self.time(event.time)).unwrap_or_default();
         let to = self.events.last().map(|event| self.time(event.time)).unwrap_or_default();
-        let cached = usage.cache_read_tokens * 100 / usage.input_tokens.max(1);
+        let cached = usage.cache_read_tokens.saturating_mul(100) / usage.input_tokens.max(1);
         let cost_words = match (cost > 0.0, is_partial) {
             (true, false) => format!("${cost:.4}"),
             (true, true) => format!("at least ${cost:.4}"),

@@ -6,18 +6,19 @@
 //! The span of a model call begins as long before its end as the log says it took, or, in logs of older versions, at the
 //! last event of the agent before it.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use crow_core::{
-    event::{
-        AgentEvent, AgentRole, CheckRun, Envelope, InputSource, ModelCallTiming, ParentCall,
-        RunOutcome,
-    },
+    event::{AgentEvent, AgentRole, CheckRun, Envelope, InputSource, ModelCallTiming, ParentCall},
     ids::{CallId, ReplyId, RequestId, RunId, SessionId},
     message::{Block, Origin},
-    model::{ModelRef, ProviderError, StopReason},
+    model::{ModelRef, StopReason},
     tool::{ToolResult, ToolStatus},
     trace::{SpanId, TraceId},
+    turn::TurnEnd,
     usage::TokenUsage,
 };
 use crow_text::{one_line, shorten};
@@ -26,10 +27,11 @@ use jiff::Timestamp;
 use super::{
     CheckWork, CompactionWork, HandoffWork, ModelCallPurpose, ModelCallWork, PermissionWork,
     QuestionWork, RunTotals, SpanOutcome, SpanWork, ToolCallWork, TraceSpan, TurnWork, VerdictWork,
+    outcome::{RunEndFacts, before, end_of_run, failed, failure, short},
 };
 
-/// Maximum length of a prompt, title or error message in a span, in bytes.
-const TEXT: usize = 200;
+/// Maximum length of the name of a tool, in bytes.
+const TOOL: usize = 100;
 
 /// Folds the events of a root session and its descendants into spans.
 ///
@@ -49,6 +51,8 @@ struct OpenRun {
     trace_id: TraceId,
     origin: SpanOrigin,
     work: RunTotals,
+    /// The ids of the calls so far: some servers use one for several calls.
+    call_ids: HashSet<SpanId>,
 }
 
 /// An agent of the tree.
@@ -142,6 +146,11 @@ impl TraceBuilder {
         Self::default()
     }
 
+    /// Tells which model an agent uses, where the events do not begin with those of its session.
+    pub fn set_model(&mut self, session: &SessionId, model: ModelRef) {
+        self.agents.entry(session.clone()).or_default().model = Some(model);
+    }
+
     /// Returns all spans of a log, in the order in which they ended. What has no end in it is unfinished.
     pub fn spans<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Vec<TraceSpan> {
         let mut builder = Self::new();
@@ -206,6 +215,7 @@ impl TraceBuilder {
                 usage: Vec::new(),
                 waited_ms: 0,
             },
+            call_ids: HashSet::new(),
         });
     }
 
@@ -221,6 +231,14 @@ impl TraceBuilder {
                 if nothing_came && provider.is_some() {
                     self.end_failed_model_call(line, failure, ended);
                 }
+            }
+            AgentEvent::Cancelled | AgentEvent::TurnComplete { end: TurnEnd::Cancelled, .. } => {
+                self.end_unclaimed(&line.session_id, &SpanOutcome::Cancelled, ended);
+            }
+            // Another model takes over from one that failed.
+            AgentEvent::Switch { change } => {
+                let failure = failure(change, None);
+                self.end_unclaimed(&line.session_id, &failure, ended);
             }
             _ => self.end_unclaimed(&line.session_id, &SpanOutcome::Succeeded, ended),
         }
@@ -575,10 +593,12 @@ impl TraceBuilder {
         };
         let metadata = &result.metadata;
         let changes = metadata.changes.unwrap_or_default();
-        let counted = changes.created + changes.deleted + changes.modified;
+        let counted =
+            changes.created.saturating_add(changes.deleted).saturating_add(changes.modified);
         let work = ToolCallWork {
             call_id: call_id.clone(),
-            tool: tool.clone(),
+            // A model may call what is no tool.
+            tool: shorten(&one_line(tool), TOOL),
             title,
             denied,
             files_changed: counted.max(metadata.files_modified.len() as u64),
@@ -587,9 +607,14 @@ impl TraceBuilder {
             snapshot: metadata.snapshot_after.clone(),
             output_bytes: result.output.len() as u64,
         };
-        let id = SpanId::of_tool_call(&line.session_id, call_id);
+        let line = SpanOrigin::of(line);
+        let mut id = SpanId::of_tool_call(&line.session_id, call_id);
+        let run = self.run.as_mut().expect("invariant: only called in a run");
+        if !run.call_ids.insert(id) {
+            id = SpanId::of_event(&line.session_id, line.seq);
+        }
         let times = (start, line.time, outcome);
-        self.child_span(&SpanOrigin::of(line), id, times, SpanWork::ToolCall(work), ended);
+        self.child_span(&line, id, times, SpanWork::ToolCall(work), ended);
     }
 
     fn end_question(
@@ -720,57 +745,4 @@ impl OpenRun {
             work,
         }
     }
-}
-
-/// What is known of the end of a run.
-#[derive(Debug)]
-struct RunEndFacts {
-    outcome: SpanOutcome,
-    result: &'static str,
-    verified: bool,
-}
-
-impl RunEndFacts {
-    fn unfinished() -> Self {
-        Self { outcome: SpanOutcome::Unfinished, result: "unfinished", verified: false }
-    }
-}
-
-fn end_of_run(result: &RunOutcome) -> RunEndFacts {
-    let (outcome, verified) = match result {
-        RunOutcome::Completed { verified, .. } => (SpanOutcome::Succeeded, *verified),
-        RunOutcome::NeedsInput => (SpanOutcome::Succeeded, false),
-        RunOutcome::Stopped { reason } => {
-            let (kind, message) = (reason.name().to_owned(), short(&reason.to_string()));
-            (SpanOutcome::Failed { kind, message }, false)
-        }
-        RunOutcome::Cancelled => (SpanOutcome::Cancelled, false),
-        RunOutcome::Failed { error, .. } => {
-            let (kind, message) = ("run_failed".to_owned(), short(error));
-            (SpanOutcome::Failed { kind, message }, false)
-        }
-    };
-    RunEndFacts { outcome, result: result.name(), verified }
-}
-
-fn failure(error: &str, provider: Option<&ProviderError>) -> SpanOutcome {
-    let kind = provider.map_or("agent_error", |provider| provider.kind.name()).to_owned();
-    SpanOutcome::Failed { kind, message: short(error) }
-}
-
-fn failed(kind: &str, result: &ToolResult) -> SpanOutcome {
-    let message = result.error.as_deref().unwrap_or(&result.output);
-    SpanOutcome::Failed { kind: kind.to_owned(), message: short(message) }
-}
-
-/// Returns a text as one short line.
-fn short(text: &str) -> String {
-    let end = text.char_indices().nth(4 * TEXT).map_or(text.len(), |(end, _)| end);
-    shorten(&one_line(&text[..end]), TEXT)
-}
-
-/// Returns the moment this long before another.
-fn before(time: Timestamp, millis: u64) -> Timestamp {
-    let millis = i64::try_from(millis).unwrap_or(i64::MAX);
-    time.checked_sub(jiff::SignedDuration::from_millis(millis)).unwrap_or(Timestamp::MIN)
 }

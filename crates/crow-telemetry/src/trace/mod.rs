@@ -1,6 +1,7 @@
 //! Spans: pieces of work with a beginning, an end and a parent, folded from events.
 
 mod builder;
+mod outcome;
 mod span;
 #[cfg(test)]
 mod tests;
