@@ -8,11 +8,19 @@ use std::{
     time::Duration,
 };
 
-use crow_core::{capability::Http, ids::SessionId};
+use crow_core::{
+    capability::Http,
+    event::AgentEvent,
+    ids::SessionId,
+    model::{ModelRef, Models},
+};
 use crow_runtime::{AgentHandle, ObserverItem};
 use crow_telemetry::{
     SpanStore, TelemetryFeed,
-    otel::{ContentCapture, OtelConsumer, OtelExporter, OtelReport, OtelSettings, SpanEncoder},
+    otel::{
+        ContentCapture, OtelConsumer, OtelExporter, OtelReport, OtelSettings, PriceTable,
+        SpanEncoder,
+    },
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -29,6 +37,8 @@ pub(crate) struct HostTelemetry {
     store: Option<Arc<SpanStore>>,
     /// The exporter and what it is made from; it starts with the first session.
     exporter: Mutex<ExporterState>,
+    models: Option<Arc<dyn Models>>,
+    prices: PriceTable,
     watchers: TaskTracker,
     stop: CancellationToken,
 }
@@ -48,6 +58,8 @@ impl HostTelemetry {
         Self {
             store: None,
             exporter: Mutex::new(ExporterState::Off),
+            models: None,
+            prices: PriceTable::new(),
             watchers: TaskTracker::new(),
             stop: CancellationToken::new(),
         }
@@ -59,8 +71,10 @@ impl HostTelemetry {
         table: &TelemetryTable,
         environment: &ProcessEnvironment,
         http: Arc<dyn Http>,
+        models: Arc<dyn Models>,
     ) -> (Self, Option<String>) {
-        let is_off = environment.var("CROW_TELEMETRY").is_some_and(|given| given == "off");
+        let switch = environment.var("CROW_TELEMETRY").unwrap_or_default().to_ascii_lowercase();
+        let is_off = ["off", "0", "false", "no", "none"].contains(&switch.trim());
         if is_off {
             return (Self::off(), None);
         }
@@ -88,7 +102,8 @@ impl HostTelemetry {
             }
             None => ExporterState::Off,
         };
-        (Self { store, exporter: Mutex::new(exporter), ..Self::off() }, fault)
+        let exporter = Mutex::new(exporter);
+        (Self { store, exporter, models: Some(models), ..Self::off() }, fault)
     }
 
     /// Returns true if spans are sent to a collector.
@@ -99,7 +114,8 @@ impl HostTelemetry {
 
     /// Watches a root session until it ends. Needs a tokio runtime.
     pub(crate) fn watch(&self, handle: &AgentHandle) {
-        let mut feed = TelemetryFeed::new();
+        let model = handle.metadata().model_ref();
+        let mut feed = TelemetryFeed::new().with_model(handle.session_id(), model);
         let mut has_consumer = false;
         if let Some(store) = &self.store {
             feed = feed.with_internal(Arc::clone(store).consumer());
@@ -114,10 +130,16 @@ impl HostTelemetry {
         }
         let mut observer = handle.subscribe();
         let stop = self.stop.clone();
+        let (models, prices) = (self.models.clone(), self.prices.clone());
         self.watchers.spawn(async move {
             while let Some(Some(item)) = stop.run_until_cancelled(observer.next()).await {
                 match item {
-                    ObserverItem::Event(event) => feed.on_event(&event),
+                    ObserverItem::Event(event) => {
+                        if let Some(models) = &models {
+                            set_price(&event.event, models.as_ref(), &prices).await;
+                        }
+                        feed.on_event(&event);
+                    }
                     // Durable events that were missed follow from the log.
                     ObserverItem::Lagged { .. } | ObserverItem::OpenReply(_) => {}
                     ObserverItem::Lost(error) => {
@@ -136,7 +158,7 @@ impl HostTelemetry {
             let encoder = SpanEncoder {
                 conventions: settings.conventions,
                 content: settings.content,
-                ..SpanEncoder::default()
+                prices: self.prices.clone(),
             };
             // The first session names the instance as well as any other number.
             let program = ("crow-agent", env!("CARGO_PKG_VERSION"), session.as_str());
@@ -164,5 +186,15 @@ impl HostTelemetry {
             ExporterState::Running(exporter) => Some(exporter.shut_down(LAST_SPANS).await),
             ExporterState::Off | ExporterState::Configured(_) => None,
         }
+    }
+}
+
+/// Looks up the price of a model when it replies for the first time.
+async fn set_price(event: &AgentEvent, models: &dyn Models, prices: &PriceTable) {
+    let AgentEvent::Reply { origin, .. } = event else { return };
+    let model = ModelRef { provider: origin.provider.clone(), model: origin.model.clone() };
+    if !prices.is_set(&model) {
+        let price = models.price(&model).await;
+        prices.set(model, price);
     }
 }

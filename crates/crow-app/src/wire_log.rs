@@ -12,6 +12,7 @@ use std::{
 use crow_core::redact::Redactor;
 use crow_providers::{WireExchange, WireLog};
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{environment::ProcessEnvironment, error::AppError, known_secrets::redactor};
@@ -20,7 +21,7 @@ use crate::{environment::ProcessEnvironment, error::AppError, known_secrets::red
 const FILE_BYTES: u64 = 64 << 20;
 
 /// An attempt at a model call, as the wire log keeps it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WireRecord {
     /// When the request was sent.
     pub time: Timestamp,
@@ -106,6 +107,9 @@ impl WireLog for WireLogFile {
         for redactor in [known, &self.environment.late_secrets] {
             redactor.redact_string(&mut record.request);
             redactor.redact_string(&mut record.response);
+            if let Some(error) = &mut record.error {
+                redactor.redact_string(error);
+            }
         }
         if let Err(error) = self.write(&record) {
             tracing::warn!(%error, "the wire log cannot be written");

@@ -134,25 +134,28 @@ where
 struct RotatedFile {
     path: PathBuf,
     file: fs::File,
-    bytes: u64,
+    /// Its size; none if it is no regular file.
+    bytes: Option<u64>,
 }
 
 impl RotatedFile {
     fn open(path: PathBuf) -> io::Result<Self> {
         let file = open_private(&path)?;
-        let bytes = file.metadata()?.len();
+        let metadata = file.metadata()?;
+        // What is no file, such as a terminal or `/dev/null`, is never full.
+        let bytes = metadata.is_file().then_some(metadata.len());
         Ok(Self { path, file, bytes })
     }
 
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
-        if self.bytes >= FILE_BYTES {
+        if self.bytes.is_some_and(|bytes| bytes >= FILE_BYTES) {
             let mut before = self.path.clone().into_os_string();
             before.push(".1");
             fs::rename(&self.path, before)?;
             self.file = open_private(&self.path)?;
-            self.bytes = 0;
+            self.bytes = Some(0);
         }
-        self.bytes += line.len() as u64;
+        self.bytes = self.bytes.map(|bytes| bytes + line.len() as u64);
         self.file.write_all(line)
     }
 }
@@ -200,7 +203,7 @@ mod tests {
         fs::write(&path, "earlier\n").unwrap();
         let mut file = RotatedFile::open(path.clone()).unwrap();
         file.write(b"one\n").unwrap();
-        file.bytes = FILE_BYTES;
+        file.bytes = Some(FILE_BYTES);
         file.write(b"two\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "two\n");
         let before = folder.path().join("crow.log.1");

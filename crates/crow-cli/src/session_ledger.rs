@@ -104,11 +104,21 @@ impl<'a> SessionLedger<'a> {
         };
         let until = ContextAudit::until_request(self.lines.iter().copied(), index + 1)
             .expect("invariant: the whole log was folded before");
+        Ok(self.divided(number, record, &until))
+    }
+
+    /// Divides a request with the account of the log up to its answer.
+    fn divided<'b>(
+        &self,
+        number: usize,
+        record: &'b RequestRecord,
+        until: &ContextAudit,
+    ) -> LedgerRequest<'b> {
         let usage = until
             .last_request(&TokenEstimator::new("", &[]))
             .expect("invariant: a request of the conversation was answered");
         let price = record.model.as_ref().and_then(|model| self.prices.get(model)).copied();
-        Ok(LedgerRequest { number, record, usage, price })
+        LedgerRequest { number, record, usage, price }
     }
 }
 
@@ -213,18 +223,29 @@ pub(crate) fn ledger_json(
     prices: &BTreeMap<ModelRef, Price>,
 ) -> Result<Vec<u8>, CliError> {
     let ledger = SessionLedger::new(record, prices)?;
-    let numbers = match number {
-        Some(number) => number..=number,
-        None => 1..=ledger.requests().len(),
-    };
     let mut text = Vec::new();
-    for number in numbers {
-        let request = ledger.request(number)?;
-        let line =
-            LedgerLine::new(number, request.record, &request.usage, request.cost(), |share| {
-                request.cost_of(share)
-            });
+    let mut add = |request: &LedgerRequest<'_>| -> Result<(), CliError> {
+        let LedgerRequest { number, record, usage, .. } = request;
+        let cost_of = |share: &ContextShare| request.cost_of(share);
+        let line = LedgerLine::new(*number, record, usage, request.cost(), cost_of);
         text.extend(output_line(&line)?);
+        Ok(())
+    };
+    if let Some(number) = number {
+        add(&ledger.request(number)?)?;
+        return Ok(text);
+    }
+    // One pass over the log: each request is divided when it was answered.
+    let requests = ledger.requests();
+    let mut audit = ContextAudit::new();
+    let mut number = 0;
+    for line in &ledger.lines {
+        audit.apply(line).expect("invariant: the whole log was folded before");
+        let answered = audit.requests().len();
+        if requests.get(number).is_some_and(|(index, _)| index + 1 == answered) {
+            add(&ledger.divided(number + 1, requests[number].1, &audit))?;
+            number += 1;
+        }
     }
     Ok(text)
 }

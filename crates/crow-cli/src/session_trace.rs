@@ -194,7 +194,8 @@ fn detail(span: &TraceSpan) -> String {
             let mut text =
                 format!("{} in, {} out", tokens(usage.input_tokens), tokens(usage.output_tokens));
             if usage.cache_read_tokens > 0 {
-                let percent = usage.cache_read_tokens * 100 / usage.input_tokens.max(1);
+                let percent =
+                    usage.cache_read_tokens.saturating_mul(100) / usage.input_tokens.max(1);
                 let _ = write!(text, ", {percent} % cached");
             }
             if let Some(first) = call.first_chunk_ms {

@@ -65,7 +65,10 @@ pub(crate) fn statistics_text(
     let mut table = vec![columns.heading()];
     for (name, row) in rows {
         let name = match home.filter(|_| args.by == StatsGroup::Project) {
-            Some(home) => name.strip_prefix(home).map(|below| format!("~{below}")),
+            Some(home) => std::path::Path::new(name)
+                .strip_prefix(home)
+                .ok()
+                .map(|below| format!("~/{}", below.display())),
             None => None,
         }
         .unwrap_or_else(|| name.to_owned());
@@ -127,7 +130,8 @@ impl Columns {
     }
 
     fn cells(self, name: &str, row: &StatisticsRow) -> Vec<String> {
-        let percent = |part: u64, whole: u64| format!("{} %", part * 100 / whole.max(1));
+        let percent =
+            |part: u64, whole: u64| format!("{} %", part.saturating_mul(100) / whole.max(1));
         if self.of_calls {
             return vec![
                 name.to_owned(),

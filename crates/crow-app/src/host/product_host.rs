@@ -168,7 +168,8 @@ impl ProductHost {
         let own = parts.start.as_ref().map(|start| &start.configuration.settings.telemetry);
         let (telemetry, telemetry_fault) = match (&parts.providers, own) {
             (Some(providers), Some(table)) => {
-                HostTelemetry::new(table, &parts.environment, Arc::new(providers.client()))
+                let (http, models) = (Arc::new(providers.client()), Arc::clone(&parts.models));
+                HostTelemetry::new(table, &parts.environment, http, models)
             }
             (None, _) | (_, None) => (HostTelemetry::off(), None),
         };

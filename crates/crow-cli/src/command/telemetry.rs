@@ -2,9 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -88,11 +86,13 @@ pub(crate) async fn report(
     write_out(format!("{}\n", path.display()).as_bytes())
 }
 
-/// Writes a file that only its owner can read: a report has what the session has.
+/// Writes a file that only its owner can read, in place of what has its name: a report has what the session has.
 fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
-    let mut options = fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(content)
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(content)?;
+    file.persist(path)?;
+    Ok(())
 }
 
 /// Shows to whom the tokens of each request belong, and what they cost.
@@ -150,7 +150,9 @@ pub(crate) async fn stats(
         match SessionRecord::read(store.as_ref(), &id, &Redactor::default()) {
             Ok(record) => {
                 let mut spans = TraceBuilder::spans(&record.events);
-                spans.retain(|span| span.start >= since);
+                // A copy of a session has the events of the original, too.
+                let begin = since.max(session.created_at);
+                spans.retain(|span| span.start >= begin);
                 sessions.push((id, session.crow().cwd.display().to_string(), spans));
             }
             Err(_) => unreadable += 1,

@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 use crate::{
     args::{OutputForm, WireArgs},
     error::CliError,
+    output::{WireLine, output_line},
     terminal::{console_style, write_out},
 };
 
@@ -45,9 +46,7 @@ pub(crate) fn wire(
             chosen.map_or_else(|| records.iter().collect(), |one| vec![one]);
         let mut text = Vec::new();
         for record in shown {
-            serde_json::to_writer(&mut text, record)
-                .map_err(|error| CliError::failed(error.to_string()))?;
-            text.push(b'\n');
+            text.extend(output_line(&WireLine::new(record))?);
         }
         return write_out(&text);
     }

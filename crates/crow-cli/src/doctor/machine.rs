@@ -23,7 +23,7 @@ const OPEN_FILES: u64 = 256;
 /// Fewest columns of a terminal.
 const COLUMNS: usize = 40;
 /// Maximum number of files that are counted below a folder.
-const MOST_COUNTED: usize = 50_000;
+const MOST_COUNTED: usize = 5_000;
 
 /// Reports the version, where the program is, and whether the shell would find it.
 pub(super) fn program(environment: &ProcessEnvironment) -> Vec<DoctorFinding> {
@@ -204,8 +204,8 @@ pub(super) fn network(environment: &ProcessEnvironment) -> Vec<DoctorFinding> {
     }
     findings.push(match OtelSettings::from_variables(|name| environment.var(name)) {
         Ok(Some(settings)) => {
-            let url = settings.traces_url.or(settings.metrics_url).or(settings.logs_url);
-            DoctorFinding::fine(format!("telemetry: sent to {}", url.unwrap_or_default()))
+            let endpoint = settings.traces.or(settings.metrics).or(settings.logs);
+            DoctorFinding::fine(format!("telemetry: sent to {endpoint:?}"))
         }
         Ok(None) => DoctorFinding::fine("telemetry: no variable sends it anywhere"),
         Err(error) => {

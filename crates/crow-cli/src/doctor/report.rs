@@ -39,7 +39,7 @@ impl DoctorFix {
     fn apply(&self) -> io::Result<String> {
         match self {
             Self::MakePrivate(path) => {
-                let mode = fs::symlink_metadata(path)?.permissions().mode() & 0o700;
+                let mode = fs::metadata(path)?.permissions().mode() & 0o700;
                 fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
                 Ok(format!("only you can read {} now", path.display()))
             }
@@ -94,7 +94,11 @@ pub(crate) async fn doctor(
     sections.push(("programs", machine::programs(environment)));
     sections.push(("sandbox", sandbox::sandbox(environment).await?));
     sections.push(("folders", sandbox::folders(environment)?));
-    sections.push(("stores", machine::stores(environment)?));
+    let stores = machine::stores(environment);
+    let failed = |error: CliError| {
+        vec![DoctorFinding::bad(error.message, "look at the rights of the folder")]
+    };
+    sections.push(("stores", stores.unwrap_or_else(failed)));
     let status = trust::trust_status(cwd, environment)?;
     sections.push(("trust", vec![configuration::trust(cwd, &status)]));
     let names = configuration::project_file_names(&status);

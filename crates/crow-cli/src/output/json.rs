@@ -23,7 +23,7 @@ use serde_json::{
 
 use super::{
     context::{ContextCompactionLine, ContextLine, ContextRequestLine},
-    telemetry::{LedgerLine, SpanLine, StatisticsLine},
+    telemetry::{LedgerLine, SpanLine, StatisticsLine, WireLine},
     undo::{CallLine, DiffLine, RecordLine, UndoLine},
 };
 use crate::error::CliError;
@@ -284,11 +284,12 @@ pub fn schema() -> Value {
     let span = generator.subschema_for::<SpanLine<'static>>();
     let statistics = generator.subschema_for::<StatisticsLine>();
     let ledger = generator.subschema_for::<LedgerLine>();
+    let wire = generator.subschema_for::<WireLine<'static>>();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A line of `crow-agent … --output json`",
-        "description": "`run`: every line is an event, but the last, which is the result; the deltas of a reply after its first name only the reply. `undo`, `redo` and `restore`: one undo_report. `diff`: one diff. `sessions show --changes`: a call_changes or an undo_record each. `sessions show --context`: one context, then a context_request for each model call and a context_compaction for each compaction. `trace`: one span for each piece of work. `stats`: one statistics for each row, the last one with the sums of all. `ledger`: one ledger for each request. Where a command fails, its last line is a result with the error.",
-        "oneOf": [event, delta, result, undo, call, record, diff, context, request, compaction, span, statistics, ledger],
+        "description": "`run`: every line is an event, but the last, which is the result; the deltas of a reply after its first name only the reply. `undo`, `redo` and `restore`: one undo_report. `diff`: one diff. `sessions show --changes`: a call_changes or an undo_record each. `sessions show --context`: one context, then a context_request for each model call and a context_compaction for each compaction. `trace`: one span for each piece of work. `stats`: one statistics for each row, the last one with the sums of all. `ledger`: one ledger for each request. `wire`: one wire_exchange for each recorded request. Where a command fails, its last line is a result with the error.",
+        "oneOf": [event, delta, result, undo, call, record, diff, context, request, compaction, span, statistics, ledger, wire],
         "$defs": generator.take_definitions(true),
     })
 }

@@ -13,5 +13,5 @@ mod undo;
 pub(crate) use context::{ContextCompactionLine, ContextLine, ContextRequestLine};
 pub(crate) use json::output_line;
 pub use json::{Deltas, JsonWriter, schema};
-pub(crate) use telemetry::{LedgerLine, SpanLine, StatisticsLine};
+pub(crate) use telemetry::{LedgerLine, SpanLine, StatisticsLine, WireLine};
 pub(crate) use undo::{CallLine, DiffLine, RecordLine, UndoLine};

@@ -1,5 +1,6 @@
-//! The JSON output of `trace`, `stats` and `ledger`. The documentation of the types is the description in the JSON Schema.
+//! The JSON output of `trace`, `stats`, `ledger` and `wire`. The documentation of the types is the description in the JSON Schema.
 
+use crow_app::WireRecord;
 use crow_context::accounting::{ContextShare, ContextUsage, RequestRecord};
 use crow_core::usage::TokenUsage;
 use crow_telemetry::{TraceSpan, statistics::StatisticsRow};
@@ -29,6 +30,29 @@ enum SpanType {
 impl<'a> SpanLine<'a> {
     pub(crate) fn new(span: &'a TraceSpan) -> Self {
         Self { v: Version, kind: SpanType::Span, span }
+    }
+}
+
+/// A request to a model provider and its reply, as the wire log has them.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WireLine<'a> {
+    v: Version,
+    #[serde(rename = "type")]
+    kind: WireType,
+    #[serde(flatten)]
+    record: &'a WireRecord,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum WireType {
+    /// An exchange.
+    WireExchange,
+}
+
+impl<'a> WireLine<'a> {
+    pub(crate) fn new(record: &'a WireRecord) -> Self {
+        Self { v: Version, kind: WireType::WireExchange, record }
     }
 }
 

@@ -101,7 +101,7 @@ impl<'a> ProductLaunch<'a> {
         // Trust is asked about first: it decides which providers and servers exist.
         let project = trust::admit(&cwd, environment, audience, &TerminalDialog)?;
         let providers = Arc::new(product::models(environment, &project.additions.providers)?);
-        if environment.var("CROW_WIRE_LOG").is_some_and(|given| given != "0") {
+        if environment.var("CROW_WIRE_LOG").is_some_and(|given| ["1", "true"].contains(&&*given)) {
             let log = WireLogFile::of_user(environment)?;
             providers.client().start_wire_log(Arc::new(log));
         }
