@@ -142,7 +142,7 @@ impl RotatedFile {
     fn open(path: PathBuf) -> io::Result<Self> {
         let file = open_private(&path)?;
         let metadata = file.metadata()?;
-        // What is no file, such as a terminal or `/dev/null`, is never full.
+        // Only regular files are rotated: not a terminal, not `/dev/null`.
         let bytes = metadata.is_file().then_some(metadata.len());
         Ok(Self { path, file, bytes })
     }

@@ -41,8 +41,9 @@ pub trait InternalTelemetry: Send + fmt::Debug {
         let _ = (span, run);
     }
 
-    /// Anything else ended: a question to the user, checks, a verdict, a compaction.
-    fn record_other(&mut self, span: &TraceSpan) {
+    /// A span of any kind ended. Called before the method for its kind; spans of questions, checks, verdicts and
+    /// compactions have no other.
+    fn record_span(&mut self, span: &TraceSpan) {
         let _ = span;
     }
 }
@@ -127,6 +128,7 @@ impl TelemetryFeed {
     fn hand_out(&mut self) {
         for span in self.ended.drain(..) {
             for consumer in &mut self.internal {
+                consumer.record_span(&span);
                 match &span.work {
                     SpanWork::Turn(turn) => consumer.record_turn_complete(&span, turn),
                     SpanWork::ModelCall(call) => consumer.record_llm_call(&span, call),
@@ -136,7 +138,7 @@ impl TelemetryFeed {
                     | SpanWork::Question(_)
                     | SpanWork::Verdict(_)
                     | SpanWork::Checks(_)
-                    | SpanWork::Compaction(_) => consumer.record_other(&span),
+                    | SpanWork::Compaction(_) => {}
                     SpanWork::Run(run) => consumer.record_run_complete(&span, run),
                 }
             }

@@ -1,4 +1,4 @@
-//! What agents did, worked out from their events.
+//! Telemetry from events: spans, OpenTelemetry export, statistics and reports.
 //!
 //! Everything here consumes [`Envelope`](crow_core::event::Envelope)s, live or from a log, and gives the same results for
 //! both: the loops know nothing of it. [`TraceBuilder`] folds events into [`TraceSpan`]s; [`TelemetryFeed`] hands them to

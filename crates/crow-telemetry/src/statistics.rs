@@ -13,7 +13,7 @@ use jiff::{civil::Date, tz::TimeZone};
 
 use crate::{SpanOutcome, SpanWork, TraceSpan};
 
-/// What rows of statistics are about.
+/// Grouping of statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatisticsGroup {
     /// A day of the user's time zone.

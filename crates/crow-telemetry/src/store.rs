@@ -12,10 +12,7 @@ use std::{
 
 use jiff::civil::Date;
 
-use crate::{
-    HandoffWork, InternalTelemetry, ModelCallWork, RunTotals, ToolCallWork, TraceSpan, TurnWork,
-    otel::ContentCapture,
-};
+use crate::{InternalTelemetry, RunTotals, SpanWork, TraceSpan, otel::ContentCapture};
 
 /// Maximum size of the file of a day, in bytes.
 const DAY_BYTES: u64 = 8 << 20;
@@ -152,37 +149,15 @@ pub struct SpanStoreConsumer {
     spans: Vec<TraceSpan>,
 }
 
-impl SpanStoreConsumer {
-    fn take(&mut self, span: &TraceSpan) {
-        if self.spans.len() < RUN_SPANS {
+impl InternalTelemetry for SpanStoreConsumer {
+    fn record_span(&mut self, span: &TraceSpan) {
+        // The span of the run itself is the last one, and is always kept.
+        if self.spans.len() < RUN_SPANS || matches!(span.work, SpanWork::Run(_)) {
             self.spans.push(span.clone());
         }
     }
-}
 
-impl InternalTelemetry for SpanStoreConsumer {
-    fn record_llm_call(&mut self, span: &TraceSpan, _: &ModelCallWork) {
-        self.take(span);
-    }
-
-    fn record_tool_execution(&mut self, span: &TraceSpan, _: &ToolCallWork) {
-        self.take(span);
-    }
-
-    fn record_handoff(&mut self, span: &TraceSpan, _: &HandoffWork) {
-        self.take(span);
-    }
-
-    fn record_turn_complete(&mut self, span: &TraceSpan, _: &TurnWork) {
-        self.take(span);
-    }
-
-    fn record_other(&mut self, span: &TraceSpan) {
-        self.take(span);
-    }
-
-    fn record_run_complete(&mut self, span: &TraceSpan, _: &RunTotals) {
-        self.spans.push(span.clone());
+    fn record_run_complete(&mut self, _: &TraceSpan, _: &RunTotals) {
         let spans = std::mem::take(&mut self.spans);
         if let Err(error) = self.store.append(&spans) {
             tracing::warn!(%error, "telemetry of a run is not stored");
@@ -195,7 +170,7 @@ mod tests {
     use crow_testkit::sample::Story;
 
     use super::*;
-    use crate::{SpanWork, TraceBuilder};
+    use crate::TraceBuilder;
 
     fn spans() -> Vec<TraceSpan> {
         let mut story = Story::run();

@@ -32,7 +32,7 @@ pub struct Settings {
     pub(crate) sandbox: SandboxTable,
     /// MCP servers whose tools agents may use.
     pub(crate) mcp: McpTable,
-    /// What is stored and sent about runs; only the user's file may set it.
+    /// Telemetry: local store, content, collector. Only the user's file may set it.
     pub(crate) telemetry: TelemetryTable,
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct SandboxTable {
     pub(crate) processes: Option<u64>,
 }
 
-/// What is stored and sent about runs.
+/// Telemetry of runs: the local store, and the OpenTelemetry collector.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TelemetryTable {

@@ -155,7 +155,7 @@ pub struct ProductHost {
     /// Starts the MCP servers whose tools agents use.
     pub(super) mcp: McpLaunch,
     pub(super) telemetry: HostTelemetry,
-    /// What is wrong with the telemetry's configuration; told with the warnings of the sessions.
+    /// Error of the telemetry configuration; part of the warnings of each session.
     telemetry_fault: Option<String>,
     pub(super) open: OpenSessions,
     /// Locked while a session is opened, switched, renamed or deleted: a concurrent request gets the same session.

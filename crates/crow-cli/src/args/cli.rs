@@ -357,7 +357,7 @@ pub(crate) struct LedgerArgs {
 /// Arguments of `stats`.
 #[derive(Debug, Args)]
 pub(crate) struct StatsArgs {
-    /// What each row is about
+    /// The grouping of the rows
     #[arg(long, value_enum, default_value_t = StatsGroup::Day)]
     pub by: StatsGroup,
     /// Number of days, today included
@@ -384,7 +384,7 @@ pub(crate) struct WireArgs {
     pub output: OutputForm,
 }
 
-/// What a row of statistics is about.
+/// Grouping of statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StatsGroup {
     /// A day

@@ -62,7 +62,7 @@ pub(crate) struct StatisticsLine {
     v: Version,
     #[serde(rename = "type")]
     kind: StatisticsType,
-    /// What the row is about: the day, model, project, agent or tool. None for the sums of all.
+    /// The day, model, project, agent or tool. None for the total.
     name: Option<String>,
     /// Number of sessions that the user began.
     sessions: u64,

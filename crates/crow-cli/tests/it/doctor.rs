@@ -127,7 +127,7 @@ async fn doctor_makes_many_checks_and_all_findings_but_fine_ones_have_a_remedy()
     let lines = fixture.run(&["doctor", "-o", "json"]).await.lines();
     assert!(lines.len() >= 30, "{} checks", lines.len());
     for line in lines.iter().filter(|line| line["state"] != "fine") {
-        // What the kernel of this machine lacks has no remedy.
+        // Missing kernel features have no remedy.
         let is_gap = line["about"] == "sandbox";
         assert!(is_gap || !line["hint"].as_str().unwrap().is_empty(), "{line}");
     }

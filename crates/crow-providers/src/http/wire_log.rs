@@ -1,4 +1,4 @@
-//! What was sent to model providers and what came back, byte by byte, for those who ask for it.
+//! The wire log: bodies of requests to model providers and of their responses.
 
 use std::{fmt, sync::Arc};
 

@@ -29,7 +29,7 @@ pub enum GenAiConventions {
     Latest,
 }
 
-/// Whether the words of users, models and tools are passed on.
+/// Capture of content: prompts, titles of calls and error messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ContentCapture {
     /// Only names, numbers and kinds.
@@ -44,7 +44,7 @@ pub enum ContentCapture {
 pub struct SpanEncoder {
     /// The names that are used.
     pub conventions: GenAiConventions,
-    /// Whether content is passed on.
+    /// Capture of content.
     pub content: ContentCapture,
     /// Prices of models.
     pub prices: PriceTable,

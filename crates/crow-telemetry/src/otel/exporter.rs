@@ -34,10 +34,7 @@ use super::{
     },
     metrics::MetricSums,
 };
-use crate::{
-    AcpTelemetry, HandoffWork, InternalTelemetry, ModelCallWork, RunTotals, ToolCallWork,
-    TraceSpan, TurnWork,
-};
+use crate::{AcpTelemetry, InternalTelemetry, TraceSpan};
 
 /// Number of times that a batch is sent before it is dropped.
 const ATTEMPTS: u32 = 3;
@@ -158,11 +155,7 @@ impl OtelExporter {
 }
 
 impl OtelConsumer {
-    fn take(&self, span: &TraceSpan) {
-        self.queue_up(QueuedSignal::Span(Box::new(span.clone())));
-    }
-
-    fn queue_up(&self, signal: QueuedSignal) {
+    fn enqueue(&self, signal: QueuedSignal) {
         self.counts.offered.fetch_add(1, Ordering::Relaxed);
         // What finds no room is lost.
         drop(self.queue.try_send(signal));
@@ -170,28 +163,8 @@ impl OtelConsumer {
 }
 
 impl InternalTelemetry for OtelConsumer {
-    fn record_llm_call(&mut self, span: &TraceSpan, _: &ModelCallWork) {
-        self.take(span);
-    }
-
-    fn record_tool_execution(&mut self, span: &TraceSpan, _: &ToolCallWork) {
-        self.take(span);
-    }
-
-    fn record_handoff(&mut self, span: &TraceSpan, _: &HandoffWork) {
-        self.take(span);
-    }
-
-    fn record_turn_complete(&mut self, span: &TraceSpan, _: &TurnWork) {
-        self.take(span);
-    }
-
-    fn record_run_complete(&mut self, span: &TraceSpan, _: &RunTotals) {
-        self.take(span);
-    }
-
-    fn record_other(&mut self, span: &TraceSpan) {
-        self.take(span);
+    fn record_span(&mut self, span: &TraceSpan) {
+        self.enqueue(QueuedSignal::Span(Box::new(span.clone())));
     }
 }
 
@@ -213,7 +186,7 @@ impl AcpTelemetry for OtelConsumer {
             } => (LogSeverity::Warning, text),
             _ => return,
         };
-        self.queue_up(QueuedSignal::Log(SessionLogRecord {
+        self.enqueue(QueuedSignal::Log(SessionLogRecord {
             time: event.time,
             trace_id: self.trace_id,
             session_id: event.session_id.clone(),

@@ -70,7 +70,7 @@ pub struct OtelSettings {
     pub sampled: f64,
     /// The names that are used.
     pub conventions: GenAiConventions,
-    /// Whether the words of users, models and tools are passed on.
+    /// Capture of content.
     pub content: ContentCapture,
 }
 
