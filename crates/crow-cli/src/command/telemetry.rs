@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::Write as _,
+    io::{ErrorKind, Write as _},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -81,8 +81,14 @@ pub(crate) async fn report(
         None => PathBuf::from(format!("crow-report-{id}.html")),
     };
     let path = environment.current_dir()?.join(path);
-    write_private(&path, html.as_bytes())
-        .map_err(|error| CliError::failed(format!("cannot write {}: {error}", path.display())))?;
+    write_private(&path, html.as_bytes()).map_err(|error| {
+        // The error names the temporary file.
+        let reason = match error.kind() {
+            ErrorKind::NotFound => "its folder does not exist".to_owned(),
+            kind => kind.to_string(),
+        };
+        CliError::failed(format!("cannot write {}: {reason}", path.display()))
+    })?;
     write_out(format!("{}\n", path.display()).as_bytes())
 }
 
@@ -121,7 +127,9 @@ fn record_of(
         return record(prefix, environment);
     }
     let store = product::session_store(environment)?;
-    let id = last_session_of_current_dir(store.as_ref(), environment)?;
+    let hint = "name one; `crow-agent sessions list` shows them";
+    let id = last_session_of_current_dir(store.as_ref(), environment)
+        .map_err(|error| error.hint(hint))?;
     record(id.as_str(), environment)
 }
 
