@@ -12,4 +12,4 @@
 mod server;
 mod view;
 
-pub use server::{AccessToken, AcpError, AcpIdentity, AcpServer, TerminalLogin};
+pub use server::{AcpError, AcpIdentity, AcpServer, TerminalLogin};

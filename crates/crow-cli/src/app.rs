@@ -92,6 +92,7 @@ fn execute(
     match command {
         Command::Run(args) => block_on(run::run(args, environment)),
         Command::Acp(args) => block_on(command::acp(args, environment)),
+        Command::Serve(args) => block_on(command::serve(args, environment)),
         Command::Demo(args) => block_on(command::demo(&args, environment)),
         Command::Models(args) => block_on(command::models(&args, environment)),
         Command::Report(args) => block_on(command::report(&args, environment)),
@@ -176,6 +177,7 @@ fn output_form(command: &Command) -> OutputForm {
         }) => *output,
         // These print no result line, only what they list.
         Command::Acp(_)
+        | Command::Serve(_)
         | Command::Models(_)
         | Command::Sessions(_)
         | Command::Report(_)

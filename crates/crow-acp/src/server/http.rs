@@ -8,8 +8,7 @@
 
 use std::{
     collections::HashMap,
-    fmt, io,
-    net::SocketAddr,
+    io,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
@@ -30,6 +29,7 @@ use axum::{
     response::{IntoResponse as _, Response},
     serve::ListenerExt as _,
 };
+use crow_core::access::{AccessToken, is_loopback_host};
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _, future::ready, stream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -39,40 +39,6 @@ use super::{
     serve::{AcpError, AcpServer, ServerShared, agent},
     wire::{ClientWire, ClientWires, MAX_LINE_BYTES, UNPARSABLE_LINE},
 };
-
-/// Token that a client must send to be served over HTTP: `Authorization: Bearer TOKEN`.
-#[derive(Clone, PartialEq, Eq)]
-pub struct AccessToken(String);
-
-impl AccessToken {
-    /// Minimum length of a token in bytes, so that it cannot be guessed.
-    pub const SHORTEST: usize = 16;
-
-    /// Creates a token; `None` if it is too short, or has characters that are not printable ASCII.
-    pub fn new(token: impl Into<String>) -> Option<Self> {
-        let token = token.into();
-        let fits =
-            token.len() >= Self::SHORTEST && token.bytes().all(|byte| byte.is_ascii_graphic());
-        fits.then_some(Self(token))
-    }
-
-    /// Returns true if the tokens are equal. The time taken does not reveal how many characters match.
-    fn is(&self, presented: &str) -> bool {
-        let differs = self
-            .0
-            .bytes()
-            .zip(presented.bytes())
-            .fold(0, |differs, (own, presented)| differs | (own ^ presented));
-        differs == 0 && self.0.len() == presented.len()
-    }
-}
-
-/// Does not print the token.
-impl fmt::Debug for AccessToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AccessToken").finish_non_exhaustive()
-    }
-}
 
 /// Path of the endpoint.
 const ENDPOINT: &str = "/acp";
@@ -231,7 +197,7 @@ fn refusal(door: &AccessPolicy, headers: &HeaderMap) -> Option<(StatusCode, &'st
         let presented = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let presented =
             presented.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-        return (!token.is(presented))
+        return (!token.matches(presented))
             .then_some((StatusCode::UNAUTHORIZED, "the token is missing or wrong\n"));
     }
     // A browser page can reach this address, also under a host name of its own.
@@ -239,16 +205,7 @@ fn refusal(door: &AccessPolicy, headers: &HeaderMap) -> Option<(StatusCode, &'st
         return Some((StatusCode::FORBIDDEN, "pages of a browser need a token\n"));
     }
     let host = headers.get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    (!is_loopback(host)).then_some((StatusCode::FORBIDDEN, "the host is not this machine\n"))
-}
-
-fn is_loopback(host: &str) -> bool {
-    let name = host.rsplit_once(':').map_or(host, |(name, port)| {
-        if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host }
-    });
-    let address = host.parse::<SocketAddr>().map(|address| address.ip());
-    let address = address.or_else(|_| name.trim_matches(['[', ']']).parse());
-    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+    (!is_loopback_host(host)).then_some((StatusCode::FORBIDDEN, "the host is not this machine\n"))
 }
 
 /// Creates a transport from a WebSocket. Binary messages become [`UNPARSABLE_LINE`].
@@ -415,8 +372,6 @@ mod tests {
         for shown in ["", "Bearer ", token, "Bearer 0123456789abcdeX", "Bearer 0123456789abcdef0"] {
             assert_eq!(status(shown), Some(401), "{shown}");
         }
-        assert_eq!(AccessToken::new("short"), None);
-        assert_eq!(AccessToken::new("0123456789 abcdef"), None);
     }
 
     const UPDATE: &str = r#"{"jsonrpc":"2.0","method":"session/update","params":{}}"#;

@@ -22,6 +22,5 @@ mod v1;
 mod v2;
 mod wire;
 
-pub use http::AccessToken;
 pub use initialize::{AcpIdentity, TerminalLogin};
 pub use serve::{AcpError, AcpServer};

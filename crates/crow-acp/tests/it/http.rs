@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crow_acp::AccessToken;
+use crow_core::access::AccessToken;
 use crow_core::ids::SessionId;
 use crow_runtime::AgentHost as _;
 use crow_testkit::{

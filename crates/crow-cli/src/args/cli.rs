@@ -45,6 +45,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Serve an editor: the Agent Client Protocol over standard input and output
     Acp(AcpArgs),
+    /// Show sessions live in a browser of this machine, and let you start, answer, steer and undo there
+    Serve(ServeArgs),
     /// List, show, continue and remove sessions
     #[command(subcommand)]
     Sessions(SessionsCommand),
@@ -234,6 +236,22 @@ pub(crate) struct AcpArgs {
     /// Maximum number of rounds of a run
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub max_rounds: Option<u32>,
+}
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub agent: AgentOptions,
+    /// Loopback address to listen at; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8421")]
+    pub listen: SocketAddr,
+    /// Name under which a proxy of yours makes the page available, without a port; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub host_name: Vec<String>,
+    /// Make a new token: pages that were opened with the old one lose access
+    #[arg(long)]
+    pub new_token: bool,
 }
 
 /// Arguments of `demo`.

@@ -8,7 +8,7 @@ pub(crate) use cli::{
     AcpArgs, AgentOptions, AgentsCommand, ChatArgs, Cli, Command, ConfigCommand, DemoArgs,
     DiffArgs, ExplainArgs, LedgerArgs, ListArgs, LoginArgs, LogoutArgs, McpCommand, ModelsArgs,
     ModelsCommand, OfSession, OutputForm, Permissions, PermissionsCommand, RedoArgs, ReportArgs,
-    RestoreArgs, RunArgs, RunOptions, SandboxOptions, SchemaOf, SessionsCommand, ShowArgs,
+    RestoreArgs, RunArgs, RunOptions, ServeArgs, SandboxOptions, SchemaOf, SessionsCommand, ShowArgs,
     StatsArgs, StatsGroup, TraceArgs, TrustArgs, UndoArgs, WireArgs,
 };
 pub(crate) use completions::{completions, man, print_completions, quoted};

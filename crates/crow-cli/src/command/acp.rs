@@ -2,16 +2,17 @@
 
 use std::{env::current_exe, fs, path::Path, sync::Arc};
 
-use crow_acp::{AccessToken, AcpIdentity, AcpServer, TerminalLogin};
+use crow_acp::{AcpIdentity, AcpServer, TerminalLogin};
 use crow_app::{Audience, ProcessEnvironment, host::ProductHost};
 use crow_console::ExitCode;
+use crow_core::access::AccessToken;
 use crow_runtime::{HandleAnswerer, SessionSetup};
 use tokio::net::TcpListener;
 
 use crate::{
     args::AcpArgs,
     error::CliError,
-    run::{AgentRequest, ProductLaunch, SHUTDOWN, SignalAction, Signals, host},
+    run::{AgentRequest, ProductLaunch, SHUTDOWN, Signals, end_signal, host},
     terminal::print_message,
 };
 
@@ -49,7 +50,7 @@ pub(crate) async fn acp(
             AcpServer::unusable(format!("{}{hint}", error.message), identity)
         }
     };
-    let stop = stop(Signals::new()?);
+    let stop = end_signal(Signals::new()?);
     let result = match listen {
         None => server.serve(tokio::io::stdin(), tokio::io::stdout(), stop).await,
         Some((address, file)) => {
@@ -76,16 +77,6 @@ pub(crate) async fn acp(
     }
     result.map_err(|error| CliError::failed(error.to_string()))?;
     Ok(ExitCode::Done)
-}
-
-/// Waits for a signal that ends the program.
-async fn stop(mut signals: Signals) {
-    loop {
-        match signals.next().await {
-            SignalAction::Interrupt | SignalAction::End => return,
-            SignalAction::Continue => {}
-        }
-    }
 }
 
 /// Reads the token that clients must present: from the file, else from the environment. Fails if it is too short or

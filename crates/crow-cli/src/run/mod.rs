@@ -15,4 +15,4 @@ pub(crate) use drive::{SHUTDOWN, TICK, drive, event_stream, is_root_run_end, set
 pub(crate) use launch::{ProductLaunch, StartedAgent, audience_of, host, launch, resume, run};
 pub(crate) use request::{AgentRequest, RunRequest};
 pub(crate) use screen::{PumpEnd, RunDisplay, RunSink, ScreenThread};
-pub(crate) use signals::{SignalAction, Signals};
+pub(crate) use signals::{SignalAction, Signals, end_signal};

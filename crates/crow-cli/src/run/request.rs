@@ -23,7 +23,7 @@ use rustix::{
 
 use crate::{
     args::{
-        AcpArgs, AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions,
+        AcpArgs, AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions, ServeArgs,
         SandboxOptions,
     },
     error::CliError,
@@ -139,6 +139,12 @@ impl From<AcpArgs> for AgentRequest {
         let limits = AgentLimits { max_steps, max_rounds };
         // Choices in one thread of an editor apply to that thread only: editors keep defaults of their own.
         Self { limits, ..Self::new(agent) }
+    }
+}
+
+impl From<ServeArgs> for AgentRequest {
+    fn from(args: ServeArgs) -> Self {
+        Self::new(args.agent)
     }
 }
 

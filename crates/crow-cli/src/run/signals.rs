@@ -65,3 +65,13 @@ fn is_ignored(kind: SignalKind) -> bool {
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     mask >> (kind.as_raw_value() - 1) & 1 == 1
 }
+
+/// Waits for a signal that ends the program.
+pub(crate) async fn end_signal(mut signals: Signals) {
+    loop {
+        match signals.next().await {
+            SignalAction::Interrupt | SignalAction::End => return,
+            SignalAction::Continue => {}
+        }
+    }
+}

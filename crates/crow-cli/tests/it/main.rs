@@ -41,6 +41,7 @@ mod program;
 mod questions;
 mod redaction;
 mod screen_picture;
+mod serve;
 mod sessions;
 mod shipped_agents;
 mod signals;

@@ -12,4 +12,5 @@ mod tests;
 mod transcript;
 mod words;
 
-pub use session_report::SessionReport;
+pub use session_report::{REPORT_STYLE, ReportSection, SessionReport};
+pub use transcript::TranscriptRenderer;

@@ -10,13 +10,13 @@ use crow_core::{
     model::{ModelRef, Price},
     usage::TokenUsage,
 };
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::tz::TimeZone;
 
 use super::{charts, html::HtmlWriter, island, transcript, words};
 use crate::{RunTotals, SpanOutcome, SpanWork, TraceBuilder, TraceSpan};
 
-/// The style sheet of the report.
-pub(super) const STYLE: &str = include_str!("style.css");
+/// The style sheet of a report, its sections and its transcript.
+pub const REPORT_STYLE: &str = include_str!("style.css");
 /// The hash of the style sheet, which the document permits. A test keeps it true.
 pub(super) const STYLE_HASH: &str = "sha256-AIAYucJptCFZBkCt/DrqxgMaPl8EhOgvw5dMR1EQlfU=";
 
@@ -41,30 +41,74 @@ pub struct SessionReport<'a> {
     pub version: &'a str,
 }
 
+/// A section of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportSection {
+    /// The numbers of the session in a list.
+    Facts,
+    /// The runs, with how they ended.
+    Runs,
+    /// What took how long.
+    Timeline,
+    /// Tokens and cost of model calls.
+    Cost,
+    /// How full the window was.
+    Context,
+    /// Permissions, checks, verdicts and ends.
+    Decisions,
+}
+
+impl ReportSection {
+    /// The sections between the head of a report and its transcript, in their order.
+    const ALL: [Self; 5] =
+        [Self::Runs, Self::Timeline, Self::Cost, Self::Context, Self::Decisions];
+}
+
 impl SessionReport<'_> {
     /// Returns the report as an HTML document.
     pub fn to_html(&self) -> String {
         let spans = TraceBuilder::spans(self.events);
-        let own = self.events.iter().filter(|line| line.session_id == *self.session_id);
-        // A damaged log has no account of its window; the rest of the report is made all the same.
-        let audit = ContextAudit::from_log(own).ok();
         let mut html = HtmlWriter::default();
         self.head(&spans, &mut html);
         html.markup("<main id=\"main\">");
-        runs(&spans, &mut html);
-        charts::timeline(&spans, &mut html);
-        charts::cost(&spans, self.prices, &mut html);
-        if let Some(audit) = &audit {
-            charts::context(audit, &mut html);
+        for section in ReportSection::ALL {
+            self.write_section(section, &spans, &mut html);
         }
-        self.decisions(&spans, &mut html);
-        transcript::transcript(self, &spans, &mut html);
+        transcript::transcript(self, &mut html);
         html.markup("</main><footer><p>");
         html.text(&format!("Made by crow-agent {}.", self.version));
         html.markup("</p></footer>");
         island::island(self, &spans, &mut html);
         html.markup("</body></html>\n");
         html.finish()
+    }
+
+    /// Returns some sections of the report, each as complete elements in which all text is escaped.
+    pub fn sections(&self, sections: &[ReportSection]) -> Vec<String> {
+        let spans = TraceBuilder::spans(self.events);
+        let render = |section: &ReportSection| {
+            let mut html = HtmlWriter::default();
+            self.write_section(*section, &spans, &mut html);
+            html.finish()
+        };
+        sections.iter().map(render).collect()
+    }
+
+    fn write_section(&self, section: ReportSection, spans: &[TraceSpan], html: &mut HtmlWriter) {
+        match section {
+            ReportSection::Facts => self.facts(spans, html),
+            ReportSection::Runs => runs(spans, html),
+            ReportSection::Timeline => charts::timeline(spans, html),
+            ReportSection::Cost => charts::cost(spans, self.prices, html),
+            ReportSection::Context => {
+                let own = self.events.iter().filter(|line| line.session_id == *self.session_id);
+                // A damaged log has no account of its window; the rest of the report is made all the same.
+                if let Ok(audit) = ContextAudit::from_log(own) {
+                    charts::context(&audit, html);
+                }
+            }
+            ReportSection::Decisions => self.decisions(spans, html),
+        }
     }
 
     fn head(&self, spans: &[TraceSpan], html: &mut HtmlWriter) {
@@ -75,10 +119,10 @@ impl SessionReport<'_> {
         ));
         html.markup("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><meta name=\"referrer\" content=\"no-referrer\">");
         html.element("title", &format!("{title} · Crow"));
-        html.format(format_args!("<style>{STYLE}</style>"));
+        html.format(format_args!("<style>{REPORT_STYLE}</style>"));
         html.markup("</head><body><a class=\"skip\" href=\"#main\">Skip to content</a><header>");
         html.element("h1", title);
-        self.facts(spans, html);
+        self.write_section(ReportSection::Facts, spans, html);
         html.markup("</header><nav aria-label=\"Sections\"><ul>");
         for (anchor, name) in [
             ("runs", "Runs"),
@@ -124,8 +168,8 @@ impl SessionReport<'_> {
                 | SpanWork::Compaction(_) => {}
             }
         }
-        let from = self.events.first().map(|event| self.time(event.time)).unwrap_or_default();
-        let to = self.events.last().map(|event| self.time(event.time)).unwrap_or_default();
+        let from = self.events.first().map(|event| words::time(event.time, &self.zone)).unwrap_or_default();
+        let to = self.events.last().map(|event| words::time(event.time, &self.zone)).unwrap_or_default();
         let cached = usage.cache_read_tokens.saturating_mul(100) / usage.input_tokens.max(1);
         let cost_words = match (cost > 0.0, is_partial) {
             (true, false) => format!("${cost:.4}"),
@@ -216,7 +260,7 @@ impl SessionReport<'_> {
             };
             rows += 1;
             html.markup("<tr>");
-            html.element("td class=\"n\"", &self.clock(span.end));
+            html.element("td class=\"n\"", &words::clock(span.end, &self.zone));
             html.element("td class=\"w\"", &what);
             html.element("td", &outcome);
             html.markup("</tr>");
@@ -225,7 +269,7 @@ impl SessionReport<'_> {
             if let AgentEvent::RunEnd { assessment: Some(assessment), .. } = &event.event {
                 rows += 1;
                 html.markup("<tr>");
-                html.element("td class=\"n\"", &self.clock(event.time));
+                html.element("td class=\"n\"", &words::clock(event.time, &self.zone));
                 html.element("td class=\"w\"", "the end of the run, held against the log");
                 html.element("td", &assessment_words(assessment));
                 html.markup("</tr>");
@@ -235,16 +279,6 @@ impl SessionReport<'_> {
         if rows == 0 {
             html.element("p class=\"note\"", "Nothing was asked, checked or reviewed.");
         }
-    }
-
-    /// Formats a moment with its date.
-    pub(super) fn time(&self, time: Timestamp) -> String {
-        time.to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
-    }
-
-    /// Formats the time of day of a moment.
-    pub(super) fn clock(&self, time: Timestamp) -> String {
-        time.to_zoned(self.zone.clone()).strftime("%H:%M:%S").to_string()
     }
 }
 

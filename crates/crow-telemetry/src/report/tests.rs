@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     SessionReport,
-    session_report::{STYLE, STYLE_HASH},
+    session_report::{REPORT_STYLE, STYLE_HASH},
 };
 
 fn report(events: &[Envelope], title: &str) -> String {
@@ -53,11 +53,11 @@ fn long_session(turns: usize) -> Vec<Envelope> {
 
 #[test]
 fn the_permitted_style_sheet_is_the_one_in_the_document() {
-    let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(STYLE));
+    let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(REPORT_STYLE));
     assert_eq!(STYLE_HASH, format!("sha256-{hash}"));
     let html = report(&long_session(1), "t");
     assert!(html.contains(&format!("style-src '{STYLE_HASH}'")));
-    assert!(html.contains(&format!("<style>{STYLE}</style>")));
+    assert!(html.contains(&format!("<style>{REPORT_STYLE}</style>")));
 }
 
 #[test]

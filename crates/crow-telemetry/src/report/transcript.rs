@@ -1,6 +1,6 @@
 //! The transcript: messages, calls with their outputs and diffs, and what else happened, in order.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use crow_core::{
     event::{
@@ -12,15 +12,15 @@ use crow_core::{
     tool::{FileDiff, Patch, ToolResult},
 };
 use crow_text::shorten;
+use jiff::{Timestamp, tz::TimeZone};
 use serde_json::Value;
 
 use super::{SessionReport, html::HtmlWriter, words};
-use crate::{SpanWork, TraceSpan};
 
 /// Number of styles that tell agents apart.
 const AGENT_STYLES: usize = 6;
 
-/// How many bytes of a part are shown, by the number of such parts in the session.
+/// How many bytes of a part are shown.
 #[derive(Debug, Clone, Copy)]
 struct TextLimits {
     message: usize,
@@ -30,6 +30,10 @@ struct TextLimits {
 }
 
 impl TextLimits {
+    /// The limits of parts that are shown one by one.
+    const SINGLE: Self = Self { message: 20_000, output: 6_000, arguments: 2_000, diff: 8_000 };
+
+    /// Divides what a page may hold among the parts of these events.
     fn of(events: &[Envelope]) -> Self {
         let (mut messages, mut calls, mut diffs) = (1, 1, 1);
         for event in events {
@@ -43,61 +47,94 @@ impl TextLimits {
             }
         }
         Self {
-            message: (100_000 / messages).clamp(300, 20_000),
-            output: (80_000 / calls).clamp(120, 6_000),
-            arguments: (30_000 / calls).clamp(60, 2_000),
-            diff: (60_000 / diffs).clamp(160, 8_000),
+            message: (100_000 / messages).clamp(300, Self::SINGLE.message),
+            output: (80_000 / calls).clamp(120, Self::SINGLE.output),
+            arguments: (30_000 / calls).clamp(60, Self::SINGLE.arguments),
+            diff: (60_000 / diffs).clamp(160, Self::SINGLE.diff),
         }
     }
 }
 
 /// Writes the transcript of a session and its descendants.
-pub(super) fn transcript(report: &SessionReport<'_>, spans: &[TraceSpan], html: &mut HtmlWriter) {
+pub(super) fn transcript(report: &SessionReport<'_>, html: &mut HtmlWriter) {
     html.markup("<h2 id=\"transcript\">Transcript</h2>");
-    let durations = spans.iter().filter_map(|span| match &span.work {
-        SpanWork::ToolCall(call) => {
-            Some(((&span.session_id, &call.call_id), words::duration(span.duration())))
-        }
-        _ => None,
-    });
-    let mut transcript = Transcript {
-        report,
-        html,
+    let mut renderer = TranscriptRenderer {
         limits: TextLimits::of(report.events),
-        durations: durations.collect(),
-        agents: Vec::new(),
-        open: BTreeMap::new(),
-        runs: 0,
+        ..TranscriptRenderer::new(report.zone.clone())
     };
     for event in report.events {
-        transcript.event(event);
+        html.markup(&renderer.render(event));
     }
 }
 
-struct Transcript<'a> {
-    report: &'a SessionReport<'a>,
-    html: &'a mut HtmlWriter,
+/// Renders the events of a session one by one as HTML: the transcript of a report, or of a session under way.
+#[derive(Debug)]
+pub struct TranscriptRenderer {
+    zone: TimeZone,
+    html: HtmlWriter,
     limits: TextLimits,
-    durations: BTreeMap<(&'a SessionId, &'a CallId), String>,
     /// The agents in the order in which they appeared.
-    agents: Vec<&'a str>,
-    /// Title and arguments of calls that are not answered yet.
-    open: BTreeMap<(&'a SessionId, &'a CallId), (&'a str, &'a Value)>,
+    agents: Vec<String>,
+    /// Calls that are not answered yet.
+    open: HashMap<(SessionId, CallId), OpenCall>,
     runs: usize,
 }
 
-impl<'a> Transcript<'a> {
-    fn event(&mut self, line: &'a Envelope) {
+/// A call that is not answered yet.
+#[derive(Debug)]
+struct OpenCall {
+    title: String,
+    arguments: Value,
+    start: Timestamp,
+}
+
+impl TranscriptRenderer {
+    /// Creates a renderer for the first event of a session. Times are shown in `zone`.
+    pub fn new(zone: TimeZone) -> Self {
+        Self {
+            zone,
+            html: HtmlWriter::default(),
+            limits: TextLimits::SINGLE,
+            agents: Vec::new(),
+            open: HashMap::new(),
+            runs: 0,
+        }
+    }
+
+    /// Renders the next event, in the order of their numbers. The markup is complete elements, all text in it is
+    /// escaped, and it is empty if the event is no part of a transcript: starts of calls are shown with their ends.
+    pub fn render(&mut self, event: &Envelope) -> String {
+        self.event(event);
+        std::mem::take(&mut self.html).finish()
+    }
+
+    /// Renders a patch.
+    pub fn render_patch(&mut self, patch: &Patch) -> String {
+        self.diff(patch);
+        std::mem::take(&mut self.html).finish()
+    }
+
+    /// Returns the class of everything that an agent says and does.
+    pub fn agent_class(&mut self, event: &Envelope) -> String {
+        format!("a{}", self.style(event))
+    }
+
+    fn event(&mut self, line: &Envelope) {
         match &line.event {
             AgentEvent::RunStart { .. } if line.is_root() => {
                 self.runs += 1;
-                let time = self.report.time(line.time);
+                let time = words::time(line.time, &self.zone);
                 self.html.element("h3", &format!("Run {}, {time}", self.runs));
             }
             AgentEvent::UserInput { source, content, .. } => self.input(line, *source, content),
             AgentEvent::Reply { blocks, .. } => self.reply(line, blocks),
             AgentEvent::CallStart { call_id, title, arguments, .. } => {
-                self.open.insert((&line.session_id, call_id), (title, arguments));
+                let call = OpenCall {
+                    title: title.clone(),
+                    arguments: arguments.clone(),
+                    start: line.time,
+                };
+                self.open.insert((line.session_id.clone(), call_id.clone()), call);
             }
             AgentEvent::CallEnd { call_id, tool, result, denial, .. } => {
                 self.call(line, call_id, tool, result, denial.as_ref());
@@ -182,10 +219,10 @@ impl<'a> Transcript<'a> {
     }
 
     /// Returns the style of an agent, which all that it says and does has.
-    fn style(&mut self, line: &'a Envelope) -> usize {
+    fn style(&mut self, line: &Envelope) -> usize {
         let known = self.agents.iter().position(|agent| *agent == line.agent);
         known.unwrap_or_else(|| {
-            self.agents.push(&line.agent);
+            self.agents.push(line.agent.clone());
             self.agents.len() - 1
         }) % AGENT_STYLES
     }
@@ -198,7 +235,7 @@ impl<'a> Transcript<'a> {
         }
     }
 
-    fn input(&mut self, line: &'a Envelope, source: InputSource, content: &[Block]) {
+    fn input(&mut self, line: &Envelope, source: InputSource, content: &[Block]) {
         let who = match source {
             InputSource::Prompt if line.is_root() => "You".to_owned(),
             InputSource::Steering if line.is_root() => "You, while it worked".to_owned(),
@@ -221,7 +258,7 @@ impl<'a> Transcript<'a> {
         self.html.markup("</article>");
     }
 
-    fn reply(&mut self, line: &'a Envelope, blocks: &[ReplyBlock]) {
+    fn reply(&mut self, line: &Envelope, blocks: &[ReplyBlock]) {
         let has_text = |block: &ReplyBlock| match &block.content {
             ReplyContent::Text { text } | ReplyContent::Thinking { text } => {
                 !text.trim().is_empty()
@@ -235,7 +272,7 @@ impl<'a> Transcript<'a> {
         self.html.format(format_args!("<article class=\"a{style}\">"));
         self.html.element(
             "h4",
-            &format!("{}, {}", Self::agent_name(line), self.report.clock(line.time)),
+            &format!("{}, {}", Self::agent_name(line), words::clock(line.time, &self.zone)),
         );
         for block in blocks.iter().filter(|block| has_text(block)) {
             match &block.content {
@@ -257,16 +294,18 @@ impl<'a> Transcript<'a> {
 
     fn call(
         &mut self,
-        line: &'a Envelope,
-        call_id: &'a CallId,
+        line: &Envelope,
+        call_id: &CallId,
         tool: &str,
         result: &ToolResult,
         denial: Option<&Denial>,
     ) {
-        let key = (&line.session_id, call_id);
-        let begun = self.open.remove(&key);
+        let begun = self.open.remove(&(line.session_id.clone(), call_id.clone()));
         let style = self.style(line);
-        let duration = self.durations.get(&key).cloned().unwrap_or_default();
+        let duration = begun.as_ref().map_or_else(String::new, |call| {
+            let lasted = line.time.duration_since(call.start);
+            words::duration(lasted.try_into().unwrap_or_default())
+        });
         let (class, end) = match (denial, result.is_error()) {
             (Some(_), _) => ("bad", "refused"),
             (None, true) => ("bad", "failed"),
@@ -275,11 +314,11 @@ impl<'a> Transcript<'a> {
         self.html.format(format_args!("<details class=\"call a{style}\"><summary>"));
         self.html.element("code", tool);
         self.html.markup(" ");
-        self.html.text(&shorten(begun.map_or("", |(title, _)| title), 160));
+        self.html.text(&shorten(begun.as_ref().map_or("", |call| &call.title), 160));
         self.html.element(&format!("span class=\"{class}\""), &format!(" {end} {duration}"));
         self.html.markup("</summary>");
-        if let Some((_, arguments)) = begun {
-            self.plain(&arguments.to_string(), self.limits.arguments);
+        if let Some(call) = begun {
+            self.plain(&call.arguments.to_string(), self.limits.arguments);
         }
         if let Some(denial) = denial.filter(|denial| !denial.reason.is_empty()) {
             self.note(&denial.reason);

@@ -3,6 +3,17 @@
 use std::time::Duration;
 
 use crow_core::{ending::EndKind, event::Verdict};
+use jiff::{Timestamp, tz::TimeZone};
+
+/// Formats a moment with its date.
+pub(super) fn time(time: Timestamp, zone: &TimeZone) -> String {
+    time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// Formats the time of day of a moment.
+pub(super) fn clock(time: Timestamp, zone: &TimeZone) -> String {
+    time.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string()
+}
 
 /// Formats a duration: `12 ms`, `1.2 s`, `2 min 5 s`, `1 h 2 min`.
 pub(super) fn duration(duration: Duration) -> String {

@@ -41,6 +41,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("crow-console", &["crow-core", "crow-runtime", "crow-text"]),
     ("crow-eval", &["crow-app", "crow-core", "crow-runtime", "crow-fs", "crow-text"]),
     (
+        "crow-serve",
+        &["crow-app", "crow-core", "crow-runtime", "crow-telemetry", "crow-text"],
+    ),
+    (
         "crow-cli",
         &[
             "crow-core",
@@ -55,6 +59,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "crow-console",
             "crow-context",
             "crow-eval",
+            "crow-serve",
             "crow-telemetry",
         ],
     ),

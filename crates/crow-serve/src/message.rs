@@ -1,0 +1,165 @@
+//! What the page is told over its event stream.
+
+use crow_core::{
+    capability::{PermissionRequest, QuestionRequest, UserQuestion},
+    ids::{ReplyId, RequestId, SessionId},
+    tool::Subject,
+};
+use crow_text::neutralise;
+use jiff::Timestamp;
+use serde::Serialize;
+
+/// A message to the page. Members named `html` are markup in which all text is escaped; all others are text.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum LiveMessage {
+    /// Sessions that are new in the list or changed, and those that left it.
+    Sessions { changed: Vec<SessionEntry>, removed: Vec<SessionId> },
+    /// The transcript so far, which replaces what the page shows of it.
+    History {
+        html: String,
+        /// Number of earlier entries that are not in `html`.
+        left_out: usize,
+        /// True if the session can be talked to through this server.
+        is_hosted: bool,
+    },
+    /// The next entry of the transcript. It replaces the open reply or the open call with that key, if there is one.
+    Entry {
+        html: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        replaces: Option<String>,
+    },
+    /// More text of an open reply.
+    ReplyText {
+        key: String,
+        agent: String,
+        class: String,
+        is_thinking: bool,
+        text: String,
+    },
+    /// An open reply is discarded: the request is sent again.
+    ReplyReset { key: String, reason: String },
+    /// A call began to run.
+    CallStart { key: String, class: String, tool: String, title: String },
+    /// A running call printed something.
+    CallOutput { key: String, output: String },
+    /// What the agent does.
+    State { state: SessionState, detail: String },
+    /// The open questions, all of them.
+    Questions { permissions: Vec<PermissionEntry>, questions: Vec<QuestionEntry> },
+    /// How full the window is, and what the session cost.
+    Usage {
+        context_tokens: u64,
+        context_window: Option<u64>,
+        cost_usd: Option<f64>,
+    },
+    /// Events between logged ones were skipped because the page was slow.
+    Skipped { missed: u64 },
+    /// A part of the log cannot be read.
+    Lost { reason: String },
+}
+
+/// What a session does, for its entry in the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SessionState {
+    /// Its agent waits for a prompt.
+    Idle,
+    /// Its agent works.
+    Working,
+    /// A question of its agents is open.
+    Asking,
+    /// Another program runs it.
+    Elsewhere,
+    /// No agent runs in it.
+    Stored,
+}
+
+/// A session in the list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct SessionEntry {
+    pub id: SessionId,
+    pub title: String,
+    pub cwd: String,
+    pub agent: String,
+    pub model: String,
+    pub state: SessionState,
+    pub updated: Timestamp,
+}
+
+/// A question whether a call may run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct PermissionEntry {
+    pub id: RequestId,
+    pub agent: String,
+    pub tool: String,
+    pub title: String,
+    pub subject: String,
+    pub reason: String,
+    /// What could be allowed for the rest of the session, in the order of the offers.
+    pub offers: Vec<String>,
+    /// The change that the call would make; empty if it is not known.
+    pub html: String,
+}
+
+/// A question of an agent to the user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct QuestionEntry {
+    pub id: RequestId,
+    pub agent: String,
+    pub question: UserQuestion,
+}
+
+impl PermissionEntry {
+    /// Creates an entry. `html` is the rendered preview of the call.
+    pub(crate) fn new(request: PermissionRequest, html: String) -> Self {
+        let subject = match &request.subject {
+            Subject::Nothing => String::new(),
+            Subject::Path(path) => path.display().to_string(),
+            Subject::Command(line) => line.text.clone(),
+        };
+        Self {
+            id: request.id,
+            agent: request.agent,
+            tool: neutralise(&request.tool),
+            title: neutralise(&request.title),
+            subject: neutralise(&subject),
+            reason: neutralise(&request.reason),
+            offers: request
+                .offers
+                .iter()
+                .map(|offer| neutralise(&offer.label))
+                .collect(),
+            html,
+        }
+    }
+}
+
+impl From<QuestionRequest> for QuestionEntry {
+    fn from(request: QuestionRequest) -> Self {
+        Self { id: request.id, agent: request.agent, question: request.question }
+    }
+}
+
+/// Names an open reply or an open call of a session within the page.
+pub(crate) fn reply_key(reply: &ReplyId) -> String {
+    format!("reply:{reply}")
+}
+
+/// Names an open call within the page: ids of calls are unique only in their session.
+pub(crate) fn call_key(session: &SessionId, call: &crow_core::ids::CallId) -> String {
+    format!("call:{session}:{call}")
+}
+
+impl LiveMessage {
+    /// Returns the message as an event of a stream of server-sent events. JSON has no line breaks of its own.
+    pub(crate) fn to_event(&self) -> String {
+        match serde_json::to_string(self) {
+            Ok(json) => format!("data: {json}\n\n"),
+            Err(error) => {
+                tracing::error!(%error, "a message to the page cannot be serialized");
+                String::new()
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The server: its routes, and the life of its connections.
+
+use std::{fmt, io, path::PathBuf, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Path, State},
+    http::{StatusCode, header},
+    middleware,
+    response::{IntoResponse as _, Response},
+    routing::{get, post},
+    serve::ListenerExt as _,
+};
+use crow_core::{ids::SessionId, model::Models, redact::Redactor};
+use crow_runtime::{AgentHost, SessionStore};
+use jiff::tz::TimeZone;
+use tokio::{net::TcpListener, sync::Semaphore, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    access::{AccessRules, admit},
+    actions, assets,
+    error::ApiError,
+    hosted::HostedSessions,
+    session_feed::SessionFeed,
+    stream::EventStream,
+};
+
+/// Maximum number of open event streams: one for each visible page.
+const MAX_STREAMS: usize = 64;
+/// Maximum size of the body of a request, in bytes.
+const BODY: usize = 1024 * 1024;
+/// Time that connections have to end when the server stops.
+const END: Duration = Duration::from_secs(1);
+
+/// What a [`LiveServer`] is built from.
+pub struct LiveServerParts {
+    /// Creates and opens sessions.
+    pub host: Arc<dyn AgentHost>,
+    /// The store of the host's sessions.
+    pub store: Arc<dyn SessionStore>,
+    /// The models, for their prices.
+    pub models: Arc<dyn Models>,
+    /// Removes secrets from logs that other programs wrote.
+    pub redactor: Redactor,
+    /// Who may use the server.
+    pub access: AccessRules,
+    /// Folder that is proposed for new sessions.
+    pub cwd: PathBuf,
+    /// Time zone of the times that are shown.
+    pub zone: TimeZone,
+    /// Version of the program.
+    pub version: String,
+}
+
+impl fmt::Debug for LiveServerParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LiveServerParts").field("cwd", &self.cwd).finish_non_exhaustive()
+    }
+}
+
+/// The server of the live view.
+#[derive(Debug)]
+pub struct LiveServer {
+    state: Arc<ServerState>,
+    access: Arc<AccessRules>,
+}
+
+/// What all requests share.
+pub(crate) struct ServerState {
+    pub hosted: Arc<HostedSessions>,
+    pub store: Arc<dyn SessionStore>,
+    pub models: Arc<dyn Models>,
+    pub redactor: Redactor,
+    pub cwd: PathBuf,
+    pub zone: TimeZone,
+    pub version: String,
+    streams: Arc<Semaphore>,
+    ended: CancellationToken,
+}
+
+impl fmt::Debug for ServerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerState").field("hosted", &self.hosted).finish_non_exhaustive()
+    }
+}
+
+impl LiveServer {
+    /// Creates a server.
+    pub fn new(parts: LiveServerParts) -> Self {
+        let state = ServerState {
+            hosted: HostedSessions::new(parts.host),
+            store: parts.store,
+            models: parts.models,
+            redactor: parts.redactor,
+            cwd: parts.cwd,
+            zone: parts.zone,
+            version: parts.version,
+            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            ended: CancellationToken::new(),
+        };
+        Self { state: Arc::new(state), access: Arc::new(parts.access) }
+    }
+
+    /// Serves pages until `stop` resolves; connections that are open then have a second to end. Agents are left running:
+    /// they are the host's.
+    ///
+    /// # Errors
+    /// Fails if the listener is not on a loopback address, or cannot accept connections.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> io::Result<()> {
+        let address = listener.local_addr()?;
+        if !address.ip().is_loopback() {
+            let message = format!("{address} can be reached by other machines");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        let ended = self.state.ended.clone();
+        // Events are small and come one by one: each would be delayed by 40 ms.
+        let listener = listener.tap_io(|stream| {
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "events may come late");
+            }
+        });
+        let stopping = {
+            let ended = ended.clone();
+            async move {
+                stop.await;
+                ended.cancel();
+            }
+        };
+        let served = axum::serve(listener, self.router()).with_graceful_shutdown(stopping);
+        let served = std::future::IntoFuture::into_future(served);
+        tokio::pin!(served);
+        tokio::select! {
+            result = &mut served => result,
+            () = ended.cancelled() => {
+                // One that never reads is not waited for.
+                timeout(END, served).await.unwrap_or(Ok(()))
+            }
+        }
+    }
+
+    /// Ends the tasks that watch agents. The agents must have ended.
+    pub async fn wait_for_end(&self) {
+        self.state.hosted.wait_for_end().await;
+    }
+
+    fn router(&self) -> Router {
+        let router = Router::new()
+            .route("/api/about", get(actions::about))
+            .route("/api/events", get(overview_events))
+            .route("/api/sessions", post(actions::start))
+            .route("/api/sessions/{id}/events", get(session_events))
+            .route("/api/sessions/{id}/open", post(actions::open))
+            .route("/api/sessions/{id}/close", post(actions::close))
+            .route("/api/sessions/{id}/messages", post(actions::send))
+            .route("/api/sessions/{id}/cancel", post(actions::cancel))
+            .route("/api/sessions/{id}/permissions/{request}", post(actions::answer_permission))
+            .route("/api/sessions/{id}/questions/{request}", post(actions::answer_question))
+            .route("/api/sessions/{id}/options", get(actions::options).post(actions::set_option))
+            .route("/api/sessions/{id}/views", get(actions::views))
+            .route("/api/sessions/{id}/report", get(actions::report))
+            .with_state(Arc::clone(&self.state));
+        assets::add_routes(router)
+            .layer(DefaultBodyLimit::max(BODY))
+            .layer(middleware::from_fn_with_state(Arc::clone(&self.access), admit))
+    }
+}
+
+/// Streams the list of sessions.
+async fn overview_events(State(state): State<Arc<ServerState>>) -> Result<Response, ApiError> {
+    event_stream(&state, None)
+}
+
+/// Streams the list of sessions, and one session.
+async fn session_events(
+    State(state): State<Arc<ServerState>>,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let id = SessionId::new(id);
+    if state.hosted.get(&id).is_none() {
+        let (store, wanted) = (Arc::clone(&state.store), id.clone());
+        let header = tokio::task::spawn_blocking(move || store.header(&wanted).map(|_| ()));
+        header.await.map_err(|error| {
+            ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+        })??;
+    }
+    event_stream(&state, Some(id))
+}
+
+fn event_stream(state: &Arc<ServerState>, id: Option<SessionId>) -> Result<Response, ApiError> {
+    let permit = Arc::clone(&state.streams).try_acquire_owned().map_err(|_| {
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open")
+    })?;
+    let session = id.map(|id| {
+        let feed = SessionFeed::new(
+            &id,
+            &state.hosted,
+            &state.store,
+            &state.redactor,
+            state.zone.clone(),
+        );
+        (id, feed)
+    });
+    let stream = EventStream::new(
+        Arc::clone(&state.hosted),
+        Arc::clone(&state.store),
+        session,
+        state.ended.clone(),
+        permit,
+    );
+    let headers = [(header::CONTENT_TYPE, "text/event-stream")];
+    Ok((headers, stream.into_body()).into_response())
+}

@@ -1,0 +1,378 @@
+//! The events of one session as messages to the page.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::Arc,
+};
+
+use crow_core::{
+    event::{AgentEvent, AgentState, Envelope},
+    ids::{CallId, ReplyId, SessionId},
+    redact::Redactor,
+};
+use crow_runtime::{AgentHandle, Observer, ObserverItem, OpenReply, SessionStore};
+use crow_telemetry::report::TranscriptRenderer;
+use crow_text::{neutralise, shorten};
+use jiff::tz::TimeZone;
+
+use crate::{
+    hosted::{HostedSessions, state_of},
+    message::{LiveMessage, PermissionEntry, QuestionEntry, call_key, reply_key},
+    stored_log::{StoredItem, StoredLog},
+};
+
+/// Maximum number of earlier entries that are shown when a page opens a session.
+const EARLIER_ENTRIES: usize = 300;
+/// Maximum number of bytes of one message of text that is being written or printed.
+const TEXT: usize = 64 * 1024;
+/// Maximum length of the title of a running call, in characters.
+const TITLE: usize = 160;
+
+/// Follows one session for one page.
+#[derive(Debug)]
+pub(crate) struct SessionFeed {
+    source: FeedSource,
+    transcript: TranscriptRenderer,
+    /// The entries before the page is up to date; `None` from then on.
+    earlier: Option<EarlierEntries>,
+    /// Name and class of the agents, by session.
+    speakers: HashMap<SessionId, Speaker>,
+    /// How much of each open reply was sent, by session: an agent has at most one.
+    open_replies: HashMap<SessionId, OpenReplyProgress>,
+    open_calls: BTreeMap<(SessionId, CallId), LiveMessage>,
+    /// Rendered changes that pending calls would make.
+    previews: HashMap<CallId, String>,
+    usage_changed: bool,
+}
+
+#[derive(Debug)]
+enum FeedSource {
+    Hosted { handle: AgentHandle, observer: Box<Observer> },
+    Stored(Box<StoredLog>),
+}
+
+/// Entries that are collected until the log is read.
+#[derive(Debug)]
+struct EarlierEntries {
+    /// Number of the last event of the log when the page opened the session.
+    until: u64,
+    html: VecDeque<String>,
+    left_out: usize,
+}
+
+#[derive(Debug, Clone)]
+struct Speaker {
+    agent: String,
+    class: String,
+}
+
+/// Bytes of an open reply that were sent.
+#[derive(Debug)]
+struct OpenReplyProgress {
+    reply: ReplyId,
+    text: u64,
+    thinking: u64,
+}
+
+impl SessionFeed {
+    /// Follows a session: the agent of this process, if there is one, else its log.
+    pub(crate) fn new(
+        id: &SessionId,
+        hosted: &HostedSessions,
+        store: &Arc<dyn SessionStore>,
+        redactor: &Redactor,
+        zone: TimeZone,
+    ) -> Self {
+        let (source, until) = match hosted.get(id) {
+            Some(handle) => {
+                let observer = Box::new(handle.subscribe_after(0));
+                let until = handle.last_seq();
+                (FeedSource::Hosted { handle, observer }, until)
+            }
+            None => {
+                let log = StoredLog::new(Arc::clone(store), id.clone(), redactor.clone());
+                (FeedSource::Stored(Box::new(log)), u64::MAX)
+            }
+        };
+        Self {
+            source,
+            transcript: TranscriptRenderer::new(zone),
+            earlier: Some(EarlierEntries { until, html: VecDeque::new(), left_out: 0 }),
+            speakers: HashMap::new(),
+            open_replies: HashMap::new(),
+            open_calls: BTreeMap::new(),
+            previews: HashMap::new(),
+            usage_changed: true,
+        }
+    }
+
+    /// Returns the agent that is followed, if this process runs it.
+    pub(crate) fn handle(&self) -> Option<&AgentHandle> {
+        match &self.source {
+            FeedSource::Hosted { handle, .. } => Some(handle),
+            FeedSource::Stored(_) => None,
+        }
+    }
+
+    /// Waits for the next event and returns its messages, which may be none; `None` when the agent has ended.
+    /// Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Option<Vec<LiveMessage>> {
+        let mut messages = Vec::new();
+        match &mut self.source {
+            FeedSource::Hosted { observer, .. } => {
+                match observer.next().await? {
+                    ObserverItem::Event(line) => self.event(&line, &mut messages),
+                    ObserverItem::OpenReply(reply) => {
+                        self.catch_up(&mut messages);
+                        self.open_reply(&reply, &mut messages);
+                    }
+                    ObserverItem::Lagged { missed } => {
+                        messages.push(LiveMessage::Skipped { missed });
+                    }
+                    ObserverItem::Lost(error) => {
+                        self.catch_up(&mut messages);
+                        messages.push(LiveMessage::Lost { reason: error.to_string() });
+                    }
+                }
+            }
+            FeedSource::Stored(log) => match log.next().await {
+                StoredItem::Event(line) => self.event(&line, &mut messages),
+                StoredItem::CaughtUp => self.catch_up(&mut messages),
+                StoredItem::Unreadable(error) => {
+                    messages.push(LiveMessage::Lost { reason: error.to_string() });
+                }
+            },
+        }
+        Some(messages)
+    }
+
+    /// Returns true if the usage of the session changed since the last call.
+    pub(crate) fn take_usage_changed(&mut self) -> bool {
+        std::mem::take(&mut self.usage_changed)
+    }
+
+    /// Sends the earlier entries, if that is still to be done, and what is under way.
+    fn catch_up(&mut self, messages: &mut Vec<LiveMessage>) {
+        let Some(earlier) = self.earlier.take() else { return };
+        messages.push(LiveMessage::History {
+            html: earlier.html.into_iter().collect(),
+            left_out: earlier.left_out,
+            is_hosted: self.handle().is_some(),
+        });
+        if let FeedSource::Hosted { handle, .. } = &self.source {
+            messages.extend(self.open_calls.values().cloned());
+            messages.push(state_message(handle));
+            messages.push(self.questions());
+        }
+    }
+
+    fn event(&mut self, line: &Envelope, messages: &mut Vec<LiveMessage>) {
+        let until = self.earlier.as_ref().map(|earlier| earlier.until);
+        // An event that is not in the log came after all that are.
+        if until.is_some_and(|until| line.seq.is_none_or(|seq| seq > until)) {
+            self.catch_up(messages);
+        }
+        let class = self.transcript.agent_class(line);
+        let agent = neutralise(&line.agent);
+        self.speakers.insert(line.session_id.clone(), Speaker { agent, class });
+        self.entry(line, messages);
+        if self.earlier.is_none() {
+            self.live(line, messages);
+        }
+        if let (Some(until), Some(seq)) = (until, line.seq)
+            && seq >= until
+        {
+            self.catch_up(messages);
+        }
+    }
+
+    /// Handles what becomes part of the transcript, and keeps account of open calls and replies.
+    fn entry(&mut self, line: &Envelope, messages: &mut Vec<LiveMessage>) {
+        let replaces = match &line.event {
+            AgentEvent::CallStart { call_id, tool, title, .. } => {
+                let message = LiveMessage::CallStart {
+                    key: call_key(&line.session_id, call_id),
+                    class: self.transcript.agent_class(line),
+                    tool: neutralise(tool),
+                    title: shorten(&neutralise(title), TITLE),
+                };
+                self.open_calls.insert((line.session_id.clone(), call_id.clone()), message.clone());
+                if self.earlier.is_none() {
+                    messages.push(message);
+                }
+                None
+            }
+            AgentEvent::CallEnd { call_id, .. } => {
+                self.open_calls.remove(&(line.session_id.clone(), call_id.clone()));
+                self.previews.remove(call_id);
+                Some(call_key(&line.session_id, call_id))
+            }
+            AgentEvent::Reply { reply_id, .. } => {
+                self.open_replies.remove(&line.session_id);
+                Some(reply_key(reply_id))
+            }
+            AgentEvent::RunEnd { .. } => {
+                // A cancelled run leaves calls and replies open.
+                self.open_calls.retain(|(session, _), _| *session != line.session_id);
+                self.open_replies.remove(&line.session_id);
+                None
+            }
+            _ => None,
+        };
+        let html = self.transcript.render(line);
+        match &mut self.earlier {
+            Some(earlier) if !html.is_empty() => {
+                earlier.html.push_back(html);
+                if earlier.html.len() > EARLIER_ENTRIES {
+                    earlier.html.pop_front();
+                    earlier.left_out += 1;
+                }
+            }
+            Some(_) => {}
+            None if html.is_empty() && replaces.is_none() => {}
+            None => messages.push(LiveMessage::Entry { html, replaces }),
+        }
+    }
+
+    /// Handles what only matters while it happens.
+    fn live(&mut self, line: &Envelope, messages: &mut Vec<LiveMessage>) {
+        match &line.event {
+            AgentEvent::TextDelta { reply_id, offset, delta } => {
+                self.delta(line, reply_id, (*offset, delta), false, messages);
+            }
+            AgentEvent::ThinkingDelta { reply_id, offset, delta } => {
+                self.delta(line, reply_id, (*offset, delta), true, messages);
+            }
+            AgentEvent::ReplyReset { reply_id, error, .. } => {
+                self.open_replies.remove(&line.session_id);
+                let (key, reason) = (reply_key(reply_id), neutralise(&error.to_string()));
+                messages.push(LiveMessage::ReplyReset { key, reason });
+            }
+            AgentEvent::CallProgress { call_id, output } => {
+                let key = call_key(&line.session_id, call_id);
+                let from = output.ceil_char_boundary(output.len().saturating_sub(TEXT));
+                let output = neutralise(output.get(from..).unwrap_or_default());
+                messages.push(LiveMessage::CallOutput { key, output });
+            }
+            AgentEvent::CallPending { call_id, preview: Some(patch), .. } => {
+                let html = self.transcript.render_patch(patch);
+                self.previews.insert(call_id.clone(), html);
+            }
+            AgentEvent::StateChange { .. } | AgentEvent::RunEnd { .. } if line.is_root() => {
+                messages.extend(self.handle().map(state_message));
+            }
+            AgentEvent::Usage { .. } => self.usage_changed = true,
+            AgentEvent::PermissionRequest { .. }
+            | AgentEvent::PermissionDecision { .. }
+            | AgentEvent::PermissionWithdrawn { .. }
+            | AgentEvent::QuestionAsked { .. }
+            | AgentEvent::QuestionAnswered { .. }
+            | AgentEvent::QuestionWithdrawn { .. } => {
+                messages.push(self.questions());
+                messages.extend(self.handle().map(state_message));
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends the part of a delta that was not sent yet.
+    fn delta(
+        &mut self,
+        line: &Envelope,
+        reply: &ReplyId,
+        (offset, delta): (u64, &str),
+        is_thinking: bool,
+        messages: &mut Vec<LiveMessage>,
+    ) {
+        let progress = self
+            .open_replies
+            .entry(line.session_id.clone())
+            .and_modify(|progress| progress.begin(reply))
+            .or_insert_with(|| OpenReplyProgress::new(reply));
+        let sent = if is_thinking { &mut progress.thinking } else { &mut progress.text };
+        let end = offset + delta.len() as u64;
+        if end <= *sent {
+            return;
+        }
+        let known = usize::try_from(sent.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let fresh = delta.get(known..).unwrap_or(delta);
+        *sent = end;
+        self.reply_text(&line.session_id, reply, fresh, is_thinking, messages);
+    }
+
+    fn open_reply(&mut self, open: &OpenReply, messages: &mut Vec<LiveMessage>) {
+        let OpenReply { session_id, reply_id, text, thinking } = open;
+        // The page may have shown a part of it before it fell behind.
+        messages.push(LiveMessage::ReplyReset { key: reply_key(reply_id), reason: String::new() });
+        let progress = OpenReplyProgress {
+            reply: reply_id.clone(),
+            text: text.len() as u64,
+            thinking: thinking.len() as u64,
+        };
+        self.open_replies.insert(session_id.clone(), progress);
+        for (text, is_thinking) in [(thinking, true), (text, false)] {
+            if !text.is_empty() {
+                self.reply_text(session_id, reply_id, text, is_thinking, messages);
+            }
+        }
+    }
+
+    fn reply_text(
+        &self,
+        session: &SessionId,
+        reply: &ReplyId,
+        text: &str,
+        is_thinking: bool,
+        messages: &mut Vec<LiveMessage>,
+    ) {
+        let speaker = self.speakers.get(session);
+        messages.push(LiveMessage::ReplyText {
+            key: reply_key(reply),
+            agent: speaker.map(|speaker| speaker.agent.clone()).unwrap_or_default(),
+            class: speaker.map(|speaker| speaker.class.clone()).unwrap_or_default(),
+            is_thinking,
+            text: neutralise(text),
+        });
+    }
+
+    /// Returns all open questions.
+    fn questions(&self) -> LiveMessage {
+        let Some(handle) = self.handle() else {
+            return LiveMessage::Questions { permissions: Vec::new(), questions: Vec::new() };
+        };
+        let permissions = handle.open_questions().into_iter().map(|request| {
+            let preview = self.previews.get(&request.call_id).cloned().unwrap_or_default();
+            PermissionEntry::new(request, preview)
+        });
+        let questions = handle.open_user_questions().into_iter().map(QuestionEntry::from);
+        LiveMessage::Questions {
+            permissions: permissions.collect(),
+            questions: questions.collect(),
+        }
+    }
+}
+
+impl OpenReplyProgress {
+    fn new(reply: &ReplyId) -> Self {
+        Self { reply: reply.clone(), text: 0, thinking: 0 }
+    }
+
+    /// Starts again if another reply is open now.
+    fn begin(&mut self, reply: &ReplyId) {
+        if self.reply != *reply {
+            *self = Self::new(reply);
+        }
+    }
+}
+
+fn state_message(handle: &AgentHandle) -> LiveMessage {
+    let detail = match handle.state() {
+        AgentState::ExecutingTool(tool) => format!("runs {}", neutralise(&tool)),
+        AgentState::WaitingForSubagent(_) => "waits for a subagent".to_owned(),
+        AgentState::Processing => "waits for the model".to_owned(),
+        AgentState::WaitingForPermission => "waits for your answer".to_owned(),
+        AgentState::Error(error) => neutralise(&error),
+        AgentState::Idle | AgentState::Done => String::new(),
+    };
+    LiveMessage::State { state: state_of(handle), detail }
+}
