@@ -33,5 +33,6 @@ pub use host::SessionRecord;
 pub use known_secrets::redactor;
 pub use live_view_token::LiveViewToken;
 pub use model_lists::ModelLists;
+pub use telemetry::otel_settings;
 pub use rule_text::{describe_rule, rule_subject, rule_verb};
 pub use wire_log::{WireLogFile, WireRecord};

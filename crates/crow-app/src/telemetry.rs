@@ -18,13 +18,16 @@ use crow_runtime::{AgentHandle, ObserverItem};
 use crow_telemetry::{
     SpanStore, TelemetryFeed,
     otel::{
-        ContentCapture, OtelConsumer, OtelExporter, OtelReport, OtelSettings, PriceTable,
-        SpanEncoder,
+        ContentCapture, OtelConsumer, OtelExporter, OtelReport, OtelSettings,
+        OtelSettingsError, PriceTable, SpanEncoder,
     },
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{config::TelemetryTable, environment::ProcessEnvironment};
+use crate::{
+    config::{Configuration, TelemetryTable},
+    environment::ProcessEnvironment,
+};
 
 /// Time for the last events of sessions to be taken, when the program ends.
 const LAST_EVENTS: Duration = Duration::from_millis(500);
@@ -85,11 +88,7 @@ impl HostTelemetry {
         let folder = environment.data_dir().ok().map(|data| data.join("telemetry"));
         let store = folder.filter(|_| table.local != Some(false));
         let store = store.map(|folder| Arc::new(SpanStore::new(folder, content)));
-        let variable = |name: &str| match (environment.var(name), name) {
-            (None, "OTEL_EXPORTER_OTLP_ENDPOINT") => table.endpoint.clone(),
-            (given, _) => given,
-        };
-        let (settings, fault) = match OtelSettings::from_variables(variable) {
+        let (settings, fault) = match settings_of(table, environment) {
             Ok(settings) => (settings, None),
             Err(error) => (None, Some(format!("telemetry is not sent: {error}"))),
         };
@@ -106,10 +105,15 @@ impl HostTelemetry {
         (Self { store, exporter, models: Some(models), ..Self::off() }, fault)
     }
 
-    /// Returns true if spans are sent to a collector.
-    pub(crate) fn is_exported(&self) -> bool {
+    /// Returns which part of all traces is sent to a collector, from 0 to 1; `None` if telemetry is not sent. Must be called
+    /// before the first session is watched.
+    pub(crate) fn sampling(&self) -> Option<f64> {
         let state = self.exporter.lock().unwrap_or_else(PoisonError::into_inner);
-        !matches!(*state, ExporterState::Off)
+        match &*state {
+            ExporterState::Configured(parts) if parts.0.traces.is_some() => Some(parts.0.sampled),
+            ExporterState::Configured(_) => Some(0.0),
+            ExporterState::Off | ExporterState::Running(_) => None,
+        }
     }
 
     /// Watches a root session until it ends. Needs a tokio runtime.
@@ -187,6 +191,27 @@ impl HostTelemetry {
             ExporterState::Off | ExporterState::Configured(_) => None,
         }
     }
+}
+
+/// Returns where telemetry is sent, by the variables and the user's configuration; `None` if nowhere.
+///
+/// # Errors
+/// Fails if a variable, or the endpoint of the configuration, cannot be used.
+pub fn otel_settings(
+    configuration: &Configuration,
+    environment: &ProcessEnvironment,
+) -> Result<Option<OtelSettings>, OtelSettingsError> {
+    settings_of(&configuration.settings.telemetry, environment)
+}
+
+fn settings_of(
+    table: &TelemetryTable,
+    environment: &ProcessEnvironment,
+) -> Result<Option<OtelSettings>, OtelSettingsError> {
+    OtelSettings::from_variables(|name| match (environment.var(name), name) {
+        (None, "OTEL_EXPORTER_OTLP_ENDPOINT") => table.endpoint.clone(),
+        (given, _) => given,
+    })
 }
 
 /// Looks up the price of a model when it replies for the first time.

@@ -37,6 +37,17 @@ impl TraceId {
     pub fn to_bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }
+
+    /// Returns true if the trace is among the `ratio`, from 0 to 1, of traces that are recorded. All its spans are then.
+    pub fn is_sampled(self, ratio: f64) -> bool {
+        let bytes = self.to_bytes();
+        let low: [u8; 8] = bytes[8..].try_into().expect("invariant: half of 16 bytes");
+        #[expect(clippy::cast_precision_loss, reason = "a ratio needs no more")]
+        let position = (u64::from_be_bytes(low) >> 11) as f64;
+        #[expect(clippy::cast_precision_loss, reason = "2^53 is exact")]
+        let whole = (1_u64 << 53) as f64;
+        position < ratio * whole
+    }
 }
 
 impl SpanId {
@@ -92,34 +103,52 @@ pub struct TraceContext {
     pub trace_id: TraceId,
     /// The span.
     pub span_id: SpanId,
+    /// True if the trace is recorded.
+    pub is_sampled: bool,
 }
 
 impl TraceContext {
     /// Returns the context of a call of a tool.
-    pub fn of_tool_call(root: &SessionId, run: &RunId, session: &SessionId, call: &CallId) -> Self {
-        Self { trace_id: TraceId::of_run(root, run), span_id: SpanId::of_tool_call(session, call) }
+    pub fn of_tool_call(
+        root: &SessionId,
+        run: &SampledRun,
+        session: &SessionId,
+        call: &CallId,
+    ) -> Self {
+        let trace_id = TraceId::of_run(root, &run.id);
+        let is_sampled = trace_id.is_sampled(run.ratio);
+        Self { trace_id, span_id: SpanId::of_tool_call(session, call), is_sampled }
     }
 }
 
 impl fmt::Display for TraceContext {
-    /// Writes the header `traceparent` of W3C Trace Context, with the flag that the span is recorded.
+    /// Writes the header `traceparent` of W3C Trace Context, with the flag whether the trace is recorded.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "00-{}-{}-01", self.trace_id, self.span_id)
+        write!(f, "00-{}-{}-{:02x}", self.trace_id, self.span_id, u8::from(self.is_sampled))
     }
+}
+
+/// A run, and which part of all traces is recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SampledRun {
+    /// The run.
+    pub id: RunId,
+    /// The part of all traces that is recorded, from 0 to 1.
+    pub ratio: f64,
 }
 
 /// The run of the root session that goes on, if programs that its tools start are told of its trace. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct TracedRun(Arc<Mutex<Option<RunId>>>);
+pub struct TracedRun(Arc<Mutex<Option<SampledRun>>>);
 
 impl TracedRun {
     /// Sets the run.
-    pub fn set(&self, run: RunId) {
+    pub fn set(&self, run: SampledRun) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(run);
     }
 
     /// Returns the run; none if nobody is told of it.
-    pub fn get(&self) -> Option<RunId> {
+    pub fn get(&self) -> Option<SampledRun> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -181,12 +210,17 @@ mod tests {
 
     #[test]
     fn a_context_is_written_as_a_traceparent_header() {
-        let (root, run) = (SessionId::new("s"), RunId::new("r"));
+        let root = SessionId::new("s");
+        let run = SampledRun { id: RunId::new("r"), ratio: 1.0 };
         let context = TraceContext::of_tool_call(&root, &run, &root, &CallId::new("c"));
         let text = context.to_string();
         let parts: Vec<&str> = text.split('-').collect();
         assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), [2, 32, 16, 2]);
         assert!(text.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit()));
+        assert!(text.ends_with("-01"), "{text}");
+        let run = SampledRun { ratio: 0.0, ..run };
+        let context = TraceContext::of_tool_call(&root, &run, &root, &CallId::new("c"));
+        assert!(context.to_string().ends_with("-00"), "{context}");
     }
 
     #[test]

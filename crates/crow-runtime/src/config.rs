@@ -45,9 +45,9 @@ pub struct RuntimeConfig {
     /// Files of the user that links may lead away from. Each root session searches for their places while it starts, and
     /// hides and protects these, also from tools without a sandbox.
     pub links: Option<LinkSearchConfig>,
-    /// True if commands and MCP servers are told of the trace of the call that started them. For programs that export
-    /// telemetry.
-    pub passes_trace_context: bool,
+    /// The part of all traces that is recorded, from 0 to 1, for programs that export telemetry: commands and MCP servers are
+    /// told of the trace of the call that started them. `None` tells them nothing.
+    pub trace_sampling: Option<f64>,
     /// Limits on agents started by agents.
     pub children: ChildLimits,
     /// The clock.
@@ -101,7 +101,7 @@ impl Default for RuntimeConfig {
             sandbox: None,
             sandbox_folder: None,
             links: None,
-            passes_trace_context: false,
+            trace_sampling: None,
             children: ChildLimits::default(),
             clock: Arc::new(SystemClock::default()),
             ids: Arc::new(UuidSource),

@@ -190,7 +190,7 @@ impl ProductHost {
             sandbox: parts.sandbox,
             sandbox_folder: sandbox_folder(&parts.environment).ok(),
             links: parts.links,
-            passes_trace_context: telemetry.is_exported(),
+            trace_sampling: telemetry.sampling(),
             ..RuntimeConfig::default()
         };
         let (environment, models) = (parts.environment, parts.models);

@@ -7,9 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crow_app::ProcessEnvironment;
+use crow_app::{ProcessEnvironment, config::Configuration, otel_settings, trust::Project};
 use crow_core::permission::PermissionMode;
-use crow_telemetry::otel::OtelSettings;
 use rustix::process::{Resource, getrlimit};
 
 use super::report::DoctorFinding;
@@ -179,7 +178,7 @@ fn find_program(name: &str, environment: &ProcessEnvironment) -> Option<PathBuf>
 }
 
 /// Reports how requests leave the machine: proxies, certificates, telemetry.
-pub(super) fn network(environment: &ProcessEnvironment) -> Vec<DoctorFinding> {
+pub(super) fn network(environment: &ProcessEnvironment, project: &Project) -> Vec<DoctorFinding> {
     let set = |names: &[&str]| -> Option<String> {
         let found = names.iter().find(|name| environment.is_set(name));
         found.map(|name| (*name).to_owned())
@@ -202,14 +201,19 @@ pub(super) fn network(environment: &ProcessEnvironment) -> Vec<DoctorFinding> {
     } else {
         findings.push(DoctorFinding::fine("certificates: those of the system"));
     }
-    findings.push(match OtelSettings::from_variables(|name| environment.var(name)) {
+    // A configuration that cannot be read is reported in its own section.
+    let Ok(configuration) = Configuration::load(environment, &project.additions) else {
+        return findings;
+    };
+    findings.push(match otel_settings(&configuration, environment) {
         Ok(Some(settings)) => {
             let endpoint = settings.traces.or(settings.metrics).or(settings.logs);
             DoctorFinding::fine(format!("telemetry: sent to {endpoint:?}"))
         }
-        Ok(None) => DoctorFinding::fine("telemetry: no variable sends it anywhere"),
+        Ok(None) => DoctorFinding::fine("telemetry: nothing sends it anywhere"),
         Err(error) => {
-            DoctorFinding::bad(format!("telemetry: {error}"), "correct the variable, or unset it")
+            let advice = "correct the variable or `[telemetry] endpoint`, or unset it";
+            DoctorFinding::bad(format!("telemetry: {error}"), advice)
         }
     });
     findings

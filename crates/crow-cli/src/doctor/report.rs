@@ -112,7 +112,7 @@ pub(crate) async fn doctor(
     sections.push(("instructions", configuration::instructions(environment, cwd)));
     sections.push(("mcp", configuration::servers(environment, &project)));
     sections.push(("permissions", machine::permissions(environment)));
-    sections.push(("network", machine::network(environment)));
+    sections.push(("network", machine::network(environment, &project)));
     sections.extend(models::models(environment, &project).await);
     let redactor = redactor(environment, None);
     let (mut text, mut exit, mut counts) = (String::new(), ExitCode::Done, [0_u64; 3]);

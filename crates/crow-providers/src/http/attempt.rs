@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crow_core::model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind, RateLimitWait};
-use jiff::{SignedDuration, Timestamp};
 use reqwest::{
     Response, Url,
     header::{CONTENT_TYPE, HeaderMap},
@@ -12,7 +11,7 @@ use reqwest::{
 use tokio::time::Instant;
 
 use super::{
-    HttpClient, Timeouts, WireExchange,
+    HttpClient, Timeouts,
     timeouts::{AttemptTimeouts, ExpiredTimeout},
     wire_log::WireRecorder,
 };
@@ -40,25 +39,17 @@ pub(crate) struct OutgoingRequest {
     pub(crate) secrets: Secrets,
 }
 
-/// An attempt that failed before a reply began, with what was recorded of it.
-pub(super) struct FailedAttempt {
-    pub(super) failure: AttemptFailure,
-    pub(super) recorder: WireRecorder,
-}
-
 impl OutgoingRequest {
-    /// Sends the request and returns the answer when its head has arrived, if it may be an event stream. The caller
-    /// limits the time.
-    pub(super) async fn send(&self) -> Result<Response, FailedAttempt> {
-        let mut recorder = WireRecorder::new(self.client.wire_log());
-        match self.send_recorded(&mut recorder).await {
-            Ok(response) => Ok(response),
-            Err(failure) => Err(FailedAttempt { failure, recorder }),
-        }
+    /// Starts to record an attempt, for those who ask for it.
+    pub(super) fn recorder(&self, attempt: u32) -> WireRecorder {
+        let Some(log) = self.client.wire_log() else { return WireRecorder::default() };
+        let names = (self.provider.as_str(), redact_url(&self.url), attempt);
+        WireRecorder::start(log, self.secrets.clone(), names, &self.body)
     }
 
-    /// Sends the request; the recorder gets the body of an answer that is no reply.
-    async fn send_recorded(&self, recorder: &mut WireRecorder) -> Result<Response, AttemptFailure> {
+    /// Sends the request and returns the answer when its head has arrived, if it may be an event stream. The recorder
+    /// gets the body of an answer that is no reply. The caller limits the time.
+    pub(super) async fn send(&self, recorder: &WireRecorder) -> Result<Response, AttemptFailure> {
         let client = self.client.for_url(&self.url).await.map_err(|error| AttemptFailure {
             error: ProviderError::new(ProviderErrorKind::Network, error.to_string()),
             progress: AttemptProgress::Permanent,
@@ -94,37 +85,10 @@ impl OutgoingRequest {
         error
     }
 
-    /// Records an attempt that ended, for those who ask for it.
-    pub(super) fn record(
-        &self,
-        recorder: &mut WireRecorder,
-        (attempt, sent_at): (u32, Instant),
-        error: Option<&ProviderError>,
-    ) {
-        recorder.finish(&self.body, |mut request, mut response| {
-            self.secrets.redact(&mut request);
-            self.secrets.redact(&mut response);
-            let duration_ms = u64::try_from(sent_at.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let now = Timestamp::now();
-            WireExchange {
-                time: now
-                    .checked_sub(SignedDuration::from_millis(duration_ms.cast_signed()))
-                    .unwrap_or(now),
-                provider: self.provider.clone(),
-                url: redact_url(&self.url),
-                attempt,
-                duration_ms,
-                request,
-                response,
-                error: error.map(ToString::to_string),
-            }
-        });
-    }
-
     async fn read_error(
         &self,
         mut response: Response,
-        recorder: &mut WireRecorder,
+        recorder: &WireRecorder,
     ) -> ProviderError {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let mut body = Vec::new();
@@ -189,7 +153,7 @@ pub(super) struct ReplyReader {
     deadline: Option<Instant>,
     size: usize,
     has_begun: bool,
-    pub(super) recorder: WireRecorder,
+    recorder: WireRecorder,
     /// Data of the last event. An event that repeats it and has no result counts as a keep-alive.
     last_event: String,
 }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
 use super::{
-    attempt::{BodyRead, FailedAttempt, OutgoingRequest, ReplyReader},
+    attempt::{BodyRead, OutgoingRequest, ReplyReader},
     timeouts::{AttemptTimeouts, ExpiredTimeout},
     wire_log::WireRecorder,
 };
@@ -41,6 +41,7 @@ pub(crate) fn exchange(
         attempt: 0,
         span: Span::none(),
         sent_at: Instant::now(),
+        recorder: WireRecorder::default(),
         has_begun: false,
         new_events: Vec::new(),
         queued_events: VecDeque::new(),
@@ -68,6 +69,8 @@ struct Exchange {
     span: Span,
     /// Start of the current attempt.
     sent_at: Instant,
+    /// Collects the current attempt for the wire log.
+    recorder: WireRecorder,
     /// True once a part of the current attempt's reply was received.
     has_begun: bool,
     /// Events of the last read.
@@ -77,7 +80,7 @@ struct Exchange {
 }
 
 /// Future of the head of an answer.
-type ResponseHead = BoxFuture<'static, Result<Response, FailedAttempt>>;
+type ResponseHead = BoxFuture<'static, Result<Response, AttemptFailure>>;
 
 enum ExchangePhase {
     /// Sends the request after this delay.
@@ -90,6 +93,13 @@ enum ExchangePhase {
     Failed(ProviderError),
     /// Has returned everything.
     Over,
+}
+
+/// An exchange that is dropped before its end was cancelled, which the wire log tells.
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.recorder.finish(Some("cancelled"));
+    }
 }
 
 impl Exchange {
@@ -122,6 +132,8 @@ impl Exchange {
         self.timeouts = AttemptTimeouts::new(self.outgoing.timeouts);
         let outgoing = Arc::clone(&self.outgoing);
         self.attempt += 1;
+        self.recorder = outgoing.recorder(self.attempt);
+        let recorder = self.recorder.clone();
         (self.sent_at, self.has_begun) = (Instant::now(), false);
         self.span = tracing::debug_span!(
             "attempt",
@@ -130,7 +142,10 @@ impl Exchange {
             status = tracing::field::Empty
         );
         self.span.in_scope(|| tracing::debug!(bytes = outgoing.body.len(), "request sent"));
-        self.phase = ExchangePhase::Sending(async move { outgoing.send().await }.boxed(), decoder);
+        self.phase = ExchangePhase::Sending(
+            async move { outgoing.send(&recorder).await }.boxed(),
+            decoder,
+        );
     }
 
     async fn await_answer(&mut self, mut answer: ResponseHead, decoder: Box<dyn Decoder>) {
@@ -140,11 +155,10 @@ impl Exchange {
                 self.span.record("status", response.status().as_u16());
                 tracing::debug!(duration_ms, "response started");
                 self.timeouts.on_bytes();
-                let recorder = WireRecorder::new(self.outgoing.client.wire_log());
-                let reader = ReplyReader::new(response, decoder, recorder);
+                let reader = ReplyReader::new(response, decoder, self.recorder.clone());
                 self.phase = ExchangePhase::Reading(Box::new(reader));
             }
-            Ok(Err(failed)) => self.on_failure(failed.failure, failed.recorder),
+            Ok(Err(failure)) => self.on_failure(failure),
             Err(_) => match self.timeouts.expired() {
                 ExpiredTimeout::Notice(wait) => {
                     self.queued_events.push_back(ModelEvent::Waiting(wait));
@@ -153,7 +167,7 @@ impl Exchange {
                 ExpiredTimeout::Nothing => self.phase = ExchangePhase::Sending(answer, decoder),
                 ExpiredTimeout::TimedOut(error) => {
                     let failure = AttemptFailure { error, progress: AttemptProgress::Answered };
-                    self.on_failure(failure, WireRecorder::new(self.outgoing.client.wire_log()));
+                    self.on_failure(failure);
                 }
             },
         }
@@ -178,22 +192,20 @@ impl Exchange {
             Ok(BodyRead::Complete(reply)) => {
                 let duration_ms = self.sent_at.elapsed().as_millis();
                 tracing::debug!(duration_ms, "response complete");
-                let attempt = (self.attempt, self.sent_at);
-                self.outgoing.record(&mut reading.recorder, attempt, None);
+                self.recorder.finish(None);
                 let_connection_return().await;
                 self.queued_events.push_back(ModelEvent::Completed(*reply));
             }
             Err(error) => {
                 let failure = AttemptFailure { error, progress: reading.progress() };
-                self.on_failure(failure, std::mem::take(&mut reading.recorder));
+                self.on_failure(failure);
             }
         }
     }
 
-    fn on_failure(&mut self, failure: AttemptFailure, mut recorder: WireRecorder) {
+    fn on_failure(&mut self, failure: AttemptFailure) {
         let error = self.outgoing.complete(failure.error);
-        let attempt = (self.attempt, self.sent_at);
-        self.outgoing.record(&mut recorder, attempt, Some(&error));
+        self.recorder.finish(Some(&error.to_string()));
         let failure = AttemptFailure { error, progress: failure.progress };
         if let Some(status) = failure.error.status {
             self.span.record("status", status);

@@ -1,9 +1,15 @@
 //! The wire log: bodies of requests to model providers and of their responses.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::secret::Secrets;
 
 /// Maximum bytes of a reply that are kept.
 pub(super) const MAX_RESPONSE: usize = 4 << 20;
@@ -35,35 +41,62 @@ pub trait WireLog: Send + Sync + fmt::Debug {
     fn record(&self, exchange: WireExchange);
 }
 
-/// Collects one attempt, if somebody wants it.
-#[derive(Debug, Default)]
-pub(super) struct WireRecorder {
-    log: Option<Arc<dyn WireLog>>,
+/// Collects one attempt, if somebody wants it. Clones collect the same attempt; the first that finishes it records it.
+#[derive(Clone, Default)]
+pub(super) struct WireRecorder(Option<Arc<Mutex<Option<OpenExchange>>>>);
+
+/// An attempt under way: the exchange without what its end adds.
+struct OpenExchange {
+    log: Arc<dyn WireLog>,
+    exchange: WireExchange,
     response: Vec<u8>,
+    sent_at: Instant,
+    secrets: Secrets,
 }
 
 impl WireRecorder {
-    pub(super) fn new(log: Option<Arc<dyn WireLog>>) -> Self {
-        Self { log, response: Vec::new() }
+    /// Starts to collect an attempt whose request is sent now.
+    pub(super) fn start(
+        log: Arc<dyn WireLog>,
+        secrets: Secrets,
+        (provider, url, attempt): (&str, String, u32),
+        body: &Bytes,
+    ) -> Self {
+        let exchange = WireExchange {
+            time: Timestamp::now(),
+            provider: provider.to_owned(),
+            url,
+            attempt,
+            duration_ms: 0,
+            request: String::from_utf8_lossy(body).into_owned(),
+            response: String::new(),
+            error: None,
+        };
+        let open = OpenExchange { log, exchange, response: Vec::new(), sent_at: Instant::now(), secrets };
+        Self(Some(Arc::new(Mutex::new(Some(open)))))
     }
 
     /// Takes bytes of the reply.
-    pub(super) fn on_bytes(&mut self, bytes: &[u8]) {
-        if self.log.is_some() {
-            let room = MAX_RESPONSE - self.response.len();
-            self.response.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    pub(super) fn on_bytes(&self, bytes: &[u8]) {
+        let Some(open) = &self.0 else { return };
+        if let Some(open) = &mut *open.lock().unwrap_or_else(PoisonError::into_inner) {
+            let room = MAX_RESPONSE - open.response.len();
+            open.response.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
     }
 
-    /// Records the attempt. `describe` completes it from its request and reply.
-    pub(super) fn finish(
-        &mut self,
-        body: &Bytes,
-        describe: impl FnOnce(String, String) -> WireExchange,
-    ) {
-        let Some(log) = &self.log else { return };
-        let response = std::mem::take(&mut self.response);
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        log.record(describe(text(body), text(&response)));
+    /// Records the attempt, unless that was done, with the reason why it failed, if it did.
+    pub(super) fn finish(&self, error: Option<&str>) {
+        let Some(open) = &self.0 else { return };
+        let open = open.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(OpenExchange { log, mut exchange, response, sent_at, secrets }) = open else {
+            return;
+        };
+        exchange.response = String::from_utf8_lossy(&response).into_owned();
+        exchange.error = error.map(str::to_owned);
+        exchange.duration_ms = u64::try_from(sent_at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        secrets.redact(&mut exchange.request);
+        secrets.redact(&mut exchange.response);
+        log.record(exchange);
     }
 }

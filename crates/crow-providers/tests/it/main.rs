@@ -20,3 +20,4 @@ mod requests;
 mod retries;
 mod routes;
 mod text_calls;
+mod wire_log;

@@ -16,6 +16,7 @@ use crow_core::{
         AgentContext, CurrentModel, CurrentSandboxPaths, CurrentText, HeaderValues, Tool,
         ToolRegistry, ToolSource,
     },
+    trace::SampledRun,
     turn::RequestedCall,
 };
 use serde_json::Value;
@@ -314,8 +315,10 @@ impl AgentInternals {
     pub async fn start_run(&mut self, id: RunId) -> Result<RunGuard, AgentError> {
         let Self { session, model, calls, undo_notices, .. } = self;
         let cancel = session.shared().begin_run(&id);
-        if session.config().passes_trace_context && session.shared().depth == 0 {
-            session.shared().tree.traced_run.set(id.clone());
+        if let Some(ratio) = session.config().trace_sampling
+            && session.shared().depth == 0
+        {
+            session.shared().tree.traced_run.set(SampledRun { id: id.clone(), ratio });
         }
         undo_notices.report(session, model, true).await?;
         calls.scan_jobs(session).await?;

@@ -5,7 +5,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -25,7 +25,7 @@ use tokio::{sync::mpsc, task::JoinHandle, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    ContentCapture, OtelEndpoint, OtelSettings, SpanEncoder,
+    ContentCapture, OtelEndpoint, OtelSettings, OtlpProtocol, SpanEncoder,
     conventions::unix_nano,
     messages::{
         Attribute, AttributeValue, LogRecord, LogsRequest, MetricsRequest, OtelSpan, Resource,
@@ -34,6 +34,8 @@ use super::{
     },
     metrics::MetricSums,
 };
+#[cfg(feature = "grpc")]
+use super::grpc::GrpcConnections;
 use crate::{AcpTelemetry, InternalTelemetry, TraceSpan};
 
 /// Number of times that a batch is sent before it is dropped.
@@ -98,6 +100,8 @@ enum LogSeverity {
 pub struct OtelConsumer {
     queue: mpsc::Sender<QueuedSignal>,
     counts: Arc<ExportCounts>,
+    /// Counted here, so that a full queue costs spans and no counts.
+    metrics: Arc<Mutex<MetricSums>>,
     /// The trace of the run that goes on.
     trace_id: Option<TraceId>,
 }
@@ -123,18 +127,22 @@ impl OtelExporter {
         let stop = CancellationToken::new();
         let resource = Resource { attributes: resource(&settings, name, version, instance) };
         let scope = Scope { name: "crow".to_owned(), version: version.to_owned() };
+        let metrics = MetricSums::new(Timestamp::now(), settings.conventions);
+        let metrics = Arc::new(Mutex::new(metrics));
         let sender = OtlpSender {
-            metrics: MetricSums::new(Timestamp::now()),
+            metrics: Arc::clone(&metrics),
             settings,
             encoder,
             http,
             resource,
             scope,
             counts: Arc::clone(&counts),
+            #[cfg(feature = "grpc")]
+            grpc: GrpcConnections::default(),
         };
         // It ends with the last consumer, or when it is shut down.
         let task = TaskTracker::new().spawn(sender.run(receiver, stop.clone()));
-        Self { consumer: OtelConsumer { queue, counts, trace_id: None }, task, stop }
+        Self { consumer: OtelConsumer { queue, counts, metrics, trace_id: None }, task, stop }
     }
 
     /// Returns a consumer for a root session.
@@ -164,6 +172,7 @@ impl OtelConsumer {
 
 impl InternalTelemetry for OtelConsumer {
     fn record_span(&mut self, span: &TraceSpan) {
+        lock(&self.metrics).record(span);
         self.enqueue(QueuedSignal::Span(Box::new(span.clone())));
     }
 }
@@ -225,9 +234,29 @@ fn resource(settings: &OtelSettings, name: &str, version: &str, instance: &str) 
     attributes
 }
 
+/// What is sent to an endpoint of its own.
+#[derive(Debug, Clone, Copy)]
+enum SentSignal {
+    Traces,
+    Metrics,
+    Logs,
+}
+
+impl SentSignal {
+    /// Returns the method of the collector that takes it over gRPC.
+    #[cfg(feature = "grpc")]
+    fn grpc_method(self) -> &'static str {
+        match self {
+            Self::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+            Self::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+            Self::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+        }
+    }
+}
+
 /// Why a request was not taken.
 #[derive(Debug)]
-enum SendFailure {
+pub(super) enum SendFailure {
     /// The same request may be taken later.
     Transient(String),
     /// It never will.
@@ -254,8 +283,10 @@ struct OtlpSender {
     http: Arc<dyn Http>,
     resource: Resource,
     scope: Scope,
-    metrics: MetricSums,
+    metrics: Arc<Mutex<MetricSums>>,
     counts: Arc<ExportCounts>,
+    #[cfg(feature = "grpc")]
+    grpc: GrpcConnections,
 }
 
 impl OtlpSender {
@@ -306,14 +337,13 @@ impl OtlpSender {
         self.send_metrics(&stop).await;
     }
 
-    /// Counts spans, and encodes those that are sampled, and log records.
+    /// Encodes spans that are sampled, and log records.
     fn take(&mut self, signals: &mut Vec<QueuedSignal>, batch: &mut SignalBatch) {
         for signal in signals.drain(..) {
             match signal {
                 QueuedSignal::Span(span) => {
-                    self.metrics.record(&span);
                     if self.settings.traces.is_some()
-                        && is_sampled(span.trace_id, self.settings.sampled)
+                        && span.trace_id.is_sampled(self.settings.sampled)
                     {
                         batch.spans.push(self.encoder.encode(&span));
                     } else {
@@ -371,7 +401,7 @@ impl OtlpSender {
                 scope_logs: vec![scope_logs],
             }],
         };
-        if self.send(&endpoint, request.encode_to_vec(), stop).await {
+        if self.send(SentSignal::Logs, &endpoint, request.encode_to_vec(), stop).await {
             self.counts.sent.fetch_add(count, Ordering::Relaxed);
         }
     }
@@ -389,14 +419,15 @@ impl OtlpSender {
                 }],
             }],
         };
-        if self.send(&endpoint, request.encode_to_vec(), stop).await {
+        if self.send(SentSignal::Traces, &endpoint, request.encode_to_vec(), stop).await {
             self.counts.sent.fetch_add(count, Ordering::Relaxed);
         }
     }
 
     async fn send_metrics(&mut self, stop: &CancellationToken) {
         let Some(endpoint) = self.settings.metrics.clone() else { return };
-        if self.metrics.is_empty() {
+        let metrics = lock(&self.metrics).encode(Timestamp::now());
+        if metrics.is_empty() {
             return;
         }
         let request = MetricsRequest {
@@ -404,19 +435,25 @@ impl OtlpSender {
                 resource: Some(self.resource.clone()),
                 scope_metrics: vec![ScopeMetrics {
                     scope: Some(self.scope.clone()),
-                    metrics: self.metrics.encode(Timestamp::now()),
+                    metrics,
                     schema_url: String::new(),
                 }],
             }],
         };
-        self.send(&endpoint, request.encode_to_vec(), stop).await;
+        self.send(SentSignal::Metrics, &endpoint, request.encode_to_vec(), stop).await;
     }
 
     /// Sends a body, with a few attempts; with one once it must stop. Returns true if it was taken.
-    async fn send(&self, endpoint: &OtelEndpoint, body: Vec<u8>, stop: &CancellationToken) -> bool {
+    async fn send(
+        &mut self,
+        signal: SentSignal,
+        endpoint: &OtelEndpoint,
+        body: Vec<u8>,
+        stop: &CancellationToken,
+    ) -> bool {
         let mut wait = BACKOFF;
         for attempt in 1..=ATTEMPTS {
-            match self.attempt(endpoint, body.clone()).await {
+            match self.attempt(signal, endpoint, body.clone()).await {
                 Ok(()) => return true,
                 Err(SendFailure::Final(reason)) => {
                     tracing::warn!(reason, "the collector refuses telemetry");
@@ -436,22 +473,37 @@ impl OtlpSender {
         false
     }
 
-    async fn attempt(&self, endpoint: &OtelEndpoint, body: Vec<u8>) -> Result<(), SendFailure> {
+    async fn attempt(
+        &mut self,
+        signal: SentSignal,
+        endpoint: &OtelEndpoint,
+        body: Vec<u8>,
+    ) -> Result<(), SendFailure> {
+        let timeout = self.settings.timeout;
+        let attempt = async {
+            match (endpoint.protocol, signal) {
+                (OtlpProtocol::HttpProtobuf, _) => self.post(endpoint, body).await,
+                #[cfg(feature = "grpc")]
+                (OtlpProtocol::Grpc, signal) => {
+                    self.grpc.call(endpoint, signal.grpc_method(), body, timeout).await
+                }
+            }
+        };
+        tokio::time::timeout(timeout, attempt)
+            .await
+            .unwrap_or_else(|_| Err(SendFailure::Transient("timed out".to_owned())))
+    }
+
+    async fn post(&self, endpoint: &OtelEndpoint, body: Vec<u8>) -> Result<(), SendFailure> {
         let mut headers = endpoint.headers.clone();
         headers.push(("content-type".to_owned(), "application/x-protobuf".to_owned()));
         let request =
             HttpRequest { method: HttpMethod::Post, url: endpoint.url.clone(), headers, body };
-        let transient = |reason: String| SendFailure::Transient(reason);
-        let exchange = async {
-            let mut response =
-                self.http.send(request).await.map_err(|error| transient(error.to_string()))?;
-            // The body is read so that the connection can be used again.
-            while let Some(Ok(_)) = response.body.next().await {}
-            Ok(response.status)
-        };
-        let status = tokio::time::timeout(self.settings.timeout, exchange)
-            .await
-            .unwrap_or_else(|_| Err(transient("timed out".to_owned())))?;
+        let sent = self.http.send(request).await;
+        let mut response = sent.map_err(|error| SendFailure::Transient(error.to_string()))?;
+        // The body is read so that the connection can be used again.
+        while let Some(Ok(_)) = response.body.next().await {}
+        let status = response.status;
         match status {
             200..=299 => Ok(()),
             429 | 502 | 503 | 504 => Err(SendFailure::Transient(format!("status {status}"))),
@@ -460,13 +512,6 @@ impl OtlpSender {
     }
 }
 
-/// Decides by the id of the trace, so that all its spans are sent or none.
-fn is_sampled(trace_id: TraceId, ratio: f64) -> bool {
-    let bytes = trace_id.to_bytes();
-    let low: [u8; 8] = bytes[8..].try_into().expect("invariant: half of 16 bytes");
-    #[expect(clippy::cast_precision_loss, reason = "a ratio needs no more")]
-    let position = (u64::from_be_bytes(low) >> 11) as f64;
-    #[expect(clippy::cast_precision_loss, reason = "2^53 is exact")]
-    let whole = (1_u64 << 53) as f64;
-    position < ratio * whole
+fn lock(metrics: &Mutex<MetricSums>) -> MutexGuard<'_, MetricSums> {
+    metrics.lock().unwrap_or_else(PoisonError::into_inner)
 }

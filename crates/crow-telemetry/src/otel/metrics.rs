@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use crow_core::usage::TokenUsage;
 use jiff::Timestamp;
 
 use super::{
+    GenAiConventions,
     conventions::{provider_name, server, unix_nano},
     messages::{
         CUMULATIVE, HistogramPoint, Metric, MetricData, MetricHistogram, MetricSum, Scalar,
         SumPoint, attribute,
     },
 };
-use crate::{SpanOutcome, SpanWork, TraceSpan};
+use crate::{ModelCallWork, SpanOutcome, SpanWork, TraceSpan};
 
 /// Bounds of durations in seconds.
 const SECONDS: [f64; 14] =
@@ -43,6 +45,7 @@ type SeriesKey = (&'static str, Vec<(&'static str, String)>);
 #[derive(Debug)]
 pub(super) struct MetricSums {
     start: Timestamp,
+    conventions: GenAiConventions,
     counters: BTreeMap<SeriesKey, u64>,
     histograms: BTreeMap<SeriesKey, HistogramSum>,
 }
@@ -80,12 +83,8 @@ impl HistogramSum {
 }
 
 impl MetricSums {
-    pub(super) fn new(start: Timestamp) -> Self {
-        Self { start, counters: BTreeMap::new(), histograms: BTreeMap::new() }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.counters.is_empty() && self.histograms.is_empty()
+    pub(super) fn new(start: Timestamp, conventions: GenAiConventions) -> Self {
+        Self { start, conventions, counters: BTreeMap::new(), histograms: BTreeMap::new() }
     }
 
     /// Counts a span.
@@ -116,49 +115,7 @@ impl MetricSums {
                 self.add("gen_ai.invoke_agent.inference_calls", &TOKENS, attributes.clone(), calls);
                 self.add("gen_ai.invoke_agent.tool_calls", &TOKENS, attributes, tools);
             }
-            SpanWork::ModelCall(call) => {
-                let mut attributes = vec![
-                    ("gen_ai.operation.name", "chat".to_owned()),
-                    ("gen_ai.provider.name", provider_name(&call.model.provider).to_owned()),
-                    ("gen_ai.request.model", call.model.model.clone()),
-                ];
-                if let Some((address, _)) = server(&call.base_url) {
-                    attributes.push(("server.address", address));
-                }
-                let usage = call.usage.unwrap_or_default();
-                for (name, tokens) in [
-                    ("gen_ai.client.inference.usage.input_tokens", usage.input_tokens),
-                    ("gen_ai.client.inference.usage.output_tokens", usage.output_tokens),
-                    (
-                        "gen_ai.client.inference.usage.cache_read.input_tokens",
-                        usage.cache_read_tokens,
-                    ),
-                    (
-                        "gen_ai.client.inference.usage.cache_write.input_tokens",
-                        usage.cache_write_tokens,
-                    ),
-                    (
-                        "gen_ai.client.inference.usage.reasoning.output_tokens",
-                        usage.reasoning_tokens.unwrap_or(0),
-                    ),
-                ] {
-                    self.count(name, attributes.clone(), tokens);
-                }
-                let duration = "gen_ai.client.inference.duration";
-                self.add(duration, &SECONDS, with_error(attributes.clone()), seconds);
-                if let Some(first) = call.first_chunk_ms {
-                    let name = "gen_ai.client.inference.time_to_first_chunk";
-                    let first = std::time::Duration::from_millis(first).as_secs_f64();
-                    self.add(name, &SECONDS, attributes.clone(), first);
-                }
-                #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
-                for (name, tokens) in [
-                    ("gen_ai.client.inference.operation.input_tokens", usage.input_tokens),
-                    ("gen_ai.client.inference.operation.output_tokens", usage.output_tokens),
-                ] {
-                    self.add(name, &TOKENS, attributes.clone(), tokens as f64);
-                }
-            }
+            SpanWork::ModelCall(call) => self.record_model_call(call, seconds, error.clone()),
             SpanWork::ToolCall(call) => {
                 let attributes = with_error(vec![("gen_ai.tool.name", call.tool.clone())]);
                 self.add("gen_ai.execute_tool.duration", &SECONDS, attributes, seconds);
@@ -169,6 +126,66 @@ impl MetricSums {
             | SpanWork::Verdict(_)
             | SpanWork::Checks(_)
             | SpanWork::Compaction(_) => {}
+        }
+    }
+
+    /// Counts a model call. The conventions renamed these metrics after 1.41; the others have no older names.
+    fn record_model_call(&mut self, call: &ModelCallWork, seconds: f64, error: Option<String>) {
+        let mut attributes = vec![
+            ("gen_ai.operation.name", "chat".to_owned()),
+            ("gen_ai.provider.name", provider_name(&call.model.provider).to_owned()),
+            ("gen_ai.request.model", call.model.model.clone()),
+        ];
+        if let Some((address, _)) = server(&call.base_url) {
+            attributes.push(("server.address", address));
+        }
+        let usage = call.usage.unwrap_or_default();
+        let names = match self.conventions {
+            GenAiConventions::V1_41 => {
+                for (kind, tokens) in
+                    [("input", usage.input_tokens), ("output", usage.output_tokens)]
+                {
+                    let mut attributes = attributes.clone();
+                    attributes.push(("gen_ai.token.type", kind.to_owned()));
+                    self.add("gen_ai.client.token.usage", &TOKENS, attributes, tokens_f64(tokens));
+                }
+                ("gen_ai.client.operation.duration", "gen_ai.client.operation.time_to_first_chunk")
+            }
+            GenAiConventions::Latest => {
+                self.record_inference_tokens(&usage, &attributes);
+                ("gen_ai.client.inference.duration", "gen_ai.client.inference.time_to_first_chunk")
+            }
+        };
+        if let Some(first) = call.first_chunk_ms {
+            let first = std::time::Duration::from_millis(first).as_secs_f64();
+            self.add(names.1, &SECONDS, attributes.clone(), first);
+        }
+        attributes.extend(error.map(|error| ("error.type", error)));
+        self.add(names.0, &SECONDS, attributes, seconds);
+    }
+
+    fn record_inference_tokens(
+        &mut self,
+        usage: &TokenUsage,
+        attributes: &[(&'static str, String)],
+    ) {
+        for (name, tokens) in [
+            ("gen_ai.client.inference.usage.input_tokens", usage.input_tokens),
+            ("gen_ai.client.inference.usage.output_tokens", usage.output_tokens),
+            ("gen_ai.client.inference.usage.cache_read.input_tokens", usage.cache_read_tokens),
+            ("gen_ai.client.inference.usage.cache_write.input_tokens", usage.cache_write_tokens),
+            (
+                "gen_ai.client.inference.usage.reasoning.output_tokens",
+                usage.reasoning_tokens.unwrap_or(0),
+            ),
+        ] {
+            self.count(name, attributes.to_vec(), tokens);
+        }
+        for (name, tokens) in [
+            ("gen_ai.client.inference.operation.input_tokens", usage.input_tokens),
+            ("gen_ai.client.inference.operation.output_tokens", usage.output_tokens),
+        ] {
+            self.add(name, &TOKENS, attributes.to_vec(), tokens_f64(tokens));
         }
     }
 
@@ -235,7 +252,7 @@ impl MetricSums {
                 max: Some(sum.max),
             };
             let unit = match *name {
-                name if name.ends_with("tokens") => "{token}",
+                name if name.ends_with("tokens") || name == "gen_ai.client.token.usage" => "{token}",
                 name if name.ends_with("_calls") => "{call}",
                 _ => "s",
             };
@@ -252,6 +269,11 @@ impl MetricSums {
         }
         metrics
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+fn tokens_f64(tokens: u64) -> f64 {
+    tokens as f64
 }
 
 /// Returns the metric with this name, which is the last one if there is one: series are sorted by name.

@@ -2,6 +2,8 @@
 
 mod conventions;
 mod exporter;
+#[cfg(feature = "grpc")]
+mod grpc;
 pub(crate) mod messages;
 mod metrics;
 mod settings;
@@ -10,4 +12,4 @@ mod tests;
 
 pub use conventions::{ContentCapture, GenAiConventions, PriceTable, SpanEncoder};
 pub use exporter::{OtelConsumer, OtelExporter, OtelReport};
-pub use settings::{OtelEndpoint, OtelSettings, OtelSettingsError};
+pub use settings::{OtelEndpoint, OtelSettings, OtelSettingsError, OtlpProtocol};

@@ -14,6 +14,17 @@ const LEAST_INTERVAL: Duration = Duration::from_secs(1);
 /// Values that ask for content; anything else does not.
 const CAPTURES: [&str; 5] = ["true", "1", "span_only", "event_only", "span_and_event"];
 
+/// How telemetry is sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OtlpProtocol {
+    /// Messages of Protocol Buffers over HTTP. The address is that of the signal.
+    #[default]
+    HttpProtobuf,
+    /// Calls over gRPC. The address is that of the collector.
+    #[cfg(feature = "grpc")]
+    Grpc,
+}
+
 /// The variables of a signal.
 struct SignalVariables {
     path: &'static str,
@@ -79,6 +90,8 @@ pub struct OtelSettings {
 pub struct OtelEndpoint {
     /// The address.
     pub url: String,
+    /// How it is sent.
+    pub protocol: OtlpProtocol,
     /// The headers; a value may be a secret.
     pub headers: Vec<(String, String)>,
 }
@@ -127,10 +140,17 @@ impl OtelSettings {
         // 1) The addresses, with their headers.
         let general = url(&variable, "OTEL_EXPORTER_OTLP_ENDPOINT")?;
         let common = pairs(&variable, "OTEL_EXPORTER_OTLP_HEADERS")?;
-        protocol(&variable, "OTEL_EXPORTER_OTLP_PROTOCOL")?;
+        let common_protocol = protocol(&variable, "OTEL_EXPORTER_OTLP_PROTOCOL")?;
         let endpoint = |signal: &SignalVariables| {
-            protocol(&variable, signal.protocol)?;
-            let joined = |base: &String| format!("{}/{}", base.trim_end_matches('/'), signal.path);
+            let protocol = protocol(&variable, signal.protocol)?.or(common_protocol);
+            let protocol = protocol.unwrap_or_default();
+            let joined = |base: &String| match protocol {
+                OtlpProtocol::HttpProtobuf => {
+                    format!("{}/{}", base.trim_end_matches('/'), signal.path)
+                }
+                #[cfg(feature = "grpc")]
+                OtlpProtocol::Grpc => base.clone(),
+            };
             let url = url(&variable, signal.endpoint)?.or_else(|| general.as_ref().map(joined));
             // Those of a signal stand in place of the common ones with the same names.
             let mut headers = pairs(&variable, signal.headers)?;
@@ -140,7 +160,7 @@ impl OtelSettings {
                 }
             }
             let url = url.filter(|_| !is_set(signal.exporter, "none"));
-            Ok(url.map(|url| OtelEndpoint { url, headers }))
+            Ok(url.map(|url| OtelEndpoint { url, protocol, headers }))
         };
         let (traces, metrics, logs) = (endpoint(&TRACES)?, endpoint(&METRICS)?, endpoint(&LOGS)?);
         if traces.is_none() && metrics.is_none() && logs.is_none() {
@@ -197,14 +217,25 @@ fn url(variable: Variable<'_>, name: &'static str) -> Result<Option<String>, Ote
     Ok(Some(given))
 }
 
-/// Checks that a protocol is spoken.
-fn protocol(variable: Variable<'_>, name: &'static str) -> Result<(), OtelSettingsError> {
-    match variable(name) {
-        Some(given) if given.trim() != "http/protobuf" => Err(OtelSettingsError {
+/// Reads a protocol.
+fn protocol(
+    variable: Variable<'_>,
+    name: &'static str,
+) -> Result<Option<OtlpProtocol>, OtelSettingsError> {
+    let Some(given) = variable(name) else { return Ok(None) };
+    match given.trim() {
+        "http/protobuf" => Ok(Some(OtlpProtocol::HttpProtobuf)),
+        #[cfg(feature = "grpc")]
+        "grpc" => Ok(Some(OtlpProtocol::Grpc)),
+        #[cfg(not(feature = "grpc"))]
+        "grpc" => {
+            let message = "grpc needs a build with the feature `otlp-grpc`; http/protobuf does not";
+            Err(OtelSettingsError { variable: name, message: message.to_owned() })
+        }
+        _ => Err(OtelSettingsError {
             variable: name,
             message: format!("\"{given}\" is not spoken here; http/protobuf is"),
         }),
-        Some(_) | None => Ok(()),
     }
 }
 
@@ -330,12 +361,31 @@ mod tests {
     }
 
     #[test]
+    fn grpc_is_spoken_where_it_is_compiled_in() {
+        let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317");
+        let general = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+        let logs = ("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "http/protobuf");
+        let settings = parse(&[endpoint, general, logs]);
+        #[cfg(feature = "grpc")]
+        {
+            let settings = settings.unwrap().unwrap();
+            let traces = settings.traces.unwrap();
+            assert_eq!((traces.url.as_str(), traces.protocol), (endpoint.1, OtlpProtocol::Grpc));
+            let logs = settings.logs.unwrap();
+            assert_eq!(logs.url, "http://127.0.0.1:4317/v1/logs");
+            assert_eq!(logs.protocol, OtlpProtocol::HttpProtobuf);
+        }
+        #[cfg(not(feature = "grpc"))]
+        assert!(settings.unwrap_err().message.contains("otlp-grpc"));
+    }
+
+    #[test]
     fn what_cannot_be_used_is_named() {
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
         for (variable, value) in [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost"),
-            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
-            ("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
+            ("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "thrift"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "secret"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s"),
             ("OTEL_TRACES_SAMPLER", "sometimes"),

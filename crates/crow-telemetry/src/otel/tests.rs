@@ -19,7 +19,7 @@ use opentelemetry_proto::tonic::{
         trace::v1::ExportTraceServiceRequest,
     },
     common::v1::{KeyValue, any_value::Value},
-    metrics::v1::{NumberDataPoint, metric::Data, number_data_point::Value as NumberValue},
+    metrics::v1::{Metric, NumberDataPoint, metric::Data, number_data_point::Value as NumberValue},
     trace::v1::{Span, span::SpanKind},
 };
 use opentelemetry_semantic_conventions::attribute as semconv;
@@ -219,13 +219,39 @@ async fn content_is_sent_only_if_it_is_asked_for() {
     }
 }
 
+/// Returns the metrics that were sent last.
+fn last_metrics(collector: &Collector) -> Vec<Metric> {
+    let body = collector.bodies("/v1/metrics").pop().unwrap();
+    let mut request = ExportMetricsServiceRequest::decode(&body[..]).unwrap();
+    request.resource_metrics.remove(0).scope_metrics.remove(0).metrics
+}
+
+#[tokio::test]
+async fn metrics_of_model_calls_have_the_names_of_1_41_unless_the_latest_are_asked_for() {
+    let collector = Collector::new(Answer::Status(200));
+    export(settings(&[]), &collector, &[good_run()], PATIENCE).await;
+    let metrics = last_metrics(&collector);
+    let names: Vec<&str> = metrics.iter().map(|metric| metric.name.as_str()).collect();
+    for name in [
+        "gen_ai.client.token.usage",
+        "gen_ai.client.operation.duration",
+    ] {
+        assert!(names.contains(&name), "{name}: {names:?}");
+    }
+    assert!(!names.iter().any(|name| name.starts_with("gen_ai.client.inference")), "{names:?}");
+    let tokens = metrics.iter().find(|metric| metric.name == "gen_ai.client.token.usage").unwrap();
+    let Some(Data::Histogram(tokens)) = &tokens.data else { panic!("a histogram") };
+    let kinds: Vec<_> =
+        tokens.data_points.iter().map(|point| text(&point.attributes, "gen_ai.token.type")).collect();
+    assert!(kinds.contains(&Some("input".to_owned())) && kinds.contains(&Some("output".to_owned())));
+}
+
 #[tokio::test]
 async fn metrics_and_logs_are_sent_too() {
     let collector = Collector::new(Answer::Status(200));
-    export(settings(&[]), &collector, &[good_run(), bad_run()], PATIENCE).await;
-    let body = collector.bodies("/v1/metrics").pop().unwrap();
-    let request = ExportMetricsServiceRequest::decode(&body[..]).unwrap();
-    let metrics = &request.resource_metrics[0].scope_metrics[0].metrics;
+    let latest = [("OTEL_SEMCONV_STABILITY_OPT_IN", "gen_ai_latest_experimental")];
+    export(settings(&latest), &collector, &[good_run(), bad_run()], PATIENCE).await;
+    let metrics = last_metrics(&collector);
     let metric = |name: &str| metrics.iter().find(|metric| metric.name == name).unwrap();
     let Some(Data::Sum(input)) = &metric("gen_ai.client.inference.usage.input_tokens").data else {
         panic!("a sum")
