@@ -52,7 +52,7 @@ enum ExporterState {
     Off,
     /// It starts with the first session.
     Configured(Box<(OtelSettings, Arc<dyn Http>)>),
-    Running(OtelExporter),
+    Running(OtelExporter, ContentCapture),
 }
 
 impl HostTelemetry {
@@ -112,7 +112,7 @@ impl HostTelemetry {
         match &*state {
             ExporterState::Configured(parts) if parts.0.traces.is_some() => Some(parts.0.sampled),
             ExporterState::Configured(_) => Some(0.0),
-            ExporterState::Off | ExporterState::Running(_) => None,
+            ExporterState::Off | ExporterState::Running(..) => None,
         }
     }
 
@@ -125,8 +125,11 @@ impl HostTelemetry {
             feed = feed.with_internal(Arc::clone(store).consumer());
             has_consumer = true;
         }
-        if let Some(consumer) = self.exporter_consumer(handle.session_id()) {
+        if let Some((consumer, content)) = self.exporter_consumer(handle.session_id()) {
             feed = feed.with_internal(consumer.clone()).with_acp(consumer);
+            if content == ContentCapture::Captured {
+                feed = feed.with_content();
+            }
             has_consumer = true;
         }
         if !has_consumer {
@@ -155,7 +158,7 @@ impl HostTelemetry {
         });
     }
 
-    fn exporter_consumer(&self, session: &SessionId) -> Option<OtelConsumer> {
+    fn exporter_consumer(&self, session: &SessionId) -> Option<(OtelConsumer, ContentCapture)> {
         let mut state = self.exporter.lock().unwrap_or_else(PoisonError::into_inner);
         if let ExporterState::Configured(parts) = &mut *state {
             let (settings, http) = (parts.0.clone(), Arc::clone(&parts.1));
@@ -166,10 +169,12 @@ impl HostTelemetry {
             };
             // The first session names the instance as well as any other number.
             let program = ("crow-agent", env!("CARGO_PKG_VERSION"), session.as_str());
-            *state = ExporterState::Running(OtelExporter::start(settings, encoder, program, http));
+            let content = settings.content;
+            let exporter = OtelExporter::start(settings, encoder, program, http);
+            *state = ExporterState::Running(exporter, content);
         }
         match &*state {
-            ExporterState::Running(exporter) => Some(exporter.consumer()),
+            ExporterState::Running(exporter, content) => Some((exporter.consumer(), *content)),
             ExporterState::Off | ExporterState::Configured(_) => None,
         }
     }
@@ -187,7 +192,7 @@ impl HostTelemetry {
             std::mem::replace(&mut *state, ExporterState::Off)
         };
         match state {
-            ExporterState::Running(exporter) => Some(exporter.shut_down(LAST_SPANS).await),
+            ExporterState::Running(exporter, _) => Some(exporter.shut_down(LAST_SPANS).await),
             ExporterState::Off | ExporterState::Configured(_) => None,
         }
     }

@@ -14,7 +14,7 @@ use axum::{
 use crow_core::{ids::SessionId, model::Models, redact::Redactor};
 use crow_runtime::{AgentHost, SessionStore};
 use jiff::tz::TimeZone;
-use tokio::{net::TcpListener, sync::Semaphore, time::timeout};
+use tokio::{net::TcpListener, sync::Semaphore, task::spawn_blocking, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -181,30 +181,33 @@ async fn session_events(
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let id = SessionId::new(id);
-    if state.hosted.get(&id).is_none() {
-        let (store, wanted) = (Arc::clone(&state.store), id.clone());
-        let header = tokio::task::spawn_blocking(move || store.header(&wanted).map(|_| ()));
-        header.await.map_err(|error| {
-            ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
-        })??;
-    }
-    event_stream(&state, Some(id))
+    let metadata = match state.hosted.get(&id) {
+        Some(handle) => handle.metadata(),
+        None => {
+            let (store, id) = (Arc::clone(&state.store), id.clone());
+            let header = spawn_blocking(move || store.header(&id)).await;
+            header.map_err(|error| {
+                ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+            })??
+        }
+    };
+    let feed = SessionFeed::new(
+        &id,
+        &state.hosted,
+        &state.store,
+        &state.redactor,
+        (state.zone.clone(), &metadata.crow().cwd),
+    );
+    event_stream(&state, Some((id, feed)))
 }
 
-fn event_stream(state: &Arc<ServerState>, id: Option<SessionId>) -> Result<Response, ApiError> {
+fn event_stream(
+    state: &Arc<ServerState>,
+    session: Option<(SessionId, SessionFeed)>,
+) -> Result<Response, ApiError> {
     let permit = Arc::clone(&state.streams).try_acquire_owned().map_err(|_| {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open")
     })?;
-    let session = id.map(|id| {
-        let feed = SessionFeed::new(
-            &id,
-            &state.hosted,
-            &state.store,
-            &state.redactor,
-            state.zone.clone(),
-        );
-        (id, feed)
-    });
     let stream = EventStream::new(
         Arc::clone(&state.hosted),
         Arc::clone(&state.store),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
+    path::Path,
     sync::Arc,
 };
 
@@ -40,8 +41,6 @@ pub(crate) struct SessionFeed {
     /// How much of each open reply was sent, by session: an agent has at most one.
     open_replies: HashMap<SessionId, OpenReplyProgress>,
     open_calls: BTreeMap<(SessionId, CallId), LiveMessage>,
-    /// Rendered changes that pending calls would make.
-    previews: HashMap<CallId, String>,
     usage_changed: bool,
 }
 
@@ -81,7 +80,7 @@ impl SessionFeed {
         hosted: &HostedSessions,
         store: &Arc<dyn SessionStore>,
         redactor: &Redactor,
-        zone: TimeZone,
+        (zone, cwd): (TimeZone, &Path),
     ) -> Self {
         let (source, until) = match hosted.get(id) {
             Some(handle) => {
@@ -96,12 +95,11 @@ impl SessionFeed {
         };
         Self {
             source,
-            transcript: TranscriptRenderer::new(zone),
+            transcript: TranscriptRenderer::new(zone, cwd),
             earlier: Some(EarlierEntries { until, html: VecDeque::new(), left_out: 0 }),
             speakers: HashMap::new(),
             open_replies: HashMap::new(),
             open_calls: BTreeMap::new(),
-            previews: HashMap::new(),
             usage_changed: true,
         }
     }
@@ -159,9 +157,10 @@ impl SessionFeed {
             left_out: earlier.left_out,
             is_hosted: self.handle().is_some(),
         });
-        if let FeedSource::Hosted { handle, .. } = &self.source {
+        if let Some(handle) = self.handle() {
+            let state = state_message(handle);
             messages.extend(self.open_calls.values().cloned());
-            messages.push(state_message(handle));
+            messages.push(state);
             messages.push(self.questions());
         }
     }
@@ -204,7 +203,6 @@ impl SessionFeed {
             }
             AgentEvent::CallEnd { call_id, .. } => {
                 self.open_calls.remove(&(line.session_id.clone(), call_id.clone()));
-                self.previews.remove(call_id);
                 Some(call_key(&line.session_id, call_id))
             }
             AgentEvent::Reply { reply_id, .. } => {
@@ -253,10 +251,6 @@ impl SessionFeed {
                 let from = output.ceil_char_boundary(output.len().saturating_sub(TEXT));
                 let output = neutralise(output.get(from..).unwrap_or_default());
                 messages.push(LiveMessage::CallOutput { key, output });
-            }
-            AgentEvent::CallPending { call_id, preview: Some(patch), .. } => {
-                let html = self.transcript.render_patch(patch);
-                self.previews.insert(call_id.clone(), html);
             }
             AgentEvent::StateChange { .. } | AgentEvent::RunEnd { .. } if line.is_root() => {
                 messages.extend(self.handle().map(state_message));
@@ -336,18 +330,19 @@ impl SessionFeed {
     }
 
     /// Returns all open questions.
-    fn questions(&self) -> LiveMessage {
-        let Some(handle) = self.handle() else {
-            return LiveMessage::Questions { permissions: Vec::new(), questions: Vec::new() };
+    fn questions(&mut self) -> LiveMessage {
+        let (permissions, questions) = match self.handle() {
+            Some(handle) => (handle.open_questions(), handle.open_user_questions()),
+            None => (Vec::new(), Vec::new()),
         };
-        let permissions = handle.open_questions().into_iter().map(|request| {
-            let preview = self.previews.get(&request.call_id).cloned().unwrap_or_default();
-            PermissionEntry::new(request, preview)
+        let permissions = permissions.into_iter().map(|request| {
+            let change = request.preview.as_ref().map(|preview| &preview.patch);
+            let html = change.map(|patch| self.transcript.render_patch(patch)).unwrap_or_default();
+            PermissionEntry::new(request, html)
         });
-        let questions = handle.open_user_questions().into_iter().map(QuestionEntry::from);
         LiveMessage::Questions {
             permissions: permissions.collect(),
-            questions: questions.collect(),
+            questions: questions.into_iter().map(QuestionEntry::from).collect(),
         }
     }
 }

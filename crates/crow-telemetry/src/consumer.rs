@@ -90,6 +90,13 @@ impl TelemetryFeed {
         self
     }
 
+    /// Collects the words of calls, for consumers that pass them on.
+    #[must_use]
+    pub fn with_content(mut self) -> Self {
+        self.builder = self.builder.with_content();
+        self
+    }
+
     /// Adds a consumer of what happens inside.
     #[must_use]
     pub fn with_internal(mut self, consumer: impl InternalTelemetry + 'static) -> Self {

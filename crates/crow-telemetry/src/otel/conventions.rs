@@ -158,6 +158,10 @@ impl SpanEncoder {
             }
             SpanWork::ModelCall(call) => {
                 self.model_call(call, out);
+                if let Some(content) = call.content.as_ref().filter(|_| has_content) {
+                    out.add("gen_ai.input.messages", messages_json(&content.input));
+                    out.add("gen_ai.output.messages", messages_json(&content.output));
+                }
                 (format!("chat {}", call.model.model), OtelSpanKind::Client)
             }
             SpanWork::ToolCall(call) => {
@@ -173,6 +177,10 @@ impl SpanEncoder {
                 out.add_some("crow.snapshot", snapshot);
                 let title = Some(call.title.clone()).filter(|_| has_content);
                 out.add_some("crow.tool.title", title.filter(|title| !title.is_empty()));
+                if let Some(content) = call.content.as_ref().filter(|_| has_content) {
+                    out.add("gen_ai.tool.call.arguments", content.arguments.as_str());
+                    out.add("gen_ai.tool.call.result", content.result.as_str());
+                }
                 if call.tool.starts_with("mcp__") {
                     out.add("gen_ai.tool.type", "extension");
                     out.add("mcp.method.name", "tools/call");
@@ -266,6 +274,11 @@ impl SpanEncoder {
         };
         Some(OtelStatus { message: message.to_owned(), code: 2 })
     }
+}
+
+/// Returns messages as JSON in a text: attributes of spans have no structure.
+fn messages_json(messages: &[serde_json::Value]) -> String {
+    serde_json::Value::from(messages.to_vec()).to_string()
 }
 
 /// Returns milliseconds as seconds.

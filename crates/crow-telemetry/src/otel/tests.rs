@@ -112,10 +112,14 @@ async fn export(
         prices: prices(),
     };
     let program = ("crow-agent", "0.0.0", "instance");
+    let content = settings.content;
     let exporter = OtelExporter::start(settings, encoder, program, Arc::clone(collector) as _);
     for story in stories {
         let consumer = exporter.consumer();
         let mut feed = TelemetryFeed::new().with_internal(consumer.clone()).with_acp(consumer);
+        if content == ContentCapture::Captured {
+            feed = feed.with_content();
+        }
         for event in &story.events {
             feed.on_event(event);
         }
@@ -198,6 +202,34 @@ async fn every_name_that_is_not_ours_is_one_of_the_conventions() {
             );
         }
     }
+}
+
+#[tokio::test]
+async fn messages_of_model_calls_and_answers_of_tools_are_sent_if_content_is_asked_for() {
+    let collector = Collector::new(Answer::Status(200));
+    let capture = [("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")];
+    export(settings(&capture), &collector, &[good_run()], PATIENCE).await;
+    let spans = collector.spans();
+    let messages = |span: &Span, key: &str| -> Vec<serde_json::Value> {
+        serde_json::from_str(&text(&span.attributes, key).unwrap()).unwrap()
+    };
+    let mut calls: Vec<&Span> =
+        spans.iter().filter(|span| span.name.starts_with("chat ")).collect();
+    calls.sort_by_key(|span| span.start_time_unix_nano);
+    let first = messages(calls[0], "gen_ai.input.messages");
+    assert_eq!(first[0]["role"], "user");
+    assert!(first[0].to_string().contains("Fix the greeting"), "{first:?}");
+    let output = messages(calls[0], "gen_ai.output.messages");
+    let is_call = |part: &serde_json::Value| part["type"] == "tool_call";
+    assert!(output[0]["parts"].as_array().unwrap().iter().any(is_call), "{output:?}");
+    // The next call was sent the answer of the tool, and nothing a second time.
+    let second = messages(calls[1], "gen_ai.input.messages");
+    assert!(second.iter().all(|message| message["role"] == "tool"), "{second:?}");
+    assert_eq!(second[0]["parts"][0]["type"], "tool_call_response");
+    let tool = spans.iter().find(|span| span.name == "execute_tool bash").unwrap();
+    let arguments = text(&tool.attributes, "gen_ai.tool.call.arguments").unwrap();
+    assert!(serde_json::from_str::<serde_json::Value>(&arguments).is_ok(), "{arguments}");
+    assert!(text(&tool.attributes, "gen_ai.tool.call.result").is_some());
 }
 
 #[tokio::test]

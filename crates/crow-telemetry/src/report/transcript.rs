@@ -1,6 +1,6 @@
 //! The transcript: messages, calls with their outputs and diffs, and what else happened, in order.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, path::PathBuf};
 
 use crow_core::{
     event::{
@@ -60,7 +60,7 @@ pub(super) fn transcript(report: &SessionReport<'_>, html: &mut HtmlWriter) {
     html.markup("<h2 id=\"transcript\">Transcript</h2>");
     let mut renderer = TranscriptRenderer {
         limits: TextLimits::of(report.events),
-        ..TranscriptRenderer::new(report.zone.clone())
+        ..TranscriptRenderer::new(report.zone.clone(), report.cwd)
     };
     for event in report.events {
         html.markup(&renderer.render(event));
@@ -71,6 +71,7 @@ pub(super) fn transcript(report: &SessionReport<'_>, html: &mut HtmlWriter) {
 #[derive(Debug)]
 pub struct TranscriptRenderer {
     zone: TimeZone,
+    cwd: PathBuf,
     html: HtmlWriter,
     limits: TextLimits,
     /// The agents in the order in which they appeared.
@@ -89,10 +90,12 @@ struct OpenCall {
 }
 
 impl TranscriptRenderer {
-    /// Creates a renderer for the first event of a session. Times are shown in `zone`.
-    pub fn new(zone: TimeZone) -> Self {
+    /// Creates a renderer for the first event of a session. Times are shown in `zone`, and paths below `cwd` as relative
+    /// ones.
+    pub fn new(zone: TimeZone, cwd: impl Into<PathBuf>) -> Self {
         Self {
             zone,
+            cwd: cwd.into(),
             html: HtmlWriter::default(),
             limits: TextLimits::SINGLE,
             agents: Vec::new(),
@@ -334,6 +337,7 @@ impl TranscriptRenderer {
         let share = self.limits.diff / patch.files.len().max(1);
         for file in &patch.files {
             let FileDiff { path, additions, deletions, hunks, truncated, note, .. } = file;
+            let path = path.strip_prefix(&self.cwd).unwrap_or(path);
             let head = format!("{} +{additions} −{deletions}", path.display());
             self.note(&head);
             let (shown, cut) = Self::cut(hunks, share.max(80));

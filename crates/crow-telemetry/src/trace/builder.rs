@@ -25,8 +25,9 @@ use crow_text::{one_line, shorten};
 use jiff::Timestamp;
 
 use super::{
-    CheckWork, CompactionWork, HandoffWork, ModelCallPurpose, ModelCallWork, PermissionWork,
-    QuestionWork, RunTotals, SpanOutcome, SpanWork, ToolCallWork, TraceSpan, TurnWork, VerdictWork,
+    CheckWork, CompactionWork, HandoffWork, ModelCallContent, ModelCallPurpose, ModelCallWork,
+    PermissionWork, QuestionWork, RunTotals, SpanOutcome, SpanWork, ToolCallWork, TraceSpan, TurnWork, VerdictWork,
+    content::ContentFold,
     outcome::{RunEndFacts, before, end_of_run, failed, failure, short},
 };
 
@@ -43,6 +44,8 @@ pub struct TraceBuilder {
     agents: HashMap<SessionId, OpenAgent>,
     /// Time of the last event.
     last: Option<Timestamp>,
+    /// The words of calls, if they are collected.
+    content: Option<ContentFold>,
 }
 
 /// A run that goes on.
@@ -146,6 +149,13 @@ impl TraceBuilder {
         Self::default()
     }
 
+    /// Collects the words of calls, which spans have otherwise not.
+    #[must_use]
+    pub fn with_content(mut self) -> Self {
+        self.content = Some(ContentFold::default());
+        self
+    }
+
     /// Tells which model an agent uses, where the events do not begin with those of its session.
     pub fn set_model(&mut self, session: &SessionId, model: ModelRef) {
         self.agents.entry(session.clone()).or_default().model = Some(model);
@@ -179,6 +189,9 @@ impl TraceBuilder {
         }
         if let AgentEvent::SessionStart { model, .. } = &line.event {
             self.agent(line).model = model.parse().ok();
+        }
+        if let Some(content) = &mut self.content {
+            content.apply(line);
         }
         if self.run.is_some() {
             self.apply_in_run(line, ended);
@@ -457,6 +470,7 @@ impl TraceBuilder {
                 first_chunk_ms: call.timing.and_then(|timing| timing.first_chunk_ms),
                 retries: call.timing.map_or(0, |timing| timing.retries),
                 compacted: false,
+                content: None,
             };
             let end = call.line.time;
             let start = call.timing.map_or(call.start, |timing| before(end, timing.duration_ms));
@@ -491,6 +505,7 @@ impl TraceBuilder {
             first_chunk_ms: None,
             retries: 0,
             compacted: false,
+            content: self.take_model_call_content(&line.session_id),
         };
         let start = self.agent(line).last.unwrap_or(line.time);
         let id = SpanId::of_event(&origin.session_id, origin.seq);
@@ -549,10 +564,15 @@ impl TraceBuilder {
             first_chunk_ms: timing.and_then(|timing| timing.first_chunk_ms),
             retries: timing.map_or(0, |timing| timing.retries),
             compacted,
+            content: self.take_model_call_content(&line.session_id),
         };
         let id = SpanId::of_model_call(&line.session_id, reply_id);
         let times = (start, end, SpanOutcome::Succeeded);
         self.child_span(&reply.line, id, times, SpanWork::ModelCall(work), ended);
+    }
+
+    fn take_model_call_content(&mut self, session: &SessionId) -> Option<Box<ModelCallContent>> {
+        self.content.as_mut()?.take_model_call(session)
     }
 
     fn count_usage(&mut self, session: &SessionId, model: Option<&ModelRef>, usage: TokenUsage) {
@@ -606,6 +626,9 @@ impl TraceBuilder {
             deletions: changes.deletions,
             snapshot: metadata.snapshot_after.clone(),
             output_bytes: result.output.len() as u64,
+            content: self.content.as_mut().and_then(|content| {
+                content.take_tool_call(&line.session_id, call_id, &result.output)
+            }),
         };
         let line = SpanOrigin::of(line);
         let mut id = SpanId::of_tool_call(&line.session_id, call_id);
@@ -702,6 +725,7 @@ impl TraceBuilder {
                     deletions: 0,
                     snapshot: None,
                     output_bytes: 0,
+                    content: None,
                 };
                 let times = (call.start, time, SpanOutcome::Unfinished);
                 self.child_span(&call.origin, id, times, SpanWork::ToolCall(work), ended);

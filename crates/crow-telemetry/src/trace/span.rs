@@ -13,6 +13,8 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{ModelCallContent, ToolCallContent};
+
 /// A piece of work of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceSpan {
@@ -232,6 +234,9 @@ pub struct ModelCallWork {
     /// True if the conversation was compacted since the call before.
     #[serde(default)]
     pub compacted: bool,
+    /// Its words, if they are collected. Not stored.
+    #[serde(skip)]
+    pub content: Option<Box<ModelCallContent>>,
 }
 
 /// A call of a tool.
@@ -261,6 +266,9 @@ pub struct ToolCallWork {
     /// Length of what the model reads of it, in bytes.
     #[serde(default)]
     pub output_bytes: u64,
+    /// Its words, if they are collected. Not stored.
+    #[serde(skip)]
+    pub content: Option<Box<ToolCallContent>>,
 }
 
 /// A question to the user about a call.
