@@ -1,61 +1,48 @@
-//! The token of the live view, kept in a private file so that a page that was opened once works after a restart.
+//! The token of the live view: a new one, or one that is kept in a private file, so that a page that was opened once works
+//! after a restart.
 
-use std::{fs::File, io::Read as _, path::PathBuf};
+use std::{fs::File, io::Read as _};
 
 use crow_core::access::AccessToken;
 
 use crate::{
     environment::ProcessEnvironment,
     error::AppError,
-    private_file::{self, Privacy},
+    private_file::{self, Privacy, PrivateFileError},
 };
 
 /// Random bytes of a token.
 const BYTES: usize = 32;
 
-/// The file with the token of the live view. Commands of agents cannot read it.
-#[derive(Debug)]
-pub struct LiveViewToken {
-    path: PathBuf,
+/// Returns a new token, which is stored nowhere.
+///
+/// # Errors
+/// Fails if the system gives no random numbers.
+pub fn new_live_view_token() -> Result<AccessToken, AppError> {
+    let mut bytes = [0; BYTES];
+    let mut random = || File::open("/dev/urandom")?.read_exact(&mut bytes);
+    random().map_err(|error| AppError::failed(format!("no random numbers: {error}")))?;
+    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(AccessToken::new(text).expect("invariant: 64 hexadecimal digits are a token"))
 }
 
-impl LiveViewToken {
-    /// Creates the token's place in the data directory.
-    ///
-    /// # Errors
-    /// Fails if there is no home directory.
-    pub fn of_user(environment: &ProcessEnvironment) -> Result<Self, AppError> {
-        Ok(Self { path: environment.data_dir()?.join("live-view-token") })
-    }
-
-    /// Returns the stored token, or stores a new one if there is none. Blocks.
-    ///
-    /// # Errors
-    /// Fails if the file is accessible to others, holds no token, or cannot be written.
-    pub fn load(&self) -> Result<AccessToken, AppError> {
-        let stored = private_file::read(&self.path, Privacy::Secret);
-        let Some(text) = stored.map_err(|error| AppError::failed(error.to_string()))? else {
-            return self.renew();
-        };
-        AccessToken::new(text.trim()).ok_or_else(|| {
-            let message = format!("{} holds no token", self.path.display());
-            AppError::failed(message).hint("--new-token makes a new one")
-        })
-    }
-
-    /// Stores a new token: pages that were opened with the old one have no access any more. Blocks.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be written.
-    pub fn renew(&self) -> Result<AccessToken, AppError> {
-        let mut bytes = [0; BYTES];
-        let mut random = || File::open("/dev/urandom")?.read_exact(&mut bytes);
-        random().map_err(|error| AppError::failed(format!("no random numbers: {error}")))?;
-        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        private_file::replace(&self.path, &text)
-            .map_err(|error| AppError::failed(error.to_string()))?;
-        Ok(AccessToken::new(text).expect("invariant: 64 hexadecimal digits are a token"))
-    }
+/// Returns the stored token of the live view, or stores a new one if there is none. Commands of agents cannot read the
+/// file. Blocks.
+///
+/// # Errors
+/// Fails if there is no home directory, or the file is accessible to others, holds no token, or cannot be written.
+pub fn kept_live_view_token(environment: &ProcessEnvironment) -> Result<AccessToken, AppError> {
+    let path = environment.data_dir()?.join("live-view-token");
+    let failed = |error: PrivateFileError| AppError::failed(error.to_string());
+    let Some(text) = private_file::read(&path, Privacy::Secret).map_err(failed)? else {
+        let token = new_live_view_token()?;
+        private_file::replace(&path, token.as_str()).map_err(failed)?;
+        return Ok(token);
+    };
+    AccessToken::new(text.trim()).ok_or_else(|| {
+        let message = format!("{} holds no token", path.display());
+        AppError::failed(message).hint("remove the file: a new one is made")
+    })
 }
 
 #[cfg(test)]
@@ -65,18 +52,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_kept_privately_until_it_is_renewed() {
+    fn a_kept_token_is_private_and_stays_the_same() {
         let home = tempfile::tempdir().unwrap();
         let environment = ProcessEnvironment::with([("HOME", home.path().to_str().unwrap())]);
-        let token = LiveViewToken::of_user(&environment).unwrap();
-        let first = token.load().unwrap();
-        assert_eq!(token.load().unwrap(), first);
-        assert_eq!(fs::metadata(&token.path).unwrap().permissions().mode() & 0o777, 0o600);
-        let second = token.renew().unwrap();
-        assert!(second != first && token.load().unwrap() == second);
-        fs::write(&token.path, "short").unwrap();
-        assert!(token.load().unwrap_err().message.contains("holds no token"));
-        fs::set_permissions(&token.path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(token.load().unwrap_err().message.contains("other users can read"));
+        let first = kept_live_view_token(&environment).unwrap();
+        assert!(kept_live_view_token(&environment).unwrap() == first);
+        assert!(new_live_view_token().unwrap() != first);
+        let path = environment.data_dir().unwrap().join("live-view-token");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::write(&path, "short").unwrap();
+        let refused = |environment| kept_live_view_token(environment).unwrap_err().message;
+        assert!(refused(&environment).contains("holds no token"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(refused(&environment).contains("other users can read"));
     }
 }

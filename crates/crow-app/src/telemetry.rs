@@ -18,8 +18,8 @@ use crow_runtime::{AgentHandle, ObserverItem};
 use crow_telemetry::{
     SpanStore, TelemetryFeed,
     otel::{
-        ContentCapture, OtelConsumer, OtelExporter, OtelReport, OtelSettings,
-        OtelSettingsError, PriceTable, SpanEncoder,
+        ContentCapture, OtelConsumer, OtelExporter, OtelReport, OtelSettings, OtelSettingsError,
+        PriceTable, SpanEncoder,
     },
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};

@@ -59,14 +59,14 @@ pub(crate) async fn admit(
 impl AccessRules {
     /// Returns why a request is refused, if it is.
     fn refusal(&self, is_api: bool, headers: &HeaderMap) -> Option<ApiError> {
-        let text = |name: HeaderName| {
-            headers.get(name).map(|value| value.to_str().unwrap_or_default())
-        };
+        let text =
+            |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
         // A page of the web can reach this address under a name of its own domain.
         let host = text(header::HOST).unwrap_or_default();
         if !self.is_own_host(host) {
             let message = "the server is not known under this host name";
-            return Some(ApiError::new(StatusCode::FORBIDDEN, message));
+            let error = ApiError::new(StatusCode::FORBIDDEN, message);
+            return Some(error.hint("`crow-agent serve --host-name NAME` makes it known"));
         }
         if !is_api {
             return None;
@@ -82,15 +82,13 @@ impl AccessRules {
         }
         let presented = text(header::AUTHORIZATION).unwrap_or_default();
         let presented = presented.strip_prefix("Bearer ").unwrap_or_default();
-        (!self.token.matches(presented)).then(|| {
-            ApiError::new(StatusCode::UNAUTHORIZED, "the token is missing or wrong")
-        })
+        (!self.token.matches(presented))
+            .then(|| ApiError::new(StatusCode::UNAUTHORIZED, "the token is missing or wrong"))
     }
 
     fn is_own_host(&self, host: &str) -> bool {
         let name = host.rsplit_once(':').map_or(host, |(name, _port)| name);
-        is_loopback_host(host)
-            || self.host_names.iter().any(|own| own.eq_ignore_ascii_case(name))
+        is_loopback_host(host) || self.host_names.iter().any(|own| own.eq_ignore_ascii_case(name))
     }
 }
 
@@ -112,7 +110,9 @@ mod tests {
 
     #[test]
     fn the_page_is_served_under_names_of_this_machine_and_of_the_users_proxies() {
-        for host in ["localhost:8421", "127.0.0.1", "[::1]:1", "laptop.example", "LAPTOP.example:443"] {
+        for host in
+            ["localhost:8421", "127.0.0.1", "[::1]:1", "laptop.example", "LAPTOP.example:443"]
+        {
             assert_eq!(status(false, &[(header::HOST, host)]), None, "{host}");
         }
         for host in ["", "evil.example", "laptop.example.evil.example", "10.0.0.1:8421"] {

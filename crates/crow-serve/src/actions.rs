@@ -19,11 +19,15 @@ use crow_core::{
 };
 use crow_runtime::{AgentHandle, CommandOutcome, NewSession, SessionOption, SessionSetup};
 use crow_telemetry::report::{ReportSection, SessionReport};
+use crow_text::{neutralise, shorten};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
-use crate::{error::ApiError, server::ServerState};
+use crate::{error::ApiError, message::text_for_page, server::ServerState};
+
+/// Maximum length of the output of a command, in bytes.
+const MAX_SHOWN: usize = 200_000;
 
 type ApiResult = Result<Response, ApiError>;
 
@@ -59,13 +63,27 @@ pub(crate) async fn start(State(state): State<Arc<ServerState>>, body: Bytes) ->
         let message = format!("the folder {} is not absolute", cwd.display());
         return Err(ApiError::invalid(message));
     }
-    state.hosted.check_room()?;
     let setup = SessionSetup { agent, model, permissions, ..SessionSetup::default() };
     let new = NewSession { cwd, id: None, setup };
-    let handle = state.hosted.host().create(new).await?;
-    state.hosted.add(handle.clone());
-    handle.send_input(vec![Block::text(prompt)])?;
-    json_response(&json!({ "session": handle.session_id() }))
+    let session = to_its_end(&state, {
+        let hosted = Arc::clone(&state.hosted);
+        async move {
+            let room = hosted.reserve_room()?;
+            let handle = hosted.host().create(new).await?;
+            hosted.add(handle.clone(), room);
+            handle.send_input(vec![Block::text(prompt)])?;
+            Ok(handle.session_id().clone())
+        }
+    });
+    json_response(&json!({ "session": session.await? }))
+}
+
+/// Does something that must not stop half-way: the future of a request is dropped when its client disconnects.
+async fn to_its_end<T: Send + 'static>(
+    state: &ServerState,
+    action: impl Future<Output = Result<T, ApiError>> + Send + 'static,
+) -> Result<T, ApiError> {
+    state.actions.spawn(action).await.map_err(worker_failed)?
 }
 
 /// Opens a stored session, so that it can be talked to.
@@ -73,7 +91,9 @@ pub(crate) async fn open(
     State(state): State<Arc<ServerState>>,
     Path(id): Path<String>,
 ) -> ApiResult {
-    state.hosted.open(&SessionId::new(id)).await?;
+    let hosted = Arc::clone(&state.hosted);
+    to_its_end(&state, async move { Ok(hosted.open(&SessionId::new(id)).await.map(|_| ())?) })
+        .await?;
     done()
 }
 
@@ -82,7 +102,12 @@ pub(crate) async fn close(
     State(state): State<Arc<ServerState>>,
     Path(id): Path<String>,
 ) -> ApiResult {
-    state.hosted.host().close(&SessionId::new(id)).await?;
+    let hosted = Arc::clone(&state.hosted);
+    to_its_end(
+        &state,
+        async move { Ok(hosted.host().close(&SessionId::new(id)).await.map(|_| ())?) },
+    )
+    .await?;
     done()
 }
 
@@ -104,18 +129,22 @@ pub(crate) async fn send(
         return Err(ApiError::invalid("the message is empty"));
     }
     if let Some((name, argument)) = command_of(&text) {
-        let id = handle.session_id();
-        let commands = state.hosted.host().commands(id).await?;
-        if commands.iter().any(|command| command.name == name) {
-            return match state.hosted.host().run_command(id, name, argument).await? {
-                CommandOutcome::Shown(text) => json_response(&json!({ "shown": text })),
-                CommandOutcome::Prompt(content) => {
-                    handle.send_input(content)?;
-                    done()
-                }
-                CommandOutcome::Started(_) => done(),
-            };
-        }
+        let (name, argument) = (name.to_owned(), argument.to_owned());
+        let hosted = Arc::clone(&state.hosted);
+        let outcome = to_its_end(&state, {
+            let handle = handle.clone();
+            async move { Ok(hosted.host().run_command(handle.session_id(), &name, &argument).await?) }
+        });
+        return match outcome.await? {
+            CommandOutcome::Shown(text) => {
+                json_response(&json!({ "shown": shorten(&neutralise(&text), MAX_SHOWN) }))
+            }
+            CommandOutcome::Prompt(content) => {
+                handle.send_input(content)?;
+                done()
+            }
+            CommandOutcome::Started(_) => done(),
+        };
     }
     let content = vec![Block::text(text)];
     if handle.state() == AgentState::Idle {
@@ -191,8 +220,13 @@ pub(crate) async fn answer_permission(
 #[derive(Debug, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case", deny_unknown_fields)]
 enum QuestionReply {
-    Text { text: String },
-    Chosen { labels: Vec<String> },
+    Text {
+        text: String,
+    },
+    /// The choices with these indexes, from 0.
+    Chosen {
+        choices: Vec<usize>,
+    },
     Declined,
 }
 
@@ -203,12 +237,22 @@ pub(crate) async fn answer_question(
     body: Bytes,
 ) -> ApiResult {
     let handle = opened(&state, &id)?;
+    let request = RequestId::new(request);
     let answer = match parse(&body)? {
         QuestionReply::Text { text } => QuestionAnswer::Text { text },
-        QuestionReply::Chosen { labels } => QuestionAnswer::Chosen { labels },
+        QuestionReply::Chosen { choices } => {
+            let open = handle.open_user_questions().into_iter().find(|open| open.id == request);
+            let offered = open.map(|open| open.question.choices).unwrap_or_default();
+            let label = |index: usize| offered.get(index).map(|choice| choice.label.clone());
+            let labels = choices.into_iter().map(label).collect::<Option<Vec<_>>>();
+            let labels = labels.ok_or_else(|| {
+                ApiError::new(StatusCode::CONFLICT, "no open question has that choice")
+            })?;
+            QuestionAnswer::Chosen { labels }
+        }
         QuestionReply::Declined => QuestionAnswer::Declined,
     };
-    handle.answer_question(&RequestId::new(request), answer)?;
+    handle.answer_question(&request, answer)?;
     done()
 }
 
@@ -230,12 +274,16 @@ struct OptionChoiceEntry {
 impl From<SessionOption> for OptionEntry {
     fn from(option: SessionOption) -> Self {
         let choice = |choice: crow_runtime::OptionChoice| OptionChoiceEntry {
-            title: if choice.title.is_empty() { choice.value.clone() } else { choice.title },
+            title: text_for_page(if choice.title.is_empty() {
+                &choice.value
+            } else {
+                &choice.title
+            }),
             value: choice.value,
         };
         Self {
             name: option.name,
-            description: option.description,
+            description: text_for_page(&option.description),
             value: option.value,
             choices: option.choices.into_iter().map(choice).collect(),
         }
@@ -266,7 +314,11 @@ pub(crate) async fn set_option(
     body: Bytes,
 ) -> ApiResult {
     let OptionRequest { name, value } = parse(&body)?;
-    state.hosted.host().set_option(&SessionId::new(id), &name, &value).await?;
+    let hosted = Arc::clone(&state.hosted);
+    to_its_end(&state, async move {
+        Ok(hosted.host().set_option(&SessionId::new(id), &name, &value).await?)
+    })
+    .await?;
     done()
 }
 
@@ -328,13 +380,16 @@ async fn with_report<T: Send + 'static>(
 ) -> Result<T, ApiError> {
     let id = SessionId::new(id);
     let store = Arc::clone(&state.store);
+    // Each reads a whole log and renders it.
+    let turn = state.rendering.acquire().await;
     let redactor = match state.hosted.get(&id) {
         Some(handle) => handle.redactor().clone(),
-        None => state.redactor.clone(),
+        None => (state.redactor)(),
     };
     let read = spawn_blocking(move || SessionRecord::read(store.as_ref(), &id, &redactor));
     let record = read.await.map_err(worker_failed)??;
     let prices = prices_of(&state, &record).await;
+    let (zone, version) = (state.zone.clone(), state.version.clone());
     let render = spawn_blocking(move || {
         let crow = record.metadata.crow();
         render(&SessionReport {
@@ -344,11 +399,13 @@ async fn with_report<T: Send + 'static>(
             model: &record.metadata.model_ref().to_string(),
             events: &record.events,
             prices: &prices,
-            zone: state.zone.clone(),
-            version: &state.version,
+            zone,
+            version: &version,
         })
     });
-    render.await.map_err(worker_failed)
+    let rendered = render.await.map_err(worker_failed);
+    drop(turn);
+    rendered
 }
 
 /// Returns the known prices of the models that answered in a session.

@@ -4,17 +4,18 @@ use axum::{Router, http::header, response::IntoResponse, routing::get};
 use crow_telemetry::report::REPORT_STYLE;
 
 /// Files of the page: path, media type, and content.
-const FILES: [(&str, &str, &str); 7] = [
-    ("/", "text/html; charset=utf-8", include_str!("assets/index.html")),
-    ("/app.js", "text/javascript; charset=utf-8", include_str!("assets/app.js")),
-    ("/app.css", "text/css; charset=utf-8", include_str!("assets/app.css")),
-    ("/report.css", "text/css; charset=utf-8", REPORT_STYLE),
-    ("/icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
-    ("/app.webmanifest", "application/manifest+json", include_str!("assets/app.webmanifest")),
+const FILES: [(&str, &str, &[u8]); 8] = [
+    ("/", "text/html; charset=utf-8", include_bytes!("assets/index.html")),
+    ("/app.js", "text/javascript; charset=utf-8", include_bytes!("assets/app.js")),
+    ("/app.css", "text/css; charset=utf-8", include_bytes!("assets/app.css")),
+    ("/report.css", "text/css; charset=utf-8", REPORT_STYLE.as_bytes()),
+    ("/icon.svg", "image/svg+xml", include_bytes!("assets/icon.svg")),
+    ("/icon.png", "image/png", include_bytes!("assets/icon.png")),
+    ("/app.webmanifest", "application/manifest+json", include_bytes!("assets/app.webmanifest")),
     (
         "/service-worker.js",
         "text/javascript; charset=utf-8",
-        include_str!("assets/service-worker.js"),
+        include_bytes!("assets/service-worker.js"),
     ),
 ];
 
@@ -25,6 +26,6 @@ pub(crate) fn add_routes(router: Router) -> Router {
     })
 }
 
-fn file(media_type: &'static str, content: &'static str) -> impl IntoResponse {
+fn file(media_type: &'static str, content: &'static [u8]) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, media_type)], content)
 }

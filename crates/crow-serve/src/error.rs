@@ -7,6 +7,8 @@ use axum::{
 use crow_runtime::{AnswerError, HandleError, HostError, SessionError};
 use serde::Serialize;
 
+use crate::message::text_for_page;
+
 /// A refused or failed request.
 #[derive(Debug)]
 pub(crate) struct ApiError {
@@ -32,14 +34,16 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    fn hint(self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: hint.into(), ..self }
     }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let body = ApiErrorBody { error: &self.message, hint: &self.hint };
+        // Messages may repeat what a model or a project wrote.
+        let (error, hint) = (text_for_page(&self.message), text_for_page(&self.hint));
+        let body = ApiErrorBody { error: &error, hint: &hint };
         // Two strings can always be serialized.
         let body = serde_json::to_string(&body).unwrap_or_default();
         (self.status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
@@ -77,8 +81,9 @@ impl From<HostError> for ApiError {
             HostError::NoCredentials { message, hint } | HostError::Refused { message, hint } => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, message).hint(hint)
             }
-            HostError::NotOpen { .. } => Self::new(StatusCode::CONFLICT, error.to_string())
-                .hint("open the session first"),
+            HostError::NotOpen { .. } => {
+                Self::new(StatusCode::CONFLICT, error.to_string()).hint("open the session first")
+            }
             other => Self::new(StatusCode::UNPROCESSABLE_ENTITY, other.to_string()),
         }
     }

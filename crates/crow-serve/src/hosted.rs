@@ -10,7 +10,7 @@ use crow_core::{
     ids::SessionId,
 };
 use crow_runtime::{AgentHandle, AgentHost, HostError, ObserverItem, SessionSetup};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
 use crate::message::{SessionEntry, SessionState};
@@ -25,7 +25,15 @@ pub(crate) struct HostedSessions {
     open: Mutex<BTreeMap<SessionId, AgentHandle>>,
     /// Counts changes of the list: sessions that open or end, work or wait.
     changed: watch::Sender<u64>,
+    /// Room for more open sessions.
+    room: Arc<Semaphore>,
     tasks: TaskTracker,
+}
+
+/// Room for one open session.
+#[derive(Debug)]
+pub(crate) struct SessionRoom {
+    _permit: OwnedSemaphorePermit,
 }
 
 impl HostedSessions {
@@ -34,6 +42,7 @@ impl HostedSessions {
             host,
             open: Mutex::default(),
             changed: watch::Sender::new(0),
+            room: Arc::new(Semaphore::new(MAX_OPEN)),
             tasks: TaskTracker::new(),
         })
     }
@@ -59,28 +68,29 @@ impl HostedSessions {
 
     /// Opens a stored session.
     pub(crate) async fn open(self: &Arc<Self>, id: &SessionId) -> Result<AgentHandle, HostError> {
-        if let Some(handle) = self.get(id) {
+        if let Some(handle) = self.get(id).filter(|handle| !handle.state().is_end()) {
             return Ok(handle);
         }
-        self.check_room()?;
+        let room = self.reserve_room()?;
         let handle = self.host.open(id, SessionSetup::default()).await?;
-        self.add(handle.clone());
+        // Two requests for one session get the same agent.
+        if self.get(id).is_none_or(|current| !current.is_same_agent(&handle)) {
+            self.add(handle.clone(), room);
+        }
         Ok(handle)
     }
 
-    /// Fails if too many sessions are open.
-    pub(crate) fn check_room(&self) -> Result<(), HostError> {
-        if self.lock().len() < MAX_OPEN {
-            return Ok(());
-        }
-        Err(HostError::Refused {
+    /// Reserves room for a session; fails if too many are open.
+    pub(crate) fn reserve_room(&self) -> Result<SessionRoom, HostError> {
+        let permit = Arc::clone(&self.room).try_acquire_owned();
+        permit.map(|permit| SessionRoom { _permit: permit }).map_err(|_| HostError::Refused {
             message: format!("{MAX_OPEN} sessions are open"),
             hint: "close one that is done".to_owned(),
         })
     }
 
     /// Adds the agent of a session that was created or opened. It is listed until it ends.
-    pub(crate) fn add(self: &Arc<Self>, handle: AgentHandle) {
+    pub(crate) fn add(self: &Arc<Self>, handle: AgentHandle, room: SessionRoom) {
         let id = handle.session_id().clone();
         let mut observer = handle.subscribe();
         self.lock().insert(id.clone(), handle.clone());
@@ -88,12 +98,18 @@ impl HostedSessions {
         let sessions = Arc::clone(self);
         self.tasks.spawn(async move {
             while let Some(item) = observer.next().await {
-                if let ObserverItem::Event(line) = item
-                    && changes_entry(&line.event)
-                {
+                // Where events were missed, the entry may have changed.
+                let is_change = match &item {
+                    ObserverItem::Event(line) => changes_entry(&line.event),
+                    ObserverItem::Lagged { .. }
+                    | ObserverItem::OpenReply(_)
+                    | ObserverItem::Lost(_) => true,
+                };
+                if is_change {
                     sessions.notify();
                 }
             }
+            drop(room);
             let mut open = sessions.lock();
             // The session may have been opened anew.
             if open.get(&id).is_some_and(|current| current.is_same_agent(&handle)) {

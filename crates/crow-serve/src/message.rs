@@ -1,11 +1,11 @@
 //! What the page is told over its event stream.
 
 use crow_core::{
-    capability::{PermissionRequest, QuestionRequest, UserQuestion},
+    capability::{PermissionRequest, QuestionChoice, QuestionRequest, UserQuestion},
     ids::{ReplyId, RequestId, SessionId},
     tool::Subject,
 };
-use crow_text::neutralise;
+use crow_text::{neutralise, shorten};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -18,8 +18,8 @@ pub(crate) enum LiveMessage {
     /// The transcript so far, which replaces what the page shows of it.
     History {
         html: String,
-        /// Number of earlier entries that are not in `html`.
-        left_out: usize,
+        /// True if `html` does not begin with the session.
+        is_cut: bool,
         /// True if the session can be talked to through this server.
         is_hosted: bool,
     },
@@ -30,13 +30,9 @@ pub(crate) enum LiveMessage {
         replaces: Option<String>,
     },
     /// More text of an open reply.
-    ReplyText {
-        key: String,
-        agent: String,
-        class: String,
-        is_thinking: bool,
-        text: String,
-    },
+    ReplyText { key: String, agent: String, class: String, is_thinking: bool, text: String },
+    /// An open reply or call ended without an entry.
+    PartEnd { key: String },
     /// An open reply is discarded: the request is sent again.
     ReplyReset { key: String, reason: String },
     /// A call began to run.
@@ -48,11 +44,7 @@ pub(crate) enum LiveMessage {
     /// The open questions, all of them.
     Questions { permissions: Vec<PermissionEntry>, questions: Vec<QuestionEntry> },
     /// How full the window is, and what the session cost.
-    Usage {
-        context_tokens: u64,
-        context_window: Option<u64>,
-        cost_usd: Option<f64>,
-    },
+    Usage { context_tokens: u64, context_window: Option<u64>, cost_usd: Option<f64> },
     /// Events between logged ones were skipped because the page was slow.
     Skipped { missed: u64 },
     /// A part of the log cannot be read.
@@ -107,7 +99,21 @@ pub(crate) struct PermissionEntry {
 pub(crate) struct QuestionEntry {
     pub id: RequestId,
     pub agent: String,
-    pub question: UserQuestion,
+    pub header: String,
+    pub text: String,
+    /// What may be chosen, in the order of the question.
+    pub choices: Vec<ChoiceEntry>,
+    /// True if several may be chosen.
+    pub multiple: bool,
+    /// True if the user may write an answer.
+    pub free_text: bool,
+}
+
+/// What may be chosen as the answer to a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct ChoiceEntry {
+    pub label: String,
+    pub description: String,
 }
 
 impl PermissionEntry {
@@ -120,16 +126,12 @@ impl PermissionEntry {
         };
         Self {
             id: request.id,
-            agent: request.agent,
-            tool: neutralise(&request.tool),
-            title: neutralise(&request.title),
-            subject: neutralise(&subject),
-            reason: neutralise(&request.reason),
-            offers: request
-                .offers
-                .iter()
-                .map(|offer| neutralise(&offer.label))
-                .collect(),
+            agent: text_for_page(&request.agent),
+            tool: text_for_page(&request.tool),
+            title: text_for_page(&request.title),
+            subject: text_for_page(&subject),
+            reason: text_for_page(&request.reason),
+            offers: request.offers.iter().map(|offer| text_for_page(&offer.label)).collect(),
             html,
         }
     }
@@ -137,11 +139,32 @@ impl PermissionEntry {
 
 impl From<QuestionRequest> for QuestionEntry {
     fn from(request: QuestionRequest) -> Self {
-        Self { id: request.id, agent: request.agent, question: request.question }
+        let UserQuestion { text, header, choices, multiple, free_text } = request.question;
+        let choice = |choice: QuestionChoice| ChoiceEntry {
+            label: text_for_page(&choice.label),
+            description: text_for_page(&choice.description.unwrap_or_default()),
+        };
+        Self {
+            id: request.id,
+            agent: text_for_page(&request.agent),
+            header: text_for_page(&header.unwrap_or_default()),
+            text: text_for_page(&text),
+            choices: choices.into_iter().map(choice).collect(),
+            multiple,
+            free_text,
+        }
     }
 }
 
-/// Names an open reply or an open call of a session within the page.
+/// Maximum length of a text of a question, an option or an error, in bytes.
+const MAX_TEXT: usize = 20_000;
+
+/// Makes a text harmless, and short enough to be shown.
+pub(crate) fn text_for_page(text: &str) -> String {
+    shorten(&neutralise(text), MAX_TEXT)
+}
+
+/// Names an open reply within the page.
 pub(crate) fn reply_key(reply: &ReplyId) -> String {
     format!("reply:{reply}")
 }

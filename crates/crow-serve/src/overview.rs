@@ -1,7 +1,7 @@
-//! The list of sessions, as changes since the page saw it last.
+//! The list of sessions: one reader of the stored ones for all pages, and the changes that each page is told.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
@@ -9,13 +9,13 @@ use std::{
 
 use crow_core::ids::SessionId;
 use crow_runtime::{SessionFilter, SessionMetadata, SessionStore, UnusedSessions};
-use crow_text::neutralise;
-use futures_util::future::OptionFuture;
+use crow_text::{neutralise, shorten};
 use tokio::{
-    sync::watch,
-    task::{JoinHandle, spawn_blocking},
+    sync::{Notify, watch},
+    task::spawn_blocking,
     time::{Sleep, sleep},
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     hosted::HostedSessions,
@@ -23,44 +23,91 @@ use crate::{
 };
 
 /// Number of stored sessions that are listed.
-const STORED: usize = 60;
+const MAX_STORED: usize = 60;
 /// Shortest time between two readings of the stored sessions.
-const REREAD: Duration = Duration::from_secs(2);
+const READ_INTERVAL: Duration = Duration::from_secs(2);
 /// A reading that took long is followed by a pause that is this many times as long.
-const REREAD_PAUSE: u32 = 20;
-/// Shortest time between two messages, so that 50 busy sessions do not redraw the list at every event.
-const PAUSE: Duration = Duration::from_millis(40);
+const READ_PAUSE_FACTOR: u32 = 20;
+/// Shortest time between two messages to a page, so that 50 busy sessions do not redraw the list at every event.
+const MESSAGE_INTERVAL: Duration = Duration::from_millis(40);
+/// Maximum length of a text in the list, in bytes.
+const MAX_TEXT: usize = 300;
+
+/// The stored sessions, read again and again while a page looks at them.
+#[derive(Debug)]
+pub(crate) struct StoredSessions {
+    store: Arc<dyn SessionStore>,
+    entries: watch::Sender<Arc<Vec<SessionEntry>>>,
+    /// A page wants to see the list, or a session was left by its agent.
+    wanted: Notify,
+}
+
+impl StoredSessions {
+    pub(crate) fn new(store: Arc<dyn SessionStore>) -> Self {
+        Self { store, entries: watch::Sender::default(), wanted: Notify::new() }
+    }
+
+    fn subscribe(&self) -> watch::Receiver<Arc<Vec<SessionEntry>>> {
+        let entries = self.entries.subscribe();
+        self.wanted.notify_one();
+        entries
+    }
+
+    /// Reads the list until `ended`, while there are pages.
+    pub(crate) async fn keep_reading(&self, ended: CancellationToken) {
+        let reading = async {
+            loop {
+                if self.entries.receiver_count() == 0 {
+                    self.wanted.notified().await;
+                }
+                let store = Arc::clone(&self.store);
+                let started = Instant::now();
+                if let Ok(entries) = spawn_blocking(move || read_stored(store.as_ref())).await {
+                    self.entries.send_if_modified(|known| {
+                        let is_new = **known != entries;
+                        if is_new {
+                            *known = Arc::new(entries);
+                        }
+                        is_new
+                    });
+                }
+                let pause = READ_INTERVAL.max(started.elapsed() * READ_PAUSE_FACTOR);
+                tokio::select! {
+                    () = sleep(pause) => {}
+                    () = self.wanted.notified() => {}
+                }
+            }
+        };
+        ended.run_until_cancelled(reading).await;
+    }
+}
 
 /// Follows the list of sessions for one page.
 #[derive(Debug)]
 pub(crate) struct OverviewFeed {
     hosted: Arc<HostedSessions>,
-    store: Arc<dyn SessionStore>,
-    changes: watch::Receiver<u64>,
-    stored: Vec<SessionEntry>,
+    stored: Arc<StoredSessions>,
+    hosted_changes: watch::Receiver<u64>,
+    stored_entries: watch::Receiver<Arc<Vec<SessionEntry>>>,
     shown: BTreeMap<SessionId, SessionEntry>,
-    reading: Option<JoinHandle<ListReading>>,
-    reread: Pin<Box<Sleep>>,
+    /// The sessions that had an agent here at the last message.
+    hosted_ids: BTreeSet<SessionId>,
+    /// Sessions that their agents left since the stored ones were read.
+    left: BTreeSet<SessionId>,
     pause: Pin<Box<Sleep>>,
     has_news: bool,
 }
 
-#[derive(Debug)]
-struct ListReading {
-    entries: Vec<SessionEntry>,
-    duration: Duration,
-}
-
 impl OverviewFeed {
-    pub(crate) fn new(hosted: Arc<HostedSessions>, store: Arc<dyn SessionStore>) -> Self {
+    pub(crate) fn new(hosted: Arc<HostedSessions>, stored: Arc<StoredSessions>) -> Self {
         Self {
-            changes: hosted.changes(),
+            hosted_changes: hosted.changes(),
+            stored_entries: stored.subscribe(),
             hosted,
-            store,
-            stored: Vec::new(),
+            stored,
             shown: BTreeMap::new(),
-            reading: None,
-            reread: Box::pin(sleep(Duration::ZERO)),
+            hosted_ids: BTreeSet::new(),
+            left: BTreeSet::new(),
             pause: Box::pin(sleep(Duration::ZERO)),
             has_news: true,
         }
@@ -70,13 +117,10 @@ impl OverviewFeed {
     pub(crate) async fn next(&mut self) -> LiveMessage {
         loop {
             tokio::select! {
-                Some(read) = OptionFuture::from(self.reading.as_mut()) => {
-                    self.finish_reading(read.ok());
-                }
-                changed = self.changes.changed() => self.has_news |= changed.is_ok(),
-                () = &mut self.reread, if self.reading.is_none() => {
-                    let store = Arc::clone(&self.store);
-                    self.reading = Some(spawn_blocking(move || read_stored(store.as_ref())));
+                changed = self.hosted_changes.changed() => self.has_news |= changed.is_ok(),
+                changed = self.stored_entries.changed() => {
+                    self.left.clear();
+                    self.has_news |= changed.is_ok();
                 }
                 () = &mut self.pause, if self.has_news => {
                     if let Some(message) = self.news() {
@@ -87,26 +131,30 @@ impl OverviewFeed {
         }
     }
 
-    fn finish_reading(&mut self, read: Option<ListReading>) {
-        self.reading = None;
-        let mut pause = REREAD;
-        if let Some(ListReading { entries, duration }) = read {
-            pause = pause.max(duration * REREAD_PAUSE);
-            self.has_news |= entries != self.stored;
-            self.stored = entries;
-        }
-        self.reread = Box::pin(sleep(pause));
-    }
-
     /// Returns what changed since the last message, if anything did.
     fn news(&mut self) -> Option<LiveMessage> {
         self.has_news = false;
-        self.pause = Box::pin(sleep(PAUSE));
-        let mut now: BTreeMap<SessionId, SessionEntry> =
-            self.stored.iter().map(|entry| (entry.id.clone(), entry.clone())).collect();
-        now.extend(self.hosted.entries().into_iter().map(|entry| (entry.id.clone(), entry)));
-        let changed: Vec<SessionEntry> =
-            now.values().filter(|entry| self.shown.get(&entry.id) != Some(entry)).cloned().collect();
+        self.pause = Box::pin(sleep(MESSAGE_INTERVAL));
+        let hosted = self.hosted.entries();
+        let hosted_ids: BTreeSet<SessionId> = hosted.iter().map(|entry| entry.id.clone()).collect();
+        let known = self.left.len();
+        self.left.extend(self.hosted_ids.difference(&hosted_ids).cloned());
+        if self.left.len() > known {
+            self.stored.wanted.notify_one();
+        }
+        self.hosted_ids = hosted_ids;
+        let stored = self.stored_entries.borrow().iter().cloned().collect::<Vec<_>>();
+        let stored = stored.into_iter().map(|mut entry| {
+            // It was in use when it was read: by the agent that left it.
+            if self.left.contains(&entry.id) && entry.state == SessionState::Elsewhere {
+                entry.state = SessionState::Stored;
+            }
+            entry
+        });
+        let now: BTreeMap<SessionId, SessionEntry> =
+            stored.chain(hosted).map(|entry| (entry.id.clone(), entry)).collect();
+        let is_new = |entry: &&SessionEntry| self.shown.get(&entry.id) != Some(*entry);
+        let changed: Vec<SessionEntry> = now.values().filter(is_new).cloned().collect();
         let removed: Vec<SessionId> =
             self.shown.keys().filter(|id| !now.contains_key(*id)).cloned().collect();
         self.shown = now;
@@ -118,12 +166,13 @@ impl OverviewFeed {
 impl SessionEntry {
     pub(crate) fn new(metadata: &SessionMetadata, state: SessionState) -> Self {
         let crow = metadata.crow();
+        let text = |text: &str| shorten(&neutralise(text), MAX_TEXT);
         Self {
             id: metadata.session_id.clone(),
-            title: neutralise(&crow.title),
-            cwd: neutralise(&crow.cwd.display().to_string()),
-            agent: neutralise(&metadata.agent_type),
-            model: metadata.model_ref().to_string(),
+            title: text(&crow.title),
+            cwd: text(&crow.cwd.display().to_string()),
+            agent: text(&metadata.agent_type),
+            model: text(&metadata.model_ref().to_string()),
             state,
             updated: metadata.updated_at,
         }
@@ -131,10 +180,9 @@ impl SessionEntry {
 }
 
 /// Reads the list of stored sessions. Blocks.
-fn read_stored(store: &dyn SessionStore) -> ListReading {
-    let started = Instant::now();
+fn read_stored(store: &dyn SessionStore) -> Vec<SessionEntry> {
     let filter = SessionFilter {
-        limit: Some(STORED),
+        limit: Some(MAX_STORED),
         unused: UnusedSessions::LeftOut,
         ..SessionFilter::default()
     };
@@ -147,6 +195,5 @@ fn read_stored(store: &dyn SessionStore) -> ListReading {
         let state = if is_in_use { SessionState::Elsewhere } else { SessionState::Stored };
         SessionEntry::new(&metadata, state)
     };
-    let entries = sessions.into_iter().map(entry).collect();
-    ListReading { entries, duration: started.elapsed() }
+    sessions.into_iter().map(entry).collect()
 }

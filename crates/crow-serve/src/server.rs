@@ -9,29 +9,32 @@ use axum::{
     middleware,
     response::{IntoResponse as _, Response},
     routing::{get, post},
-    serve::ListenerExt as _,
 };
 use crow_core::{ids::SessionId, model::Models, redact::Redactor};
 use crow_runtime::{AgentHost, SessionStore};
 use jiff::tz::TimeZone;
 use tokio::{net::TcpListener, sync::Semaphore, task::spawn_blocking, time::timeout};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     access::{AccessRules, admit},
     actions, assets,
+    connection::BoundedListener,
     error::ApiError,
     hosted::HostedSessions,
+    overview::StoredSessions,
     session_feed::SessionFeed,
     stream::EventStream,
 };
 
 /// Maximum number of open event streams: one for each visible page.
 const MAX_STREAMS: usize = 64;
+/// Number of reports and views that are rendered at the same time.
+const RENDERED_AT_ONCE: usize = 2;
 /// Maximum size of the body of a request, in bytes.
-const BODY: usize = 1024 * 1024;
+const MAX_BODY: usize = 1024 * 1024;
 /// Time that connections have to end when the server stops.
-const END: Duration = Duration::from_secs(1);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 /// What a [`LiveServer`] is built from.
 pub struct LiveServerParts {
@@ -41,8 +44,8 @@ pub struct LiveServerParts {
     pub store: Arc<dyn SessionStore>,
     /// The models, for their prices.
     pub models: Arc<dyn Models>,
-    /// Removes secrets from logs that other programs wrote.
-    pub redactor: Redactor,
+    /// Returns what removes the secrets that are known now from logs that other programs wrote.
+    pub redactor: Box<dyn Fn() -> Redactor + Send + Sync>,
     /// Who may use the server.
     pub access: AccessRules,
     /// Folder that is proposed for new sessions.
@@ -71,10 +74,15 @@ pub(crate) struct ServerState {
     pub hosted: Arc<HostedSessions>,
     pub store: Arc<dyn SessionStore>,
     pub models: Arc<dyn Models>,
-    pub redactor: Redactor,
+    pub redactor: Box<dyn Fn() -> Redactor + Send + Sync>,
     pub cwd: PathBuf,
     pub zone: TimeZone,
     pub version: String,
+    /// Actions that go on when their client disconnects.
+    pub actions: TaskTracker,
+    /// Turns of reports and views that are rendered at the same time.
+    pub rendering: Semaphore,
+    stored: Arc<StoredSessions>,
     streams: Arc<Semaphore>,
     ended: CancellationToken,
 }
@@ -90,12 +98,15 @@ impl LiveServer {
     pub fn new(parts: LiveServerParts) -> Self {
         let state = ServerState {
             hosted: HostedSessions::new(parts.host),
+            stored: Arc::new(StoredSessions::new(Arc::clone(&parts.store))),
             store: parts.store,
             models: parts.models,
             redactor: parts.redactor,
             cwd: parts.cwd,
             zone: parts.zone,
             version: parts.version,
+            actions: TaskTracker::new(),
+            rendering: Semaphore::new(RENDERED_AT_ONCE),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             ended: CancellationToken::new(),
         };
@@ -118,12 +129,6 @@ impl LiveServer {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let ended = self.state.ended.clone();
-        // Events are small and come one by one: each would be delayed by 40 ms.
-        let listener = listener.tap_io(|stream| {
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "events may come late");
-            }
-        });
         let stopping = {
             let ended = ended.clone();
             async move {
@@ -131,21 +136,32 @@ impl LiveServer {
                 ended.cancel();
             }
         };
-        let served = axum::serve(listener, self.router()).with_graceful_shutdown(stopping);
+        let served = axum::serve(BoundedListener::new(listener), self.router())
+            .with_graceful_shutdown(stopping);
         let served = std::future::IntoFuture::into_future(served);
         tokio::pin!(served);
-        tokio::select! {
+        let stored = Arc::clone(&self.state.stored);
+        let reading = self.state.actions.spawn({
+            let ended = ended.clone();
+            async move { stored.keep_reading(ended).await }
+        });
+        let result = tokio::select! {
             result = &mut served => result,
             () = ended.cancelled() => {
                 // One that never reads is not waited for.
-                timeout(END, served).await.unwrap_or(Ok(()))
+                timeout(SHUTDOWN_GRACE, served).await.unwrap_or(Ok(()))
             }
-        }
+        };
+        ended.cancel();
+        drop(reading.await);
+        result
     }
 
-    /// Ends the tasks that watch agents. The agents must have ended.
+    /// Waits for what the server started: the tasks that watch agents, and actions. The agents must have ended.
     pub async fn wait_for_end(&self) {
         self.state.hosted.wait_for_end().await;
+        self.state.actions.close();
+        self.state.actions.wait().await;
     }
 
     fn router(&self) -> Router {
@@ -165,7 +181,7 @@ impl LiveServer {
             .route("/api/sessions/{id}/report", get(actions::report))
             .with_state(Arc::clone(&self.state));
         assets::add_routes(router)
-            .layer(DefaultBodyLimit::max(BODY))
+            .layer(DefaultBodyLimit::max(MAX_BODY))
             .layer(middleware::from_fn_with_state(Arc::clone(&self.access), admit))
     }
 }
@@ -195,7 +211,7 @@ async fn session_events(
         &id,
         &state.hosted,
         &state.store,
-        &state.redactor,
+        &(state.redactor)(),
         (state.zone.clone(), &metadata.crow().cwd),
     );
     event_stream(&state, Some((id, feed)))
@@ -205,12 +221,12 @@ fn event_stream(
     state: &Arc<ServerState>,
     session: Option<(SessionId, SessionFeed)>,
 ) -> Result<Response, ApiError> {
-    let permit = Arc::clone(&state.streams).try_acquire_owned().map_err(|_| {
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open")
-    })?;
+    let permit = Arc::clone(&state.streams)
+        .try_acquire_owned()
+        .map_err(|_| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open"))?;
     let stream = EventStream::new(
         Arc::clone(&state.hosted),
-        Arc::clone(&state.store),
+        Arc::clone(&state.stored),
         session,
         state.ended.clone(),
         permit,

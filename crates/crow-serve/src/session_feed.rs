@@ -22,12 +22,14 @@ use crate::{
     stored_log::{StoredItem, StoredLog},
 };
 
-/// Maximum number of earlier entries that are shown when a page opens a session.
-const EARLIER_ENTRIES: usize = 300;
-/// Maximum number of bytes of one message of text that is being written or printed.
-const TEXT: usize = 64 * 1024;
-/// Maximum length of the title of a running call, in characters.
-const TITLE: usize = 160;
+/// Maximum number of earlier events that are shown when a page opens a session.
+const MAX_EARLIER: usize = 600;
+/// Maximum length of the output of a running call that is sent at once, in bytes: the end is kept.
+const MAX_OUTPUT: usize = 64 * 1024;
+/// Maximum length of the title of a running call, in bytes.
+const MAX_TITLE: usize = 160;
+/// Number of events after which others get their turn: a long log is taken without waiting.
+const EVENTS_IN_A_ROW: u32 = 64;
 
 /// Follows one session for one page.
 #[derive(Debug)]
@@ -42,6 +44,8 @@ pub(crate) struct SessionFeed {
     open_replies: HashMap<SessionId, OpenReplyProgress>,
     open_calls: BTreeMap<(SessionId, CallId), LiveMessage>,
     usage_changed: bool,
+    /// Events that were taken since others had their turn.
+    in_a_row: u32,
 }
 
 #[derive(Debug)]
@@ -55,8 +59,9 @@ enum FeedSource {
 struct EarlierEntries {
     /// Number of the last event of the log when the page opened the session.
     until: u64,
-    html: VecDeque<String>,
-    left_out: usize,
+    events: VecDeque<Envelope>,
+    /// True if there were more.
+    is_cut: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -96,11 +101,12 @@ impl SessionFeed {
         Self {
             source,
             transcript: TranscriptRenderer::new(zone, cwd),
-            earlier: Some(EarlierEntries { until, html: VecDeque::new(), left_out: 0 }),
+            earlier: Some(EarlierEntries { until, events: VecDeque::new(), is_cut: false }),
             speakers: HashMap::new(),
             open_replies: HashMap::new(),
             open_calls: BTreeMap::new(),
             usage_changed: true,
+            in_a_row: 0,
         }
     }
 
@@ -115,6 +121,11 @@ impl SessionFeed {
     /// Waits for the next event and returns its messages, which may be none; `None` when the agent has ended.
     /// Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<Vec<LiveMessage>> {
+        if self.in_a_row >= EVENTS_IN_A_ROW {
+            // Nothing is lost if this is the end of the future: no event was taken yet.
+            self.in_a_row = 0;
+            tokio::task::yield_now().await;
+        }
         let mut messages = Vec::new();
         match &mut self.source {
             FeedSource::Hosted { observer, .. } => {
@@ -125,11 +136,16 @@ impl SessionFeed {
                         self.open_reply(&reply, &mut messages);
                     }
                     ObserverItem::Lagged { missed } => {
+                        // Questions, states and starts of calls may be among them.
                         messages.push(LiveMessage::Skipped { missed });
+                        if self.earlier.is_none() {
+                            self.under_way(&mut messages);
+                        }
+                        self.usage_changed = true;
                     }
                     ObserverItem::Lost(error) => {
                         self.catch_up(&mut messages);
-                        messages.push(LiveMessage::Lost { reason: error.to_string() });
+                        messages.push(LiveMessage::Lost { reason: neutralise(&error.to_string()) });
                     }
                 }
             }
@@ -137,10 +153,12 @@ impl SessionFeed {
                 StoredItem::Event(line) => self.event(&line, &mut messages),
                 StoredItem::CaughtUp => self.catch_up(&mut messages),
                 StoredItem::Unreadable(error) => {
-                    messages.push(LiveMessage::Lost { reason: error.to_string() });
+                    messages.push(LiveMessage::Lost { reason: neutralise(&error.to_string()) });
                 }
+                StoredItem::Gone => return None,
             },
         }
+        self.in_a_row += 1;
         Some(messages)
     }
 
@@ -152,23 +170,34 @@ impl SessionFeed {
     /// Sends the earlier entries, if that is still to be done, and what is under way.
     fn catch_up(&mut self, messages: &mut Vec<LiveMessage>) {
         let Some(earlier) = self.earlier.take() else { return };
-        messages.push(LiveMessage::History {
-            html: earlier.html.into_iter().collect(),
-            left_out: earlier.left_out,
-            is_hosted: self.handle().is_some(),
-        });
+        let mut html = String::new();
+        for mut line in earlier.events {
+            if let Some(handle) = self.handle() {
+                // A log may be older than a secret.
+                handle.redactor().redact_event(&mut line.event);
+            }
+            html.push_str(&self.transcript.render(&line));
+        }
+        let is_hosted = self.handle().is_some();
+        messages.push(LiveMessage::History { html, is_cut: earlier.is_cut, is_hosted });
+        self.under_way(messages);
+    }
+
+    /// Sends what is under way: running calls, and of an agent of this process its state and questions.
+    fn under_way(&mut self, messages: &mut Vec<LiveMessage>) {
+        messages.extend(self.open_calls.values().cloned());
         if let Some(handle) = self.handle() {
-            let state = state_message(handle);
-            messages.extend(self.open_calls.values().cloned());
-            messages.push(state);
+            messages.push(state_message(handle));
             messages.push(self.questions());
         }
     }
 
     fn event(&mut self, line: &Envelope, messages: &mut Vec<LiveMessage>) {
         let until = self.earlier.as_ref().map(|earlier| earlier.until);
-        // An event that is not in the log came after all that are.
-        if until.is_some_and(|until| line.seq.is_none_or(|seq| seq > until)) {
+        // An event of an agent that is not in the log came after all that are. In a followed log, one without a number
+        // stands in the place of a damaged line.
+        let is_live = matches!(self.source, FeedSource::Hosted { .. });
+        if until.is_some_and(|until| line.seq.map_or(is_live, |seq| seq > until)) {
             self.catch_up(messages);
         }
         let class = self.transcript.agent_class(line);
@@ -193,7 +222,7 @@ impl SessionFeed {
                     key: call_key(&line.session_id, call_id),
                     class: self.transcript.agent_class(line),
                     tool: neutralise(tool),
-                    title: shorten(&neutralise(title), TITLE),
+                    title: shorten(&neutralise(title), MAX_TITLE),
                 };
                 self.open_calls.insert((line.session_id.clone(), call_id.clone()), message.clone());
                 if self.earlier.is_none() {
@@ -210,25 +239,39 @@ impl SessionFeed {
                 Some(reply_key(reply_id))
             }
             AgentEvent::RunEnd { .. } => {
-                // A cancelled run leaves calls and replies open.
-                self.open_calls.retain(|(session, _), _| *session != line.session_id);
-                self.open_replies.remove(&line.session_id);
+                self.end_open_parts(&line.session_id, messages);
                 None
             }
             _ => None,
         };
-        let html = self.transcript.render(line);
-        match &mut self.earlier {
-            Some(earlier) if !html.is_empty() => {
-                earlier.html.push_back(html);
-                if earlier.html.len() > EARLIER_ENTRIES {
-                    earlier.html.pop_front();
-                    earlier.left_out += 1;
-                }
+        if let Some(earlier) = &mut self.earlier {
+            earlier.events.push_back(line.clone());
+            if earlier.events.len() > MAX_EARLIER
+                && let Some(skipped) = earlier.events.pop_front()
+            {
+                self.transcript.skip(&skipped);
+                earlier.is_cut = true;
             }
-            Some(_) => {}
-            None if html.is_empty() && replaces.is_none() => {}
-            None => messages.push(LiveMessage::Entry { html, replaces }),
+            return;
+        }
+        let html = self.transcript.render(line);
+        if !html.is_empty() || replaces.is_some() {
+            messages.push(LiveMessage::Entry { html, replaces });
+        }
+    }
+
+    /// Ends the calls and the reply of an agent that are still open: a cancelled run leaves some.
+    fn end_open_parts(&mut self, session: &SessionId, messages: &mut Vec<LiveMessage>) {
+        let of_session = |(owner, _): &&(SessionId, CallId)| owner == session;
+        let calls: Vec<_> = self.open_calls.keys().filter(of_session).cloned().collect();
+        let mut keys: Vec<String> =
+            calls.iter().map(|(session, call)| call_key(session, call)).collect();
+        for call in &calls {
+            self.open_calls.remove(call);
+        }
+        keys.extend(self.open_replies.remove(session).map(|open| reply_key(&open.reply)));
+        if self.earlier.is_none() {
+            messages.extend(keys.into_iter().map(|key| LiveMessage::PartEnd { key }));
         }
     }
 
@@ -248,7 +291,7 @@ impl SessionFeed {
             }
             AgentEvent::CallProgress { call_id, output } => {
                 let key = call_key(&line.session_id, call_id);
-                let from = output.ceil_char_boundary(output.len().saturating_sub(TEXT));
+                let from = output.ceil_char_boundary(output.len().saturating_sub(MAX_OUTPUT));
                 let output = neutralise(output.get(from..).unwrap_or_default());
                 messages.push(LiveMessage::CallOutput { key, output });
             }

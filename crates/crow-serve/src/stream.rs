@@ -1,13 +1,12 @@
 //! The event stream of one page: the list of sessions, and one session if it shows one.
 //!
-//! The stream is pulled: nothing is read from the session before the browser took what was sent, so that one that never
-//! reads holds one message and no more. What it misses, it gets from the log.
+//! The stream is pulled: nothing is taken from the session before the browser took what was sent, so that one that never
+//! reads holds one part of [`MAX_TOGETHER`] events and no more. What it misses, it gets from the log.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use axum::body::{Body, Bytes};
 use crow_core::ids::SessionId;
-use crow_runtime::SessionStore;
 use futures_util::{FutureExt as _, future::OptionFuture, stream};
 use tokio::{
     sync::{OwnedSemaphorePermit, watch},
@@ -16,14 +15,16 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    hosted::HostedSessions, message::LiveMessage, overview::OverviewFeed,
+    hosted::HostedSessions,
+    message::LiveMessage,
+    overview::{OverviewFeed, StoredSessions},
     session_feed::SessionFeed,
 };
 
 /// Time after which a comment is sent when nothing happens, so that a connection that is gone is noticed.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// Maximum number of events that are sent as one part.
-const TOGETHER: usize = 256;
+const MAX_TOGETHER: usize = 256;
 
 /// The state of the event stream of one page.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ pub(crate) struct EventStream {
     session: Option<(SessionId, SessionFeed)>,
     openings: watch::Receiver<u64>,
     ended: CancellationToken,
-    sign_of_life: Interval,
+    keep_alive: Interval,
     pending: VecDeque<LiveMessage>,
     /// Held while the stream is open: their number is bounded.
     _permit: OwnedSemaphorePermit,
@@ -42,20 +43,20 @@ pub(crate) struct EventStream {
 impl EventStream {
     pub(crate) fn new(
         hosted: Arc<HostedSessions>,
-        store: Arc<dyn SessionStore>,
+        stored: Arc<StoredSessions>,
         session: Option<(SessionId, SessionFeed)>,
         ended: CancellationToken,
         permit: OwnedSemaphorePermit,
     ) -> Self {
-        let mut sign_of_life = interval(SIGN_OF_LIFE);
-        sign_of_life.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut keep_alive = interval(KEEP_ALIVE_INTERVAL);
+        keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
-            overview: OverviewFeed::new(Arc::clone(&hosted), store),
+            overview: OverviewFeed::new(Arc::clone(&hosted), stored),
             openings: hosted.changes(),
             hosted,
             session,
             ended,
-            sign_of_life,
+            keep_alive,
             pending: VecDeque::new(),
             _permit: permit,
         }
@@ -85,11 +86,11 @@ impl EventStream {
                     }
                 }
                 Some(messages) = OptionFuture::from(session) => self.pending.extend(messages?),
-                _ = self.sign_of_life.tick() => return Some(": here\n\n".to_owned()),
+                _ = self.keep_alive.tick() => return Some(": here\n\n".to_owned()),
             }
         }
         // What is there already is sent with it.
-        while self.pending.len() < TOGETHER {
+        while self.pending.len() < MAX_TOGETHER {
             let Some((_, feed)) = &mut self.session else { break };
             match feed.next().now_or_never() {
                 Some(Some(messages)) => self.pending.extend(messages),

@@ -15,7 +15,7 @@ mod trace;
 pub use consumer::{AcpTelemetry, InternalTelemetry, TelemetryFeed};
 pub use store::{SpanStore, SpanStoreConsumer};
 pub use trace::{
-    CheckWork, CompactionWork, HandoffWork, ModelCallContent, ModelCallPurpose, ModelCallWork, PermissionWork,
-    QuestionWork, RunTotals, SpanOutcome, SpanWork, ToolCallContent, ToolCallWork, TraceBuilder, TraceSpan,
-    TurnWork, VerdictWork,
+    CheckWork, CompactionWork, HandoffWork, ModelCallContent, ModelCallPurpose, ModelCallWork,
+    PermissionWork, QuestionWork, RunTotals, SpanOutcome, SpanWork, ToolCallContent, ToolCallWork,
+    TraceBuilder, TraceSpan, TurnWork, VerdictWork,
 };

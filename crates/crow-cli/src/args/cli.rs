@@ -247,11 +247,21 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8421")]
     pub listen: SocketAddr,
     /// Name under which a proxy of yours makes the page available, without a port; may be repeated
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = host_name)]
     pub host_name: Vec<String>,
-    /// Make a new token: pages that were opened with the old one lose access
+    /// Use one token at every start, kept in a file only you can read, so that pages stay open; by default each start has
+    /// a new one
     #[arg(long)]
-    pub new_token: bool,
+    pub keep_token: bool,
+}
+
+/// Parses the name of a host, without scheme, port and path.
+fn host_name(given: &str) -> Result<String, String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    if given.is_empty() || !given.chars().all(is_part) {
+        return Err("give a name such as laptop.example.org, without https:// and port".to_owned());
+    }
+    Ok(given.to_owned())
 }
 
 /// Arguments of `demo`.

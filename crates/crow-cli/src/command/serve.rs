@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crow_app::{Audience, LiveViewToken, ProcessEnvironment, redactor};
+use crow_app::{Audience, ProcessEnvironment, kept_live_view_token, new_live_view_token, redactor};
 use crow_console::ExitCode;
 use crow_core::access::AccessToken;
 use crow_runtime::{AgentHost, HandleAnswerer};
@@ -25,17 +25,17 @@ pub(crate) async fn serve(
     let (address, host_names) = (args.listen, args.host_name.clone());
     if !address.ip().is_loopback() {
         let message = format!("other machines could reach {address}");
-        return Err(CliError::usage(message).hint(
-            "listen at 127.0.0.1, forward the port, and name the proxy with --host-name",
-        ));
+        return Err(CliError::usage(message)
+            .hint("listen at 127.0.0.1, forward the port, and name the proxy with --host-name"));
     }
-    let token = LiveViewToken::of_user(environment)?;
-    let token = if args.new_token { token.renew() } else { token.load() }?;
+    let token =
+        if args.keep_token { kept_live_view_token(environment) } else { new_live_view_token() }?;
     let request = AgentRequest::from(args);
     let launch = ProductLaunch::new(&request, Audience::Unattended, environment)?;
     let (store, models, cwd) =
         (Arc::clone(&launch.store), Arc::clone(&launch.models), launch.cwd.clone());
-    let redactor = redactor(environment, launch.providers.as_deref());
+    let (own, providers) = (environment.clone(), launch.providers.clone());
+    let redactor = Box::new(move || redactor(&own, providers.as_deref()));
     // The signals are taken over before anything runs.
     let stop = end_signal(Signals::new()?);
     let host = Arc::new(host(launch, Arc::new(HandleAnswerer))?);

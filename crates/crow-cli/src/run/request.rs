@@ -23,8 +23,8 @@ use rustix::{
 
 use crate::{
     args::{
-        AcpArgs, AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions, ServeArgs,
-        SandboxOptions,
+        AcpArgs, AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions,
+        SandboxOptions, ServeArgs,
     },
     error::CliError,
     output::Deltas,

@@ -139,16 +139,16 @@ async fn an_address_that_others_can_reach_is_refused() {
 }
 
 #[tokio::test]
-async fn the_token_stays_the_same_until_a_new_one_is_made() {
+async fn each_start_has_a_new_token_unless_it_is_kept() {
     let server = ModelServer::start([] as [ScriptStep; 0]).await;
     let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
-    let first = LiveView::start(&fixture, &[]);
+    let first = LiveView::start(&fixture, &["--keep-token"]);
     let kept = first.token.clone();
     first.end().await;
-    let second = LiveView::start(&fixture, &[]);
+    let second = LiveView::start(&fixture, &["--keep-token"]);
     assert_eq!(second.token, kept);
     second.end().await;
-    let third = LiveView::start(&fixture, &["--new-token"]);
+    let third = LiveView::start(&fixture, &[]);
     assert_ne!(third.token, kept);
     let stream = third.send("GET", "/api/about", &kept, "", "close").await;
     let mut answer = String::new();
@@ -181,6 +181,8 @@ async fn a_session_is_started_answered_and_undone_through_the_interface() {
     assert!(history["html"].as_str().unwrap().contains("write a note"), "{history}");
     let asked = |message: &Value| message["permissions"][0]["tool"] == "write_file";
     let question = events.wait_for("questions", asked).await;
+    let change = question["permissions"][0]["html"].as_str().unwrap();
+    assert!(change.contains("notes.txt") && change.contains("+one"), "{change}");
     let request = question["permissions"][0]["id"].as_str().unwrap().to_owned();
     assert!(!fixture.project("notes.txt").exists());
 
@@ -194,10 +196,16 @@ async fn a_session_is_started_answered_and_undone_through_the_interface() {
     events.wait_for("state", |message| message["state"] == "idle").await;
     assert_eq!(view.request("POST", &answer, &json!({"answer": "allow_once"})).await.0, 409);
 
-    // 3) The views of the report, and the undo.
+    // 3) A page that comes now is shown all of it, and a command that is none is not sent to the model.
+    let mut late = view.events(&format!("{session}/events")).await;
+    let history = late.wait_for("history", |_| true).await;
+    assert!(history["html"].as_str().unwrap().contains("Wrote it."), "{history}");
+    let messages = format!("{session}/messages");
+    assert_eq!(view.request("POST", &messages, &json!({"text": "/udno"})).await.0, 422);
+
+    // 4) The views of the report, and the undo.
     let views = view.json("GET", &format!("{session}/views"), Value::Null).await;
     assert!(views["decisions"].as_str().unwrap().contains("permission for write_file"), "{views}");
-    let messages = format!("{session}/messages");
     let undone = view.json("POST", &messages, json!({"text": "/undo"})).await;
     assert!(undone["shown"].as_str().unwrap().contains("notes.txt"), "{undone}");
     assert!(!fixture.project("notes.txt").exists());

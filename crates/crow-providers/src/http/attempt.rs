@@ -85,11 +85,7 @@ impl OutgoingRequest {
         error
     }
 
-    async fn read_error(
-        &self,
-        mut response: Response,
-        recorder: &WireRecorder,
-    ) -> ProviderError {
+    async fn read_error(&self, mut response: Response, recorder: &WireRecorder) -> ProviderError {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let mut body = Vec::new();
         // A partial body is better than none. Read to its end, the connection can be reused.

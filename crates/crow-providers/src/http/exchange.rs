@@ -142,10 +142,8 @@ impl Exchange {
             status = tracing::field::Empty
         );
         self.span.in_scope(|| tracing::debug!(bytes = outgoing.body.len(), "request sent"));
-        self.phase = ExchangePhase::Sending(
-            async move { outgoing.send(&recorder).await }.boxed(),
-            decoder,
-        );
+        self.phase =
+            ExchangePhase::Sending(async move { outgoing.send(&recorder).await }.boxed(), decoder);
     }
 
     async fn await_answer(&mut self, mut answer: ResponseHead, decoder: Box<dyn Decoder>) {

@@ -72,7 +72,8 @@ impl WireRecorder {
             response: String::new(),
             error: None,
         };
-        let open = OpenExchange { log, exchange, response: Vec::new(), sent_at: Instant::now(), secrets };
+        let open =
+            OpenExchange { log, exchange, response: Vec::new(), sent_at: Instant::now(), secrets };
         Self(Some(Arc::new(Mutex::new(Some(open)))))
     }
 

@@ -8,6 +8,12 @@ const MOST_OUTPUT = 20_000;
 const MOST_REPLY = 60_000;
 /// Longest wait before a lost connection is tried again, in milliseconds.
 const LONGEST_PAUSE = 5_000;
+/// How long a page that is not seen collects messages, in milliseconds.
+const HIDDEN_PAUSE = 200;
+/// How long a page that is not seen stays connected, in milliseconds: a browser has few connections for a server.
+const HIDDEN_CONNECTION = 300_000;
+/// How long a new question cannot be answered, in milliseconds: a second tap was meant for the one before.
+const NEW_QUESTION = 500;
 /// How often the shown view of a session under way is rendered again, in milliseconds.
 const VIEW_PAUSE = 1_000;
 
@@ -16,16 +22,24 @@ const NO_USAGE = { context_tokens: 0, context_window: null, cost_usd: null };
 
 const $ = (id) => document.getElementById(id);
 const sessions = new Map();
-const open = new Map();
+/// Replies that are being written and calls that run, by their keys.
+const partsUnderWay = new Map();
+/// What was typed and not sent, by session.
+const drafts = new Map();
 let token = null;
 let current = null;
 let view = "transcript";
 let isHosted = false;
 let stream = null;
-let viewTimer = null;
 let viewIsOld = false;
-let leftOut = 0;
 let messagesOfFrame = [];
+let hiddenTimer = null;
+let logInTimer = null;
+let shownState = null;
+let isLoadingView = false;
+let isSending = false;
+/// True until the transcript of the shown session came for the first time.
+let isNewSession = true;
 let usage = NO_USAGE;
 
 // --- Requests ---
@@ -39,7 +53,7 @@ async function request(method, path, body) {
 	}
 	const response = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
 	if (response.status === 401) {
-		logOut("The token is not valid any more.");
+		logOut("The token is not valid.");
 		throw new Refusal("the token is not valid");
 	}
 	if (!response.ok) {
@@ -56,8 +70,7 @@ async function request(method, path, body) {
 const inSession = (method, path, body) => request(method, `/api/sessions/${encodeURIComponent(current)}/${path}`, body);
 
 function say(text) {
-	$("banner").textContent = text;
-	$("banner").hidden = text === "";
+	setText($("banner"), text);
 }
 
 /// Runs something that the user asked for, and says why it failed.
@@ -75,9 +88,8 @@ async function attempt(work) {
 
 function connect() {
 	stream?.abort();
-	if (token === null || document.hidden) {
-		// A browser has few connections for a server: pages that nobody looks at hold none.
-		stream = null;
+	stream = null;
+	if (token === null) {
 		return;
 	}
 	const controller = new AbortController();
@@ -102,7 +114,8 @@ async function follow(controller, session) {
 				return;
 			}
 			if (!response.ok) {
-				throw new Error(`the server answered ${response.status}`);
+				const { error } = await response.json().catch(() => ({}));
+				throw new Refusal(error ?? `the server answered ${response.status}`);
 			}
 			sessions.clear();
 			for await (const message of messages(response.body)) {
@@ -115,7 +128,12 @@ async function follow(controller, session) {
 				pause = 250;
 				messagesOfFrame.push([controller, message]);
 				if (messagesOfFrame.length === 1) {
-					requestAnimationFrame(receiveAll);
+					// A page that is not seen has no frames.
+					if (document.hidden) {
+						setTimeout(receiveAll, HIDDEN_PAUSE);
+					} else {
+						requestAnimationFrame(receiveAll);
+					}
 				}
 			}
 			// The server ends a stream when the session was opened or closed: the next one shows it as it is now.
@@ -123,7 +141,7 @@ async function follow(controller, session) {
 			if (controller.signal.aborted) {
 				return;
 			}
-			say("The server cannot be reached. It is tried again.");
+			say(error instanceof Refusal ? error.message : "The server cannot be reached. It is tried again.");
 			pause = Math.min(pause * 2, LONGEST_PAUSE);
 		}
 		await new Promise((resolve) => setTimeout(resolve, pause));
@@ -162,7 +180,7 @@ function receiveAll() {
 	}
 	// It stays at the end of the transcript if the user looks at its end.
 	if (isAtEnd) {
-		scrollDown(false);
+		scrollDown();
 	}
 }
 
@@ -179,16 +197,22 @@ function receive(message) {
 			return;
 		case "history":
 			isHosted = message.is_hosted;
-			open.clear();
+			partsUnderWay.clear();
 			$("under-way").replaceChildren();
 			$("entries").innerHTML = message.html;
-			showLeftOut(message.left_out);
+			$("is-cut").hidden = !message.is_cut;
 			showActions();
 			if (!isHosted) {
 				showQuestions([], []);
 			}
-			scrollDown(true);
+			if (isNewSession) {
+				scrollDown();
+			}
+			isNewSession = false;
 			refreshView();
+			return;
+		case "part_end":
+			removePart(message.key);
 			return;
 		case "entry":
 			addEntry(message);
@@ -197,7 +221,7 @@ function receive(message) {
 			addReplyText(message);
 			return;
 		case "reply_reset":
-			close(message.key);
+			removePart(message.key);
 			if (message.reason !== "") {
 				say(`Sent again: ${message.reason}`);
 			}
@@ -219,7 +243,7 @@ function receive(message) {
 			return;
 		case "skipped":
 			$("under-way").replaceChildren();
-			open.clear();
+			partsUnderWay.clear();
 			return;
 		case "lost":
 			say(`A part of the log cannot be read: ${message.reason}`);
@@ -305,11 +329,16 @@ function showSessionHead() {
 	$("facts").title = entry.cwd;
 	showUsage(usage);
 	if (!isHosted) {
+		$("open").hidden = entry.state === "elsewhere";
 		showState({ state: entry.state, detail: "" });
 	}
 }
 
 function showState({ state, detail }) {
+	if (state !== shownState && ["asking", "idle"].includes(state)) {
+		setText($("announcement"), state === "asking" ? "A question is open." : "The agent is ready.");
+	}
+	shownState = state;
 	const words = state === "working" && detail !== "" ? detail : WORDS[state];
 	setText($("state"), words);
 	$("state").className = `state ${state}`;
@@ -320,7 +349,7 @@ function showState({ state, detail }) {
 	setText($("send"), state === "idle" ? "Send" : "Steer");
 	if (state === "idle") {
 		// A run that was cancelled leaves nothing under way.
-		open.clear();
+		partsUnderWay.clear();
 		$("under-way").replaceChildren();
 		refreshView();
 	}
@@ -330,18 +359,18 @@ function showActions() {
 	for (const id of ["cancel", "undo", "redo", "close"]) {
 		$(id).hidden = !isHosted;
 	}
-	$("open").hidden = isHosted;
+	$("open").hidden = isHosted || sessions.get(current)?.state === "elsewhere";
 	$("composer").hidden = !isHosted;
 	$("tab-settings").hidden = !isHosted;
 	showSessionHead();
 }
 
-function showUsage({ context_tokens: tokens, context_window: window, cost_usd: cost }) {
-	usage = { context_tokens: tokens, context_window: window, cost_usd: cost };
+function showUsage({ context_tokens: tokens, context_window: size, cost_usd: cost }) {
+	usage = { context_tokens: tokens, context_window: size, cost_usd: cost };
 	const entry = sessions.get(current);
 	const parts = entry === undefined ? [] : [entry.cwd.split("/").at(-1), entry.model];
 	if (tokens > 0) {
-		const share = window ? `, ${Math.round((tokens * 100) / window)} % of the window` : "";
+		const share = size ? `, ${Math.round((tokens * 100) / size)} % of the window` : "";
 		parts.push(`${tokens.toLocaleString("en")} tokens${share}`);
 	}
 	if (cost !== null && cost > 0) {
@@ -350,43 +379,36 @@ function showUsage({ context_tokens: tokens, context_window: window, cost_usd: c
 	setText($("facts"), parts.join(" · "));
 }
 
-function showLeftOut(count) {
-	leftOut = count;
-	$("left-out").hidden = count === 0;
-	$("left-out").textContent = `${count} earlier entries are not shown; the report has them.`;
-}
-
-function scrollDown(always) {
-	if (view === "transcript" || always) {
+function scrollDown() {
+	if (view === "transcript") {
 		$("view").scrollTop = $("view").scrollHeight;
 	}
 }
 
 function addEntry({ html, replaces }) {
 	if (replaces !== undefined) {
-		close(replaces);
+		removePart(replaces);
 	}
 	const entries = $("entries");
 	entries.insertAdjacentHTML("beforeend", html);
-	let surplus = entries.childElementCount - MOST_ENTRIES;
-	showLeftOut(leftOut + Math.max(surplus, 0));
-	for (; surplus > 0; surplus -= 1) {
+	while (entries.childElementCount > MOST_ENTRIES) {
 		entries.firstElementChild.remove();
+		$("is-cut").hidden = false;
 	}
-	viewIsOld = true;
+	refreshView();
 }
 
-function close(key) {
-	open.get(key)?.remove();
-	open.delete(key);
+function removePart(key) {
+	partsUnderWay.get(key)?.remove();
+	partsUnderWay.delete(key);
 }
 
 function addReplyText({ key, agent, class: style, is_thinking: isThinking, text }) {
-	let article = open.get(key);
+	let article = partsUnderWay.get(key);
 	if (article === undefined) {
 		article = element("article", style);
 		article.append(element("h4", "", agent), element("p", "note", ""), element("pre", "text-under-way", ""));
-		open.set(key, article);
+		partsUnderWay.set(key, article);
 		$("under-way").append(article);
 	}
 	const [, thinking, words] = article.children;
@@ -402,16 +424,16 @@ function addReplyText({ key, agent, class: style, is_thinking: isThinking, text 
 }
 
 function startCall({ key, class: style, tool, title }) {
-	close(key);
+	removePart(key);
 	const call = element("div", `call ${style}`);
 	call.append(element("code", "", tool), ` ${title} `, element("span", "muted", "runs"), element("pre", "", ""));
 	call.lastElementChild.hidden = true;
-	open.set(key, call);
+	partsUnderWay.set(key, call);
 	$("under-way").append(call);
 }
 
 function addOutput({ key, output }) {
-	const box = open.get(key)?.querySelector("pre");
+	const box = partsUnderWay.get(key)?.querySelector("pre");
 	if (box) {
 		box.textContent = (box.textContent + output).slice(-MOST_OUTPUT);
 		box.hidden = false;
@@ -422,10 +444,34 @@ function addOutput({ key, output }) {
 // --- Questions ---
 
 function showQuestions(permissions, questions) {
+	const box = $("questions");
 	const cards = [...permissions.map(permissionCard), ...questions.map(questionCard)];
-	const kept = new Map([...$("questions").children].map((card) => [card.dataset.id, card]));
+	const wanted = new Set(cards.map((card) => card.dataset.id));
 	// A card that is still open stays as it is: the user may be writing in it.
-	$("questions").replaceChildren(...cards.map((card) => kept.get(card.dataset.id) ?? card));
+	for (const shown of [...box.children]) {
+		if (!wanted.delete(shown.dataset.id)) {
+			shown.remove();
+		}
+	}
+	for (const card of cards.filter(({ dataset }) => wanted.has(dataset.id))) {
+		setDisabled(card, true);
+		setTimeout(() => setDisabled(card, false), NEW_QUESTION);
+		box.append(card);
+	}
+}
+
+function setDisabled(card, isDisabled) {
+	for (const made of card.querySelectorAll("button")) {
+		made.disabled = isDisabled;
+	}
+}
+
+/// Sends an answer once; a card whose answer was refused can be answered again.
+async function answerCard(card, path, body) {
+	setDisabled(card, true);
+	if ((await attempt(() => inSession("POST", path, body))) === null) {
+		setDisabled(card, false);
+	}
 }
 
 function card(id, heading) {
@@ -461,7 +507,7 @@ function permissionCard({ id, agent, tool, title, subject, reason, offers, html 
 	const change = element("div", "");
 	change.innerHTML = html;
 	made.append(change, element("p", "note", reason));
-	const answer = (body) => () => attempt(() => inSession("POST", `permissions/${encodeURIComponent(id)}`, body));
+	const answer = (body) => () => answerCard(made, `permissions/${encodeURIComponent(id)}`, body);
 	const bar = element("div", "bar");
 	bar.append(button("Allow", answer({ answer: "allow_once" }), "yes"));
 	for (const [offer, label] of offers.entries()) {
@@ -474,32 +520,30 @@ function permissionCard({ id, agent, tool, title, subject, reason, offers, html 
 	return made;
 }
 
-function questionCard({ id, agent, question }) {
-	const made = card(id, question.header ?? `${agent} asks`);
-	made.append(element("p", "", question.text));
-	const answer = (body) => attempt(() => inSession("POST", `questions/${encodeURIComponent(id)}`, body));
+function questionCard({ id, agent, header, text: words, choices, multiple, free_text: takesText }) {
+	const made = card(id, header || `${agent} asks`);
+	made.append(element("p", "", words));
+	const answer = (body) => answerCard(made, `questions/${encodeURIComponent(id)}`, body);
 	const bar = element("div", "bar");
-	const choices = question.choices ?? [];
-	if (question.multiple) {
+	if (multiple) {
 		const boxes = choices.map(({ label, description }) => {
 			const row = element("label", "");
 			const box = element("input", "");
 			box.type = "checkbox";
-			box.value = label;
 			row.append(box, ` ${label}${description ? `: ${description}` : ""}`);
 			made.append(row);
 			return box;
 		});
-		const labels = () => boxes.filter((box) => box.checked).map((box) => box.value);
-		bar.append(button("Answer", () => answer({ answer: "chosen", labels: labels() }), "yes"));
+		const chosen = () => [...boxes.keys()].filter((index) => boxes[index].checked);
+		bar.append(button("Answer", () => answer({ answer: "chosen", choices: chosen() }), "yes"));
 	} else {
-		for (const { label, description } of choices) {
-			const choice = button(label, () => answer({ answer: "chosen", labels: [label] }));
-			choice.title = description ?? "";
+		for (const [index, { label, description }] of choices.entries()) {
+			const choice = button(label, () => answer({ answer: "chosen", choices: [index] }));
+			choice.title = description;
 			bar.append(choice);
 		}
 	}
-	if (question.free_text) {
+	if (takesText) {
 		const text = field("Your answer");
 		const send = () => answer({ answer: "text", text: text.value });
 		text.addEventListener("keydown", (event) => event.key === "Enter" && send());
@@ -526,47 +570,50 @@ function showView(name) {
 	$("section").hidden = name === "transcript";
 	$("section").replaceChildren();
 	if (name === "transcript") {
-		scrollDown(true);
+		scrollDown();
 	} else {
-		viewIsOld = true;
-		refreshView();
-	}
-}
-
-/// Renders the shown view again, at most once in a while.
-function refreshView() {
-	viewIsOld = true;
-	clearTimeout(viewTimer);
-	if (current !== null && view !== "transcript") {
 		loadView();
 	}
 }
 
+/// Has the shown view rendered again. Settings are not: the user may be changing one.
+function refreshView() {
+	viewIsOld = true;
+	if (current !== null && !["transcript", "settings"].includes(view)) {
+		loadView();
+	}
+}
+
+/// Loads the shown view, unless that is under way: then it is loaded once more after a pause, if something changed.
 async function loadView() {
-	const [session, name] = [current, view];
+	if (isLoadingView) {
+		return;
+	}
+	isLoadingView = true;
+	const [session, name, began] = [current, view, Date.now()];
 	viewIsOld = false;
 	try {
 		const loaded = name === "settings" ? await inSession("GET", "options") : await inSession("GET", "views");
-		if (session !== current || name !== view) {
-			return;
-		}
-		if (name === "settings") {
-			showSettings(loaded);
-		} else {
-			$("section").innerHTML = name === "timeline" ? loaded.facts + loaded.runs + loaded.timeline : loaded[name];
+		if (session === current && name === view) {
+			if (name === "settings") {
+				showSettings(loaded);
+			} else {
+				$("section").innerHTML = name === "timeline" ? loaded.facts + loaded.runs + loaded.timeline : loaded[name];
+			}
 		}
 	} catch (error) {
 		$("section").textContent = error.message;
 	}
-	clearTimeout(viewTimer);
-	viewTimer = setTimeout(() => viewIsOld && name !== "settings" && view === name && loadView(), VIEW_PAUSE);
+	// What took long to render is rendered seldom.
+	const pause = Math.max(VIEW_PAUSE, 5 * (Date.now() - began));
+	setTimeout(() => {
+		isLoadingView = false;
+		const isOther = session !== current || name !== view;
+		if (current !== null && view !== "transcript" && (isOther || (viewIsOld && view !== "settings"))) {
+			loadView();
+		}
+	}, session === current && name === view ? pause : 0);
 }
-
-setInterval(() => {
-	if (viewIsOld && current !== null && !["transcript", "settings"].includes(view) && !document.hidden) {
-		loadView();
-	}
-}, VIEW_PAUSE);
 
 function showSettings(options) {
 	const rows = options.map(({ name, description, value, choices }) => {
@@ -589,16 +636,24 @@ function showSettings(options) {
 // --- What the user does ---
 
 async function send() {
-	const text = $("message").value;
-	if (text.trim() === "") {
+	const [text, session] = [$("message").value, current];
+	if (text.trim() === "" || isSending) {
 		return;
 	}
+	isSending = true;
+	$("send").disabled = true;
 	const answer = await attempt(() => inSession("POST", "messages", { text }));
+	isSending = false;
+	$("send").disabled = false;
 	if (answer === null) {
 		return;
 	}
-	$("message").value = "";
-	if (answer.shown !== undefined) {
+	// What was typed meanwhile, or into another session, stays.
+	drafts.delete(session);
+	if (session === current && $("message").value === text) {
+		$("message").value = "";
+	}
+	if (answer.shown !== undefined && session === current) {
 		show(answer.shown);
 	}
 }
@@ -608,7 +663,7 @@ function show(text) {
 	showView("transcript");
 	const output = element("pre", "", text === "" ? "done" : text);
 	$("entries").append(output);
-	scrollDown(true);
+	scrollDown();
 }
 
 async function command(name) {
@@ -630,8 +685,17 @@ async function saveReport() {
 	setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
+async function closeSession() {
+	const isBusy = ["working", "asking"].includes(shownState);
+	if (!isBusy || confirm("The agent works. End it?")) {
+		await attempt(() => inSession("POST", "close"));
+	}
+}
+
 async function start(event) {
 	event.preventDefault();
+	const button = event.submitter;
+	button.disabled = true;
 	$("start-error").textContent = "";
 	const optional = (id) => $(id).value.trim() || undefined;
 	try {
@@ -646,6 +710,8 @@ async function start(event) {
 		location.hash = `#/sessions/${encodeURIComponent(session)}`;
 	} catch (error) {
 		$("start-error").textContent = error.message;
+	} finally {
+		button.disabled = false;
 	}
 }
 
@@ -653,24 +719,40 @@ async function start(event) {
 
 function logOut(reason) {
 	token = null;
-	localStorage.removeItem("crow-token");
+	clearTimeout(logInTimer);
 	stream?.abort();
+	stream = null;
 	$("panes").hidden = true;
 	$("login").hidden = false;
 	say(reason);
 }
 
+/// Uses a token: one that was given, or the one that is stored.
 async function logIn(given) {
+	clearTimeout(logInTimer);
+	if (!/^[\x21-\x7e]{16,}$/.test(given)) {
+		logOut("This is no token, and no address with one.");
+		return;
+	}
 	token = given;
-	const about = await attempt(() => request("GET", "/api/about"));
-	if (about === null) {
-		$("login").hidden = token !== null;
-		if (token !== null) {
-			// The server is not running: the page waits for it.
-			setTimeout(() => logIn(given), LONGEST_PAUSE);
+	const stored = localStorage.getItem("crow-token");
+	let about;
+	try {
+		about = await request("GET", "/api/about");
+	} catch (error) {
+		if (token === null && stored !== null && stored !== given) {
+			// A link with a wrong token does not cost the right one.
+			await logIn(stored);
+		} else if (token === null) {
+			localStorage.removeItem("crow-token");
+			say("The token is not valid any more: open the address that `crow-agent serve` printed.");
+		} else {
+			say(error instanceof Refusal ? error.message : "The server cannot be reached. It is tried again.");
+			logInTimer = setTimeout(() => logIn(given), LONGEST_PAUSE);
 		}
 		return;
 	}
+	say("");
 	localStorage.setItem("crow-token", given);
 	$("login").hidden = true;
 	$("panes").hidden = false;
@@ -684,17 +766,22 @@ function route() {
 	const given = location.hash.match(/^#token=(.+)$/);
 	if (given) {
 		history.replaceState(null, "", "/#/");
-		logIn(decodeURIComponent(given[1]));
+		logIn(given[1]);
 		return;
 	}
-	if (token === null) {
+	// Other fragments are places on the page.
+	if (token === null || (location.hash !== "" && !location.hash.startsWith("#/"))) {
 		return;
 	}
+	drafts.set(current, $("message").value);
 	const shown = location.hash.match(/^#\/sessions\/(.+)$/);
 	current = shown ? decodeURIComponent(shown[1]) : null;
 	isHosted = false;
+	isNewSession = true;
+	shownState = null;
 	usage = NO_USAGE;
-	open.clear();
+	$("message").value = drafts.get(current) ?? "";
+	partsUnderWay.clear();
 	for (const id of ["entries", "under-way", "questions", "section"]) {
 		$(id).replaceChildren();
 	}
@@ -717,14 +804,15 @@ function route() {
 
 $("login-form").addEventListener("submit", (event) => {
 	event.preventDefault();
-	logIn($("token").value.trim());
+	const typed = $("token").value.trim();
+	logIn(typed.match(/#token=(.+)$/)?.[1] ?? typed);
 });
 $("start-form").addEventListener("submit", start);
 $("new").addEventListener("click", () => (location.hash = "#/new"));
 $("cancel").addEventListener("click", () => attempt(() => inSession("POST", "cancel")));
 $("undo").addEventListener("click", () => command("undo"));
 $("redo").addEventListener("click", () => command("redo"));
-$("close").addEventListener("click", () => attempt(() => inSession("POST", "close")));
+$("close").addEventListener("click", closeSession);
 $("open").addEventListener("click", () => attempt(() => inSession("POST", "open")));
 $("save-report").addEventListener("click", saveReport);
 $("composer").addEventListener("submit", (event) => {
@@ -732,7 +820,8 @@ $("composer").addEventListener("submit", (event) => {
 	send();
 });
 $("message").addEventListener("keydown", (event) => {
-	if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+	// On a phone there is no other way to begin a line.
+	if (event.key === "Enter" && !event.shiftKey && !event.isComposing && matchMedia("(pointer: fine)").matches) {
 		event.preventDefault();
 		send();
 	}
@@ -750,7 +839,19 @@ for (const tab of document.querySelectorAll("[role=tab]")) {
 	});
 }
 addEventListener("hashchange", route);
-document.addEventListener("visibilitychange", () => token !== null && connect());
+document.addEventListener("visibilitychange", () => {
+	clearTimeout(hiddenTimer);
+	if (document.hidden) {
+		hiddenTimer = setTimeout(() => {
+			stream?.abort();
+			stream = null;
+		}, HIDDEN_CONNECTION);
+	} else if (stream === null) {
+		connect();
+	} else if (messagesOfFrame.length > 0) {
+		receiveAll();
+	}
+});
 navigator.serviceWorker?.register("/service-worker.js").catch(() => {});
 
 route();

@@ -1,7 +1,7 @@
 // Keeps the files of the page, so that the installed page opens and says so when the server is not running. Nothing of a
 // session is kept: requests of the interface pass by.
 const CACHE = "crow-page";
-const FILES = ["/", "/app.js", "/app.css", "/report.css", "/icon.svg", "/app.webmanifest"];
+const FILES = ["/", "/app.js", "/app.css", "/report.css", "/icon.svg", "/icon.png", "/app.webmanifest"];
 
 self.addEventListener("install", (event) => {
 	event.waitUntil(caches.open(CACHE).then((cache) => cache.addAll(FILES)).then(() => self.skipWaiting()));

@@ -24,6 +24,8 @@ use prost::Message as _;
 use tokio::{sync::mpsc, task::JoinHandle, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+#[cfg(feature = "grpc")]
+use super::grpc::GrpcConnections;
 use super::{
     ContentCapture, OtelEndpoint, OtelSettings, OtlpProtocol, SpanEncoder,
     conventions::unix_nano,
@@ -34,8 +36,6 @@ use super::{
     },
     metrics::MetricSums,
 };
-#[cfg(feature = "grpc")]
-use super::grpc::GrpcConnections;
 use crate::{AcpTelemetry, InternalTelemetry, TraceSpan};
 
 /// Number of times that a batch is sent before it is dropped.

@@ -252,7 +252,9 @@ impl MetricSums {
                 max: Some(sum.max),
             };
             let unit = match *name {
-                name if name.ends_with("tokens") || name == "gen_ai.client.token.usage" => "{token}",
+                name if name.ends_with("tokens") || name == "gen_ai.client.token.usage" => {
+                    "{token}"
+                }
                 name if name.ends_with("_calls") => "{call}",
                 _ => "s",
             };

@@ -264,18 +264,20 @@ async fn metrics_of_model_calls_have_the_names_of_1_41_unless_the_latest_are_ask
     export(settings(&[]), &collector, &[good_run()], PATIENCE).await;
     let metrics = last_metrics(&collector);
     let names: Vec<&str> = metrics.iter().map(|metric| metric.name.as_str()).collect();
-    for name in [
-        "gen_ai.client.token.usage",
-        "gen_ai.client.operation.duration",
-    ] {
+    for name in ["gen_ai.client.token.usage", "gen_ai.client.operation.duration"] {
         assert!(names.contains(&name), "{name}: {names:?}");
     }
     assert!(!names.iter().any(|name| name.starts_with("gen_ai.client.inference")), "{names:?}");
     let tokens = metrics.iter().find(|metric| metric.name == "gen_ai.client.token.usage").unwrap();
     let Some(Data::Histogram(tokens)) = &tokens.data else { panic!("a histogram") };
-    let kinds: Vec<_> =
-        tokens.data_points.iter().map(|point| text(&point.attributes, "gen_ai.token.type")).collect();
-    assert!(kinds.contains(&Some("input".to_owned())) && kinds.contains(&Some("output".to_owned())));
+    let kinds: Vec<_> = tokens
+        .data_points
+        .iter()
+        .map(|point| text(&point.attributes, "gen_ai.token.type"))
+        .collect();
+    assert!(
+        kinds.contains(&Some("input".to_owned())) && kinds.contains(&Some("output".to_owned()))
+    );
 }
 
 #[tokio::test]

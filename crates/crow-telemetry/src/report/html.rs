@@ -41,7 +41,9 @@ impl HtmlWriter {
         let text = neutralise(text);
         let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
         self.markup("<div class=\"text\">");
-        html::push_html(&mut self.out, Parser::new_ext(&text, options).filter_map(inert));
+        let mut links = Vec::new();
+        let events = Parser::new_ext(&text, options).filter_map(|event| inert(event, &mut links));
+        html::push_html(&mut self.out, events);
         self.markup("</div>");
     }
 
@@ -51,9 +53,9 @@ impl HtmlWriter {
     }
 }
 
-/// Makes a part of Markdown inert: raw HTML becomes text, pictures become their descriptions, and links lead to the web or
-/// nowhere.
-fn inert(event: Event<'_>) -> Option<Event<'_>> {
+/// Makes a part of Markdown inert: raw HTML becomes text, pictures become their descriptions, links to the web open a page of
+/// their own, and what other links say becomes text. `links` has for each open link whether it leads to the web.
+fn inert<'a>(event: Event<'a>, links: &mut Vec<bool>) -> Option<Event<'a>> {
     match event {
         Event::Html(text) | Event::InlineHtml(text) => Some(Event::Text(text)),
         Event::Start(Tag::Image { .. } | Tag::HtmlBlock)
@@ -62,10 +64,16 @@ fn inert(event: Event<'_>) -> Option<Event<'_>> {
         Event::Start(Tag::Table(columns)) => {
             Some(Event::Start(Tag::Table(vec![Alignment::None; columns.len()])))
         }
-        Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
+        Event::Start(Tag::Link { dest_url, .. }) => {
             let leads_to_web = ["http://", "https://"].iter().any(|web| dest_url.starts_with(web));
-            let dest_url = if leads_to_web { dest_url } else { CowStr::Borrowed("#") };
-            Some(Event::Start(Tag::Link { link_type, dest_url, title, id }))
+            links.push(leads_to_web);
+            let mut start = "<a target=\"_blank\" rel=\"noopener noreferrer\" href=\"".to_owned();
+            escape(&dest_url.replace('"', "%22"), &mut start);
+            start.push_str("\">");
+            leads_to_web.then(|| Event::InlineHtml(CowStr::from(start)))
+        }
+        Event::End(TagEnd::Link) => {
+            links.pop().unwrap_or_default().then_some(Event::InlineHtml(CowStr::Borrowed("</a>")))
         }
         other => Some(other),
     }
@@ -103,6 +111,12 @@ mod tests {
             assert!(!shown.contains(active), "{active}: {shown}");
         }
         assert!(shown.contains("&lt;script&gt;"), "{shown}");
+        let links = markdown(
+            "[in](src/main.rs) [out](https://e.org/?a=1&b=%22) [bad](<https://e/\"onclick=x>)",
+        );
+        assert_eq!(links.matches("<a ").count(), 2, "{links}");
+        assert!(links.contains("href=\"https://e.org/?a=1&amp;b=%22\">out</a>"), "{links}");
+        assert!(links.contains("%22onclick") && !links.contains("\"onclick"), "{links}");
     }
 
     #[test]

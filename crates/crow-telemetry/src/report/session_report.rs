@@ -60,8 +60,7 @@ pub enum ReportSection {
 
 impl ReportSection {
     /// The sections between the head of a report and its transcript, in their order.
-    const ALL: [Self; 5] =
-        [Self::Runs, Self::Timeline, Self::Cost, Self::Context, Self::Decisions];
+    const ALL: [Self; 5] = [Self::Runs, Self::Timeline, Self::Cost, Self::Context, Self::Decisions];
 }
 
 impl SessionReport<'_> {
@@ -168,8 +167,13 @@ impl SessionReport<'_> {
                 | SpanWork::Compaction(_) => {}
             }
         }
-        let from = self.events.first().map(|event| words::time(event.time, &self.zone)).unwrap_or_default();
-        let to = self.events.last().map(|event| words::time(event.time, &self.zone)).unwrap_or_default();
+        let from = self
+            .events
+            .first()
+            .map(|event| words::time(event.time, &self.zone))
+            .unwrap_or_default();
+        let to =
+            self.events.last().map(|event| words::time(event.time, &self.zone)).unwrap_or_default();
         let cached = usage.cache_read_tokens.saturating_mul(100) / usage.input_tokens.max(1);
         let cost_words = match (cost > 0.0, is_partial) {
             (true, false) => format!("${cost:.4}"),
@@ -230,7 +234,10 @@ impl SessionReport<'_> {
                         |(tool, title)| format!("permission for {tool}: {title}"),
                     );
                     let waited = words::duration(span.duration());
-                    (what, format!("{}, after {waited}", permission.answer.replace('_', " ")))
+                    (
+                        what,
+                        format!("{}, after {waited}", words::permission_answer(&permission.answer)),
+                    )
                 }
                 SpanWork::Verdict(verdict) => {
                     (format!("review by {}", verdict.reviewer), words::verdict(verdict.verdict))

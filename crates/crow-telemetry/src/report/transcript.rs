@@ -19,6 +19,8 @@ use super::{SessionReport, html::HtmlWriter, words};
 
 /// Number of styles that tell agents apart.
 const AGENT_STYLES: usize = 6;
+/// Maximum number of agents that are told apart.
+const MOST_AGENTS: usize = 100;
 
 /// How many bytes of a part are shown.
 #[derive(Debug, Clone, Copy)]
@@ -111,6 +113,22 @@ impl TranscriptRenderer {
         std::mem::take(&mut self.html).finish()
     }
 
+    /// Takes account of an event that is not shown: later ones are rendered as if it had been.
+    pub fn skip(&mut self, event: &Envelope) {
+        match &event.event {
+            AgentEvent::RunStart { .. } if event.is_root() => self.runs += 1,
+            AgentEvent::Reply { .. } => {
+                self.style(event);
+            }
+            AgentEvent::CallStart { .. } => self.event(event),
+            AgentEvent::CallEnd { call_id, .. } => {
+                self.style(event);
+                self.open.remove(&(event.session_id.clone(), call_id.clone()));
+            }
+            _ => {}
+        }
+    }
+
     /// Renders a patch.
     pub fn render_patch(&mut self, patch: &Patch) -> String {
         self.diff(patch);
@@ -143,7 +161,7 @@ impl TranscriptRenderer {
                 self.call(line, call_id, tool, result, denial.as_ref());
             }
             AgentEvent::PermissionDecision { answer, waited_ms, .. } => {
-                let answer = answer.name().replace('_', " ");
+                let answer = words::permission_answer(answer.name());
                 let waited = waited_ms.map(|millis| {
                     format!(" after {}", words::duration(std::time::Duration::from_millis(millis)))
                 });
@@ -224,10 +242,14 @@ impl TranscriptRenderer {
     /// Returns the style of an agent, which all that it says and does has.
     fn style(&mut self, line: &Envelope) -> usize {
         let known = self.agents.iter().position(|agent| *agent == line.agent);
-        known.unwrap_or_else(|| {
-            self.agents.push(line.agent.clone());
+        let index = known.unwrap_or_else(|| {
+            // A damaged log may name any number of agents.
+            if self.agents.len() < MOST_AGENTS {
+                self.agents.push(line.agent.clone());
+            }
             self.agents.len() - 1
-        }) % AGENT_STYLES
+        });
+        index % AGENT_STYLES
     }
 
     fn agent_name(line: &Envelope) -> String {

@@ -39,6 +39,17 @@ pub(super) fn number(number: u64) -> String {
     out
 }
 
+/// Says what was answered to a question about a call, by the name of the answer.
+pub(super) fn permission_answer(name: &str) -> &str {
+    match name {
+        "allow_once" => "allowed once",
+        "allow_session" => "allowed for the session",
+        "deny" => "denied",
+        "nobody" => "nobody was there to answer",
+        other => other,
+    }
+}
+
 pub(super) fn verdict(verdict: Verdict) -> String {
     match verdict {
         Verdict::Approved => "approved",

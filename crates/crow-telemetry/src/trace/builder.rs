@@ -26,7 +26,8 @@ use jiff::Timestamp;
 
 use super::{
     CheckWork, CompactionWork, HandoffWork, ModelCallContent, ModelCallPurpose, ModelCallWork,
-    PermissionWork, QuestionWork, RunTotals, SpanOutcome, SpanWork, ToolCallWork, TraceSpan, TurnWork, VerdictWork,
+    PermissionWork, QuestionWork, RunTotals, SpanOutcome, SpanWork, ToolCallWork, TraceSpan,
+    TurnWork, VerdictWork,
     content::ContentFold,
     outcome::{RunEndFacts, before, end_of_run, failed, failure, short},
 };

@@ -122,7 +122,9 @@ fn block_part(block: &Block) -> Value {
     match block {
         Block::Text { text } => text_part(text),
         // Bytes of pictures are left out.
-        Block::Image(image) => json!({ "type": "blob", "modality": "image", "mime_type": image.media_type }),
+        Block::Image(image) => {
+            json!({ "type": "blob", "modality": "image", "mime_type": image.media_type })
+        }
     }
 }
 
@@ -135,7 +137,9 @@ fn reply_part(block: &ReplyBlock) -> Option<Value> {
         ReplyContent::Call(call) => {
             let arguments = serde_json::to_string(&call.arguments).unwrap_or_default();
             let arguments = shorten(&arguments, TEXT);
-            Some(json!({ "type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments }))
+            Some(
+                json!({ "type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments }),
+            )
         }
         ReplyContent::Opaque => None,
     }

@@ -40,10 +40,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("crow-console", &["crow-core", "crow-runtime", "crow-text"]),
     ("crow-eval", &["crow-app", "crow-core", "crow-runtime", "crow-fs", "crow-text"]),
-    (
-        "crow-serve",
-        &["crow-app", "crow-core", "crow-runtime", "crow-telemetry", "crow-text"],
-    ),
+    ("crow-serve", &["crow-app", "crow-core", "crow-runtime", "crow-telemetry", "crow-text"]),
     (
         "crow-cli",
         &[
