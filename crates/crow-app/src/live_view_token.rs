@@ -11,19 +11,15 @@ use crate::{
     private_file::{self, Privacy, PrivateFileError},
 };
 
-/// Random bytes of a token.
-const BYTES: usize = 32;
-
 /// Returns a new token, which is stored nowhere.
 ///
 /// # Errors
 /// Fails if the system gives no random numbers.
 pub fn new_live_view_token() -> Result<AccessToken, AppError> {
-    let mut bytes = [0; BYTES];
+    let mut bytes = [0; 32];
     let mut random = || File::open("/dev/urandom")?.read_exact(&mut bytes);
     random().map_err(|error| AppError::failed(format!("no random numbers: {error}")))?;
-    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(AccessToken::new(text).expect("invariant: 64 hexadecimal digits are a token"))
+    Ok(AccessToken::from_random(bytes))
 }
 
 /// Returns the stored token of the live view, or stores a new one if there is none. Commands of agents cannot read the

@@ -18,6 +18,12 @@ impl AccessToken {
         fits.then_some(Self(token))
     }
 
+    /// Creates a token from random bytes.
+    pub fn from_random(bytes: [u8; 32]) -> Self {
+        let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        Self(digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect())
+    }
+
     /// Returns the token, to hand it to its user.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -66,6 +72,9 @@ mod tests {
             assert!(!token.matches(other), "{other}");
         }
         assert!(!format!("{token:?}").contains("0123"));
+        let mut bytes = [0xa7; 32];
+        bytes[0] = 0x0f;
+        assert_eq!(AccessToken::from_random(bytes).as_str(), format!("0f{}", "a7".repeat(31)));
     }
 
     #[test]

@@ -40,12 +40,10 @@ impl TraceId {
 
     /// Returns true if the trace is among the `ratio`, from 0 to 1, of traces that are recorded. All its spans are then.
     pub fn is_sampled(self, ratio: f64) -> bool {
-        let bytes = self.to_bytes();
-        let low: [u8; 8] = bytes[8..].try_into().expect("invariant: half of 16 bytes");
-        #[expect(clippy::cast_precision_loss, reason = "a ratio needs no more")]
-        let position = (u64::from_be_bytes(low) >> 11) as f64;
-        #[expect(clippy::cast_precision_loss, reason = "2^53 is exact")]
-        let whole = (1_u64 << 53) as f64;
+        // The lower half, of which 53 bits fit into the number exactly.
+        let low = (self.0 & u128::from(u64::MAX)) >> 11;
+        #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
+        let (position, whole) = (low as f64, (1_u64 << 53) as f64);
         position < ratio * whole
     }
 }

@@ -126,7 +126,7 @@ mod tests {
         let host = (header::HOST, "localhost:8421");
         let bearer = format!("Bearer {TOKEN}");
         let token = (header::AUTHORIZATION, bearer.as_str());
-        assert_eq!(status(true, &[host.clone()]), Some(401));
+        assert_eq!(status(true, std::slice::from_ref(&host)), Some(401));
         assert_eq!(status(true, &[host.clone(), (header::AUTHORIZATION, "Bearer 1")]), Some(401));
         assert_eq!(status(true, &[host.clone(), (header::AUTHORIZATION, TOKEN)]), Some(401));
         assert_eq!(status(true, &[host.clone(), token.clone()]), None);

@@ -1,12 +1,16 @@
 //! What the page can ask for: views of a session, and what its user decides.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use axum::{
     body::Bytes,
     extract::{Path, State},
     http::{StatusCode, header},
-    response::{IntoResponse, Response},
+    response::{IntoResponse as _, Response},
 };
 use crow_app::SessionRecord;
 use crow_core::{
@@ -22,7 +26,7 @@ use crow_telemetry::report::{ReportSection, SessionReport};
 use crow_text::{neutralise, shorten};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinError, spawn_blocking};
 
 use crate::{error::ApiError, message::text_for_page, server::ServerState};
 
@@ -83,7 +87,7 @@ async fn to_its_end<T: Send + 'static>(
     state: &ServerState,
     action: impl Future<Output = Result<T, ApiError>> + Send + 'static,
 ) -> Result<T, ApiError> {
-    state.actions.spawn(action).await.map_err(worker_failed)?
+    state.actions.spawn(action).await.map_err(|error| worker_failed(&error))?
 }
 
 /// Opens a stored session, so that it can be talked to.
@@ -94,7 +98,7 @@ pub(crate) async fn open(
     let hosted = Arc::clone(&state.hosted);
     to_its_end(&state, async move { Ok(hosted.open(&SessionId::new(id)).await.map(|_| ())?) })
         .await?;
-    done()
+    Ok(done())
 }
 
 /// Ends the agent of a session. The session is kept.
@@ -108,7 +112,7 @@ pub(crate) async fn close(
         async move { Ok(hosted.host().close(&SessionId::new(id)).await.map(|_| ())?) },
     )
     .await?;
-    done()
+    Ok(done())
 }
 
 #[derive(Debug, Deserialize)]
@@ -141,9 +145,9 @@ pub(crate) async fn send(
             }
             CommandOutcome::Prompt(content) => {
                 handle.send_input(content)?;
-                done()
+                Ok(done())
             }
-            CommandOutcome::Started(_) => done(),
+            CommandOutcome::Started(_) => Ok(done()),
         };
     }
     let content = vec![Block::text(text)];
@@ -170,7 +174,7 @@ pub(crate) async fn cancel(
     Path(id): Path<String>,
 ) -> ApiResult {
     opened(&state, &id)?.interrupt();
-    done()
+    Ok(done())
 }
 
 /// Answer to a question whether a call may run.
@@ -213,7 +217,7 @@ pub(crate) async fn answer_permission(
         }
     };
     handle.answer(&request, answer)?;
-    done()
+    Ok(done())
 }
 
 /// Answer to a question of an agent.
@@ -253,7 +257,7 @@ pub(crate) async fn answer_question(
         QuestionReply::Declined => QuestionAnswer::Declined,
     };
     handle.answer_question(&request, answer)?;
-    done()
+    Ok(done())
 }
 
 /// A setting of a session, as the page shows it.
@@ -319,7 +323,7 @@ pub(crate) async fn set_option(
         Ok(hosted.host().set_option(&SessionId::new(id), &name, &value).await?)
     })
     .await?;
-    done()
+    Ok(done())
 }
 
 /// Sections of the report of a session, as markup.
@@ -364,7 +368,8 @@ pub(crate) async fn report(
     State(state): State<Arc<ServerState>>,
     Path(id): Path<String>,
 ) -> ApiResult {
-    let html = with_report(state, id, |report| report.to_html()).await?;
+    let page = |report: &SessionReport<'_>| report.to_html();
+    let html = with_report(state, id, page).await?;
     let headers = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CONTENT_DISPOSITION, "attachment"),
@@ -387,7 +392,7 @@ async fn with_report<T: Send + 'static>(
         None => (state.redactor)(),
     };
     let read = spawn_blocking(move || SessionRecord::read(store.as_ref(), &id, &redactor));
-    let record = read.await.map_err(worker_failed)??;
+    let record = read.await.map_err(|error| worker_failed(&error))??;
     let prices = prices_of(&state, &record).await;
     let (zone, version) = (state.zone.clone(), state.version.clone());
     let render = spawn_blocking(move || {
@@ -403,7 +408,7 @@ async fn with_report<T: Send + 'static>(
             version: &version,
         })
     });
-    let rendered = render.await.map_err(worker_failed);
+    let rendered = render.await.map_err(|error| worker_failed(&error));
     drop(turn);
     rendered
 }
@@ -415,9 +420,9 @@ async fn prices_of(state: &ServerState, record: &SessionRecord) -> BTreeMap<Mode
         if let AgentEvent::Reply { origin, .. } = &line.event {
             let (provider, model) = (origin.provider.clone(), origin.model.clone());
             let model = ModelRef { provider, model };
-            if !prices.contains_key(&model) {
-                let price = state.models.price(&model).await;
-                prices.insert(model, price);
+            if let Entry::Vacant(entry) = prices.entry(model) {
+                let price = state.models.price(entry.key()).await;
+                entry.insert(price);
             }
         }
     }
@@ -432,12 +437,12 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     serde_json::from_slice(body).map_err(|error| ApiError::invalid(error.to_string()))
 }
 
-fn worker_failed(error: tokio::task::JoinError) -> ApiError {
+fn worker_failed(error: &JoinError) -> ApiError {
     ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 
-fn done() -> ApiResult {
-    Ok(StatusCode::NO_CONTENT.into_response())
+fn done() -> Response {
+    StatusCode::NO_CONTENT.into_response()
 }
 
 fn json_response<T: Serialize>(value: &T) -> ApiResult {

@@ -168,8 +168,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_connection_whose_client_takes_nothing_ends() {
         let (_client, mut server) = connected().await;
+        let bytes = vec![0; 1 << 20];
         let error = loop {
-            if let Err(error) = server.write(&[0; 1 << 20]).await {
+            if let Err(error) = server.write(&bytes).await {
                 break error;
             }
         };

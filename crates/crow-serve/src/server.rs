@@ -197,15 +197,14 @@ async fn session_events(
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let id = SessionId::new(id);
-    let metadata = match state.hosted.get(&id) {
-        Some(handle) => handle.metadata(),
-        None => {
-            let (store, id) = (Arc::clone(&state.store), id.clone());
-            let header = spawn_blocking(move || store.header(&id)).await;
-            header.map_err(|error| {
-                ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
-            })??
-        }
+    let metadata = if let Some(handle) = state.hosted.get(&id) {
+        handle.metadata()
+    } else {
+        let (store, id) = (Arc::clone(&state.store), id.clone());
+        let header = spawn_blocking(move || store.header(&id)).await;
+        header.map_err(|error| {
+            ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+        })??
     };
     let feed = SessionFeed::new(
         &id,

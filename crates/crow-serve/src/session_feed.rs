@@ -87,16 +87,13 @@ impl SessionFeed {
         redactor: &Redactor,
         (zone, cwd): (TimeZone, &Path),
     ) -> Self {
-        let (source, until) = match hosted.get(id) {
-            Some(handle) => {
-                let observer = Box::new(handle.subscribe_after(0));
-                let until = handle.last_seq();
-                (FeedSource::Hosted { handle, observer }, until)
-            }
-            None => {
-                let log = StoredLog::new(Arc::clone(store), id.clone(), redactor.clone());
-                (FeedSource::Stored(Box::new(log)), u64::MAX)
-            }
+        let (source, until) = if let Some(handle) = hosted.get(id) {
+            let observer = Box::new(handle.subscribe_after(0));
+            let until = handle.last_seq();
+            (FeedSource::Hosted { handle, observer }, until)
+        } else {
+            let log = StoredLog::new(Arc::clone(store), id.clone(), redactor.clone());
+            (FeedSource::Stored(Box::new(log)), u64::MAX)
         };
         Self {
             source,

@@ -55,12 +55,12 @@ pub(crate) async fn serve(
         zone: TimeZone::system(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     });
-    let served = server.serve(listener, stop).await;
+    let ended = server.serve(listener, stop).await;
     if let Some(message) = host.shut_down(SHUTDOWN).await {
         print_message(&message);
     }
     server.wait_for_end().await;
-    served.map_err(|error| CliError::failed(format!("the live view ended: {error}")))?;
+    ended.map_err(|error| CliError::failed(format!("the live view ended: {error}")))?;
     Ok(ExitCode::Done)
 }
 

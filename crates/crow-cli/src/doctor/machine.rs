@@ -208,7 +208,8 @@ pub(super) fn network(environment: &ProcessEnvironment, project: &Project) -> Ve
     findings.push(match otel_settings(&configuration, environment) {
         Ok(Some(settings)) => {
             let endpoint = settings.traces.or(settings.metrics).or(settings.logs);
-            DoctorFinding::fine(format!("telemetry: sent to {endpoint:?}"))
+            let server = endpoint.map(|endpoint| endpoint.server_name()).unwrap_or_default();
+            DoctorFinding::fine(format!("telemetry: sent to {server}"))
         }
         Ok(None) => DoctorFinding::fine("telemetry: nothing sends it anywhere"),
         Err(error) => {

@@ -96,12 +96,27 @@ pub struct OtelEndpoint {
     pub headers: Vec<(String, String)>,
 }
 
+impl OtelEndpoint {
+    /// Returns the host and the port, without what may be a password in the address.
+    pub fn server_name(&self) -> String {
+        match super::conventions::server(&self.url) {
+            Some((host, Some(port))) => format!("{host}:{port}"),
+            Some((host, None)) => host,
+            None => String::new(),
+        }
+    }
+}
+
 /// Prints neither values of headers nor what may be a password in the address.
 impl std::fmt::Debug for OtelEndpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names: Vec<&String> = self.headers.iter().map(|(name, _)| name).collect();
         let server = super::conventions::server(&self.url);
-        f.debug_struct("OtelEndpoint").field("server", &server).field("headers", &names).finish()
+        f.debug_struct("OtelEndpoint")
+            .field("server", &server)
+            .field("protocol", &self.protocol)
+            .field("headers", &names)
+            .finish_non_exhaustive()
     }
 }
 

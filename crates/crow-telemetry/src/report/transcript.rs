@@ -359,8 +359,8 @@ impl TranscriptRenderer {
         let share = self.limits.diff / patch.files.len().max(1);
         for file in &patch.files {
             let FileDiff { path, additions, deletions, hunks, truncated, note, .. } = file;
-            let path = path.strip_prefix(&self.cwd).unwrap_or(path);
-            let head = format!("{} +{additions} −{deletions}", path.display());
+            let shown = path.strip_prefix(&self.cwd).unwrap_or(path).display();
+            let head = format!("{shown} +{additions} −{deletions}");
             self.note(&head);
             let (shown, cut) = Self::cut(hunks, share.max(80));
             self.html.markup("<pre class=\"diff\">");

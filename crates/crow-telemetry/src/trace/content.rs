@@ -53,16 +53,16 @@ impl ContentFold {
             AgentEvent::UserInput { context, content, .. } => {
                 let mut parts: Vec<Value> = context.iter().map(|text| text_part(text)).collect();
                 parts.extend(content.iter().map(block_part));
-                self.add_input(line, "user", parts);
+                self.add_input(line, "user", &parts);
             }
             AgentEvent::Instructions { text, .. }
             | AgentEvent::FilesRestored { text, .. }
             | AgentEvent::Notice { audience: NoticeAudience::Model, text, .. } => {
-                self.add_input(line, "user", vec![text_part(text)]);
+                self.add_input(line, "user", &[text_part(text)]);
             }
             AgentEvent::Compaction { summary, .. } if !summary.is_empty() => {
                 self.agent(line).input.clear();
-                self.add_input(line, "user", vec![text_part(summary)]);
+                self.add_input(line, "user", &[text_part(summary)]);
             }
             AgentEvent::Reply { blocks, .. } => {
                 let parts: Vec<Value> = blocks.iter().filter_map(reply_part).collect();
@@ -76,7 +76,7 @@ impl ContentFold {
                 let response = shorten(&result.output, TEXT);
                 let part =
                     json!({ "type": "tool_call_response", "id": call_id, "response": response });
-                self.add_input(line, "tool", vec![part]);
+                self.add_input(line, "tool", &[part]);
             }
             _ => {}
         }
@@ -105,7 +105,7 @@ impl ContentFold {
         self.0.entry(line.session_id.clone()).or_default()
     }
 
-    fn add_input(&mut self, line: &Envelope, role: &str, parts: Vec<Value>) {
+    fn add_input(&mut self, line: &Envelope, role: &str, parts: &[Value]) {
         let input = &mut self.agent(line).input;
         if input.len() == MESSAGES {
             input.remove(0);
