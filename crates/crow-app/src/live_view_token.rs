@@ -3,7 +3,7 @@
 
 use std::{fs::File, io::Read as _};
 
-use crow_core::access::AccessToken;
+use crow_runtime::AccessToken;
 
 use crate::{
     environment::ProcessEnvironment,

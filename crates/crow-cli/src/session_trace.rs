@@ -1,14 +1,13 @@
 //! The waterfall of a session in the terminal (`trace`): what took how long, and what it was part of.
 
-use std::{collections::HashMap, fmt::Write as _, time::Duration};
+use std::{fmt::Write as _, time::Duration};
 
 use crow_console::{
     ConsoleStyle, Paint,
     words::{count, duration, tokens},
     wrap::{shorten_end, width},
 };
-use crow_core::trace::SpanId;
-use crow_telemetry::{ModelCallPurpose, RunTotals, SpanOutcome, SpanWork, TraceSpan};
+use crow_telemetry::{ModelCallPurpose, RunTotals, SpanOutcome, SpanTree, SpanWork, TraceSpan};
 use crow_text::one_line;
 
 /// Columns of a duration.
@@ -22,37 +21,21 @@ const DETAIL_SCREEN: usize = 90;
 
 /// Renders the runs among the spans of a session. `shortest` leaves out what took less time, but for runs and turns.
 pub(crate) fn trace_text(style: &ConsoleStyle, spans: &[TraceSpan], shortest: Duration) -> String {
-    let mut children: HashMap<SpanId, Vec<&TraceSpan>> = HashMap::new();
-    for span in spans {
-        if let Some(parent) = span.parent {
-            children.entry(parent).or_default().push(span);
-        }
-    }
-    for list in children.values_mut() {
-        list.sort_by_key(|span| span.start);
-    }
     let columns = TraceColumns::new(style.width);
     let mut out = String::new();
-    let runs = spans.iter().filter_map(|span| match &span.work {
-        SpanWork::Run(run) => Some((span, run)),
-        _ => None,
-    });
-    for (number, (root, run)) in runs.enumerate() {
+    let tree = SpanTree::new(spans);
+    for (number, (root, run)) in tree.runs().enumerate() {
         if number > 0 {
             out.push('\n');
         }
         heading(style, number + 1, root, run, &mut out);
-        let below = children.get(&root.id).into_iter().flatten();
-        let mut pending: Vec<(&TraceSpan, usize)> = below.rev().map(|span| (*span, 0)).collect();
         let mut left_out = 0_u64;
-        while let Some((span, depth)) = pending.pop() {
+        for (span, depth) in tree.parts(root) {
             if matches!(span.work, SpanWork::Turn(_)) || span.duration() >= shortest {
                 columns.row(style, root, span, depth, &mut out);
             } else {
                 left_out += 1;
             }
-            let below = children.get(&span.id).into_iter().flatten();
-            pending.extend(below.rev().map(|span| (*span, depth + 1)));
         }
         if left_out > 0 {
             let text = format!("{left_out} shorter than {} are left out", duration(shortest));
@@ -231,5 +214,35 @@ fn detail(span: &TraceSpan) -> String {
         SpanWork::Run(_) | SpanWork::Turn(_) | SpanWork::ToolCall(_) | SpanWork::Handoff(_) => {
             String::new()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crow_telemetry::TraceBuilder;
+    use crow_testkit::sample::{bad_run, reviewed_run};
+
+    use super::*;
+
+    #[test]
+    fn runs_are_shown_as_waterfalls_with_failures_and_reviews() {
+        let style = ConsoleStyle::plain(100);
+        for (name, story) in [("bad_run", bad_run()), ("reviewed_run", reviewed_run())] {
+            let spans = TraceBuilder::spans(&story.events);
+            insta::assert_snapshot!(name, trace_text(&style, &spans, Duration::ZERO));
+        }
+    }
+
+    #[test]
+    fn a_waterfall_fits_a_narrow_screen_and_leaves_out_what_was_short() {
+        let spans = TraceBuilder::spans(&bad_run().events);
+        let style = ConsoleStyle::plain(40);
+        let whole = trace_text(&style, &spans, Duration::ZERO);
+        assert!(whole.lines().all(|line| width(line) <= 40), "{whole}");
+        let cut = trace_text(&style, &spans, Duration::from_hours(1));
+        assert!(
+            cut.contains("are left out") && cut.lines().count() < whole.lines().count(),
+            "{cut}"
+        );
     }
 }

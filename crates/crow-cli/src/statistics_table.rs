@@ -193,3 +193,53 @@ impl Columns {
         out
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use crow_core::model::{ModelRef, Price};
+    use crow_telemetry::{TraceBuilder, statistics::StatisticsGroup};
+    use crow_testkit::sample::{bad_run, good_run};
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use crate::args::OutputForm;
+
+    fn table(by: StatsGroup, columns: usize) -> String {
+        let model = ModelRef { provider: "anthropic".into(), model: "claude-sonnet-4-5".into() };
+        let price = Price {
+            input: 2.0,
+            output: 10.0,
+            cache_read: 0.2,
+            cache_write: 2.5,
+            cache_write_1h: 4.0,
+        };
+        let group = StatisticsGroup::from(by);
+        let mut statistics =
+            Statistics::new(group, TimeZone::UTC, BTreeMap::from([(model, price)]));
+        let stories = [good_run(), bad_run()];
+        for (project, story) in ["/srv/user/one", "/srv/two"].iter().zip(&stories) {
+            statistics.add_session(project, &TraceBuilder::spans(&story.events));
+        }
+        let today = stories[0].events[0].time.to_zoned(TimeZone::UTC).date();
+        let args = StatsArgs { by, days: 7, cwd: None, output: OutputForm::Text };
+        let place = (today, Some("/srv/user"));
+        statistics_text(&ConsoleStyle::plain(columns), &statistics, &args, place)
+    }
+
+    #[test]
+    fn sums_are_shown_by_day_tool_and_project() {
+        insta::assert_snapshot!("by_day", table(StatsGroup::Day, 100));
+        insta::assert_snapshot!("by_tool", table(StatsGroup::Tool, 100));
+        insta::assert_snapshot!("by_project", table(StatsGroup::Project, 100));
+    }
+
+    #[test]
+    fn sums_fit_a_narrow_screen() {
+        for by in [StatsGroup::Day, StatsGroup::Model, StatsGroup::Project, StatsGroup::Tool] {
+            let text = table(by, 40);
+            assert!(text.lines().all(|line| width(line) <= 40), "{text}");
+        }
+    }
+}

@@ -3,7 +3,6 @@
 //! Defines the types that the other crates share: messages, events, history, tools, models, permission, and the turn
 //! machine. Nothing here spawns, sleeps, reads a clock, a file or the environment, or knows a protocol.
 
-pub mod access;
 pub mod call;
 pub mod capability;
 pub mod config;

@@ -42,6 +42,7 @@
 //! # }
 //! ```
 
+mod access;
 mod agent;
 mod agent_tree;
 mod changes;
@@ -59,6 +60,7 @@ mod rule_store;
 mod session;
 mod undo;
 
+pub use access::{AccessToken, is_loopback_host};
 pub use agent::{
     AgentAccess, AgentEnd, AgentError, AgentFn, AgentHandle, AgentInternals, AgentRuntime,
     AgentSession, ChildFactory, ChildRun, ChildSpec, ExecutedCall, HandleError, InputMessage,

@@ -8,7 +8,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use crow_core::access::{AccessToken, is_loopback_host};
+use crow_runtime::{AccessToken, is_loopback_host};
 
 use crate::error::ApiError;
 

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
 use tokio::task::{JoinError, spawn_blocking};
 
-use crate::{error::ApiError, message::text_for_page, server::ServerState};
+use crate::{error::ApiError, message::text_for_page, server_state::LiveServerState};
 
 /// Maximum length of the output of a command, in bytes.
 const MAX_SHOWN: usize = 200_000;
@@ -36,7 +36,7 @@ const MAX_SHOWN: usize = 200_000;
 type ApiResult = Result<Response, ApiError>;
 
 /// What the page needs to know before a session is started.
-pub(crate) async fn about(State(state): State<Arc<ServerState>>) -> ApiResult {
+pub(crate) async fn about(State(state): State<Arc<LiveServerState>>) -> ApiResult {
     json_response(&json!({
         "version": state.version,
         "cwd": state.cwd.display().to_string(),
@@ -58,7 +58,7 @@ struct NewSessionRequest {
 }
 
 /// Starts a session with its first prompt.
-pub(crate) async fn start(State(state): State<Arc<ServerState>>, body: Bytes) -> ApiResult {
+pub(crate) async fn start(State(state): State<Arc<LiveServerState>>, body: Bytes) -> ApiResult {
     let NewSessionRequest { cwd, prompt, agent, model, permissions } = parse(&body)?;
     if prompt.trim().is_empty() {
         return Err(ApiError::invalid("the prompt is empty"));
@@ -84,7 +84,7 @@ pub(crate) async fn start(State(state): State<Arc<ServerState>>, body: Bytes) ->
 
 /// Does something that must not stop half-way: the future of a request is dropped when its client disconnects.
 async fn to_its_end<T: Send + 'static>(
-    state: &ServerState,
+    state: &LiveServerState,
     action: impl Future<Output = Result<T, ApiError>> + Send + 'static,
 ) -> Result<T, ApiError> {
     state.actions.spawn(action).await.map_err(|error| worker_failed(&error))?
@@ -92,7 +92,7 @@ async fn to_its_end<T: Send + 'static>(
 
 /// Opens a stored session, so that it can be talked to.
 pub(crate) async fn open(
-    State(state): State<Arc<ServerState>>,
+    State(state): State<Arc<LiveServerState>>,
     Path(id): Path<String>,
 ) -> ApiResult {
     let hosted = Arc::clone(&state.hosted);
@@ -103,7 +103,7 @@ pub(crate) async fn open(
 
 /// Ends the agent of a session. The session is kept.
 pub(crate) async fn close(
-    State(state): State<Arc<ServerState>>,
+    State(state): State<Arc<LiveServerState>>,
     Path(id): Path<String>,
 ) -> ApiResult {
     let hosted = Arc::clone(&state.hosted);
@@ -123,7 +123,7 @@ struct MessageRequest {
 
 /// Sends a prompt to an idle agent, a steering message to one that works, or runs a command.
 pub(crate) async fn send(
-    State(state): State<Arc<ServerState>>,
+    State(state): State<Arc<LiveServerState>>,
     Path(id): Path<String>,
     body: Bytes,
 ) -> ApiResult {
@@ -170,7 +170,7 @@ fn command_of(text: &str) -> Option<(&str, &str)> {
 
 /// Cancels the run under way and the queued ones.
 pub(crate) async fn cancel(
-    State(state): State<Arc<ServerState>>,
+    State(state): State<Arc<LiveServerState>>,
     Path(id): Path<String>,
 ) -> ApiResult {
     opened(&state, &id)?.interrupt();
@@ -180,7 +180,7 @@ pub(crate) async fn cancel(
 /// Answer to a question whether a call may run.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case", deny_unknown_fields)]
-enum PermissionReply {
+enum PermissionAnswerRequest {
     AllowOnce,
     /// Allows what the offer with this index, from 0, allows.
     AllowSession {
@@ -194,15 +194,15 @@ enum PermissionReply {
 
 /// Answers a question whether a call may run.
 pub(crate) async fn answer_permission(
-    State(state): State<Arc<ServerState>>,
+    State(state): State<Arc<LiveServerState>>,
     Path((id, request)): Path<(String, String)>,
     body: Bytes,
 ) -> ApiResult {
     let handle = opened(&state, &id)?;
     let request = RequestId::new(request);
     let answer = match parse(&body)? {
-        PermissionReply::AllowOnce => PermissionAnswer::AllowOnce,
-        PermissionReply::AllowSession { offer } => {
+        PermissionAnswerRequest::AllowOnce => PermissionAnswer::AllowOnce,
+        PermissionAnswerRequest::AllowSession { offer } => {
             let open = handle.open_questions().into_iter().find(|open| open.id == request);
             let offer = open.and_then(|open| open.offers.into_iter().nth(offer));
             let Some(offer) = offer else {
@@ -211,7 +211,7 @@ pub(crate) async fn answer_permission(
             };
             PermissionAnswer::AllowSession { grants: offer.grants }
         }
-        PermissionReply::Deny { feedback } => {
+        PermissionAnswerRequest::Deny { feedback } => {
             let feedback = Some(feedback).filter(|text| !text.trim().is_empty());
             PermissionAnswer::Deny { feedback }
         }
@@ -223,7 +223,7 @@ pub(crate) async fn answer_permission(
 /// Answer to a question of an agent.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case", deny_unknown_fields)]
-enum QuestionReply {
+enum QuestionAnswerRequest {
     Text {
         text: String,
     },
@@ -236,15 +236,15 @@ enum QuestionReply {
 
 /// Answers a question of an agent.
 pub(crate) async fn answer_question(
-    State(state): State<Arc<ServerState>>,
+    State(state): State<Arc<LiveServerState>>,
     Path((id, request)): Path<(String, String)>,
     body: Bytes,
 ) -> ApiResult {
     let handle = opened(&state, &id)?;
     let request = RequestId::new(request);
     let answer = match parse(&body)? {
-        QuestionReply::Text { text } => QuestionAnswer::Text { text },
-        QuestionReply::Chosen { choices } => {
+        QuestionAnswerRequest::Text { text } => QuestionAnswer::Text { text },
+        QuestionAnswerRequest::Chosen { choices } => {
             let open = handle.open_user_questions().into_iter().find(|open| open.id == request);
             let offered = open.map(|open| open.question.choices).unwrap_or_default();
             let label = |index: usize| offered.get(index).map(|choice| choice.label.clone());
@@ -254,7 +254,7 @@ pub(crate) async fn answer_question(
             })?;
             QuestionAnswer::Chosen { labels }
         }
-        QuestionReply::Declined => QuestionAnswer::Declined,
+        QuestionAnswerRequest::Declined => QuestionAnswer::Declined,
     };
     handle.answer_question(&request, answer)?;
     Ok(done())
@@ -296,7 +296,7 @@ impl From<SessionOption> for OptionEntry {
 
 /// Returns the settings of an open session.
 pub(crate) async fn options(
-    State(state): State<Arc<ServerState>>,
+    State(state): State<Arc<LiveServerState>>,
     Path(id): Path<String>,
 ) -> ApiResult {
     let options = state.hosted.host().options(&SessionId::new(id)).await?;
@@ -313,7 +313,7 @@ struct OptionRequest {
 
 /// Changes a setting of an open session.
 pub(crate) async fn set_option(
-    State(state): State<Arc<ServerState>>,
+    State(state): State<Arc<LiveServerState>>,
     Path(id): Path<String>,
     body: Bytes,
 ) -> ApiResult {
@@ -339,7 +339,7 @@ struct SessionViews {
 
 /// Returns the views of a session beside its transcript.
 pub(crate) async fn views(
-    State(state): State<Arc<ServerState>>,
+    State(state): State<Arc<LiveServerState>>,
     Path(id): Path<String>,
 ) -> ApiResult {
     let sections = [
@@ -365,7 +365,7 @@ pub(crate) async fn views(
 
 /// Returns the whole report of a session, to be saved.
 pub(crate) async fn report(
-    State(state): State<Arc<ServerState>>,
+    State(state): State<Arc<LiveServerState>>,
     Path(id): Path<String>,
 ) -> ApiResult {
     let page = |report: &SessionReport<'_>| report.to_html();
@@ -379,7 +379,7 @@ pub(crate) async fn report(
 
 /// Reads a session and renders something of its report.
 async fn with_report<T: Send + 'static>(
-    state: Arc<ServerState>,
+    state: Arc<LiveServerState>,
     id: String,
     render: impl FnOnce(&SessionReport<'_>) -> T + Send + 'static,
 ) -> Result<T, ApiError> {
@@ -414,7 +414,7 @@ async fn with_report<T: Send + 'static>(
 }
 
 /// Returns the known prices of the models that answered in a session.
-async fn prices_of(state: &ServerState, record: &SessionRecord) -> BTreeMap<ModelRef, Price> {
+async fn prices_of(state: &LiveServerState, record: &SessionRecord) -> BTreeMap<ModelRef, Price> {
     let mut prices: BTreeMap<ModelRef, Option<Price>> = BTreeMap::new();
     for line in &record.events {
         if let AgentEvent::Reply { origin, .. } = &line.event {
@@ -429,7 +429,7 @@ async fn prices_of(state: &ServerState, record: &SessionRecord) -> BTreeMap<Mode
     prices.into_iter().filter_map(|(model, price)| Some((model, price?))).collect()
 }
 
-fn opened(state: &ServerState, id: &str) -> Result<AgentHandle, ApiError> {
+fn opened(state: &LiveServerState, id: &str) -> Result<AgentHandle, ApiError> {
     Ok(state.hosted.opened(&SessionId::new(id))?)
 }
 

@@ -13,7 +13,7 @@ use crow_runtime::{AgentHandle, AgentHost, HostError, ObserverItem, SessionSetup
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
-use crate::message::{SessionEntry, SessionState};
+use crate::message::{SessionActivity, SessionEntry};
 
 /// Maximum number of sessions that are open at the same time.
 const MAX_OPEN: usize = 200;
@@ -160,16 +160,16 @@ fn changes_entry(event: &AgentEvent) -> bool {
 }
 
 /// Returns the state of an open session.
-pub(crate) fn state_of(handle: &AgentHandle) -> SessionState {
+pub(crate) fn state_of(handle: &AgentHandle) -> SessionActivity {
     if !handle.open_questions().is_empty() || !handle.open_user_questions().is_empty() {
-        return SessionState::Asking;
+        return SessionActivity::Asking;
     }
     match handle.state() {
-        AgentState::Idle | AgentState::Done | AgentState::Error(_) => SessionState::Idle,
+        AgentState::Idle | AgentState::Done | AgentState::Error(_) => SessionActivity::Idle,
         AgentState::Processing
         | AgentState::WaitingForPermission
         | AgentState::ExecutingTool(_)
-        | AgentState::WaitingForSubagent(_) => SessionState::Working,
+        | AgentState::WaitingForSubagent(_) => SessionActivity::Working,
     }
 }
 

@@ -20,6 +20,7 @@ mod hosted;
 mod message;
 mod overview;
 mod server;
+mod server_state;
 mod session_feed;
 mod stored_log;
 mod stream;

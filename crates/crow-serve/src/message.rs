@@ -40,7 +40,7 @@ pub(crate) enum LiveMessage {
     /// A running call printed something.
     CallOutput { key: String, output: String },
     /// What the agent does.
-    State { state: SessionState, detail: String },
+    State { state: SessionActivity, detail: String },
     /// The open questions, all of them.
     Questions { permissions: Vec<PermissionEntry>, questions: Vec<QuestionEntry> },
     /// How full the window is, and what the session cost.
@@ -54,7 +54,7 @@ pub(crate) enum LiveMessage {
 /// What a session does, for its entry in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum SessionState {
+pub(crate) enum SessionActivity {
     /// Its agent waits for a prompt.
     Idle,
     /// Its agent works.
@@ -75,7 +75,7 @@ pub(crate) struct SessionEntry {
     pub cwd: String,
     pub agent: String,
     pub model: String,
-    pub state: SessionState,
+    pub state: SessionActivity,
     pub updated: Timestamp,
 }
 

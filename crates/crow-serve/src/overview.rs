@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     hosted::HostedSessions,
-    message::{LiveMessage, SessionEntry, SessionState},
+    message::{LiveMessage, SessionActivity, SessionEntry},
 };
 
 /// Number of stored sessions that are listed.
@@ -146,8 +146,8 @@ impl OverviewFeed {
         let stored = self.stored_entries.borrow().iter().cloned().collect::<Vec<_>>();
         let stored = stored.into_iter().map(|mut entry| {
             // It was in use when it was read: by the agent that left it.
-            if self.left.contains(&entry.id) && entry.state == SessionState::Elsewhere {
-                entry.state = SessionState::Stored;
+            if self.left.contains(&entry.id) && entry.state == SessionActivity::Elsewhere {
+                entry.state = SessionActivity::Stored;
             }
             entry
         });
@@ -164,7 +164,7 @@ impl OverviewFeed {
 }
 
 impl SessionEntry {
-    pub(crate) fn new(metadata: &SessionMetadata, state: SessionState) -> Self {
+    pub(crate) fn new(metadata: &SessionMetadata, state: SessionActivity) -> Self {
         let crow = metadata.crow();
         let text = |text: &str| shorten(&neutralise(text), MAX_TEXT);
         Self {
@@ -192,7 +192,7 @@ fn read_stored(store: &dyn SessionStore) -> Vec<SessionEntry> {
     });
     let entry = |metadata: SessionMetadata| {
         let is_in_use = store.is_in_use(&metadata.session_id).unwrap_or(false);
-        let state = if is_in_use { SessionState::Elsewhere } else { SessionState::Stored };
+        let state = if is_in_use { SessionActivity::Elsewhere } else { SessionActivity::Stored };
         SessionEntry::new(&metadata, state)
     };
     sessions.into_iter().map(entry).collect()

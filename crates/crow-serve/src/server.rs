@@ -23,8 +23,9 @@ use crate::{
     error::ApiError,
     hosted::HostedSessions,
     overview::StoredSessions,
+    server_state::LiveServerState,
     session_feed::SessionFeed,
-    stream::EventStream,
+    stream::PageStream,
 };
 
 /// Maximum number of open event streams: one for each visible page.
@@ -65,38 +66,14 @@ impl fmt::Debug for LiveServerParts {
 /// The server of the live view.
 #[derive(Debug)]
 pub struct LiveServer {
-    state: Arc<ServerState>,
+    state: Arc<LiveServerState>,
     access: Arc<AccessRules>,
-}
-
-/// What all requests share.
-pub(crate) struct ServerState {
-    pub hosted: Arc<HostedSessions>,
-    pub store: Arc<dyn SessionStore>,
-    pub models: Arc<dyn Models>,
-    pub redactor: Box<dyn Fn() -> Redactor + Send + Sync>,
-    pub cwd: PathBuf,
-    pub zone: TimeZone,
-    pub version: String,
-    /// Actions that go on when their client disconnects.
-    pub actions: TaskTracker,
-    /// Turns of reports and views that are rendered at the same time.
-    pub rendering: Semaphore,
-    stored: Arc<StoredSessions>,
-    streams: Arc<Semaphore>,
-    ended: CancellationToken,
-}
-
-impl fmt::Debug for ServerState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerState").field("hosted", &self.hosted).finish_non_exhaustive()
-    }
 }
 
 impl LiveServer {
     /// Creates a server.
     pub fn new(parts: LiveServerParts) -> Self {
-        let state = ServerState {
+        let state = LiveServerState {
             hosted: HostedSessions::new(parts.host),
             stored: Arc::new(StoredSessions::new(Arc::clone(&parts.store))),
             store: parts.store,
@@ -187,13 +164,13 @@ impl LiveServer {
 }
 
 /// Streams the list of sessions.
-async fn overview_events(State(state): State<Arc<ServerState>>) -> Result<Response, ApiError> {
+async fn overview_events(State(state): State<Arc<LiveServerState>>) -> Result<Response, ApiError> {
     event_stream(&state, None)
 }
 
 /// Streams the list of sessions, and one session.
 async fn session_events(
-    State(state): State<Arc<ServerState>>,
+    State(state): State<Arc<LiveServerState>>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let id = SessionId::new(id);
@@ -217,13 +194,13 @@ async fn session_events(
 }
 
 fn event_stream(
-    state: &Arc<ServerState>,
+    state: &Arc<LiveServerState>,
     session: Option<(SessionId, SessionFeed)>,
 ) -> Result<Response, ApiError> {
     let permit = Arc::clone(&state.streams)
         .try_acquire_owned()
         .map_err(|_| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open"))?;
-    let stream = EventStream::new(
+    let stream = PageStream::new(
         Arc::clone(&state.hosted),
         Arc::clone(&state.stored),
         session,

@@ -28,7 +28,7 @@ const MAX_TOGETHER: usize = 256;
 
 /// The state of the event stream of one page.
 #[derive(Debug)]
-pub(crate) struct EventStream {
+pub(crate) struct PageStream {
     hosted: Arc<HostedSessions>,
     overview: OverviewFeed,
     session: Option<(SessionId, SessionFeed)>,
@@ -40,7 +40,7 @@ pub(crate) struct EventStream {
     _permit: OwnedSemaphorePermit,
 }
 
-impl EventStream {
+impl PageStream {
     pub(crate) fn new(
         hosted: Arc<HostedSessions>,
         stored: Arc<StoredSessions>,

@@ -16,6 +16,6 @@ pub use consumer::{AcpTelemetry, InternalTelemetry, TelemetryFeed};
 pub use store::{SpanStore, SpanStoreConsumer};
 pub use trace::{
     CheckWork, CompactionWork, HandoffWork, ModelCallContent, ModelCallPurpose, ModelCallWork,
-    PermissionWork, QuestionWork, RunTotals, SpanOutcome, SpanWork, ToolCallContent, ToolCallWork,
-    TraceBuilder, TraceSpan, TurnWork, VerdictWork,
+    PermissionWork, QuestionWork, RunTotals, SpanOutcome, SpanTree, SpanWork, ToolCallContent,
+    ToolCallWork, TraceBuilder, TraceSpan, TurnWork, VerdictWork,
 };

@@ -29,7 +29,7 @@ use axum::{
     response::{IntoResponse as _, Response},
     serve::ListenerExt as _,
 };
-use crow_core::access::{AccessToken, is_loopback_host};
+use crow_runtime::{AccessToken, is_loopback_host};
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _, future::ready, stream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};

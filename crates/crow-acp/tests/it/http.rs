@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use crow_core::access::AccessToken;
 use crow_core::ids::SessionId;
+use crow_runtime::AccessToken;
 use crow_runtime::AgentHost as _;
 use crow_testkit::{
     scripted::{Play, call, reply, text},

@@ -5,7 +5,7 @@ use std::{env::current_exe, fs, path::Path, sync::Arc};
 use crow_acp::{AcpIdentity, AcpServer, TerminalLogin};
 use crow_app::{Audience, ProcessEnvironment, host::ProductHost};
 use crow_console::ExitCode;
-use crow_core::access::AccessToken;
+use crow_runtime::AccessToken;
 use crow_runtime::{HandleAnswerer, SessionSetup};
 use tokio::net::TcpListener;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crow_app::{Audience, ProcessEnvironment, kept_live_view_token, new_live_view_token, redactor};
 use crow_console::ExitCode;
-use crow_core::access::AccessToken;
+use crow_runtime::AccessToken;
 use crow_runtime::{AgentHost, HandleAnswerer};
 use crow_serve::{AccessRules, LiveServer, LiveServerParts};
 use jiff::tz::TimeZone;

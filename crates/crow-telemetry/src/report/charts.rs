@@ -1,19 +1,15 @@
 //! The timeline, the tokens of each model call, and the fill of the context window.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use crow_context::accounting::{ContextAudit, RequestKind};
 use crow_core::{
     model::{ModelRef, Price},
-    trace::SpanId,
     usage::TokenUsage,
 };
 
-use super::{html::HtmlWriter, session_report::runs_of, words};
-use crate::{SpanOutcome, SpanWork, TraceSpan};
+use super::{html::HtmlWriter, words};
+use crate::{SpanOutcome, SpanTree, SpanWork, TraceSpan};
 
 /// Maximum number of bars of the timeline.
 const BARS: usize = 400;
@@ -39,29 +35,19 @@ pub(super) fn timeline(spans: &[TraceSpan], html: &mut HtmlWriter) {
     }
     html.markup("</ul>");
     let shortest = shortest_shown(spans);
-    let mut children: HashMap<SpanId, Vec<&TraceSpan>> = HashMap::new();
-    for span in spans {
-        if let Some(parent) = span.parent {
-            children.entry(parent).or_default().push(span);
-        }
-    }
-    for list in children.values_mut() {
-        list.sort_by_key(|span| span.start);
-    }
+    let tree = SpanTree::new(spans);
     let mut left_out = 0;
-    for (number, (root, run)) in runs_of(spans).enumerate() {
+    for (number, (root, run)) in tree.runs().enumerate() {
         let prompt = run.prompt.as_deref().unwrap_or_default();
         html.element("h3", &format!("Run {}: {prompt}", number + 1));
         html.markup("<ol class=\"bars\">");
-        let mut pending: Vec<(&TraceSpan, usize)> = vec![(root, 0)];
-        while let Some((span, depth)) = pending.pop() {
-            if span.duration() >= shortest || depth == 0 {
-                bar(span, root, depth.min(DEPTH), html);
+        bar(root, root, 0, html);
+        for (span, depth) in tree.parts(root) {
+            if span.duration() >= shortest {
+                bar(span, root, (depth + 1).min(DEPTH), html);
             } else {
                 left_out += 1;
             }
-            let below = children.get(&span.id).into_iter().flatten();
-            pending.extend(below.rev().map(|span| (*span, depth + 1)));
         }
         html.markup("</ol>");
     }

@@ -13,7 +13,7 @@ use crow_core::{
 use jiff::tz::TimeZone;
 
 use super::{charts, html::HtmlWriter, island, transcript, words};
-use crate::{RunTotals, SpanOutcome, SpanWork, TraceBuilder, TraceSpan};
+use crate::{RunTotals, SpanOutcome, SpanTree, SpanWork, TraceBuilder, TraceSpan};
 
 /// The style sheet of a report, its sections and its transcript.
 pub const REPORT_STYLE: &str = include_str!("style.css");
@@ -292,7 +292,7 @@ impl SessionReport<'_> {
 /// Writes the table of runs, with what each claims and what was found.
 fn runs(spans: &[TraceSpan], html: &mut HtmlWriter) {
     html.markup("<h2 id=\"runs\">Runs</h2><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Runs\"><table><thead><tr><th>Prompt<th>End<th class=\"n\">Time<th class=\"n\">Model calls<th class=\"n\">Tool calls<th class=\"n\">Rounds<th class=\"n\">Tokens</tr></thead><tbody>");
-    for (span, run) in runs_of(spans) {
+    for (span, run) in SpanTree::new(spans).runs() {
         html.markup("<tr>");
         html.element("td class=\"w\"", run.prompt.as_deref().unwrap_or("(no text)"));
         let (class, end) = end_words(span, run);
@@ -309,14 +309,6 @@ fn runs(spans: &[TraceSpan], html: &mut HtmlWriter) {
         html.markup("</tr>");
     }
     html.markup("</tbody></table></div>");
-}
-
-/// Returns the runs among spans, in order.
-pub(super) fn runs_of(spans: &[TraceSpan]) -> impl Iterator<Item = (&TraceSpan, &RunTotals)> {
-    spans.iter().filter_map(|span| match &span.work {
-        SpanWork::Run(run) => Some((span, run)),
-        _ => None,
-    })
 }
 
 /// Returns the class and the words for the end of a run.

@@ -79,13 +79,13 @@ pub struct TranscriptRenderer {
     /// The agents in the order in which they appeared.
     agents: Vec<String>,
     /// Calls that are not answered yet.
-    open: HashMap<(SessionId, CallId), OpenCall>,
+    open: HashMap<(SessionId, CallId), UnansweredCall>,
     runs: usize,
 }
 
 /// A call that is not answered yet.
 #[derive(Debug)]
-struct OpenCall {
+struct UnansweredCall {
     title: String,
     arguments: Value,
     start: Timestamp,
@@ -150,7 +150,7 @@ impl TranscriptRenderer {
             AgentEvent::UserInput { source, content, .. } => self.input(line, *source, content),
             AgentEvent::Reply { blocks, .. } => self.reply(line, blocks),
             AgentEvent::CallStart { call_id, title, arguments, .. } => {
-                let call = OpenCall {
+                let call = UnansweredCall {
                     title: title.clone(),
                     arguments: arguments.clone(),
                     start: line.time,

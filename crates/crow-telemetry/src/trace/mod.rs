@@ -6,6 +6,7 @@ mod outcome;
 mod span;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 pub use builder::TraceBuilder;
 pub use content::{ModelCallContent, ToolCallContent};
@@ -13,3 +14,4 @@ pub use span::{
     CheckWork, CompactionWork, HandoffWork, ModelCallPurpose, ModelCallWork, PermissionWork,
     QuestionWork, RunTotals, SpanOutcome, SpanWork, ToolCallWork, TraceSpan, TurnWork, VerdictWork,
 };
+pub use tree::SpanTree;
