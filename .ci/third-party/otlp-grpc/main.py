@@ -55,6 +55,8 @@ class Metrics(metrics_service_pb2_grpc.MetricsServiceServicer):
 
 
 class Logs(logs_service_pb2_grpc.LogsServiceServicer):
+    """Takes logs, of which a run without warnings has none."""
+
     def Export(self, request, context):
         return logs_service_pb2.ExportLogsServiceResponse()
 

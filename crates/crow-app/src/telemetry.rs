@@ -76,9 +76,7 @@ impl HostTelemetry {
         http: Arc<dyn Http>,
         models: Arc<dyn Models>,
     ) -> (Self, Option<String>) {
-        let switch = environment.var("CROW_TELEMETRY").unwrap_or_default().to_ascii_lowercase();
-        let is_off = ["off", "0", "false", "no", "none"].contains(&switch.trim());
-        if is_off {
+        if is_switched_off(environment) {
             return (Self::off(), None);
         }
         let content = match table.content {
@@ -105,14 +103,14 @@ impl HostTelemetry {
         (Self { store, exporter, models: Some(models), ..Self::off() }, fault)
     }
 
-    /// Returns which part of all traces is sent to a collector, from 0 to 1; `None` if telemetry is not sent. Must be called
+    /// Returns which part of all traces is sent to a collector, from 0 to 1; `None` if spans are not sent. Must be called
     /// before the first session is watched.
     pub(crate) fn sampling(&self) -> Option<f64> {
         let state = self.exporter.lock().unwrap_or_else(PoisonError::into_inner);
         match &*state {
             ExporterState::Configured(parts) if parts.0.traces.is_some() => Some(parts.0.sampled),
-            ExporterState::Configured(_) => Some(0.0),
-            ExporterState::Off | ExporterState::Running(..) => None,
+            // Without spans of its own, the program leaves the traces of others alone.
+            ExporterState::Configured(_) | ExporterState::Off | ExporterState::Running(..) => None,
         }
     }
 
@@ -209,10 +207,19 @@ pub fn otel_settings(
     settings_of(&configuration.settings.telemetry, environment)
 }
 
+/// Returns true if the user turned telemetry off for this process.
+fn is_switched_off(environment: &ProcessEnvironment) -> bool {
+    let switch = environment.var("CROW_TELEMETRY").unwrap_or_default().to_ascii_lowercase();
+    ["off", "0", "false", "no", "none"].contains(&switch.trim())
+}
+
 fn settings_of(
     table: &TelemetryTable,
     environment: &ProcessEnvironment,
 ) -> Result<Option<OtelSettings>, OtelSettingsError> {
+    if is_switched_off(environment) {
+        return Ok(None);
+    }
     OtelSettings::from_variables(|name| match (environment.var(name), name) {
         (None, "OTEL_EXPORTER_OTLP_ENDPOINT") => table.endpoint.clone(),
         (given, _) => given,

@@ -216,6 +216,9 @@ mod tests {
         assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), [2, 32, 16, 2]);
         assert!(text.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit()));
         assert!(text.ends_with("-01"), "{text}");
+        let ids = (0..400).map(|n| TraceId::of_run(&root, &RunId::new(n.to_string())));
+        let sampled = ids.filter(|id| id.is_sampled(0.25)).count();
+        assert!((60..140).contains(&sampled), "{sampled} of 400 at a quarter");
         let run = SampledRun { ratio: 0.0, ..run };
         let context = TraceContext::of_tool_call(&root, &run, &root, &CallId::new("c"));
         assert!(context.to_string().ends_with("-00"), "{context}");

@@ -386,7 +386,7 @@ async fn with_report<T: Send + 'static>(
     let id = SessionId::new(id);
     let store = Arc::clone(&state.store);
     // Each reads a whole log and renders it.
-    let turn = state.rendering.acquire().await;
+    let turn = Arc::clone(&state.rendering).acquire_owned().await;
     let redactor = match state.hosted.get(&id) {
         Some(handle) => handle.redactor().clone(),
         None => (state.redactor)(),
@@ -396,6 +396,8 @@ async fn with_report<T: Send + 'static>(
     let prices = prices_of(&state, &record).await;
     let (zone, version) = (state.zone.clone(), state.version.clone());
     let render = spawn_blocking(move || {
+        // It goes on when the client disconnects.
+        let _turn = turn;
         let crow = record.metadata.crow();
         render(&SessionReport {
             session_id: &record.metadata.session_id,
@@ -408,9 +410,7 @@ async fn with_report<T: Send + 'static>(
             version: &version,
         })
     });
-    let rendered = render.await.map_err(|error| worker_failed(&error));
-    drop(turn);
-    rendered
+    render.await.map_err(|error| worker_failed(&error))
 }
 
 /// Returns the known prices of the models that answered in a session.

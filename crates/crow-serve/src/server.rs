@@ -83,7 +83,7 @@ impl LiveServer {
             zone: parts.zone,
             version: parts.version,
             actions: TaskTracker::new(),
-            rendering: Semaphore::new(RENDERED_AT_ONCE),
+            rendering: Arc::new(Semaphore::new(RENDERED_AT_ONCE)),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             ended: CancellationToken::new(),
         };

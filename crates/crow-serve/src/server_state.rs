@@ -22,7 +22,7 @@ pub(crate) struct LiveServerState {
     /// Actions that go on when their client disconnects.
     pub actions: TaskTracker,
     /// Turns of reports and views that are rendered at the same time.
-    pub rendering: Semaphore,
+    pub rendering: Arc<Semaphore>,
     pub stored: Arc<StoredSessions>,
     /// Room for open event streams.
     pub streams: Arc<Semaphore>,

@@ -141,8 +141,17 @@ impl SessionFeed {
                         self.usage_changed = true;
                     }
                     ObserverItem::Lost(error) => {
-                        self.catch_up(&mut messages);
                         messages.push(LiveMessage::Lost { reason: neutralise(&error.to_string()) });
+                        if self.earlier.is_some() {
+                            // The logs that can be read follow, if there are some; the page can be used meanwhile.
+                            let html = String::new();
+                            messages.push(LiveMessage::History {
+                                html,
+                                is_cut: true,
+                                is_hosted: true,
+                            });
+                            self.under_way(&mut messages);
+                        }
                     }
                 }
             }
@@ -182,7 +191,14 @@ impl SessionFeed {
 
     /// Sends what is under way: running calls, and of an agent of this process its state and questions.
     fn under_way(&mut self, messages: &mut Vec<LiveMessage>) {
-        messages.extend(self.open_calls.values().cloned());
+        // Without its writer, a call that has no end is not running.
+        let has_writer = match &self.source {
+            FeedSource::Hosted { .. } => true,
+            FeedSource::Stored(log) => log.has_writer(),
+        };
+        if has_writer {
+            messages.extend(self.open_calls.values().cloned());
+        }
         if let Some(handle) = self.handle() {
             messages.push(state_message(handle));
             messages.push(self.questions());
@@ -235,8 +251,10 @@ impl SessionFeed {
                 self.open_replies.remove(&line.session_id);
                 Some(reply_key(reply_id))
             }
-            AgentEvent::RunEnd { .. } => {
-                self.end_open_parts(&line.session_id, messages);
+            AgentEvent::RunStart { .. } | AgentEvent::RunEnd { .. } => {
+                // Nothing of the root's descendants is left between its runs.
+                let session = (!line.is_root()).then_some(&line.session_id);
+                self.end_open_parts(session, messages);
                 None
             }
             _ => None,
@@ -257,16 +275,22 @@ impl SessionFeed {
         }
     }
 
-    /// Ends the calls and the reply of an agent that are still open: a cancelled run leaves some.
-    fn end_open_parts(&mut self, session: &SessionId, messages: &mut Vec<LiveMessage>) {
-        let of_session = |(owner, _): &&(SessionId, CallId)| owner == session;
-        let calls: Vec<_> = self.open_calls.keys().filter(of_session).cloned().collect();
-        let mut keys: Vec<String> =
-            calls.iter().map(|(session, call)| call_key(session, call)).collect();
-        for call in &calls {
-            self.open_calls.remove(call);
-        }
-        keys.extend(self.open_replies.remove(session).map(|open| reply_key(&open.reply)));
+    /// Ends the calls and replies of an agent, or of all agents, that are still open: a cancelled run leaves some.
+    fn end_open_parts(&mut self, session: Option<&SessionId>, messages: &mut Vec<LiveMessage>) {
+        let is_ended = |owner: &SessionId| session.is_none_or(|session| session == owner);
+        let mut keys = Vec::new();
+        self.open_calls.retain(|(owner, call), _| {
+            if is_ended(owner) {
+                keys.push(call_key(owner, call));
+            }
+            !is_ended(owner)
+        });
+        self.open_replies.retain(|owner, open| {
+            if is_ended(owner) {
+                keys.push(reply_key(&open.reply));
+            }
+            !is_ended(owner)
+        });
         if self.earlier.is_none() {
             messages.extend(keys.into_iter().map(|key| LiveMessage::PartEnd { key }));
         }

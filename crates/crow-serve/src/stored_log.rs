@@ -83,6 +83,11 @@ impl StoredLog {
         }
     }
 
+    /// Returns true if another program had the session open at the last look.
+    pub(crate) fn has_writer(&self) -> bool {
+        self.last_look.is_some_and(|last| last.has_writer)
+    }
+
     /// Waits for the next item. Cancel-safe.
     pub(crate) async fn next(&mut self) -> StoredItem {
         loop {

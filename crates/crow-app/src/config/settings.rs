@@ -124,9 +124,11 @@ pub(crate) struct SandboxTable {
 pub(crate) struct TelemetryTable {
     /// `false` stores nothing in the data folder [default: `true`].
     pub(crate) local: Option<bool>,
-    /// `true` adds prompts, titles of calls and error messages, without known secrets [default: `false`].
+    /// `true` adds prompts, titles of calls and error messages, and for a collector the messages to and from models with
+    /// their reasoning, and arguments and answers of tools; all without known secrets [default: `false`].
     pub(crate) content: Option<bool>,
-    /// Address of an OpenTelemetry collector for OTLP over HTTP, such as `http://127.0.0.1:4318` [default: none, nothing is sent].
+    /// Address of an OpenTelemetry collector, such as `http://127.0.0.1:4318` for OTLP over HTTP [default: none, nothing is
+    /// sent].
     pub(crate) endpoint: Option<String>,
 }
 

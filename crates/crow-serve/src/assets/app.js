@@ -842,6 +842,10 @@ addEventListener("hashchange", route);
 document.addEventListener("visibilitychange", () => {
 	clearTimeout(hiddenTimer);
 	if (document.hidden) {
+		if (messagesOfFrame.length > 0) {
+			// The frame that was asked for does not come now.
+			setTimeout(receiveAll, HIDDEN_PAUSE);
+		}
 		hiddenTimer = setTimeout(() => {
 			stream?.abort();
 			stream = null;

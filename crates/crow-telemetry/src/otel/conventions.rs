@@ -29,13 +29,14 @@ pub enum GenAiConventions {
     Latest,
 }
 
-/// Capture of content: prompts, titles of calls and error messages.
+/// Capture of content: prompts, titles of calls and error messages, and for collectors the words of calls, if the spans have
+/// them ([`TraceBuilder::with_content`](crate::TraceBuilder::with_content)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ContentCapture {
     /// Only names, numbers and kinds.
     #[default]
     LeftOut,
-    /// Prompts, titles of calls and error messages too.
+    /// Content too.
     Captured,
 }
 
@@ -160,7 +161,12 @@ impl SpanEncoder {
                 self.model_call(call, out);
                 if let Some(content) = call.content.as_ref().filter(|_| has_content) {
                     out.add("gen_ai.input.messages", messages_json(&content.input));
-                    out.add("gen_ai.output.messages", messages_json(&content.output));
+                    let reason = call.stop.map_or("error", finish_reason);
+                    let mut output = content.output.clone();
+                    for message in &mut output {
+                        message["finish_reason"] = reason.into();
+                    }
+                    out.add("gen_ai.output.messages", messages_json(&output));
                 }
                 (format!("chat {}", call.model.model), OtelSpanKind::Client)
             }
@@ -178,7 +184,9 @@ impl SpanEncoder {
                 let title = Some(call.title.clone()).filter(|_| has_content);
                 out.add_some("crow.tool.title", title.filter(|title| !title.is_empty()));
                 if let Some(content) = call.content.as_ref().filter(|_| has_content) {
-                    out.add("gen_ai.tool.call.arguments", content.arguments.as_str());
+                    let arguments = Some(content.arguments.as_str());
+                    let arguments = arguments.filter(|arguments| !arguments.is_empty());
+                    out.add_some("gen_ai.tool.call.arguments", arguments);
                     out.add("gen_ai.tool.call.result", content.result.as_str());
                 }
                 if call.tool.starts_with("mcp__") {

@@ -1,12 +1,13 @@
 //! The exporter: a bounded queue, and a task that sends what is in it.
 //!
 //! Agents never wait for it. What finds no room in the queue is dropped and counted; so is a batch that a collector did not
-//! take after a few attempts. One request is on its way at a time: a slow collector costs spans, not memory.
+//! take after a few attempts. One request is on its way at a time: a slow collector costs spans, and before them the words of
+//! their calls, but not memory.
 
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -44,6 +45,10 @@ const ATTEMPTS: u32 = 3;
 const BACKOFF: Duration = Duration::from_millis(500);
 /// Maximum length of the text of a log record, in bytes.
 const LOG_TEXT: usize = 2_000;
+/// Maximum length of the words of calls in the queue, in bytes: spans beyond it lose theirs.
+const QUEUED_WORDS: usize = 16 << 20;
+/// Length of the words of calls in a batch from which it is sent, in bytes: collectors refuse requests of more than 4 MiB.
+const BATCH_WORDS: usize = 1 << 20;
 
 /// The numbers of what was sent and what was not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -100,6 +105,8 @@ enum LogSeverity {
 pub struct OtelConsumer {
     queue: mpsc::Sender<QueuedSignal>,
     counts: Arc<ExportCounts>,
+    /// The length of the words of calls in the queue.
+    queued_words: Arc<AtomicUsize>,
     /// Counted here, so that a full queue costs spans and no counts.
     metrics: Arc<Mutex<MetricSums>>,
     /// The trace of the run that goes on.
@@ -129,7 +136,9 @@ impl OtelExporter {
         let scope = Scope { name: "crow".to_owned(), version: version.to_owned() };
         let metrics = MetricSums::new(Timestamp::now(), settings.conventions);
         let metrics = Arc::new(Mutex::new(metrics));
+        let queued_words = Arc::<AtomicUsize>::default();
         let sender = OtlpSender {
+            queued_words: Arc::clone(&queued_words),
             metrics: Arc::clone(&metrics),
             settings,
             encoder,
@@ -142,7 +151,8 @@ impl OtelExporter {
         };
         // It ends with the last consumer, or when it is shut down.
         let task = TaskTracker::new().spawn(sender.run(receiver, stop.clone()));
-        Self { consumer: OtelConsumer { queue, counts, metrics, trace_id: None }, task, stop }
+        let consumer = OtelConsumer { queue, counts, queued_words, metrics, trace_id: None };
+        Self { consumer, task, stop }
     }
 
     /// Returns a consumer for a root session.
@@ -163,17 +173,26 @@ impl OtelExporter {
 }
 
 impl OtelConsumer {
-    fn enqueue(&self, signal: QueuedSignal) {
+    /// Puts a signal into the queue; returns false if there was no room, and it is lost.
+    fn enqueue(&self, signal: QueuedSignal) -> bool {
         self.counts.offered.fetch_add(1, Ordering::Relaxed);
-        // What finds no room is lost.
-        drop(self.queue.try_send(signal));
+        self.queue.try_send(signal).is_ok()
     }
 }
 
 impl InternalTelemetry for OtelConsumer {
     fn record_span(&mut self, span: &TraceSpan) {
         lock(&self.metrics).record(span);
-        self.enqueue(QueuedSignal::Span(Box::new(span.clone())));
+        let mut span = span.clone();
+        let words = span.words_len();
+        if self.queued_words.load(Ordering::Relaxed) + words > QUEUED_WORDS {
+            span = span.without_words();
+        } else {
+            self.queued_words.fetch_add(words, Ordering::Relaxed);
+        }
+        if !self.enqueue(QueuedSignal::Span(Box::new(span))) {
+            self.queued_words.fetch_sub(words, Ordering::Relaxed);
+        }
     }
 }
 
@@ -268,6 +287,8 @@ pub(super) enum SendFailure {
 struct SignalBatch {
     spans: Vec<OtelSpan>,
     logs: Vec<LogRecord>,
+    /// Length of the words of calls in the spans.
+    words: usize,
 }
 
 impl SignalBatch {
@@ -284,6 +305,7 @@ struct OtlpSender {
     resource: Resource,
     scope: Scope,
     metrics: Arc<Mutex<MetricSums>>,
+    queued_words: Arc<AtomicUsize>,
     counts: Arc<ExportCounts>,
     #[cfg(feature = "grpc")]
     grpc: GrpcConnections,
@@ -296,7 +318,7 @@ impl OtlpSender {
         let mut due: Option<Instant> = None;
         let mut metrics_due = Instant::now() + self.settings.metrics_interval;
         loop {
-            let room = self.settings.batch - batch.len();
+            let room = self.room(&batch);
             let wake = due.map_or(metrics_due, |due| due.min(metrics_due));
             let is_open = tokio::select! {
                 received = queue.recv_many(&mut signals, room) => received > 0,
@@ -311,7 +333,7 @@ impl OtlpSender {
                 due = Some(Instant::now() + self.settings.delay);
             }
             let is_due = due.is_some_and(|due| due <= Instant::now());
-            if batch.len() >= self.settings.batch || is_due {
+            if batch.len() >= self.settings.batch || batch.words >= BATCH_WORDS || is_due {
                 self.send_batch(std::mem::take(&mut batch), &stop).await;
                 due = None;
             }
@@ -322,7 +344,7 @@ impl OtlpSender {
         }
         // The end: what is in the queue, then the last sums.
         loop {
-            let room = self.settings.batch - batch.len();
+            let room = self.room(&batch);
             while signals.len() < room
                 && let Ok(signal) = queue.try_recv()
             {
@@ -337,11 +359,24 @@ impl OtlpSender {
         self.send_metrics(&stop).await;
     }
 
+    /// Returns how many signals are taken for a batch at once: with words in it, few, so that it does not become large.
+    fn room(&self, batch: &SignalBatch) -> usize {
+        let room = self.settings.batch - batch.len();
+        if batch.words > 0 || self.queued_words.load(Ordering::Relaxed) > 0 {
+            room.min(8)
+        } else {
+            room
+        }
+    }
+
     /// Encodes spans that are sampled, and log records.
     fn take(&mut self, signals: &mut Vec<QueuedSignal>, batch: &mut SignalBatch) {
         for signal in signals.drain(..) {
             match signal {
                 QueuedSignal::Span(span) => {
+                    let words = span.words_len();
+                    self.queued_words.fetch_sub(words, Ordering::Relaxed);
+                    batch.words += words;
                     if self.settings.traces.is_some()
                         && span.trace_id.is_sampled(self.settings.sampled)
                     {

@@ -1,6 +1,6 @@
 //! OTLP over gRPC: the same messages, sent as calls of the collector's services.
 
-use std::{collections::HashMap, str::FromStr as _, time::Duration};
+use std::{collections::HashMap, error::Error as _, str::FromStr as _, time::Duration};
 
 use prost::bytes::{Buf as _, BufMut as _};
 use tonic::{
@@ -13,6 +13,9 @@ use tonic::{
 };
 
 use super::{OtelEndpoint, exporter::SendFailure};
+
+/// Time after which the other side of a connection is asked whether it is there, and time that it has to answer.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
 /// Connections to collectors, by address. A connection is made with the first call, and made again when it is lost.
 #[derive(Debug, Default)]
@@ -54,19 +57,30 @@ impl GrpcConnections {
             let tls = ClientTlsConfig::new().with_native_roots();
             target = target.tls_config(tls).map_err(is_unusable)?;
         }
-        let channel = target.connect_lazy();
+        // A connection that is silently dead is noticed.
+        let channel = target
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE)
+            .connect_lazy();
         self.0.insert(endpoint.url.clone(), channel.clone());
         Ok(channel)
     }
 }
 
-/// Sorts a failure by the codes that the OTLP specification names as transient.
+/// Sorts a failure by the codes that the OTLP specification names as transient. Exhausted resources are so only where the
+/// collector says when to try again, which is not read: most often the request is too large.
 fn failure(status: &Status) -> SendFailure {
-    let reason = format!("{}: {}", status.code(), status.message());
+    let mut reason = format!("{}: {}", status.code(), status.message());
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        reason = format!("{reason}: {error}");
+        cause = error.source();
+    }
     match status.code() {
+        // The library's word for a connection that broke. A collector's own has no cause.
+        Code::Unknown if status.source().is_some() => SendFailure::Transient(reason),
         Code::Cancelled
         | Code::DeadlineExceeded
-        | Code::ResourceExhausted
         | Code::Aborted
         | Code::OutOfRange
         | Code::Unavailable
@@ -111,5 +125,24 @@ impl Decoder for EncodedMessages {
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<()>, Status> {
         buffer.advance(buffer.remaining());
         Ok(Some(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_failures_that_may_pass_are_tried_again() {
+        let is_transient = |status: Status| matches!(failure(&status), SendFailure::Transient(_));
+        for code in [Code::Unavailable, Code::DeadlineExceeded, Code::Aborted, Code::Cancelled] {
+            assert!(is_transient(Status::new(code, "later")), "{code}");
+        }
+        for code in [Code::Unauthenticated, Code::InvalidArgument, Code::ResourceExhausted] {
+            assert!(!is_transient(Status::new(code, "never")), "{code}");
+        }
+        assert!(!is_transient(Status::unknown("a collector's own error")));
+        let broken = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+        assert!(is_transient(Status::from_error(Box::new(broken))));
     }
 }

@@ -136,15 +136,16 @@ impl MetricSums {
             ("gen_ai.provider.name", provider_name(&call.model.provider).to_owned()),
             ("gen_ai.request.model", call.model.model.clone()),
         ];
-        if let Some((address, _)) = server(&call.base_url) {
+        if let Some((address, port)) = server(&call.base_url) {
             attributes.push(("server.address", address));
+            attributes.extend(port.map(|port| ("server.port", port.to_string())));
         }
         let usage = call.usage.unwrap_or_default();
         let names = match self.conventions {
             GenAiConventions::V1_41 => {
-                for (kind, tokens) in
-                    [("input", usage.input_tokens), ("output", usage.output_tokens)]
-                {
+                // Without counts the conventions want nothing to be reported.
+                let counts = [("input", usage.input_tokens), ("output", usage.output_tokens)];
+                for (kind, tokens) in counts.into_iter().filter(|_| call.usage.is_some()) {
                     let mut attributes = attributes.clone();
                     attributes.push(("gen_ai.token.type", kind.to_owned()));
                     self.add("gen_ai.client.token.usage", &TOKENS, attributes, tokens_f64(tokens));
@@ -152,7 +153,7 @@ impl MetricSums {
                 ("gen_ai.client.operation.duration", "gen_ai.client.operation.time_to_first_chunk")
             }
             GenAiConventions::Latest => {
-                self.record_inference_tokens(&usage, &attributes);
+                self.record_inference_tokens(&usage, &attributes, error.as_deref());
                 ("gen_ai.client.inference.duration", "gen_ai.client.inference.time_to_first_chunk")
             }
         };
@@ -168,7 +169,12 @@ impl MetricSums {
         &mut self,
         usage: &TokenUsage,
         attributes: &[(&'static str, String)],
+        error: Option<&str>,
     ) {
+        let mut counted = attributes.to_vec();
+        counted.push(("gen_ai.token.modality", "unknown".to_owned()));
+        let mut of_operation = attributes.to_vec();
+        of_operation.extend(error.map(|error| ("error.type", error.to_owned())));
         for (name, tokens) in [
             ("gen_ai.client.inference.usage.input_tokens", usage.input_tokens),
             ("gen_ai.client.inference.usage.output_tokens", usage.output_tokens),
@@ -179,13 +185,13 @@ impl MetricSums {
                 usage.reasoning_tokens.unwrap_or(0),
             ),
         ] {
-            self.count(name, attributes.to_vec(), tokens);
+            self.count(name, counted.clone(), tokens);
         }
         for (name, tokens) in [
             ("gen_ai.client.inference.operation.input_tokens", usage.input_tokens),
             ("gen_ai.client.inference.operation.output_tokens", usage.output_tokens),
         ] {
-            self.add(name, &TOKENS, attributes.to_vec(), tokens_f64(tokens));
+            self.add(name, &TOKENS, of_operation.clone(), tokens_f64(tokens));
         }
     }
 

@@ -12,7 +12,11 @@ const BATCH: usize = 512;
 /// Least time between two exports of metrics.
 const LEAST_INTERVAL: Duration = Duration::from_secs(1);
 /// Values that ask for content; anything else does not.
-const CAPTURES: [&str; 5] = ["true", "1", "span_only", "event_only", "span_and_event"];
+const CAPTURES: [&str; 4] = ["true", "1", "span_only", "span_and_event"];
+
+/// The protocols that are spoken, in words.
+const SPOKEN: &str =
+    if cfg!(feature = "grpc") { "http/protobuf and grpc are" } else { "http/protobuf is" };
 
 /// How telemetry is sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -225,7 +229,8 @@ type Variable<'a> = &'a dyn Fn(&str) -> Option<String>;
 fn url(variable: Variable<'_>, name: &'static str) -> Result<Option<String>, OtelSettingsError> {
     let Some(given) = variable(name) else { return Ok(None) };
     let given = given.trim().to_owned();
-    if super::conventions::server(&given).is_none_or(|(_, port)| port.is_none()) {
+    let is_web = ["http://", "https://"].iter().any(|scheme| given.starts_with(scheme));
+    if !is_web || super::conventions::server(&given).is_none() {
         let message = format!("\"{given}\" is no address such as http://127.0.0.1:4318");
         return Err(OtelSettingsError { variable: name, message });
     }
@@ -249,7 +254,7 @@ fn protocol(
         }
         _ => Err(OtelSettingsError {
             variable: name,
-            message: format!("\"{given}\" is not spoken here; http/protobuf is"),
+            message: format!("\"{given}\" is not spoken here; {SPOKEN}"),
         }),
     }
 }
@@ -399,6 +404,7 @@ mod tests {
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
         for (variable, value) in [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "grpcs://collector.example.org:443"),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
             ("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "thrift"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "secret"),

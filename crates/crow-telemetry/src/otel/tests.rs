@@ -112,14 +112,12 @@ async fn export(
         prices: prices(),
     };
     let program = ("crow-agent", "0.0.0", "instance");
-    let content = settings.content;
     let exporter = OtelExporter::start(settings, encoder, program, Arc::clone(collector) as _);
     for story in stories {
         let consumer = exporter.consumer();
-        let mut feed = TelemetryFeed::new().with_internal(consumer.clone()).with_acp(consumer);
-        if content == ContentCapture::Captured {
-            feed = feed.with_content();
-        }
+        // The spans have the words of calls: whether they are sent is up to the encoder.
+        let mut feed =
+            TelemetryFeed::new().with_content().with_internal(consumer.clone()).with_acp(consumer);
         for event in &story.events {
             feed.on_event(event);
         }

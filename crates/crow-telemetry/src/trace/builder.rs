@@ -456,6 +456,9 @@ impl TraceBuilder {
         let Some(agent) = self.agents.get_mut(session) else { return };
         let unclaimed = std::mem::take(&mut agent.unclaimed);
         for call in unclaimed {
+            // A call beside the conversation has other words, which are not in the log.
+            let is_reply = *outcome != SpanOutcome::Succeeded;
+            let content = is_reply.then(|| self.take_model_call_content(session)).flatten();
             let id = SpanId::of_event(&call.line.session_id, call.line.seq);
             self.count_usage(&call.line.session_id, None, call.usage);
             let work = ModelCallWork {
@@ -471,7 +474,7 @@ impl TraceBuilder {
                 first_chunk_ms: call.timing.and_then(|timing| timing.first_chunk_ms),
                 retries: call.timing.map_or(0, |timing| timing.retries),
                 compacted: false,
-                content: None,
+                content,
             };
             let end = call.line.time;
             let start = call.timing.map_or(call.start, |timing| before(end, timing.duration_ms));
@@ -716,6 +719,10 @@ impl TraceBuilder {
             calls.sort_by_key(|(_, call)| call.origin.seq);
             for (call_id, call) in calls {
                 let id = SpanId::of_tool_call(session, &call_id);
+                let content = self
+                    .content
+                    .as_mut()
+                    .and_then(|content| content.take_tool_call(session, &call_id, ""));
                 let work = ToolCallWork {
                     call_id,
                     tool: call.tool,
@@ -726,7 +733,7 @@ impl TraceBuilder {
                     deletions: 0,
                     snapshot: None,
                     output_bytes: 0,
-                    content: None,
+                    content,
                 };
                 let times = (call.start, time, SpanOutcome::Unfinished);
                 self.child_span(&call.origin, id, times, SpanWork::ToolCall(work), ended);

@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 
 /// Maximum length of one text, in bytes.
 const TEXT: usize = 8_000;
+/// Maximum number of members of one list or object of arguments.
+const MEMBERS: usize = 200;
 /// Maximum number of messages of one model call: the last ones are kept.
 const MESSAGES: usize = 50;
 
@@ -32,6 +34,46 @@ pub struct ToolCallContent {
     pub arguments: String,
     /// The answer, as the model reads it.
     pub result: String,
+}
+
+impl ModelCallContent {
+    /// Returns about how many bytes it takes as JSON.
+    pub(super) fn len(&self) -> usize {
+        self.input.iter().chain(&self.output).map(text_len).sum()
+    }
+}
+
+impl ToolCallContent {
+    /// Returns how many bytes it takes.
+    pub(super) fn len(&self) -> usize {
+        self.arguments.len() + self.result.len()
+    }
+}
+
+/// Returns the length of the texts in a value, in bytes.
+fn text_len(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(text_len).sum(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| name.len() + text_len(value)).sum()
+        }
+    }
+}
+
+/// Returns a value with its texts shortened, so that it stays valid JSON.
+fn shortened(value: &Value) -> Value {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        Value::String(text) => shorten(text, TEXT).into(),
+        Value::Array(values) => values.iter().take(MEMBERS).map(shortened).collect(),
+        Value::Object(members) => members
+            .iter()
+            .take(MEMBERS)
+            .map(|(name, value)| (name.clone(), shortened(value)))
+            .collect(),
+    }
 }
 
 /// Collects the words of each agent until the call that they belong to ends.
@@ -69,7 +111,7 @@ impl ContentFold {
                 self.agent(line).output = vec![json!({ "role": "assistant", "parts": parts })];
             }
             AgentEvent::CallStart { call_id, arguments, .. } => {
-                let arguments = shorten(&arguments.to_string(), TEXT);
+                let arguments = shortened(arguments).to_string();
                 self.agent(line).arguments.insert(call_id.clone(), arguments);
             }
             AgentEvent::CallEnd { call_id, result, .. } => {

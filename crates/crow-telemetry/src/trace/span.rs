@@ -58,8 +58,8 @@ impl TraceSpan {
         match &mut span.work {
             SpanWork::Run(run) => run.prompt = None,
             SpanWork::ToolCall(call) => call.title = String::new(),
-            SpanWork::Turn(_)
-            | SpanWork::ModelCall(_)
+            SpanWork::ModelCall(_)
+            | SpanWork::Turn(_)
             | SpanWork::Permission(_)
             | SpanWork::Question(_)
             | SpanWork::Handoff(_)
@@ -70,7 +70,41 @@ impl TraceSpan {
         if let SpanOutcome::Failed { message, .. } = &mut span.outcome {
             *message = String::new();
         }
-        span
+        span.without_words()
+    }
+
+    /// Returns the span without the words of its call, which are not stored.
+    #[must_use]
+    pub(crate) fn without_words(mut self) -> Self {
+        match &mut self.work {
+            SpanWork::ModelCall(call) => call.content = None,
+            SpanWork::ToolCall(call) => call.content = None,
+            SpanWork::Run(_)
+            | SpanWork::Turn(_)
+            | SpanWork::Permission(_)
+            | SpanWork::Question(_)
+            | SpanWork::Handoff(_)
+            | SpanWork::Verdict(_)
+            | SpanWork::Checks(_)
+            | SpanWork::Compaction(_) => {}
+        }
+        self
+    }
+
+    /// Returns about how many bytes the words of its call take.
+    pub(crate) fn words_len(&self) -> usize {
+        match &self.work {
+            SpanWork::ModelCall(call) => call.content.as_ref().map_or(0, |content| content.len()),
+            SpanWork::ToolCall(call) => call.content.as_ref().map_or(0, |content| content.len()),
+            SpanWork::Run(_)
+            | SpanWork::Turn(_)
+            | SpanWork::Permission(_)
+            | SpanWork::Question(_)
+            | SpanWork::Handoff(_)
+            | SpanWork::Verdict(_)
+            | SpanWork::Checks(_)
+            | SpanWork::Compaction(_) => 0,
+        }
     }
 
     /// Returns the name of the work, for people: the run, the agent, the model, or the tool.
