@@ -104,7 +104,8 @@ async fn no_spelling_of_a_hidden_place_reveals_it() {
         "cat /proc/1/root{home}/.netrc; cat /proc/$PPID/root{home}/.netrc",
         "for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/environ; cat $p/cwd/../home/.netrc; done",
         "ln {home}/.netrc k; cat k",
-        "find / -xdev -samefile {home}/.netrc -exec cat {} + 2>/dev/null",
+        // Not the whole disk: how long that takes depends on the machine.
+        "find / -xdev -maxdepth 5 -samefile {home}/.netrc -exec cat {} + 2>/dev/null",
         "tar cf - {home}/.aws {home}/.config | tar xOf -",
         "unshare -rm sh -c 'umount -l {home}/.ssh; cat {home}/.ssh/id_ed25519'",
         "nsenter -t 1 -m cat {home}/.netrc; nsenter -t 1 -U cat {home}/.netrc",
