@@ -224,7 +224,7 @@ pub(crate) struct AcpArgs {
     #[command(flatten)]
     pub agent: AgentOptions,
     /// Serve over HTTP at this address instead, for instance 127.0.0.1:8420; the path is `/acp`
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = socket_address)]
     pub listen: Option<SocketAddr>,
     /// Clients must send the token in this file, or in the variable `CROW_ACP_TOKEN`; required if others can
     /// reach the address
@@ -244,7 +244,7 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub agent: AgentOptions,
     /// Loopback address to listen at; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8421")]
+    #[arg(long, value_name = "ADDRESS", value_parser = socket_address, default_value = "127.0.0.1:8421")]
     pub listen: SocketAddr,
     /// Name under which a proxy of yours makes the page available, without a port; may be repeated
     #[arg(long, value_name = "NAME", value_parser = host_name)]
@@ -253,6 +253,11 @@ pub(crate) struct ServeArgs {
     /// a new one
     #[arg(long)]
     pub keep_token: bool,
+}
+
+/// Parses an IP address with a port.
+fn socket_address(given: &str) -> Result<SocketAddr, String> {
+    given.parse().map_err(|_| "give an IP address and a port, such as 127.0.0.1:8421".to_owned())
 }
 
 /// Parses the name of a host, without scheme, port and path.

@@ -211,7 +211,7 @@ pub(super) fn network(environment: &ProcessEnvironment, project: &Project) -> Ve
             let server = endpoint.map(|endpoint| endpoint.server_name()).unwrap_or_default();
             DoctorFinding::fine(format!("telemetry: sent to {server}"))
         }
-        Ok(None) => DoctorFinding::fine("telemetry: nothing sends it anywhere"),
+        Ok(None) => DoctorFinding::fine("telemetry: not sent to a collector"),
         Err(error) => {
             let advice = "correct the variable or `[telemetry] endpoint`, or unset it";
             DoctorFinding::bad(format!("telemetry: {error}"), advice)

@@ -136,6 +136,9 @@ async fn an_address_that_others_can_reach_is_refused() {
     let refused = Fixture::new().run(&["serve", "--listen", "0.0.0.0:0"]).await;
     refused.exited(2);
     assert!(refused.err.contains("--host-name"), "{}", refused.err);
+    let refused = Fixture::new().run(&["serve", "--listen", "localhost:8421"]).await;
+    refused.exited(2);
+    assert!(refused.err.contains("such as 127.0.0.1:8421"), "{}", refused.err);
 }
 
 #[tokio::test]

@@ -231,7 +231,8 @@ fn url(variable: Variable<'_>, name: &'static str) -> Result<Option<String>, Ote
     let given = given.trim().to_owned();
     let is_web = ["http://", "https://"].iter().any(|scheme| given.starts_with(scheme));
     if !is_web || super::conventions::server(&given).is_none() {
-        let message = format!("\"{given}\" is no address such as http://127.0.0.1:4318");
+        let message =
+            format!("\"{given}\" is no http or https address such as http://127.0.0.1:4318");
         return Err(OtelSettingsError { variable: name, message });
     }
     Ok(Some(given))
