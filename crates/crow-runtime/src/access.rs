@@ -1,4 +1,4 @@
-//! Who may use a server that listens on this machine.
+//! Access tokens and the host check of HTTP servers on a loopback address.
 
 use std::{fmt, net::SocketAddr};
 

@@ -1,4 +1,4 @@
-//! Who may use the server: names under which it may be reached, and the token.
+//! Access control: the middleware that checks Host, Origin and token, and adds security headers.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub struct AccessRules {
     pub host_names: Vec<String>,
 }
 
-/// What the page may do and load: its own scripts, styles and pictures, and requests to this server.
+/// Content security policy of the page: scripts, styles, images and requests of its own origin only.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Headers of every response.

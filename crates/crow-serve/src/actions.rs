@@ -1,4 +1,4 @@
-//! What the page can ask for: views of a session, and what its user decides.
+//! Request handlers of the interface under `/api/`, but for the event streams.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -35,7 +35,7 @@ const MAX_SHOWN: usize = 200_000;
 
 type ApiResult = Result<Response, ApiError>;
 
-/// What the page needs to know before a session is started.
+/// Returns the version, the default folder and the permission modes, for the form that starts a session.
 pub(crate) async fn about(State(state): State<Arc<LiveServerState>>) -> ApiResult {
     json_response(&json!({
         "version": state.version,

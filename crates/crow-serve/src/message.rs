@@ -1,4 +1,4 @@
-//! What the page is told over its event stream.
+//! Messages of the event stream of a page.
 
 use crow_core::{
     capability::{PermissionRequest, QuestionChoice, QuestionRequest, UserQuestion},
@@ -39,11 +39,11 @@ pub(crate) enum LiveMessage {
     CallStart { key: String, class: String, tool: String, title: String },
     /// A running call printed something.
     CallOutput { key: String, output: String },
-    /// What the agent does.
+    /// The state of the root agent.
     State { state: SessionActivity, detail: String },
     /// The open questions, all of them.
     Questions { permissions: Vec<PermissionEntry>, questions: Vec<QuestionEntry> },
-    /// How full the window is, and what the session cost.
+    /// Tokens in the context window, and the cost of the session.
     Usage { context_tokens: u64, context_window: Option<u64>, cost_usd: Option<f64> },
     /// Events between logged ones were skipped because the page was slow.
     Skipped { missed: u64 },
@@ -51,7 +51,7 @@ pub(crate) enum LiveMessage {
     Lost { reason: String },
 }
 
-/// What a session does, for its entry in the list.
+/// The state of a session in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SessionActivity {
@@ -88,7 +88,7 @@ pub(crate) struct PermissionEntry {
     pub title: String,
     pub subject: String,
     pub reason: String,
-    /// What could be allowed for the rest of the session, in the order of the offers.
+    /// Labels of the offers to allow calls for the rest of the session, in their order.
     pub offers: Vec<String>,
     /// The change that the call would make; empty if it is not known.
     pub html: String,
@@ -101,7 +101,7 @@ pub(crate) struct QuestionEntry {
     pub agent: String,
     pub header: String,
     pub text: String,
-    /// What may be chosen, in the order of the question.
+    /// The choices, in the order of the question.
     pub choices: Vec<ChoiceEntry>,
     /// True if several may be chosen.
     pub multiple: bool,
@@ -109,7 +109,7 @@ pub(crate) struct QuestionEntry {
     pub free_text: bool,
 }
 
-/// What may be chosen as the answer to a question.
+/// A choice of a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct ChoiceEntry {
     pub label: String,

@@ -37,7 +37,7 @@ const MAX_BODY: usize = 1024 * 1024;
 /// Time that connections have to end when the server stops.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
-/// What a [`LiveServer`] is built from.
+/// Parameters of a [`LiveServer`].
 pub struct LiveServerParts {
     /// Creates and opens sessions.
     pub host: Arc<dyn AgentHost>,

@@ -1,4 +1,4 @@
-//! What the requests of a server share.
+//! State that all request handlers share.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -10,7 +10,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{hosted::HostedSessions, overview::StoredSessions};
 
-/// What all requests share.
+/// State that all request handlers share.
 pub(crate) struct LiveServerState {
     pub hosted: Arc<HostedSessions>,
     pub store: Arc<dyn SessionStore>,

@@ -90,7 +90,7 @@ impl TelemetryFeed {
         self
     }
 
-    /// Collects the words of calls, for consumers that pass them on.
+    /// Collects the content of calls, for consumers that pass it on.
     #[must_use]
     pub fn with_content(mut self) -> Self {
         self.builder = self.builder.with_content();

@@ -153,7 +153,7 @@ impl InternalTelemetry for SpanStoreConsumer {
     fn record_span(&mut self, span: &TraceSpan) {
         // The span of the run itself is the last one, and is always kept.
         if self.spans.len() < RUN_SPANS || matches!(span.work, SpanWork::Run(_)) {
-            self.spans.push(span.clone().without_words());
+            self.spans.push(span.clone().without_call_content());
         }
     }
 

@@ -29,8 +29,8 @@ pub enum GenAiConventions {
     Latest,
 }
 
-/// Capture of content: prompts, titles of calls and error messages, and for collectors the words of calls, if the spans have
-/// them ([`TraceBuilder::with_content`](crate::TraceBuilder::with_content)).
+/// Capture of content: prompts, titles of calls and error messages, and for collectors the content of calls, if the spans have
+/// it ([`TraceBuilder::with_content`](crate::TraceBuilder::with_content)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ContentCapture {
     /// Only names, numbers and kinds.

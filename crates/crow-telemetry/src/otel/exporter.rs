@@ -1,8 +1,8 @@
 //! The exporter: a bounded queue, and a task that sends what is in it.
 //!
 //! Agents never wait for it. What finds no room in the queue is dropped and counted; so is a batch that a collector did not
-//! take after a few attempts. One request is on its way at a time: a slow collector costs spans, and before them the words of
-//! their calls, but not memory.
+//! take after a few attempts. One request is on its way at a time: a slow collector costs spans, and before them the content
+//! of their calls, but not memory.
 
 use std::{
     sync::{
@@ -45,10 +45,10 @@ const ATTEMPTS: u32 = 3;
 const BACKOFF: Duration = Duration::from_millis(500);
 /// Maximum length of the text of a log record, in bytes.
 const LOG_TEXT: usize = 2_000;
-/// Maximum length of the words of calls in the queue, in bytes: spans beyond it lose theirs.
-const QUEUED_WORDS: usize = 16 << 20;
-/// Length of the words of calls in a batch from which it is sent, in bytes: collectors refuse requests of more than 4 MiB.
-const BATCH_WORDS: usize = 1 << 20;
+/// Maximum size of the content of calls in the queue, in bytes: spans beyond it are sent without content.
+const MAX_QUEUED_CONTENT: usize = 16 << 20;
+/// Size of the content of calls in a batch at which it is sent, in bytes: collectors refuse requests of more than 4 MiB.
+const BATCH_CONTENT: usize = 1 << 20;
 
 /// The numbers of what was sent and what was not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -105,8 +105,8 @@ enum LogSeverity {
 pub struct OtelConsumer {
     queue: mpsc::Sender<QueuedSignal>,
     counts: Arc<ExportCounts>,
-    /// The length of the words of calls in the queue.
-    queued_words: Arc<AtomicUsize>,
+    /// The size of the content of calls in the queue, in bytes.
+    queued_content: Arc<AtomicUsize>,
     /// Counted here, so that a full queue costs spans and no counts.
     metrics: Arc<Mutex<MetricSums>>,
     /// The trace of the run that goes on.
@@ -136,9 +136,9 @@ impl OtelExporter {
         let scope = Scope { name: "crow".to_owned(), version: version.to_owned() };
         let metrics = MetricSums::new(Timestamp::now(), settings.conventions);
         let metrics = Arc::new(Mutex::new(metrics));
-        let queued_words = Arc::<AtomicUsize>::default();
+        let queued_content = Arc::<AtomicUsize>::default();
         let sender = OtlpSender {
-            queued_words: Arc::clone(&queued_words),
+            queued_content: Arc::clone(&queued_content),
             metrics: Arc::clone(&metrics),
             settings,
             encoder,
@@ -151,7 +151,7 @@ impl OtelExporter {
         };
         // It ends with the last consumer, or when it is shut down.
         let task = TaskTracker::new().spawn(sender.run(receiver, stop.clone()));
-        let consumer = OtelConsumer { queue, counts, queued_words, metrics, trace_id: None };
+        let consumer = OtelConsumer { queue, counts, queued_content, metrics, trace_id: None };
         Self { consumer, task, stop }
     }
 
@@ -184,14 +184,14 @@ impl InternalTelemetry for OtelConsumer {
     fn record_span(&mut self, span: &TraceSpan) {
         lock(&self.metrics).record(span);
         let mut span = span.clone();
-        let words = span.words_len();
-        if self.queued_words.load(Ordering::Relaxed) + words > QUEUED_WORDS {
-            span = span.without_words();
+        let content_len = span.call_content_len();
+        if self.queued_content.load(Ordering::Relaxed) + content_len > MAX_QUEUED_CONTENT {
+            span = span.without_call_content();
         } else {
-            self.queued_words.fetch_add(words, Ordering::Relaxed);
+            self.queued_content.fetch_add(content_len, Ordering::Relaxed);
         }
         if !self.enqueue(QueuedSignal::Span(Box::new(span))) {
-            self.queued_words.fetch_sub(words, Ordering::Relaxed);
+            self.queued_content.fetch_sub(content_len, Ordering::Relaxed);
         }
     }
 }
@@ -287,8 +287,8 @@ pub(super) enum SendFailure {
 struct SignalBatch {
     spans: Vec<OtelSpan>,
     logs: Vec<LogRecord>,
-    /// Length of the words of calls in the spans.
-    words: usize,
+    /// The size of the content of calls in the spans, in bytes.
+    content_len: usize,
 }
 
 impl SignalBatch {
@@ -305,7 +305,7 @@ struct OtlpSender {
     resource: Resource,
     scope: Scope,
     metrics: Arc<Mutex<MetricSums>>,
-    queued_words: Arc<AtomicUsize>,
+    queued_content: Arc<AtomicUsize>,
     counts: Arc<ExportCounts>,
     #[cfg(feature = "grpc")]
     grpc: GrpcConnections,
@@ -333,7 +333,7 @@ impl OtlpSender {
                 due = Some(Instant::now() + self.settings.delay);
             }
             let is_due = due.is_some_and(|due| due <= Instant::now());
-            if batch.len() >= self.settings.batch || batch.words >= BATCH_WORDS || is_due {
+            if batch.len() >= self.settings.batch || batch.content_len >= BATCH_CONTENT || is_due {
                 self.send_batch(std::mem::take(&mut batch), &stop).await;
                 due = None;
             }
@@ -359,10 +359,10 @@ impl OtlpSender {
         self.send_metrics(&stop).await;
     }
 
-    /// Returns how many signals are taken for a batch at once: with words in it, few, so that it does not become large.
+    /// Returns how many signals are taken for a batch at once: with content, few, so that a request does not become too large.
     fn room(&self, batch: &SignalBatch) -> usize {
         let room = self.settings.batch - batch.len();
-        if batch.words > 0 || self.queued_words.load(Ordering::Relaxed) > 0 {
+        if batch.content_len > 0 || self.queued_content.load(Ordering::Relaxed) > 0 {
             room.min(8)
         } else {
             room
@@ -374,9 +374,9 @@ impl OtlpSender {
         for signal in signals.drain(..) {
             match signal {
                 QueuedSignal::Span(span) => {
-                    let words = span.words_len();
-                    self.queued_words.fetch_sub(words, Ordering::Relaxed);
-                    batch.words += words;
+                    let content_len = span.call_content_len();
+                    self.queued_content.fetch_sub(content_len, Ordering::Relaxed);
+                    batch.content_len += content_len;
                     if self.settings.traces.is_some()
                         && span.trace_id.is_sampled(self.settings.sampled)
                     {

@@ -115,7 +115,7 @@ async fn export(
     let exporter = OtelExporter::start(settings, encoder, program, Arc::clone(collector) as _);
     for story in stories {
         let consumer = exporter.consumer();
-        // The spans have the words of calls: whether they are sent is up to the encoder.
+        // The spans have the content of calls: whether it is sent is up to the encoder.
         let mut feed =
             TelemetryFeed::new().with_content().with_internal(consumer.clone()).with_acp(consumer);
         for event in &story.events {

@@ -45,7 +45,7 @@ pub struct TraceBuilder {
     agents: HashMap<SessionId, OpenAgent>,
     /// Time of the last event.
     last: Option<Timestamp>,
-    /// The words of calls, if they are collected.
+    /// The content of calls, if it is collected.
     content: Option<ContentFold>,
 }
 
@@ -150,7 +150,7 @@ impl TraceBuilder {
         Self::default()
     }
 
-    /// Collects the words of calls, which spans have otherwise not.
+    /// Collects the content of calls: messages of models, arguments and results of tools.
     #[must_use]
     pub fn with_content(mut self) -> Self {
         self.content = Some(ContentFold::default());
@@ -456,7 +456,7 @@ impl TraceBuilder {
         let Some(agent) = self.agents.get_mut(session) else { return };
         let unclaimed = std::mem::take(&mut agent.unclaimed);
         for call in unclaimed {
-            // A call beside the conversation has other words, which are not in the log.
+            // A call beside the conversation has content that is not in the log.
             let is_reply = *outcome != SpanOutcome::Succeeded;
             let content = is_reply.then(|| self.take_model_call_content(session)).flatten();
             let id = SpanId::of_event(&call.line.session_id, call.line.seq);

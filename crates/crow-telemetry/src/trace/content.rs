@@ -1,4 +1,4 @@
-//! The words of model calls and tool calls, for consumers that were told to pass them on.
+//! Content of model calls and tool calls: messages, arguments and results. Collected only for consumers that ask for it.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ const MEMBERS: usize = 200;
 /// Maximum number of messages of one model call: the last ones are kept.
 const MESSAGES: usize = 50;
 
-/// What a model was sent since its call before, and what it answered.
+/// Messages to and from a model in one call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelCallContent {
     /// The messages since the agent's model call before, as JSON by the conventions: role and parts. Those before are in
@@ -27,7 +27,7 @@ pub struct ModelCallContent {
     pub output: Vec<Value>,
 }
 
-/// What a tool was given, and what it answered.
+/// Arguments and result of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCallContent {
     /// The arguments as JSON.
@@ -76,7 +76,7 @@ fn shortened(value: &Value) -> Value {
     }
 }
 
-/// Collects the words of each agent until the call that they belong to ends.
+/// Collects the content of each agent's calls until they end.
 #[derive(Debug, Default)]
 pub(super) struct ContentFold(HashMap<SessionId, AgentContent>);
 
@@ -89,7 +89,7 @@ struct AgentContent {
 
 impl ContentFold {
     /// Applies an event.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "most events have no words for a model")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most events have no content for a model")]
     pub(super) fn apply(&mut self, line: &Envelope) {
         match &line.event {
             AgentEvent::UserInput { context, content, .. } => {
@@ -124,14 +124,14 @@ impl ContentFold {
         }
     }
 
-    /// Returns the words of a model call that ended.
+    /// Returns the content of a model call that ended.
     pub(super) fn take_model_call(&mut self, session: &SessionId) -> Option<Box<ModelCallContent>> {
         let agent = self.0.get_mut(session)?;
         let (input, output) = (std::mem::take(&mut agent.input), std::mem::take(&mut agent.output));
         Some(Box::new(ModelCallContent { input, output }))
     }
 
-    /// Returns the words of a tool call that ended with this answer.
+    /// Returns the content of a tool call that ended with this result.
     pub(super) fn take_tool_call(
         &mut self,
         session: &SessionId,

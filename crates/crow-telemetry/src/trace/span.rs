@@ -70,40 +70,28 @@ impl TraceSpan {
         if let SpanOutcome::Failed { message, .. } = &mut span.outcome {
             *message = String::new();
         }
-        span.without_words()
+        span.without_call_content()
     }
 
-    /// Returns the span without the words of its call, which are not stored.
+    /// Returns the span without the [content](ToolCallContent) of its call, which is not stored.
     #[must_use]
-    pub(crate) fn without_words(mut self) -> Self {
-        match &mut self.work {
-            SpanWork::ModelCall(call) => call.content = None,
-            SpanWork::ToolCall(call) => call.content = None,
-            SpanWork::Run(_)
-            | SpanWork::Turn(_)
-            | SpanWork::Permission(_)
-            | SpanWork::Question(_)
-            | SpanWork::Handoff(_)
-            | SpanWork::Verdict(_)
-            | SpanWork::Checks(_)
-            | SpanWork::Compaction(_) => {}
+    pub(crate) fn without_call_content(mut self) -> Self {
+        if let SpanWork::ModelCall(call) = &mut self.work {
+            call.content = None;
+        } else if let SpanWork::ToolCall(call) = &mut self.work {
+            call.content = None;
         }
         self
     }
 
-    /// Returns about how many bytes the words of its call take.
-    pub(crate) fn words_len(&self) -> usize {
-        match &self.work {
-            SpanWork::ModelCall(call) => call.content.as_ref().map_or(0, |content| content.len()),
-            SpanWork::ToolCall(call) => call.content.as_ref().map_or(0, |content| content.len()),
-            SpanWork::Run(_)
-            | SpanWork::Turn(_)
-            | SpanWork::Permission(_)
-            | SpanWork::Question(_)
-            | SpanWork::Handoff(_)
-            | SpanWork::Verdict(_)
-            | SpanWork::Checks(_)
-            | SpanWork::Compaction(_) => 0,
+    /// Returns the approximate size of the content of its call, in bytes.
+    pub(crate) fn call_content_len(&self) -> usize {
+        if let SpanWork::ModelCall(call) = &self.work {
+            call.content.as_ref().map_or(0, |content| content.len())
+        } else if let SpanWork::ToolCall(call) = &self.work {
+            call.content.as_ref().map_or(0, |content| content.len())
+        } else {
+            0
         }
     }
 
@@ -268,7 +256,7 @@ pub struct ModelCallWork {
     /// True if the conversation was compacted since the call before.
     #[serde(default)]
     pub compacted: bool,
-    /// Its words, if they are collected. Not stored.
+    /// Its content, if that is collected. Not stored.
     #[serde(skip)]
     pub content: Option<Box<ModelCallContent>>,
 }
@@ -300,7 +288,7 @@ pub struct ToolCallWork {
     /// Length of what the model reads of it, in bytes.
     #[serde(default)]
     pub output_bytes: u64,
-    /// Its words, if they are collected. Not stored.
+    /// Its content, if that is collected. Not stored.
     #[serde(skip)]
     pub content: Option<Box<ToolCallContent>>,
 }
