@@ -35,7 +35,7 @@ use super::{
     entry_state::{EntryState, FileContent, StateReader, is_absence},
     inventory::{Inventory, InventoryEntry, InventoryRole, InventoryScope, SealedPaths},
     inventory_diff::{AttributableChanges, Judge, Rebases},
-    journal::{GuardJournal, Heartbeat, baselines_beside, renew_sign_of_life},
+    journal::{GuardJournal, Heartbeat, StoredBaseline, baselines_beside, renew_sign_of_life},
     nested_repositories::Moment,
     quarantine::{Quarantine, restore},
     repair::repair,
@@ -295,8 +295,12 @@ impl AutorunGuard {
         let mut state = self.state();
         if state.running.is_empty() {
             state.reader.look_for_repositories(&self.scope, Moment::Between);
+            // Before and after the inventory: in between, another session may start a command, or
+            // repair the last changes of one and end it.
+            let mut others = self.baselines_of_others();
             self.adopt_all(&mut state);
-            self.leave_out_changes_of_others(&mut state.baseline);
+            others.extend(self.baselines_of_others());
+            self.leave_out_changes_of_others(&mut state.baseline, &others);
         } else {
             self.repair(&mut state);
         }
@@ -480,11 +484,16 @@ impl AutorunGuard {
         }
     }
 
+    /// Returns what other sessions have stored, in which commands run.
+    fn baselines_of_others(&self) -> Vec<StoredBaseline> {
+        self.marker_folder.as_deref().map(baselines_beside).unwrap_or_default()
+    }
+
     /// Takes what commands of other sessions have changed so far out of the baseline: those sessions put it back, and
-    /// this one must not bring it back then.
-    fn leave_out_changes_of_others(&self, baseline: &mut Inventory) {
-        let Some(folder) = &self.marker_folder else { return };
-        for other in baselines_beside(folder) {
+    /// this one must not bring it back then. That includes files that are missing now: a command may have removed them,
+    /// or the other session is putting them back at this moment.
+    fn leave_out_changes_of_others(&self, baseline: &mut Inventory, others: &[StoredBaseline]) {
+        for other in others {
             let covers = |path: &Path| other.scope.roots.iter().any(|root| path.starts_with(root));
             baseline
                 .entries
@@ -494,10 +503,13 @@ impl AutorunGuard {
                 continue;
             }
             for (path, before) in &other.before.entries {
-                if let Some(entry) = baseline.entries.get_mut(path)
-                    && entry.state != before.state
-                {
-                    *entry = before.clone();
+                let is_own = || self.scope.roots.iter().any(|root| path.starts_with(root));
+                let differs = match baseline.entries.get(path) {
+                    Some(entry) => entry.state != before.state,
+                    None => is_own(),
+                };
+                if differs {
+                    baseline.entries.insert(path.clone(), before.clone());
                 }
             }
         }

@@ -83,7 +83,17 @@ impl Quarantine {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return (None, Err(error)),
         };
-        (kept, make(&directory, &name, before))
+        let made = match make(&directory, &name, before) {
+            // Another session put it back at the same time.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                match only_mode_differs(&directory, &name, before) {
+                    Some(mode) => directory.set_mode(&name, mode),
+                    None => Err(error),
+                }
+            }
+            made => made,
+        };
+        (kept, made)
     }
 
     /// Moves an entry into the folder; if that is on another file system, renames it in place, to a name

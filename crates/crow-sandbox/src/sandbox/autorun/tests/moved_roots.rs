@@ -87,11 +87,7 @@ fn a_session_does_not_take_over_what_a_command_of_another_one_planted() {
     project.write(".envrc", "evil\n");
     project.write(".mcp.json", "evil\n");
     // The other session starts a command before the first one has checked.
-    let folder = project.base.join("second");
-    fs::create_dir(&folder).unwrap();
-    let scope = InventoryScope { roots: vec![project.root.clone()], ..InventoryScope::default() };
-    let second =
-        AutorunGuard::new(scope, KernelSeal::Missing, folder.join("held")).with_journal(folder);
+    let second = session_beside(&project);
     let (second_run, _mounts) = second.begin("other", CommandKind::Foreground);
     assert_eq!(project.guard.end(run).len(), 2);
     // It brings nothing back, and what is planted again is no file of the user.
@@ -99,4 +95,27 @@ fn a_session_does_not_take_over_what_a_command_of_another_one_planted() {
     second.end(second_run);
     assert_eq!(project.read(".envrc"), "use nix\n");
     assert_eq!(project.read(".mcp.json"), "");
+}
+
+#[test]
+fn a_session_keeps_a_file_that_another_one_was_putting_back_when_its_command_started() {
+    let mut project = Project::new();
+    project.write(".envrc", "use nix\n");
+    project.keep_journal();
+    let (run, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
+    fs::remove_file(project.root.join(".envrc")).unwrap();
+    let second = session_beside(&project);
+    let (second_run, _mounts) = second.begin("other", CommandKind::Foreground);
+    project.guard.end(run);
+    assert_eq!(project.read(".envrc"), "use nix\n");
+    assert_eq!(second.end(second_run), vec![]);
+    assert_eq!(project.read(".envrc"), "use nix\n");
+}
+
+/// Returns the guard of a second session in the project.
+fn session_beside(project: &Project) -> AutorunGuard {
+    let folder = project.base.join("second");
+    fs::create_dir(&folder).unwrap();
+    let scope = InventoryScope { roots: vec![project.root.clone()], ..InventoryScope::default() };
+    AutorunGuard::new(scope, KernelSeal::Missing, folder.join("held")).with_journal(folder)
 }
