@@ -1,4 +1,5 @@
-//! The ledger of a session: to whom the tokens of each request belong, what they cost, and which came from the cache.
+//! The ledger of a session: to whom the bytes and tokens of each request belong, what they cost, and which came from the
+//! cache.
 
 use std::collections::BTreeMap;
 
@@ -26,6 +27,8 @@ use crate::{
 
 /// Columns of a number.
 const NUMBER: usize = 9;
+/// Columns from which the table of parts shows bytes.
+const BYTES_FROM: usize = 60;
 
 /// A request of the session's own agent, and the account of the log up to it.
 struct LedgerRequest<'a> {
@@ -185,35 +188,45 @@ fn parts_table(style: &ConsoleStyle, request: &LedgerRequest<'_>, out: &mut Stri
     let heading = format!("request {}, {model}", request.number);
     Paint::Bold.write(style, &shorten_end(&one_line(&heading), style.width, style.glyphs), out);
     out.push('\n');
-    let columns = style.width.saturating_sub(3 * (NUMBER + 1)).clamp(10, 40);
-    let row = |name: &str, tokens_of: u64, cached: u64, cost: Option<f64>| {
+    let ContextUsage { shares, format_bytes, .. } = &request.usage;
+    let has_bytes = format_bytes.is_some() && style.width >= BYTES_FROM;
+    let numbers = if has_bytes { 4 } else { 3 };
+    let columns = style.width.saturating_sub(numbers * (NUMBER + 1)).clamp(10, 40);
+    let row = |name: &str, numbers: [&str; 4]| {
         let name = shorten_end(&one_line(name), columns, style.glyphs);
         let padding = " ".repeat(columns.saturating_sub(width(&name)));
-        let cost = cost.map_or_else(|| "-".to_owned(), dollars);
-        let row = format!(
-            "{name}{padding} {:>NUMBER$} {:>NUMBER$} {cost:>NUMBER$}",
-            tokens(tokens_of),
-            tokens(cached)
-        );
-        shorten_end(&row, style.width, style.glyphs) + "\n"
+        let shown = if has_bytes { &numbers[..] } else { &numbers[1..] };
+        let aligned = |number: &&str| " ".repeat(1 + NUMBER.saturating_sub(width(number))) + number;
+        let numbers: String = shown.iter().map(aligned).collect();
+        let row = format!("{name}{padding}{numbers}");
+        shorten_end(row.trim_end(), style.width, style.glyphs)
     };
-    let heading = format!(
-        "{:columns$} {:>NUMBER$} {:>NUMBER$} {:>NUMBER$}",
-        "part", "tokens", "cached", "cost"
-    );
-    Paint::Dim.write(style, &shorten_end(&heading, style.width, style.glyphs), out);
+    let cost_in_words = |cost: Option<f64>| cost.map_or_else(|| "-".to_owned(), dollars);
+    let heading = row("part", ["bytes", "tokens", "cached", "cost"]);
+    Paint::Dim.write(style, &heading, out);
     out.push('\n');
-    for share in &request.usage.shares {
-        let cost = request.cost_of(share);
-        out.push_str(&row(&share.owner.to_string(), share.tokens, share.cached, cost));
+    let counted = |name: &str, bytes: Option<u64>, of: u64, cached: u64, cost: Option<f64>| {
+        let bytes = bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
+        row(name, [&bytes, &tokens(of), &tokens(cached), &cost_in_words(cost)])
+    };
+    for share in shares {
+        let (name, cost) = (share.owner.to_string(), request.cost_of(share));
+        out.push_str(&counted(&name, Some(share.bytes), share.tokens, share.cached, cost));
+        out.push('\n');
     }
-    let usage = &request.record.usage;
+    if let Some(format) = format_bytes.filter(|_| has_bytes) {
+        out.push_str(&row("JSON around them", [&format.to_string(), "", "", ""]));
+        out.push('\n');
+    }
+    let RequestRecord { usage, bytes, .. } = request.record;
     let input_cost = request.price.map(|price| Price { output: 0.0, ..price }.cost(usage));
-    let sum = row("input", usage.input_tokens, usage.cache_read_tokens, input_cost);
-    Paint::Bold.write(style, sum.trim_end(), out);
+    let sum = counted("input", *bytes, usage.input_tokens, usage.cache_read_tokens, input_cost);
+    Paint::Bold.write(style, &sum, out);
     out.push('\n');
     let output_cost = request.cost().zip(input_cost).map(|(all, input)| all - input);
-    out.push_str(&row("output", usage.output_tokens, 0, output_cost));
+    let output = tokens(usage.output_tokens);
+    out.push_str(&row("output", ["", &output, "", &cost_in_words(output_cost)]));
+    out.push('\n');
 }
 
 /// Renders all requests, or the one with this number, for programs.

@@ -56,7 +56,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
             ModelEvent::Waiting(wait) => writeln!(out, "\n[waiting: {}]", wait.reason)?,
             ModelEvent::Warning(text) => writeln!(out, "\n[warning: {text}]")?,
             ModelEvent::Completed(reply) => writeln!(out, "\n[{} tokens]", reply.usage.total())?,
-            ModelEvent::ThinkingDelta(_) | ModelEvent::CallStarted { .. } => {}
+            ModelEvent::ThinkingDelta(_)
+            | ModelEvent::CallStarted { .. }
+            | ModelEvent::Accepted { .. } => {}
         }
         out.flush()?;
     }

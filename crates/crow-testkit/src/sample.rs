@@ -197,6 +197,7 @@ impl Story {
             estimated: false,
             prefix: None,
             timing: None,
+            request_bytes: None,
         });
         if calls.is_empty() {
             self.replies += 1;

@@ -168,6 +168,7 @@ impl LogBuilder {
             estimated: false,
             prefix: prefix.map(Box::new),
             timing: None,
+            request_bytes: None,
         });
         self.push_output(call_id, reply_id, &output)
     }

@@ -133,7 +133,12 @@ pub(crate) struct LedgerLine {
     usage: TokenUsage,
     /// Its cost in US dollars, if the price of the model is known.
     cost_usd: Option<f64>,
-    /// The owners with their parts of the input, in the order of the request. Their tokens add up to those of the input.
+    /// Length of its body in bytes, if the log tells it.
+    bytes: Option<u64>,
+    /// Bytes of the body that belong to no owner: the JSON around the contents, ids, and the parameters of the request.
+    format_bytes: Option<u64>,
+    /// The owners with their parts of the input, in the order of the request. Their tokens add up to those of the input,
+    /// their bytes and those of the format to those of the body.
     shares: Vec<LedgerShare>,
 }
 
@@ -157,6 +162,8 @@ struct LedgerShare {
     tokens: u64,
     /// Those of them that the provider read from its cache.
     cached: u64,
+    /// Its bytes in the body, if the length of that is known.
+    bytes: Option<u64>,
     /// Its cost in US dollars, if the price of the model is known.
     cost_usd: Option<f64>,
 }
@@ -176,6 +183,7 @@ impl LedgerLine {
             count: share.count,
             tokens: share.tokens,
             cached: share.cached,
+            bytes: usage.format_bytes.map(|_| share.bytes),
             cost_usd: cost_of(share),
         });
         Self {
@@ -186,6 +194,8 @@ impl LedgerLine {
             model: request.model.as_ref().map(ToString::to_string),
             usage: request.usage,
             cost_usd,
+            bytes: request.bytes,
+            format_bytes: usage.format_bytes,
             shares: shares.collect(),
         }
     }

@@ -86,6 +86,37 @@ async fn a_bug_is_fixed_through_gemini() {
 }
 
 #[tokio::test]
+async fn every_byte_of_a_request_has_an_owner_in_the_ledger() {
+    for (dialect, model) in [
+        (WireDialect::AnthropicMessages, "anthropic/claude-test"),
+        (WireDialect::OpenAiResponses, "openai/gpt-test"),
+        (WireDialect::OpenAiChat, "openai-chat/gpt-test"),
+        (WireDialect::Gemini, "gemini/gemini-test"),
+    ] {
+        let server = ModelServer::start(script(dialect)).await;
+        let fixture = Fixture::with_bug().with_server(&server, dialect);
+        fixture.run(&["run", "fix it", "-m", model, "-p", "full-auto"]).await.exited(0);
+        let requests = server.finish().await.unwrap();
+        let ledger = fixture.run(&["ledger", "-o", "json"]).await;
+        let lines = ledger.exited(0).lines();
+        assert_eq!(lines.len(), requests.len(), "{model}");
+        for (line, request) in lines.iter().zip(&requests) {
+            let shares = line["shares"].as_array().unwrap();
+            let of = |share: &serde_json::Value| share["bytes"].as_u64().unwrap();
+            let (format, contents): (_, u64) =
+                (line["format_bytes"].as_u64().unwrap(), shares.iter().map(of).sum());
+            assert_eq!(line["bytes"], request.raw_body.len(), "{model}: {line}");
+            assert_eq!(format + contents, request.raw_body.len() as u64, "{model}: {line}");
+            // Contents are most of a request; only ids, names of fields and parameters surround them.
+            assert!(format > 0 && format < contents / 4, "{model}: {line}");
+        }
+        let text = fixture.run(&["ledger", "-r", "2"]).await;
+        let sum = format!("input {:>44}", requests[1].raw_body.len());
+        assert!(text.exited(0).out.contains(&sum), "{}", text.out);
+    }
+}
+
+#[tokio::test]
 async fn temperature_and_seed_of_a_run_reach_every_provider_that_takes_them() {
     for (dialect, model, sampling, temperature) in [
         // Models of OpenAI that think refuse a temperature.

@@ -53,6 +53,7 @@ struct LastReply {
     time: Timestamp,
     prefix: Option<RequestPrefix>,
     usage: TokenUsage,
+    bytes: Option<u64>,
 }
 
 /// The kind of a model call.
@@ -81,6 +82,8 @@ pub struct RequestRecord {
     pub usage: TokenUsage,
     /// True if the tokens are estimated.
     pub estimated: bool,
+    /// The length of its body in bytes, if the log tells it.
+    pub bytes: Option<u64>,
     /// What became of the prefix that it shares with the request before.
     pub cache: CacheOutcome,
     /// The first difference to the messages of the request before, if those are not all sent again unchanged.
@@ -155,8 +158,8 @@ impl ContextAudit {
             _ => {}
         }
         self.history.apply(line)?;
-        if let AgentEvent::Usage { reply_id, usage, estimated, .. } = &line.event {
-            self.record_request(line, reply_id, *usage, *estimated);
+        if let AgentEvent::Usage { reply_id, usage, estimated, request_bytes, .. } = &line.event {
+            self.record_request(line, reply_id, (*usage, *estimated), *request_bytes);
         }
         Ok(())
     }
@@ -172,6 +175,7 @@ impl ContextAudit {
             } else {
                 0
             },
+            bytes: None,
         });
         // While calls are open, those before them are the whole of what was sent.
         let messages = self.history.messages().unwrap_or(&self.sent);
@@ -196,13 +200,15 @@ impl ContextAudit {
     }
 
     /// Divides the last request that was answered among the owners of its parts. Their tokens add up to what the provider
-    /// counted, and what it read from its cache is the beginning. None if no request was answered.
+    /// counted, and what it read from its cache is the beginning. Their bytes and those of the format add up to what was
+    /// sent. None if no request was answered.
     pub fn last_request(&self, counter: &dyn TokenCounter) -> Option<ContextUsage> {
         let last = self.last.as_ref()?;
         let request = LastRequest {
             messages: self.sent.len(),
             input_tokens: last.usage.input_tokens,
             cached: last.usage.cache_read_tokens,
+            bytes: last.bytes,
         };
         let prefix = last.prefix.as_ref();
         Some(ContextUsage::new(prefix, &self.sent, &self.prefaced, counter, request))
@@ -227,8 +233,8 @@ impl ContextAudit {
         &mut self,
         line: &Envelope,
         reply_id: &ReplyId,
-        usage: TokenUsage,
-        estimated: bool,
+        (usage, estimated): (TokenUsage, bool),
+        bytes: Option<u64>,
     ) {
         self.reports_cache |= usage.cache_read_tokens + usage.cache_write_tokens > 0;
         let seq = line.seq;
@@ -241,6 +247,7 @@ impl ContextAudit {
                 messages: 0,
                 usage,
                 estimated,
+                bytes,
                 cache: CacheOutcome::NotReported,
                 difference: None,
             });
@@ -249,7 +256,8 @@ impl ContextAudit {
         let prefix = self.history.request_prefix().cloned();
         let cache = self.cache_outcome(&reply, prefix.as_ref(), &usage);
         self.change = None;
-        self.last = Some(LastReply { model: reply.model.clone(), time: reply.time, prefix, usage });
+        let (model, time) = (reply.model.clone(), reply.time);
+        self.last = Some(LastReply { model, time, prefix, usage, bytes });
         self.requests.push(RequestRecord {
             seq,
             time: reply.time,
@@ -258,6 +266,7 @@ impl ContextAudit {
             messages: self.sent.len(),
             usage,
             estimated,
+            bytes,
             cache,
             difference: reply.difference,
         });

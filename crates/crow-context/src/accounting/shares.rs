@@ -8,7 +8,7 @@ use std::{
 };
 
 use crow_core::{
-    context::TokenEstimator,
+    context::{TokenEstimator, blocks_bytes, reply_block_bytes},
     event::RequestPrefix,
     history::{has_instructions, is_summary, is_user_input},
     ids::{CallId, MessageId},
@@ -107,6 +107,8 @@ pub struct ContextShare {
     pub tokens: u64,
     /// Those of its tokens that the provider had in its cache after the last request, or has since.
     pub cached: u64,
+    /// Its bytes in the body of the request, without the JSON around its contents.
+    pub bytes: u64,
 }
 
 /// An output that takes much of the window.
@@ -135,6 +137,9 @@ pub struct ContextUsage {
     pub shares: Vec<ContextShare>,
     /// The largest outputs, the largest first.
     pub largest: Vec<LargeOutput>,
+    /// Bytes of the body of a request that belong to no owner: the JSON around the contents, ids, and the parameters of
+    /// the request. None of a request whose length the log does not tell.
+    pub format_bytes: Option<u64>,
 }
 
 /// The last request as the provider counted it.
@@ -146,6 +151,8 @@ pub(super) struct LastRequest {
     pub(super) input_tokens: u64,
     /// Its first tokens that the provider had in its cache afterwards.
     pub(super) cached: u64,
+    /// The length of its body.
+    pub(super) bytes: Option<u64>,
 }
 
 /// A part of a request, in the order in which it is sent.
@@ -156,6 +163,8 @@ struct RequestPart {
     count: usize,
     /// Its tokens, estimated.
     estimate: u64,
+    /// Bytes of its contents.
+    bytes: u64,
     /// The call, of an output.
     output_of: Option<CallId>,
 }
@@ -178,9 +187,13 @@ impl ContextUsage {
         // 1) The parts, in the order of the request.
         let mut request = RequestParts { counter, parts: Vec::new() };
         if let Some(prefix) = prefix {
-            let tools = prefix.tools.values().map(|tool| tool.tokens).sum();
-            request.add(ContextOwner::ToolDefinitions, prefix.tools.len(), tools);
-            request.add(ContextOwner::SystemPrompt, 1, prefix.system.tokens);
+            let (tokens, bytes) = prefix.tools.values().fold((0, 0), |(tokens, bytes), tool| {
+                (tokens + tool.tokens, bytes + tool.bytes.unwrap_or_default())
+            });
+            request.add(ContextOwner::ToolDefinitions, prefix.tools.len(), tokens, bytes);
+            let system = &prefix.system;
+            let bytes = system.bytes.unwrap_or_default();
+            request.add(ContextOwner::SystemPrompt, 1, system.tokens, bytes);
         }
         let (sent, later) = messages.split_at(last.messages.min(messages.len()));
         for message in sent {
@@ -193,15 +206,29 @@ impl ContextUsage {
         for message in later {
             request.add_message(message, prefaced);
         }
-        // 3) The shares. Ends are rounded, not lengths: so they add up to what was counted.
+        // 3) The same for bytes. Contents take less than the body, unless the service is sent some in another form, such
+        //    as no pictures; then they are scaled, too.
+        let content_bytes: u64 = request.parts.iter().map(|part| part.bytes).sum();
+        let body_bytes = last.bytes.filter(|_| later.is_empty() && has_prefix_bytes(prefix));
+        let format_bytes = body_bytes.map(|body| body.saturating_sub(content_bytes));
+        let byte_scale = match body_bytes {
+            Some(body) if body < content_bytes => (body, content_bytes),
+            Some(_) | None => (1, 1),
+        };
+        // 4) The shares. Ends are rounded, not lengths: so they add up to what was counted.
         let mut shares: BTreeMap<ContextOwner, ContextShare> = BTreeMap::new();
         let mut largest = Vec::new();
         let (mut position, mut begin) = (0_u64, 0_u64);
-        for RequestPart { owner, count, estimate, output_of } in request.parts {
+        let (mut byte_position, mut byte_begin) = (0_u64, 0_u64);
+        for RequestPart { owner, count, estimate, bytes, output_of } in request.parts {
             position = position.saturating_add(estimate);
             let end = scaled(position, scale);
             let (tokens, cached) = (end - begin, end.min(last.cached) - begin.min(last.cached));
             begin = end;
+            byte_position += bytes;
+            let byte_end = scaled(byte_position, byte_scale);
+            let bytes = byte_end - byte_begin;
+            byte_begin = byte_end;
             if let (Some(call_id), Some(tool)) = (output_of, owner.tool()) {
                 largest.push(LargeOutput { call_id, tool: tool.to_owned(), tokens });
             }
@@ -210,10 +237,12 @@ impl ContextUsage {
                 count: 0,
                 tokens: 0,
                 cached: 0,
+                bytes: 0,
             });
             share.count += count;
             share.tokens += tokens;
             share.cached += cached;
+            share.bytes += bytes;
         }
         largest.sort_by_key(|output: &LargeOutput| Reverse(output.tokens));
         largest.truncate(LARGEST);
@@ -224,6 +253,7 @@ impl ContextUsage {
             tokens: begin,
             shares: shares.into_values().collect(),
             largest,
+            format_bytes,
         }
     }
 
@@ -233,6 +263,11 @@ impl ContextUsage {
     }
 }
 
+/// Returns true if the log tells the bytes of system prompt and tools.
+fn has_prefix_bytes(prefix: Option<&RequestPrefix>) -> bool {
+    prefix.is_some_and(|prefix| prefix.system.bytes.is_some())
+}
+
 /// Returns an estimate times a factor, which is a fraction.
 fn scaled(estimate: u64, (of, estimated): (u64, u64)) -> u64 {
     let product = u128::from(estimate) * u128::from(of) / u128::from(estimated);
@@ -240,8 +275,8 @@ fn scaled(estimate: u64, (of, estimated): (u64, u64)) -> u64 {
 }
 
 impl RequestParts<'_> {
-    fn add(&mut self, owner: ContextOwner, count: usize, estimate: u64) {
-        self.parts.push(RequestPart { owner, count, estimate, output_of: None });
+    fn add(&mut self, owner: ContextOwner, count: usize, estimate: u64, bytes: u64) {
+        self.parts.push(RequestPart { owner, count, estimate, bytes, output_of: None });
     }
 
     fn add_message(&mut self, message: &Message, prefaced: &HashSet<MessageId>) {
@@ -258,11 +293,15 @@ impl RequestParts<'_> {
                 };
                 let whole = self.counter.message(message);
                 let preface = user.content.first().filter(|_| prefaced.contains(&user.id));
-                let preface = preface.map_or(0, |block| self.of_block(&user.id, block)).min(whole);
-                if preface > 0 {
-                    self.add(ContextOwner::Preface, 1, preface);
+                let preface = preface.map(|block| {
+                    let tokens = self.of_block(&user.id, block).min(whole);
+                    (tokens, blocks_bytes(std::slice::from_ref(block)))
+                });
+                if let Some((tokens, bytes)) = preface {
+                    self.add(ContextOwner::Preface, 1, tokens, bytes);
                 }
-                self.add(owner, 1, whole - preface);
+                let (tokens, bytes) = preface.unwrap_or_default();
+                self.add(owner, 1, whole - tokens, blocks_bytes(&user.content) - bytes);
             }
             Message::Assistant(reply) => {
                 for block in &reply.blocks {
@@ -276,7 +315,7 @@ impl RequestParts<'_> {
                             ContextOwner::Calls(name.clone())
                         }
                     };
-                    self.add(owner, 1, estimate);
+                    self.add(owner, 1, estimate, reply_block_bytes(block));
                 }
             }
             Message::Results(results) => {
@@ -286,6 +325,7 @@ impl RequestParts<'_> {
                         owner: ContextOwner::Outputs(result.tool.clone()),
                         count: 1,
                         estimate,
+                        bytes: blocks_bytes(&result.content),
                         output_of: Some(result.call_id.clone()),
                     });
                 }

@@ -186,6 +186,9 @@ pub enum AgentEvent {
         /// How long it took.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timing: Option<ModelCallTiming>,
+        /// Length of the request in bytes; none if it was not sent over HTTP.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request_bytes: Option<u64>,
     },
     /// A call was parsed and awaits a decision.
     CallPending {

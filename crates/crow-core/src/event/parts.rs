@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    context::TokenEstimator,
+    context::{TokenEstimator, json_length},
     file_views::ContentHash,
     hash::fnv1a,
     ids::{FilesId, SessionId},
@@ -223,6 +223,9 @@ pub struct RequestPrefix {
 pub struct PrefixPart {
     /// Its tokens, estimated without knowledge of the model's tokenizer.
     pub tokens: u64,
+    /// Its bytes in the JSON of a request; none in older logs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
     /// Hash of its text.
     pub hash: u32,
 }
@@ -230,13 +233,25 @@ pub struct PrefixPart {
 impl RequestPrefix {
     /// Describes a system prompt and tools.
     pub fn new(window: Option<u64>, system: &str, tools: &[ToolDefinition]) -> Self {
-        let part = |tokens, text: &str| PrefixPart { tokens, hash: short_hash(text) };
         let tools = tools.iter().map(|tool| {
-            let text = format!("{}\n{}", tool.description, tool.parameters);
-            (tool.name.clone(), part(TokenEstimator::tool(tool), &text))
+            let parameters = tool.parameters.to_string();
+            let part = PrefixPart {
+                tokens: TokenEstimator::tool(tool),
+                bytes: Some(
+                    json_length(&tool.name)
+                        + json_length(&tool.description)
+                        + parameters.len() as u64,
+                ),
+                hash: short_hash(&format!("{}\n{parameters}", tool.description)),
+            };
+            (tool.name.clone(), part)
         });
-        let tokens = TokenEstimator::new("", &[]).text(system);
-        Self { window, system: part(tokens, system), tools: tools.collect() }
+        let system = PrefixPart {
+            tokens: TokenEstimator::new("", &[]).text(system),
+            bytes: Some(json_length(system)),
+            hash: short_hash(system),
+        };
+        Self { window, system, tools: tools.collect() }
     }
 
     /// Returns the tokens of all parts.

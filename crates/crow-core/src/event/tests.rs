@@ -204,6 +204,7 @@ fn talk() -> Vec<AgentEvent> {
                 first_chunk_ms: Some(400),
                 retries: 1,
             }),
+            request_bytes: Some(4_321),
         },
     ]
 }

@@ -280,6 +280,7 @@ fn the_timeline_includes_entries_hidden_from_the_model() {
             estimated: false,
             prefix: None,
             timing: None,
+            request_bytes: None,
         },
         done("b"),
         input("m2", InputSource::Steering, "faster"),
@@ -290,6 +291,7 @@ fn the_timeline_includes_entries_hidden_from_the_model() {
             estimated: false,
             prefix: None,
             timing: None,
+            request_bytes: None,
         },
         AgentEvent::TurnComplete { turn: 1, end: TurnEnd::MaxSteps { steps: 1 } },
         AgentEvent::TurnComplete { turn: 2, end: TurnEnd::DoomLoop { reason: "r".into() } },
@@ -626,6 +628,7 @@ impl Session {
                     estimated: false,
                     prefix: None,
                     timing: None,
+                    request_bytes: None,
                 });
             }
             Move::Handoff => self.log(AgentEvent::Handoff {

@@ -243,6 +243,11 @@ pub enum ModelEvent {
         /// The name that the model calls; empty if it is not known yet.
         name: String,
     },
+    /// The service accepted the request, and its answer begins.
+    Accepted {
+        /// Length of the request's body in bytes.
+        request_bytes: u64,
+    },
     /// The request waits and was not sent yet.
     Waiting(RateLimitWait),
     /// The user should know this of the request. It goes on.

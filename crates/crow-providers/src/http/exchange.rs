@@ -152,6 +152,8 @@ impl Exchange {
                 let duration_ms = self.sent_at.elapsed().as_millis();
                 self.span.record("status", response.status().as_u16());
                 tracing::debug!(duration_ms, "response started");
+                let request_bytes = self.outgoing.body.len() as u64;
+                self.queued_events.push_back(ModelEvent::Accepted { request_bytes });
                 self.timeouts.on_bytes();
                 let reader = ReplyReader::new(response, decoder, self.recorder.clone());
                 self.phase = ExchangePhase::Reading(Box::new(reader));

@@ -172,6 +172,7 @@ impl RateLimitedStream {
                 ModelEvent::TextDelta(_)
                 | ModelEvent::ThinkingDelta(_)
                 | ModelEvent::CallStarted { .. }
+                | ModelEvent::Accepted { .. }
                 | ModelEvent::Waiting(_)
                 | ModelEvent::Warning(_),
             )) => {}

@@ -76,7 +76,8 @@ fn event_line(event: &ModelEvent) -> String {
         ModelEvent::TextDelta(text) => format!("~ {text:?}"),
         ModelEvent::ThinkingDelta(text) => format!("~ thinking {text:?}"),
         ModelEvent::CallStarted { name } => format!("~ call {name}"),
-        ModelEvent::Waiting(_)
+        ModelEvent::Accepted { .. }
+        | ModelEvent::Waiting(_)
         | ModelEvent::Warning(_)
         | ModelEvent::Retrying(_)
         | ModelEvent::Completed(_) => {

@@ -268,6 +268,7 @@ impl TextCallStream {
             }
             ModelEvent::Completed(reply) => self.on_completed(reply),
             event @ (ModelEvent::ThinkingDelta(_)
+            | ModelEvent::Accepted { .. }
             | ModelEvent::Waiting(_)
             | ModelEvent::Warning(_)) => {
                 self.pending.push_back(event);

@@ -72,7 +72,12 @@ impl Stream for ToolRefusalStream {
                 | ModelEvent::Completed(_),
             )) => self.in_text = None,
             Some(
-                Ok(ModelEvent::Waiting(_) | ModelEvent::Warning(_) | ModelEvent::Retrying(_))
+                Ok(
+                    ModelEvent::Accepted { .. }
+                    | ModelEvent::Waiting(_)
+                    | ModelEvent::Warning(_)
+                    | ModelEvent::Retrying(_),
+                )
                 | Err(_),
             )
             | None => {}

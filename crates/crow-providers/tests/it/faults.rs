@@ -273,6 +273,7 @@ fn waits(events: &[ModelEvent]) -> Vec<String> {
         ModelEvent::TextDelta(_)
         | ModelEvent::ThinkingDelta(_)
         | ModelEvent::CallStarted { .. }
+        | ModelEvent::Accepted { .. }
         | ModelEvent::Retrying(_)
         | ModelEvent::Warning(_)
         | ModelEvent::Completed(_) => None,

@@ -29,7 +29,7 @@ use crow_testkit::{
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::time::Instant;
 
-use crate::support::{KEY, Talk, model};
+use crate::support::{KEY, Talk, model, next_part};
 
 /// Returns the models of a provider with a configuration file.
 fn configured(server: &ModelServer, limits: &str) -> ProviderModels {
@@ -109,13 +109,13 @@ async fn the_configured_concurrency_limits_simultaneous_requests() {
     let mut talks = [0, 1, 2].map(|_| Talk::of(&*provider, &model("claude-x")));
     let [first, second, third] = talks.each_mut().map(stream);
     let (mut first, mut second, mut third) = (first, second, third);
-    assert!(matches!(first.next().await, Some(Ok(ModelEvent::TextDelta(_)))));
+    assert!(matches!(next_part(&mut first).await, ModelEvent::TextDelta(_)));
     let full = waiting("1 request at once at work", None);
     assert_eq!(second.next().await, Some(Ok(full.clone())));
     assert_eq!(third.next().await, Some(Ok(full)));
     assert!(second.next().now_or_never().is_none(), "it is told once");
     drop(first);
-    assert!(matches!(second.next().await, Some(Ok(ModelEvent::TextDelta(_)))));
+    assert!(matches!(next_part(&mut second).await, ModelEvent::TextDelta(_)));
     finish(second).await;
     finish(third).await;
     assert_eq!(server.requests().len(), 3);

@@ -9,7 +9,8 @@ use crow_core::{
     },
     model::{
         Abilities, Conversation, ModelConfig, ModelEvent, ModelInfo, ModelRef, ModelReply,
-        ModelRequest, Provider, ProviderError, Retry, ToolCallFormat, ToolChoice, ToolDefinition,
+        ModelRequest, ModelStream, Provider, ProviderError, Retry, ToolCallFormat, ToolChoice,
+        ToolDefinition,
     },
 };
 use crow_providers::{
@@ -157,6 +158,7 @@ impl Outcome {
                 ModelEvent::Retrying(_) => text.clear(),
                 ModelEvent::ThinkingDelta(_)
                 | ModelEvent::CallStarted { .. }
+                | ModelEvent::Accepted { .. }
                 | ModelEvent::Waiting(_)
                 | ModelEvent::Warning(_)
                 | ModelEvent::Completed(_) => {}
@@ -171,6 +173,7 @@ impl Outcome {
             ModelEvent::TextDelta(_)
             | ModelEvent::ThinkingDelta(_)
             | ModelEvent::CallStarted { .. }
+            | ModelEvent::Accepted { .. }
             | ModelEvent::Waiting(_)
             | ModelEvent::Warning(_)
             | ModelEvent::Completed(_) => None,
@@ -184,6 +187,7 @@ impl Outcome {
             ModelEvent::CallStarted { name } => Some(name.as_str()),
             ModelEvent::TextDelta(_)
             | ModelEvent::ThinkingDelta(_)
+            | ModelEvent::Accepted { .. }
             | ModelEvent::Waiting(_)
             | ModelEvent::Warning(_)
             | ModelEvent::Retrying(_)
@@ -199,11 +203,22 @@ impl Outcome {
             ModelEvent::TextDelta(_)
             | ModelEvent::ThinkingDelta(_)
             | ModelEvent::CallStarted { .. }
+            | ModelEvent::Accepted { .. }
             | ModelEvent::Waiting(_)
             | ModelEvent::Retrying(_)
             | ModelEvent::Completed(_) => None,
         });
         texts.collect()
+    }
+}
+
+/// Returns the next item of a stream but that the request was accepted.
+pub(crate) async fn next_part(stream: &mut ModelStream) -> ModelEvent {
+    loop {
+        match stream.next().await.unwrap().unwrap() {
+            ModelEvent::Accepted { .. } => {}
+            event => return event,
+        }
     }
 }
 

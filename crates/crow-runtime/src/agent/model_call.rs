@@ -104,11 +104,14 @@ struct ModelCallTimer {
     started: Duration,
     first_chunk: Option<Duration>,
     retries: u32,
+    /// Length of the request, once the service accepted it.
+    request_bytes: Option<u64>,
 }
 
 impl ModelCallTimer {
     fn start(config: &RuntimeConfig) -> Self {
-        Self { started: config.clock.monotonic(), first_chunk: None, retries: 0 }
+        let started = config.clock.monotonic();
+        Self { started, first_chunk: None, retries: 0, request_bytes: None }
     }
 
     /// Notes that a part of the reply was received.
@@ -225,7 +228,7 @@ impl StreamedReply {
         prefix: Option<Box<RequestPrefix>>,
     ) -> Result<(), AgentError> {
         let Self { id, text, thinking, timer, .. } = self;
-        let timing = Some(timer.timing(session.config()));
+        let (timing, request_bytes) = (Some(timer.timing(session.config())), timer.request_bytes);
         session
             .emit(AgentEvent::Reply {
                 reply_id: id.clone(),
@@ -244,7 +247,16 @@ impl StreamedReply {
             session.emit(AgentEvent::TextComplete { reply_id: id.clone(), text }).await?;
         }
         let usage = reply.usage;
-        session.emit(AgentEvent::Usage { reply_id: id, usage, estimated, prefix, timing }).await
+        session
+            .emit(AgentEvent::Usage {
+                reply_id: id,
+                usage,
+                estimated,
+                prefix,
+                timing,
+                request_bytes,
+            })
+            .await
     }
 }
 
@@ -334,6 +346,9 @@ impl ModelPort {
                     ModelEvent::TextDelta(_)
                     | ModelEvent::ThinkingDelta(_)
                     | ModelEvent::CallStarted { .. } => timer.on_chunk(session.config()),
+                    ModelEvent::Accepted { request_bytes } => {
+                        timer.request_bytes = Some(request_bytes);
+                    }
                     ModelEvent::Retrying(_) => timer.on_retry(),
                 }
             }
@@ -346,9 +361,16 @@ impl ModelPort {
         self.budget.draw(reply.usage, price);
         self.shared.tree.spend(model_of(&reply.origin), reply.usage);
         let usage = reply.usage;
-        let timing = Some(timer.timing(session.config()));
+        let (timing, request_bytes) = (Some(timer.timing(session.config())), timer.request_bytes);
         session
-            .emit(AgentEvent::Usage { reply_id, usage, estimated, prefix: None, timing })
+            .emit(AgentEvent::Usage {
+                reply_id,
+                usage,
+                estimated,
+                prefix: None,
+                timing,
+                request_bytes,
+            })
             .await?;
         Ok(reply)
     }
@@ -533,8 +555,17 @@ impl ModelPort {
         self.shared.tree.spend(call.model.info.reference.clone(), usage);
         let reply_id = partial.id.clone();
         let timing = Some(partial.timer.timing(session.config()));
-        let usage = AgentEvent::Usage { reply_id, usage, estimated: true, prefix: None, timing };
-        session.emit(usage).await
+        let request_bytes = partial.timer.request_bytes;
+        session
+            .emit(AgentEvent::Usage {
+                reply_id,
+                usage,
+                estimated: true,
+                prefix: None,
+                timing,
+                request_bytes,
+            })
+            .await
     }
 
     fn open_stream(&mut self, messages: &[Arc<Message>], call: ModelCall<'_>) -> ModelStream {
@@ -577,6 +608,9 @@ impl ModelPort {
                 ModelEvent::CallStarted { .. } => {
                     partial.timer.on_chunk(session.config());
                     partial.has_begun = true;
+                }
+                ModelEvent::Accepted { request_bytes } => {
+                    partial.timer.request_bytes = Some(request_bytes);
                 }
                 ModelEvent::Waiting(wait) => {
                     let wait_ms = wait.wait.map(whole_millis);

@@ -75,6 +75,7 @@ fn events() -> Vec<AgentEvent> {
         estimated: false,
         prefix: None,
         timing: None,
+        request_bytes: None,
     };
     let call = |id: &str| {
         ReplyBlock::without_native_item(ReplyContent::Call(ToolCall {

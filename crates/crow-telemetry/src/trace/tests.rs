@@ -156,6 +156,7 @@ fn usage(reply: &str, input_tokens: u64, estimated: bool, duration_ms: u64) -> A
         estimated,
         prefix: None,
         timing: Some(ModelCallTiming { duration_ms, first_chunk_ms: Some(30), retries: 1 }),
+        request_bytes: None,
     }
 }
 
