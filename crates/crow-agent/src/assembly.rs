@@ -26,7 +26,7 @@ use crate::{
     choice::{AgentChoice, DEFAULT_REVIEWER, ReviewChoice},
     definition::{
         AgentKind, AgentRegistry, BaseDefinition, CompositionDefinition, DefinitionError,
-        HandoffDefinition, ModelChoice, PromptContext,
+        HandoffDefinition, ModelChoice, PromptContext, is_optional_tool,
     },
     end_tools::{EndTools, SubmitForReview, TaskComplete},
     handoff::Handoff,
@@ -372,6 +372,7 @@ impl<'a> AssemblyBuilder<'a> {
             tools.retain(|tool| tool.name() != ASK_USER);
         }
         self.add_task_tools(&mut tools, &mut unknown);
+        unknown.retain(|name| !is_optional_tool(name));
         profile.adapt(&mut tools, &self.assembly.tools);
         if !unknown.is_empty() {
             let unknown = unknown.join(", ");

@@ -161,7 +161,6 @@ pub struct TaskOutput;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskOutputInput {
-    /// The id of the task.
     #[serde(alias = "task_id")]
     id: String,
     /// Seconds, default 30, at most 600.
@@ -177,7 +176,6 @@ pub struct TaskCancel;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskCancelInput {
-    /// The id of the task.
     #[serde(alias = "task_id")]
     id: String,
 }

@@ -24,6 +24,7 @@ mod rule_text;
 pub mod sandbox;
 mod telemetry;
 pub mod trust;
+mod web;
 mod wire_log;
 
 pub use dialog::{Audience, NoDialog, UserDialog};
@@ -35,4 +36,5 @@ pub use live_view_token::{kept_live_view_token, new_live_view_token};
 pub use model_lists::ModelLists;
 pub use rule_text::{describe_rule, rule_subject, rule_verb};
 pub use telemetry::otel_settings;
+pub use web::search_key_destination;
 pub use wire_log::{WireLogFile, WireRecord};

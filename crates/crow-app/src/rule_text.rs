@@ -33,6 +33,7 @@ pub fn rule_subject(matcher: &RuleMatcher) -> String {
             };
             format!("{access} {}", path.display())
         }
+        RuleMatcher::Host(host) => format!("requests to {host}"),
         RuleMatcher::Custom(custom) => format!("what {} says", custom.name()),
         RuleMatcher::All => "every call".to_owned(),
     }

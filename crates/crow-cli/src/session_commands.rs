@@ -303,6 +303,7 @@ mod tests {
             permissions: None,
             sandbox: None,
             sandbox_paths: crow_core::permission::SandboxPaths::default(),
+            network: crow_core::network::Network::default(),
             links: None,
             rules: StoredRules::default(),
             session_commands: Some(Arc::new(ConsoleCommands::new(ConsoleStyle::plain(80)))),

@@ -17,6 +17,7 @@ pub mod ids;
 pub mod mcp;
 pub mod message;
 pub mod model;
+pub mod network;
 pub mod permission;
 pub mod protected;
 pub mod redact;

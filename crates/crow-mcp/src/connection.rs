@@ -319,7 +319,7 @@ impl ServerConnection {
                 let nothing_sent = matches!(
                     error.error.downcast_ref::<StreamableHttpError<HttpError>>(),
                     Some(StreamableHttpError::Client(
-                        HttpError::Connect(_) | HttpError::Request(_)
+                        HttpError::Connect(_) | HttpError::Request(_) | HttpError::NotPublic(_)
                     ))
                 );
                 if nothing_sent {

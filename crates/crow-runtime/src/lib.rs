@@ -70,12 +70,14 @@ pub use agent::{
 pub use changes::SnapshotStores;
 pub use clock::SystemClock;
 pub use config::{ChildLimits, RuntimeConfig};
-pub use crow_core::settings::{OpenedWith, SystemPrompt};
+pub use crow_core::{
+    network::{AllowedHosts, HostPattern, HostPatternError, Network},
+    settings::{OpenedWith, SystemPrompt},
+};
 pub use crow_sandbox::{
-    AllowedHosts, ChildEnvironment, HostPattern, HostPatternError, LinkGap, LinkSearch,
-    LinkSearchConfig, LinkSearchError, LinkedPaths, Network, ProcessLimits, ProcessRunner,
-    RecoveryReport, Sandbox, SandboxConfig, SandboxProfile, UserGit, WrittenFile, adopt_orphans,
-    reset_ignored_signals,
+    ChildEnvironment, LinkGap, LinkSearch, LinkSearchConfig, LinkSearchError, LinkedPaths,
+    ProcessLimits, ProcessRunner, RecoveryReport, Sandbox, SandboxConfig, SandboxProfile, UserGit,
+    WrittenFile, adopt_orphans, reset_ignored_signals,
 };
 pub use crow_snapshot::{
     Activities, Activity, Capture, CollectionReport, ContentRef, FileStamp, JobActivity,

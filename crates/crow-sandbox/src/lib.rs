@@ -11,7 +11,7 @@ mod sandbox;
 pub use orphans::adopt_orphans;
 pub use process::{AgentJobs, ChildEnvironment, ProcessRunner, job_number};
 pub use sandbox::{
-    AllowedHosts, HostPattern, HostPatternError, LinkGap, LinkSearch, LinkSearchConfig,
-    LinkSearchError, LinkedPaths, Network, ProcessLimits, RecoveryReport, Sandbox, SandboxConfig,
-    SandboxProfile, UserGit, WrittenFile, reset_ignored_signals,
+    LinkGap, LinkSearch, LinkSearchConfig, LinkSearchError, LinkedPaths, ProcessLimits,
+    RecoveryReport, Sandbox, SandboxConfig, SandboxProfile, UserGit, WrittenFile,
+    reset_ignored_signals,
 };

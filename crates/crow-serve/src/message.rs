@@ -123,6 +123,7 @@ impl PermissionEntry {
             Subject::Nothing => String::new(),
             Subject::Path(path) => path.display().to_string(),
             Subject::Command(line) => line.text.clone(),
+            Subject::Host(host) => host.to_string(),
         };
         Self {
             id: request.id,

@@ -1,4 +1,5 @@
-//! The built-in tools: files, edits, search, shell, todo list, thoughts, questions to the user.
+//! The built-in tools: files, edits, search, shell, todo list, thoughts, questions to the user,
+//! and with the feature `web` pages and searches of the web.
 //!
 //! [`builtin_tools`] returns them all; an agent gets a selection of them by name. Each tool plans first (which path,
 //! which command), so that permission can be decided, and then acts on exactly that. Files are changed in process;
@@ -27,8 +28,12 @@ mod search;
 mod shell;
 #[cfg(feature = "syntax")]
 mod syntax;
+#[cfg(feature = "web")]
+mod web;
 mod write_file;
 
 pub use builtin::{builtin_tools, register_builtin};
 pub use crow_shell::plan_command_line;
 pub use paths::planned_path;
+#[cfg(feature = "web")]
+pub use web::{SearchService, SearchServiceError, SearchServiceKind, WebFetch, WebSearch};

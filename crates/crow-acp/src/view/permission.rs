@@ -146,6 +146,7 @@ fn offer_id(offer: &GrantOffer) -> PermissionOptionId {
         Grant::Path { access: Access::Write, path } => {
             format!("write:{}", word(&path.to_string_lossy()))
         }
+        Grant::Host(host) => format!("host:{}", word(&host.to_string())),
     });
     let grants: Vec<_> = grants.collect();
     PermissionOptionId::new(format!("{ALLOW_SESSION}:{}", grants.join("|")))

@@ -32,13 +32,12 @@ pub(super) fn read(
     let raw: RawBase = node.read()?;
     check_name(name, &raw.agent, node)?;
     let role = raw.agent.role.into();
-    let mut warnings = Vec::new();
     let Some(enabled) = raw.tools.enabled else {
         return Err(node
             .origin_of(&["tools"])
             .error("the key tools.enabled is missing; enabled = [] gives no tools"));
     };
-    let enabled = named_tools(&enabled, node, tools, &mut warnings)?;
+    let enabled = named_tools(&enabled, node, tools)?;
     let Some(prompt) = raw.prompt.system else {
         return Err(node.origin_of(&["prompt"]).error("the key prompt.system is missing"));
     };
@@ -50,7 +49,7 @@ pub(super) fn read(
         tools: enabled,
         model: model(raw.model, node)?,
         limits: limits(&raw.react, role, node)?,
-        warnings,
+        warnings: Vec::new(),
     })
 }
 
@@ -90,17 +89,12 @@ fn named_tools(
     enabled: &[String],
     node: &Node,
     tools: &ToolNames,
-    warnings: &mut Vec<String>,
 ) -> Result<Vec<String>, ConfigError> {
     let mut names: Vec<String> = Vec::new();
     for (number, given) in enabled.iter().enumerate() {
         match tools.find(given) {
             ToolName::Tool(name) if names.contains(&name) => {}
             ToolName::Tool(name) => names.push(name),
-            ToolName::Planned(message) => {
-                let at = node.origin_of(&["tools", "enabled", &number.to_string()]);
-                warnings.push(at.error(message).to_string());
-            }
             ToolName::Unknown(message) => {
                 return Err(node
                     .origin_of(&["tools", "enabled", &number.to_string()])
@@ -190,8 +184,13 @@ fn limits(raw: &RawReact, role: DefinedRole, node: &Node) -> Result<TurnLimits, 
 /// Tools that every product has, because its agent loops need them.
 const OF_LOOPS: [&str; 5] =
     ["task", "task_output", "task_cancel", "task_complete", "submit_for_review"];
-/// Web tools, which are part of a later version: an agent file that names one gets a warning and no tool.
-const PLANNED: [&str; 2] = ["web_fetch", "web_search"];
+/// Tools that a program has only if they are configured, or built in. An agent that names one works without it.
+const OPTIONAL: [&str; 2] = ["web_fetch", "web_search"];
+
+/// Returns true for a tool that a program need not have.
+pub(crate) fn is_optional_tool(name: &str) -> bool {
+    OPTIONAL.contains(&name)
+}
 
 /// The names of the available tools.
 #[derive(Debug, Clone, Default)]
@@ -203,8 +202,6 @@ pub struct ToolNames {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ToolName {
     Tool(String),
-    /// Not implemented yet, with a message for the user.
-    Planned(String),
     /// No tool, with a message for the user.
     Unknown(String),
 }
@@ -212,7 +209,7 @@ pub(super) enum ToolName {
 impl ToolNames {
     /// Makes the names from the tools of a product and those of the agent loops.
     pub fn new<'a>(built: impl IntoIterator<Item = &'a str>) -> Self {
-        let built = built.into_iter().chain(OF_LOOPS).map(str::to_owned);
+        let built = built.into_iter().chain(OF_LOOPS).chain(OPTIONAL).map(str::to_owned);
         Self { names: built.collect() }
     }
 
@@ -231,9 +228,6 @@ impl ToolNames {
     pub(super) fn find(&self, name: &str) -> ToolName {
         if self.names.contains(name) {
             return ToolName::Tool(name.to_owned());
-        }
-        if PLANNED.contains(&name) {
-            return ToolName::Planned(format!("the tool {name} is not built yet, and is left out"));
         }
         if is_sourced_pattern(name) {
             // The tools of servers are known only while a session is open.
@@ -256,7 +250,7 @@ impl ToolNames {
         // `Bash(git log:*)` is a tool with a permission rule.
         let bare = name.split('(').next().unwrap_or_default().trim();
         let wanted = normalized(bare);
-        let mut known = self.names.iter().map(String::as_str).chain(PLANNED);
+        let mut known = self.names.iter().map(String::as_str);
         let same = known.find(|name| normalized(name) == wanted);
         self.find(same.or_else(|| call::resolve_alias(bare)).unwrap_or(bare))
     }

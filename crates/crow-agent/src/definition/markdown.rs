@@ -261,7 +261,7 @@ impl Builder<'_> {
             }
             match tool {
                 ToolName::Tool(name) => items.push(Node { origin, value: Value::Text(name) }),
-                ToolName::Planned(note) | ToolName::Unknown(note) => self.warn(&origin, note),
+                ToolName::Unknown(note) => self.warn(&origin, note),
             }
         }
         Ok(Value::List(items))

@@ -12,6 +12,7 @@ mod text;
 mod types;
 
 pub use base::ToolNames;
+pub(crate) use base::is_optional_tool;
 pub(crate) use raw::RawThinking;
 pub use raw::{Seconds, schema};
 pub use registry::{AgentKind, AgentRegistry, DefinitionError, ListedAgent, SHIPPED, is_name};

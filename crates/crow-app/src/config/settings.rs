@@ -34,6 +34,8 @@ pub struct Settings {
     pub(crate) mcp: McpTable,
     /// Telemetry: local store, content, collector. Only the user's file may set it.
     pub(crate) telemetry: TelemetryTable,
+    /// Search service of the tool `web_search`. Only the user's file may set it.
+    pub(crate) web_search: WebSearchTable,
 }
 
 /// A command that must succeed before work counts as done.
@@ -65,6 +67,8 @@ struct RawSettings {
     mcp: McpTable,
     #[serde(default)]
     telemetry: TelemetryTable,
+    #[serde(default)]
+    web_search: WebSearchTable,
 }
 
 /// What must succeed before work counts as done.
@@ -132,6 +136,17 @@ pub(crate) struct TelemetryTable {
     pub(crate) endpoint: Option<String>,
 }
 
+/// The search service of the tool `web_search`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WebSearchTable {
+    /// `brave`, `tavily`, `exa` or `searxng` [default: the first one with a key, or with an address in `SEARXNG_URL`;
+    /// without any there is no tool].
+    pub(crate) service: Option<String>,
+    /// Address of the service: for `searxng` that of your server [default: its usual address].
+    pub(crate) url: Option<String>,
+}
+
 impl Settings {
     /// Returns true if checks are configured.
     pub fn has_checks(&self) -> bool {
@@ -154,7 +169,11 @@ impl Settings {
     fn from_node(node: &Node) -> Result<Self, ConfigError> {
         let raw: RawSettings = node.read()?;
         // The merged table may come from several layers, so each value is checked by its origin.
-        for (key, what) in [("sandbox", "the sandbox"), ("telemetry", "telemetry")] {
+        for (key, what) in [
+            ("sandbox", "the sandbox"),
+            ("telemetry", "telemetry"),
+            ("web_search", "the search service"),
+        ] {
             let Some(table) = node.find(&[key]) else { continue };
             let tables = table.leaves();
             let of_project =
@@ -173,6 +192,7 @@ impl Settings {
             sandbox: raw.sandbox,
             mcp: raw.mcp,
             telemetry: raw.telemetry,
+            web_search: raw.web_search,
         })
     }
 }

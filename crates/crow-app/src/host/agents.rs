@@ -10,8 +10,11 @@ use crow_agent::{
 use crow_core::model::{ModelRef, Models};
 use crow_runtime::{HostError, OpenedWith};
 
-use crate::config::{AgentLimits, AgentSettings};
-use crate::product;
+use crate::{
+    config::{AgentLimits, AgentSettings},
+    product,
+    web::WebTools,
+};
 
 /// Maximum number of assembled agents in the cache.
 const MOST_MADE: usize = 32;
@@ -34,11 +37,13 @@ impl Agents {
     pub(super) fn new(
         settings: AgentSettings,
         models: Arc<dyn Models>,
+        web: &WebTools,
         instructions: InstructionSources,
         is_attended: bool,
     ) -> Self {
         let AgentSettings { registry, default, checks, limits, sampling } = settings;
-        let tools = product::all_tools();
+        let mut tools = product::all_tools();
+        web.register(&mut tools);
         let instructions = Some(instructions);
         let assembly = Assembly { registry, models, tools, checks, instructions, is_attended };
         Self {
@@ -188,13 +193,28 @@ fn refused(error: &AssemblyError) -> HostError {
 #[cfg(test)]
 mod tests {
     use crow_agent::definition::{AgentRegistry, ToolNames};
-    use crow_core::tool::is_sourced_pattern;
+    use crow_core::{
+        network::Network,
+        tool::{ToolRegistry, is_sourced_pattern},
+    };
+    use crow_providers::HttpClient;
+    use crow_tools::{SearchService, SearchServiceKind};
 
     use super::*;
 
+    /// Returns all tools, with a search service if `has_search`.
+    fn all_tools(has_search: bool) -> ToolRegistry {
+        let (kind, address) = (SearchServiceKind::Searxng, Some("http://127.0.0.1:1"));
+        let service = has_search.then(|| SearchService::new(kind, address, None).unwrap());
+        let http = Arc::new(HttpClient::default());
+        let mut tools = product::all_tools();
+        WebTools::new(http, Network::default(), service).register(&mut tools);
+        tools
+    }
+
     #[test]
     fn every_tool_of_every_shipped_agent_exists() {
-        let tools = product::all_tools();
+        let tools = all_tools(true);
         let registry = AgentRegistry::built_in(ToolNames::new(tools.names()));
         for name in registry.names(crow_agent::definition::AgentKind::Base) {
             let base = registry.base(&name).unwrap();
@@ -211,7 +231,7 @@ mod tests {
 
     #[test]
     fn prompt_and_tools_of_the_builder_stay_small() {
-        let tools = product::all_tools();
+        let tools = all_tools(false);
         let registry = AgentRegistry::built_in(ToolNames::new(tools.names()));
         let builder = registry.base("builder").unwrap();
         let (tools, _) = tools.for_agent(&builder.tools);

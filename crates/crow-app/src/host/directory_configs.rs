@@ -28,6 +28,7 @@ use crate::{
     error::AppError,
     project_checks::accepted_check,
     trust::{self, Project, TrustStamp, TrustStatus},
+    web::WebTools,
 };
 
 /// Maximum number of the user's configuration files in a stamp.
@@ -59,6 +60,7 @@ pub(super) struct DirectoryConfigs {
     limits: AgentLimits,
     sampling: SamplingChoice,
     models: Arc<dyn Models>,
+    web: WebTools,
     /// True if a person is connected who can answer questions.
     is_attended: bool,
     /// Directory in which the program was started.
@@ -79,6 +81,7 @@ impl DirectoryConfigs {
         configured: ConfigurationSource,
         (limits, sampling): (AgentLimits, SamplingChoice),
         models: Arc<dyn Models>,
+        web: WebTools,
         is_attended: bool,
     ) -> Self {
         Self {
@@ -87,6 +90,7 @@ impl DirectoryConfigs {
             limits,
             sampling,
             models,
+            web,
             is_attended,
             start: None,
             cache: Mutex::default(),
@@ -161,6 +165,7 @@ impl DirectoryConfigs {
         let agents = Agents::new(
             configuration.agents(self.limits, self.sampling),
             models,
+            &self.web,
             instructions,
             self.is_attended,
         );

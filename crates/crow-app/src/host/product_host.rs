@@ -9,9 +9,10 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use crow_agent::SamplingChoice;
 use crow_core::{
-    capability::Answerer,
+    capability::{Answerer, Http},
     ids::SessionId,
     model::{ModelRef, ModelRefError, Models},
+    network::Network,
     permission::{PermissionMode, PermissionPolicy, SandboxPaths},
 };
 use crow_providers::{HttpClient, ProviderModels};
@@ -46,6 +47,7 @@ use crate::{
     sandbox::sandbox_folder,
     telemetry::HostTelemetry,
     trust::{Project, project_root},
+    web::{WebTools, search_service},
 };
 
 /// Time an agent may take to end when its session is closed or deleted.
@@ -77,6 +79,8 @@ pub struct HostParts {
     pub sandbox: Option<SandboxConfig>,
     /// Path restrictions of file tools; they apply also without a sandbox.
     pub sandbox_paths: SandboxPaths,
+    /// Hosts that commands and web tools may reach; it applies to web tools also without a sandbox.
+    pub network: Network,
     /// Search for links that lead away from hidden paths; `None` searches for none. It also restricts file tools.
     pub links: Option<LinkSearchConfig>,
     pub rules: StoredRules,
@@ -96,6 +100,21 @@ pub struct HostParts {
     pub reviewer_model: Option<ModelRef>,
     /// Source of the initial options of new sessions.
     pub choice_memory: ChoiceMemory,
+}
+
+/// Makes the web tools. If the search service is configured wrongly, returns the message, and there is no search.
+fn web_tools(parts: &HostParts) -> (WebTools, Option<String>) {
+    let http: Arc<dyn Http> = match &parts.providers {
+        Some(providers) => Arc::new(providers.client()),
+        None => Arc::new(HttpClient::default()),
+    };
+    let settings = parts.start.as_ref().map(|start| &start.configuration.settings);
+    let search = settings.map(|settings| search_service(&settings.web_search, &parts.environment));
+    let (search, fault) = match search.transpose() {
+        Ok(search) => (search.flatten(), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    (WebTools::new(http, parts.network.clone(), search), fault)
 }
 
 impl fmt::Debug for HostParts {
@@ -156,7 +175,8 @@ pub struct ProductHost {
     pub(super) mcp: McpLaunch,
     pub(super) telemetry: HostTelemetry,
     /// Error of the telemetry configuration; part of the warnings of each session.
-    telemetry_fault: Option<String>,
+    /// Mistakes in the configuration of telemetry and web search.
+    faults: Vec<String>,
     pub(super) open: OpenSessions,
     /// Locked while a session is opened, switched, renamed or deleted: a concurrent request gets the same session.
     opening: tokio::sync::Mutex<()>,
@@ -173,15 +193,18 @@ impl ProductHost {
             }
             (None, _) | (_, None) => (HostTelemetry::off(), None),
         };
+        let (web, search_fault) = web_tools(&parts);
         // 1) Configuration of the runtime: policy, environment of children, sandbox, snapshots.
         let keys = parts.providers.as_ref().map(|providers| providers.key_variables());
         let config = RuntimeConfig {
             store: Arc::clone(&parts.store),
             models: Arc::clone(&parts.models),
             policy: PermissionPolicy::new(parts.permissions.unwrap_or_default())
+                .with_rules(web.rules())
                 .with_rules(parts.rules.managed)
                 .with_rules(parts.rules.user)
-                .with_places(parts.sandbox_paths),
+                .with_places(parts.sandbox_paths)
+                .with_network(parts.network),
             answerer: parts.answerer,
             redactor: redactor(&parts.environment, parts.providers.as_deref()),
             // Commands must not see keys.
@@ -201,6 +224,7 @@ impl ProductHost {
             parts.configuration_source,
             (parts.limits, parts.sampling),
             Arc::clone(&models),
+            web,
             config.answerer.is_attended(),
         );
         let (own, children) = (environment.clone(), config.child_env.clone());
@@ -223,7 +247,7 @@ impl ProductHost {
         Self {
             mcp,
             telemetry,
-            telemetry_fault,
+            faults: telemetry_fault.into_iter().chain(search_fault).collect(),
             store: parts.store,
             environment,
             directory_configs: Arc::new(places),
@@ -261,7 +285,7 @@ impl ProductHost {
     /// warning about the model is left out if the model is `warned_of`.
     pub fn warnings(&self, id: &SessionId, warned_of: Option<&ModelRef>) -> Vec<String> {
         let mut warnings = self.open.warnings(id, warned_of);
-        warnings.extend(self.telemetry_fault.clone());
+        warnings.extend(self.faults.iter().cloned());
         warnings
     }
 

@@ -116,6 +116,7 @@ fn name(grant: &Grant) -> String {
         Grant::Path { access: Access::Write, path } => {
             format!("changes of `{}`", one_line(&path.display().to_string()))
         }
+        Grant::Host(host) => format!("requests to `{host}`"),
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 use crow_app::{
     ProcessEnvironment,
     credentials::{Credential, CredentialFile, forget},
-    product, trust,
+    product, search_key_destination, trust,
 };
 use crow_console::ExitCode;
 use crow_providers::{ApiKey, CredentialStatus, KeyDestination, ProviderModels};
@@ -22,6 +22,8 @@ use crate::{
     },
 };
 
+/// Search services that take a key.
+const SEARCH_SERVICES: [&str; 3] = ["brave", "tavily", "exa"];
 /// Maximum length of a key from standard input, in bytes.
 const LONGEST: u64 = 64 * 1024;
 
@@ -33,10 +35,13 @@ pub(crate) fn login(
     let file = product::credential_file(environment)?;
     let models = models(environment)?;
     if args.status {
-        return status(&models, &file);
+        return status(&models, &file, environment);
     }
     let provider = args.provider.as_deref().ok_or_else(|| no_provider(&models))?;
-    let home = models.key_home(provider)?;
+    let home = match (models.key_home(provider), search_key_destination(provider)) {
+        (Err(_), Some(home)) => home,
+        (home, _) => home?,
+    };
     // An unusable credentials file is reported before the key is asked for.
     file.load()?;
     announce(provider, &home, KeyLocation::of(args, &file));
@@ -168,7 +173,8 @@ pub(crate) fn logout(
         return write_line(&format!("no key of {name} is stored"));
     }
     write_line(&format!("the key of {name} is deleted"))?;
-    let variable = models(environment)?.key_home(&name).ok().and_then(|home| home.variable);
+    let home = models(environment)?.key_home(&name).ok();
+    let variable = home.or_else(|| search_key_destination(&name)).and_then(|home| home.variable);
     // The user may expect to be logged out, but the variable still supplies a key.
     if let Some(variable) = variable.filter(|variable| environment.is_set(variable)) {
         print_message(&format!("{variable} is still set, and its key is used"));
@@ -177,7 +183,11 @@ pub(crate) fn logout(
 }
 
 /// Prints the state of each provider's key.
-fn status(models: &ProviderModels, file: &CredentialFile) -> Result<ExitCode, CliError> {
+fn status(
+    models: &ProviderModels,
+    file: &CredentialFile,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
     let mut text = String::new();
     for provider in models.list() {
         let home = models.key_home(&provider.name).ok();
@@ -196,6 +206,17 @@ fn status(models: &ProviderModels, file: &CredentialFile) -> Result<ExitCode, Cl
         let (state, origin) = (one_line(&state), one_line(&origin));
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{:<12} {origin:<44} {state}", provider.name);
+    }
+    let stored = file.load()?;
+    for name in SEARCH_SERVICES {
+        let Some(home) = search_key_destination(name) else { continue };
+        let variable = home.variable.filter(|variable| environment.is_set(variable));
+        let state = match (variable, stored.contains_key(name)) {
+            (Some(variable), _) => format!("key in {variable}, for web_search"),
+            (None, true) => "key stored, for web_search".to_owned(),
+            (None, false) => continue,
+        };
+        let _ = writeln!(text, "{name:<12} {:<44} {state}", home.origin);
     }
     let _ = writeln!(text, "stored keys are in {}", one_line(&file.path().display().to_string()));
     write_out(text.as_bytes())

@@ -12,6 +12,7 @@ use crow_console::ExitCode;
 use crow_core::{
     capability::Containment,
     ids::{CallId, SessionId},
+    network::HostAddress,
     permission::{
         CallFacts, DecisionCause, Explanation, MatchedRule, PermissionMode, PermissionPolicy,
         PermissionRule, RuleDecision, RuleScope,
@@ -128,7 +129,7 @@ pub(crate) async fn explain(
     if let Some(trusted) = &project.trusted {
         sandbox.protected_files.extend_from_slice(&trusted.protected);
     }
-    let mut places = sandbox.sandbox_paths();
+    let (mut places, network) = (sandbox.sandbox_paths(), sandbox.network.clone());
     let links = LinkSearch::new(links, vec![cwd.clone()]);
     places.add(
         links.found().await.map_err(|error| CliError::failed(error.to_string()))?.sandbox_paths(),
@@ -141,6 +142,7 @@ pub(crate) async fn explain(
         .with_rules(user)
         .with_rules(project.additions.rules)
         .with_places(places)
+        .with_network(network)
         .with_uncontained(!containment.has_any_layer())
         .with_read_sandbox(is_full);
     policy.set_read_only_sandbox(is_full);
@@ -180,6 +182,9 @@ impl Call {
     /// Parses a tool name with a path; anything else is a command line.
     fn read(text: &str, workspace: &Workspace) -> Result<Self, CliError> {
         let (name, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
+        if let Some(call) = Self::of_web_fetch(name, rest.trim()) {
+            return call;
+        }
         let tools = product::all_tools();
         let tool = tools.get(name).filter(|tool| tool.name() != "bash");
         Ok(match tool.filter(|_| is_path_argument(name, rest.trim())) {
@@ -206,6 +211,31 @@ impl Call {
                     subject: Subject::Command(plan_command_line(text, workspace.cwd(), workspace)),
                 },
             },
+        })
+    }
+}
+
+impl Call {
+    /// Returns a call of `web_fetch` with an address or a host.
+    fn of_web_fetch(name: &str, address: &str) -> Option<Result<Self, CliError>> {
+        if name != "web_fetch" {
+            return None;
+        }
+        let without_scheme = address.split_once("://").map_or(address, |(_, rest)| rest);
+        let host = without_scheme.split(['/', '?', '#']).next().unwrap_or_default();
+        Some(match HostAddress::try_from(host.to_owned()) {
+            Ok(host) => Ok(Self {
+                tool: name.to_owned(),
+                category: ToolCategory::Network,
+                requires_permission: true,
+                plan: CallPlan {
+                    title: format!("fetch {address}"),
+                    effects: Effects::None,
+                    subject: Subject::Host(host),
+                },
+            }),
+            Err(error) => Err(CliError::usage(error.to_string())
+                .hint("crow-agent permissions explain \"web_fetch https://docs.rs/\"")),
         })
     }
 }

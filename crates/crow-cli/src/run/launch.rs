@@ -164,7 +164,7 @@ pub(crate) fn host(
     let SandboxSettings { config: sandbox, links } =
         sandbox_settings(environment, &request.sandbox.hosts()?)?;
     // File tools keep to the places of the sandbox even if commands run without one.
-    let places = sandbox.sandbox_paths();
+    let (places, network) = (sandbox.sandbox_paths(), sandbox.network.clone());
     let sandbox = request.sandbox.for_commands(sandbox);
     if sandbox.is_none() {
         print_message("--no-sandbox: commands run with all your rights");
@@ -179,6 +179,7 @@ pub(crate) fn host(
         },
         sandbox,
         sandbox_paths: places,
+        network,
         links: Some(links),
         agent: request.agent.clone(),
         model,
@@ -270,6 +271,9 @@ impl Answerer for HeadlessAnswerer {
             (None, Subject::Path(_)) => {
                 "no mode permits it, only a rule of the user that names this path".to_owned()
             }
+            (None, Subject::Host(host)) => format!(
+                "no mode permits it, only --allow-host {host}, allow_hosts of [sandbox] in config.toml, or a rule of the user"
+            ),
             (None, Subject::Nothing | Subject::Command(_)) => {
                 "no mode permits it, only a rule of the user".to_owned()
             }

@@ -55,3 +55,4 @@ mod undo;
 mod undo_fixture;
 mod undo_mishaps;
 mod undo_roots;
+mod web;

@@ -67,7 +67,9 @@ pub(super) fn question(style: &ConsoleStyle, agent: &str, title: &str, reason: &
 pub(super) fn whole_command(style: &ConsoleStyle, title: &str, subject: &Subject) -> String {
     let command = match subject {
         Subject::Command(command) if command.text.trim() != title => &command.text,
-        Subject::Command(_) | Subject::Path(_) | Subject::Nothing => return String::new(),
+        Subject::Command(_) | Subject::Path(_) | Subject::Host(_) | Subject::Nothing => {
+            return String::new();
+        }
     };
     let lines = command
         .trim_end()

@@ -16,6 +16,18 @@ pub struct HttpRequest {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
+    /// The addresses that it may go to.
+    pub reach: HttpReach,
+}
+
+/// The addresses that a request may go to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HttpReach {
+    /// Any: the user or the configuration chose the URL.
+    #[default]
+    Any,
+    /// Public ones of the internet. A name is resolved once; if one of its addresses is not public, nothing is sent.
+    Public,
 }
 
 impl fmt::Debug for HttpRequest {
@@ -66,6 +78,9 @@ pub enum HttpError {
     /// The request is invalid: its URL or a header is wrong.
     #[error("the request cannot be made: {0}")]
     Request(String),
+    /// The host is not on the internet, but the request may go only there: nothing was sent.
+    #[error("{0} is an address of this machine or of the network around it")]
+    NotPublic(String),
     /// No connection could be made: nothing was sent.
     #[error("cannot connect: {0}")]
     Connect(String),

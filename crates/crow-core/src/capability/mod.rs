@@ -16,7 +16,7 @@ pub use containment::{
     AccessReport, Containment, HostRefusal, NetworkReach, OriginalState, QuarantinedFile,
     RefusedHost, SandboxReport, SessionAccess,
 };
-pub use http::{Http, HttpBody, HttpError, HttpMethod, HttpRequest, HttpResponse};
+pub use http::{Http, HttpBody, HttpError, HttpMethod, HttpReach, HttpRequest, HttpResponse};
 pub use processes::{
     CapturedOutput, JobError, JobInfo, JobOutput, JobState, Jobs, OutputFile, OutputLimits,
     OutputPosition, OutputTail, PipedProcess, PipedProcesses, PipedSpec, ProcessEnd, ProcessError,

@@ -11,6 +11,7 @@ use super::{
     is_secret_file, is_secret_file_in, paths::Region,
 };
 use crate::{
+    network::HostAddress,
     protected::{ProtectedKind, protected_kind},
     tool_types::{
         Access, CommandLine, CommandMeaning, Effects, PathTouch, Redirect, Subject, ToolCategory,
@@ -49,6 +50,10 @@ pub(super) enum AccessClass {
     WriteOutside,
     /// A write where commands can neither read nor write.
     WriteHidden,
+    /// A request to a host that the user lets everything in the session reach.
+    HostAllowed,
+    /// A request to any other host.
+    HostElsewhere,
     /// Any effect, as of a program.
     Anything,
 }
@@ -72,11 +77,18 @@ impl AccessClass {
             (Effects::Unknown, Subject::Path(path)) => {
                 vec![Self::of_path(path, subject_access(facts.category), setting)]
             }
+            (_, Subject::Host(host)) => vec![Self::of_host(host, setting)],
             (Effects::Unknown | Effects::None | Effects::UserCommands, _) => Vec::new(),
         };
         // 3) The call as a whole, if its paths do not cover all that it does.
         let overall = match (&facts.plan.effects, facts.category) {
             // Paths do not cover what a program does, or what is sent elsewhere.
+            // Its subject is all that it does.
+            (Effects::None, ToolCategory::Network)
+                if matches!(facts.plan.subject, Subject::Host(_)) =>
+            {
+                None
+            }
             (
                 Effects::Paths(_),
                 ToolCategory::Execute | ToolCategory::Network | ToolCategory::External,
@@ -101,6 +113,10 @@ impl AccessClass {
             ) => touched.is_empty().then_some(Self::ReadInside),
         };
         overall.into_iter().chain(touched).collect()
+    }
+
+    fn of_host(host: &HostAddress, setting: &DecisionContext<'_>) -> Self {
+        if setting.network.allows(host) { Self::HostAllowed } else { Self::HostElsewhere }
     }
 
     /// Returns the access class of a file or directory that a command touches.
@@ -132,6 +148,8 @@ impl AccessClass {
             | Self::WriteProtected
             | Self::WriteOutside
             | Self::WriteHidden
+            | Self::HostAllowed
+            | Self::HostElsewhere
             | Self::Anything) => reach,
         }
     }
@@ -180,16 +198,23 @@ impl AccessClass {
             | Self::WriteProtected
             | Self::WriteOutside
             | Self::WriteHidden => true,
-            Self::Session | Self::ReadInside | Self::WriteInside | Self::Anything => false,
+            Self::Session
+            | Self::ReadInside
+            | Self::WriteInside
+            | Self::HostAllowed
+            | Self::HostElsewhere
+            | Self::Anything => false,
         }
     }
 
-    /// Returns true if commands cannot reach the place either, so that no mode allows it.
+    /// Returns true if commands cannot reach the place or host either, so that no mode allows it.
     pub(super) fn is_denied_by_sandbox(self) -> bool {
         match self {
-            Self::ReadHidden | Self::WriteProtected | Self::WriteOutside | Self::WriteHidden => {
-                true
-            }
+            Self::ReadHidden
+            | Self::WriteProtected
+            | Self::WriteOutside
+            | Self::WriteHidden
+            | Self::HostElsewhere => true,
             Self::Session
             | Self::ReadInside
             | Self::ReadSecret
@@ -198,6 +223,7 @@ impl AccessClass {
             | Self::WriteSecret
             | Self::WriteInstructions
             | Self::WriteReleased
+            | Self::HostAllowed
             | Self::Anything => false,
         }
     }
@@ -217,7 +243,9 @@ impl AccessClass {
             | Self::ReadInside
             | Self::ReadSecret
             | Self::ReadOutside
-            | Self::ReadHidden => false,
+            | Self::ReadHidden
+            | Self::HostAllowed
+            | Self::HostElsewhere => false,
         }
     }
 }
@@ -272,6 +300,8 @@ fn of_reach(
         }
         (_, AccessClass::Session) => allow("it touches only the session"),
         (_, AccessClass::ReadInside) => allow("it reads in the workspace"),
+        (_, AccessClass::HostAllowed) => allow("the settings allow the host"),
+        (_, AccessClass::HostElsewhere) => ask("it sends a request to a host of the internet"),
         (_, AccessClass::Anything)
             if containment.is_missing && facts.category == ToolCategory::Execute =>
         {

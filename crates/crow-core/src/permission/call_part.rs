@@ -20,6 +20,7 @@ use super::{
     rule::shortened,
 };
 use crate::{
+    network::HostAddress,
     tool_types::{Access, CommandMeaning, Effects, SimpleCommand, Subject, TouchDepth},
     workspace::Workspace,
 };
@@ -37,6 +38,8 @@ pub(super) enum CallPart<'a> {
     Path { path: PermissionPath<'a>, access: Access, class: AccessClass, origin: PathOrigin },
     /// A path that the call is about, although it may touch others.
     Subject { path: PermissionPath<'a>, access: Access },
+    /// A host that is sent a request.
+    Host(&'a HostAddress),
 }
 
 /// The reason why a call touches a path.
@@ -108,6 +111,13 @@ pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &DecisionContext<'a>) ->
         let access = subject_access(facts.category);
         parts.push(CallPart::Call);
         parts.push(CallPart::Subject { path: PermissionPath::new(path, setting), access });
+    }
+    if let Subject::Host(host) = &facts.plan.subject {
+        parts.push(CallPart::Host(host));
+        // Whatever else it does has no parts.
+        if facts.plan.effects == Effects::Unknown {
+            parts.push(CallPart::Call);
+        }
     }
     // Without commands and paths the call is one part.
     if parts.is_empty() {
@@ -184,7 +194,7 @@ impl CallPart<'_> {
     /// Returns true if the part is allowed as soon as another part is.
     pub(super) fn is_free(&self) -> bool {
         match self {
-            Self::Call | Self::Line(_) => false,
+            Self::Call | Self::Line(_) | Self::Host(_) => false,
             Self::Command(part) => part.is_read || is_harmless(part.command),
             Self::Path { class: reach, origin, .. } => match origin {
                 PathOrigin::ReadToWrite => true,
@@ -199,7 +209,11 @@ impl CallPart<'_> {
     pub(super) fn is_open(&self) -> bool {
         match self {
             Self::Path { class: reach, .. } => !reach.is_guarded(),
-            Self::Call | Self::Command(_) | Self::Line(_) | Self::Subject { .. } => true,
+            Self::Call
+            | Self::Command(_)
+            | Self::Line(_)
+            | Self::Subject { .. }
+            | Self::Host(_) => true,
         }
     }
 
@@ -225,12 +239,14 @@ impl CallPart<'_> {
             (Self::Path { path: place, class: reach, .. }, RuleMatcher::Regex(regex)) => {
                 !reach.is_guarded() && place.match_regex(regex) == RuleMatch::Yes
             }
+            (Self::Host(host), RuleMatcher::Host(pattern)) => pattern.covers(host),
             (
                 Self::Call
                 | Self::Command(_)
                 | Self::Line(_)
                 | Self::Path { .. }
-                | Self::Subject { .. },
+                | Self::Subject { .. }
+                | Self::Host(_),
                 _,
             ) => false,
         }
@@ -276,12 +292,14 @@ impl CallPart<'_> {
                 Self::Path { path: place, .. } | Self::Subject { path: place, .. },
                 RuleMatcher::Regex(regex),
             ) => place.match_regex(regex),
+            (Self::Host(host), RuleMatcher::Host(pattern)) => pattern.covers(host).into(),
             (
                 Self::Call
                 | Self::Command(_)
                 | Self::Line(_)
                 | Self::Path { .. }
-                | Self::Subject { .. },
+                | Self::Subject { .. }
+                | Self::Host(_),
                 _,
             ) => RuleMatch::No,
         }
@@ -292,6 +310,7 @@ impl CallPart<'_> {
         match self {
             Self::Call
             | Self::Subject { .. }
+            | Self::Host(_)
             | Self::Path { origin: PathOrigin::Call | PathOrigin::ReadToWrite, .. } => None,
             Self::Path { path: place, class: reach, .. } => {
                 let name = shortened(place.display_text());
@@ -316,6 +335,8 @@ impl CallPart<'_> {
                     | AccessClass::ReadSecret
                     | AccessClass::WriteInside
                     | AccessClass::WriteSecret
+                    | AccessClass::HostAllowed
+                    | AccessClass::HostElsewhere
                     | AccessClass::Anything => None,
                 }
             }
@@ -330,6 +351,7 @@ impl CallPart<'_> {
             Self::Call => Cow::Borrowed(tool),
             Self::Command(part) => Cow::Owned(shortened(part.text())),
             Self::Line(line) => Cow::Owned(shortened(line.text)),
+            Self::Host(host) => Cow::Owned(shortened(&host.to_string())),
             Self::Path { path: place, .. } | Self::Subject { path: place, .. } => {
                 Cow::Owned(shortened(place.display_text()))
             }

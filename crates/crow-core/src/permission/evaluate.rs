@@ -13,7 +13,7 @@ use super::{
     policy::SandboxGuarantees,
     rule::{names_tool, restricts_tool},
 };
-use crate::workspace::Workspace;
+use crate::{network::Network, workspace::Workspace};
 
 /// The inputs of a decision besides the rules.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +21,7 @@ pub(super) struct DecisionContext<'a> {
     pub(super) mode: PermissionMode,
     pub(super) containment: SandboxGuarantees,
     pub(super) sandbox_paths: &'a SandboxPaths,
+    pub(super) network: &'a Network,
     pub(super) workspace: &'a Workspace,
 }
 
@@ -296,7 +297,10 @@ fn match_of_call(rule: &PermissionRule, facts: &CallFacts<'_>) -> Option<RuleMat
         ),
         RuleMatcher::ToolCategory(category) => Some((*category == facts.category).into()),
         RuleMatcher::Custom(custom) => Some(custom.matches(facts)),
-        RuleMatcher::CommandPrefix(_) | RuleMatcher::Regex(_) | RuleMatcher::Path { .. } => None,
+        RuleMatcher::CommandPrefix(_)
+        | RuleMatcher::Regex(_)
+        | RuleMatcher::Path { .. }
+        | RuleMatcher::Host(_) => None,
     }
 }
 

@@ -13,6 +13,7 @@ use super::{
     prefix::narrow_prefix,
 };
 use crate::{
+    network::HostPattern,
     tool_types::{Access, SimpleCommand, Subject},
     workspace::Workspace,
 };
@@ -28,6 +29,12 @@ pub(super) fn offers(
 ) -> Vec<GrantOffer> {
     let workspace = setting.workspace;
     let (mut commands, mut paths, mut others) = (Vec::new(), Vec::new(), 0);
+    if let [CallPart::Host(host)] = open {
+        return vec![GrantOffer {
+            label: format!("requests to `{host}`"),
+            grants: vec![Grant::Host(HostPattern::from(*host))],
+        }];
+    }
     for part in open {
         match part {
             CallPart::Command(part) => commands.push(part.command),
@@ -35,7 +42,7 @@ pub(super) fn offers(
                 paths.push((place.path(), *access, *reach));
             }
             CallPart::Line(_) => return Vec::new(),
-            CallPart::Call | CallPart::Subject { .. } => others += 1,
+            CallPart::Call | CallPart::Subject { .. } | CallPart::Host(_) => others += 1,
         }
     }
     // Offers exist for commands, for paths, and for a command with its paths; never for a mix with other parts.
@@ -124,6 +131,8 @@ fn file((path, access, reach): &TouchedPath<'_>) -> Option<Grant> {
         | AccessClass::WriteProtected
         | AccessClass::WriteOutside
         | AccessClass::WriteHidden
+        | AccessClass::HostAllowed
+        | AccessClass::HostElsewhere
         | AccessClass::Anything => None,
     }
 }
@@ -146,6 +155,8 @@ fn folder((path, access, reach): &TouchedPath<'_>, setting: &DecisionContext<'_>
         | AccessClass::WriteProtected
         | AccessClass::WriteOutside
         | AccessClass::WriteHidden
+        | AccessClass::HostAllowed
+        | AccessClass::HostElsewhere
         | AccessClass::Anything => false,
     };
     fits.then(|| Grant::Path { access: *access, path: folder.to_path_buf() })
@@ -179,7 +190,7 @@ fn label(grants: &[Grant], [reads, changes]: [&str; 2], workspace: &Workspace) -
         .filter_map(|grant| match grant {
             Grant::Path { access: Access::Read, path } => Some((reads, path)),
             Grant::Path { access: Access::Write, path } => Some((changes, path)),
-            Grant::Tool(_) | Grant::Command(_) => None,
+            Grant::Tool(_) | Grant::Command(_) | Grant::Host(_) => None,
         })
         .map(|(verb, path)| format!("{verb} {}", quoted(&workspace.display(path))))
         .collect();
@@ -205,6 +216,8 @@ pub enum Grant {
         /// The file or folder.
         path: PathBuf,
     },
+    /// Requests to these hosts.
+    Host(HostPattern),
 }
 
 /// What an "always" could mean for a call that is asked about.

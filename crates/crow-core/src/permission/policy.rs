@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     ids::SessionId,
+    network::Network,
     tool_types::{Access, CallPlan, Effects, PathEffect, ToolCategory},
     workspace::Workspace,
 };
@@ -55,6 +56,7 @@ pub struct PermissionPolicy {
     mode: PermissionMode,
     containment: SandboxGuarantees,
     places: SandboxPaths,
+    network: Network,
     rules: Vec<PolicyRule>,
 }
 
@@ -137,6 +139,13 @@ impl PermissionPolicy {
     /// Returns the places of the sandbox.
     pub fn sandbox_paths(&self) -> &SandboxPaths {
         &self.places
+    }
+
+    /// Sets the network that everything in the session may reach: requests to its hosts are not asked about.
+    #[must_use]
+    pub fn with_network(mut self, network: Network) -> Self {
+        self.network = network;
+        self
     }
 
     /// Adds the rules of a set. Their ids may equal those of other sets.
@@ -285,8 +294,14 @@ impl PermissionPolicy {
     }
 
     fn decision_context<'a>(&'a self, workspace: &'a Workspace) -> DecisionContext<'a> {
-        let Self { mode, containment, places, .. } = self;
-        DecisionContext { mode: *mode, containment: *containment, sandbox_paths: places, workspace }
+        let Self { mode, containment, places, network, .. } = self;
+        DecisionContext {
+            mode: *mode,
+            containment: *containment,
+            sandbox_paths: places,
+            network,
+            workspace,
+        }
     }
 
     /// Returns the least permissive mode in which a call that is asked about would pass.
@@ -333,6 +348,7 @@ fn rule_of(grant: &Grant) -> PermissionRule {
             };
             (format!("{verb} {}", path.display()), matcher)
         }
+        Grant::Host(host) => (format!("host {host}"), RuleMatcher::Host(host.clone())),
     };
     PermissionRule::new(format!("granted {label}"), matcher, RuleDecision::Allow)
         .with_scope(RuleScope::User)

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::{CallFacts, call_part::RuleMatch};
 use crate::{
     ids::SessionId,
+    network::HostPattern,
     tool_types::{Access, ToolCategory, replaced_by},
 };
 
@@ -236,6 +237,18 @@ impl PermissionRule {
         (denial, scope, self.priority, specificity, severity, Reverse(self.id.as_str()))
     }
 
+    /// Allows requests of web tools to hosts.
+    pub fn allow_host(host: HostPattern) -> Self {
+        let id = format!("allow host {host}");
+        Self::new(id, RuleMatcher::Host(host), RuleDecision::Allow)
+    }
+
+    /// Denies requests of web tools to hosts.
+    pub fn deny_host(host: HostPattern) -> Self {
+        let id = format!("deny host {host}");
+        Self::new(id, RuleMatcher::Host(host), RuleDecision::Deny)
+    }
+
     fn for_tool(name: String, decision: RuleDecision) -> Self {
         let id = format!("{} tool {name}", decision.verb());
         Self::new(id, RuleMatcher::ToolName(name), decision)
@@ -296,6 +309,9 @@ pub enum RuleMatcher {
         /// The file or folder: absolute, or relative to any root of the workspace.
         path: PathBuf,
     },
+    /// Requests of web tools to a host (`docs.rs`), or to all hosts below a name (`*.example.org`); also `NAME:PORT`.
+    #[serde(alias = "Host")]
+    Host(HostPattern),
     /// What a function says yes to. Such a rule cannot be saved.
     #[serde(skip)]
     Custom(CustomMatcher),
@@ -315,6 +331,7 @@ impl RuleMatcher {
             Self::Regex(_) => (4, 0),
             Self::CommandPrefix(words) => (5, words.len()),
             Self::Path { path, .. } => (5, path.components().count()),
+            Self::Host(host) => (5, host.specificity()),
         }
     }
 }

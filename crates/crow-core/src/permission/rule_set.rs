@@ -33,7 +33,7 @@ use super::{PermissionRule, RuleMatcher, RuleScope, paths::normalize_separators}
 /// - `scope`, if it is not `global`: `managed`, `user`, `{"agent": NAME}`, `{"session": ID}`.
 /// - `priority`, if it is not 0.
 /// - `matcher`: `all`, `{"tool_name": NAME}`, `{"tool_category": NAME}`, `{"command_prefix": [WORD, ..]}`,
-///   `{"regex": PATTERN}`, `{"path": {"access": "read" or "write", "path": PATH}}`.
+///   `{"regex": PATTERN}`, `{"path": {"access": "read" or "write", "path": PATH}}`, `{"host": PATTERN}`.
 /// - `decision`: `allow`, `deny`, `ask_user`.
 /// - `description`, if there is one.
 ///
@@ -210,6 +210,7 @@ pub(super) fn validate_rule(mut rule: PermissionRule) -> Result<PermissionRule, 
         ),
         RuleMatcher::ToolName(_)
         | RuleMatcher::ToolCategory(_)
+        | RuleMatcher::Host(_)
         | RuleMatcher::CommandPrefix(_)
         | RuleMatcher::Regex(_)
         | RuleMatcher::Path { .. }

@@ -259,7 +259,7 @@ impl Redactor {
     fn subject(&self, subject: &mut Subject) {
         match subject {
             Subject::Command(command) => self.command(command),
-            Subject::Nothing | Subject::Path(_) => {}
+            Subject::Nothing | Subject::Path(_) | Subject::Host(_) => {}
         }
     }
 

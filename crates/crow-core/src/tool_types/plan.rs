@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CommandLine, Patch};
-use crate::file_views::ContentHash;
+use crate::{file_views::ContentHash, network::HostAddress};
 
 /// The plan of a call. Permission, ordering and snapshots are based on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,6 +135,8 @@ pub enum Subject {
     Path(PathBuf),
     /// A shell line.
     Command(CommandLine),
+    /// A host of the internet that is asked for something. Nothing is changed on this machine.
+    Host(HostAddress),
 }
 
 impl Subject {

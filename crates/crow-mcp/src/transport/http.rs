@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use crow_core::capability::{Http, HttpError, HttpMethod, HttpRequest, HttpResponse};
+use crow_core::capability::{Http, HttpError, HttpMethod, HttpReach, HttpRequest, HttpResponse};
 use futures_util::{StreamExt as _, stream::BoxStream};
 use http::{HeaderName, HeaderValue};
 use rmcp::{
@@ -71,7 +71,8 @@ impl HttpAdapter {
         headers: Vec<(String, String)>,
         body: Vec<u8>,
     ) -> Result<HttpResponse, HttpTransportResult> {
-        let request = HttpRequest { method, url: url.to_owned(), headers, body };
+        let request =
+            HttpRequest { method, url: url.to_owned(), headers, body, reach: HttpReach::Any };
         let answer = tokio::time::timeout(HEAD, self.0.send(request)).await;
         let late = || HttpError::Broken(format!("no answer within {} s", HEAD.as_secs()));
         answer.map_err(|_| late()).and_then(|answer| answer).map_err(StreamableHttpError::Client)

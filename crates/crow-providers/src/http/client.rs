@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use crow_core::capability::{Http, HttpError, HttpMethod, HttpRequest, HttpResponse};
+use crow_core::capability::{Http, HttpError, HttpMethod, HttpReach, HttpRequest, HttpResponse};
 use futures_util::StreamExt as _;
 use reqwest::{
     Client, ClientBuilder, Method, NoProxy, Url,
@@ -17,7 +17,10 @@ use reqwest::{
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use tokio::sync::OnceCell;
 
-use super::WireLog;
+use super::{
+    WireLog,
+    public_hosts::{self, PublicResolver},
+};
 
 /// Below the ten seconds after which a dead address must be given up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(9);
@@ -40,6 +43,8 @@ struct HttpClientState {
     connect_timeout: Duration,
     plain: OnceLock<Client>,
     secure: OnceCell<Client>,
+    /// Connects to public addresses only.
+    public: OnceCell<Client>,
     wire_log: OnceLock<Arc<dyn WireLog>>,
 }
 
@@ -64,9 +69,14 @@ impl HttpClient {
 
     /// Creates a client with this timeout for connecting.
     pub fn with_connect_timeout(proxies: Proxies, connect_timeout: Duration) -> Self {
-        let (plain, secure) = (OnceLock::new(), OnceCell::new());
-        let wire_log = OnceLock::new();
-        Self(Arc::new(HttpClientState { proxies, connect_timeout, plain, secure, wire_log }))
+        Self(Arc::new(HttpClientState {
+            proxies,
+            connect_timeout,
+            plain: OnceLock::new(),
+            secure: OnceCell::new(),
+            public: OnceCell::new(),
+            wire_log: OnceLock::new(),
+        }))
     }
 
     /// Records what this client and its clones send to model providers, and what comes back, from here on. Only the first
@@ -101,6 +111,17 @@ impl HttpClient {
         }
         let client = plain(&self.0.proxies, self.0.connect_timeout)?;
         Ok(self.0.plain.get_or_init(|| client).clone())
+    }
+
+    /// Returns the client for hosts of the internet alone; it is made at the first use. It has connections of its own: one
+    /// that another request opened may lead to a private address.
+    async fn for_public(&self) -> Result<Client, HttpClientError> {
+        let (proxies, connect_timeout) = (self.0.proxies.clone(), self.0.connect_timeout);
+        let make = || async move {
+            let task = tokio::task::spawn_blocking(move || public(&proxies, connect_timeout));
+            task.await.map_err(|error| HttpClientError { reason: error.to_string() })?
+        };
+        self.0.public.get_or_try_init(make).await.cloned()
     }
 }
 
@@ -164,9 +185,15 @@ impl Proxies {
 #[async_trait]
 impl Http for HttpClient {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let HttpRequest { method, url, headers, body } = request;
+        let HttpRequest { method, url, headers, body, reach } = request;
         let url = address(&url)?;
-        let client = self.for_url(&url).await;
+        let client = match reach {
+            HttpReach::Any => self.for_url(&url).await,
+            HttpReach::Public => {
+                public_hosts::check(&url, &self.0.proxies).await?;
+                self.for_public().await
+            }
+        };
         let client = client.map_err(|error| HttpError::Request(error.to_string()))?;
         let method = match method {
             HttpMethod::Get => Method::GET,
@@ -177,7 +204,10 @@ impl Http for HttpClient {
         if !body.is_empty() {
             request = request.body(body);
         }
-        let response = request.send().await.map_err(http_error)?;
+        let response = request.send().await.map_err(|error| match reach {
+            HttpReach::Public => public_hosts::refusal(&error).unwrap_or_else(|| http_error(error)),
+            HttpReach::Any => http_error(error),
+        })?;
         let texts = response.headers().iter();
         let headers = texts
             .filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())))
@@ -214,12 +244,24 @@ fn plain(proxies: &Proxies, timeout: Duration) -> Result<Client, HttpClientError
 }
 
 fn secure(proxies: &Proxies, timeout: Duration) -> Result<Client, HttpClientError> {
+    with_certificates(|| builder(proxies, timeout))
+}
+
+/// Makes the client that connects to public addresses, and to its proxies.
+fn public(proxies: &Proxies, timeout: Duration) -> Result<Client, HttpClientError> {
+    let resolver = Arc::new(PublicResolver::new(proxies));
+    with_certificates(|| Ok(builder(proxies, timeout)?.dns_resolver(Arc::clone(&resolver))))
+}
+
+fn with_certificates(
+    builder: impl Fn() -> Result<ClientBuilder, HttpClientError>,
+) -> Result<Client, HttpClientError> {
     install_crypto();
     // Fails if the system has no certificates.
-    if let Ok(client) = builder(proxies, timeout)?.build() {
+    if let Ok(client) = builder()?.build() {
         return Ok(client);
     }
-    with_bundled_roots(builder(proxies, timeout)?)
+    with_bundled_roots(builder()?)
 }
 
 fn with_bundled_roots(builder: ClientBuilder) -> Result<Client, HttpClientError> {
@@ -347,7 +389,13 @@ mod tests {
 
     fn request(url: String) -> HttpRequest {
         let headers = vec![("x-key".to_owned(), "hunter2".to_owned())];
-        HttpRequest { method: HttpMethod::Post, url, headers, body: b"hello".to_vec() }
+        HttpRequest {
+            method: HttpMethod::Post,
+            url,
+            headers,
+            body: b"hello".to_vec(),
+            reach: HttpReach::Any,
+        }
     }
 
     #[tokio::test]

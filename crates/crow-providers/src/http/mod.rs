@@ -5,6 +5,7 @@
 mod attempt;
 mod client;
 mod exchange;
+mod public_hosts;
 mod timeouts;
 mod wire_log;
 

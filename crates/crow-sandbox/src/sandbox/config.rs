@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use crow_core::permission::SandboxPaths;
+use crow_core::{network::Network, permission::SandboxPaths};
 
-use super::{hosts::AllowedHosts, link_search::LinkedPaths, system};
+use super::{link_search::LinkedPaths, system};
 
 /// Configuration of the sandboxes of a runtime.
 #[derive(Debug, Clone)]
@@ -44,20 +44,6 @@ pub struct UserGit {
     pub home: Option<PathBuf>,
     /// Settings files, including those of the system.
     pub settings: Vec<PathBuf>,
-}
-
-/// Network that commands can reach.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Network {
-    /// Only a loopback device, shared by the commands of a session.
-    #[default]
-    Loopback,
-    /// Loopback, and these hosts through a proxy, which programs find by the usual environment variables.
-    /// It connects directly: a proxy that is configured for the agent itself is not used. Without
-    /// namespaces no host can be reached.
-    Hosts(AllowedHosts),
-    /// Everything.
-    All,
 }
 
 /// Resource limits of a command.

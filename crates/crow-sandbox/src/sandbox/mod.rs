@@ -8,7 +8,6 @@
 mod autorun;
 mod config;
 mod exiting_inits;
-mod hosts;
 mod link_search;
 mod linked_files;
 #[cfg(target_os = "linux")]
@@ -29,8 +28,7 @@ use linux as system;
 use macos as system;
 
 pub use autorun::{RecoveryReport, WrittenFile};
-pub use config::{Network, ProcessLimits, SandboxConfig, SandboxProfile, UserGit};
-pub use hosts::{AllowedHosts, HostPattern, HostPatternError};
+pub use config::{ProcessLimits, SandboxConfig, SandboxProfile, UserGit};
 pub use link_search::{LinkGap, LinkSearch, LinkSearchConfig, LinkSearchError, LinkedPaths};
 pub use sandbox::Sandbox;
 pub use signals::reset_ignored_signals;

@@ -9,7 +9,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crow_core::capability::{Containment, ProcessEnd, ProcessError, QuarantinedFile, RefusedHost};
+use crow_core::{
+    capability::{Containment, ProcessEnd, ProcessError, QuarantinedFile, RefusedHost},
+    network::Network,
+};
 use rustix::process::Pid;
 use tokio::{
     process::Command,
@@ -18,7 +21,7 @@ use tokio::{
 };
 
 use super::{
-    Network, SandboxConfig, SandboxProfile,
+    SandboxConfig, SandboxProfile,
     autorun::{
         AutorunGuard, GuardedRun, InventoryScope, KernelSeal, RecoveryReport, SealedMounts,
         WrittenFile, autorun_paths,

@@ -13,7 +13,7 @@ use std::{
 };
 
 use crow_core::{
-    capability::{Http, HttpMethod, HttpRequest},
+    capability::{Http, HttpMethod, HttpReach, HttpRequest},
     event::{AgentEvent, Envelope, NoticeAudience, NoticeLevel},
     ids::SessionId,
     trace::TraceId,
@@ -532,8 +532,13 @@ impl OtlpSender {
     async fn post(&self, endpoint: &OtelEndpoint, body: Vec<u8>) -> Result<(), SendFailure> {
         let mut headers = endpoint.headers.clone();
         headers.push(("content-type".to_owned(), "application/x-protobuf".to_owned()));
-        let request =
-            HttpRequest { method: HttpMethod::Post, url: endpoint.url.clone(), headers, body };
+        let request = HttpRequest {
+            method: HttpMethod::Post,
+            url: endpoint.url.clone(),
+            headers,
+            body,
+            reach: HttpReach::Any,
+        };
         let sent = self.http.send(request).await;
         let mut response = sent.map_err(|error| SendFailure::Transient(error.to_string()))?;
         // The body is read so that the connection can be used again.

@@ -243,10 +243,12 @@ async fn planned(
     let current = line(text, folder, ctx).await?;
     match &plan.subject {
         Subject::Command(allowed) if !exceeds_allowed(allowed, &current, &ctx.workspace) => Ok(current),
-        Subject::Command(_) | Subject::Nothing | Subject::Path(_) => Err(ToolError::Model(
-            "the command was not run: it leads to other files than when it was allowed; make the call again"
-                .to_owned(),
-        )),
+        Subject::Command(_) | Subject::Nothing | Subject::Path(_) | Subject::Host(_) => {
+            Err(ToolError::Model(
+                "the command was not run: it leads to other files than when it was allowed; make the call again"
+                    .to_owned(),
+            ))
+        }
     }
 }
 

@@ -47,5 +47,7 @@ mod session;
 mod shell_folder;
 #[cfg(feature = "syntax")]
 mod syntax;
+#[cfg(feature = "web")]
+mod web;
 mod withheld;
 mod write_file;

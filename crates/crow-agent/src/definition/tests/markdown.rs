@@ -32,7 +32,7 @@ fn agents_of_other_programs_load_and_say_what_is_left_out() {
     let claude = "---\nname: x\ndescription: >-\n  Use this agent\n  after changes.\ntools: Read, Edit, Bash(git log:*, git diff:*), WebFetch, mcp__github__search, Frobnicate\nmodel: sonnet\ncolor: blue\n---\n\nReview it.\n";
     let base = read(claude).unwrap();
     assert_eq!(base.description, "Use this agent after changes.");
-    assert_eq!(base.tools, ["read_file", "edit_file", "bash", "mcp__github__search"]);
+    assert_eq!(base.tools, ["read_file", "edit_file", "bash", "web_fetch", "mcp__github__search"]);
     assert_eq!(base.model.reference(), None);
     insta::assert_snapshot!(base.warnings.join("\n"));
 
@@ -52,8 +52,8 @@ fn an_agent_without_a_list_of_tools_has_all() {
     let base = read("---\ndescription: d\n---\nWork.\n").unwrap();
     assert_eq!(
         base.tools.len(),
-        TOOLS.len() + 5,
-        "with the tasks, task_complete and what servers have: {:?}",
+        TOOLS.len() + 7,
+        "with the tasks, task_complete, web tools and what servers have: {:?}",
         base.tools
     );
 }

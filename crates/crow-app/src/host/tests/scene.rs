@@ -59,6 +59,7 @@ fn host_with(
         model: None,
         permissions: None,
         sandbox_paths: sandbox.as_ref().map(SandboxConfig::sandbox_paths).unwrap_or_default(),
+        network: crow_core::network::Network::default(),
         sandbox,
         links: None,
         rules: StoredRules::default(),

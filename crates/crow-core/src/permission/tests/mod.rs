@@ -4,6 +4,7 @@ mod call;
 mod commands;
 mod extents;
 mod hostile;
+mod hosts;
 mod json;
 mod laws;
 mod modes;

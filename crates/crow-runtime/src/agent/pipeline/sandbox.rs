@@ -155,7 +155,7 @@ impl CallSandbox {
     pub(super) fn runs_read_only(&self, plan: &CallPlan) -> bool {
         match &plan.subject {
             Subject::Command(line) => line.only_reads() || self.runner.is_read_only(),
-            Subject::Nothing | Subject::Path(_) => false,
+            Subject::Nothing | Subject::Path(_) | Subject::Host(_) => false,
         }
     }
 

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use crow_core::capability::Containment;
+use crow_core::{capability::Containment, network::Network};
 
 use super::{
     attribute_supervisor, child,
@@ -23,7 +23,7 @@ use super::{
     sockets::SocketFinder,
     syscall_filter::{AllowedSockets, AttributeChanges, SyscallFilter},
 };
-use crate::sandbox::{Network, SandboxConfig, SandboxProfile, autorun::SealedMounts};
+use crate::sandbox::{SandboxConfig, SandboxProfile, autorun::SealedMounts};
 
 /// Sandbox of a session: configuration, private folders, and the means to enforce it.
 #[derive(Debug)]

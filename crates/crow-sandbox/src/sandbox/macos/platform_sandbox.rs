@@ -7,13 +7,13 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crow_core::capability::Containment;
+use crow_core::{capability::Containment, network::Network};
 
 use super::{
     confinement::{MacosConfinement, resolve_links, sandbox_exec_arguments},
     seatbelt_profile::{NetworkAccess, SeatbeltProfile},
 };
-use crate::sandbox::{Network, SandboxConfig, SandboxProfile, autorun::SealedMounts};
+use crate::sandbox::{SandboxConfig, SandboxProfile, autorun::SealedMounts};
 
 /// Program that starts another one under a profile. Only the system's own is used.
 const SEATBELT: &str = "/usr/bin/sandbox-exec";
@@ -177,7 +177,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::sandbox::AllowedHosts;
+    use crow_core::network::AllowedHosts;
 
     /// Creates a sandbox with `script` in place of `sandbox-exec`, which only macOS has.
     fn sandbox(script: &str, network: Network) -> (tempfile::TempDir, MacosSandbox) {

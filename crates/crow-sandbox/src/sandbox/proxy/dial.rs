@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use crow_core::capability::HostRefusal;
+use crow_core::{
+    capability::HostRefusal,
+    network::{AllowedHosts, is_public},
+};
 use futures_util::future;
 use tokio::{
     net::TcpStream,
@@ -17,8 +20,6 @@ use tokio::{
 };
 
 use super::{
-    super::hosts::AllowedHosts,
-    address::is_public,
     proxy_error::ProxyError,
     request::{MalformedRequest, ProxyTarget},
 };

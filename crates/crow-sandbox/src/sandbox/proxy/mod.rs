@@ -6,7 +6,6 @@
 //! is not inspected. A proxy that the user has configured for the agent itself is not used: connections are
 //! direct.
 
-mod address;
 mod connection;
 mod dial;
 mod proxy_error;

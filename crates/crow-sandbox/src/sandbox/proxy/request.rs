@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::super::hosts;
+use crow_core::network::normalize_host;
 
 /// Maximum size of a head in bytes.
 pub(super) const HEAD_LIMIT: usize = 16 * 1024;
@@ -133,7 +133,7 @@ impl ProxyTarget {
             (None, Some(port)) => (text, port),
             (None, None) => return Err(MalformedRequest("its target has no port")),
         };
-        let host = hosts::clean(host).map_err(|_| MalformedRequest("its target has no host"))?;
+        let host = normalize_host(host).map_err(|_| MalformedRequest("its target has no host"))?;
         Ok(Self { host, port })
     }
 }

@@ -6,10 +6,10 @@
 
 use std::{ffi::OsString, io, net::TcpListener, sync::Arc, time::Duration};
 
+use crow_core::network::AllowedHosts;
 use tokio::{select, task::JoinSet, time::sleep};
 
 use super::{
-    super::hosts::AllowedHosts,
     connection,
     dial::Resolver,
     refused_hosts::{RefusalWindow, RefusedHosts},

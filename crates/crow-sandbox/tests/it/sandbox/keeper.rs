@@ -14,7 +14,7 @@ use std::{
 };
 
 use crow_core::capability::{Containment, ProcessEnd, Processes as _};
-use crow_sandbox::{AllowedHosts, Network};
+use crow_core::network::{AllowedHosts, Network};
 use rustix::{
     process::{Pid, Resource, Rlimit, Signal},
     thread::{CapabilitySet, CapabilitySets},

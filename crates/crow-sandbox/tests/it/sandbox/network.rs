@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crow_core::capability::{HostRefusal, ProcessEnd};
-use crow_sandbox::{AllowedHosts, Network};
+use crow_core::network::{AllowedHosts, Network};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},

@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use crow_sandbox::Network;
+use crow_core::network::Network;
 
 use super::sandbox_fixture::SandboxFixture;
 

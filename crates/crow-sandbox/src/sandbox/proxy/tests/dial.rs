@@ -1,12 +1,11 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use crow_core::capability::HostRefusal;
+use crow_core::{capability::HostRefusal, network::AllowedHosts};
 use futures_util::future;
 use proptest::prelude::*;
 
 use super::{
     super::{
-        super::hosts::AllowedHosts,
         dial::{ADDRESSES, AllowedAddresses, Resolver, connect, decide, public},
         proxy_error::ProxyError,
         request::{ProxyRequest, ProxyTarget},

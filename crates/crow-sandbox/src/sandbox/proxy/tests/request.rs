@@ -1,8 +1,8 @@
+use crow_core::network::normalize_host;
 use proptest::prelude::*;
 
-use super::super::{
-    super::hosts,
-    request::{BodyFraming, HEAD_LIMIT, LINE_LIMIT, MalformedRequest, ProxyMode, ProxyRequest},
+use super::super::request::{
+    BodyFraming, HEAD_LIMIT, LINE_LIMIT, MalformedRequest, ProxyMode, ProxyRequest,
 };
 
 fn parse(head: &str) -> Result<ProxyRequest, MalformedRequest> {
@@ -250,7 +250,7 @@ proptest! {
     #[test]
     fn a_forwarded_head_is_one_request_for_the_checked_host(bytes in heads()) {
         let Ok(ProxyRequest { target, mode }) = ProxyRequest::parse(&bytes) else { return Ok(()) };
-        prop_assert_eq!(hosts::clean(&target.host).unwrap(), target.host.clone());
+        prop_assert_eq!(normalize_host(&target.host).unwrap(), target.host.clone());
         let ProxyMode::Forward { head, .. } = mode else { return Ok(()) };
         let text = head.strip_suffix("\r\n\r\n").unwrap();
         let lines: Vec<_> = text.split("\r\n").collect();

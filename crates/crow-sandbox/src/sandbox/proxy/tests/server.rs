@@ -4,6 +4,7 @@ use std::{
     time::Duration,
 };
 
+use crow_core::network::AllowedHosts;
 use proptest::{
     strategy::{Strategy as _, ValueTree as _},
     test_runner::TestRunner,
@@ -15,7 +16,6 @@ use tokio::{
 
 use super::{
     super::{
-        super::hosts::AllowedHosts,
         dial::Resolver,
         request::HEAD_LIMIT,
         server::{Proxy, ProxyLimits},

@@ -1,6 +1,6 @@
 //! Classification of IP addresses: public, or of this machine and the networks around it.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// IPv4 ranges without public hosts, as address and prefix length.
 const NOT_PUBLIC: [(Ipv4Addr, u32); 16] = [
@@ -34,7 +34,7 @@ const NAT64: (Ipv6Addr, u32) = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 9
 
 /// Returns true if an address is a public one of the internet: neither of this machine nor of a network
 /// around it, and no IPv6 form that embeds such an address.
-pub(super) fn is_public(address: IpAddr) -> bool {
+pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_4(address),
         IpAddr::V6(address) => is_public_6(address),

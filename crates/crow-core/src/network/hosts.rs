@@ -1,13 +1,111 @@
-//! Patterns for the hosts that commands may reach.
+//! Names of hosts, and patterns for those that may be reached.
 
 use std::{fmt, str::FromStr};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Network that the commands and web tools of a session can reach.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Network {
+    /// Commands: only a loopback device, shared by the commands of a session. Web tools: hosts that the user permits.
+    #[default]
+    Loopback,
+    /// Also these hosts. Commands reach them through a proxy, which programs find by the usual environment variables.
+    /// It connects directly: a proxy that is configured for the agent itself is not used. Without namespaces commands
+    /// reach none.
+    Hosts(AllowedHosts),
+    /// Everything.
+    All,
+}
+
+impl Network {
+    /// Returns true if the user lets everything in the session reach this host.
+    pub fn allows(&self, host: &HostAddress) -> bool {
+        match self {
+            Self::Loopback => false,
+            Self::Hosts(hosts) => hosts.allows(host.name(), host.port()),
+            Self::All => true,
+        }
+    }
+
+    /// Returns true if the user named exactly this host and port. Only then may its address be a private one.
+    pub fn names(&self, host: &HostAddress) -> bool {
+        match self {
+            Self::Hosts(hosts) => hosts.names(host.name(), host.port()),
+            Self::Loopback | Self::All => false,
+        }
+    }
+}
+
+/// A host with a port, as an address of the web names it. As text it has its port unless that is 80 or 443.
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct HostAddress {
+    /// Host name in lower case, without a dot at its end, or an address of IP version 4.
+    name: String,
+    port: u16,
+}
+
+impl HostAddress {
+    /// Makes a host of its name and port. Fails if the name is none: among others, addresses of IP version 6 are not.
+    pub fn new(name: &str, port: u16) -> Result<Self, HostPatternError> {
+        let error = |reason| HostPatternError { given: name.to_owned(), reason };
+        Ok(Self { name: normalize_host(name).map_err(error)?, port })
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl fmt::Display for HostAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        if is_web_port(self.port) { Ok(()) } else { write!(f, ":{}", self.port) }
+    }
+}
+
+impl TryFrom<String> for HostAddress {
+    type Error = HostPatternError;
+
+    fn try_from(given: String) -> Result<Self, Self::Error> {
+        let HostPattern { name, is_below, port } = given.parse()?;
+        if is_below {
+            return Err(HostPatternError { given, reason: "it is a pattern" });
+        }
+        Ok(Self { name, port: port.unwrap_or(443) })
+    }
+}
+
+impl From<HostAddress> for String {
+    fn from(host: HostAddress) -> Self {
+        host.to_string()
+    }
+}
+
+/// Returns true for the ports of `http` and `https`.
+fn is_web_port(port: u16) -> bool {
+    matches!(port, 80 | 443)
+}
 
 /// List of host patterns: names, and wildcards of the form `*.example.org`. Sorted, without duplicates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedHosts(Vec<HostPattern>);
 
-/// Pattern for one host, or for all hosts below a name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+/// Pattern for one host, or for all hosts below a name. As text: `docs.rs`, `*.example.org`, `example.org:8443`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
 pub struct HostPattern {
     /// Host name in lower case, without a dot at its end.
     name: String,
@@ -42,14 +140,12 @@ impl AllowedHosts {
     /// Returns true if a host may be reached at a port. The name is compared exactly except for its case: a
     /// proxy must use the same name for its connection that it checked.
     pub fn allows(&self, host: &str, port: u16) -> bool {
-        let Ok(host) = clean(host) else { return false };
+        let Ok(host) = normalize_host(host) else { return false };
         self.0.iter().any(|pattern| pattern.matches(&host, port))
     }
-}
 
-impl AllowedHosts {
     /// Returns true if a pattern without wildcard matches the host and the port.
-    pub(super) fn names(&self, host: &str, port: u16) -> bool {
+    pub fn names(&self, host: &str, port: u16) -> bool {
         self.0.iter().any(|pattern| !pattern.is_below && pattern.matches(host, port))
     }
 }
@@ -65,8 +161,19 @@ impl fmt::Display for AllowedHosts {
 }
 
 impl HostPattern {
+    /// Returns true if the pattern matches a host and its port.
+    pub fn covers(&self, host: &HostAddress) -> bool {
+        self.matches(&host.name, host.port)
+    }
+
+    /// Returns how narrow the pattern is: the greater, the fewer hosts.
+    pub(crate) fn specificity(&self) -> usize {
+        let labels = self.name.split('.').count() * 2;
+        if self.is_below { labels } else { labels + 1 }
+    }
+
     fn matches(&self, host: &str, port: u16) -> bool {
-        let is_port = self.port.map_or(matches!(port, 80 | 443), |allowed| allowed == port);
+        let is_port = self.port.map_or(is_web_port(port), |allowed| allowed == port);
         let is_host = if self.is_below {
             host.strip_suffix(&self.name).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
         } else {
@@ -81,6 +188,28 @@ impl fmt::Display for HostPattern {
         let below = if self.is_below { "*." } else { "" };
         write!(f, "{below}{}", self.name)?;
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
+impl From<&HostAddress> for HostPattern {
+    /// Makes the pattern for exactly this host.
+    fn from(host: &HostAddress) -> Self {
+        let port = (!is_web_port(host.port)).then_some(host.port);
+        Self { name: host.name.clone(), is_below: false, port }
+    }
+}
+
+impl TryFrom<String> for HostPattern {
+    type Error = HostPatternError;
+
+    fn try_from(given: String) -> Result<Self, Self::Error> {
+        given.parse()
+    }
+}
+
+impl From<HostPattern> for String {
+    fn from(pattern: HostPattern) -> Self {
+        pattern.to_string()
     }
 }
 
@@ -100,7 +229,7 @@ impl FromStr for HostPattern {
             }
             Some(_) | None => (rest, None),
         };
-        let name = clean(name).map_err(error)?;
+        let name = normalize_host(name).map_err(error)?;
         if is_below && !name.contains('.') {
             return Err(error("a whole top-level domain is too much"));
         }
@@ -109,7 +238,7 @@ impl FromStr for HostPattern {
 }
 
 /// Normalizes a host name for comparisons: lower case, no dot at its end. Fails if it is invalid.
-pub(super) fn clean(name: &str) -> Result<String, &'static str> {
+pub fn normalize_host(name: &str) -> Result<String, &'static str> {
     let name = name.strip_suffix('.').unwrap_or(name);
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     if name.is_empty() || name.len() > 253 {

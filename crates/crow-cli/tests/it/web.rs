@@ -1,0 +1,159 @@
+//! The web tools in runs of the program, against a server of the test.
+
+use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+    task::JoinHandle,
+};
+
+use crate::program::Fixture;
+
+/// A server that answers every request with the same body, and counts the requests.
+struct WebServer {
+    port: u16,
+    serving: JoinHandle<()>,
+    requests: std::sync::Arc<std::sync::Mutex<Vec<String>>>,
+}
+
+impl WebServer {
+    async fn start(content_type: &'static str, body: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let requests = std::sync::Arc::<std::sync::Mutex<Vec<String>>>::default();
+        let seen = std::sync::Arc::clone(&requests);
+        let serving = tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut head = Vec::new();
+                while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+                    if stream.read_buf(&mut head).await.unwrap_or(0) == 0 {
+                        break;
+                    }
+                }
+                seen.lock().unwrap().push(String::from_utf8_lossy(&head).into_owned());
+                let answer = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\n\
+                     connection: close\r\n\r\n{body}",
+                    body.len()
+                );
+                // The program may have gone.
+                drop(stream.write_all(answer.as_bytes()).await);
+            }
+        });
+        Self { port, serving, requests }
+    }
+
+    fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+impl Drop for WebServer {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+async fn model(calls: &[(&str, serde_json::Value)]) -> (ModelServer, Fixture) {
+    let calls = calls.iter().enumerate().map(|(number, (tool, input))| {
+        ScriptedReply::new().call(format!("c{number}"), *tool, input)
+    });
+    let script: Vec<_> = calls.chain([ScriptedReply::new().text("Read.")]).collect();
+    let server = ModelServer::start(script).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    (server, fixture)
+}
+
+#[tokio::test]
+async fn a_page_is_fetched_only_from_an_allowed_host() {
+    let web = WebServer::start("text/html", "<h1>Manual</h1><p>Turn <b>left</b>.").await;
+    let url = format!("http://127.0.0.1:{}/manual", web.port);
+    let host = format!("127.0.0.1:{}", web.port);
+    for mode in ["ask", "read-only", "full-auto"] {
+        let (server, fixture) = model(&[("web_fetch", json!({"url": url}))]).await;
+        let args = ["run", "What does it say?", "-m", "anthropic/claude-test", "-p", mode];
+        let run = fixture.run(&args).await;
+        assert!(!run.exited(6).err.contains("accept-edits"), "of no use here: {}", run.err);
+        let requests = server.finish().await.unwrap();
+        let refusal = requests[1].body.to_string();
+        assert!(refusal.contains("Not permitted by policy"), "{mode}: {refusal}");
+        assert!(refusal.contains(&format!("--allow-host {host}")), "{mode}: {refusal}");
+    }
+    assert_eq!(web.requests(), [""; 0], "nothing was asked for");
+    for mode in ["ask", "read-only", "full-auto"] {
+        let (server, fixture) = model(&[("web_fetch", json!({"url": url}))]).await;
+        let args = ["run", "What does it say?", "-m", "anthropic/claude-test", "-p", mode];
+        let allow = ["--allow-host", host.as_str()];
+        fixture.run(&[&args[..], &allow].concat()).await.exited(0);
+        let requests = server.finish().await.unwrap();
+        let result = requests[1].body.to_string();
+        assert!(result.contains(r"# Manual\n\nTurn **left**."), "{mode}: {result}");
+        assert!(result.contains("trust="), "{mode}: {result}");
+        assert!(requests[0].body.to_string().contains("web_fetch"));
+        assert!(!requests[0].body.to_string().contains("web_search"), "none is configured");
+    }
+    let asked = web.requests();
+    assert_eq!(asked.len(), 3);
+    assert!(asked.iter().all(|head| !head.to_lowercase().contains("cookie")), "{asked:?}");
+}
+
+#[tokio::test]
+async fn an_allowed_name_leads_to_no_private_address() {
+    let web = WebServer::start("text/plain", "secret").await;
+    let url = format!("http://localhost:{}/", web.port);
+    let (server, fixture) = model(&[("web_fetch", json!({"url": url}))]).await;
+    let config = fixture.home(".config/crow-agent");
+    std::fs::create_dir_all(&config).unwrap();
+    std::fs::write(config.join("config.toml"), "[sandbox]\nnetwork = true\n").unwrap();
+    fixture.run(&["run", "x", "-m", "anthropic/claude-test", "-p", "full-auto"]).await;
+    let requests = server.finish().await.unwrap();
+    let result = requests[1].body.to_string();
+    assert!(result.contains("of this machine or of the network around it"), "{result}");
+    assert_eq!(web.requests(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_configured_search_service_is_asked_without_a_question() {
+    let web = WebServer::start(
+        "application/json",
+        r#"{"results": [{"url": "https://a.test/", "title": "Found", "content": "it"}]}"#,
+    )
+    .await;
+    let calls = [("web_search", json!({"query": "crow agent"}))];
+    let (server, mut fixture) = model(&calls).await;
+    fixture.set_env("SEARXNG_URL", &format!("http://127.0.0.1:{}", web.port));
+    fixture.run(&["run", "search", "-m", "anthropic/claude-test"]).await.exited(0);
+    let requests = server.finish().await.unwrap();
+    let result = requests[1].body.to_string();
+    assert!(result.contains(r"1. Found\n   https://a.test/\n   it"), "{result}");
+    let [head] = web.requests().try_into().unwrap();
+    assert!(head.starts_with("GET /search?q=crow+agent&format=json HTTP/1.1"), "{head}");
+}
+
+#[tokio::test]
+async fn a_mistake_in_the_search_service_is_told_and_the_run_goes_on() {
+    let (server, fixture) = model(&[]).await;
+    let config = fixture.home(".config/crow-agent");
+    std::fs::create_dir_all(&config).unwrap();
+    std::fs::write(config.join("config.toml"), "[web_search]\nservice = \"tavily\"\n").unwrap();
+    let run = fixture.run(&["run", "hello", "-m", "anthropic/claude-test"]).await;
+    let told = run.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("web_search: Tavily needs a key"), "{told}");
+    assert!(!server.finish().await.unwrap()[0].body.to_string().contains("web_search"));
+}
+
+#[tokio::test]
+async fn decisions_about_hosts_are_explained() {
+    let fixture = Fixture::new();
+    let explained =
+        fixture.run(&["permissions", "explain", "web_fetch https://docs.rs/serde"]).await;
+    assert!(
+        explained.exited(0).out.starts_with("fetch https://docs.rs/serde is asked about"),
+        "{}",
+        explained.out
+    );
+    let wrong = fixture.run(&["permissions", "explain", "web_fetch https://[::1]/"]).await;
+    assert!(wrong.exited(2).err.contains("is not a host"), "{}", wrong.err);
+}

@@ -1,0 +1,189 @@
+//! The tool `web_fetch`.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use async_trait::async_trait;
+use crow_core::{
+    capability::Http,
+    network::Network,
+    tool::{
+        CallPlan, Effects, Subject, ToolCategory, ToolContext, ToolError, ToolResult, TypedTool,
+    },
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, de::IgnoredAny};
+
+use super::{
+    page_cache::{PageCache, PageText},
+    page_request::{BODY_BYTES, PageAddress, PageAnswer, PageBody, PageRequester},
+    page_text::page_text,
+    untrusted::marked,
+};
+use crate::blocking::blocking_until_cancelled;
+
+/// Maximum bytes of a text in one result.
+const RESULT_BYTES: usize = 40_000;
+/// Characters of the body of an error that are shown.
+const ERROR_BYTES: usize = 600;
+
+/// Reads a page of the web as text.
+#[derive(Debug)]
+pub struct WebFetch {
+    requester: PageRequester,
+    cache: PageCache,
+}
+
+impl WebFetch {
+    /// Makes the tool for sessions with this network: hosts that the user named in it may have private addresses.
+    pub fn new(http: Arc<dyn Http>, network: Network) -> Self {
+        Self { requester: PageRequester { http, network }, cache: PageCache::default() }
+    }
+
+    async fn page(&self, address: PageAddress, ctx: &ToolContext) -> Result<PageReply, ToolError> {
+        let asked = address.url.to_string();
+        if let Some(page) = self.cache.get(&asked) {
+            return Ok(PageReply::Page(page));
+        }
+        let answer = ctx.cancellation.run_until_cancelled(self.requester.get(address)).await;
+        let answer = answer.ok_or(ToolError::Cancelled)?;
+        match answer.map_err(|error| ToolError::Model(format!("{asked} was not read: {error}")))? {
+            PageAnswer::MovedTo(url) => Ok(PageReply::MovedTo(url.to_string())),
+            PageAnswer::Body(body) => {
+                let status = body.status;
+                let page = convert(body, ctx).await?;
+                let page = page.map_err(|error| {
+                    ToolError::Model(format!("{asked} was not read (HTTP {status}): {error}"))
+                })?;
+                if !(200..300).contains(&status) {
+                    return Ok(PageReply::Refused { status, page });
+                }
+                let page = Arc::new(page);
+                self.cache.insert(asked, Arc::clone(&page));
+                Ok(PageReply::Page(page))
+            }
+        }
+    }
+}
+
+/// Converts a body to text, off the executor if that takes a while.
+async fn convert(body: PageBody, ctx: &ToolContext) -> Result<Result<PageText, String>, ToolError> {
+    const SHORT: usize = 32 << 10;
+    if body.bytes.len() <= SHORT {
+        return Ok(page_text(&body));
+    }
+    blocking_until_cancelled(ctx, move || page_text(&body)).await
+}
+
+/// What became of a call.
+enum PageReply {
+    Page(Arc<PageText>),
+    /// The page is at another host.
+    MovedTo(String),
+    /// The server answered with an error.
+    Refused {
+        status: u16,
+        page: PageText,
+    },
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WebFetchInput {
+    #[serde(alias = "uri", alias = "link", alias = "address")]
+    url: String,
+    /// Byte to go on at.
+    #[serde(default)]
+    offset: usize,
+    /// Other programs have a question about the page here; it is read whole instead.
+    #[serde(default, rename = "prompt")]
+    #[schemars(skip)]
+    _prompt: Option<IgnoredAny>,
+}
+
+#[async_trait]
+impl TypedTool for WebFetch {
+    type Input = WebFetchInput;
+    const NAME: &'static str = "web_fetch";
+    const CATEGORY: ToolCategory = ToolCategory::Network;
+
+    fn description(&self) -> &'static str {
+        "Reads a web page as Markdown."
+    }
+
+    async fn plan(&self, input: &WebFetchInput, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        let PageAddress { url, host } = PageAddress::parse(&input.url).map_err(ToolError::Model)?;
+        let title = format!("fetch {url}");
+        Ok(CallPlan { title, effects: Effects::None, subject: Subject::Host(host) })
+    }
+
+    async fn execute(
+        &self,
+        input: WebFetchInput,
+        plan: &CallPlan,
+        ctx: &ToolContext,
+    ) -> ToolResult {
+        let address = match PageAddress::parse(&input.url) {
+            Ok(address) => address,
+            Err(error) => return ToolResult::failure(error),
+        };
+        if plan.subject != Subject::Host(address.host.clone()) {
+            return ToolResult::failure("the call was permitted for another host");
+        }
+        match self.page(address, ctx).await {
+            Ok(PageReply::Page(page)) => {
+                let limit = RESULT_BYTES.min(ctx.model.output_limit());
+                part_of(&page, input.offset, limit).unwrap_or_else(ToolResult::failure)
+            }
+            Ok(PageReply::MovedTo(url)) => ToolResult::success(format!(
+                "The page is at another host: {url}\nCall web_fetch with this address to read it."
+            )),
+            Ok(PageReply::Refused { status, page }) => {
+                let text: String = page.text.chars().take(ERROR_BYTES).collect();
+                let head = format!("{} was not read: HTTP {status}", page.address);
+                ToolResult::failure(match text.trim() {
+                    "" => head,
+                    text => format!("{head}\n{}", marked(&page.address, text)),
+                })
+            }
+            Err(error) => error.to_result(),
+        }
+    }
+}
+
+/// Returns the part of a page from this byte on, with a note about the rest. The error text is for the model.
+fn part_of(page: &PageText, offset: usize, limit: usize) -> Result<ToolResult, String> {
+    let text = page.text.as_str();
+    if offset > 0 && offset >= text.len() {
+        return Err(format!("the page has only {} bytes", text.len()));
+    }
+    let begin = text.floor_char_boundary(offset);
+    let end = if text.len() - begin <= limit {
+        text.len()
+    } else {
+        let end = text.floor_char_boundary(begin + limit);
+        // At the end of a line, unless that is far away.
+        let line = text[begin..end].rfind('\n').map(|at| begin + at + 1);
+        line.filter(|line| end - line < limit / 4).unwrap_or(end)
+    };
+    let mut output = String::new();
+    if let Some(title) = page.title.as_ref().filter(|_| begin == 0) {
+        // Marked like the text, since it is of the page, too.
+        let _ = write!(output, "Title: {title}\n\n");
+    }
+    output.push_str(&text[begin..end]);
+    if output.trim().is_empty() {
+        return Ok(ToolResult::success(format!("{} has no text.", page.address)));
+    }
+    let mut output = marked(&page.address, &output);
+    if end < text.len() {
+        let _ =
+            write!(output, "\n[bytes {begin} to {end} of {}; offset {end} goes on]", text.len());
+    } else if page.is_cut {
+        let _ = write!(
+            output,
+            "\n[the page is longer: only its first {} MB were read]",
+            BODY_BYTES >> 20
+        );
+    }
+    Ok(ToolResult::success(output))
+}

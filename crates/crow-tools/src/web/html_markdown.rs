@@ -1,0 +1,449 @@
+//! HTML as Markdown.
+//!
+//! A page may be hostile: 10,000 elements deep, without ends, or one tag of five megabytes. So there is no tree: the
+//! tokens of the page go one by one to a [`MarkdownWriter`], which keeps a few counters, bounded stacks and the text so
+//! far. Time and memory grow with the length of the page alone. What a tree would know and this does not, such as
+//! elements that end others implicitly, makes the text less tidy, but loses none of it.
+//!
+//! What readers do not see is left out: scripts, styles, and elements that are hidden. So is what surrounds the text:
+//! navigation, forms, footers. A page that leaves almost nothing then is written again with these.
+
+use html5gum::{
+    Span, Tokenizer,
+    emitters::callback::{CallbackEmitter, CallbackEvent},
+};
+use url::Url;
+
+use super::markdown_writer::MarkdownWriter;
+
+/// Bytes of a text below which a page is written again with more of its elements.
+const FEW: usize = 250;
+/// Maximum length of a title in characters.
+const TITLE: usize = 200;
+
+/// Converts a page at an address. Returns its title, if it has one, and the Markdown.
+pub(super) fn to_markdown(html: &str, url: &Url) -> (Option<String>, String) {
+    let mut selections =
+        vec![PageSelection::Main, PageSelection::WithoutNavigation, PageSelection::WholePage];
+    if !has_main(html) {
+        selections.remove(0);
+    }
+    let mut best = WrittenPage::default();
+    for selection in selections {
+        let written = WrittenPage::new(html, url, selection);
+        if written.text.len() >= best.text.len() {
+            best = written;
+        }
+        if best.text.len() >= FEW {
+            break;
+        }
+    }
+    (best.title, best.text)
+}
+
+fn has_main(html: &str) -> bool {
+    html.as_bytes().windows(5).any(|window| window.eq_ignore_ascii_case(b"<main"))
+}
+
+/// Which elements of a page are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PageSelection {
+    /// What is in `main`, without navigation.
+    Main,
+    /// All but navigation, asides, footers and forms.
+    WithoutNavigation,
+    /// All that readers see.
+    WholePage,
+}
+
+#[derive(Debug, Default)]
+struct WrittenPage {
+    title: Option<String>,
+    text: String,
+}
+
+impl WrittenPage {
+    fn new(html: &str, url: &Url, selection: PageSelection) -> Self {
+        let mut converter = PageConverter::new(url, selection);
+        let on_event =
+            |event: CallbackEvent<'_>, _: Span<()>| -> Option<std::convert::Infallible> {
+                converter.on_event(&event);
+                None
+            };
+        let mut emitter = CallbackEmitter::new(on_event);
+        emitter.naively_switch_states(true);
+        match Tokenizer::new_with_emitter(html, emitter).finish() {
+            Ok(()) => {}
+            Err(never) => match never {},
+        }
+        Self { title: converter.title(), text: converter.writer.finish() }
+    }
+}
+
+/// The element whose start tag is being read, as far as its attributes matter.
+#[derive(Debug, Default)]
+struct StartTag {
+    name: String,
+    /// The name of the attribute whose value comes next.
+    attribute: String,
+    address: Option<String>,
+    alternative: Option<String>,
+    language: Option<String>,
+    start: Option<u32>,
+    is_hidden: bool,
+}
+
+impl StartTag {
+    fn set(&mut self, value: &str) {
+        match (self.name.as_str(), self.attribute.as_str()) {
+            ("a" | "base", "href") => self.address = Some(value.trim().to_owned()),
+            ("img", "alt") => self.alternative = Some(value.to_owned()),
+            ("ol", "start") => self.start = value.trim().parse().ok(),
+            (_, "aria-hidden") => self.is_hidden |= value == "true",
+            (_, "style") => {
+                let style: String = value.chars().filter(|c| !c.is_whitespace()).collect();
+                let style = style.to_ascii_lowercase();
+                self.is_hidden |=
+                    style.contains("display:none") || style.contains("visibility:hidden");
+            }
+            ("code" | "pre", "class") => {
+                let language = value.split_whitespace().find_map(|class| {
+                    class.strip_prefix("language-").or_else(|| class.strip_prefix("lang-"))
+                });
+                self.language = language.map(str::to_owned);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// An element that is left out with all that is in it.
+#[derive(Debug)]
+struct OmittedElement {
+    name: String,
+    /// Elements of the same name that are open in it, itself included.
+    depth: usize,
+}
+
+/// Reads the tokens of a page and writes its text.
+#[derive(Debug)]
+struct PageConverter {
+    selection: PageSelection,
+    /// What relative addresses are relative to.
+    base: Url,
+    writer: MarkdownWriter,
+    tag: StartTag,
+    omitted: Option<OmittedElement>,
+    main_depth: usize,
+    is_in_title: bool,
+    title: String,
+}
+
+impl PageConverter {
+    fn new(url: &Url, selection: PageSelection) -> Self {
+        Self {
+            selection,
+            base: url.clone(),
+            writer: MarkdownWriter::default(),
+            tag: StartTag::default(),
+            omitted: None,
+            main_depth: 0,
+            is_in_title: false,
+            title: String::new(),
+        }
+    }
+
+    fn on_event(&mut self, event: &CallbackEvent<'_>) {
+        match event {
+            CallbackEvent::OpenStartTag { name } => {
+                self.tag = StartTag { name: lossy(name), ..StartTag::default() };
+            }
+            CallbackEvent::AttributeName { name } => {
+                self.tag.attribute = lossy(name);
+                self.tag.is_hidden |= self.tag.attribute == "hidden";
+            }
+            CallbackEvent::AttributeValue { value } => {
+                self.tag.set(&String::from_utf8_lossy(value))
+            }
+            CallbackEvent::CloseStartTag { self_closing } => {
+                let tag = std::mem::take(&mut self.tag);
+                self.start(&tag, *self_closing);
+            }
+            CallbackEvent::EndTag { name } => self.end(&lossy(name)),
+            CallbackEvent::String { value } => self.text(&String::from_utf8_lossy(value)),
+            CallbackEvent::Comment { .. }
+            | CallbackEvent::Doctype { .. }
+            | CallbackEvent::Error(_) => {}
+        }
+    }
+
+    fn start(&mut self, tag: &StartTag, is_self_closing: bool) {
+        let name = tag.name.as_str();
+        // 1) What is left out.
+        if let Some(omitted) = &mut self.omitted {
+            if omitted.name == name && !is_self_closing {
+                omitted.depth += 1;
+            }
+            return;
+        }
+        if !is_void(name) && !is_self_closing && (tag.is_hidden || self.is_omitted(name)) {
+            self.omitted = Some(OmittedElement { name: name.to_owned(), depth: 1 });
+            return;
+        }
+        // 2) What is about the page.
+        match name {
+            "title" => self.is_in_title = self.title.is_empty(),
+            "main" => self.main_depth += 1,
+            "base" => {
+                let base = tag.address.as_deref().and_then(|text| self.base.join(text).ok());
+                if let Some(base) = base {
+                    self.base = base;
+                }
+            }
+            _ => {}
+        }
+        // 3) Its text.
+        if !self.is_selected() {
+            return;
+        }
+        match name {
+            "a" => self.writer.start_link(self.address(tag.address.as_deref())),
+            "ol" => self.writer.start_list(Some(tag.start.unwrap_or(1))),
+            "ul" | "menu" => self.writer.start_list(None),
+            "pre" => self.writer.start_preformatted(tag.language.as_deref()),
+            "code" | "kbd" | "samp" | "tt" => self.writer.start_code(tag.language.as_deref()),
+            "img" => {
+                if let Some(text) =
+                    tag.alternative.as_deref().filter(|text| !text.trim().is_empty())
+                {
+                    self.writer.text(&format!("[image: {}]", text.trim()));
+                }
+            }
+            _ => self.writer.start(name),
+        }
+    }
+
+    fn end(&mut self, name: &str) {
+        if let Some(omitted) = &mut self.omitted {
+            // Scripts and the like end here at the latest, in whatever they are.
+            if omitted.name == name {
+                omitted.depth -= 1;
+            }
+            if omitted.depth == 0 || matches!(name, "body" | "html") {
+                self.omitted = None;
+            }
+            return;
+        }
+        if self.is_selected() {
+            self.writer.end(name);
+        }
+        match name {
+            "title" => self.is_in_title = false,
+            "main" => self.main_depth = self.main_depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if self.omitted.is_some() {
+        } else if self.is_in_title {
+            self.title.push_str(text);
+        } else if self.is_selected() {
+            self.writer.text(text);
+        }
+    }
+
+    fn is_selected(&self) -> bool {
+        self.selection != PageSelection::Main || self.main_depth > 0
+    }
+
+    /// Returns true if an element is left out in this selection.
+    fn is_omitted(&self, name: &str) -> bool {
+        match name {
+            "script" | "style" | "noscript" | "template" | "svg" | "iframe" | "object"
+            | "canvas" | "audio" | "video" | "textarea" => true,
+            "nav" | "footer" | "aside" | "form" | "dialog" | "button" | "select" => {
+                self.selection != PageSelection::WholePage
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the absolute address of a link that leads to another page.
+    fn address(&self, address: Option<&str>) -> Option<String> {
+        let address = address.filter(|text| !text.starts_with('#') && !text.is_empty())?;
+        let url = self.base.join(address).ok()?;
+        matches!(url.scheme(), "http" | "https").then(|| url.to_string())
+    }
+
+    fn title(&self) -> Option<String> {
+        let words = self.title.split_whitespace().collect::<Vec<_>>().join(" ");
+        Some(words.chars().take(TITLE).collect()).filter(|title: &String| !title.is_empty())
+    }
+}
+
+fn lossy(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+/// Returns true for elements that have no end.
+fn is_void(name: &str) -> bool {
+    matches!(
+        name,
+        "area"
+            | "base"
+            | "br"
+            | "col"
+            | "embed"
+            | "hr"
+            | "img"
+            | "input"
+            | "link"
+            | "meta"
+            | "param"
+            | "source"
+            | "track"
+            | "wbr"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn markdown(html: &str) -> String {
+        to_markdown(html, &Url::parse("https://a.test/docs/x.html").unwrap()).1
+    }
+
+    #[test]
+    fn elements_become_markdown() {
+        for (html, expected) in [
+            ("<h1>A</h1><p>b\n  c</p><p>d", "# A\n\nb c\n\nd"),
+            ("a <b>b</b> <code>c</code>, <i>d</i>", "a **b** `c`, d"),
+            ("<a href='../y?z=1#t'>l</a>", "[l](https://a.test/y?z=1#t)"),
+            ("<a href='#t'>l</a> <a href='javascript:x()'>m</a> <a href=y></a>", "l m"),
+            ("<a href=y><h3>H</h3><p>t</p></a>", "### H\n\nt (https://a.test/docs/y)"),
+            ("<base href='https://b.test/'><a href=y>l</a>", "[l](https://b.test/y)"),
+            (
+                "<ul><li>a<li>b<ol start=3><li>c</li><li><p>d</p></ol></ul>e",
+                "- a\n- b\n  3. c\n  4. d\n\ne",
+            ),
+            ("<ul><li><p>a</p><p>b</p></li></ul>", "- a\n\n  b"),
+            (
+                "<pre><code class='x language-rust'>fn a() {\n    1\n}\n</code></pre>z",
+                "```rust\nfn a() {\n    1\n}\n```\n\nz",
+            ),
+            ("<pre>\n  a\n</pre>", "```\n  a\n```"),
+            ("<code>a`b</code>", "`` a`b ``"),
+            ("<blockquote><p>a</p><p>b</p></blockquote>c", "> a\n>\n> b\n\nc"),
+            (
+                "<table><tr><th>a<th>b</tr><tr><td>1</td><td>2</td></tr></table>c",
+                "a | b\n--- | ---\n1 | 2\n\nc",
+            ),
+            ("<table><tr><td><table><tr><td>a<tr><td>b</table></table>", "a\nb"),
+            ("<dl><dt>a</dt><dd>b</dd></dl>", "a\n: b"),
+            ("a<br>b<br/>c", "a\nb\nc"),
+            ("x<img src=y alt=' Z '>", "x[image: Z]"),
+            ("a &amp; b &lt;c&gt; &nbsp;&eacute;", "a & b <c> \u{a0}é"),
+            ("a<script>b</script><style>c</style><!-- d --><svg><text>e</text></svg>f", "af"),
+            (
+                "a<p hidden>b</p><p style='display: none'>c</p><span aria-hidden=true>d</span>e",
+                "ae",
+            ),
+            ("a<div hidden><div>b</div>c</div>d", "ad"),
+            ("<input hidden>a<br hidden>b", "a\nb"),
+            ("</b></a></ul></table></pre>a</code>", "a"),
+            ("<p><a href=y>one<p>two</a>", "one\n\ntwo (https://a.test/docs/y)"),
+            ("<b><a href=y>x</b>y</a>", "**[x**y](https://a.test/docs/y)"),
+            ("", ""),
+        ] {
+            assert_eq!(markdown(html), expected, "{html}");
+        }
+    }
+
+    #[test]
+    fn what_surrounds_the_text_is_left_out_if_enough_is_left() {
+        let long = "word ".repeat(60);
+        let page = format!(
+            "<title> A \n page </title><nav>Menu</nav><header><h1>H</h1></header>\
+             <form>Sign in</form><p>{long}<footer>(c)</footer>"
+        );
+        let url = Url::parse("https://a.test/").unwrap();
+        let (title, text) = to_markdown(&page, &url);
+        assert_eq!((title.as_deref(), text), (Some("A page"), format!("# H\n\n{}", long.trim())));
+        let main = format!("<div>before</div><MAIN><p>{long}</MAIN>after");
+        assert_eq!(to_markdown(&main, &url).1, long.trim());
+        // A page whose text is in its navigation.
+        assert_eq!(to_markdown("<nav><p>All there is</nav>", &url).1, "All there is");
+        assert_eq!(to_markdown("<main></main><p>outside", &url).1, "outside");
+    }
+
+    #[test]
+    fn hostile_pages_take_time_that_grows_with_their_length() {
+        let pages = [
+            "<div>".repeat(200_000),
+            "<ul><li>".repeat(100_000),
+            "<blockquote>x".repeat(50_000),
+            "<b><a href=x>y".repeat(50_000),
+            "<table><tr><td>x".repeat(50_000),
+            "<pre>x".repeat(100_000),
+            "<nav>".repeat(100_000),
+            format!("<p {}>x", "a=b ".repeat(200_000)),
+            format!("<a href='{}'>x</a>", "y".repeat(1_000_000)),
+            format!("<b>{}</b>", "x <b>".repeat(100_000)),
+            "&".repeat(500_000),
+            "<".repeat(500_000),
+            format!("<title>{}", "x".repeat(1_000_000)),
+        ];
+        for page in pages {
+            let start = Instant::now();
+            let text = markdown(&page);
+            let (name, taken) = (&page[..20], start.elapsed());
+            assert!(text.len() <= 40 * page.len(), "{name}: {} bytes", text.len());
+            assert!(taken < Duration::from_secs(20), "{name}: {taken:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_page_is_converted(parts in proptest::collection::vec(part(), 0..60)) {
+            let text = markdown(&parts.concat());
+            prop_assert_eq!(text.trim_end(), text.as_str());
+        }
+    }
+
+    fn part() -> impl Strategy<Value = String> {
+        let names = [
+            "p",
+            "a href=x",
+            "b",
+            "ul",
+            "li",
+            "ol",
+            "pre",
+            "code",
+            "table",
+            "tr",
+            "td",
+            "th",
+            "blockquote",
+            "h2",
+            "dd",
+            "br",
+            "nav",
+            "main",
+            "title",
+            "p hidden",
+        ];
+        let start = proptest::sample::select(names.to_vec());
+        prop_oneof![
+            start.clone().prop_map(|name| format!("<{name}>")),
+            start.prop_map(|name| format!("</{}>", name.split(' ').next().unwrap_or(name))),
+            "[a-z `|\n]{0,6}",
+        ]
+    }
+}

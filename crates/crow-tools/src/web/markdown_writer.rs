@@ -1,0 +1,384 @@
+//! Writes Markdown from the starts and ends of elements and the texts between them.
+//!
+//! Breaks, blanks and list marks are noted, and written only when a text follows: so nothing is left at ends, and
+//! elements without text leave no trace. Elements around a part of a line (links, code, emphasis) are noted with the
+//! place where their text begins; when they end, their mark is inserted there, unless there was no text or more than a
+//! line of it.
+
+/// Maximum depth of lists and quotes that is shown.
+const DEPTH: usize = 12;
+/// Maximum number of open elements within a line, and of tables within each other, that are noted.
+const OPEN: usize = 32;
+/// Maximum length of an address that is shown: longer ones are data, or follow readers.
+const ADDRESS: usize = 300;
+/// Maximum length of a text that is emphasised: longer ones are whole paragraphs.
+const EMPHASIS: usize = 300;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct MarkdownWriter {
+    output: String,
+    /// Line ends to write before the next text.
+    breaks: usize,
+    /// True if a blank is to be written before the next text.
+    has_blank: bool,
+    /// Mark of a list item, a heading or a definition, to be written before the next text.
+    mark: String,
+    lists: Vec<OpenList>,
+    /// Lists beyond the maximum depth.
+    deeper_lists: usize,
+    quotes: usize,
+    preformatted: Option<Preformatted>,
+    inline: Vec<InlineElement>,
+    tables: Vec<OpenTable>,
+}
+
+#[derive(Debug)]
+struct OpenList {
+    /// The number of the next item, in an ordered list.
+    next: Option<u32>,
+}
+
+#[derive(Debug)]
+struct Preformatted {
+    language: Option<String>,
+    /// True once the fence was written.
+    has_begun: bool,
+}
+
+#[derive(Debug)]
+struct InlineElement {
+    kind: InlineKind,
+    /// Where its text begins in the output; none before there is any.
+    begin: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum InlineKind {
+    Link(Option<String>),
+    Code,
+    Strong,
+}
+
+impl InlineKind {
+    fn of(name: &str) -> Option<Self> {
+        match name {
+            "a" => Some(Self::Link(None)),
+            "code" | "kbd" | "samp" | "tt" => Some(Self::Code),
+            "b" | "strong" => Some(Self::Strong),
+            _ => None,
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+#[derive(Debug, Default)]
+struct OpenTable {
+    /// Cells of the current row.
+    cells: usize,
+    /// True if the row has cells of headings.
+    has_headings: bool,
+}
+
+impl MarkdownWriter {
+    /// Starts an element that has no method of its own here.
+    pub(super) fn start(&mut self, name: &str) {
+        match name {
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
+                let level = usize::from(name.as_bytes()[1] - b'0');
+                self.end_lines(2);
+                self.mark = format!("{} ", "#".repeat(level));
+            }
+            "li" => {
+                self.end_lines(1);
+                self.mark = match self.lists.last_mut() {
+                    Some(OpenList { next: Some(number) }) => {
+                        let mark = format!("{number}. ");
+                        *number = number.saturating_add(1);
+                        mark
+                    }
+                    Some(OpenList { next: None }) | None => "- ".to_owned(),
+                };
+            }
+            "dd" => {
+                self.end_lines(1);
+                ": ".clone_into(&mut self.mark);
+            }
+            "blockquote" => {
+                self.end_lines(2);
+                self.quotes += 1;
+            }
+            "table" => {
+                self.end_lines(2);
+                if self.tables.len() < OPEN {
+                    self.tables.push(OpenTable::default());
+                }
+            }
+            "tr" => {
+                self.end_row();
+                self.end_lines(1);
+            }
+            "td" | "th" => {
+                if let Some(table) = self.tables.last_mut() {
+                    table.cells += 1;
+                    table.has_headings |= name == "th";
+                    if table.cells > 1 {
+                        (self.breaks, self.has_blank) = (0, false);
+                        self.flush();
+                        self.output.push_str(" |");
+                    }
+                    self.has_blank = true;
+                }
+            }
+            "br" if self.preformatted.is_some() => self.text("\n"),
+            "b" | "strong" => self.start_inline(InlineKind::Strong),
+            _ => self.end_lines(lines_around(name)),
+        }
+    }
+
+    /// Starts a link to this address.
+    pub(super) fn start_link(&mut self, address: Option<String>) {
+        self.start_inline(InlineKind::Link(address.filter(|address| address.len() <= ADDRESS)));
+    }
+
+    /// Starts code. In preformatted text it only tells the language.
+    pub(super) fn start_code(&mut self, language: Option<&str>) {
+        match &mut self.preformatted {
+            Some(preformatted) => {
+                preformatted.language =
+                    preformatted.language.take().or_else(|| language.map(str::to_owned));
+            }
+            None => self.start_inline(InlineKind::Code),
+        }
+    }
+
+    /// Starts preformatted text.
+    pub(super) fn start_preformatted(&mut self, language: Option<&str>) {
+        self.end_lines(2);
+        let language = language.map(str::to_owned);
+        self.preformatted.get_or_insert(Preformatted { language, has_begun: false });
+    }
+
+    /// Starts a list whose items begin with this number, or have none.
+    pub(super) fn start_list(&mut self, first: Option<u32>) {
+        let is_inner = !self.lists.is_empty();
+        self.end_lines(if is_inner { 1 } else { 2 });
+        if self.lists.len() < DEPTH {
+            self.lists.push(OpenList { next: first });
+        } else {
+            self.deeper_lists += 1;
+        }
+    }
+
+    /// Ends an element. An end without a start does no harm.
+    pub(super) fn end(&mut self, name: &str) {
+        match name {
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
+                self.mark.clear();
+                self.end_lines(2);
+            }
+            "ul" | "ol" | "menu" => {
+                if self.deeper_lists > 0 {
+                    self.deeper_lists -= 1;
+                } else {
+                    self.lists.pop();
+                }
+                self.end_lines(if self.lists.is_empty() { 2 } else { 1 });
+            }
+            "li" | "dd" => {
+                self.mark.clear();
+                self.end_lines(1);
+            }
+            "blockquote" => {
+                self.end_lines(2);
+                self.quotes = self.quotes.saturating_sub(1);
+            }
+            "pre" => self.end_preformatted(),
+            "tr" => self.end_row(),
+            "table" => {
+                self.end_row();
+                self.tables.pop();
+                self.end_lines(2);
+            }
+            "td" | "th" => {}
+            _ => match InlineKind::of(name) {
+                Some(kind) => self.end_inline(&kind),
+                None => self.end_lines(lines_around(name)),
+            },
+        }
+    }
+
+    /// Adds a text. Outside of preformatted text, blanks and line ends count as one blank.
+    pub(super) fn text(&mut self, text: &str) {
+        if self.preformatted.is_some() {
+            self.preformatted_text(text);
+            return;
+        }
+        let has_blank_before = text.starts_with(|c: char| c.is_ascii_whitespace());
+        self.has_blank |= has_blank_before;
+        for word in text.split_ascii_whitespace() {
+            self.flush();
+            self.output.push_str(word);
+            self.has_blank = true;
+        }
+        // The last word is followed by a blank only if the text says so.
+        let is_only_blank = text.bytes().all(|byte| byte.is_ascii_whitespace());
+        if !is_only_blank {
+            self.has_blank = text.ends_with(|c: char| c.is_ascii_whitespace());
+        }
+    }
+
+    /// Returns the text.
+    pub(super) fn finish(mut self) -> String {
+        self.end_preformatted();
+        let end = self.output.trim_end().len();
+        self.output.truncate(end);
+        self.output
+    }
+
+    fn preformatted_text(&mut self, text: &str) {
+        let Some(preformatted) = &mut self.preformatted else { return };
+        let mut text = text;
+        if !preformatted.has_begun {
+            // A line end right after the start tag is not part of the text.
+            text = text.trim_start_matches(['\r', '\n']);
+            if text.is_empty() {
+                return;
+            }
+            preformatted.has_begun = true;
+            let language = preformatted.language.take().unwrap_or_default();
+            let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '_' | '#');
+            let language: String = language.chars().filter(|c| is_word(*c)).take(20).collect();
+            self.flush();
+            self.output.push_str("```");
+            self.output.push_str(&language);
+            self.start_line();
+        }
+        for (index, line) in text.split('\n').enumerate() {
+            if index > 0 {
+                self.start_line();
+            }
+            self.output.push_str(line.trim_end_matches('\r'));
+        }
+    }
+
+    fn end_preformatted(&mut self) {
+        if self.preformatted.take().is_some_and(|preformatted| preformatted.has_begun) {
+            let end = self.output.trim_end().len();
+            self.output.truncate(end);
+            self.start_line();
+            self.output.push_str("```");
+        }
+        self.end_lines(2);
+    }
+
+    /// Notes that at least so many line ends come before the next text.
+    fn end_lines(&mut self, lines: usize) {
+        if lines == 0 || self.preformatted.is_some() {
+            return;
+        }
+        // A table row is one line as far as possible.
+        let lines = if self.tables.is_empty() { lines } else { 1 };
+        // The text of an item begins beside its mark.
+        if self.mark.is_empty() || self.breaks == 0 {
+            self.breaks = self.breaks.max(lines);
+        }
+        self.has_blank = false;
+    }
+
+    /// Writes what comes before a text.
+    fn flush(&mut self) {
+        let mark = std::mem::take(&mut self.mark);
+        // The mark of an item hangs in the indentation of its text.
+        let is_item = !mark.is_empty() && !mark.starts_with('#');
+        let depth = self.lists.len().saturating_sub(usize::from(is_item));
+        if self.output.is_empty() {
+            self.start_line_at(depth);
+        } else if self.breaks > 0 {
+            for _ in 1..self.breaks {
+                self.output.push('\n');
+                self.output.push_str("> ".repeat(self.quotes.min(DEPTH)).trim_end());
+            }
+            self.output.push('\n');
+            self.start_line_at(depth);
+        } else if self.has_blank {
+            self.output.push(' ');
+        }
+        (self.breaks, self.has_blank) = (0, false);
+        self.output.push_str(&mark);
+        let begin = self.output.len();
+        for element in self.inline.iter_mut().filter(|element| element.begin.is_none()) {
+            element.begin = Some(begin);
+        }
+    }
+
+    fn start_line(&mut self) {
+        self.output.push('\n');
+        self.start_line_at(self.lists.len());
+    }
+
+    fn start_line_at(&mut self, depth: usize) {
+        self.output.push_str(&"> ".repeat(self.quotes.min(DEPTH)));
+        self.output.push_str(&"  ".repeat(depth));
+    }
+
+    fn end_row(&mut self) {
+        let Some(table) = self.tables.last_mut() else { return };
+        let OpenTable { cells, has_headings } = std::mem::take(table);
+        if has_headings && cells > 1 {
+            self.end_lines(1);
+            self.flush();
+            let rule = vec!["---"; cells.min(OPEN)].join(" | ");
+            self.output.push_str(&rule);
+        }
+        if cells > 0 {
+            self.end_lines(1);
+        }
+    }
+
+    fn start_inline(&mut self, kind: InlineKind) {
+        if self.inline.len() < OPEN {
+            self.inline.push(InlineElement { kind, begin: None });
+        }
+    }
+
+    fn end_inline(&mut self, kind: &InlineKind) {
+        let Some(index) = self.inline.iter().rposition(|element| element.kind.is_same(kind)) else {
+            return;
+        };
+        let InlineElement { kind, begin } = self.inline.remove(index);
+        let Some(begin) = begin else { return };
+        let text = &self.output[begin..];
+        let is_line = !text.contains('\n');
+        let (before, after) = match kind {
+            InlineKind::Link(None) => return,
+            InlineKind::Link(Some(address)) if text == address => return,
+            InlineKind::Link(Some(address)) if is_line => ("[", format!("]({address})")),
+            InlineKind::Link(Some(address)) => ("", format!(" ({address})")),
+            InlineKind::Code if is_line && text.contains('`') => ("`` ", " ``".to_owned()),
+            InlineKind::Code if is_line => ("`", "`".to_owned()),
+            InlineKind::Strong if is_line && text.len() <= EMPHASIS => ("**", "**".to_owned()),
+            InlineKind::Code | InlineKind::Strong => return,
+        };
+        self.output.insert_str(begin, before);
+        self.output.push_str(&after);
+        // Elements that began inside of this one and have not ended.
+        for open in self.inline.iter_mut().skip(index) {
+            open.begin = open.begin.map(|inner| inner + before.len());
+        }
+    }
+}
+
+/// Returns the line ends before and after an element.
+fn lines_around(name: &str) -> usize {
+    match name {
+        "p" | "hr" | "dl" | "figure" | "details" | "section" | "article" => 2,
+        "br" | "div" | "dt" | "dd" | "li" | "header" | "footer" | "main" | "nav" | "aside"
+        | "address" | "figcaption" | "summary" | "caption" | "form" | "fieldset" | "legend"
+        | "option" | "body" | "hgroup" | "thead" | "tbody" | "tfoot" | "center" => 1,
+        _ => 0,
+    }
+}

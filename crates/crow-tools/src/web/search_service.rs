@@ -1,0 +1,335 @@
+//! The search services: their requests and answers.
+
+use std::fmt;
+
+use crow_core::{
+    capability::{Http, HttpError, HttpMethod, HttpReach, HttpRequest},
+    network::HostAddress,
+};
+use futures_util::StreamExt as _;
+use serde::Deserialize;
+use serde_json::json;
+use url::Url;
+
+/// Maximum bytes of an answer.
+const ANSWER_BYTES: usize = 2 << 20;
+/// Characters of the text of a page that a service is asked for.
+const EXCERPT: usize = 600;
+
+/// A kind of search service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SearchServiceKind {
+    /// Brave Search, with a key.
+    Brave,
+    /// Tavily, with a key.
+    Tavily,
+    /// Exa, with a key.
+    Exa,
+    /// SearXNG on a server of one's own, without a key.
+    Searxng,
+}
+
+impl SearchServiceKind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Brave, Self::Tavily, Self::Exa, Self::Searxng];
+
+    /// Returns the name in configurations.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Brave => "brave",
+            Self::Tavily => "tavily",
+            Self::Exa => "exa",
+            Self::Searxng => "searxng",
+        }
+    }
+
+    /// Returns the name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Brave => "Brave Search",
+            Self::Tavily => "Tavily",
+            Self::Exa => "Exa",
+            Self::Searxng => "SearXNG",
+        }
+    }
+
+    /// Returns the address of the service, if it is the same for everyone.
+    pub fn address(self) -> Option<&'static str> {
+        match self {
+            Self::Brave => Some("https://api.search.brave.com"),
+            Self::Tavily => Some("https://api.tavily.com"),
+            Self::Exa => Some("https://api.exa.ai"),
+            Self::Searxng => None,
+        }
+    }
+}
+
+/// Error of setting up a search service.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SearchServiceError {
+    /// The service needs a key.
+    #[error("{} needs a key", .0.name())]
+    NoKey(SearchServiceKind),
+    /// The service is on a server of one's own.
+    #[error("{} needs the address of a server", .0.name())]
+    NoAddress(SearchServiceKind),
+    /// The address cannot be used.
+    #[error("the address of the search service cannot be used: {0}")]
+    Address(String),
+}
+
+/// A search service with its address and key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SearchService {
+    kind: SearchServiceKind,
+    base: Url,
+    host: HostAddress,
+    key: Option<String>,
+}
+
+impl fmt::Debug for SearchService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SearchService")
+            .field("kind", &self.kind)
+            .field("host", &self.host)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A search.
+#[derive(Debug)]
+pub(super) struct SearchQuery {
+    pub(super) words: String,
+    pub(super) most: usize,
+    /// Domains to which results are limited; empty if they are not.
+    pub(super) allowed: Vec<String>,
+    pub(super) blocked: Vec<String>,
+}
+
+/// A result of a search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SearchHit {
+    pub(super) title: String,
+    pub(super) url: String,
+    pub(super) excerpt: String,
+}
+
+impl SearchQuery {
+    /// Returns true if a result is of a domain that was asked for, on the web.
+    pub(super) fn admits(&self, hit: &SearchHit) -> bool {
+        let Ok(url) = Url::parse(&hit.url) else { return false };
+        let host = url.host_str().unwrap_or_default();
+        let is_of = |domain: &String| {
+            let domain = domain.trim_start_matches("*.").trim_end_matches('/').to_ascii_lowercase();
+            let below = host.strip_suffix(&domain);
+            below.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        matches!(url.scheme(), "http" | "https")
+            && (self.allowed.is_empty() || self.allowed.iter().any(is_of))
+            && !self.blocked.iter().any(is_of)
+    }
+
+    /// Returns the words with the operators that most engines know.
+    fn with_operators(&self) -> String {
+        let mut words = self.words.clone();
+        let sites: Vec<_> = self.allowed.iter().map(|domain| format!("site:{domain}")).collect();
+        match sites.as_slice() {
+            [] => {}
+            [one] => words = format!("{words} {one}"),
+            several => words = format!("{words} ({})", several.join(" OR ")),
+        }
+        for domain in &self.blocked {
+            words.push_str(" -site:");
+            words.push_str(domain);
+        }
+        words
+    }
+}
+
+impl SearchService {
+    /// Makes a service. `address` replaces the usual one.
+    pub fn new(
+        kind: SearchServiceKind,
+        address: Option<&str>,
+        key: Option<String>,
+    ) -> Result<Self, SearchServiceError> {
+        let address = address.or(kind.address()).ok_or(SearchServiceError::NoAddress(kind))?;
+        let invalid = |error: String| SearchServiceError::Address(error);
+        let base = Url::parse(&format!("{}/", address.trim_end_matches('/')))
+            .map_err(|error| invalid(format!("`{address}`: {error}")))?;
+        if !matches!(base.scheme(), "http" | "https") {
+            return Err(invalid(format!("`{address}` begins with neither http:// nor https://")));
+        }
+        let name = base.host_str().unwrap_or_default();
+        let port = base.port_or_known_default().unwrap_or(443);
+        let host = HostAddress::new(name, port).map_err(|error| invalid(error.to_string()))?;
+        let key = key.filter(|key| !key.trim().is_empty());
+        if key.is_none() && kind != SearchServiceKind::Searxng {
+            return Err(SearchServiceError::NoKey(kind));
+        }
+        Ok(Self { kind, base, host, key })
+    }
+
+    /// Returns its kind.
+    pub fn kind(&self) -> SearchServiceKind {
+        self.kind
+    }
+
+    /// Returns its host.
+    pub fn host(&self) -> &HostAddress {
+        &self.host
+    }
+
+    /// Searches. The error text is for the model; it has no key in it.
+    pub(super) async fn search(
+        &self,
+        http: &dyn Http,
+        query: &SearchQuery,
+    ) -> Result<Vec<SearchHit>, String> {
+        let request = self.request(query);
+        let response = http.send(request).await.map_err(|error| match error {
+            HttpError::Request(_)
+            | HttpError::NotPublic(_)
+            | HttpError::Connect(_)
+            | HttpError::Broken(_) => error.to_string(),
+        })?;
+        let status = response.status;
+        let (mut body, mut bytes) = (response.body, Vec::new());
+        while let Some(chunk) = body.next().await {
+            bytes.extend(chunk.map_err(|error| error.to_string())?);
+            if bytes.len() > ANSWER_BYTES {
+                return Err(format!("the answer is longer than {} MB", ANSWER_BYTES >> 20));
+            }
+        }
+        match (status, self.kind) {
+            (200..300, _) => self.hits(&bytes),
+            (401 | 403, SearchServiceKind::Searxng) => Err(format!(
+                "HTTP {status}: the server does not answer programs; `json` must be among search.formats in its settings"
+            )),
+            (401 | 403, _) => Err(format!("HTTP {status}: the key is not accepted")),
+            (402 | 429 | 432 | 433, _) => {
+                Err(format!("HTTP {status}: the limit of the key is reached"))
+            }
+            _ => Err(format!("HTTP {status}")),
+        }
+    }
+
+    fn request(&self, query: &SearchQuery) -> HttpRequest {
+        let most = query.most.to_string();
+        let key = self.key.clone().unwrap_or_default();
+        let url = |path: &str| {
+            // A base with a path, as behind a proxy, keeps it.
+            self.base.join(path).unwrap_or_else(|_| self.base.clone())
+        };
+        let get = |path: &str, pairs: &[(&str, &str)]| {
+            let mut url = url(path);
+            url.query_pairs_mut().extend_pairs(pairs);
+            (HttpMethod::Get, url, Vec::new())
+        };
+        let post = |path: &str, body: serde_json::Value| {
+            (HttpMethod::Post, url(path), body.to_string().into_bytes())
+        };
+        let ((method, url, body), header) = match self.kind {
+            SearchServiceKind::Brave => {
+                let words = query.with_operators();
+                let request = get("res/v1/web/search", &[("q", &words), ("count", &most)]);
+                (request, Some(("x-subscription-token", key)))
+            }
+            SearchServiceKind::Tavily => {
+                let body = json!({
+                    "query": query.words,
+                    "max_results": query.most,
+                    "include_domains": query.allowed,
+                    "exclude_domains": query.blocked,
+                });
+                (post("search", body), Some(("authorization", format!("Bearer {key}"))))
+            }
+            SearchServiceKind::Exa => {
+                let body = json!({
+                    "query": query.words,
+                    "numResults": query.most,
+                    "includeDomains": query.allowed,
+                    "excludeDomains": query.blocked,
+                    "contents": { "text": { "maxCharacters": EXCERPT } },
+                });
+                (post("search", body), Some(("x-api-key", key)))
+            }
+            SearchServiceKind::Searxng => {
+                let words = query.with_operators();
+                (get("search", &[("q", &words), ("format", "json")]), None)
+            }
+        };
+        let mut headers = vec![("accept".to_owned(), "application/json".to_owned())];
+        if method == HttpMethod::Post {
+            headers.push(("content-type".to_owned(), "application/json".to_owned()));
+        }
+        headers.extend(header.map(|(name, value)| (name.to_owned(), value)));
+        // The user chose the address.
+        HttpRequest { method, url: url.to_string(), headers, body, reach: HttpReach::Any }
+    }
+
+    fn hits(&self, bytes: &[u8]) -> Result<Vec<SearchHit>, String> {
+        let unreadable =
+            |error: serde_json::Error| format!("the answer is not understood: {error}");
+        let entries = match self.kind {
+            SearchServiceKind::Brave => {
+                let answer: BraveAnswer = serde_json::from_slice(bytes).map_err(unreadable)?;
+                answer.web.results
+            }
+            SearchServiceKind::Tavily | SearchServiceKind::Exa | SearchServiceKind::Searxng => {
+                let answer: SearchAnswer = serde_json::from_slice(bytes).map_err(unreadable)?;
+                answer.results
+            }
+        };
+        Ok(entries.into_iter().map(|entry| entry.into_hit(self.kind)).collect())
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct BraveAnswer {
+    /// Missing if nothing was found.
+    #[serde(default)]
+    web: SearchAnswer,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct SearchAnswer {
+    #[serde(default)]
+    results: Vec<SearchEntry>,
+}
+
+/// A result, with the names of all services.
+#[derive(Debug, Deserialize)]
+struct SearchEntry {
+    url: String,
+    #[serde(default)]
+    title: Option<String>,
+    #[serde(default, alias = "content", alias = "text")]
+    description: Option<String>,
+}
+
+impl SearchEntry {
+    fn into_hit(self, kind: SearchServiceKind) -> SearchHit {
+        let excerpt = self.description.unwrap_or_default();
+        let excerpt = match kind {
+            // It marks the words with HTML.
+            SearchServiceKind::Brave => without_tags(&excerpt),
+            SearchServiceKind::Tavily | SearchServiceKind::Exa | SearchServiceKind::Searxng => {
+                excerpt
+            }
+        };
+        let title = self.title.filter(|title| !title.trim().is_empty());
+        SearchHit { title: title.unwrap_or_else(|| self.url.clone()), url: self.url, excerpt }
+    }
+}
+
+/// Returns the text of a short piece of HTML.
+fn without_tags(html: &str) -> String {
+    let mut text = String::new();
+    for token in html5gum::Tokenizer::new(html).flatten() {
+        if let html5gum::Token::String(part) = token {
+            text.push_str(&String::from_utf8_lossy(&part));
+        }
+    }
+    text
+}
