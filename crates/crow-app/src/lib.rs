@@ -36,5 +36,7 @@ pub use live_view_token::{kept_live_view_token, new_live_view_token};
 pub use model_lists::ModelLists;
 pub use rule_text::{describe_rule, rule_subject, rule_verb};
 pub use telemetry::otel_settings;
-pub use web::search_key_destination;
+pub use web::{
+    has_stored_search_key, search_key_destination, search_rules, search_services_with_keys,
+};
 pub use wire_log::{WireLogFile, WireRecord};

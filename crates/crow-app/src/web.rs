@@ -8,30 +8,42 @@ use std::{fmt, sync::Arc};
 use crow_core::{
     capability::Http,
     network::Network,
-    permission::{PermissionRule, RuleSet},
+    permission::{PermissionRule, RuleScope, RuleSet},
     tool::{Tool, ToolRegistry, TypedTool as _, TypedToolAdapter},
 };
-use crow_providers::KeyDestination;
-use crow_tools::{SearchService, SearchServiceKind, WebFetch, WebSearch};
+use crow_providers::{HttpClient, KeyDestination};
+use crow_tools::{SearchService, SearchServiceError, SearchServiceKind, WebFetch, WebSearch};
 
 use crate::{
-    config::WebSearchTable, credentials::CredentialFile, environment::ProcessEnvironment,
+    config::{self, ProjectAdditions, Settings, WebSearchTable},
+    credentials::{CredentialFile, StoredKeys},
+    environment::ProcessEnvironment,
     error::AppError,
 };
 
-/// Variable with the address of a SearXNG server.
+/// Variable with the address of a `SearXNG` server.
 const SEARXNG_URL: &str = "SEARXNG_URL";
 
 /// The web tools of all sessions of a process, which share a cache of pages.
 #[derive(Clone, Default)]
 pub(crate) struct WebTools {
     tools: Vec<Arc<dyn Tool>>,
-    has_search: bool,
+    /// True if the user chose the search service, and it was not only found.
+    is_search_chosen: bool,
+}
+
+/// The search service that is used.
+#[derive(Debug, Clone)]
+pub(crate) struct ConfiguredSearch {
+    service: SearchService,
+    /// True if the configuration names it, or its key was stored by `login`. A variable alone may be there for another
+    /// program.
+    is_chosen: bool,
 }
 
 impl fmt::Debug for WebTools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WebTools").field("has_search", &self.has_search).finish_non_exhaustive()
+        f.debug_struct("WebTools").finish_non_exhaustive()
     }
 }
 
@@ -39,15 +51,15 @@ impl WebTools {
     pub(crate) fn new(
         http: Arc<dyn Http>,
         network: Network,
-        search: Option<SearchService>,
+        search: Option<ConfiguredSearch>,
     ) -> Self {
-        let has_search = search.is_some();
+        let is_search_chosen = search.as_ref().is_some_and(|search| search.is_chosen);
         let fetch = WebFetch::new(Arc::clone(&http), network);
         let mut tools: Vec<Arc<dyn Tool>> = vec![Arc::new(TypedToolAdapter::new(fetch))];
-        if let Some(service) = search {
+        if let Some(ConfiguredSearch { service, .. }) = search {
             tools.push(Arc::new(TypedToolAdapter::new(WebSearch::new(http, service))));
         }
-        Self { tools, has_search }
+        Self { tools, is_search_chosen }
     }
 
     /// Adds the tools to a registry.
@@ -57,9 +69,15 @@ impl WebTools {
         }
     }
 
-    /// Returns the rule that allows searches: the user configured the service for them. Rules of the user overrule it.
+    /// Returns the rule that allows searches, if the user chose the service for them. Every other rule overrules it.
     pub(crate) fn rules(&self) -> RuleSet {
-        let rule = self.has_search.then(|| PermissionRule::allow_tool(WebSearch::NAME));
+        let rule = || {
+            PermissionRule::allow_tool(WebSearch::NAME)
+                .with_id("the configured search service")
+                .with_scope(RuleScope::Managed)
+                .with_priority(i32::MIN)
+        };
+        let rule = self.is_search_chosen.then(rule);
         RuleSet::new(rule).expect("invariant: a rule for a tool is sound")
     }
 }
@@ -68,20 +86,19 @@ impl WebTools {
 pub(crate) fn search_service(
     table: &WebSearchTable,
     environment: &ProcessEnvironment,
-) -> Result<Option<SearchService>, AppError> {
+) -> Result<Option<ConfiguredSearch>, AppError> {
     let wrong = |error: String| AppError::usage(format!("web_search: {error}"));
-    let kind = match &table.service {
-        Some(name) => {
-            let kind = SearchServiceKind::ALL.into_iter().find(|kind| kind.as_str() == name);
-            let known = || SearchServiceKind::ALL.map(SearchServiceKind::as_str).join(", ");
-            kind.ok_or_else(|| wrong(format!("unknown service \"{name}\"; known are {}", known())))?
-        }
-        None => {
-            let found =
-                SearchServiceKind::ALL.into_iter().find(|kind| is_usable(*kind, environment));
-            let Some(kind) = found else { return Ok(None) };
-            kind
-        }
+    let kind = if let Some(name) = &table.service {
+        let kind = SearchServiceKind::ALL.into_iter().find(|kind| kind.as_str() == name);
+        let known = || SearchServiceKind::ALL.map(SearchServiceKind::as_str).join(", ");
+        kind.ok_or_else(|| wrong(format!("unknown service \"{name}\"; known are {}", known())))?
+    } else if table.url.is_some() {
+        return Err(wrong("url is set without service, so it is unclear whose it is".to_owned())
+            .hint("add service = \"searxng\" under [web_search] in config.toml"));
+    } else {
+        let found = SearchServiceKind::ALL.into_iter().find(|kind| is_usable(*kind, environment));
+        let Some(kind) = found else { return Ok(None) };
+        kind
     };
     let address = match kind {
         SearchServiceKind::Searxng => table.url.clone().or_else(|| environment.var(SEARXNG_URL)),
@@ -89,42 +106,46 @@ pub(crate) fn search_service(
             table.url.clone()
         }
     };
+    let in_variable = key_variable(kind).and_then(|variable| environment.var(variable));
     // The stored key is for the service's own address.
-    let key = match (&address, key_variable(kind)) {
-        (Some(_), Some(variable)) => environment.var(variable),
-        (Some(_), None) => None,
-        (None, _) => key(kind, environment),
-    };
-    let service = SearchService::new(kind, address.as_deref(), key);
-    service.map(Some).map_err(|error| {
-        let error = wrong(error.to_string());
-        match key_variable(kind) {
-            Some(variable) => {
-                error.hint(format!("crow-agent login {}, or set {variable}", kind.as_str()))
-            }
-            None => error.hint(format!("set url under [web_search], or {SEARXNG_URL}")),
+    let stored = in_variable
+        .is_none()
+        .then(|| stored_key(kind, environment))
+        .flatten()
+        .filter(|_| address.is_none());
+    let is_chosen = table.service.is_some() || stored.is_some();
+    let service = SearchService::new(kind, address.as_deref(), in_variable.or(stored));
+    match service {
+        Ok(service) => Ok(Some(ConfiguredSearch { service, is_chosen })),
+        Err(error @ SearchServiceError::NoKey(_)) => {
+            let variable = key_variable(kind).unwrap_or_default();
+            let hint = format!("crow-agent login {}, or set {variable}", kind.as_str());
+            Err(wrong(error.to_string()).hint(hint))
         }
-    })
+        Err(error @ (SearchServiceError::NoAddress(_) | SearchServiceError::Address(_))) => {
+            let hint = format!("set url under [web_search] in config.toml, or {SEARXNG_URL}");
+            Err(wrong(error.to_string()).hint(hint))
+        }
+    }
 }
 
 fn is_usable(kind: SearchServiceKind, environment: &ProcessEnvironment) -> bool {
     match kind {
         SearchServiceKind::Searxng => environment.var(SEARXNG_URL).is_some(),
         SearchServiceKind::Brave | SearchServiceKind::Tavily | SearchServiceKind::Exa => {
-            key(kind, environment).is_some()
+            let variable = key_variable(kind).and_then(|variable| environment.var(variable));
+            variable.is_some() || stored_key(kind, environment).is_some()
         }
     }
 }
 
-/// Returns the key of a service: that of its variable, or else the stored one.
-fn key(kind: SearchServiceKind, environment: &ProcessEnvironment) -> Option<String> {
-    let variable = key_variable(kind)?;
-    environment.var(variable).or_else(|| {
-        let stored = CredentialFile::new(&environment.config_dir().ok()?).load();
-        // A file that cannot be read is reported where keys of providers are needed.
-        let credential = stored.ok()?.remove(kind.as_str())?;
-        (Some(credential.origin.as_str()) == kind.address()).then_some(credential.key)
-    })
+/// Returns the key that `login` stored for a service.
+fn stored_key(kind: SearchServiceKind, environment: &ProcessEnvironment) -> Option<String> {
+    let origin = kind.address()?;
+    let keys = StoredKeys::new(CredentialFile::new(&environment.config_dir().ok()?));
+    // A file that cannot be read is reported where keys of providers are needed.
+    let stored = keys.credential(kind.as_str()).ok()??;
+    (stored.origin == origin).then_some(stored.key)
 }
 
 /// Returns the variable with the key of a service.
@@ -135,6 +156,26 @@ fn key_variable(kind: SearchServiceKind) -> Option<&'static str> {
         SearchServiceKind::Exa => Some("EXA_API_KEY"),
         SearchServiceKind::Searxng => None,
     }
+}
+
+/// Returns the names of the search services that take a key.
+pub fn search_services_with_keys() -> impl Iterator<Item = &'static str> {
+    let with_key = SearchServiceKind::ALL.into_iter().filter(|kind| key_variable(*kind).is_some());
+    with_key.map(SearchServiceKind::as_str)
+}
+
+/// Returns true if there is a key of a search service among the stored ones. Blocks.
+pub fn has_stored_search_key(name: &str, environment: &ProcessEnvironment) -> bool {
+    let kind = SearchServiceKind::ALL.into_iter().find(|kind| kind.as_str() == name);
+    kind.is_some_and(|kind| stored_key(kind, environment).is_some())
+}
+
+/// Returns the rules about the search service that the user chose. Without a usable one there are none. Blocks.
+pub fn search_rules(environment: &ProcessEnvironment) -> Result<RuleSet, AppError> {
+    let layers = config::layers(environment, &ProjectAdditions::default())?;
+    let table = Settings::read(&layers)?.web_search;
+    let search = search_service(&table, environment).ok().flatten();
+    Ok(WebTools::new(Arc::new(HttpClient::default()), Network::default(), search).rules())
 }
 
 /// Returns where the key of a search service goes, if `name` is one that takes a key: for `login`.

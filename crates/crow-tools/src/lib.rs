@@ -36,4 +36,6 @@ pub use builtin::{builtin_tools, register_builtin};
 pub use crow_shell::plan_command_line;
 pub use paths::planned_path;
 #[cfg(feature = "web")]
-pub use web::{SearchService, SearchServiceError, SearchServiceKind, WebFetch, WebSearch};
+pub use web::{
+    SearchService, SearchServiceError, SearchServiceKind, WebFetch, WebSearch, plan_web_fetch,
+};

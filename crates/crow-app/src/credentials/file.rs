@@ -138,16 +138,22 @@ impl StoredKeys {
     pub(crate) fn new(file: CredentialFile) -> Self {
         Self { file }
     }
-}
 
-impl KeyStore for StoredKeys {
-    fn find(&self, name: &str) -> Result<Option<StoredKey>, String> {
+    /// Returns the key that is stored under a name. The error is a sentence on why it cannot be read.
+    pub(crate) fn credential(&self, name: &str) -> Result<Option<Credential>, String> {
         let credential = self.file.load().map_err(|error| error.to_string())?.remove(name);
         #[cfg(feature = "keyring")]
         let credential = match credential {
             Some(credential) => Some(credential),
             None => super::keyring::find(name)?,
         };
+        Ok(credential)
+    }
+}
+
+impl KeyStore for StoredKeys {
+    fn find(&self, name: &str) -> Result<Option<StoredKey>, String> {
+        let credential = self.credential(name)?;
         Ok(credential.and_then(|Credential { origin, key }| {
             ApiKey::new(&key).map(|key| StoredKey { key, origin })
         }))

@@ -198,17 +198,21 @@ mod tests {
         tool::{ToolRegistry, is_sourced_pattern},
     };
     use crow_providers::HttpClient;
-    use crow_tools::{SearchService, SearchServiceKind};
 
     use super::*;
+    use crate::{ProcessEnvironment, config::WebSearchTable, web::search_service};
 
     /// Returns all tools, with a search service if `has_search`.
     fn all_tools(has_search: bool) -> ToolRegistry {
-        let (kind, address) = (SearchServiceKind::Searxng, Some("http://127.0.0.1:1"));
-        let service = has_search.then(|| SearchService::new(kind, address, None).unwrap());
-        let http = Arc::new(HttpClient::default());
+        let table = WebSearchTable {
+            service: has_search.then(|| "searxng".to_owned()),
+            url: has_search.then(|| "http://127.0.0.1:1".to_owned()),
+        };
+        let environment = ProcessEnvironment::with([("HOME", "/nowhere")]);
+        let search = search_service(&table, &environment).unwrap();
         let mut tools = product::all_tools();
-        WebTools::new(http, Network::default(), service).register(&mut tools);
+        let http = Arc::new(HttpClient::default());
+        WebTools::new(http, Network::default(), search).register(&mut tools);
         tools
     }
 

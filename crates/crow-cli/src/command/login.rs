@@ -8,7 +8,7 @@ use std::{
 use crow_app::{
     ProcessEnvironment,
     credentials::{Credential, CredentialFile, forget},
-    product, search_key_destination, trust,
+    has_stored_search_key, product, search_key_destination, search_services_with_keys, trust,
 };
 use crow_console::ExitCode;
 use crow_providers::{ApiKey, CredentialStatus, KeyDestination, ProviderModels};
@@ -22,8 +22,6 @@ use crate::{
     },
 };
 
-/// Search services that take a key.
-const SEARCH_SERVICES: [&str; 3] = ["brave", "tavily", "exa"];
 /// Maximum length of a key from standard input, in bytes.
 const LONGEST: u64 = 64 * 1024;
 
@@ -207,11 +205,10 @@ fn status(
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{:<12} {origin:<44} {state}", provider.name);
     }
-    let stored = file.load()?;
-    for name in SEARCH_SERVICES {
+    for name in search_services_with_keys() {
         let Some(home) = search_key_destination(name) else { continue };
         let variable = home.variable.filter(|variable| environment.is_set(variable));
-        let state = match (variable, stored.contains_key(name)) {
+        let state = match (variable, has_stored_search_key(name, environment)) {
             (Some(variable), _) => format!("key in {variable}, for web_search"),
             (None, true) => "key stored, for web_search".to_owned(),
             (None, false) => continue,

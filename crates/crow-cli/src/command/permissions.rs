@@ -7,12 +7,12 @@ use crow_app::{
     host::working_directory,
     product, rule_subject, rule_verb as verb,
     sandbox::{SandboxSettings, probe_containment, sandbox_settings},
+    search_rules,
 };
 use crow_console::ExitCode;
 use crow_core::{
     capability::Containment,
     ids::{CallId, SessionId},
-    network::HostAddress,
     permission::{
         CallFacts, DecisionCause, Explanation, MatchedRule, PermissionMode, PermissionPolicy,
         PermissionRule, RuleDecision, RuleScope,
@@ -25,7 +25,7 @@ use crow_core::{
 };
 use crow_runtime::{LinkSearch, StoredRules, resolve_rules};
 use crow_text::one_line;
-use crow_tools::{plan_command_line, planned_path};
+use crow_tools::{plan_command_line, plan_web_fetch, planned_path};
 use serde_json::{Value, json};
 
 use super::trust::project_around;
@@ -136,8 +136,10 @@ pub(crate) async fn explain(
     );
     let containment = probe_containment(sandbox, &cwd).await.0;
     let is_full = containment == Containment::Full;
+    let search = search_rules(environment)?;
     // The same policy as in a session.
     let mut policy = PermissionPolicy::new(mode)
+        .with_rules(search)
         .with_rules(managed)
         .with_rules(user)
         .with_rules(project.additions.rules)
@@ -182,8 +184,13 @@ impl Call {
     /// Parses a tool name with a path; anything else is a command line.
     fn read(text: &str, workspace: &Workspace) -> Result<Self, CliError> {
         let (name, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
-        if let Some(call) = Self::of_web_fetch(name, rest.trim()) {
-            return call;
+        if let Some(plan) = web_plan(name, rest.trim()) {
+            return Ok(Self {
+                tool: name.to_owned(),
+                category: ToolCategory::Network,
+                requires_permission: true,
+                plan: plan?,
+            });
         }
         let tools = product::all_tools();
         let tool = tools.get(name).filter(|tool| tool.name() != "bash");
@@ -215,28 +222,18 @@ impl Call {
     }
 }
 
-impl Call {
-    /// Returns a call of `web_fetch` with an address or a host.
-    fn of_web_fetch(name: &str, address: &str) -> Option<Result<Self, CliError>> {
-        if name != "web_fetch" {
-            return None;
+/// Returns the plan of a call of a web tool; `None` for other tools.
+fn web_plan(tool: &str, argument: &str) -> Option<Result<CallPlan, CliError>> {
+    match tool {
+        "web_fetch" => Some(plan_web_fetch(argument).map_err(|error| {
+            CliError::usage(error)
+                .hint("crow-agent permissions explain \"web_fetch https://docs.rs/\"")
+        })),
+        // Its host does not matter: the service is configured.
+        "web_search" => {
+            Some(Ok(CallPlan::of_category(format!("search {argument}"), ToolCategory::Network)))
         }
-        let without_scheme = address.split_once("://").map_or(address, |(_, rest)| rest);
-        let host = without_scheme.split(['/', '?', '#']).next().unwrap_or_default();
-        Some(match HostAddress::try_from(host.to_owned()) {
-            Ok(host) => Ok(Self {
-                tool: name.to_owned(),
-                category: ToolCategory::Network,
-                requires_permission: true,
-                plan: CallPlan {
-                    title: format!("fetch {address}"),
-                    effects: Effects::None,
-                    subject: Subject::Host(host),
-                },
-            }),
-            Err(error) => Err(CliError::usage(error.to_string())
-                .hint("crow-agent permissions explain \"web_fetch https://docs.rs/\"")),
-        })
+        _ => None,
     }
 }
 

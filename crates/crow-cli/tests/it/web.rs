@@ -71,18 +71,26 @@ async fn a_page_is_fetched_only_from_an_allowed_host() {
     let web = WebServer::start("text/html", "<h1>Manual</h1><p>Turn <b>left</b>.").await;
     let url = format!("http://127.0.0.1:{}/manual", web.port);
     let host = format!("127.0.0.1:{}", web.port);
-    for mode in ["ask", "read-only", "full-auto"] {
-        let (server, fixture) = model(&[("web_fetch", json!({"url": url}))]).await;
+    let modes = ["ask", "read-only", "full-auto"];
+    for mode in modes {
+        let elsewhere = [("web_fetch", json!({"url": "https://docs.example/"}))];
+        let (server, fixture) = model(&elsewhere).await;
         let args = ["run", "What does it say?", "-m", "anthropic/claude-test", "-p", mode];
         let run = fixture.run(&args).await;
         assert!(!run.exited(6).err.contains("accept-edits"), "of no use here: {}", run.err);
         let requests = server.finish().await.unwrap();
         let refusal = requests[1].body.to_string();
         assert!(refusal.contains("Not permitted by policy"), "{mode}: {refusal}");
-        assert!(refusal.contains(&format!("--allow-host {host}")), "{mode}: {refusal}");
+        assert!(refusal.contains("--allow-host docs.example"), "{mode}: {refusal}");
+        // An answer would not help with an address that is never read.
+        let (server, fixture) = model(&[("web_fetch", json!({"url": url}))]).await;
+        fixture.run(&args).await.exited(0);
+        let requests = server.finish().await.unwrap();
+        let refusal = requests[1].body.to_string();
+        assert!(refusal.contains("--allow-host ADDRESS:PORT"), "{mode}: {refusal}");
     }
     assert_eq!(web.requests(), [""; 0], "nothing was asked for");
-    for mode in ["ask", "read-only", "full-auto"] {
+    for mode in modes {
         let (server, fixture) = model(&[("web_fetch", json!({"url": url}))]).await;
         let args = ["run", "What does it say?", "-m", "anthropic/claude-test", "-p", mode];
         let allow = ["--allow-host", host.as_str()];
@@ -122,14 +130,41 @@ async fn a_configured_search_service_is_asked_without_a_question() {
     )
     .await;
     let calls = [("web_search", json!({"query": "crow agent"}))];
-    let (server, mut fixture) = model(&calls).await;
-    fixture.set_env("SEARXNG_URL", &format!("http://127.0.0.1:{}", web.port));
+    let (server, fixture) = model(&calls).await;
+    let config = fixture.home(".config/crow-agent");
+    std::fs::create_dir_all(&config).unwrap();
+    let chosen =
+        format!("[web_search]\nservice = \"searxng\"\nurl = \"http://127.0.0.1:{}\"\n", web.port);
+    std::fs::write(config.join("config.toml"), chosen).unwrap();
+    let explained = fixture.run(&["permissions", "explain", "web_search crow"]).await;
+    assert!(explained.exited(0).out.starts_with("search crow may run"), "{}", explained.out);
     fixture.run(&["run", "search", "-m", "anthropic/claude-test"]).await.exited(0);
     let requests = server.finish().await.unwrap();
     let result = requests[1].body.to_string();
     assert!(result.contains(r"1. Found\n   https://a.test/\n   it"), "{result}");
     let [head] = web.requests().try_into().unwrap();
     assert!(head.starts_with("GET /search?q=crow+agent&format=json HTTP/1.1"), "{head}");
+}
+
+#[tokio::test]
+async fn a_search_service_that_was_only_found_is_asked_about() {
+    let calls = [("web_search", json!({"query": "crow agent"}))];
+    let (server, mut fixture) = model(&calls).await;
+    fixture.set_env("EXA_API_KEY", "a-key-of-another-program");
+    let run = fixture.run(&["run", "search", "-m", "anthropic/claude-test"]).await;
+    run.exited(6);
+    let requests = server.finish().await.unwrap();
+    assert!(requests[1].body.to_string().contains("Not permitted by policy"));
+    // An administrator's question overrules the choice of a service.
+    let rules = r#"{"version": 1, "rules": [{"id": "n", "matcher": {"tool_category": "network"}, "decision": "ask_user"}]}"#;
+    let config = fixture.home(".config/crow-agent");
+    std::fs::create_dir_all(&config).unwrap();
+    std::fs::write(config.join("config.toml"), "[web_search]\nservice = \"exa\"\n").unwrap();
+    let explain = ["permissions", "explain", "web_search x"];
+    assert!(fixture.run(&explain).await.exited(0).out.starts_with("search x may run"));
+    std::fs::write(config.join("permissions.json"), rules).unwrap();
+    let explained = fixture.run(&explain).await;
+    assert!(explained.exited(0).out.starts_with("search x is asked about"), "{}", explained.out);
 }
 
 #[tokio::test]
@@ -155,5 +190,5 @@ async fn decisions_about_hosts_are_explained() {
         explained.out
     );
     let wrong = fixture.run(&["permissions", "explain", "web_fetch https://[::1]/"]).await;
-    assert!(wrong.exited(2).err.contains("is not a host"), "{}", wrong.err);
+    assert!(wrong.exited(2).err.contains("addresses of IP version 6"), "{}", wrong.err);
 }

@@ -21,10 +21,9 @@ pub struct HttpRequest {
 }
 
 /// The addresses that a request may go to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HttpReach {
     /// Any: the user or the configuration chose the URL.
-    #[default]
     Any,
     /// Public ones of the internet. A name is resolved once; if one of its addresses is not public, nothing is sent.
     Public,
@@ -38,6 +37,7 @@ impl fmt::Debug for HttpRequest {
             .field("url", &self.url)
             .field("headers", &names)
             .field("body", &self.body.len())
+            .field("reach", &self.reach)
             .finish()
     }
 }

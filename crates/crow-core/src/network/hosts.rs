@@ -29,7 +29,7 @@ impl Network {
         }
     }
 
-    /// Returns true if the user named exactly this host and port. Only then may its address be a private one.
+    /// Returns true if the user named exactly this host and port.
     pub fn names(&self, host: &HostAddress) -> bool {
         match self {
             Self::Hosts(hosts) => hosts.names(host.name(), host.port()),
@@ -54,6 +54,9 @@ impl HostAddress {
     /// Makes a host of its name and port. Fails if the name is none: among others, addresses of IP version 6 are not.
     pub fn new(name: &str, port: u16) -> Result<Self, HostPatternError> {
         let error = |reason| HostPatternError { given: name.to_owned(), reason };
+        if port == 0 {
+            return Err(error("there is no port 0"));
+        }
         Ok(Self { name: normalize_host(name).map_err(error)?, port })
     }
 

@@ -77,18 +77,21 @@ impl AccessClass {
             (Effects::Unknown, Subject::Path(path)) => {
                 vec![Self::of_path(path, subject_access(facts.category), setting)]
             }
-            (_, Subject::Host(host)) => vec![Self::of_host(host, setting)],
             (Effects::Unknown | Effects::None | Effects::UserCommands, _) => Vec::new(),
+        };
+        let host = match &facts.plan.subject {
+            Subject::Host(host) => Some(Self::of_host(host, setting)),
+            Subject::Nothing | Subject::Path(_) | Subject::Command(_) => None,
         };
         // 3) The call as a whole, if its paths do not cover all that it does.
         let overall = match (&facts.plan.effects, facts.category) {
-            // Paths do not cover what a program does, or what is sent elsewhere.
             // Its subject is all that it does.
             (Effects::None, ToolCategory::Network)
                 if matches!(facts.plan.subject, Subject::Host(_)) =>
             {
                 None
             }
+            // Paths do not cover what a program does, or what is sent elsewhere.
             (
                 Effects::Paths(_),
                 ToolCategory::Execute | ToolCategory::Network | ToolCategory::External,
@@ -112,7 +115,7 @@ impl AccessClass {
                 | ToolCategory::Agent,
             ) => touched.is_empty().then_some(Self::ReadInside),
         };
-        overall.into_iter().chain(touched).collect()
+        overall.into_iter().chain(host).chain(touched).collect()
     }
 
     fn of_host(host: &HostAddress, setting: &DecisionContext<'_>) -> Self {

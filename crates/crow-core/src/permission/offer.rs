@@ -30,10 +30,15 @@ pub(super) fn offers(
     let workspace = setting.workspace;
     let (mut commands, mut paths, mut others) = (Vec::new(), Vec::new(), 0);
     if let [CallPart::Host(host)] = open {
-        return vec![GrantOffer {
+        let this_host = GrantOffer {
             label: format!("requests to `{host}`"),
             grants: vec![Grant::Host(HostPattern::from(*host))],
-        }];
+        };
+        let all_hosts = GrantOffer {
+            label: format!("calls of `{}`, whatever the host", facts.tool),
+            grants: vec![Grant::Tool(facts.tool.to_owned())],
+        };
+        return vec![this_host, all_hosts];
     }
     for part in open {
         match part {

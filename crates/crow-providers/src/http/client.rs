@@ -267,7 +267,7 @@ fn with_certificates(
 fn with_bundled_roots(builder: ClientBuilder) -> Result<Client, HttpClientError> {
     let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let mut tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
     builder.tls_backend_preconfigured(tls).build().map_err(failed)
 }
 

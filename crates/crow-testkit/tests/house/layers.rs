@@ -151,7 +151,10 @@ fn core_decides_and_touches_nothing() {
     let mut wrong = BTreeSet::new();
     for source in tree::shipped_sources() {
         if source.path.starts_with("crates/crow-core/") {
-            let reaching = source.words().filter(|(_, word)| OUTSIDE.contains(word));
+            // `core::net` has the types of addresses, and nothing that connects.
+            let is_of_core = |at: usize| source.code[..at].ends_with("core::");
+            let reaching =
+                source.words().filter(|(at, word)| OUTSIDE.contains(word) && !is_of_core(*at));
             wrong.extend(reaching.map(|(at, word)| format!("{}: {word}", source.location(at))));
         }
     }

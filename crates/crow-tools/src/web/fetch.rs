@@ -1,6 +1,6 @@
 //! The tool `web_fetch`.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use crow_core::{
@@ -10,12 +10,13 @@ use crow_core::{
         CallPlan, Effects, Subject, ToolCategory, ToolContext, ToolError, ToolResult, TypedTool,
     },
 };
+use crow_text::shorten;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
     page_cache::{PageCache, PageText},
-    page_request::{BODY_BYTES, PageAddress, PageAnswer, PageBody, PageRequester},
+    page_request::{BODY_BYTES, PageAddress, PageAnswer, PageBody, PageRequester, not_public},
     page_text::page_text,
     untrusted::marked,
 };
@@ -23,7 +24,7 @@ use crate::blocking::blocking_until_cancelled;
 
 /// Maximum bytes of a text in one result.
 const RESULT_BYTES: usize = 40_000;
-/// Characters of the body of an error that are shown.
+/// Bytes of the text of an error that are shown.
 const ERROR_BYTES: usize = 600;
 
 /// Reads a page of the web as text.
@@ -39,10 +40,20 @@ impl WebFetch {
         Self { requester: PageRequester { http, network }, cache: PageCache::default() }
     }
 
-    async fn page(&self, address: PageAddress, ctx: &ToolContext) -> Result<PageReply, ToolError> {
+    /// Reads a page. With `is_rest` it is one that was read before, if it is still known.
+    async fn page(
+        &self,
+        address: PageAddress,
+        is_rest: bool,
+        ctx: &ToolContext,
+    ) -> Result<PageReply, ToolError> {
         let asked = address.url.to_string();
-        if let Some(page) = self.cache.get(&asked) {
-            return Ok(PageReply::Page(page));
+        let is_private = self.requester.may_be_private(&address);
+        if let Some((page, age)) = self.cache.get(&asked)
+            // What is built on this machine changes while it is worked on.
+            && (is_rest || page.may_be_kept && !is_private)
+        {
+            return Ok(PageReply::Page(page, age));
         }
         let answer = ctx.cancellation.run_until_cancelled(self.requester.get(address)).await;
         let answer = answer.ok_or(ToolError::Cancelled)?;
@@ -59,7 +70,7 @@ impl WebFetch {
                 }
                 let page = Arc::new(page);
                 self.cache.insert(asked, Arc::clone(&page));
-                Ok(PageReply::Page(page))
+                Ok(PageReply::Page(page, Duration::ZERO))
             }
         }
     }
@@ -76,14 +87,12 @@ async fn convert(body: PageBody, ctx: &ToolContext) -> Result<Result<PageText, S
 
 /// What became of a call.
 enum PageReply {
-    Page(Arc<PageText>),
+    /// A page, and how long ago it was read.
+    Page(Arc<PageText>, Duration),
     /// The page is at another host.
     MovedTo(String),
     /// The server answered with an error.
-    Refused {
-        status: u16,
-        page: PageText,
-    },
+    Refused { status: u16, page: PageText },
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -111,9 +120,12 @@ impl TypedTool for WebFetch {
     }
 
     async fn plan(&self, input: &WebFetchInput, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
-        let PageAddress { url, host } = PageAddress::parse(&input.url).map_err(ToolError::Model)?;
-        let title = format!("fetch {url}");
-        Ok(CallPlan { title, effects: Effects::None, subject: Subject::Host(host) })
+        let address = PageAddress::parse(&input.url).map_err(ToolError::Model)?;
+        if address.is_private() && !self.requester.may_be_private(&address) {
+            // No permission would help.
+            return Err(ToolError::Model(not_public(&address.host)));
+        }
+        Ok(plan_of(address))
     }
 
     async fn execute(
@@ -129,16 +141,17 @@ impl TypedTool for WebFetch {
         if plan.subject != Subject::Host(address.host.clone()) {
             return ToolResult::failure("the call was permitted for another host");
         }
-        match self.page(address, ctx).await {
-            Ok(PageReply::Page(page)) => {
+        match self.page(address, input.offset > 0, ctx).await {
+            Ok(PageReply::Page(page, age)) => {
                 let limit = RESULT_BYTES.min(ctx.model.output_limit());
-                part_of(&page, input.offset, limit).unwrap_or_else(ToolResult::failure)
+                part_of(&page, input.offset, limit, age).unwrap_or_else(ToolResult::failure)
             }
             Ok(PageReply::MovedTo(url)) => ToolResult::success(format!(
-                "The page is at another host: {url}\nCall web_fetch with this address to read it."
+                "The page redirects to this address, which needs a call of its own:\n{}",
+                marked("redirect", &url)
             )),
             Ok(PageReply::Refused { status, page }) => {
-                let text: String = page.text.chars().take(ERROR_BYTES).collect();
+                let text = shorten(&page.text, ERROR_BYTES);
                 let head = format!("{} was not read: HTTP {status}", page.address);
                 ToolResult::failure(match text.trim() {
                     "" => head,
@@ -150,8 +163,24 @@ impl TypedTool for WebFetch {
     }
 }
 
-/// Returns the part of a page from this byte on, with a note about the rest. The error text is for the model.
-fn part_of(page: &PageText, offset: usize, limit: usize) -> Result<ToolResult, String> {
+/// Returns the plan of a call of `web_fetch` with this address. The error text is for the model.
+pub fn plan_web_fetch(url: &str) -> Result<CallPlan, String> {
+    PageAddress::parse(url).map(plan_of)
+}
+
+fn plan_of(PageAddress { url, host }: PageAddress) -> CallPlan {
+    let title = format!("fetch {url}");
+    CallPlan { title, effects: Effects::None, subject: Subject::Host(host) }
+}
+
+/// Returns the part of a page from this byte on, with a note about the rest, and about its age if it was not read just
+/// now. The error text is for the model.
+fn part_of(
+    page: &PageText,
+    offset: usize,
+    limit: usize,
+    age: Duration,
+) -> Result<ToolResult, String> {
     let text = page.text.as_str();
     if offset > 0 && offset >= text.len() {
         return Err(format!("the page has only {} bytes", text.len()));
@@ -175,6 +204,9 @@ fn part_of(page: &PageText, offset: usize, limit: usize) -> Result<ToolResult, S
         return Ok(ToolResult::success(format!("{} has no text.", page.address)));
     }
     let mut output = marked(&page.address, &output);
+    if offset == 0 && age >= Duration::from_mins(1) {
+        let _ = write!(output, "\n[read {} min ago]", age.as_secs() / 60);
+    }
     if end < text.len() {
         let _ =
             write!(output, "\n[bytes {begin} to {end} of {}; offset {end} goes on]", text.len());

@@ -3,14 +3,15 @@
 //! A page may be hostile: 10,000 elements deep, without ends, or one tag of five megabytes. So there is no tree: the
 //! tokens of the page go one by one to a [`MarkdownWriter`], which keeps a few counters, bounded stacks and the text so
 //! far. Time and memory grow with the length of the page alone. What a tree would know and this does not, such as
-//! elements that end others implicitly, makes the text less tidy, but loses none of it.
+//! elements that end others implicitly, is known for a few elements; for others it makes the text less tidy.
 //!
 //! What readers do not see is left out: scripts, styles, and elements that are hidden. So is what surrounds the text:
 //! navigation, forms, footers. A page that leaves almost nothing then is written again with these.
 
 use html5gum::{
-    Span, Tokenizer,
+    Span, State, Tokenizer,
     emitters::callback::{CallbackEmitter, CallbackEvent},
+    naive_next_state,
 };
 use url::Url;
 
@@ -20,6 +21,8 @@ use super::markdown_writer::MarkdownWriter;
 const FEW: usize = 250;
 /// Maximum length of a title in characters.
 const TITLE: usize = 200;
+/// Maximum length in bytes of an address in a page that is read at all: each is joined with that of the page.
+const ADDRESS: usize = 2_000;
 
 /// Converts a page at an address. Returns its title, if it has one, and the Markdown.
 pub(super) fn to_markdown(html: &str, url: &Url) -> (Option<String>, String) {
@@ -65,17 +68,14 @@ struct WrittenPage {
 impl WrittenPage {
     fn new(html: &str, url: &Url, selection: PageSelection) -> Self {
         let mut converter = PageConverter::new(url, selection);
-        let on_event =
-            |event: CallbackEvent<'_>, _: Span<()>| -> Option<std::convert::Infallible> {
-                converter.on_event(&event);
-                None
-            };
-        let mut emitter = CallbackEmitter::new(on_event);
-        emitter.naively_switch_states(true);
-        match Tokenizer::new_with_emitter(html, emitter).finish() {
-            Ok(()) => {}
-            Err(never) => match never {},
+        // Yields the state in which the tokenizer goes on after the start of a script and the like: it knows no SVG,
+        // where these are ordinary elements.
+        let on_event = |event: CallbackEvent<'_>, _: Span<()>| converter.on_event(&event);
+        let mut tokenizer = Tokenizer::new_with_emitter(html, CallbackEmitter::new(on_event));
+        while let Some(Ok(state)) = tokenizer.next() {
+            tokenizer.set_state(state);
         }
+        drop(tokenizer);
         Self { title: converter.title(), text: converter.writer.finish() }
     }
 }
@@ -91,14 +91,25 @@ struct StartTag {
     language: Option<String>,
     start: Option<u32>,
     is_hidden: bool,
+    /// True if it is hidden only until a reader looks for it.
+    is_revealed: bool,
 }
 
 impl StartTag {
+    /// Returns true if readers never see the element. The panels of tabs are hidden until they are chosen, and whole
+    /// pages until they are ready.
+    fn is_omitted(&self) -> bool {
+        let is_page = matches!(self.name.as_str(), "html" | "body" | "main");
+        self.is_hidden && !self.is_revealed && !is_page
+    }
+
     fn set(&mut self, value: &str) {
         match (self.name.as_str(), self.attribute.as_str()) {
             ("a" | "base", "href") => self.address = Some(value.trim().to_owned()),
             ("img", "alt") => self.alternative = Some(value.to_owned()),
             ("ol", "start") => self.start = value.trim().parse().ok(),
+            (_, "hidden") => self.is_revealed |= value == "until-found",
+            (_, "role") => self.is_revealed |= value == "tabpanel",
             (_, "aria-hidden") => self.is_hidden |= value == "true",
             (_, "style") => {
                 let style: String = value.chars().filter(|c| !c.is_whitespace()).collect();
@@ -123,6 +134,8 @@ struct OmittedElement {
     name: String,
     /// Elements of the same name that are open in it, itself included.
     depth: usize,
+    /// True if it is `svg` or `math`.
+    is_foreign: bool,
 }
 
 /// Reads the tokens of a page and writes its text.
@@ -134,6 +147,7 @@ struct PageConverter {
     writer: MarkdownWriter,
     tag: StartTag,
     omitted: Option<OmittedElement>,
+    has_base: bool,
     main_depth: usize,
     is_in_title: bool,
     title: String,
@@ -147,13 +161,15 @@ impl PageConverter {
             writer: MarkdownWriter::default(),
             tag: StartTag::default(),
             omitted: None,
+            has_base: false,
             main_depth: 0,
             is_in_title: false,
             title: String::new(),
         }
     }
 
-    fn on_event(&mut self, event: &CallbackEvent<'_>) {
+    /// Handles a token. Returns the state of the tokenizer if it changes.
+    fn on_event(&mut self, event: &CallbackEvent<'_>) -> Option<State> {
         match event {
             CallbackEvent::OpenStartTag { name } => {
                 self.tag = StartTag { name: lossy(name), ..StartTag::default() };
@@ -163,11 +179,13 @@ impl PageConverter {
                 self.tag.is_hidden |= self.tag.attribute == "hidden";
             }
             CallbackEvent::AttributeValue { value } => {
-                self.tag.set(&String::from_utf8_lossy(value))
+                self.tag.set(&String::from_utf8_lossy(value));
             }
             CallbackEvent::CloseStartTag { self_closing } => {
                 let tag = std::mem::take(&mut self.tag);
-                self.start(&tag, *self_closing);
+                let is_foreign = self.omitted.as_ref().is_some_and(|omitted| omitted.is_foreign);
+                self.start(&tag, *self_closing && is_foreign);
+                return if is_foreign { None } else { naive_next_state(tag.name.as_bytes()) };
             }
             CallbackEvent::EndTag { name } => self.end(&lossy(name)),
             CallbackEvent::String { value } => self.text(&String::from_utf8_lossy(value)),
@@ -175,19 +193,27 @@ impl PageConverter {
             | CallbackEvent::Doctype { .. }
             | CallbackEvent::Error(_) => {}
         }
+        None
     }
 
-    fn start(&mut self, tag: &StartTag, is_self_closing: bool) {
+    /// Starts an element. `is_empty` is true if it is one of SVG that ends at once.
+    fn start(&mut self, tag: &StartTag, is_empty: bool) {
         let name = tag.name.as_str();
         // 1) What is left out.
         if let Some(omitted) = &mut self.omitted {
-            if omitted.name == name && !is_self_closing {
-                omitted.depth += 1;
+            if omitted.name != name {
+                return;
             }
-            return;
+            if !ends_itself(name) {
+                omitted.depth += usize::from(!is_empty);
+                return;
+            }
+            // The next one of its kind ends it.
+            self.omitted = None;
         }
-        if !is_void(name) && !is_self_closing && (tag.is_hidden || self.is_omitted(name)) {
-            self.omitted = Some(OmittedElement { name: name.to_owned(), depth: 1 });
+        if !is_void(name) && (tag.is_omitted() || self.is_omitted(name)) {
+            let is_foreign = matches!(name, "svg" | "math");
+            self.omitted = Some(OmittedElement { name: name.to_owned(), depth: 1, is_foreign });
             return;
         }
         // 2) What is about the page.
@@ -195,9 +221,11 @@ impl PageConverter {
             "title" => self.is_in_title = self.title.is_empty(),
             "main" => self.main_depth += 1,
             "base" => {
-                let base = tag.address.as_deref().and_then(|text| self.base.join(text).ok());
-                if let Some(base) = base {
-                    self.base = base;
+                // Only the first one counts.
+                let address = tag.address.as_deref().filter(|_| !self.has_base);
+                let address = address.filter(|address| address.len() <= ADDRESS);
+                if let Some(base) = address.and_then(|text| self.base.join(text).ok()) {
+                    (self.base, self.has_base) = (base, true);
                 }
             }
             _ => {}
@@ -229,10 +257,16 @@ impl PageConverter {
             if omitted.name == name {
                 omitted.depth -= 1;
             }
-            if omitted.depth == 0 || matches!(name, "body" | "html") {
-                self.omitted = None;
+            // The end of what is around an element without an end of its own.
+            let is_around = ends_itself(&omitted.name)
+                && matches!(name, "ul" | "ol" | "dl" | "table" | "select");
+            if omitted.depth > 0 && !is_around && !matches!(name, "body" | "html") {
+                return;
             }
-            return;
+            self.omitted = None;
+            if !is_around {
+                return;
+            }
         }
         if self.is_selected() {
             self.writer.end(name);
@@ -261,7 +295,7 @@ impl PageConverter {
     fn is_omitted(&self, name: &str) -> bool {
         match name {
             "script" | "style" | "noscript" | "template" | "svg" | "iframe" | "object"
-            | "canvas" | "audio" | "video" | "textarea" => true,
+            | "canvas" | "audio" | "video" | "textarea" | "annotation" => true,
             "nav" | "footer" | "aside" | "form" | "dialog" | "button" | "select" => {
                 self.selection != PageSelection::WholePage
             }
@@ -272,6 +306,9 @@ impl PageConverter {
     /// Returns the absolute address of a link that leads to another page.
     fn address(&self, address: Option<&str>) -> Option<String> {
         let address = address.filter(|text| !text.starts_with('#') && !text.is_empty())?;
+        if address.len() > ADDRESS {
+            return None;
+        }
         let url = self.base.join(address).ok()?;
         matches!(url.scheme(), "http" | "https").then(|| url.to_string())
     }
@@ -284,6 +321,11 @@ impl PageConverter {
 
 fn lossy(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
+}
+
+/// Returns true for elements whose end may be left out, since the next of their kind ends them.
+fn ends_itself(name: &str) -> bool {
+    matches!(name, "p" | "li" | "td" | "th" | "tr" | "dt" | "dd" | "option")
 }
 
 /// Returns true for elements that have no end.
@@ -359,6 +401,22 @@ mod tests {
             ("</b></a></ul></table></pre>a</code>", "a"),
             ("<p><a href=y>one<p>two</a>", "one\n\ntwo (https://a.test/docs/y)"),
             ("<b><a href=y>x</b>y</a>", "**[x**y](https://a.test/docs/y)"),
+            ("<table><tr><td>1<td>2</tr><tr><td><td>x</table>", "1 | 2\n| x"),
+            ("<p>I</p><table><tr><th><th>A</tr></table>", "I\n\n| A\n--- | ---"),
+            ("<table><tr><td><p>a</p></td><td><p>b</p><p>c</table>", "a | b c"),
+            ("<table><tr><th>N<td>x<tr><th>A<td>3</table>", "N | x\nA | 3"),
+            ("<pre><code><div>a</div><div>b</div></code></pre>", "```\na\nb\n```"),
+            ("<pre>a ``` b</pre>", "````\na ``` b\n````"),
+            ("10<sup>6</sup>, H<sub>2</sub>O, <sup><a href='#1'>[1]</a></sup>", "10^6, H_2O, ^[1]"),
+            ("<ul><li hidden>a<li>b<li>c</ul><p>d", "- b\n- c\n\nd"),
+            ("<p hidden>x<p>y", "y"),
+            ("<ul><li hidden>a</ul>b", "b"),
+            ("a<svg><title/><style/><path/><svg/></svg>b", "ab"),
+            ("a<script src=x/>var k=1</script>b", "ab"),
+            ("a<div hidden/>x</div>b", "ab"),
+            ("<div role=tabpanel hidden>a</div><div hidden=until-found>b</div>", "a\nb"),
+            ("<body style='visibility:hidden'>a", "a"),
+            ("<base href='https://b.test/'><base href=x/><a href=y>l</a>", "[l](https://b.test/y)"),
             ("", ""),
         ] {
             assert_eq!(markdown(html), expected, "{html}");
@@ -398,6 +456,18 @@ mod tests {
             "&".repeat(500_000),
             "<".repeat(500_000),
             format!("<title>{}", "x".repeat(1_000_000)),
+            format!(
+                "<base href='https://a.test/{}/'>{}",
+                "A".repeat(500_000),
+                "<a href=x>y".repeat(100_000)
+            ),
+            "<base href='a/'>".repeat(100_000) + &"<a href=x>y".repeat(50_000),
+            format!(
+                "{}{}<pre>x{}x",
+                "<blockquote>".repeat(12),
+                "<ul>".repeat(12),
+                "\n".repeat(1_000_000)
+            ),
         ];
         for page in pages {
             let start = Instant::now();

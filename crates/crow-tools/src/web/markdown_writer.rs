@@ -5,12 +5,20 @@
 //! place where their text begins; when they end, their mark is inserted there, unless there was no text or more than a
 //! line of it.
 
+use super::page_request::BODY_BYTES;
+
+/// Marks the beginning and the end of preformatted text.
+const FENCE: &str = "```";
 /// Maximum depth of lists and quotes that is shown.
 const DEPTH: usize = 12;
 /// Maximum number of open elements within a line, and of tables within each other, that are noted.
 const OPEN: usize = 32;
 /// Maximum length of an address that is shown: longer ones are data, or follow readers.
 const ADDRESS: usize = 300;
+/// Maximum length of the text in bytes. A page that is not hostile has less text than HTML.
+const TEXT: usize = 2 * BODY_BYTES;
+/// Bytes of a cell from which it is laid out like a page, and not as a part of a line.
+const LONG_CELL: usize = 120;
 /// Maximum length of a text that is emphasised: longer ones are whole paragraphs.
 const EMPHASIS: usize = 300;
 
@@ -28,7 +36,9 @@ pub(super) struct MarkdownWriter {
     /// Lists beyond the maximum depth.
     deeper_lists: usize,
     quotes: usize,
-    preformatted: Option<Preformatted>,
+    preformatted: Option<PreformattedBlock>,
+    /// Where the current line begins, after its indentation.
+    line_begin: usize,
     inline: Vec<InlineElement>,
     tables: Vec<OpenTable>,
 }
@@ -40,10 +50,10 @@ struct OpenList {
 }
 
 #[derive(Debug)]
-struct Preformatted {
+struct PreformattedBlock {
     language: Option<String>,
-    /// True once the fence was written.
-    has_begun: bool,
+    /// Where the fence stands, once it was written.
+    fence: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -77,15 +87,23 @@ impl InlineKind {
 
 #[derive(Debug, Default)]
 struct OpenTable {
-    /// Cells of the current row.
+    /// Rows that have ended.
+    rows: usize,
+    /// Cells of the current row, and those of headings among them.
     cells: usize,
-    /// True if the row has cells of headings.
-    has_headings: bool,
+    headings: usize,
+    /// Where the text of the row and of the cell begins.
+    row_begin: usize,
+    cell_begin: usize,
 }
 
 impl MarkdownWriter {
     /// Starts an element that has no method of its own here.
     pub(super) fn start(&mut self, name: &str) {
+        if self.preformatted.is_some() {
+            self.end_preformatted_line(name);
+            return;
+        }
         match name {
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
                 let level = usize::from(name.as_bytes()[1] - b'0');
@@ -120,22 +138,41 @@ impl MarkdownWriter {
             "tr" => {
                 self.end_row();
                 self.end_lines(1);
-            }
-            "td" | "th" => {
+                let begin = self.output.len();
                 if let Some(table) = self.tables.last_mut() {
-                    table.cells += 1;
-                    table.has_headings |= name == "th";
-                    if table.cells > 1 {
-                        (self.breaks, self.has_blank) = (0, false);
-                        self.flush();
-                        self.output.push_str(" |");
-                    }
-                    self.has_blank = true;
+                    table.row_begin = begin;
                 }
             }
-            "br" if self.preformatted.is_some() => self.text("\n"),
+            "td" | "th" => self.start_cell(name == "th"),
+            "sup" => self.text("^"),
+            "sub" => self.text("_"),
             "b" | "strong" => self.start_inline(InlineKind::Strong),
             _ => self.end_lines(lines_around(name)),
+        }
+    }
+
+    fn start_cell(&mut self, is_heading: bool) {
+        let Some(table) = self.tables.last_mut() else { return self.end_lines(1) };
+        table.cells += 1;
+        table.headings += usize::from(is_heading);
+        let (is_first, has_text) = (table.cells == 1, self.output.len() > table.row_begin);
+        if !is_first && has_text {
+            (self.breaks, self.has_blank) = (0, false);
+            // Nothing follows a fence on its line.
+            if self.output.ends_with("```") {
+                self.breaks = 1;
+            }
+            self.flush();
+            self.output.push_str(" |");
+        } else if !is_first {
+            self.breaks = self.breaks.max(1);
+            self.flush();
+            self.output.push('|');
+        }
+        self.has_blank = !is_first;
+        let begin = self.output.len();
+        if let Some(table) = self.tables.last_mut() {
+            table.cell_begin = begin;
         }
     }
 
@@ -157,13 +194,18 @@ impl MarkdownWriter {
 
     /// Starts preformatted text.
     pub(super) fn start_preformatted(&mut self, language: Option<&str>) {
-        self.end_lines(2);
-        let language = language.map(str::to_owned);
-        self.preformatted.get_or_insert(Preformatted { language, has_begun: false });
+        if self.preformatted.is_none() {
+            self.end_lines(2);
+            let language = language.map(str::to_owned);
+            self.preformatted = Some(PreformattedBlock { language, fence: None });
+        }
     }
 
     /// Starts a list whose items begin with this number, or have none.
     pub(super) fn start_list(&mut self, first: Option<u32>) {
+        if self.preformatted.is_some() {
+            return self.end_preformatted_line("ul");
+        }
         let is_inner = !self.lists.is_empty();
         self.end_lines(if is_inner { 1 } else { 2 });
         if self.lists.len() < DEPTH {
@@ -175,6 +217,10 @@ impl MarkdownWriter {
 
     /// Ends an element. An end without a start does no harm.
     pub(super) fn end(&mut self, name: &str) {
+        if self.preformatted.is_some() && name != "pre" {
+            self.end_preformatted_line(name);
+            return;
+        }
         match name {
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
                 self.mark.clear();
@@ -213,6 +259,9 @@ impl MarkdownWriter {
 
     /// Adds a text. Outside of preformatted text, blanks and line ends count as one blank.
     pub(super) fn text(&mut self, text: &str) {
+        if self.output.len() >= TEXT {
+            return;
+        }
         if self.preformatted.is_some() {
             self.preformatted_text(text);
             return;
@@ -242,22 +291,28 @@ impl MarkdownWriter {
     fn preformatted_text(&mut self, text: &str) {
         let Some(preformatted) = &mut self.preformatted else { return };
         let mut text = text;
-        if !preformatted.has_begun {
+        if preformatted.fence.is_none() {
             // A line end right after the start tag is not part of the text.
             text = text.trim_start_matches(['\r', '\n']);
             if text.is_empty() {
                 return;
             }
-            preformatted.has_begun = true;
             let language = preformatted.language.take().unwrap_or_default();
             let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '_' | '#');
             let language: String = language.chars().filter(|c| is_word(*c)).take(20).collect();
             self.flush();
-            self.output.push_str("```");
+            let fence = self.output.len();
+            if let Some(preformatted) = &mut self.preformatted {
+                preformatted.fence = Some(fence);
+            }
+            self.output.push_str(FENCE);
             self.output.push_str(&language);
             self.start_line();
         }
         for (index, line) in text.split('\n').enumerate() {
+            if self.output.len() >= TEXT {
+                return;
+            }
             if index > 0 {
                 self.start_line();
             }
@@ -265,12 +320,29 @@ impl MarkdownWriter {
         }
     }
 
+    /// Ends the line of a preformatted text before or after an element that stands on lines of its own.
+    fn end_preformatted_line(&mut self, name: &str) {
+        let has_begun = self.preformatted.as_ref().is_some_and(|block| block.fence.is_some());
+        let is_empty = self.output.len() == self.line_begin;
+        let ends = matches!(name, "li" | "tr" | "ul" | "ol" | "br") || lines_around(name) > 0;
+        if has_begun && ends && (!is_empty || name == "br") && self.output.len() < TEXT {
+            self.start_line();
+        }
+    }
+
     fn end_preformatted(&mut self) {
-        if self.preformatted.take().is_some_and(|preformatted| preformatted.has_begun) {
+        let fence = self.preformatted.take().and_then(|block| block.fence);
+        if let Some(fence) = fence {
             let end = self.output.trim_end().len();
             self.output.truncate(end);
+            // The fence is longer than any in the text.
+            let text = &self.output[fence + FENCE.len()..];
+            let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+            let more = "`".repeat((longest + 1).saturating_sub(FENCE.len()).min(ADDRESS));
+            self.output.insert_str(fence, &more);
             self.start_line();
-            self.output.push_str("```");
+            self.output.push_str(&more);
+            self.output.push_str(FENCE);
         }
         self.end_lines(2);
     }
@@ -280,8 +352,19 @@ impl MarkdownWriter {
         if lines == 0 || self.preformatted.is_some() {
             return;
         }
-        // A table row is one line as far as possible.
-        let lines = if self.tables.is_empty() { lines } else { 1 };
+        // A row is one line, as long as its cells are short.
+        let lines = match self.tables.last() {
+            Some(table) if table.cells > 0 => {
+                let length = self.output.len().saturating_sub(table.cell_begin);
+                if length < LONG_CELL && !self.output.ends_with(FENCE) {
+                    self.has_blank |= length > 0;
+                    return;
+                }
+                1
+            }
+            Some(_) => 1,
+            None => lines,
+        };
         // The text of an item begins beside its mark.
         if self.mark.is_empty() || self.breaks == 0 {
             self.breaks = self.breaks.max(lines);
@@ -323,18 +406,20 @@ impl MarkdownWriter {
     fn start_line_at(&mut self, depth: usize) {
         self.output.push_str(&"> ".repeat(self.quotes.min(DEPTH)));
         self.output.push_str(&"  ".repeat(depth));
+        self.line_begin = self.output.len();
     }
 
     fn end_row(&mut self) {
         let Some(table) = self.tables.last_mut() else { return };
-        let OpenTable { cells, has_headings } = std::mem::take(table);
-        if has_headings && cells > 1 {
-            self.end_lines(1);
-            self.flush();
-            let rule = vec!["---"; cells.min(OPEN)].join(" | ");
-            self.output.push_str(&rule);
+        let OpenTable { rows, cells, headings, .. } = *table;
+        *table = OpenTable { rows: rows + usize::from(cells > 0), ..OpenTable::default() };
+        if cells == 0 {
+            return;
         }
-        if cells > 0 {
+        self.end_lines(1);
+        if rows == 0 && headings == cells && cells > 1 {
+            self.flush();
+            self.output.push_str(&vec!["---"; cells.min(OPEN)].join(" | "));
             self.end_lines(1);
         }
     }
@@ -354,14 +439,13 @@ impl MarkdownWriter {
         let text = &self.output[begin..];
         let is_line = !text.contains('\n');
         let (before, after) = match kind {
-            InlineKind::Link(None) => return,
             InlineKind::Link(Some(address)) if text == address => return,
             InlineKind::Link(Some(address)) if is_line => ("[", format!("]({address})")),
             InlineKind::Link(Some(address)) => ("", format!(" ({address})")),
             InlineKind::Code if is_line && text.contains('`') => ("`` ", " ``".to_owned()),
             InlineKind::Code if is_line => ("`", "`".to_owned()),
             InlineKind::Strong if is_line && text.len() <= EMPHASIS => ("**", "**".to_owned()),
-            InlineKind::Code | InlineKind::Strong => return,
+            InlineKind::Link(None) | InlineKind::Code | InlineKind::Strong => return,
         };
         self.output.insert_str(begin, before);
         self.output.push_str(&after);

@@ -13,6 +13,6 @@ mod search;
 mod search_service;
 mod untrusted;
 
-pub use fetch::WebFetch;
+pub use fetch::{WebFetch, plan_web_fetch};
 pub use search::WebSearch;
 pub use search_service::{SearchService, SearchServiceError, SearchServiceKind};

@@ -23,6 +23,8 @@ pub(super) struct PageText {
     pub(super) text: String,
     /// True if the page was longer than what is read.
     pub(super) is_cut: bool,
+    /// True if a later call may be answered with it. Without this only the rest of a long page is.
+    pub(super) may_be_kept: bool,
 }
 
 /// The pages read last, by the address that was asked for. Shared by all sessions of a program: a page looks the same for
@@ -38,12 +40,12 @@ struct CachedPage {
 }
 
 impl PageCache {
-    /// Returns a page that was read lately.
-    pub(super) fn get(&self, asked: &str) -> Option<Arc<PageText>> {
+    /// Returns a page that was read lately, and how long ago.
+    pub(super) fn get(&self, asked: &str) -> Option<(Arc<PageText>, Duration)> {
         let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pages.retain(|cached| cached.read.elapsed() < LIFETIME);
         let found = pages.iter().find(|cached| cached.asked == asked)?;
-        Some(Arc::clone(&found.page))
+        Some((Arc::clone(&found.page), found.read.elapsed()))
     }
 
     /// Adds a page, and drops the oldest ones beyond the limits.
@@ -68,7 +70,13 @@ mod tests {
         let cache = PageCache::default();
         let page = |bytes: usize| {
             let text = "x".repeat(bytes);
-            Arc::new(PageText { address: String::new(), title: None, text, is_cut: false })
+            Arc::new(PageText {
+                address: String::new(),
+                title: None,
+                text,
+                is_cut: false,
+                may_be_kept: true,
+            })
         };
         for number in 0..PAGES + 2 {
             cache.insert(number.to_string(), page(10));

@@ -4,14 +4,17 @@ use std::{sync::Arc, time::Duration};
 
 use crow_core::{
     capability::{Http, HttpError, HttpMethod, HttpReach, HttpRequest, HttpResponse},
-    network::{HostAddress, Network},
+    network::{HostAddress, Network, is_public},
 };
+use crow_text::shorten;
 use futures_util::StreamExt as _;
 use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
-/// Maximum length of an address.
-const ADDRESS_BYTES: usize = 2_000;
+/// Maximum length of an address in bytes.
+pub(super) const ADDRESS_BYTES: usize = 2_000;
+/// Bytes of an address that an error shows.
+const ADDRESS_SHOWN: usize = 200;
 /// Maximum bytes of a body that are read.
 pub(super) const BODY_BYTES: usize = 5 << 20;
 /// Maximum number of redirects that are followed.
@@ -33,21 +36,19 @@ impl PageAddress {
     /// Parses an address. The error text is for the model.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        if text.len() > ADDRESS_BYTES {
-            return Err(format!("the address has more than {ADDRESS_BYTES} bytes"));
-        }
-        let url = match Url::parse(text) {
-            Ok(url) => url,
-            // As people write it.
-            Err(url::ParseError::RelativeUrlWithoutBase) => {
-                Url::parse(&format!("https://{text}")).map_err(|error| unusable(text, &error))?
-            }
-            Err(error) => return Err(unusable(text, &error)),
-        };
+        // As people write it: `docs.rs/serde`, `example.org:8080`.
+        let has_scheme = text.contains("://") || text.starts_with("file:");
+        let whole = if has_scheme { text.to_owned() } else { format!("https://{text}") };
+        let url = Url::parse(&whole).map_err(|error| {
+            format!("`{}` is not an address of the web: {error}", shorten(text, ADDRESS_SHOWN))
+        })?;
         Self::of_url(url)
     }
 
     fn of_url(mut url: Url) -> Result<Self, String> {
+        if url.as_str().len() > ADDRESS_BYTES {
+            return Err(format!("the address has more than {ADDRESS_BYTES} bytes"));
+        }
         if !matches!(url.scheme(), "http" | "https") {
             return Err(format!(
                 "the address begins with {}:, only http and https can be read",
@@ -72,21 +73,29 @@ impl PageAddress {
         Ok(Self { url, host })
     }
 
-    /// Returns true if a redirect from here to `next` stays with the same owner: the same host, also without or with
-    /// `www.`, and not from https to http.
-    fn keeps_site(&self, next: &Self) -> bool {
-        let bare =
-            |host: &HostAddress| host.name().strip_prefix("www.").unwrap_or(host.name()).to_owned();
-        let is_downgrade = self.url.scheme() == "https" && next.url.scheme() == "http";
-        let is_upgrade = self.host.port() == 80 && next.host.port() == 443;
-        bare(&self.host) == bare(&next.host)
-            && !is_downgrade
-            && (self.host.port() == next.host.port() || is_upgrade)
+    /// Returns true if a redirect from here to `next` needs no permission of its own: the same host and port, or from http
+    /// to https of the same name.
+    fn keeps_host(&self, next: &Self) -> bool {
+        let is_same = self.host == next.host && self.url.scheme() == next.url.scheme();
+        let is_upgrade = self.url.scheme() == "http"
+            && next.url.scheme() == "https"
+            && (self.host.port(), next.host.port()) == (80, 443)
+            && self.host.name() == next.host.name();
+        is_same || is_upgrade
     }
-}
 
-fn unusable(text: &str, error: &url::ParseError) -> String {
-    format!("`{text}` is not an address of the web: {error}")
+    /// Returns true if the host is an address of its own or `localhost`, and no name that is resolved.
+    fn is_literal(&self) -> bool {
+        matches!(self.url.host(), Some(Host::Ipv4(_))) || self.host.name() == "localhost"
+    }
+
+    /// Returns true if the address can only be a private one.
+    pub(super) fn is_private(&self) -> bool {
+        match self.url.host() {
+            Some(Host::Ipv4(address)) => !is_public(address.into()),
+            Some(Host::Domain(_) | Host::Ipv6(_)) | None => self.is_literal(),
+        }
+    }
 }
 
 /// The answer to a request.
@@ -108,6 +117,8 @@ pub(super) struct PageBody {
     pub(super) bytes: Vec<u8>,
     /// True if there was more.
     pub(super) is_cut: bool,
+    /// True if it may be shown again later without asking for it.
+    pub(super) may_be_kept: bool,
 }
 
 /// Asks for pages.
@@ -127,12 +138,12 @@ impl PageRequester {
         for _ in 0..=REDIRECTS {
             let response = timeout_at(deadline, self.send(&address)).await.map_err(late)??;
             if let Some(location) = redirect(&response) {
-                let next =
-                    address.url.join(location).map_err(|error| unusable(location, &error))?;
-                let next = PageAddress::of_url(next).map_err(|error| {
+                // What the server wrote is not repeated: it is a text of a stranger.
+                let next = address.url.join(location).map_err(|error| error.to_string());
+                let next = next.and_then(PageAddress::of_url).map_err(|error| {
                     format!("the page redirects to an address that is not read: {error}")
                 })?;
-                if !address.keeps_site(&next) {
+                if !address.keeps_host(&next) {
                     return Ok(PageAnswer::MovedTo(next.url));
                 }
                 address = next;
@@ -144,8 +155,14 @@ impl PageRequester {
         Err(format!("more than {REDIRECTS} redirects, the last one to {}", address.url))
     }
 
+    /// Returns true if the user named this very address, or `localhost`, with its port. A name that is resolved may lead
+    /// elsewhere tomorrow, so it is never exempt.
+    pub(super) fn may_be_private(&self, address: &PageAddress) -> bool {
+        address.is_literal() && self.network.names(&address.host)
+    }
+
     async fn send(&self, address: &PageAddress) -> Result<HttpResponse, String> {
-        let is_named = self.network.names(&address.host);
+        let is_named = self.may_be_private(address);
         let request = HttpRequest {
             method: HttpMethod::Get,
             url: address.url.to_string(),
@@ -154,16 +171,20 @@ impl PageRequester {
             reach: if is_named { HttpReach::Any } else { HttpReach::Public },
         };
         self.http.send(request).await.map_err(|error| match error {
-            HttpError::NotPublic(_) => format!(
-                "{error}. Use curl in the shell for a server that your commands started; the user can allow the address with --allow-host {}:{}",
-                address.host.name(),
-                address.host.port()
-            ),
+            HttpError::NotPublic(_) => not_public(&address.host),
             HttpError::Request(_) | HttpError::Connect(_) | HttpError::Broken(_) => {
                 error.to_string()
             }
         })
     }
+}
+
+/// Describes the refusal of an address that is not on the internet.
+pub(super) fn not_public(host: &HostAddress) -> String {
+    format!(
+        "{} is an address of this machine or of the network around it. For a server that your commands started use curl in the shell; the user can allow an address with --allow-host ADDRESS:PORT",
+        host.name()
+    )
 }
 
 /// Returns where a response redirects to.
@@ -181,6 +202,8 @@ fn header<'a>(response: &'a HttpResponse, name: &str) -> Option<&'a str> {
 
 async fn read_body(url: Url, response: HttpResponse) -> Result<PageBody, String> {
     let content_type = header(&response, "content-type").unwrap_or_default().to_owned();
+    let cache = header(&response, "cache-control").unwrap_or_default().to_ascii_lowercase();
+    let may_be_kept = !cache.contains("no-store") && !cache.contains("no-cache");
     let HttpResponse { status, mut body, .. } = response;
     let (mut bytes, mut is_cut) = (Vec::new(), false);
     while let Some(chunk) = body.next().await {
@@ -193,7 +216,7 @@ async fn read_body(url: Url, response: HttpResponse) -> Result<PageBody, String>
         }
         bytes.extend_from_slice(&chunk);
     }
-    Ok(PageBody { url, status, content_type, bytes, is_cut })
+    Ok(PageBody { url, status, content_type, bytes, is_cut, may_be_kept })
 }
 
 #[cfg(test)]
@@ -215,6 +238,8 @@ mod tests {
             ("http://[::ffff:127.0.0.1]/", Err("version 6")),
             ("https://", Err("is not an address")),
             ("", Err("is not an address")),
+            ("example.org:8080/x", Ok("https://example.org:8080/x example.org:8080")),
+            ("javascript://x/%0aalert(1)", Err("begins with javascript:")),
         ] {
             let parsed = PageAddress::parse(text);
             match expected {
@@ -232,18 +257,20 @@ mod tests {
     }
 
     #[test]
-    fn a_redirect_stays_on_a_site_only_without_loss() {
+    fn a_redirect_stays_on_a_host_only_without_loss() {
         let address = |text: &str| PageAddress::parse(text).unwrap();
         for (from, to, stays) in [
             ("http://a.test/", "https://a.test/x", true),
-            ("https://a.test/", "https://www.a.test/", true),
+            ("https://a.test/", "https://www.a.test/", false),
+            ("https://a.test/x", "https://a.test/y", true),
+            ("https://a.test/", "http://a.test:443/", false),
             ("https://a.test/", "http://a.test/", false),
             ("https://a.test/", "https://b.test/", false),
             ("https://a.test/", "https://a.test.b.test/", false),
             ("https://a.test/", "https://a.test:8443/", false),
             ("http://a.test:8080/", "http://a.test:8080/y", true),
         ] {
-            assert_eq!(address(from).keeps_site(&address(to)), stays, "{from} {to}");
+            assert_eq!(address(from).keeps_host(&address(to)), stays, "{from} {to}");
         }
     }
 }

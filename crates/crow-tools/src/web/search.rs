@@ -9,12 +9,13 @@ use crow_core::{
         CallPlan, Effects, Subject, ToolCategory, ToolContext, ToolError, ToolResult, TypedTool,
     },
 };
+use crow_text::shorten;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    search_service::{SearchHit, SearchQuery, SearchService},
-    untrusted::marked,
+    search_service::{SearchHit, SearchQuery, SearchService, domain_of},
+    untrusted::{marked, on_one_line},
 };
 
 /// Default and maximum number of results.
@@ -24,8 +25,11 @@ const MOST_RESULTS: usize = 20;
 const TIME: Duration = Duration::from_secs(20);
 /// Maximum length of a query in bytes.
 const QUERY_BYTES: usize = 400;
-/// Characters of an excerpt.
+/// Bytes of a title and of an excerpt that are shown.
+const TITLE: usize = 200;
 const EXCERPT: usize = 600;
+/// Maximum number of domains that a search is limited to, or leaves out.
+const DOMAINS: usize = 10;
 
 /// Asks a search service.
 #[derive(Debug)]
@@ -73,12 +77,15 @@ impl TypedTool for WebSearch {
         input: &WebSearchInput,
         _ctx: &ToolContext,
     ) -> Result<CallPlan, ToolError> {
-        let query = input.query.split_whitespace().collect::<Vec<_>>().join(" ");
+        let query = on_one_line(&input.query);
         if query.is_empty() {
             return Err(ToolError::Model("the query is empty".to_owned()));
         }
         if query.len() > QUERY_BYTES {
             return Err(ToolError::Model(format!("the query has more than {QUERY_BYTES} bytes")));
+        }
+        if input.allowed_domains.len().max(input.blocked_domains.len()) > DOMAINS {
+            return Err(ToolError::Model(format!("a search takes at most {DOMAINS} domains")));
         }
         let title = format!("search {} for {query}", self.service.kind().name());
         let subject = Subject::Host(self.service.host().clone());
@@ -93,10 +100,10 @@ impl TypedTool for WebSearch {
     ) -> ToolResult {
         let most = input.max_results.unwrap_or(RESULTS).clamp(1, MOST_RESULTS);
         let query = SearchQuery {
-            words: input.query.split_whitespace().collect::<Vec<_>>().join(" "),
+            words: on_one_line(&input.query),
             most,
-            allowed: input.allowed_domains,
-            blocked: input.blocked_domains,
+            allowed: input.allowed_domains.iter().map(|domain| domain_of(domain)).collect(),
+            blocked: input.blocked_domains.iter().map(|domain| domain_of(domain)).collect(),
         };
         let search = self.service.search(&*self.http, &query);
         let search = tokio::time::timeout(TIME, search);
@@ -122,9 +129,8 @@ fn text_of(hits: &[SearchHit], query: &SearchQuery) -> String {
     }
     let mut text = String::new();
     for (index, hit) in hits.iter().enumerate() {
-        let title = hit.title.split_whitespace().collect::<Vec<_>>().join(" ");
-        let excerpt: String = hit.excerpt.split_whitespace().collect::<Vec<_>>().join(" ");
-        let excerpt: String = excerpt.chars().take(EXCERPT).collect();
+        let title = shorten(&on_one_line(&hit.title), TITLE);
+        let excerpt = shorten(&on_one_line(&hit.excerpt), EXCERPT);
         let _ = writeln!(text, "{}. {title}\n   {}", index + 1, hit.url);
         if !excerpt.is_empty() {
             let _ = writeln!(text, "   {excerpt}");

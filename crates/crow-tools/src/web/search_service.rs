@@ -7,9 +7,10 @@ use crow_core::{
     network::HostAddress,
 };
 use futures_util::StreamExt as _;
-use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use url::Url;
+
+use super::page_request::ADDRESS_BYTES;
 
 /// Maximum bytes of an answer.
 const ANSWER_BYTES: usize = 2 << 20;
@@ -25,7 +26,7 @@ pub enum SearchServiceKind {
     Tavily,
     /// Exa, with a key.
     Exa,
-    /// SearXNG on a server of one's own, without a key.
+    /// `SearXNG` on a server of one's own, without a key.
     Searxng,
 }
 
@@ -120,11 +121,11 @@ impl SearchQuery {
         let Ok(url) = Url::parse(&hit.url) else { return false };
         let host = url.host_str().unwrap_or_default();
         let is_of = |domain: &String| {
-            let domain = domain.trim_start_matches("*.").trim_end_matches('/').to_ascii_lowercase();
-            let below = host.strip_suffix(&domain);
+            let below = host.strip_suffix(domain.as_str());
             below.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
         matches!(url.scheme(), "http" | "https")
+            && hit.url.len() <= ADDRESS_BYTES
             && (self.allowed.is_empty() || self.allowed.iter().any(is_of))
             && !self.blocked.iter().any(is_of)
     }
@@ -144,6 +145,14 @@ impl SearchQuery {
         }
         words
     }
+}
+
+/// Returns the domain of what a model gives for one: `https://docs.rs/`, `*.docs.rs`.
+pub(super) fn domain_of(given: &str) -> String {
+    let given = given.trim();
+    let host = given.split_once("://").map_or(given, |(_, host)| host);
+    let host = host.trim_start_matches("*.").split('/').next().unwrap_or_default();
+    host.to_ascii_lowercase()
 }
 
 impl SearchService {
@@ -166,6 +175,10 @@ impl SearchService {
         let key = key.filter(|key| !key.trim().is_empty());
         if key.is_none() && kind != SearchServiceKind::Searxng {
             return Err(SearchServiceError::NoKey(kind));
+        }
+        let is_loopback = matches!(name, "localhost" | "127.0.0.1");
+        if key.is_some() && base.scheme() == "http" && !is_loopback {
+            return Err(invalid(format!("`{address}`: a key is sent over https only")));
         }
         Ok(Self { kind, base, host, key })
     }
@@ -203,12 +216,21 @@ impl SearchService {
         }
         match (status, self.kind) {
             (200..300, _) => self.hits(&bytes),
+            (300..=399, _) => {
+                Err(format!("HTTP {status}: the address of the service is another one"))
+            }
             (401 | 403, SearchServiceKind::Searxng) => Err(format!(
                 "HTTP {status}: the server does not answer programs; `json` must be among search.formats in its settings"
+            )),
+            (429, SearchServiceKind::Searxng) => Err(format!(
+                "HTTP {status}: its limiter refuses programs; it can be turned off in its settings"
             )),
             (401 | 403, _) => Err(format!("HTTP {status}: the key is not accepted")),
             (402 | 429 | 432 | 433, _) => {
                 Err(format!("HTTP {status}: the limit of the key is reached"))
+            }
+            (422, SearchServiceKind::Brave) => {
+                Err(format!("HTTP {status}: the key or the query is not accepted"))
             }
             _ => Err(format!("HTTP {status}")),
         }
@@ -236,22 +258,17 @@ impl SearchService {
                 (request, Some(("x-subscription-token", key)))
             }
             SearchServiceKind::Tavily => {
-                let body = json!({
-                    "query": query.words,
-                    "max_results": query.most,
-                    "include_domains": query.allowed,
-                    "exclude_domains": query.blocked,
-                });
+                let body = json!({ "query": query.words, "max_results": query.most });
+                let body = with_domains(body, query, ["include_domains", "exclude_domains"]);
                 (post("search", body), Some(("authorization", format!("Bearer {key}"))))
             }
             SearchServiceKind::Exa => {
                 let body = json!({
                     "query": query.words,
                     "numResults": query.most,
-                    "includeDomains": query.allowed,
-                    "excludeDomains": query.blocked,
                     "contents": { "text": { "maxCharacters": EXCERPT } },
                 });
+                let body = with_domains(body, query, ["includeDomains", "excludeDomains"]);
                 (post("search", body), Some(("x-api-key", key)))
             }
             SearchServiceKind::Searxng => {
@@ -268,59 +285,45 @@ impl SearchService {
         HttpRequest { method, url: url.to_string(), headers, body, reach: HttpReach::Any }
     }
 
+    /// Reads an answer. Entries without an address are passed over.
     fn hits(&self, bytes: &[u8]) -> Result<Vec<SearchHit>, String> {
-        let unreadable =
-            |error: serde_json::Error| format!("the answer is not understood: {error}");
-        let entries = match self.kind {
-            SearchServiceKind::Brave => {
-                let answer: BraveAnswer = serde_json::from_slice(bytes).map_err(unreadable)?;
-                answer.web.results
-            }
+        let answer: Value = serde_json::from_slice(bytes)
+            .map_err(|_| "the answer is not understood: it is no JSON".to_owned())?;
+        let results = match self.kind {
+            SearchServiceKind::Brave => answer.pointer("/web/results"),
             SearchServiceKind::Tavily | SearchServiceKind::Exa | SearchServiceKind::Searxng => {
-                let answer: SearchAnswer = serde_json::from_slice(bytes).map_err(unreadable)?;
-                answer.results
+                answer.get("results")
             }
         };
-        Ok(entries.into_iter().map(|entry| entry.into_hit(self.kind)).collect())
+        let entries = results.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        Ok(entries.iter().filter_map(|entry| self.hit(entry)).collect())
     }
-}
 
-#[derive(Debug, Default, Deserialize)]
-struct BraveAnswer {
-    /// Missing if nothing was found.
-    #[serde(default)]
-    web: SearchAnswer,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct SearchAnswer {
-    #[serde(default)]
-    results: Vec<SearchEntry>,
-}
-
-/// A result, with the names of all services.
-#[derive(Debug, Deserialize)]
-struct SearchEntry {
-    url: String,
-    #[serde(default)]
-    title: Option<String>,
-    #[serde(default, alias = "content", alias = "text")]
-    description: Option<String>,
-}
-
-impl SearchEntry {
-    fn into_hit(self, kind: SearchServiceKind) -> SearchHit {
-        let excerpt = self.description.unwrap_or_default();
-        let excerpt = match kind {
+    fn hit(&self, entry: &Value) -> Option<SearchHit> {
+        let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+        let url = text("url").to_owned();
+        let excerpt = match self.kind {
             // It marks the words with HTML.
-            SearchServiceKind::Brave => without_tags(&excerpt),
-            SearchServiceKind::Tavily | SearchServiceKind::Exa | SearchServiceKind::Searxng => {
-                excerpt
-            }
+            SearchServiceKind::Brave => without_tags(text("description")),
+            SearchServiceKind::Tavily | SearchServiceKind::Searxng => text("content").to_owned(),
+            SearchServiceKind::Exa => text("text").to_owned(),
         };
-        let title = self.title.filter(|title| !title.trim().is_empty());
-        SearchHit { title: title.unwrap_or_else(|| self.url.clone()), url: self.url, excerpt }
+        let title = match text("title").trim() {
+            "" => url.clone(),
+            title => title.to_owned(),
+        };
+        (!url.is_empty()).then_some(SearchHit { title, url, excerpt })
     }
+}
+
+/// Adds the domains of a query to a body, under these names; lists that are empty are left out.
+fn with_domains(mut body: Value, query: &SearchQuery, [allowed, blocked]: [&str; 2]) -> Value {
+    for (name, domains) in [(allowed, &query.allowed), (blocked, &query.blocked)] {
+        if !domains.is_empty() {
+            body[name] = json!(domains);
+        }
+    }
+    body
 }
 
 /// Returns the text of a short piece of HTML.

@@ -97,7 +97,8 @@ fn what_can_be_granted_is_exactly_the_host() {
     for (name, grant) in [("docs.rs", "docs.rs"), ("docs.rs:8443", "docs.rs:8443")] {
         let Decision::Ask(ask) = fetch(name).decide(&policy) else { panic!("{name} passes") };
         assert_eq!(ask.least_mode, None);
-        assert_eq!(ask.offers.len(), 1);
+        assert_eq!(ask.offers.len(), 2);
+        assert_eq!(ask.offers[1].grants, [Grant::Tool("web_fetch".to_owned())]);
         assert_eq!(ask.offers[0].label, format!("requests to `{grant}`"));
         assert_eq!(ask.offers[0].grants, [Grant::Host(host(grant))]);
         policy.grant(&fetch(name).session, &ask.offers[0].grants);
