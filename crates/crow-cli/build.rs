@@ -1,4 +1,5 @@
 //! Chooses a form of relocations that makes the program 2 MB smaller, where the C library of this machine can load it.
+//! `CROW_PORTABLE=1` builds a program for machines with older ones.
 
 #![expect(
     clippy::disallowed_methods,
@@ -12,6 +13,10 @@ const FIRST_VERSION: (u32, u32) = (2, 36);
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-env-changed=CROW_PORTABLE");
+    if env::var_os("CROW_PORTABLE").is_some() {
+        return;
+    }
     let target = env::var("TARGET").unwrap_or_default();
     let is_native = env::var("HOST").is_ok_and(|host| host == target);
     if is_native && target.ends_with("-linux-gnu") && version_of_libc() >= Some(FIRST_VERSION) {

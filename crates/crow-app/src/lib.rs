@@ -37,6 +37,7 @@ pub use model_lists::ModelLists;
 pub use rule_text::{describe_rule, rule_subject, rule_verb};
 pub use telemetry::otel_settings;
 pub use web::{
-    has_stored_search_key, search_key_destination, search_rules, search_services_with_keys,
+    SearchPermissions, has_stored_search_key, search_key_destination, search_permissions,
+    search_services_with_keys,
 };
 pub use wire_log::{WireLogFile, WireRecord};

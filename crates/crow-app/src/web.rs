@@ -7,7 +7,7 @@ use std::{fmt, sync::Arc};
 
 use crow_core::{
     capability::Http,
-    network::Network,
+    network::{HostAddress, Network},
     permission::{PermissionRule, RuleScope, RuleSet},
     tool::{Tool, ToolRegistry, TypedTool as _, TypedToolAdapter},
 };
@@ -108,11 +108,8 @@ pub(crate) fn search_service(
     };
     let in_variable = key_variable(kind).and_then(|variable| environment.var(variable));
     // The stored key is for the service's own address.
-    let stored = in_variable
-        .is_none()
-        .then(|| stored_key(kind, environment))
-        .flatten()
-        .filter(|_| address.is_none());
+    let is_own = |address: &String| Some(address.trim_end_matches('/')) == kind.address();
+    let stored = stored_key(kind, environment).filter(|_| address.as_ref().is_none_or(is_own));
     let is_chosen = table.service.is_some() || stored.is_some();
     let service = SearchService::new(kind, address.as_deref(), in_variable.or(stored));
     match service {
@@ -170,12 +167,22 @@ pub fn has_stored_search_key(name: &str, environment: &ProcessEnvironment) -> bo
     kind.is_some_and(|kind| stored_key(kind, environment).is_some())
 }
 
-/// Returns the rules about the search service that the user chose. Without a usable one there are none. Blocks.
-pub fn search_rules(environment: &ProcessEnvironment) -> Result<RuleSet, AppError> {
+/// The rules about the search service that the user chose, and its host.
+#[derive(Debug, Clone)]
+pub struct SearchPermissions {
+    pub rules: RuleSet,
+    /// The host that searches go to; none if no service can be used.
+    pub host: Option<HostAddress>,
+}
+
+/// Returns what is permitted about searches by the choice of a service. Blocks.
+pub fn search_permissions(environment: &ProcessEnvironment) -> Result<SearchPermissions, AppError> {
     let layers = config::layers(environment, &ProjectAdditions::default())?;
     let table = Settings::read(&layers)?.web_search;
     let search = search_service(&table, environment).ok().flatten();
-    Ok(WebTools::new(Arc::new(HttpClient::default()), Network::default(), search).rules())
+    let host = search.as_ref().map(|search| search.service.host().clone());
+    let tools = WebTools::new(Arc::new(HttpClient::default()), Network::default(), search);
+    Ok(SearchPermissions { rules: tools.rules(), host })
 }
 
 /// Returns where the key of a search service goes, if `name` is one that takes a key: for `login`.

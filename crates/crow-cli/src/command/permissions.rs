@@ -7,12 +7,13 @@ use crow_app::{
     host::working_directory,
     product, rule_subject, rule_verb as verb,
     sandbox::{SandboxSettings, probe_containment, sandbox_settings},
-    search_rules,
+    search_permissions,
 };
 use crow_console::ExitCode;
 use crow_core::{
     capability::Containment,
     ids::{CallId, SessionId},
+    network::{HostAddress, Network},
     permission::{
         CallFacts, DecisionCause, Explanation, MatchedRule, PermissionMode, PermissionPolicy,
         PermissionRule, RuleDecision, RuleScope,
@@ -136,21 +137,21 @@ pub(crate) async fn explain(
     );
     let containment = probe_containment(sandbox, &cwd).await.0;
     let is_full = containment == Containment::Full;
-    let search = search_rules(environment)?;
+    let search = search_permissions(environment)?;
     // The same policy as in a session.
     let mut policy = PermissionPolicy::new(mode)
-        .with_rules(search)
+        .with_rules(search.rules)
         .with_rules(managed)
         .with_rules(user)
         .with_rules(project.additions.rules)
         .with_places(places)
-        .with_network(network)
+        .with_network(network.clone())
         .with_uncontained(!containment.has_any_layer())
         .with_read_sandbox(is_full);
     policy.set_read_only_sandbox(is_full);
     let workspace = Workspace::new(cwd);
     let policy = resolve_rules(policy, &workspace);
-    let call = Call::read(&args.call, &workspace)?;
+    let call = Call::read(&args.call, &workspace, (&network, search.host))?;
     let facts = CallFacts {
         call_id: &CallId::new("explain"),
         session_id: &SessionId::new("explain"),
@@ -182,9 +183,13 @@ struct Call {
 
 impl Call {
     /// Parses a tool name with a path; anything else is a command line.
-    fn read(text: &str, workspace: &Workspace) -> Result<Self, CliError> {
+    fn read(
+        text: &str,
+        workspace: &Workspace,
+        (network, search): (&Network, Option<HostAddress>),
+    ) -> Result<Self, CliError> {
         let (name, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
-        if let Some(plan) = web_plan(name, rest.trim()) {
+        if let Some(plan) = web_plan(name, rest.trim(), network, search) {
             return Ok(Self {
                 tool: name.to_owned(),
                 category: ToolCategory::Network,
@@ -222,16 +227,21 @@ impl Call {
     }
 }
 
-/// Returns the plan of a call of a web tool; `None` for other tools.
-fn web_plan(tool: &str, argument: &str) -> Option<Result<CallPlan, CliError>> {
+/// Returns the plan of a call of a web tool; `None` for other tools. `search` is the host of the search service.
+fn web_plan(
+    tool: &str,
+    argument: &str,
+    network: &Network,
+    search: Option<HostAddress>,
+) -> Option<Result<CallPlan, CliError>> {
     match tool {
-        "web_fetch" => Some(plan_web_fetch(argument).map_err(|error| {
+        "web_fetch" => Some(plan_web_fetch(argument, network).map_err(|error| {
             CliError::usage(error)
                 .hint("crow-agent permissions explain \"web_fetch https://docs.rs/\"")
         })),
-        // Its host does not matter: the service is configured.
         "web_search" => {
-            Some(Ok(CallPlan::of_category(format!("search {argument}"), ToolCategory::Network)))
+            let plan = CallPlan::of_category(format!("search {argument}"), ToolCategory::Network);
+            Some(Ok(CallPlan { subject: search.map_or(Subject::Nothing, Subject::Host), ..plan }))
         }
         _ => None,
     }

@@ -57,7 +57,7 @@ pub enum HttpMethod {
 pub struct HttpResponse {
     /// The status code.
     pub status: u16,
-    /// Header names in lower case, and values that are valid text.
+    /// Header names in lower case, and values; bytes that are no UTF-8 are replaced.
     pub headers: Vec<(String, String)>,
     /// The body, in chunks of any length.
     pub body: HttpBody,

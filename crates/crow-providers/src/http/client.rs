@@ -210,7 +210,9 @@ impl Http for HttpClient {
         })?;
         let texts = response.headers().iter();
         let headers = texts
-            .filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())))
+            .map(|(name, value)| {
+                (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+            })
             .collect();
         let status = response.status().as_u16();
         let body = response.bytes_stream().map(|piece| match piece {

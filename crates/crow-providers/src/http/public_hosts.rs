@@ -100,8 +100,10 @@ pub(super) fn refusal(error: &reqwest::Error) -> Option<HttpError> {
 }
 
 fn host_of(address: &str) -> Option<String> {
-    let url = Url::parse(address).or_else(|_| Url::parse(&format!("http://{address}"))).ok()?;
-    url.host_str().map(str::to_owned)
+    // Without a scheme, `proxy.test:3128` is read as one.
+    let with_host = |url: Url| url.host_str().map(str::to_owned);
+    let whole = Url::parse(address).ok().and_then(with_host);
+    whole.or_else(|| Url::parse(&format!("http://{address}")).ok().and_then(with_host))
 }
 
 #[cfg(test)]
@@ -111,6 +113,18 @@ mod tests {
 
     use super::*;
     use crate::HttpClient;
+
+    #[test]
+    fn the_host_of_a_proxy_is_found_with_and_without_a_scheme() {
+        for (address, host) in [
+            ("http://proxy.test:3128", "proxy.test"),
+            ("proxy.test:3128", "proxy.test"),
+            ("localhost:3128", "localhost"),
+            ("http://user:key@10.0.0.1:8080/", "10.0.0.1"),
+        ] {
+            assert_eq!(host_of(address).as_deref(), Some(host), "{address}");
+        }
+    }
 
     #[tokio::test]
     async fn a_request_for_the_internet_reaches_no_private_address() {

@@ -48,7 +48,7 @@ impl WebFetch {
         ctx: &ToolContext,
     ) -> Result<PageReply, ToolError> {
         let asked = address.url.to_string();
-        let is_private = self.requester.may_be_private(&address);
+        let is_private = address.is_named_in(&self.requester.network);
         if let Some((page, age)) = self.cache.get(&asked)
             // What is built on this machine changes while it is worked on.
             && (is_rest || page.may_be_kept && !is_private)
@@ -120,12 +120,7 @@ impl TypedTool for WebFetch {
     }
 
     async fn plan(&self, input: &WebFetchInput, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
-        let address = PageAddress::parse(&input.url).map_err(ToolError::Model)?;
-        if address.is_private() && !self.requester.may_be_private(&address) {
-            // No permission would help.
-            return Err(ToolError::Model(not_public(&address.host)));
-        }
-        Ok(plan_of(address))
+        plan_web_fetch(&input.url, &self.requester.network).map_err(ToolError::Model)
     }
 
     async fn execute(
@@ -141,10 +136,12 @@ impl TypedTool for WebFetch {
         if plan.subject != Subject::Host(address.host.clone()) {
             return ToolResult::failure("the call was permitted for another host");
         }
+        let asked = address.url.to_string();
         match self.page(address, input.offset > 0, ctx).await {
             Ok(PageReply::Page(page, age)) => {
                 let limit = RESULT_BYTES.min(ctx.model.output_limit());
-                part_of(&page, input.offset, limit, age).unwrap_or_else(ToolResult::failure)
+                part_of(&page, &asked, (input.offset, limit), age)
+                    .unwrap_or_else(ToolResult::failure)
             }
             Ok(PageReply::MovedTo(url)) => ToolResult::success(format!(
                 "The page redirects to this address, which needs a call of its own:\n{}",
@@ -152,7 +149,7 @@ impl TypedTool for WebFetch {
             )),
             Ok(PageReply::Refused { status, page }) => {
                 let text = shorten(&page.text, ERROR_BYTES);
-                let head = format!("{} was not read: HTTP {status}", page.address);
+                let head = format!("{asked} was not read: HTTP {status}");
                 ToolResult::failure(match text.trim() {
                     "" => head,
                     text => format!("{head}\n{}", marked(&page.address, text)),
@@ -163,22 +160,24 @@ impl TypedTool for WebFetch {
     }
 }
 
-/// Returns the plan of a call of `web_fetch` with this address. The error text is for the model.
-pub fn plan_web_fetch(url: &str) -> Result<CallPlan, String> {
-    PageAddress::parse(url).map(plan_of)
-}
-
-fn plan_of(PageAddress { url, host }: PageAddress) -> CallPlan {
+/// Returns the plan of a call of `web_fetch` with this address in this network. The error text is for the model.
+pub fn plan_web_fetch(url: &str, network: &Network) -> Result<CallPlan, String> {
+    let address = PageAddress::parse(url)?;
+    if address.is_private() && !address.is_named_in(network) {
+        // No permission would help.
+        return Err(not_public(address.host.name()));
+    }
+    let PageAddress { url, host } = address;
     let title = format!("fetch {url}");
-    CallPlan { title, effects: Effects::None, subject: Subject::Host(host) }
+    Ok(CallPlan { title, effects: Effects::None, subject: Subject::Host(host) })
 }
 
 /// Returns the part of a page from this byte on, with a note about the rest, and about its age if it was not read just
 /// now. The error text is for the model.
 fn part_of(
     page: &PageText,
-    offset: usize,
-    limit: usize,
+    asked: &str,
+    (offset, limit): (usize, usize),
     age: Duration,
 ) -> Result<ToolResult, String> {
     let text = page.text.as_str();
@@ -200,8 +199,8 @@ fn part_of(
         let _ = write!(output, "Title: {title}\n\n");
     }
     output.push_str(&text[begin..end]);
-    if output.trim().is_empty() {
-        return Ok(ToolResult::success(format!("{} has no text.", page.address)));
+    if text.trim().is_empty() {
+        return Ok(ToolResult::success(format!("{asked} has no text.")));
     }
     let mut output = marked(&page.address, &output);
     if offset == 0 && age >= Duration::from_mins(1) {

@@ -37,7 +37,7 @@ pub(super) fn to_markdown(html: &str, url: &Url) -> (Option<String>, String) {
         if written.text.len() >= best.text.len() {
             best = written;
         }
-        if best.text.len() >= FEW {
+        if best.text.len() >= FEW && !best.is_incomplete {
             break;
         }
     }
@@ -63,6 +63,8 @@ enum PageSelection {
 struct WrittenPage {
     title: Option<String>,
     text: String,
+    /// True if an element that was left out had no end, so that more may be missing than was meant.
+    is_incomplete: bool,
 }
 
 impl WrittenPage {
@@ -76,7 +78,8 @@ impl WrittenPage {
             tokenizer.set_state(state);
         }
         drop(tokenizer);
-        Self { title: converter.title(), text: converter.writer.finish() }
+        let is_incomplete = converter.is_incomplete || converter.omitted.is_some();
+        Self { title: converter.title(), text: converter.writer.finish(), is_incomplete }
     }
 }
 
@@ -105,7 +108,9 @@ impl StartTag {
 
     fn set(&mut self, value: &str) {
         match (self.name.as_str(), self.attribute.as_str()) {
-            ("a" | "base", "href") => self.address = Some(value.trim().to_owned()),
+            ("a" | "base", "href") if self.address.is_none() => {
+                self.address = Some(value.trim().to_owned());
+            }
             ("img", "alt") => self.alternative = Some(value.to_owned()),
             ("ol", "start") => self.start = value.trim().parse().ok(),
             (_, "hidden") => self.is_revealed |= value == "until-found",
@@ -134,8 +139,19 @@ struct OmittedElement {
     name: String,
     /// Elements of the same name that are open in it, itself included.
     depth: usize,
+    /// Lists and tables that are open in it.
+    inner: usize,
     /// True if it is `svg` or `math`.
     is_foreign: bool,
+}
+
+/// How much of the title was read. A page has one; what looks like another is no text either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TitleProgress {
+    Before,
+    InTitle,
+    After,
+    InAnother,
 }
 
 /// Reads the tokens of a page and writes its text.
@@ -147,9 +163,10 @@ struct PageConverter {
     writer: MarkdownWriter,
     tag: StartTag,
     omitted: Option<OmittedElement>,
+    is_incomplete: bool,
     has_base: bool,
     main_depth: usize,
-    is_in_title: bool,
+    title_progress: TitleProgress,
     title: String,
 }
 
@@ -161,9 +178,10 @@ impl PageConverter {
             writer: MarkdownWriter::default(),
             tag: StartTag::default(),
             omitted: None,
+            is_incomplete: false,
             has_base: false,
             main_depth: 0,
-            is_in_title: false,
+            title_progress: TitleProgress::Before,
             title: String::new(),
         }
     }
@@ -184,7 +202,8 @@ impl PageConverter {
             CallbackEvent::CloseStartTag { self_closing } => {
                 let tag = std::mem::take(&mut self.tag);
                 let is_foreign = self.omitted.as_ref().is_some_and(|omitted| omitted.is_foreign);
-                self.start(&tag, *self_closing && is_foreign);
+                let may_be_empty = is_foreign || matches!(tag.name.as_str(), "svg" | "math");
+                self.start(&tag, *self_closing && may_be_empty);
                 return if is_foreign { None } else { naive_next_state(tag.name.as_bytes()) };
             }
             CallbackEvent::EndTag { name } => self.end(&lossy(name)),
@@ -201,24 +220,30 @@ impl PageConverter {
         let name = tag.name.as_str();
         // 1) What is left out.
         if let Some(omitted) = &mut self.omitted {
-            if omitted.name != name {
+            if omitted.inner > 0 || !is_ended_by_start(&omitted.name, name) {
+                omitted.inner += usize::from(is_container(name));
+                // A form in a form does not exist.
+                let counts = omitted.name == name && name != "form";
+                omitted.depth += usize::from(counts && !is_empty);
                 return;
             }
-            if !ends_itself(name) {
-                omitted.depth += usize::from(!is_empty);
-                return;
-            }
-            // The next one of its kind ends it.
             self.omitted = None;
         }
         if !is_void(name) && (tag.is_omitted() || self.is_omitted(name)) {
-            let is_foreign = matches!(name, "svg" | "math");
-            self.omitted = Some(OmittedElement { name: name.to_owned(), depth: 1, is_foreign });
+            if !is_empty {
+                let (name, is_foreign) = (name.to_owned(), matches!(name, "svg" | "math"));
+                self.omitted = Some(OmittedElement { name, depth: 1, inner: 0, is_foreign });
+            }
             return;
         }
         // 2) What is about the page.
         match name {
-            "title" => self.is_in_title = self.title.is_empty(),
+            "title" => {
+                self.title_progress = match self.title_progress {
+                    TitleProgress::Before | TitleProgress::InTitle => TitleProgress::InTitle,
+                    TitleProgress::After | TitleProgress::InAnother => TitleProgress::InAnother,
+                };
+            }
             "main" => self.main_depth += 1,
             "base" => {
                 // Only the first one counts.
@@ -253,18 +278,21 @@ impl PageConverter {
 
     fn end(&mut self, name: &str) {
         if let Some(omitted) = &mut self.omitted {
-            // Scripts and the like end here at the latest, in whatever they are.
-            if omitted.name == name {
-                omitted.depth -= 1;
-            }
-            // The end of what is around an element without an end of its own.
-            let is_around = ends_itself(&omitted.name)
-                && matches!(name, "ul" | "ol" | "dl" | "table" | "select");
-            if omitted.depth > 0 && !is_around && !matches!(name, "body" | "html") {
+            if is_container(name) && omitted.inner > 0 {
+                omitted.inner -= 1;
                 return;
             }
+            let is_own = omitted.name == name;
+            omitted.depth -= usize::from(is_own);
+            let is_around = omitted.inner == 0 && is_ended_by_end(&omitted.name, name);
+            let is_page = matches!(name, "body" | "html");
+            if omitted.depth > 0 && !is_around && !is_page {
+                return;
+            }
+            self.is_incomplete |= is_page && !is_own;
             self.omitted = None;
-            if !is_around {
+            // The end of what is around it is an end of its own.
+            if is_own {
                 return;
             }
         }
@@ -272,7 +300,7 @@ impl PageConverter {
             self.writer.end(name);
         }
         match name {
-            "title" => self.is_in_title = false,
+            "title" => self.title_progress = TitleProgress::After,
             "main" => self.main_depth = self.main_depth.saturating_sub(1),
             _ => {}
         }
@@ -280,10 +308,13 @@ impl PageConverter {
 
     fn text(&mut self, text: &str) {
         if self.omitted.is_some() {
-        } else if self.is_in_title {
-            self.title.push_str(text);
-        } else if self.is_selected() {
-            self.writer.text(text);
+            return;
+        }
+        match self.title_progress {
+            TitleProgress::InTitle => self.title.push_str(text),
+            TitleProgress::InAnother => {}
+            TitleProgress::Before | TitleProgress::After if !self.is_selected() => {}
+            TitleProgress::Before | TitleProgress::After => self.writer.text(text),
         }
     }
 
@@ -323,9 +354,68 @@ fn lossy(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// Returns true for elements whose end may be left out, since the next of their kind ends them.
-fn ends_itself(name: &str) -> bool {
-    matches!(name, "p" | "li" | "td" | "th" | "tr" | "dt" | "dd" | "option")
+/// Returns true if the start of an element ends another one, whose end may be left out.
+fn is_ended_by_start(open: &str, next: &str) -> bool {
+    match open {
+        "li" | "option" | "button" => next == open,
+        "dt" | "dd" => matches!(next, "dt" | "dd"),
+        "td" | "th" => matches!(next, "td" | "th" | "tr" | "tbody" | "tfoot"),
+        "tr" => matches!(next, "tr" | "tbody" | "tfoot"),
+        "p" => matches!(
+            next,
+            "p" | "div"
+                | "ul"
+                | "ol"
+                | "dl"
+                | "table"
+                | "pre"
+                | "blockquote"
+                | "section"
+                | "article"
+                | "h1"
+                | "h2"
+                | "h3"
+                | "h4"
+                | "h5"
+                | "h6"
+                | "hr"
+                | "form"
+                | "figure"
+                | "details"
+        ),
+        _ => false,
+    }
+}
+
+/// Returns true if the end of what is around an element ends it, since its own end may be left out.
+fn is_ended_by_end(open: &str, end: &str) -> bool {
+    match open {
+        "li" => matches!(end, "ul" | "ol" | "menu"),
+        "option" => end == "select",
+        "dt" | "dd" => end == "dl",
+        "td" | "th" => matches!(end, "tr" | "tbody" | "thead" | "tfoot" | "table"),
+        "tr" => matches!(end, "tbody" | "thead" | "tfoot" | "table"),
+        "p" => matches!(
+            end,
+            "div"
+                | "section"
+                | "article"
+                | "main"
+                | "li"
+                | "td"
+                | "th"
+                | "dd"
+                | "blockquote"
+                | "figure"
+                | "details"
+        ),
+        _ => false,
+    }
+}
+
+/// Returns true for elements whose items have no ends of their own.
+fn is_container(name: &str) -> bool {
+    matches!(name, "ul" | "ol" | "menu" | "dl" | "table" | "select")
 }
 
 /// Returns true for elements that have no end.
@@ -417,6 +507,29 @@ mod tests {
             ("<div role=tabpanel hidden>a</div><div hidden=until-found>b</div>", "a\nb"),
             ("<body style='visibility:hidden'>a", "a"),
             ("<base href='https://b.test/'><base href=x/><a href=y>l</a>", "[l](https://b.test/y)"),
+            (
+                "<pre><a href=s>x</a></pre><p>see <a href=t>T</a>",
+                "```\nx\n```\n\nsee [T](https://a.test/docs/t)",
+            ),
+            ("<a name=x><a name=y><a href=t>T</a>", "[T](https://a.test/docs/t)"),
+            ("<ol><li>x<li hidden>s<ul><li>no</ul>t</li><li>y</ol>", "1. x\n2. y"),
+            ("<table><tr><td>1<td hidden>2</tr><tr><td>3<td hidden>4</table>", "1\n3"),
+            ("<table><tr><td hidden><ul><li>a</ul>b</td><td>c</table>d", "c\n\nd"),
+            ("<p>a<svg data-src=i.svg /><p>rest", "a\n\nrest"),
+            ("<button>a<button>b</button><p>rest", "ab\n\nrest"),
+            ("<form><form></form><p>rest", "rest"),
+            ("<table><tr><td>x<td><pre>y</pre></table>", "x |\n```\ny\n```"),
+            ("<a href=y><pre>c</pre></a>", "```\nc\n```\n (https://a.test/docs/y)"),
+            ("<blockquote><pre>a\n</pre></blockquote>", "> ```\n> a\n> ```"),
+            ("<pre> <code class=language-rust>x</code></pre>", "```rust\n x\n```"),
+            ("<ol><li><h3>A</h3></li></ol>", "1. ### A"),
+            ("<ul><li></ul><p>text", "text"),
+            ("<table><tr><td>a<ul><li></ul><td>b</table>", "a | b"),
+            ("<ul><li>x<dl><dt>a<dd>b</dl></ul>", "- x\n\n  a\n  : b"),
+            ("x<sup></sup>y", "xy"),
+            ("<code>Option&lt;<a href=x>T</a>&gt;</code>", "`Option<T>`"),
+            ("<a href=x href=y>l</a>", "[l](https://a.test/docs/x)"),
+            ("<title>t</title><title>u</title>a", "a"),
             ("", ""),
         ] {
             assert_eq!(markdown(html), expected, "{html}");
@@ -435,6 +548,11 @@ mod tests {
         assert_eq!((title.as_deref(), text), (Some("A page"), format!("# H\n\n{}", long.trim())));
         let main = format!("<div>before</div><MAIN><p>{long}</MAIN>after");
         assert_eq!(to_markdown(&main, &url).1, long.trim());
+        // Elements without ends take nothing along.
+        for unclosed in ["<button>a<button>b</button>", "<nav>menu", "<form><form></form>"] {
+            let page = format!("<p>{long}{unclosed}<p>rest");
+            assert!(to_markdown(&page, &url).1.ends_with("rest"), "{unclosed}");
+        }
         // A page whose text is in its navigation.
         assert_eq!(to_markdown("<nav><p>All there is</nav>", &url).1, "All there is");
         assert_eq!(to_markdown("<main></main><p>outside", &url).1, "outside");

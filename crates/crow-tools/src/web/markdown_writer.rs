@@ -52,8 +52,12 @@ struct OpenList {
 #[derive(Debug)]
 struct PreformattedBlock {
     language: Option<String>,
+    /// Blanks before its first word.
+    held: String,
     /// Where the fence stands, once it was written.
     fence: Option<usize>,
+    /// Where the last line that is not blank ends.
+    end: usize,
 }
 
 #[derive(Debug)]
@@ -108,7 +112,9 @@ impl MarkdownWriter {
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
                 let level = usize::from(name.as_bytes()[1] - b'0');
                 self.end_lines(2);
-                self.mark = format!("{} ", "#".repeat(level));
+                // Beside the mark of an item that it begins.
+                self.mark.push_str(&"#".repeat(level));
+                self.mark.push(' ');
             }
             "li" => {
                 self.end_lines(1);
@@ -144,14 +150,15 @@ impl MarkdownWriter {
                 }
             }
             "td" | "th" => self.start_cell(name == "th"),
-            "sup" => self.text("^"),
-            "sub" => self.text("_"),
+            "sup" => self.mark.push('^'),
+            "sub" => self.mark.push('_'),
             "b" | "strong" => self.start_inline(InlineKind::Strong),
             _ => self.end_lines(lines_around(name)),
         }
     }
 
     fn start_cell(&mut self, is_heading: bool) {
+        self.mark.clear();
         let Some(table) = self.tables.last_mut() else { return self.end_lines(1) };
         table.cells += 1;
         table.headings += usize::from(is_heading);
@@ -159,7 +166,7 @@ impl MarkdownWriter {
         if !is_first && has_text {
             (self.breaks, self.has_blank) = (0, false);
             // Nothing follows a fence on its line.
-            if self.output.ends_with("```") {
+            if self.output.ends_with(FENCE) {
                 self.breaks = 1;
             }
             self.flush();
@@ -178,6 +185,11 @@ impl MarkdownWriter {
 
     /// Starts a link to this address.
     pub(super) fn start_link(&mut self, address: Option<String>) {
+        // A link ends where the next one begins.
+        self.end_inline(&InlineKind::Link(None));
+        // An address in the middle of code is in the way.
+        let is_in_code = self.inline.iter().any(|element| element.kind == InlineKind::Code);
+        let address = address.filter(|_| !is_in_code);
         self.start_inline(InlineKind::Link(address.filter(|address| address.len() <= ADDRESS)));
     }
 
@@ -197,7 +209,8 @@ impl MarkdownWriter {
         if self.preformatted.is_none() {
             self.end_lines(2);
             let language = language.map(str::to_owned);
-            self.preformatted = Some(PreformattedBlock { language, fence: None });
+            self.preformatted =
+                Some(PreformattedBlock { language, held: String::new(), fence: None, end: 0 });
         }
     }
 
@@ -227,6 +240,7 @@ impl MarkdownWriter {
                 self.end_lines(2);
             }
             "ul" | "ol" | "menu" => {
+                self.mark.clear();
                 if self.deeper_lists > 0 {
                     self.deeper_lists -= 1;
                 } else {
@@ -234,9 +248,15 @@ impl MarkdownWriter {
                 }
                 self.end_lines(if self.lists.is_empty() { 2 } else { 1 });
             }
-            "li" | "dd" => {
+            "li" | "dd" | "dl" => {
                 self.mark.clear();
-                self.end_lines(1);
+                self.end_lines(lines_around(name));
+            }
+            "sup" | "sub" => {
+                // Of an element without text nothing is left.
+                if self.mark.ends_with(['^', '_']) {
+                    self.mark.pop();
+                }
             }
             "blockquote" => {
                 self.end_lines(2);
@@ -289,24 +309,33 @@ impl MarkdownWriter {
     }
 
     fn preformatted_text(&mut self, text: &str) {
-        let Some(preformatted) = &mut self.preformatted else { return };
-        let mut text = text;
-        if preformatted.fence.is_none() {
-            // A line end right after the start tag is not part of the text.
-            text = text.trim_start_matches(['\r', '\n']);
-            if text.is_empty() {
+        let Some(block) = &mut self.preformatted else { return };
+        let mut text = std::borrow::Cow::Borrowed(text);
+        if block.fence.is_none() {
+            if text.trim().is_empty() {
+                let room = ADDRESS.saturating_sub(block.held.len());
+                block.held.extend(text.chars().take(room));
                 return;
             }
-            let language = preformatted.language.take().unwrap_or_default();
+            // A line end right after the start tag is not part of the text.
+            let held = std::mem::take(&mut block.held);
+            let whole = format!("{held}{text}");
+            text = whole.trim_start_matches(['\r', '\n']).to_owned().into();
+            let language = block.language.take().unwrap_or_default();
             let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '_' | '#');
             let language: String = language.chars().filter(|c| is_word(*c)).take(20).collect();
+            // A fence stands at the beginning of a line.
+            if self.output.len() > self.line_begin {
+                self.breaks = self.breaks.max(1);
+            }
             self.flush();
             let fence = self.output.len();
-            if let Some(preformatted) = &mut self.preformatted {
-                preformatted.fence = Some(fence);
-            }
             self.output.push_str(FENCE);
             self.output.push_str(&language);
+            let end = self.output.len();
+            if let Some(block) = &mut self.preformatted {
+                (block.fence, block.end) = (Some(fence), end);
+            }
             self.start_line();
         }
         for (index, line) in text.split('\n').enumerate() {
@@ -317,6 +346,9 @@ impl MarkdownWriter {
                 self.start_line();
             }
             self.output.push_str(line.trim_end_matches('\r'));
+            if let Some(block) = self.preformatted.as_mut().filter(|_| !line.trim().is_empty()) {
+                block.end = self.output.len();
+            }
         }
     }
 
@@ -331,9 +363,8 @@ impl MarkdownWriter {
     }
 
     fn end_preformatted(&mut self) {
-        let fence = self.preformatted.take().and_then(|block| block.fence);
-        if let Some(fence) = fence {
-            let end = self.output.trim_end().len();
+        if let Some(PreformattedBlock { fence: Some(fence), end, .. }) = self.preformatted.take() {
+            // Without blank lines at the end.
             self.output.truncate(end);
             // The fence is longer than any in the text.
             let text = &self.output[fence + FENCE.len()..];
@@ -376,7 +407,7 @@ impl MarkdownWriter {
     fn flush(&mut self) {
         let mark = std::mem::take(&mut self.mark);
         // The mark of an item hangs in the indentation of its text.
-        let is_item = !mark.is_empty() && !mark.starts_with('#');
+        let is_item = mark.starts_with("- ") || mark.starts_with(|c: char| c.is_ascii_digit());
         let depth = self.lists.len().saturating_sub(usize::from(is_item));
         if self.output.is_empty() {
             self.start_line_at(depth);
@@ -425,7 +456,7 @@ impl MarkdownWriter {
     }
 
     fn start_inline(&mut self, kind: InlineKind) {
-        if self.inline.len() < OPEN {
+        if self.inline.len() < OPEN && self.preformatted.is_none() {
             self.inline.push(InlineElement { kind, begin: None });
         }
     }
@@ -436,6 +467,10 @@ impl MarkdownWriter {
         };
         let InlineElement { kind, begin } = self.inline.remove(index);
         let Some(begin) = begin else { return };
+        if self.output.ends_with(FENCE) && matches!(kind, InlineKind::Link(Some(_))) {
+            // Nothing follows a fence on its line.
+            self.start_line();
+        }
         let text = &self.output[begin..];
         let is_line = !text.contains('\n');
         let (before, after) = match kind {

@@ -37,8 +37,13 @@ impl PageAddress {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         // As people write it: `docs.rs/serde`, `example.org:8080`.
-        let has_scheme = text.contains("://") || text.starts_with("file:");
-        let whole = if has_scheme { text.to_owned() } else { format!("https://{text}") };
+        let whole = if has_scheme(text) {
+            text.to_owned()
+        } else {
+            let is_local =
+                text.starts_with("localhost") || text.starts_with(|c: char| c.is_ascii_digit());
+            format!("{}://{text}", if is_local { "http" } else { "https" })
+        };
         let url = Url::parse(&whole).map_err(|error| {
             format!("`{}` is not an address of the web: {error}", shorten(text, ADDRESS_SHOWN))
         })?;
@@ -87,6 +92,12 @@ impl PageAddress {
     /// Returns true if the host is an address of its own or `localhost`, and no name that is resolved.
     fn is_literal(&self) -> bool {
         matches!(self.url.host(), Some(Host::Ipv4(_))) || self.host.name() == "localhost"
+    }
+
+    /// Returns true if the user named this very address, or `localhost`, with its port. A name that is resolved may lead
+    /// elsewhere tomorrow, so it is never exempt.
+    pub(super) fn is_named_in(&self, network: &Network) -> bool {
+        self.is_literal() && network.names(&self.host)
     }
 
     /// Returns true if the address can only be a private one.
@@ -139,10 +150,10 @@ impl PageRequester {
             let response = timeout_at(deadline, self.send(&address)).await.map_err(late)??;
             if let Some(location) = redirect(&response) {
                 // What the server wrote is not repeated: it is a text of a stranger.
-                let next = address.url.join(location).map_err(|error| error.to_string());
-                let next = next.and_then(PageAddress::of_url).map_err(|error| {
-                    format!("the page redirects to an address that is not read: {error}")
-                })?;
+                let next = address.url.join(location).ok().map(PageAddress::of_url);
+                let Some(Ok(next)) = next else {
+                    return Err("the page redirects to an address that cannot be read".to_owned());
+                };
                 if !address.keeps_host(&next) {
                     return Ok(PageAnswer::MovedTo(next.url));
                 }
@@ -152,17 +163,11 @@ impl PageRequester {
             let body = timeout_at(deadline, read_body(address.url, response)).await;
             return body.map_err(late)?.map(PageAnswer::Body);
         }
-        Err(format!("more than {REDIRECTS} redirects, the last one to {}", address.url))
-    }
-
-    /// Returns true if the user named this very address, or `localhost`, with its port. A name that is resolved may lead
-    /// elsewhere tomorrow, so it is never exempt.
-    pub(super) fn may_be_private(&self, address: &PageAddress) -> bool {
-        address.is_literal() && self.network.names(&address.host)
+        Err(format!("more than {REDIRECTS} redirects"))
     }
 
     async fn send(&self, address: &PageAddress) -> Result<HttpResponse, String> {
-        let is_named = self.may_be_private(address);
+        let is_named = address.is_named_in(&self.network);
         let request = HttpRequest {
             method: HttpMethod::Get,
             url: address.url.to_string(),
@@ -171,7 +176,7 @@ impl PageRequester {
             reach: if is_named { HttpReach::Any } else { HttpReach::Public },
         };
         self.http.send(request).await.map_err(|error| match error {
-            HttpError::NotPublic(_) => not_public(&address.host),
+            HttpError::NotPublic(host) => not_public(&host),
             HttpError::Request(_) | HttpError::Connect(_) | HttpError::Broken(_) => {
                 error.to_string()
             }
@@ -179,11 +184,19 @@ impl PageRequester {
     }
 }
 
+/// Returns true if an address begins with a scheme, such as `https://`.
+fn has_scheme(text: &str) -> bool {
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+    };
+    text.split_once("://").is_some_and(|(name, _)| is_name(name)) || text.starts_with("file:")
+}
+
 /// Describes the refusal of an address that is not on the internet.
-pub(super) fn not_public(host: &HostAddress) -> String {
+pub(super) fn not_public(host: &str) -> String {
     format!(
-        "{} is an address of this machine or of the network around it. For a server that your commands started use curl in the shell; the user can allow an address with --allow-host ADDRESS:PORT",
-        host.name()
+        "{host} is an address of this machine or of the network around it. For a server that your commands started use curl in the shell; the user can allow an address with --allow-host ADDRESS:PORT"
     )
 }
 
@@ -202,8 +215,12 @@ fn header<'a>(response: &'a HttpResponse, name: &str) -> Option<&'a str> {
 
 async fn read_body(url: Url, response: HttpResponse) -> Result<PageBody, String> {
     let content_type = header(&response, "content-type").unwrap_or_default().to_owned();
-    let cache = header(&response, "cache-control").unwrap_or_default().to_ascii_lowercase();
-    let may_be_kept = !cache.contains("no-store") && !cache.contains("no-cache");
+    let headers = response.headers.iter();
+    let cache =
+        headers.filter(|(name, _)| name == "cache-control").map(|(_, value)| value.as_str());
+    let cache = cache.collect::<Vec<_>>().join(",").to_ascii_lowercase();
+    let may_be_kept =
+        !["no-store", "no-cache", "max-age=0"].iter().any(|word| cache.contains(word));
     let HttpResponse { status, mut body, .. } = response;
     let (mut bytes, mut is_cut) = (Vec::new(), false);
     while let Some(chunk) = body.next().await {
@@ -240,6 +257,9 @@ mod tests {
             ("", Err("is not an address")),
             ("example.org:8080/x", Ok("https://example.org:8080/x example.org:8080")),
             ("javascript://x/%0aalert(1)", Err("begins with javascript:")),
+            ("a.test/x/https://b.test/", Ok("https://a.test/x/https://b.test/ a.test")),
+            ("localhost:3000", Ok("http://localhost:3000/ localhost:3000")),
+            ("8.8.8.8:8080/x", Ok("http://8.8.8.8:8080/x 8.8.8.8:8080")),
         ] {
             let parsed = PageAddress::parse(text);
             match expected {

@@ -151,8 +151,10 @@ impl SearchQuery {
 pub(super) fn domain_of(given: &str) -> String {
     let given = given.trim();
     let host = given.split_once("://").map_or(given, |(_, host)| host);
-    let host = host.trim_start_matches("*.").split('/').next().unwrap_or_default();
-    host.to_ascii_lowercase()
+    let host = host.trim_start_matches("*.");
+    let url = Url::parse(&format!("https://{host}")).ok();
+    let name = url.as_ref().and_then(Url::host_str).unwrap_or(host);
+    name.to_ascii_lowercase()
 }
 
 impl SearchService {

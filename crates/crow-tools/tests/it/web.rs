@@ -141,12 +141,8 @@ async fn redirects_are_followed_on_the_same_host_only() {
         ("https://a.test/www", "\nhttps://www.a.test/\n", false),
         ("https://a.test/in", "\nhttp://169.254.169.254/latest\n", false),
         ("https://a.test/down", "\nhttp://a.test/c\n", false),
-        (
-            "https://a.test/words",
-            "redirects to an address that is not read: invalid port number",
-            true,
-        ),
-        ("https://a.test/file", "redirects to an address that is not read", true),
+        ("https://a.test/words", "redirects to an address that cannot be read", true),
+        ("https://a.test/file", "redirects to an address that cannot be read", true),
         ("https://a.test/loop", "more than 5 redirects", true),
     ] {
         let result = fetch(&web, json!({"url": url})).await;
