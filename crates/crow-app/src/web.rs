@@ -167,7 +167,7 @@ pub fn has_stored_search_key(name: &str, environment: &ProcessEnvironment) -> bo
     kind.is_some_and(|kind| stored_key(kind, environment).is_some())
 }
 
-/// The rules about the search service that the user chose, and its host.
+/// Permission rules and host of the configured search service.
 #[derive(Debug, Clone)]
 pub struct SearchPermissions {
     pub rules: RuleSet,
@@ -175,7 +175,7 @@ pub struct SearchPermissions {
     pub host: Option<HostAddress>,
 }
 
-/// Returns what is permitted about searches by the choice of a service. Blocks.
+/// Returns the permission rules and the host of the configured search service. Blocks.
 pub fn search_permissions(environment: &ProcessEnvironment) -> Result<SearchPermissions, AppError> {
     let layers = config::layers(environment, &ProjectAdditions::default())?;
     let table = Settings::read(&layers)?.web_search;

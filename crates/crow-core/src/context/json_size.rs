@@ -1,5 +1,5 @@
-//! Lengths of contents in the JSON of a request. All wire formats are JSON, so the content of a message has the same
-//! length in each; names of fields, ids and what else surrounds it differ.
+//! Sizes of message contents in the JSON of a request. All wire formats are JSON, so a content has the same size in each;
+//! only the surrounding field names and ids differ.
 
 use serde_json::Value;
 

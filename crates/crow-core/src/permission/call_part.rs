@@ -114,7 +114,7 @@ pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &DecisionContext<'a>) ->
     }
     if let Subject::Host(host) = &facts.plan.subject {
         parts.push(CallPart::Host(host));
-        // Whatever else it does has no parts.
+        // Unknown effects beside the request need a permission for the whole call.
         if facts.plan.effects == Effects::Unknown {
             parts.push(CallPart::Call);
         }

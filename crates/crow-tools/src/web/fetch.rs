@@ -40,7 +40,7 @@ impl WebFetch {
         Self { requester: PageRequester { http, network }, cache: PageCache::default() }
     }
 
-    /// Reads a page. With `is_rest` it is one that was read before, if it is still known.
+    /// Fetches a page, or returns it from the cache. With `is_rest` (a later part of a page) any cached copy is used.
     async fn page(
         &self,
         address: PageAddress,
@@ -50,7 +50,7 @@ impl WebFetch {
         let asked = address.url.to_string();
         let is_private = address.is_named_in(&self.requester.network);
         if let Some((page, age)) = self.cache.get(&asked)
-            // What is built on this machine changes while it is worked on.
+            // No cache for local development servers: their pages change with every edit.
             && (is_rest || page.may_be_kept && !is_private)
         {
             return Ok(PageReply::Page(page, age));
@@ -85,7 +85,7 @@ async fn convert(body: PageBody, ctx: &ToolContext) -> Result<Result<PageText, S
     blocking_until_cancelled(ctx, move || page_text(&body)).await
 }
 
-/// What became of a call.
+/// Result of fetching a page.
 enum PageReply {
     /// A page, and how long ago it was read.
     Page(Arc<PageText>, Duration),
@@ -103,7 +103,7 @@ pub struct WebFetchInput {
     /// Byte to go on at.
     #[serde(default)]
     offset: usize,
-    /// Other programs have a question about the page here; it is read whole instead.
+    /// Accepted and ignored: other agents pass a question about the page here.
     #[serde(default, rename = "prompt")]
     #[schemars(skip)]
     _prompt: Option<IgnoredAny>,

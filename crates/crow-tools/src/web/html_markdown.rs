@@ -1,12 +1,12 @@
 //! HTML as Markdown.
 //!
-//! A page may be hostile: 10,000 elements deep, without ends, or one tag of five megabytes. So there is no tree: the
-//! tokens of the page go one by one to a [`MarkdownWriter`], which keeps a few counters, bounded stacks and the text so
-//! far. Time and memory grow with the length of the page alone. What a tree would know and this does not, such as
-//! elements that end others implicitly, is known for a few elements; for others it makes the text less tidy.
+//! Pages may be hostile: 10,000 nested elements, missing end tags, a single tag of five megabytes. So no DOM tree is
+//! built: a streaming tokenizer feeds a [`MarkdownWriter`], which keeps counters, bounded stacks and the output. Time and
+//! memory are linear in the length of the page. Without a tree, implied end tags are handled only for list items, table
+//! cells, paragraphs, options and buttons; elsewhere a missing end tag makes the layout less accurate.
 //!
-//! What readers do not see is left out: scripts, styles, and elements that are hidden. So is what surrounds the text:
-//! navigation, forms, footers. A page that leaves almost nothing then is written again with these.
+//! Scripts, styles and hidden elements are omitted, and so are navigation, forms, asides and footers. If less than
+//! [`FEW`] bytes remain, or an omitted element was never closed, the page is converted again with less omitted.
 
 use html5gum::{
     Span, State, Tokenizer,
@@ -15,7 +15,7 @@ use html5gum::{
 };
 use url::Url;
 
-use super::markdown_writer::MarkdownWriter;
+use super::{markdown_writer::MarkdownWriter, untrusted::on_one_line};
 
 /// Bytes of a text below which a page is written again with more of its elements.
 const FEW: usize = 250;
@@ -51,11 +51,11 @@ fn has_main(html: &str) -> bool {
 /// Which elements of a page are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PageSelection {
-    /// What is in `main`, without navigation.
+    /// Only the `main` element, without navigation.
     Main,
-    /// All but navigation, asides, footers and forms.
+    /// The whole page except navigation, asides, footers and forms.
     WithoutNavigation,
-    /// All that readers see.
+    /// Everything visible.
     WholePage,
 }
 
@@ -63,15 +63,15 @@ enum PageSelection {
 struct WrittenPage {
     title: Option<String>,
     text: String,
-    /// True if an element that was left out had no end, so that more may be missing than was meant.
+    /// True if an omitted element was never closed, so that text after it may be missing.
     is_incomplete: bool,
 }
 
 impl WrittenPage {
     fn new(html: &str, url: &Url, selection: PageSelection) -> Self {
         let mut converter = PageConverter::new(url, selection);
-        // Yields the state in which the tokenizer goes on after the start of a script and the like: it knows no SVG,
-        // where these are ordinary elements.
+        // The callback yields the next tokenizer state (raw text after `<script>`, for example). The tokenizer's own
+        // switching does not recognise SVG, in which `<title/>` and `<style/>` are ordinary elements.
         let on_event = |event: CallbackEvent<'_>, _: Span<()>| converter.on_event(&event);
         let mut tokenizer = Tokenizer::new_with_emitter(html, CallbackEmitter::new(on_event));
         while let Some(Ok(state)) = tokenizer.next() {
@@ -145,7 +145,7 @@ struct OmittedElement {
     is_foreign: bool,
 }
 
-/// How much of the title was read. A page has one; what looks like another is no text either.
+/// Progress of reading the page title. Further `title` elements are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TitleProgress {
     Before,
@@ -158,7 +158,7 @@ enum TitleProgress {
 #[derive(Debug)]
 struct PageConverter {
     selection: PageSelection,
-    /// What relative addresses are relative to.
+    /// Base URL for relative links: the page's address, or the `href` of the first `base` element.
     base: Url,
     writer: MarkdownWriter,
     tag: StartTag,
@@ -218,7 +218,7 @@ impl PageConverter {
     /// Starts an element. `is_empty` is true if it is one of SVG that ends at once.
     fn start(&mut self, tag: &StartTag, is_empty: bool) {
         let name = tag.name.as_str();
-        // 1) What is left out.
+        // 1) Omitted elements
         if let Some(omitted) = &mut self.omitted {
             if omitted.inner > 0 || !is_ended_by_start(&omitted.name, name) {
                 omitted.inner += usize::from(is_container(name));
@@ -236,7 +236,7 @@ impl PageConverter {
             }
             return;
         }
-        // 2) What is about the page.
+        // 2) Title, main element and base URL
         match name {
             "title" => {
                 self.title_progress = match self.title_progress {
@@ -255,7 +255,7 @@ impl PageConverter {
             }
             _ => {}
         }
-        // 3) Its text.
+        // 3) Output
         if !self.is_selected() {
             return;
         }
@@ -291,7 +291,7 @@ impl PageConverter {
             }
             self.is_incomplete |= is_page && !is_own;
             self.omitted = None;
-            // The end of what is around it is an end of its own.
+            // An end tag of a parent element is processed below as well.
             if is_own {
                 return;
             }
@@ -345,8 +345,8 @@ impl PageConverter {
     }
 
     fn title(&self) -> Option<String> {
-        let words = self.title.split_whitespace().collect::<Vec<_>>().join(" ");
-        Some(words.chars().take(TITLE).collect()).filter(|title: &String| !title.is_empty())
+        Some(on_one_line(&self.title).chars().take(TITLE).collect())
+            .filter(|title: &String| !title.is_empty())
     }
 }
 
@@ -354,7 +354,7 @@ fn lossy(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// Returns true if the start of an element ends another one, whose end may be left out.
+/// Returns true if the start tag `next` implies the end tag of `open`, as in the HTML specification.
 fn is_ended_by_start(open: &str, next: &str) -> bool {
     match open {
         "li" | "option" | "button" => next == open,
@@ -387,7 +387,7 @@ fn is_ended_by_start(open: &str, next: &str) -> bool {
     }
 }
 
-/// Returns true if the end of what is around an element ends it, since its own end may be left out.
+/// Returns true if the end tag of a parent element implies the end tag of `open`, as in the HTML specification.
 fn is_ended_by_end(open: &str, end: &str) -> bool {
     match open {
         "li" => matches!(end, "ul" | "ol" | "menu"),
@@ -413,12 +413,12 @@ fn is_ended_by_end(open: &str, end: &str) -> bool {
     }
 }
 
-/// Returns true for elements whose items have no ends of their own.
+/// Returns true for elements whose children have optional end tags.
 fn is_container(name: &str) -> bool {
     matches!(name, "ul" | "ol" | "menu" | "dl" | "table" | "select")
 }
 
-/// Returns true for elements that have no end.
+/// Returns true for void elements, which have no end tag.
 fn is_void(name: &str) -> bool {
     matches!(
         name,

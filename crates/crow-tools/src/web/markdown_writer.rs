@@ -1,9 +1,9 @@
 //! Writes Markdown from the starts and ends of elements and the texts between them.
 //!
-//! Breaks, blanks and list marks are noted, and written only when a text follows: so nothing is left at ends, and
-//! elements without text leave no trace. Elements around a part of a line (links, code, emphasis) are noted with the
-//! place where their text begins; when they end, their mark is inserted there, unless there was no text or more than a
-//! line of it.
+//! Line breaks, spaces and list markers are pending state, written only when text follows: so there is no trailing
+//! whitespace, and elements without text produce no output. Inline elements (links, code, emphasis) record the output
+//! offset at which their text begins; at the end tag the opening marker is inserted there, unless the element was empty
+//! or spans several lines.
 
 use super::page_request::BODY_BYTES;
 
@@ -22,7 +22,7 @@ const LONG_CELL: usize = 120;
 /// Maximum length of a text that is emphasised: longer ones are whole paragraphs.
 const EMPHASIS: usize = 300;
 
-/// See the module.
+/// Markdown output under construction, with the state of open lists, tables, quotes and inline elements.
 #[derive(Debug, Default)]
 pub(super) struct MarkdownWriter {
     output: String,

@@ -1,7 +1,7 @@
 //! The web tools: `web_fetch` reads a page, `web_search` asks a search service.
 //!
-//! Both send their requests through the program's HTTP client. What comes back is data of strangers: everything here
-//! has a limit, and the texts are marked as coming from the web.
+//! Both send their requests through the program's HTTP client. Responses are untrusted: size and time are limited, and
+//! results are wrapped in a tag that marks them as web content.
 
 mod fetch;
 mod html_markdown;

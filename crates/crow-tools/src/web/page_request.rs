@@ -118,7 +118,7 @@ pub(super) enum PageAnswer {
     MovedTo(Url),
 }
 
-/// A body with what its head says of it.
+/// Response body with the metadata of its headers.
 #[derive(Debug)]
 pub(super) struct PageBody {
     pub(super) url: Url,
@@ -149,7 +149,7 @@ impl PageRequester {
         for _ in 0..=REDIRECTS {
             let response = timeout_at(deadline, self.send(&address)).await.map_err(late)??;
             if let Some(location) = redirect(&response) {
-                // What the server wrote is not repeated: it is a text of a stranger.
+                // The Location header is untrusted text, so the error does not contain it.
                 let next = address.url.join(location).ok().map(PageAddress::of_url);
                 let Some(Ok(next)) = next else {
                     return Err("the page redirects to an address that cannot be read".to_owned());

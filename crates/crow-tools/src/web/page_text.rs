@@ -15,7 +15,7 @@ pub(super) fn page_text(body: &PageBody) -> Result<PageText, String> {
     let media_type = body.content_type.split(';').next().unwrap_or_default().trim();
     let media_type = media_type.to_ascii_lowercase();
     let form = TextForm::of(&media_type, &body.bytes).ok_or_else(|| {
-        // What the server wrote is repeated only if it is a name.
+        // The Content-Type header is untrusted: it is shown only if it has the syntax of a media type.
         let is_name = |c: char| c.is_ascii_alphanumeric() || "/+-.".contains(c);
         let is_shown = !media_type.is_empty() && media_type.len() < 80;
         let is_shown = is_shown && media_type.chars().all(is_name);

@@ -48,7 +48,7 @@ impl WebSearch {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebSearchInput {
-    /// What to search for.
+    /// Search terms.
     #[serde(alias = "q", alias = "search", alias = "search_term")]
     query: String,
     /// Default 5, at most 20.

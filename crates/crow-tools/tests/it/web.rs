@@ -172,7 +172,7 @@ async fn only_an_address_that_the_user_named_may_be_private() {
     assert_eq!(reach, [HttpReach::Any, HttpReach::Any, HttpReach::Public]);
     for url in ["http://10.0.0.1/", "http://localhost/", "http://2130706433/", "http://127.0.0.1/"]
     {
-        // Nobody is asked in vain.
+        // The call fails before a permission question.
         let refused = tool.plan(&json!({"url": url}), &Bench::new().ctx).await.unwrap_err();
         assert!(refused.to_string().contains("--allow-host ADDRESS:PORT"), "{url}: {refused}");
     }
