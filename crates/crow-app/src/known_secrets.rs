@@ -42,9 +42,24 @@ pub fn redactor(environment: &ProcessEnvironment, providers: Option<&ProviderMod
     // All stored keys, also of other providers. An unreadable file supplies no keys, so there are none to redact.
     let file = environment.config_dir().map(|folder| CredentialFile::new(&folder).load());
     if let Ok(Ok(keys)) = file {
-        secrets.extend(keys.into_values().map(|credential| credential.key));
+        for credential in keys.into_values() {
+            secrets.extend(secrets_of_login(&credential.key));
+            secrets.push(credential.key);
+        }
     }
     Redactor::new(secrets)
+}
+
+/// Returns the tokens of a login at an MCP server, and the secret of its registration; none for other keys.
+fn secrets_of_login(key: &str) -> Vec<String> {
+    let Ok(login) = serde_json::from_str::<serde_json::Value>(key) else { return Vec::new() };
+    let tokens = "/credentials/token_response";
+    let pointers = ["access_token", "refresh_token", "id_token"]
+        .map(|name| format!("{tokens}/{name}"))
+        .into_iter()
+        .chain(["/client_secret".to_owned()]);
+    let secrets = pointers.filter_map(|pointer| login.pointer(&pointer)?.as_str());
+    secrets.filter(|secret| looks_random(secret)).map(str::to_owned).collect()
 }
 
 /// Returns the secrets in the user's MCP servers. Unreadable configuration has none: it is reported elsewhere, and

@@ -108,6 +108,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         processes: Arc::new(InMemory),
         http: Arc::new(NoHttp),
         roots: vec![PathBuf::from("/example")],
+        logins: None,
     };
     let source = McpTools::new(vec![McpSettings::from(server)], None, outside);
     source.ready(&CancellationToken::new()).await;

@@ -43,6 +43,7 @@ use crate::{
     client::Client,
     failure::{CallError, ConnectError, stderr_excerpt},
     listed::ToolListing,
+    oauth::LoginChallenge,
     page::ToolPage,
     settings::{ConnectionContext, McpSettings},
     text,
@@ -90,6 +91,9 @@ struct ConnectionState {
     ended: Arc<std::sync::Mutex<Option<String>>>,
     /// Cancelled when the process has ended; none for other transports.
     gone: Option<CancellationToken>,
+    /// Name of the server, and the command by which a user logs in; none where logins are not used.
+    name: String,
+    login_command: Option<String>,
 }
 
 /// Cancellation token of a connection, and the tracker of its tasks.
@@ -114,6 +118,8 @@ impl ServerConnection {
             errors: OutputTail::new(ERRORS),
             ended: Arc::default(),
             gone: None,
+            name: String::new(),
+            login_command: None,
         };
         let connect = async {
             let service = connect(settings, outside, lifetime, &stop, &mut link).await?;
@@ -315,9 +321,13 @@ impl ServerConnection {
             }
             Err(ServiceError::TransportSend(error)) => {
                 let why = text::one_line(&error.error.to_string(), LONGEST);
+                let http = error.error.downcast_ref::<StreamableHttpError<HttpError>>();
+                if let Some(challenge) = http.and_then(LoginChallenge::of) {
+                    return Err(CallError::LoginRequired(challenge));
+                }
                 // If the request was never sent, the connection is closed, so that the caller retries on a new one.
                 let nothing_sent = matches!(
-                    error.error.downcast_ref::<StreamableHttpError<HttpError>>(),
+                    http,
                     Some(StreamableHttpError::Client(
                         HttpError::Connect(_) | HttpError::Request(_) | HttpError::NotPublic(_)
                     ))
@@ -374,6 +384,12 @@ impl ConnectionState {
     }
 
     async fn refused_error(&self, why: &str) -> ConnectError {
+        if let (Some(challenge), Some(command)) =
+            (self.transport_state.take_challenge(), &self.login_command)
+        {
+            let hint = format!("{command} {}", text::one_line(&self.name, 60));
+            return ConnectError::LoginRequired { challenge, hint };
+        }
         let why = self.close_reason().await.unwrap_or_else(|| why.to_owned());
         ConnectError::Refused { why, errors: self.errors.to_text() }
     }
@@ -417,7 +433,15 @@ async fn connect(
         }
         McpTransport::Http { url, headers } => {
             let headers = header_map(headers)?;
-            let http = transport::transport(Arc::clone(&outside.http), url, headers);
+            let http = transport::transport(
+                Arc::clone(&outside.http),
+                url,
+                headers,
+                settings.login(outside),
+                Arc::clone(&link.transport_state),
+            );
+            link.login_command = outside.logins.as_ref().map(|logins| logins.command.clone());
+            link.name.clone_from(&settings.server.name);
             serve(client, http, stop, link).await
         }
         McpTransport::Client(server) => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crow_core::capability::ProcessError;
 
-use crate::text;
+use crate::{oauth::LoginChallenge, text};
 
 /// Number of lines of standard error that an error quotes, counted from the end.
 const SHOWN: usize = 12;
@@ -35,6 +35,14 @@ pub(crate) enum ConnectError {
         why: String,
         /// The end of its standard error.
         errors: String,
+    },
+    /// It wants a login.
+    #[error("it needs a login: {hint}")]
+    LoginRequired {
+        /// The server's answer.
+        challenge: LoginChallenge,
+        /// How to log in.
+        hint: String,
     },
     /// The session is ending.
     #[error("the session is ending")]
@@ -89,6 +97,9 @@ pub(crate) enum CallError {
         "no answer came from the client that provides it; it is unclear whether the call had effects: {0}"
     )]
     LinkFailed(String),
+    /// The server wants a login, or one with more scopes.
+    #[error("{}", if .0.needs_more_scopes { "the login does not permit this call" } else { "the server needs a login" })]
+    LoginRequired(LoginChallenge),
     /// The server asked for further input, which is not supported.
     #[error("the server asked for input during the call, which this client does not support")]
     InputRequired,

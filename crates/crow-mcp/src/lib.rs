@@ -15,6 +15,7 @@ mod connection;
 mod failure;
 mod listed;
 mod name;
+mod oauth;
 mod page;
 mod probe;
 mod result;
@@ -27,6 +28,10 @@ mod tools;
 mod transport;
 
 pub use cache::SchemaCache;
-pub use probe::{ProbeFailure, ProbedServer, ProbedTool, probe};
-pub use settings::{ConnectionContext, McpSettings};
+pub use oauth::{
+    AuthorizationPage, LoginAccess, LoginDialog, LoginError, LoginOutcome, LoginStorage,
+    LoginStorageError, RedirectListener, UserBrowser,
+};
+pub use probe::{ProbeFailure, ProbedServer, ProbedTool, log_in, probe};
+pub use settings::{ConnectionContext, McpSettings, OAuthSettings};
 pub use tools::{McpTools, ServerState, ServerSummary};

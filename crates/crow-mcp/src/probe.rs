@@ -1,7 +1,8 @@
-//! A one-time connection to a server that lists its tools, for the setup of servers.
+//! One-time connections for the setup of servers: listing the tools, and logging in.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use async_trait::async_trait;
 use crow_core::mcp::McpServerConfig;
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -9,8 +10,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     cache::SchemaCache,
     connection::{Lifetime, ServerConnection},
+    failure::ConnectError,
     listed::ToolListing,
     name::{server_names, tool_names},
+    oauth::{
+        self, LoginAccess, LoginDialog, LoginError, LoginOutcome, LoginStorage, LoginStorageError,
+    },
     settings::{ConnectionContext, McpSettings},
 };
 
@@ -80,6 +85,66 @@ pub async fn probe(
     lifetime.tasks.close();
     drop(tokio::time::timeout(CLOSE, lifetime.tasks.wait()).await);
     probed
+}
+
+/// Logs in at a server and stores the login in the storage of `outside`. An earlier login is replaced.
+///
+/// # Errors
+/// Fails if the server cannot be reached or needs no login, if logins or a browser are missing in `outside`, if the user
+/// declines or is not done in time, or if the authorization server refuses.
+pub async fn log_in(
+    settings: &McpSettings,
+    outside: &ConnectionContext,
+    dialog: &dyn LoginDialog,
+    cancel: &CancellationToken,
+) -> Result<LoginOutcome, LoginError> {
+    let failed = |why: &str| LoginError::Failed(why.to_owned());
+    let logins = outside.logins.as_ref().ok_or_else(|| failed("logins cannot be stored"))?;
+    let browser = logins.browser.as_ref().ok_or_else(|| failed("there is no browser"))?;
+    let login = settings.login(outside).ok_or_else(|| {
+        failed("only servers with a url and without a header `Authorization` have a login")
+    })?;
+    // The challenge of a request without a login: it names the authorization server and the scopes.
+    let anonymous = ConnectionContext {
+        logins: Some(LoginAccess { storage: Arc::new(NoLogins), ..logins.clone() }),
+        ..outside.clone()
+    };
+    let lifetime = Lifetime { token: cancel.child_token(), tasks: TaskTracker::new() };
+    let limit = settings.connect_limit();
+    let challenge = match ServerConnection::open(settings, &anonymous, &lifetime, limit).await {
+        Ok((connection, _)) => {
+            connection.close().await;
+            return Err(LoginError::NotNeeded);
+        }
+        Err(ConnectError::LoginRequired { challenge, .. }) => challenge,
+        Err(ConnectError::Closed) => return Err(LoginError::Cancelled),
+        Err(error) => return Err(LoginError::Failed(error.to_string())),
+    };
+    lifetime.token.cancel();
+    oauth::log_in(&login, &settings.server.name, &challenge, browser, dialog, cancel).await
+}
+
+/// A storage without logins.
+#[derive(Debug)]
+struct NoLogins;
+
+#[async_trait]
+impl LoginStorage for NoLogins {
+    async fn load(&self, _url: &str) -> Result<Option<String>, LoginStorageError> {
+        Ok(None)
+    }
+
+    async fn save(&self, _url: &str, _login: String) -> Result<(), LoginStorageError> {
+        Err(LoginStorageError("logins cannot be stored".to_owned()))
+    }
+
+    async fn remove(&self, _url: &str) -> Result<bool, LoginStorageError> {
+        Ok(false)
+    }
+
+    async fn lock_renewal(&self) -> Result<Box<dyn Send>, LoginStorageError> {
+        Ok(Box::new(()))
+    }
 }
 
 impl SchemaCache {

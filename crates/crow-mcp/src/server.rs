@@ -32,6 +32,7 @@ use crate::{
     connection::{Lifetime, ServerConnection},
     failure::{CallError, ConnectError},
     listed::{ListedTool, ToolListing},
+    oauth::{LoginChallenge, QuestionDialog, log_in},
     settings::{ConnectionContext, McpSettings},
     text,
 };
@@ -80,6 +81,8 @@ pub(crate) struct McpServer {
     state: Mutex<McpServerState>,
     /// Held during an attempt to connect.
     connecting: tokio::sync::Mutex<()>,
+    /// Held while the user logs in during a call.
+    logging_in: tokio::sync::Mutex<()>,
     /// True once the tools are listed or the first attempt has failed.
     settled: watch::Sender<bool>,
 }
@@ -122,6 +125,7 @@ impl McpServer {
             shared,
             state: Mutex::default(),
             connecting: tokio::sync::Mutex::default(),
+            logging_in: tokio::sync::Mutex::default(),
             settled: watch::Sender::new(false),
         }
     }
@@ -192,11 +196,16 @@ impl McpServer {
         arguments: &JsonObject,
         ctx: &ToolContext,
     ) -> Result<CallToolResult, String> {
-        let mut is_second = false;
+        let (mut is_second, mut has_logged_in) = (false, false);
         loop {
             let connecting = ctx.cancellation.run_until_cancelled(self.connection()).await;
             let connection = match connecting {
                 None => return Err(CallError::Cancelled.to_string()),
+                Some(Err(ConnectError::LoginRequired { challenge, hint })) if !has_logged_in => {
+                    has_logged_in = true;
+                    self.log_in_during(&challenge, &hint, ctx).await?;
+                    continue;
+                }
                 Some(Err(error)) => {
                     return Err(format!("the MCP server {} is unavailable: {error}", self.label));
                 }
@@ -213,6 +222,12 @@ impl McpServer {
                     is_second = true;
                     self.drop_connection(&connection);
                 }
+                // At most one login per call, so that a server that is never content cannot ask for ever.
+                Err(CallError::LoginRequired(challenge)) if !has_logged_in => {
+                    has_logged_in = true;
+                    let hint = self.login_hint();
+                    self.log_in_during(&challenge, &hint, ctx).await?;
+                }
                 Err(error) => return Err(format!("MCP server {}: {error}", self.label)),
                 Ok(result) => {
                     self.state().failures = 0;
@@ -220,6 +235,53 @@ impl McpServer {
                 }
             }
         }
+    }
+
+    /// Lets the user log in during a call. The error is the result of the call.
+    async fn log_in_during(
+        &self,
+        challenge: &LoginChallenge,
+        hint: &str,
+        ctx: &ToolContext,
+    ) -> Result<(), String> {
+        let what = if challenge.needs_more_scopes {
+            "needs a login with more permissions"
+        } else {
+            "needs a login"
+        };
+        let browser =
+            self.shared.context.logins.as_ref().and_then(|logins| logins.browser.as_ref());
+        let can_ask = ctx.agent.is_attended && ctx.agent.questions.is_some();
+        let login = self.settings.login(&self.shared.context);
+        let (Some(browser), Some(login), true) = (browser, login, can_ask) else {
+            return Err(format!("the MCP server {} {what}: {hint}", self.label));
+        };
+        // One login at a time: parallel calls wait, and then use the tokens of the first.
+        let token = login.access_token().await?;
+        let _guard = self.logging_in.lock().await;
+        if !challenge.needs_more_scopes && login.access_token().await? != token {
+            return Ok(());
+        }
+        let dialog = QuestionDialog(ctx);
+        let logged_in =
+            log_in(&login, &self.label, challenge, browser, &dialog, &ctx.cancellation).await;
+        match logged_in {
+            Ok(outcome) => {
+                tracing::debug!(scopes = ?outcome.scopes, "logged in");
+                // The server may be connected at once.
+                let mut state = self.state();
+                (state.failures, state.backoff_until, state.last_error) = (0, None, None);
+                Ok(())
+            }
+            Err(error) => Err(format!("the MCP server {} {what}: {error}", self.label)),
+        }
+    }
+
+    /// Returns the command by which the user logs in.
+    fn login_hint(&self) -> String {
+        let command =
+            self.shared.context.logins.as_ref().map_or("", |logins| logins.command.as_str());
+        format!("{command} {}", self.label)
     }
 
     fn check_unchanged(&self, tool: &ListedTool) -> Result<(), String> {
@@ -323,7 +385,13 @@ impl McpServer {
     }
 
     fn on_failed(&self, error: &ConnectError) {
-        let is_news = self.start_backoff(&error.to_string());
+        let why = error.to_string();
+        let is_news = if matches!(error, ConnectError::LoginRequired { .. }) {
+            // No pause: the user may log in at any moment.
+            self.state().last_error.replace(why.clone()).as_ref() != Some(&why)
+        } else {
+            self.start_backoff(&why)
+        };
         if is_news {
             self.push_notice(NoticeLevel::Warning, &format!("is unavailable: {error}"));
         }

@@ -1,11 +1,14 @@
 //! Settings of servers, and the capabilities through which they are reached.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use crow_core::{
     capability::{Http, PipedProcesses},
     mcp::{McpServerConfig, McpTransport},
 };
+use url::Url;
+
+use crate::oauth::{LoginAccess, ServerLogin};
 
 /// Default of [`McpSettings::startup_timeout`].
 const STARTUP: Duration = Duration::from_secs(10);
@@ -31,12 +34,56 @@ pub struct McpSettings {
     /// True if the user declared that its tools change no files of the project: files are not compared before and after
     /// calls.
     pub changes_no_files: bool,
+    /// Settings of the login, for a server that wants one.
+    pub oauth: OAuthSettings,
+}
+
+/// Settings of the login at a server. All are optional: Crow discovers the authorization server and registers there.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct OAuthSettings {
+    /// Client id, if the user registered Crow at the authorization server.
+    pub client_id: Option<String>,
+    /// Secret of that registration.
+    pub client_secret: Option<String>,
+    /// HTTPS address of a client metadata document, used as client id where the authorization server accepts such
+    /// documents.
+    pub client_metadata_url: Option<String>,
+    /// Scopes to request; those that the server names if empty.
+    pub scopes: Vec<String>,
+    /// Port of the redirect on this machine, for registrations with a fixed one; any if absent.
+    pub redirect_port: Option<u16>,
+    /// True if a server on the internet may name an authorization server in a private network.
+    pub private_network: bool,
+}
+
+/// Leaves out the secret.
+impl fmt::Debug for OAuthSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OAuthSettings")
+            .field("client_id", &self.client_id)
+            .field("client_metadata_url", &self.client_metadata_url)
+            .field("scopes", &self.scopes)
+            .finish_non_exhaustive()
+    }
 }
 
 impl McpSettings {
     /// Returns the time limit of an attempt to connect.
     pub fn connect_limit(&self) -> Duration {
         self.startup_timeout.saturating_mul(PATIENCE)
+    }
+
+    /// Returns the login at the server; none for a server without a URL, without storage for logins, and where the user
+    /// configured a header `Authorization`.
+    pub(crate) fn login(&self, context: &ConnectionContext) -> Option<ServerLogin> {
+        let McpTransport::Http { url, headers } = &self.server.transport else { return None };
+        let logins = context.logins.as_ref()?;
+        if headers.keys().any(|name| name.eq_ignore_ascii_case("authorization")) {
+            return None;
+        }
+        let url = Url::parse(url).ok()?;
+        let (storage, http) = (Arc::clone(&logins.storage), Arc::clone(&context.http));
+        Some(ServerLogin::new(storage, http, url, self.oauth.clone()))
     }
 
     /// Returns the time limit of a call, with or without progress.
@@ -58,6 +105,7 @@ impl From<McpServerConfig> for McpSettings {
             tool_timeout: SILENCE,
             tools: None,
             changes_no_files: false,
+            oauth: OAuthSettings::default(),
         }
     }
 }
@@ -71,6 +119,8 @@ pub struct ConnectionContext {
     pub http: Arc<dyn Http>,
     /// Workspace roots of the session, the working directory first. Sent to servers that ask for them.
     pub roots: Vec<PathBuf>,
+    /// Logins at servers that want one; `None` if they cannot be used.
+    pub logins: Option<LoginAccess>,
 }
 
 /// Returns true if a server runs on this machine, as far as its address shows.

@@ -41,7 +41,7 @@ use crate::{
     environment::ProcessEnvironment,
     error::AppError,
     known_secrets::redactor,
-    mcp::McpLaunch,
+    mcp::{McpLaunch, SystemBrowser},
     model_lists::ModelLists,
     product,
     sandbox::sandbox_folder,
@@ -234,6 +234,10 @@ impl ProductHost {
             // Without providers the caller brings its own model (demo, tests): no servers of the configuration are
             // started.
             McpLaunch::new(own, HttpClient::default(), children).without_configuration()
+        };
+        let mcp = match parts.audience {
+            Audience::Person => mcp.with_browser(Arc::new(SystemBrowser::new(&environment))),
+            Audience::Unattended => mcp,
         };
         let places = match parts.start {
             Some(start) => places.with_start(start),

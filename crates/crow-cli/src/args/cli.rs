@@ -83,7 +83,7 @@ pub(crate) enum Command {
     Logout(LogoutArgs),
     /// List providers and their models
     Models(ModelsArgs),
-    /// List the MCP servers, and try one
+    /// Add, list, try and remove MCP servers, and log in at them
     #[command(subcommand)]
     Mcp(McpCommand),
     /// Measure agents on a set of tasks
@@ -524,6 +524,29 @@ pub(crate) enum SchemaOf {
 /// What to do with servers of the Model Context Protocol.
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
+    /// Add a server to your configuration: `mcp add NAME URL`, or `mcp add NAME COMMAND [ARGUMENTS]`
+    Add(McpAddArgs),
+    /// Remove a server from your configuration
+    Remove {
+        /// The server
+        #[arg(add = completions::mcp_servers())]
+        name: String,
+    },
+    /// Log in at a server with a URL: a page of the server opens in the browser
+    Login {
+        /// The server
+        #[arg(add = completions::mcp_servers())]
+        name: String,
+        /// Open no browser: you open the page, perhaps on another machine, and paste the address at its end
+        #[arg(long)]
+        no_browser: bool,
+    },
+    /// Delete the login at a server
+    Logout {
+        /// The server
+        #[arg(add = completions::mcp_servers())]
+        name: String,
+    },
     /// List the servers, and their tools as last seen; starts nothing
     List {
         /// Output format: text, or one JSON object per line
@@ -539,6 +562,31 @@ pub(crate) enum McpCommand {
         #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
         output: OutputForm,
     },
+}
+
+/// A server to add to the configuration.
+#[derive(Debug, Args)]
+pub(crate) struct McpAddArgs {
+    /// Its name, a part of the names of its tools
+    pub(crate) name: String,
+    /// Its URL, or its command with arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) target: Vec<String>,
+    /// A variable for the program; ${NAME} in the value stands for one of yours
+    #[arg(long, short, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<String>,
+    /// A header of each request; ${NAME} in the value stands for a variable of yours
+    #[arg(long, short = 'H', value_name = "NAME: VALUE")]
+    pub(crate) header: Vec<String>,
+    /// The client id, if you registered Crow at the authorization server yourself
+    #[arg(long, value_name = "ID")]
+    pub(crate) client_id: Option<String>,
+    /// A scope to request at the login; those that the server names if none is given
+    #[arg(long)]
+    pub(crate) scope: Vec<String>,
+    /// Replace a server of this name
+    #[arg(long)]
+    pub(crate) replace: bool,
 }
 
 /// What to do with permission rules.

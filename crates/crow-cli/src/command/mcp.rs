@@ -1,17 +1,29 @@
-//! The commands `mcp list` and `mcp test`.
+//! The commands `mcp add`, `remove`, `list`, `test`, `login` and `logout`.
 
-use std::{fmt::Write as _, time::Duration};
+use std::{
+    fmt::Write as _,
+    io::{self, BufRead as _, Read as _},
+    sync::Arc,
+    time::Duration,
+};
 
+use async_trait::async_trait;
 use crow_app::{
     ProcessEnvironment,
-    config::{ConfiguredServers, ServerOrigin, configured_servers},
-    mcp::McpLaunch,
+    config::{
+        ConfiguredServers, NewServer, ProjectAdditions, ServerOrigin, add_server,
+        configured_servers, remove_server,
+    },
+    mcp::{CredentialLogins, McpLaunch, SystemBrowser},
     product,
     trust::Project,
 };
 use crow_console::ExitCode;
 use crow_core::mcp::McpTransport;
-use crow_mcp::{McpSettings, ProbedServer, ProbedTool, probe};
+use crow_mcp::{
+    AuthorizationPage, LoginDialog, LoginError, LoginStorage as _, McpSettings, ProbedServer,
+    ProbedTool, log_in, probe,
+};
 use crow_providers::{HttpClient, Proxies};
 use crow_text::{neutralise, one_line};
 use serde_json::json;
@@ -19,13 +31,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::trust::project_around;
 use crate::{
-    args::OutputForm,
+    args::{McpAddArgs, OutputForm},
     error::CliError,
-    terminal::{print_message, write_out},
+    terminal::{print_message, write_line, write_out},
 };
 
 /// Maximum length of a tool's description in a list, in bytes.
 const SHOWN: usize = 100;
+/// Maximum length of a pasted line, in bytes.
+const LONGEST_LINE: u64 = 16 * 1024;
 /// Time after which `mcp test` prints what it waits for.
 const SILENCE: Duration = Duration::from_secs(1);
 
@@ -56,7 +70,7 @@ pub(crate) fn list(
     }
     if text.is_empty() && output == OutputForm::Text {
         text.push_str(
-            "There are no MCP servers. Configure them in config.toml as [mcp.servers.NAME], or in mcp.json beside it.\n",
+            "There are no MCP servers. `crow-agent mcp add NAME URL` or `crow-agent mcp add NAME COMMAND` adds one.\n",
         );
     }
     write_out(text.as_bytes())
@@ -69,11 +83,7 @@ pub(crate) async fn test(
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     let (found, launch, project) = load_servers(environment)?;
-    let Some((settings, _)) =
-        found.servers.iter().find(|(candidate, _)| candidate.server.name == name)
-    else {
-        return Err(unknown(name, &found));
-    };
+    let settings = find(name, &found)?;
     let cwd = environment.current_dir()?.to_path_buf();
     let cancel = CancellationToken::new();
     let cache = launch.cache();
@@ -111,6 +121,165 @@ pub(crate) async fn test(
             Err(CliError { code: "mcp", ..CliError::failed(message) })
         }
     }
+}
+
+/// Runs `mcp add`: adds a server to the user's `config.toml`.
+pub(crate) fn add(
+    args: &McpAddArgs,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
+    let pair = |text: &String, separator: char, form: &str| {
+        let pair = text.split_once(separator).filter(|(name, _)| !name.trim().is_empty());
+        let pair = pair.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
+        // The value may be a secret, so the text is not quoted.
+        pair.ok_or_else(|| CliError::usage(format!("it is written {form}")))
+    };
+    let env = args.env.iter().map(|text| pair(text, '=', "--env NAME=VALUE"));
+    let headers = args.header.iter().map(|text| pair(text, ':', "--header \"NAME: VALUE\""));
+    let server = NewServer {
+        name: args.name.clone(),
+        target: args.target.clone(),
+        env: env.collect::<Result<_, _>>()?,
+        headers: headers.collect::<Result<_, _>>()?,
+        client_id: args.client_id.clone(),
+        scopes: args.scope.clone(),
+    };
+    let path = add_server(environment, &server, args.replace)?;
+    let name = one_line(&args.name);
+    write_line(&format!("{name} is added to {}", one_line(&path.display().to_string())))?;
+    print_message(&format!("crow-agent mcp test {name} tries it"));
+    Ok(ExitCode::Done)
+}
+
+/// Runs `mcp remove`: removes a server from the user's `config.toml`, and the login at it.
+pub(crate) async fn remove(
+    name: &str,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
+    let found = configured_servers(environment, &ProjectAdditions::default())?;
+    let path = remove_server(environment, name)?;
+    let transport = find(name, &found).map(|settings| &settings.server.transport);
+    if let Ok(McpTransport::Http { url, .. }) = transport {
+        let logins = CredentialLogins::new(environment)?;
+        logins.remove(url).await.map_err(|error| CliError::failed(error.to_string()))?;
+    }
+    let (name, path) = (one_line(name), one_line(&path.display().to_string()));
+    write_line(&format!("{name} is removed from {path}"))
+}
+
+/// Runs `mcp login`: lets the user log in at a server in the browser, and stores the tokens.
+pub(crate) async fn login(
+    name: &str,
+    no_browser: bool,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
+    let (found, launch, project) = load_servers(environment)?;
+    let settings = find(name, &found)?;
+    let browser = SystemBrowser::new(environment);
+    let browser = if no_browser { browser.without_program() } else { browser };
+    let launch = launch.with_browser(Arc::new(browser));
+    let outside =
+        launch.connection_context(vec![environment.current_dir()?.to_path_buf()], &project);
+    let cancel = CancellationToken::new();
+    let dialog = TerminalDialog { can_read: environment.stdin_is_terminal };
+    let logging_in = log_in(settings, &outside, &dialog, &cancel);
+    tokio::pin!(logging_in);
+    let logged_in = tokio::select! {
+        logged_in = &mut logging_in => logged_in,
+        _ = tokio::signal::ctrl_c() => {
+            cancel.cancel();
+            drop(logging_in.await);
+            return Ok(ExitCode::Interrupted);
+        }
+    };
+    let shown = one_line(name);
+    match logged_in {
+        Ok(outcome) if outcome.scopes.is_empty() => write_line(&format!("logged in at {shown}")),
+        Ok(outcome) => {
+            let scopes = one_line(&outcome.scopes.join(" "));
+            write_line(&format!("logged in at {shown}, with these permissions: {scopes}"))
+        }
+        Err(LoginError::NotNeeded) => write_line(&format!("{shown} needs no login")),
+        Err(error) => {
+            let message = format!("no login at the MCP server {shown}: {error}");
+            Err(CliError { code: "mcp", ..CliError::failed(message) })
+        }
+    }
+}
+
+/// Runs `mcp logout`: deletes the login at a server.
+pub(crate) async fn logout(
+    name: &str,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
+    let (found, _, _) = load_servers(environment)?;
+    let settings = find(name, &found)?;
+    let shown = one_line(name);
+    let McpTransport::Http { url, .. } = &settings.server.transport else {
+        return Err(CliError::usage(format!("{shown} has no url, so there is no login at it")));
+    };
+    let logins = CredentialLogins::new(environment)?;
+    let removed = logins.remove(url).await.map_err(|error| CliError::failed(error.to_string()))?;
+    write_line(&if removed {
+        format!("the login at {shown} is deleted")
+    } else {
+        format!("there is no login at {shown}")
+    })
+}
+
+/// The dialog of a login in the terminal.
+struct TerminalDialog {
+    /// True if the user can paste an address.
+    can_read: bool,
+}
+
+#[async_trait]
+impl LoginDialog for TerminalDialog {
+    async fn confirm(&self, page: &AuthorizationPage) -> bool {
+        let scopes = if page.scopes.is_empty() {
+            String::new()
+        } else {
+            format!(", with these permissions: {}", page.scopes.join(" "))
+        };
+        print_message(&format!("log in at {}{scopes}: {}", page.host, page.url));
+        if self.can_read {
+            print_message(
+                "if the browser is on another machine, paste the address that it shows at the end",
+            );
+        }
+        true
+    }
+
+    async fn browser_failed(&self, _page: &AuthorizationPage, why: &str) {
+        print_message(&format!("no browser was opened: {why}; open the page yourself"));
+    }
+
+    async fn pasted(&self, fault: Option<&str>, cancel: &CancellationToken) -> Option<String> {
+        if !self.can_read {
+            return std::future::pending().await;
+        }
+        if let Some(fault) = fault {
+            print_message(fault);
+        }
+        let (sender, line) = tokio::sync::oneshot::channel();
+        // A thread of its own, so that the program can end while it reads.
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = io::stdin().lock().take(LONGEST_LINE).read_line(&mut line);
+            drop(sender.send(read.ok().filter(|count| *count > 0).map(|_| line)));
+        });
+        match cancel.run_until_cancelled(line).await {
+            Some(Ok(line)) => line,
+            Some(Err(_)) | None => None,
+        }
+    }
+}
+
+/// Returns the settings of a server that is configured and not switched off.
+fn find<'a>(name: &str, found: &'a ConfiguredServers) -> Result<&'a McpSettings, CliError> {
+    let servers = found.servers.iter().map(|(settings, _)| settings);
+    let mut named = servers.filter(|settings| settings.server.name == name);
+    named.next().ok_or_else(|| unknown(name, found))
 }
 
 /// Loads the servers configured for the current directory, printing their faults, and what starting one needs.

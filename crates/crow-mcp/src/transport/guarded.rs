@@ -27,7 +27,7 @@ use rmcp::{
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::text;
+use crate::{oauth::LoginChallenge, text};
 
 /// Maximum size in bytes of a message from a server.
 pub(super) const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
@@ -52,9 +52,21 @@ pub(crate) struct TransportState {
     pub(crate) changed: Notify,
     calls: Mutex<HashMap<ProgressToken, CallSlot>>,
     requests: AtomicUsize,
+    /// The last answer by which the server asked for a login.
+    challenge: Mutex<Option<LoginChallenge>>,
 }
 
 impl TransportState {
+    /// Records that the server asked for a login.
+    pub(super) fn set_challenge(&self, challenge: Option<LoginChallenge>) {
+        *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = challenge;
+    }
+
+    /// Returns the last answer by which the server asked for a login, once.
+    pub(crate) fn take_challenge(&self) -> Option<LoginChallenge> {
+        self.challenge.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// Records why the connection ends. Only the first reason is stored.
     pub(crate) fn fail(&self, why: String) {
         self.why.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);

@@ -11,18 +11,26 @@ use rmcp::{
         StreamableHttpClientTransport,
         common::client_side_sse::SseRetryPolicy,
         streamable_http_client::{
-            HttpStatusError, SseError, StreamableHttpClient, StreamableHttpClientTransportConfig,
-            StreamableHttpError, StreamableHttpPostResponse,
+            AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError,
+            StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
+            StreamableHttpPostResponse,
         },
     },
 };
 use sse_stream::Sse;
 
-use super::{guarded::LARGEST_MESSAGE, sse::events};
-use crate::text;
+use super::{
+    guarded::{LARGEST_MESSAGE, TransportState},
+    sse::events,
+};
+use crate::{
+    oauth::{LoginChallenge, ServerLogin},
+    text,
+};
 
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
+const AUTHORIZATION: &str = "authorization";
 const SESSION: &str = "mcp-session-id";
 /// Number of bytes of an error body that are shown.
 const SHOWN: usize = 200;
@@ -31,9 +39,14 @@ const LARGEST_ERROR: usize = 16 * 1024;
 /// Timeout of the head of a response. The body of a call may take longer: it streams.
 const HEAD: Duration = Duration::from_mins(10);
 
-/// Adapter from the protocol library to the one HTTP client of the process.
+/// Adapter from the protocol library to the one HTTP client of the process. It adds the access token of the login.
 #[derive(Debug, Clone)]
-pub(crate) struct HttpAdapter(Arc<dyn Http>);
+pub(crate) struct HttpAdapter {
+    http: Arc<dyn Http>,
+    /// `None` if the user's headers authorize the requests, or there are no logins.
+    login: Option<ServerLogin>,
+    transport_state: Arc<TransportState>,
+}
 
 type HttpTransportResult = StreamableHttpError<HttpError>;
 
@@ -42,13 +55,16 @@ pub(crate) fn transport(
     http: Arc<dyn Http>,
     url: &str,
     headers: HashMap<HeaderName, HeaderValue>,
+    login: Option<ServerLogin>,
+    transport_state: Arc<TransportState>,
 ) -> StreamableHttpClientTransport<HttpAdapter> {
     let mut config = StreamableHttpClientTransportConfig::with_uri(url);
     config.custom_headers = headers;
     config.max_sse_event_size = LARGEST_MESSAGE;
     config.max_json_response_size = LARGEST_MESSAGE;
     config.retry_config = Arc::new(FewRetries);
-    StreamableHttpClientTransport::with_client(HttpAdapter(http), config)
+    let adapter = HttpAdapter { http, login, transport_state };
+    StreamableHttpClientTransport::with_client(adapter, config)
 }
 
 /// Policy of resuming broken streams: up to five attempts with doubling pauses.
@@ -64,6 +80,8 @@ impl SseRetryPolicy for FewRetries {
 }
 
 impl HttpAdapter {
+    /// Sends a request with the access token, if there is a login. If the server rejects the token, the request is sent
+    /// once more with a renewed one.
     async fn ask(
         &self,
         method: HttpMethod,
@@ -71,25 +89,88 @@ impl HttpAdapter {
         headers: Vec<(String, String)>,
         body: Vec<u8>,
     ) -> Result<HttpResponse, HttpTransportResult> {
-        let request =
-            HttpRequest { method, url: url.to_owned(), headers, body, reach: HttpReach::Any };
-        let answer = tokio::time::timeout(HEAD, self.0.send(request)).await;
+        let token = match &self.login {
+            Some(login) => login.access_token().await.map_err(login_error)?,
+            None => None,
+        };
+        let send = |token: Option<&str>| {
+            let mut headers = headers.clone();
+            headers
+                .extend(token.map(|token| (AUTHORIZATION.to_owned(), format!("Bearer {token}"))));
+            let (url, body) = (url.to_owned(), body.clone());
+            self.send(HttpRequest { method, url, headers, body, reach: HttpReach::Any })
+        };
+        let answer = send(token.as_deref()).await?;
+        let (401, Some(login), Some(rejected)) = (answer.status, &self.login, &token) else {
+            return Ok(answer);
+        };
+        match login.renewed(Some(rejected)).await.map_err(login_error)? {
+            Some(renewed) => send(Some(&renewed)).await,
+            None => Ok(answer),
+        }
+    }
+
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpTransportResult> {
+        let answer = tokio::time::timeout(HEAD, self.http.send(request)).await;
         let late = || HttpError::Broken(format!("no answer within {} s", HEAD.as_secs()));
         answer.map_err(|_| late()).and_then(|answer| answer).map_err(StreamableHttpError::Client)
     }
+
+    /// Returns the error for a status other than success, and notes what it says about the login.
+    async fn status_error(
+        &self,
+        answer: HttpResponse,
+        was_in_session: bool,
+    ) -> HttpTransportResult {
+        let status = answer.status;
+        if status == 404 && was_in_session {
+            return StreamableHttpError::SessionExpired;
+        }
+        if status == 429 || status >= 500 {
+            let after = header(&answer, "retry-after").map(str::to_owned);
+            return HttpStatusError::new(status, after).into();
+        }
+        let challenge = header(&answer, "www-authenticate").map(str::to_owned);
+        if let Some(error) = challenge_error(status, challenge).filter(|_| self.login.is_some()) {
+            self.transport_state.set_challenge(LoginChallenge::of(&error));
+            return error;
+        }
+        let hint = match status {
+            401 | 403 => ": it rejects the credentials; set them in `headers` of its configuration",
+            _ => "",
+        };
+        let shown = text::one_line(&read_error_body(answer).await, SHOWN);
+        StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}{hint} {shown}").into())
+    }
+}
+
+/// Returns the error for a status that asks for a login or for more scopes.
+fn challenge_error(status: u16, challenge: Option<String>) -> Option<HttpTransportResult> {
+    match (status, challenge) {
+        (401, challenge) => {
+            let error = AuthRequiredError::new(challenge.unwrap_or_default());
+            Some(StreamableHttpError::AuthRequired(error))
+        }
+        (403, Some(challenge)) if challenge.contains("insufficient_scope") => Some(
+            StreamableHttpError::InsufficientScope(InsufficientScopeError::new(challenge, None)),
+        ),
+        _ => None,
+    }
+}
+
+fn login_error(why: String) -> HttpTransportResult {
+    StreamableHttpError::Client(HttpError::Request(why))
 }
 
 /// Returns the headers of a request. Custom headers cannot replace reserved ones; values that are not text are dropped.
 fn headers(
     session: Option<Arc<str>>,
-    auth: Option<String>,
     custom: &HashMap<HeaderName, HeaderValue>,
     own: &[(&str, &str)],
 ) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> =
         own.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     all.extend(session.map(|session| (SESSION.to_owned(), session.to_string())));
-    all.extend(auth.map(|auth| ("authorization".to_owned(), format!("Bearer {auth}"))));
     let reserved = ["accept", "content-type", SESSION, "last-event-id"];
     all.extend(
         custom
@@ -136,24 +217,6 @@ async fn read_error_body(answer: HttpResponse) -> String {
     String::from_utf8_lossy(&all).into_owned()
 }
 
-/// Returns the error for a status other than success.
-async fn status_error(answer: HttpResponse, was_in_session: bool) -> HttpTransportResult {
-    let status = answer.status;
-    if status == 404 && was_in_session {
-        return StreamableHttpError::SessionExpired;
-    }
-    if status == 429 || status >= 500 {
-        let after = header(&answer, "retry-after").map(str::to_owned);
-        return HttpStatusError::new(status, after).into();
-    }
-    let hint = match status {
-        401 | 403 => ": it rejects the credentials; set them in `headers` of its configuration",
-        _ => "",
-    };
-    let shown = text::one_line(&read_error_body(answer).await, SHOWN);
-    StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}{hint} {shown}").into())
-}
-
 impl StreamableHttpClient for HttpAdapter {
     type Error = HttpError;
 
@@ -162,7 +225,7 @@ impl StreamableHttpClient for HttpAdapter {
         uri: Arc<str>,
         message: ClientJsonRpcMessage,
         session_id: Option<Arc<str>>,
-        auth_header: Option<String>,
+        _auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, HttpTransportResult> {
         let was_in_session = session_id.is_some();
@@ -175,7 +238,7 @@ impl StreamableHttpClient for HttpAdapter {
         let is_request = id.is_some();
         let accept = format!("{JSON}, {EVENTS}");
         let own = [("accept", accept.as_str()), ("content-type", JSON)];
-        let headers = headers(session_id, auth_header, &custom_headers, &own);
+        let headers = headers(session_id, &custom_headers, &own);
         let body = serde_json::to_vec(&message)?;
         let answer = self.ask(HttpMethod::Post, &uri, headers, body).await?;
         // 1) Accepted without an answer in the body.
@@ -221,17 +284,17 @@ impl StreamableHttpClient for HttpAdapter {
             let kind = header(&answer, "content-type").map(|kind| text::one_line(kind, 80));
             return Err(StreamableHttpError::UnexpectedContentType(kind));
         }
-        Err(status_error(answer, was_in_session).await)
+        Err(self.status_error(answer, was_in_session).await)
     }
 
     async fn delete_session(
         &self,
         uri: Arc<str>,
         session_id: Arc<str>,
-        auth_header: Option<String>,
+        _auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), HttpTransportResult> {
-        let headers = headers(Some(session_id), auth_header, &custom_headers, &[]);
+        let headers = headers(Some(session_id), &custom_headers, &[]);
         self.ask(HttpMethod::Delete, &uri, headers, Vec::new()).await.map(drop)
     }
 
@@ -240,11 +303,11 @@ impl StreamableHttpClient for HttpAdapter {
         uri: Arc<str>,
         session_id: Option<Arc<str>>,
         last_event_id: Option<String>,
-        auth_header: Option<String>,
+        _auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpTransportResult> {
         let was_in_session = session_id.is_some();
-        let mut headers = headers(session_id, auth_header, &custom_headers, &[("accept", EVENTS)]);
+        let mut headers = headers(session_id, &custom_headers, &[("accept", EVENTS)]);
         headers.extend(last_event_id.map(|id| ("last-event-id".to_owned(), id)));
         let answer = self.ask(HttpMethod::Get, &uri, headers, Vec::new()).await?;
         match answer.status {
@@ -252,7 +315,7 @@ impl StreamableHttpClient for HttpAdapter {
                 Ok(events(answer.body, LARGEST_MESSAGE).boxed())
             }
             405 | 200..300 => Err(StreamableHttpError::ServerDoesNotSupportSse),
-            _ => Err(status_error(answer, was_in_session).await),
+            _ => Err(self.status_error(answer, was_in_session).await),
         }
     }
 }

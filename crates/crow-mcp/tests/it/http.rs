@@ -107,6 +107,7 @@ async fn session(
         processes: Arc::new(crate::support::Fakes::none()),
         http: Arc::clone(&http) as _,
         roots: vec!["/p".into()],
+        logins: None,
     };
     let tools = McpTools::new(vec![settings()], None, outside);
     tools.ready(&CancellationToken::new()).await;
@@ -281,6 +282,7 @@ async fn an_invalid_header_is_reported_by_name_without_its_value() {
         processes: Arc::new(crate::support::Fakes::none()),
         http: Arc::new(NoHttp),
         roots: Vec::new(),
+        logins: None,
     };
     let tools = McpTools::new(vec![settings], None, outside);
     tools.ready(&CancellationToken::new()).await;

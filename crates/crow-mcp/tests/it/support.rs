@@ -225,6 +225,7 @@ impl Servers {
             processes: Arc::new(fakes),
             http: Arc::new(NoHttp),
             roots: vec!["/p/my project".into()],
+            logins: None,
         };
         Session { tools: McpTools::new(self.settings, self.cache, outside), started }
     }

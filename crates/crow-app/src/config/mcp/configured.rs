@@ -128,7 +128,9 @@ impl ConfiguredServers {
                 return;
             }
         };
-        if origin == ServerOrigin::Project && names_variables(&settings.server.transport) {
+        let secret = settings.oauth.client_secret.as_deref().unwrap_or_default();
+        let has_variables = names_variables(&settings.server.transport) || secret.contains("${");
+        if origin == ServerOrigin::Project && has_variables {
             self.faults.push(format!(
                 "the MCP server {name} of the project is left out: a project cannot use your variables; configure the server yourself to pass some"
             ));
@@ -136,8 +138,16 @@ impl ConfiguredServers {
         }
         if origin == ServerOrigin::User {
             let lookup = |name: &str| environment.var(name);
-            match expand(settings.server.transport, &lookup) {
-                Ok(transport) => settings.server.transport = transport,
+            let secret = settings.oauth.client_secret.take();
+            let secret = secret.map(|secret| expand_text(&secret, &lookup)).transpose();
+            let expanded = secret.and_then(|secret| {
+                Ok((secret, expand(settings.server.transport.clone(), &lookup)?))
+            });
+            match expanded {
+                Ok((secret, transport)) => {
+                    settings.oauth.client_secret = secret;
+                    settings.server.transport = transport;
+                }
                 Err(why) => {
                     self.faults.push(format!("the MCP server {name} is left out: {why}"));
                     return;

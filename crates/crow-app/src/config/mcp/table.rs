@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    num::NonZeroU16,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -15,11 +16,12 @@ use crow_core::{
     config::ConfigError,
     mcp::{McpServerConfig, McpTransport},
 };
-use crow_mcp::McpSettings;
+use crow_mcp::{McpSettings, OAuthSettings};
 use crow_text::one_line;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
+use url::Url;
 
 use crate::error::AppError;
 
@@ -55,16 +57,61 @@ pub(crate) struct ServerTable {
     #[serde(default)]
     pub(crate) headers: BTreeMap<String, String>,
     /// How long the first request of a session waits for a server that was never seen before [default: 10 seconds].
-    startup_timeout: Option<Seconds>,
+    pub(super) startup_timeout: Option<Seconds>,
     /// How long a call may go without progress [default: 60 seconds]; with progress ten times as long.
-    tool_timeout: Option<Seconds>,
+    pub(super) tool_timeout: Option<Seconds>,
     /// `false` leaves the server out.
     pub(crate) enabled: Option<bool>,
     /// The tools to take, by the names that the server has for them [default: all].
     pub(crate) tools: Option<Vec<String>>,
     /// `true`: its tools change no files of the project, which then need not be compared before and after each call.
     #[serde(default)]
-    changes_no_files: bool,
+    pub(super) changes_no_files: bool,
+    /// The login at a server that wants one; `crow-agent mcp login` logs in. All is optional.
+    pub(super) oauth: Option<OAuthTable>,
+}
+
+/// The login at a server with a `url`. By default Crow discovers the authorization server and registers there itself.
+#[derive(Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OAuthTable {
+    /// The client id, if you registered Crow at the authorization server yourself.
+    pub(super) client_id: Option<String>,
+    /// The secret of that registration; in your own configuration `${NAME}` stands for a variable of yours.
+    pub(super) client_secret: Option<String>,
+    /// The HTTPS address of a client metadata document, which is the client id where such documents are accepted.
+    pub(super) client_metadata_url: Option<String>,
+    /// The scopes to request [default: those that the server names].
+    #[serde(default)]
+    pub(super) scopes: Vec<String>,
+    /// The port of the redirect `http://127.0.0.1:PORT/callback` [default: a free one].
+    pub(super) redirect_port: Option<NonZeroU16>,
+    /// `true`: a server on the internet may name an authorization server in a private network.
+    #[serde(default)]
+    pub(super) private_network: bool,
+}
+
+impl OAuthTable {
+    /// Converts the table to settings. The error is a message.
+    fn to_settings(&self) -> Result<OAuthSettings, String> {
+        if self.client_secret.is_some() && self.client_id.is_none() {
+            return Err("client_secret needs a client_id".to_owned());
+        }
+        let is_document = |url: &String| {
+            Url::parse(url).is_ok_and(|url| url.scheme() == "https" && url.path() != "/")
+        };
+        if self.client_metadata_url.as_ref().is_some_and(|url| !is_document(url)) {
+            return Err("client_metadata_url is the https address of a document".to_owned());
+        }
+        Ok(OAuthSettings {
+            client_id: self.client_id.clone(),
+            client_secret: self.client_secret.clone(),
+            client_metadata_url: self.client_metadata_url.clone(),
+            scopes: self.scopes.clone(),
+            redirect_port: self.redirect_port.map(NonZeroU16::get),
+            private_network: self.private_network,
+        })
+    }
 }
 
 /// Leaves out the values of variables and headers, since they are often secrets.
@@ -128,6 +175,12 @@ impl ServerTable {
         }
         settings.tools.clone_from(&self.tools);
         settings.changes_no_files = self.changes_no_files;
+        if let Some(oauth) = &self.oauth {
+            if self.url.is_none() {
+                return Err(("oauth", "only a server with a url has a login".to_owned()));
+            }
+            settings.oauth = oauth.to_settings().map_err(|why| ("oauth", why))?;
+        }
         Ok(settings)
     }
 }

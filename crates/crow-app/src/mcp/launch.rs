@@ -1,4 +1,4 @@
-//! The MCP servers of a session: their tools, and their start.
+//! The start of MCP servers.
 
 use std::{
     io,
@@ -13,12 +13,13 @@ use crow_core::{
     mcp::McpServerConfig,
     tool::SourceNotice,
 };
-use crow_mcp::{ConnectionContext, McpSettings, McpTools, SchemaCache};
+use crow_mcp::{ConnectionContext, LoginAccess, McpSettings, McpTools, SchemaCache, UserBrowser};
 use crow_providers::HttpClient;
 use crow_runtime::{ChildEnvironment, ProcessRunner};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
+use super::logins::CredentialLogins;
 use crate::{
     config::{ConfiguredServers, configured_servers},
     environment::ProcessEnvironment,
@@ -26,6 +27,8 @@ use crate::{
     trust::{self, Project, StartedServer, TrustedState, project_root, user_servers},
 };
 
+/// Command by which the user logs in at a server; its name follows.
+const LOGIN_COMMAND: &str = "crow-agent mcp login";
 /// Folder of the cached tool lists, below the data folder.
 const CACHE: &str = "mcp";
 /// Folder of the servers' Python bytecode, below the data folder.
@@ -43,6 +46,8 @@ pub struct McpLaunch {
     runner: ProcessRunner,
     /// False if only the servers of the client are used.
     uses_configuration: bool,
+    /// Browser in which the user of a session logs in at a server; `None` without a user.
+    browser: Option<Arc<dyn UserBrowser>>,
 }
 
 impl McpLaunch {
@@ -54,7 +59,13 @@ impl McpLaunch {
     ) -> Self {
         // No sandbox: the user configured these programs.
         let runner = ProcessRunner::new(children);
-        Self { environment, http, runner, uses_configuration: true }
+        Self { environment, http, runner, uses_configuration: true, browser: None }
+    }
+
+    /// Lets the user log in at servers with this browser.
+    #[must_use]
+    pub fn with_browser(self, browser: Arc<dyn UserBrowser>) -> Self {
+        Self { browser: Some(browser), ..self }
     }
 
     /// Ignores the configured servers.
@@ -74,7 +85,13 @@ impl McpLaunch {
         let trusted = project.trusted.clone().map(Arc::new);
         let processes =
             Arc::new(ServerProcesses { runner, trusted, bytecode, roots: roots.clone() });
-        ConnectionContext { processes, http: Arc::new(self.http.clone()), roots }
+        // Without a home directory there are no logins.
+        let logins = CredentialLogins::new(&self.environment).ok().map(|storage| LoginAccess {
+            storage: Arc::new(storage),
+            browser: self.browser.clone(),
+            command: LOGIN_COMMAND.to_owned(),
+        });
+        ConnectionContext { processes, http: Arc::new(self.http.clone()), roots, logins }
     }
 
     /// Returns the cache of tool lists; `None` without a data folder.
