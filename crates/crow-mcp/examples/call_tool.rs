@@ -109,6 +109,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         http: Arc::new(NoHttp),
         roots: vec![PathBuf::from("/example")],
         logins: None,
+        browser: None,
     };
     let source = McpTools::new(vec![McpSettings::from(server)], None, outside);
     source.ready(&CancellationToken::new()).await;

@@ -1,6 +1,6 @@
-//! Answers to the requests that a server may send: `ping` and `roots/list`.
+//! Answers to the requests that a server may send: `ping`, `roots/list` and `elicitation/create`.
 
-use std::{fmt::Write as _, path::PathBuf};
+use std::{fmt::Write as _, path::PathBuf, sync::Arc};
 
 #[expect(
     deprecated,
@@ -10,28 +10,98 @@ use rmcp::model::{ListRootsResult, Root, RootsCapabilities};
 use rmcp::{
     ClientHandler, ErrorData, RoleClient,
     model::{
-        ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ErrorCode,
-        Implementation,
+        ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+        ElicitationCapability, ErrorCode, FormElicitationCapability, Implementation, InputRequest,
+        InputRequests, InputResponses, ProtocolVersion, UrlElicitationCapability,
     },
     service::RequestContext,
 };
+use serde_json::{Value, json};
 
-/// Handler of a server's requests. There is no model to sample and no user to ask, so sampling and elicitation are
-/// answered with "method not found".
+use crate::{
+    elicitation::elicit,
+    oauth::UserBrowser,
+    transport::{CallSlot, TransportState},
+};
+
+/// Handler of a server's requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
-    /// `file://` URIs of the workspace roots; none if the capability `roots` is not declared.
-    roots: Option<Vec<String>>,
+    /// Display name of the server.
+    server: String,
+    /// `file://` URIs of the workspace roots.
+    roots: Vec<String>,
+    /// Browser of the user; without a user nothing can be asked.
+    browser: Option<Arc<dyn UserBrowser>>,
+    transport_state: Arc<TransportState>,
+    /// True for a server that sends no requests of its own. It gets the answers with the next request.
+    is_stateless: bool,
+    /// Version that the handshake offers.
+    protocol_version: ProtocolVersion,
 }
 
 impl Client {
-    /// Creates the client for stateless servers: it declares no capabilities, since those servers send no requests.
-    pub(crate) fn stateless() -> Self {
-        Self { roots: None }
+    pub(crate) fn new(
+        server: &str,
+        roots: &[PathBuf],
+        browser: Option<Arc<dyn UserBrowser>>,
+        transport_state: Arc<TransportState>,
+    ) -> Self {
+        Self {
+            server: server.to_owned(),
+            roots: roots.iter().map(|root| file_uri(root)).collect(),
+            browser,
+            transport_state,
+            is_stateless: false,
+            protocol_version: ProtocolVersion::LATEST_WITH_INITIALIZE,
+        }
     }
 
-    pub(crate) fn new(roots: &[PathBuf]) -> Self {
-        Self { roots: Some(roots.iter().map(|root| file_uri(root)).collect()) }
+    /// Returns the client for a stateless server.
+    pub(crate) fn stateless(self) -> Self {
+        Self { is_stateless: true, ..self }
+    }
+
+    /// Offers this version of the protocol in the handshake.
+    pub(crate) fn with_protocol_version(self, protocol_version: ProtocolVersion) -> Self {
+        Self { protocol_version, ..self }
+    }
+
+    /// Asks the user what the server wants to know for a call. Declines if there is no call or no user.
+    pub(crate) async fn elicit(
+        &self,
+        request: &ElicitRequestParams,
+        call: Option<&CallSlot>,
+    ) -> ElicitResult {
+        let (Some(browser), Some(call)) = (&self.browser, call) else {
+            return ElicitResult::new(ElicitationAction::Decline);
+        };
+        let ctx = call.context();
+        call.ask(elicit(&self.server, request, Some(browser.as_ref()), ctx)).await
+    }
+
+    /// Answers the requests that a server returned in place of the result of a call. Fails if one cannot be answered.
+    pub(crate) async fn respond(
+        &self,
+        requests: InputRequests,
+        call: &CallSlot,
+    ) -> Option<InputResponses> {
+        let mut responses = InputResponses::new();
+        for (id, request) in requests {
+            let response = match request {
+                InputRequest::Elicitation(request) => {
+                    serde_json::to_value(self.elicit(&request.params, Some(call)).await).ok()?
+                }
+                InputRequest::ListRoots(_) => {
+                    let roots: Vec<Value> =
+                        self.roots.iter().map(|uri| json!({ "uri": uri })).collect();
+                    json!({ "roots": roots })
+                }
+                _ => return None,
+            };
+            responses.insert(id, response);
+        }
+        Some(responses)
     }
 }
 
@@ -39,25 +109,40 @@ impl Client {
 impl ClientHandler for Client {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
-        capabilities.roots = self.roots.as_ref().map(|_| RootsCapabilities::default());
+        if !self.is_stateless {
+            capabilities.roots = Some(RootsCapabilities::default());
+        }
+        if self.browser.is_some() {
+            capabilities.elicitation = Some(
+                ElicitationCapability::new()
+                    .with_form(FormElicitationCapability::default())
+                    .with_url(UrlElicitationCapability::default()),
+            );
+        }
         let own = Implementation::new("crow-agent", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(capabilities, own)
+        ClientConfig::new(capabilities, own).with_protocol_version(self.protocol_version.clone())
     }
 
     async fn list_roots(
         &self,
         _context: RequestContext<RoleClient>,
     ) -> Result<ListRootsResult, ErrorData> {
-        Ok(ListRootsResult::new(self.roots.iter().flatten().map(Root::new).collect()))
+        Ok(ListRootsResult::new(self.roots.iter().map(Root::new).collect()))
     }
 
     async fn create_elicitation(
         &self,
-        _request: ElicitRequestParams,
-        _context: RequestContext<RoleClient>,
+        request: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        let text = "elicitation/create is not supported by this client";
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, text, None))
+        if self.browser.is_none() {
+            // The capability was not declared.
+            let text = "elicitation/create is not supported by this client";
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, text, None));
+        }
+        let call = self.transport_state.last_call();
+        let answer = context.ct.run_until_cancelled(self.elicit(&request, call.as_ref())).await;
+        Ok(answer.unwrap_or_else(|| ElicitResult::new(ElicitationAction::Cancel)))
     }
 }
 

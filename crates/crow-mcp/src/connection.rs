@@ -19,14 +19,14 @@ use http::{HeaderName, HeaderValue};
 use rmcp::{
     RoleClient,
     model::{
-        CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, GetExtensions as _,
-        GetMeta as _, JsonObject, ListToolsRequest, PaginatedRequestParams, ProtocolVersion,
-        ServerResult, SubscriptionFilter, SubscriptionsListenRequest,
-        SubscriptionsListenRequestParams,
+        CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ElicitRequestParams,
+        ElicitationAction, ErrorCode, GetExtensions as _, GetMeta as _, InputRequiredResult,
+        JsonObject, ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerResult,
+        SubscriptionFilter, SubscriptionsListenRequest, SubscriptionsListenRequestParams,
     },
     service::{
         ClientInitializeError, ClientLifecycleMode, Peer, PeerRequestOptions, RequestHandle,
-        RunningService, ServiceError, serve_client_with_ct, serve_client_with_lifecycle_and_ct,
+        RunningService, ServiceError, serve_client_with_lifecycle_and_ct,
     },
     transport::{Transport, streamable_http_client::StreamableHttpError},
 };
@@ -41,6 +41,7 @@ use tokio_util::{
 
 use crate::{
     client::Client,
+    elicitation::confirm_page_done,
     failure::{CallError, ConnectError, stderr_excerpt},
     listed::ToolListing,
     oauth::LoginChallenge,
@@ -70,6 +71,14 @@ const CANCEL: Duration = Duration::from_secs(2);
 const ENDING: Duration = Duration::from_millis(1500);
 /// Protocol version for stateless servers, where no request depends on an earlier one.
 const WITHOUT_MEMORY: ProtocolVersion = ProtocolVersion::V_2026_07_28;
+/// Maximum number of times that a server may ask for input during a call.
+const MOST_ROUNDS: u32 = 10;
+/// Delay before a call is repeated that the server was not ready for.
+const BETWEEN_ROUNDS: Duration = Duration::from_secs(1);
+/// Code of the error by which a server wants pages visited before a call.
+const PAGES_REQUIRED: ErrorCode = ErrorCode(-32042);
+/// Maximum number of pages that a server may want visited before a call.
+const MOST_PAGES_OPENED: usize = 5;
 /// Maximum length in bytes of a server's text in an error.
 const LONGEST: usize = 1000;
 
@@ -91,9 +100,21 @@ struct ConnectionState {
     ended: Arc<std::sync::Mutex<Option<String>>>,
     /// Cancelled when the process has ended; none for other transports.
     gone: Option<CancellationToken>,
-    /// Name of the server, and the command by which a user logs in; none where logins are not used.
+    /// Display name of the server.
     name: String,
+    /// Command by which a user logs in; none where logins are not used.
     login_command: Option<String>,
+    /// Answers the requests of the server; set when the connection begins.
+    client: Option<Client>,
+}
+
+/// The answer to a call.
+enum CallAnswer {
+    Result(CallToolResult),
+    /// The server needs input, and the call is to be repeated with it.
+    InputRequired(InputRequiredResult),
+    /// The user is to visit these pages, and the call is to be repeated.
+    PagesRequired(Vec<ElicitRequestParams>),
 }
 
 /// Cancellation token of a connection, and the tracker of its tasks.
@@ -118,8 +139,9 @@ impl ServerConnection {
             errors: OutputTail::new(ERRORS),
             ended: Arc::default(),
             gone: None,
-            name: String::new(),
+            name: text::one_line(&settings.server.name, 60),
             login_command: None,
+            client: None,
         };
         let connect = async {
             let service = connect(settings, outside, lifetime, &stop, &mut link).await?;
@@ -227,6 +249,8 @@ impl ServerConnection {
     }
 
     /// Calls a tool. Returns at once on a cancellation or timeout; the server is notified in the background.
+    ///
+    /// A server may ask for input instead of a result; the call is repeated with the answers of the user.
     pub(crate) async fn call(
         &self,
         name: &str,
@@ -234,11 +258,50 @@ impl ServerConnection {
         settings: &McpSettings,
         ctx: &ToolContext,
     ) -> Result<CallToolResult, CallError> {
+        let mut params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
+        for _ in 0..MOST_ROUNDS {
+            let call = self.state.transport_state.begin_call(ctx.clone());
+            let answer = self.request(&params, call.slot(), settings, ctx).await?;
+            let input = match answer {
+                CallAnswer::Result(result) => return Ok(result),
+                CallAnswer::InputRequired(input) => input,
+                CallAnswer::PagesRequired(pages) => {
+                    self.open_pages(&pages, call.slot()).await?;
+                    continue;
+                }
+            };
+            let client = self.state.client.as_ref().ok_or(CallError::InputRequired)?;
+            let requests = input.input_requests.unwrap_or_default();
+            if requests.is_empty() && input.request_state.is_none() {
+                return Err(CallError::UnexpectedAnswer);
+            }
+            let is_only_state = requests.is_empty();
+            let responses =
+                client.respond(requests, call.slot()).await.ok_or(CallError::InputRequired)?;
+            if ctx.should_abort() {
+                return Err(CallError::Cancelled);
+            }
+            if is_only_state {
+                // The server is not ready yet.
+                ctx.cancellation.run_until_cancelled(sleep(BETWEEN_ROUNDS)).await;
+            }
+            params.input_responses = (!responses.is_empty()).then_some(responses);
+            params.request_state = input.request_state;
+        }
+        Err(CallError::TooManyRounds)
+    }
+
+    /// Sends a call once.
+    async fn request(
+        &self,
+        params: &CallToolRequestParams,
+        slot: &CallSlot,
+        settings: &McpSettings,
+        ctx: &ToolContext,
+    ) -> Result<CallAnswer, CallError> {
         let cancel = &ctx.cancellation;
-        let call = self.state.transport_state.begin_call(ctx.progress.clone());
-        let params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
-        let mut request = CallToolRequest::new(params);
-        request.extensions_mut().insert(call.slot().clone());
+        let mut request = CallToolRequest::new(params.clone());
+        request.extensions_mut().insert(slot.clone());
         let mut request = ClientRequest::CallToolRequest(request);
         if let Some(span) = ctx.trace_context() {
             request.get_meta_mut().insert("traceparent".to_owned(), span.to_string().into());
@@ -254,7 +317,23 @@ impl ServerConnection {
                 Err(_) => return Err(CallError::Unsent("it does not read its input".to_owned())),
             },
         };
-        self.answer(handle, call.slot(), settings, cancel).await
+        self.answer(handle, slot, settings, cancel).await
+    }
+
+    /// Lets the user open the pages that a server wants visited before it runs a call. Fails if the user declines.
+    async fn open_pages(
+        &self,
+        pages: &[ElicitRequestParams],
+        slot: &CallSlot,
+    ) -> Result<(), CallError> {
+        let client = self.state.client.as_ref().ok_or(CallError::InputRequired)?;
+        for page in pages {
+            if client.elicit(page, Some(slot)).await.action != ElicitationAction::Accept {
+                return Err(CallError::Declined);
+            }
+        }
+        let is_done = slot.ask(confirm_page_done(&self.state.name, slot.context())).await;
+        if is_done { Ok(()) } else { Err(CallError::Declined) }
     }
 
     /// Waits for the answer, a cancellation, a timeout or the close. Progress restarts the timeout of silence, not the
@@ -265,8 +344,8 @@ impl ServerConnection {
         slot: &CallSlot,
         settings: &McpSettings,
         cancel: &CancellationToken,
-    ) -> Result<CallToolResult, CallError> {
-        let deadline = Instant::now() + settings.call_limit();
+    ) -> Result<CallAnswer, CallError> {
+        let mut deadline = Instant::now() + settings.call_limit();
         let mut silent_until = Instant::now() + settings.tool_timeout;
         let late = |text: String| Err(CallError::TimedOut(text));
         let outcome = loop {
@@ -274,13 +353,19 @@ impl ServerConnection {
                 biased;
                 answer = &mut handle.rx => {
                     return match answer {
-                        Ok(answer) => self.to_call_result(answer, slot).await,
+                        Ok(answer) => self.to_call_answer(answer, slot).await,
                         Err(_) => Err(self.lost(slot).await),
                     };
                 }
                 () = cancel.cancelled() => break Err(CallError::Cancelled),
                 () = slot.wait_for_progress() => silent_until = Instant::now() + settings.tool_timeout,
                 () = sleep_until(silent_until.min(deadline)) => {
+                    if slot.is_asking() {
+                        // The user takes the time, not the server.
+                        silent_until = Instant::now() + settings.tool_timeout;
+                        deadline = Instant::now() + settings.call_limit();
+                        continue;
+                    }
                     break late(if silent_until < deadline {
                         let limit = settings.tool_timeout.as_secs_f64();
                         format!("the server sent nothing for {limit} s, so the call was cancelled")
@@ -304,14 +389,23 @@ impl ServerConnection {
         outcome
     }
 
-    async fn to_call_result(
+    async fn to_call_answer(
         &self,
         answer: Result<ServerResult, ServiceError>,
         slot: &CallSlot,
-    ) -> Result<CallToolResult, CallError> {
+    ) -> Result<CallAnswer, CallError> {
         match answer {
-            Ok(ServerResult::CallToolResult(result)) => Ok(result),
-            Ok(ServerResult::InputRequiredResult(_)) => Err(CallError::InputRequired),
+            Ok(ServerResult::CallToolResult(result)) => Ok(CallAnswer::Result(result)),
+            Ok(ServerResult::InputRequiredResult(input)) => Ok(CallAnswer::InputRequired(input)),
+            Err(ServiceError::McpError(error)) if error.code == PAGES_REQUIRED => {
+                let pages = error.data.as_ref().and_then(|data| data.get("elicitations"));
+                let pages = pages.cloned().and_then(|pages| serde_json::from_value(pages).ok());
+                let pages: Vec<ElicitRequestParams> = pages.unwrap_or_default();
+                if pages.is_empty() || pages.len() > MOST_PAGES_OPENED {
+                    return Err(CallError::Refused(text::one_line(&error.message, LONGEST)));
+                }
+                Ok(CallAnswer::PagesRequired(pages))
+            }
             Ok(_) | Err(ServiceError::UnexpectedResponse) => Err(CallError::UnexpectedAnswer),
             Err(ServiceError::McpError(error)) if error.code == LINK_FAILED => {
                 Err(CallError::LinkFailed(text::one_line(&error.message, LONGEST)))
@@ -387,7 +481,7 @@ impl ConnectionState {
         if let (Some(challenge), Some(command)) =
             (self.transport_state.take_challenge(), &self.login_command)
         {
-            let hint = format!("{command} {}", text::one_line(&self.name, 60));
+            let hint = format!("{command} {}", self.name);
             return ConnectError::LoginRequired { challenge, hint };
         }
         let why = self.close_reason().await.unwrap_or_else(|| why.to_owned());
@@ -395,6 +489,8 @@ impl ConnectionState {
     }
 }
 
+/// Connects with the handshake of the protocol, or without one if the server has none: since version 2026-07-28 it is
+/// asked for its capabilities, and each request identifies the client.
 async fn connect(
     settings: &McpSettings,
     outside: &ConnectionContext,
@@ -402,14 +498,74 @@ async fn connect(
     stop: &CancellationToken,
     link: &mut ConnectionState,
 ) -> Result<RunningService<RoleClient, Client>, ConnectError> {
-    let client = Client::new(&outside.roots);
+    let is_of_client = matches!(settings.server.transport, McpTransport::Client(_));
+    let wanted = settings.known_protocol_version();
+    let has_handshake =
+        !is_of_client && wanted.as_ref().is_none_or(ProtocolVersion::has_initialize);
+    if has_handshake {
+        let client = new_client(outside, link);
+        let client = match &wanted {
+            Some(version) => client.with_protocol_version(version.clone()),
+            None => client,
+        };
+        let mode = ClientLifecycleMode::Initialize;
+        match serve(client, mode, settings, outside, lifetime, stop, link).await {
+            // The server answered, but not with a handshake.
+            Err(ServeError::Initialize(ClientInitializeError::JsonRpcError(_)))
+                if wanted.is_none() =>
+            {
+                link.transport_state = Arc::default();
+            }
+            served => return to_connect_result(served, link).await,
+        }
+    }
+    let client = new_client(outside, link).stateless();
+    let mode = ClientLifecycleMode::Discover { preferred_versions: vec![WITHOUT_MEMORY] };
+    let served = serve(client, mode, settings, outside, lifetime, stop, link).await;
+    to_connect_result(served, link).await
+}
+
+fn new_client(outside: &ConnectionContext, link: &ConnectionState) -> Client {
+    let state = Arc::clone(&link.transport_state);
+    Client::new(&link.name, &outside.roots, outside.browser.clone(), state)
+}
+
+/// Error of beginning a connection.
+enum ServeError {
+    Connect(ConnectError),
+    Initialize(ClientInitializeError),
+}
+
+async fn to_connect_result(
+    served: Result<RunningService<RoleClient, Client>, ServeError>,
+    link: &ConnectionState,
+) -> Result<RunningService<RoleClient, Client>, ConnectError> {
+    match served {
+        Ok(service) => Ok(service),
+        Err(ServeError::Connect(error)) => Err(error),
+        Err(ServeError::Initialize(error)) => Err(initialize_error(&error, link).await),
+    }
+}
+
+/// Opens the transport and begins the protocol on it.
+async fn serve(
+    client: Client,
+    mode: ClientLifecycleMode,
+    settings: &McpSettings,
+    outside: &ConnectionContext,
+    lifetime: &Lifetime,
+    stop: &CancellationToken,
+    link: &mut ConnectionState,
+) -> Result<RunningService<RoleClient, Client>, ServeError> {
+    link.client = Some(client.clone());
     match &settings.server.transport {
         McpTransport::Stdio { command, args, env, cwd } => {
             let root = outside.roots.first().cloned().unwrap_or_else(|| "/".into());
             let cwd = cwd.as_ref().map_or_else(|| root.clone(), |cwd| root.join(cwd));
             let argv = std::iter::once(command).chain(args).cloned().collect();
             let spec = PipedSpec { argv, cwd, env: env.clone(), stderr_tail: link.errors.clone() };
-            let process = outside.processes.start(spec, stop.clone()).await?;
+            let process = outside.processes.start(spec, stop.clone()).await;
+            let process = process.map_err(|error| ServeError::Connect(error.into()))?;
             let (end, ended, gone) =
                 (process.end, Arc::clone(&link.ended), CancellationToken::new());
             link.gone = Some(gone.clone());
@@ -424,15 +580,12 @@ async fn connect(
                 };
                 *ended.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(text);
             });
-            let streams = LineTransport::new(
-                process.output,
-                process.input,
-                Arc::clone(&link.transport_state),
-            );
-            serve(client, streams, stop, link).await
+            let state = Arc::clone(&link.transport_state);
+            let streams = LineTransport::new(process.output, process.input, state);
+            serve_over(streams, client, mode, stop, link).await
         }
         McpTransport::Http { url, headers } => {
-            let headers = header_map(headers)?;
+            let headers = header_map(headers).map_err(ServeError::Connect)?;
             let http = transport::transport(
                 Arc::clone(&outside.http),
                 url,
@@ -441,43 +594,26 @@ async fn connect(
                 Arc::clone(&link.transport_state),
             );
             link.login_command = outside.logins.as_ref().map(|logins| logins.command.clone());
-            link.name.clone_from(&settings.server.name);
-            serve(client, http, stop, link).await
+            serve_over(http, client, mode, stop, link).await
         }
         McpTransport::Client(server) => {
             let messages =
                 LinkTransport::new(Arc::clone(server.link()), Arc::clone(&link.transport_state));
-            serve_without_memory(messages, stop, link).await
+            serve_over(messages, client, mode, stop, link).await
         }
     }
 }
 
-async fn serve<T: Transport<RoleClient> + 'static>(
-    client: Client,
+async fn serve_over<T: Transport<RoleClient> + 'static>(
     transport: T,
+    client: Client,
+    mode: ClientLifecycleMode,
     stop: &CancellationToken,
     link: &ConnectionState,
-) -> Result<RunningService<RoleClient, Client>, ConnectError> {
+) -> Result<RunningService<RoleClient, Client>, ServeError> {
     let guarded = BoundedTransport::new(transport, Arc::clone(&link.transport_state));
-    match serve_client_with_ct(client, guarded, stop.clone()).await {
-        Ok(service) => Ok(service),
-        Err(error) => Err(initialize_error(&error, link).await),
-    }
-}
-
-/// Connects to a stateless server: it is asked for its capabilities, and each request identifies the client.
-async fn serve_without_memory(
-    messages: LinkTransport,
-    stop: &CancellationToken,
-    link: &ConnectionState,
-) -> Result<RunningService<RoleClient, Client>, ConnectError> {
-    let guarded = BoundedTransport::new(messages, Arc::clone(&link.transport_state));
-    let lifecycle = ClientLifecycleMode::Discover { preferred_versions: vec![WITHOUT_MEMORY] };
-    let client = Client::stateless();
-    match serve_client_with_lifecycle_and_ct(client, guarded, lifecycle, stop.clone()).await {
-        Ok(service) => Ok(service),
-        Err(error) => Err(initialize_error(&error, link).await),
-    }
+    let served = serve_client_with_lifecycle_and_ct(client, guarded, mode, stop.clone()).await;
+    served.map_err(ServeError::Initialize)
 }
 
 async fn initialize_error(error: &ClientInitializeError, link: &ConnectionState) -> ConnectError {

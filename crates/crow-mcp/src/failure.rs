@@ -100,9 +100,15 @@ pub(crate) enum CallError {
     /// The server wants a login, or one with more scopes.
     #[error("{}", if .0.needs_more_scopes { "the login does not permit this call" } else { "the server needs a login" })]
     LoginRequired(LoginChallenge),
-    /// The server asked for further input, which is not supported.
-    #[error("the server asked for input during the call, which this client does not support")]
+    /// The server asked for further input that cannot be given.
+    #[error("the server asked for input that cannot be given")]
     InputRequired,
+    /// The user declined what the server asked for.
+    #[error("the user declined what the server asked for")]
+    Declined,
+    /// The server asked for input again and again.
+    #[error("the server asked for input again and again without a result")]
+    TooManyRounds,
     /// The answer is not the result of a call.
     #[error("the server's answer is not a valid call result")]
     UnexpectedAnswer,

@@ -9,9 +9,11 @@
 //! it uses [`PipedProcesses`](crow_core::capability::PipedProcesses), [`Http`](crow_core::capability::Http), and
 //! [`McpLink`](crow_core::capability::McpLink) for a server that the client of the session serves itself.
 
+mod browser_page;
 mod cache;
 mod client;
 mod connection;
+mod elicitation;
 mod failure;
 mod listed;
 mod name;

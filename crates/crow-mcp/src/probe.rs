@@ -100,7 +100,7 @@ pub async fn log_in(
 ) -> Result<LoginOutcome, LoginError> {
     let failed = |why: &str| LoginError::Failed(why.to_owned());
     let logins = outside.logins.as_ref().ok_or_else(|| failed("logins cannot be stored"))?;
-    let browser = logins.browser.as_ref().ok_or_else(|| failed("there is no browser"))?;
+    let browser = outside.browser.as_ref().ok_or_else(|| failed("there is no browser"))?;
     let login = settings.login(outside).ok_or_else(|| {
         failed("only servers with a url and without a header `Authorization` have a login")
     })?;

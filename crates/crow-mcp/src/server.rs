@@ -249,8 +249,7 @@ impl McpServer {
         } else {
             "needs a login"
         };
-        let browser =
-            self.shared.context.logins.as_ref().and_then(|logins| logins.browser.as_ref());
+        let browser = self.shared.context.browser.as_ref();
         let can_ask = ctx.agent.is_attended && ctx.agent.questions.is_some();
         let login = self.settings.login(&self.shared.context);
         let (Some(browser), Some(login), true) = (browser, login, can_ask) else {

@@ -6,9 +6,10 @@ use crow_core::{
     capability::{Http, PipedProcesses},
     mcp::{McpServerConfig, McpTransport},
 };
+use rmcp::model::ProtocolVersion;
 use url::Url;
 
-use crate::oauth::{LoginAccess, ServerLogin};
+use crate::oauth::{LoginAccess, ServerLogin, UserBrowser};
 
 /// Default of [`McpSettings::startup_timeout`].
 const STARTUP: Duration = Duration::from_secs(10);
@@ -36,6 +37,8 @@ pub struct McpSettings {
     pub changes_no_files: bool,
     /// Settings of the login, for a server that wants one.
     pub oauth: OAuthSettings,
+    /// Version of the protocol to use, for a server that does not negotiate, such as `2025-11-25`.
+    pub protocol_version: Option<String>,
 }
 
 /// Settings of the login at a server. All are optional: Crow discovers the authorization server and registers there.
@@ -68,6 +71,21 @@ impl fmt::Debug for OAuthSettings {
 }
 
 impl McpSettings {
+    /// Returns the versions of the protocol that can be set, the oldest first.
+    pub fn protocol_versions() -> impl Iterator<Item = &'static str> {
+        // Older versions had another transport over HTTP.
+        let known = ProtocolVersion::KNOWN_VERSIONS.iter();
+        known
+            .filter(|version| **version >= ProtocolVersion::V_2025_03_26)
+            .map(ProtocolVersion::as_str)
+    }
+
+    /// Returns the version of the protocol to use, if one is set and known.
+    pub(crate) fn known_protocol_version(&self) -> Option<ProtocolVersion> {
+        let wanted = self.protocol_version.as_deref()?;
+        ProtocolVersion::KNOWN_VERSIONS.iter().find(|known| known.as_str() == wanted).cloned()
+    }
+
     /// Returns the time limit of an attempt to connect.
     pub fn connect_limit(&self) -> Duration {
         self.startup_timeout.saturating_mul(PATIENCE)
@@ -106,6 +124,7 @@ impl From<McpServerConfig> for McpSettings {
             tools: None,
             changes_no_files: false,
             oauth: OAuthSettings::default(),
+            protocol_version: None,
         }
     }
 }
@@ -121,6 +140,8 @@ pub struct ConnectionContext {
     pub roots: Vec<PathBuf>,
     /// Logins at servers that want one; `None` if they cannot be used.
     pub logins: Option<LoginAccess>,
+    /// Browser of the user; `None` if there is no user whom a server could ask.
+    pub browser: Option<Arc<dyn UserBrowser>>,
 }
 
 /// Returns true if a server runs on this machine, as far as its address shows.

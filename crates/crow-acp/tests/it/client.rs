@@ -110,7 +110,13 @@ impl Product {
 /// Returns the tools of the MCP servers that the client of a session serves. Other servers cannot be reached.
 fn client_servers(servers: Vec<McpServerConfig>) -> Arc<dyn ToolSource> {
     let (processes, http) = (Arc::new(Unreachable), Arc::new(Unreachable));
-    let outside = ConnectionContext { processes, http, roots: vec!["/p".into()], logins: None };
+    let outside = ConnectionContext {
+        processes,
+        http,
+        roots: vec!["/p".into()],
+        logins: None,
+        browser: None,
+    };
     let settings = servers.into_iter().map(McpSettings::from).collect();
     Arc::new(McpTools::new(settings, None, outside))
 }

@@ -235,9 +235,10 @@ impl ProductHost {
             // started.
             McpLaunch::new(own, HttpClient::default(), children).without_configuration()
         };
-        let mcp = match parts.audience {
-            Audience::Person => mcp.with_browser(Arc::new(SystemBrowser::new(&environment))),
-            Audience::Unattended => mcp,
+        let mcp = if config.answerer.is_attended() {
+            mcp.with_browser(Arc::new(SystemBrowser::new(&environment)))
+        } else {
+            mcp
         };
         let places = match parts.start {
             Some(start) => places.with_start(start),

@@ -46,7 +46,7 @@ pub struct McpLaunch {
     runner: ProcessRunner,
     /// False if only the servers of the client are used.
     uses_configuration: bool,
-    /// Browser in which the user of a session logs in at a server; `None` without a user.
+    /// Browser of the session's user; `None` without a user.
     browser: Option<Arc<dyn UserBrowser>>,
 }
 
@@ -62,7 +62,7 @@ impl McpLaunch {
         Self { environment, http, runner, uses_configuration: true, browser: None }
     }
 
-    /// Lets the user log in at servers with this browser.
+    /// Lets servers ask the user, whose browser this is.
     #[must_use]
     pub fn with_browser(self, browser: Arc<dyn UserBrowser>) -> Self {
         Self { browser: Some(browser), ..self }
@@ -88,10 +88,10 @@ impl McpLaunch {
         // Without a home directory there are no logins.
         let logins = CredentialLogins::new(&self.environment).ok().map(|storage| LoginAccess {
             storage: Arc::new(storage),
-            browser: self.browser.clone(),
             command: LOGIN_COMMAND.to_owned(),
         });
-        ConnectionContext { processes, http: Arc::new(self.http.clone()), roots, logins }
+        let (http, browser) = (Arc::new(self.http.clone()), self.browser.clone());
+        ConnectionContext { processes, http, roots, logins, browser }
     }
 
     /// Returns the cache of tool lists; `None` without a data folder.

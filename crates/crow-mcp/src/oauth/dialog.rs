@@ -16,8 +16,6 @@ use super::stored::LoginStorage;
 pub struct LoginAccess {
     /// Storage of the logins.
     pub storage: Arc<dyn LoginStorage>,
-    /// Browser of the user; `None` if there is no user who could log in.
-    pub browser: Option<Arc<dyn UserBrowser>>,
     /// Command with which a user logs in, up to the server's name: a part of messages.
     pub command: String,
 }

@@ -4,7 +4,9 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use crow_core::capability::{Http, HttpMethod, HttpReach, HttpRequest};
 use futures_util::StreamExt as _;
-use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
+use rmcp::transport::auth::{
+    OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest,
+};
 use tokio::time::timeout;
 use url::{Host, Url};
 
@@ -32,6 +34,51 @@ impl OAuthHttp {
         Self { http, server, reach }
     }
 
+    /// Returns the body of a page with JSON; none if there is no such page.
+    pub(super) async fn get(&self, url: &Url) -> Option<Vec<u8>> {
+        let request = ::http::Request::get(url.as_str()).header("accept", "application/json");
+        let answer = self.exchange(request.body(Vec::new()).ok()?, LIMIT).await.ok()?;
+        answer.status().is_success().then(|| answer.into_body())
+    }
+
+    async fn exchange(
+        &self,
+        request: ::http::Request<Vec<u8>>,
+        limit: Duration,
+    ) -> Result<::http::Response<Vec<u8>>, OAuthHttpClientError> {
+        let (head, body) = request.into_parts();
+        let method = match head.method {
+            ::http::Method::GET => HttpMethod::Get,
+            ::http::Method::POST => HttpMethod::Post,
+            other => return Err(format!("unexpected method {other}").into()),
+        };
+        let url = head.uri.to_string();
+        let headers = head.headers.iter().map(|(name, value)| {
+            Ok((name.to_string(), value.to_str().map_err(|error| error.to_string())?.to_owned()))
+        });
+        let headers = headers.collect::<Result<Vec<_>, String>>()?;
+        let reach = self.reach(&url);
+        let exchange = async {
+            let request = HttpRequest { method, url, headers, body, reach };
+            let answer = self.http.send(request).await?;
+            let mut response = ::http::Response::builder().status(answer.status);
+            for (name, value) in &answer.headers {
+                response = response.header(name, value);
+            }
+            let (mut chunks, mut body) = (answer.body, Vec::new());
+            while let Some(bytes) = chunks.next().await {
+                let bytes = bytes?;
+                if body.len() + bytes.len() > LARGEST_BODY {
+                    return Err(format!("the answer has more than {LARGEST_BODY} bytes").into());
+                }
+                body.extend_from_slice(&bytes);
+            }
+            Ok(response.body(body)?)
+        };
+        let late = || format!("no answer within {} s", limit.as_secs());
+        timeout(limit, exchange).await.unwrap_or_else(|_| Err(late().into()))
+    }
+
     fn reach(&self, url: &str) -> HttpReach {
         let is_of_server = Url::parse(url).is_ok_and(|url| url.origin() == self.server.origin());
         if is_of_server { HttpReach::Any } else { self.reach }
@@ -46,43 +93,8 @@ impl fmt::Debug for OAuthHttp {
 
 impl OAuthHttpClient for OAuthHttp {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
-        Box::pin(async move {
-            let limit = request.timeout.unwrap_or(LIMIT).min(LIMIT);
-            let (head, body) = request.request.into_parts();
-            let method = match head.method {
-                ::http::Method::GET => HttpMethod::Get,
-                ::http::Method::POST => HttpMethod::Post,
-                other => return Err(format!("unexpected method {other}").into()),
-            };
-            let url = head.uri.to_string();
-            let text = |value: &::http::HeaderValue| value.to_str().map(str::to_owned);
-            let headers = head.headers.iter().map(|(name, value)| {
-                text(value)
-                    .map(|value| (name.to_string(), value))
-                    .map_err(|error| error.to_string())
-            });
-            let headers = headers.collect::<Result<Vec<_>, _>>()?;
-            let reach = self.reach(&url);
-            let exchange = async {
-                let answer =
-                    self.http.send(HttpRequest { method, url, headers, body, reach }).await?;
-                let mut response = ::http::Response::builder().status(answer.status);
-                for (name, value) in &answer.headers {
-                    response = response.header(name, value);
-                }
-                let (mut chunks, mut body) = (answer.body, Vec::new());
-                while let Some(bytes) = chunks.next().await {
-                    let bytes = bytes?;
-                    if body.len() + bytes.len() > LARGEST_BODY {
-                        return Err(format!("the answer has more than {LARGEST_BODY} bytes").into());
-                    }
-                    body.extend_from_slice(&bytes);
-                }
-                Ok(response.body(body)?)
-            };
-            let late = || format!("no answer within {} s", limit.as_secs());
-            timeout(limit, exchange).await.unwrap_or_else(|_| Err(late().into()))
-        })
+        let limit = request.timeout.unwrap_or(LIMIT).min(LIMIT);
+        Box::pin(self.exchange(request.request, limit))
     }
 }
 

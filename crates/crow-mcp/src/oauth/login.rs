@@ -12,13 +12,13 @@ use rmcp::transport::{
 };
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use url::{Host, Url};
+use url::Url;
 
 use super::{
     dialog::{AuthorizationPage, LoginDialog, RedirectListener, UserBrowser},
     stored::{Registration, ServerLogin, describe},
 };
-use crate::text;
+use crate::{browser_page::page_address, text};
 
 /// Time limit of the user's part of a login.
 const USER_LIMIT: Duration = Duration::from_mins(15);
@@ -120,9 +120,7 @@ pub(crate) async fn log_in(
 
         // 1) Discovery, and the scopes to request.
         let mut manager = login.manager(Arc::clone(&registration)).await?;
-        let resolution =
-            manager.resolve_metadata_from_challenge(challenge.header.as_deref()).await?;
-        manager.set_metadata(resolution.metadata.clone());
+        let metadata = login.discover(&mut manager, challenge.header.as_deref()).await?;
         let mut scopes = if settings.scopes.is_empty() {
             manager.select_initial_scopes(&[]).await
         } else {
@@ -135,8 +133,7 @@ pub(crate) async fn log_in(
         scopes.retain(|scope| seen.insert(scope.clone()));
 
         // 2) The identity of Crow: a registration by the user, a document, or a registration now.
-        let is_document_accepted = resolution
-            .metadata
+        let is_document_accepted = metadata
             .additional_fields
             .get("client_id_metadata_document_supported")
             .and_then(serde_json::Value::as_bool)
@@ -160,7 +157,11 @@ pub(crate) async fn log_in(
         let url = manager.get_authorization_url(&scopes_text).await?;
 
         // 3) The user authorizes Crow in the browser.
-        let page = authorization_page(server, &url, scopes)?;
+        let (url, host) = page_address(&url).map_err(|why| {
+            let shown = text::one_line(&url, 200);
+            LoginError::Failed(format!("the address of the authorization page {why}: {shown}"))
+        })?;
+        let page = AuthorizationPage { server: server.to_owned(), url, host, scopes };
         let state = query_value(&page.url, "state").unwrap_or_default();
         if !dialog.confirm(&page).await {
             return Err(LoginError::Declined);
@@ -177,7 +178,7 @@ pub(crate) async fn log_in(
         let issuer = query_value(&redirected, "iss");
         manager.exchange_code_for_token_with_issuer(&code, &state, issuer.as_deref()).await?;
         let scopes = login.granted_scopes().await.map_err(LoginError::Failed)?;
-        Ok(LoginOutcome { scopes, issuer: resolution.metadata.issuer })
+        Ok(LoginOutcome { scopes, issuer: metadata.issuer })
     };
     cancel.run_until_cancelled(steps).await.unwrap_or(Err(LoginError::Cancelled))
 }
@@ -246,32 +247,6 @@ fn to_address(pasted: &str, redirect_uri: &str, state: &str) -> String {
     let Ok(mut url) = Url::parse(redirect_uri) else { return pasted.to_owned() };
     url.query_pairs_mut().append_pair("code", pasted).append_pair("state", state);
     url.into()
-}
-
-/// Checks the address of the authorization page: it must be encrypted, or on this machine.
-fn authorization_page(
-    server: &str,
-    url: &str,
-    scopes: Vec<String>,
-) -> Result<AuthorizationPage, LoginError> {
-    let invalid = |why: &str| {
-        let shown = text::one_line(url, 200);
-        LoginError::Failed(format!("the address of the authorization page {why}: {shown}"))
-    };
-    let parsed = Url::parse(url).map_err(|_| invalid("is invalid"))?;
-    let is_loopback = match parsed.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => return Err(invalid("names no host")),
-    };
-    match parsed.scheme() {
-        "https" => {}
-        "http" if is_loopback => {}
-        _ => return Err(invalid("is not encrypted")),
-    }
-    let host = parsed.host_str().unwrap_or_default().to_owned();
-    Ok(AuthorizationPage { server: server.to_owned(), url: parsed.into(), host, scopes })
 }
 
 /// Returns the value of a parameter in the query of an address; none if it is absent, empty or ambiguous.

@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use crow_core::capability::Http;
 use oauth2::TokenResponse;
 use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, CredentialStore, OAuthClientConfig, StoredCredentials,
+    AuthError, AuthorizationManager, AuthorizationMetadata, CredentialStore, OAuthClientConfig,
+    StoredCredentials,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
@@ -115,6 +116,7 @@ impl ServerLogin {
         let renew = async {
             let mut manager =
                 self.manager(Arc::new(std::sync::Mutex::new(registration.clone()))).await?;
+            self.discover(&mut manager, None).await?;
             if !manager.initialize_from_store().await? {
                 return Err(AuthError::AuthorizationRequired);
             }
@@ -145,16 +147,53 @@ impl ServerLogin {
         &self,
         registration: Arc<std::sync::Mutex<Registration>>,
     ) -> Result<AuthorizationManager, AuthError> {
-        let http = OAuthHttp::new(
-            Arc::clone(&self.0.http),
-            self.0.url.clone(),
-            self.0.settings.private_network,
-        );
-        let mut manager =
-            AuthorizationManager::new_with_oauth_http_client(self.0.url.clone(), Arc::new(http))
-                .await?;
+        let (url, http) = (self.0.url.clone(), Arc::new(self.http()));
+        let mut manager = AuthorizationManager::new_with_oauth_http_client(url, http).await?;
         manager.set_credential_store(LibraryStore { login: self.clone(), registration });
         Ok(manager)
+    }
+
+    /// Finds the authorization server.
+    ///
+    /// Servers of protocol version 2025-03-26 publish the metadata at their own origin, and some name an issuer below
+    /// it, against RFC 8414. That is accepted as long as everything in the metadata belongs to this origin.
+    pub(super) async fn discover(
+        &self,
+        manager: &mut AuthorizationManager,
+        challenge: Option<&str>,
+    ) -> Result<AuthorizationMetadata, AuthError> {
+        let metadata = match manager.resolve_metadata_from_challenge(challenge).await {
+            Ok(resolution) => resolution.metadata,
+            Err(error @ AuthError::AuthorizationServerMismatch { .. }) => {
+                self.own_metadata().await.ok_or(error)?
+            }
+            Err(error) => return Err(error),
+        };
+        manager.set_metadata(metadata.clone());
+        Ok(metadata)
+    }
+
+    /// Returns the metadata at the server's own origin, if all its addresses belong to this origin.
+    async fn own_metadata(&self) -> Option<AuthorizationMetadata> {
+        let url = self.0.url.join("/.well-known/oauth-authorization-server").ok()?;
+        let body = self.http().get(&url).await?;
+        let metadata: AuthorizationMetadata = serde_json::from_slice(&body).ok()?;
+        let addresses = [
+            Some(&metadata.authorization_endpoint),
+            Some(&metadata.token_endpoint),
+            metadata.registration_endpoint.as_ref(),
+            metadata.issuer.as_ref(),
+        ];
+        let is_own = |address: &String| {
+            Url::parse(address).is_ok_and(|address| address.origin() == self.0.url.origin())
+        };
+        let all_own = addresses.into_iter().flatten().all(is_own);
+        all_own.then_some(metadata)
+    }
+
+    fn http(&self) -> OAuthHttp {
+        let http = Arc::clone(&self.0.http);
+        OAuthHttp::new(http, self.0.url.clone(), self.0.settings.private_network)
     }
 
     async fn stored(&self) -> Result<Option<StoredLogin>, String> {

@@ -7,14 +7,15 @@
 use std::{
     collections::HashMap,
     fmt,
+    future::Future,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use crow_core::tool::Progress;
+use crow_core::tool::ToolContext;
 use rmcp::{
     RoleClient,
     model::{
@@ -51,6 +52,8 @@ pub(crate) struct TransportState {
     /// Notified when the server reports that its tools changed.
     pub(crate) changed: Notify,
     calls: Mutex<HashMap<ProgressToken, CallSlot>>,
+    /// Number of calls begun.
+    begun: AtomicU64,
     requests: AtomicUsize,
     /// The last answer by which the server asked for a login.
     challenge: Mutex<Option<LoginChallenge>>,
@@ -77,9 +80,15 @@ impl TransportState {
         self.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Begins a call whose progress goes to `progress`.
-    pub(crate) fn begin_call(self: &Arc<Self>, progress: Progress) -> CallGuard {
-        CallGuard { slot: CallSlot::new(progress), transport_state: Arc::clone(self) }
+    /// Begins a call with this context: progress goes there, and questions of the server are asked there.
+    pub(crate) fn begin_call(self: &Arc<Self>, ctx: ToolContext) -> CallGuard {
+        let number = self.begun.fetch_add(1, Ordering::Relaxed);
+        CallGuard { slot: CallSlot::new(number, ctx), transport_state: Arc::clone(self) }
+    }
+
+    /// Returns the call in flight that began last. A server does not say which call its questions belong to.
+    pub(crate) fn last_call(&self) -> Option<CallSlot> {
+        self.calls().values().max_by_key(|call| call.0.number).cloned()
     }
 
     /// Registers a call that is about to be sent, unless nobody waits for it any more.
@@ -98,7 +107,7 @@ impl TransportState {
         let call = self.calls().get(&params.progress_token).cloned();
         if let Some(call) = call {
             call.0.beat.notify_one();
-            call.0.progress.report(report(params));
+            call.0.ctx.progress.report(report(params));
         }
     }
 }
@@ -108,8 +117,12 @@ impl TransportState {
 pub(crate) struct CallSlot(Arc<CallSlotState>);
 
 struct CallSlotState {
-    progress: Progress,
+    /// Order of the calls.
+    number: u64,
+    ctx: ToolContext,
     beat: Notify,
+    /// Number of questions to the user that are open.
+    questions: AtomicUsize,
     sent: AtomicBool,
     /// True if nobody waits for the call. Changed under the lock of the registered calls.
     ended: AtomicBool,
@@ -137,10 +150,12 @@ impl Drop for CallGuard {
 }
 
 impl CallSlot {
-    fn new(progress: Progress) -> Self {
+    fn new(number: u64, ctx: ToolContext) -> Self {
         Self(Arc::new(CallSlotState {
-            progress,
+            number,
+            ctx,
             beat: Notify::new(),
+            questions: AtomicUsize::new(0),
             sent: AtomicBool::new(false),
             ended: AtomicBool::new(false),
         }))
@@ -151,9 +166,37 @@ impl CallSlot {
         self.0.beat.notified().await;
     }
 
+    /// Returns the context of the call.
+    pub(crate) fn context(&self) -> &ToolContext {
+        &self.0.ctx
+    }
+
+    /// Runs `question`, during which the call waits for the user and its timeouts do not pass.
+    pub(crate) async fn ask<T>(&self, question: impl Future<Output = T>) -> T {
+        self.0.questions.fetch_add(1, Ordering::AcqRel);
+        // Also if the question is dropped.
+        let _end = QuestionEnd(&self.0);
+        question.await
+    }
+
+    /// Returns true while the user is asked a question.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.0.questions.load(Ordering::Acquire) > 0
+    }
+
     /// Returns true if the server may have seen the call.
     pub(crate) fn was_sent(&self) -> bool {
         self.0.sent.load(Ordering::Acquire)
+    }
+}
+
+/// Ends a question of a call when it is dropped. The timeout of silence begins anew.
+struct QuestionEnd<'a>(&'a CallSlotState);
+
+impl Drop for QuestionEnd<'_> {
+    fn drop(&mut self) {
+        self.0.questions.fetch_sub(1, Ordering::AcqRel);
+        self.0.beat.notify_one();
     }
 }
 
@@ -275,6 +318,8 @@ fn report(params: &ProgressNotificationParam) -> String {
 mod tests {
     use std::{future::pending, io};
 
+    use crow_core::workspace::Workspace;
+    use crow_testkit::tools::{agent_context, tool_context};
     use rmcp::model::{CallToolRequest, CallToolRequestParams, NumberOrString};
 
     use super::*;
@@ -313,7 +358,7 @@ mod tests {
     async fn a_call_that_is_cancelled_while_it_is_sent_leaves_nothing() {
         let state = Arc::<TransportState>::default();
         let mut transport = BoundedTransport::new(FullPipe, Arc::clone(&state));
-        let call = state.begin_call(Progress::default());
+        let call = state.begin_call(tool_context(agent_context(Workspace::new("/p"))));
         let send = transport.send(request(call.slot()));
         assert_eq!(state.calls().len(), 1);
         drop(call);
@@ -325,7 +370,7 @@ mod tests {
     async fn a_call_that_is_cancelled_before_it_is_sent_is_not_registered() {
         let state = Arc::<TransportState>::default();
         let mut transport = BoundedTransport::new(FullPipe, Arc::clone(&state));
-        let call = state.begin_call(Progress::default());
+        let call = state.begin_call(tool_context(agent_context(Workspace::new("/p"))));
         let request = request(call.slot());
         drop(call);
         drop(transport.send(request));

@@ -108,6 +108,7 @@ async fn session(
         http: Arc::clone(&http) as _,
         roots: vec!["/p".into()],
         logins: None,
+        browser: None,
     };
     let tools = McpTools::new(vec![settings()], None, outside);
     tools.ready(&CancellationToken::new()).await;
@@ -283,6 +284,7 @@ async fn an_invalid_header_is_reported_by_name_without_its_value() {
         http: Arc::new(NoHttp),
         roots: Vec::new(),
         logins: None,
+        browser: None,
     };
     let tools = McpTools::new(vec![settings], None, outside);
     tools.ready(&CancellationToken::new()).await;

@@ -226,6 +226,7 @@ impl Servers {
             http: Arc::new(NoHttp),
             roots: vec!["/p/my project".into()],
             logins: None,
+            browser: None,
         };
         Session { tools: McpTools::new(self.settings, self.cache, outside), started }
     }

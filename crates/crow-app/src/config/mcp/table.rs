@@ -67,6 +67,8 @@ pub(crate) struct ServerTable {
     /// `true`: its tools change no files of the project, which then need not be compared before and after each call.
     #[serde(default)]
     pub(super) changes_no_files: bool,
+    /// The version of the protocol, for a server that negotiates none: `2025-11-25`, for example.
+    pub(super) protocol_version: Option<String>,
     /// The login at a server that wants one; `crow-agent mcp login` logs in. All is optional.
     pub(super) oauth: Option<OAuthTable>,
 }
@@ -175,6 +177,15 @@ impl ServerTable {
         }
         settings.tools.clone_from(&self.tools);
         settings.changes_no_files = self.changes_no_files;
+        if let Some(version) = &self.protocol_version {
+            let mut known = McpSettings::protocol_versions();
+            if known.all(|known| known != version) {
+                let known: Vec<&str> = McpSettings::protocol_versions().collect();
+                let why = format!("known versions are {}", known.join(", "));
+                return Err(("protocol_version", why));
+            }
+            settings.protocol_version.clone_from(&self.protocol_version);
+        }
         if let Some(oauth) = &self.oauth {
             if self.url.is_none() {
                 return Err(("oauth", "only a server with a url has a login".to_owned()));
