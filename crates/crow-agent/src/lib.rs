@@ -33,6 +33,7 @@ mod base_agent;
 mod checks;
 mod choice;
 mod compaction;
+mod deferred_tools;
 pub mod definition;
 mod end_tools;
 mod environment;

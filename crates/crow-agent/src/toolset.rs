@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use crow_context::recall::{RECALL, recorded_output, search_log};
 use crow_core::{
-    event::{AgentEvent, NoticeAudience},
+    event::{AgentEvent, NoticeAudience, NoticeLevel},
     ids::CallId,
     model::ToolDefinition,
     tool::{
-        CallPlan, SourcedTools, ToolCategory, ToolContext, ToolError, ToolRegistry, ToolResult,
-        ToolSource, TypedTool, TypedToolAdapter, matches_sourced,
+        CallPlan, SourcedTools, Tool, ToolCategory, ToolContext, ToolError, ToolRegistry,
+        ToolResult, ToolSource, TypedTool, TypedToolAdapter, matches_sourced,
     },
 };
 use crow_runtime::{AgentError, AgentInternals};
@@ -19,6 +19,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+
+use crate::deferred_tools::{
+    CallFoundTool, FindTools, definition_bytes, estimated_tokens, exceeds,
+};
 
 /// Time to wait for tools before the wait is reported.
 const TELL_AFTER: Duration = Duration::from_millis(500);
@@ -53,6 +57,9 @@ impl SourcedFilter {
         !self.is_empty() && self.lists.iter().all(matches_one)
     }
 }
+
+/// Marks an agent whose user was told that tools are found by a search.
+struct DeferralTold;
 
 /// The tools of an agent during a turn. They change only between two model calls.
 #[derive(Debug)]
@@ -106,14 +113,46 @@ impl<'a> Toolset<'a> {
             registry.register(TypedToolAdapter::new(Recall));
         }
         let sourced = current.iter().flat_map(|current| current.tools.iter());
-        for tool in sourced.filter(|tool| self.filter.accepts(tool.name())) {
-            if registry.get(tool.name()).is_none() {
-                registry.register_shared(Arc::clone(tool));
-            }
-        }
+        let sourced = sourced
+            .filter(|tool| self.filter.accepts(tool.name()) && registry.get(tool.name()).is_none());
+        let sourced: Vec<Arc<dyn Tool>> = sourced.cloned().collect();
+        let threshold = agent.tool_source().map_or(u64::MAX, |source| source.deferral_threshold());
+        Self::add_sourced(agent, &mut registry, sourced, threshold).await?;
         self.definitions = registry.definitions().into();
         self.registry = Arc::new(registry);
         (self.revision, self.has_recall) = (revision, has_recall);
+        Ok(())
+    }
+
+    /// Adds the tools of the source. If their definitions are longer than the threshold, they can be called, but a search
+    /// for them is listed in their place. The user is told once.
+    async fn add_sourced(
+        agent: &mut AgentInternals,
+        registry: &mut ToolRegistry,
+        sourced: Vec<Arc<dyn Tool>>,
+        threshold: u64,
+    ) -> Result<(), AgentError> {
+        let bytes = sourced.iter().map(|tool| definition_bytes(tool.as_ref())).sum();
+        let (count, is_deferred) = (sourced.len(), exceeds(bytes, threshold));
+        for tool in &sourced {
+            registry.register_shared(Arc::clone(tool));
+            if is_deferred {
+                registry.unlist(tool.name());
+            }
+        }
+        if is_deferred {
+            registry.register(TypedToolAdapter::new(FindTools::new(sourced)));
+            registry.register(CallFoundTool);
+            if !agent.context().resources.contains::<DeferralTold>() {
+                agent.context().resources.insert(DeferralTold);
+                let tokens = estimated_tokens(bytes);
+                let text = format!(
+                    "{count} tools of MCP servers ({tokens} tokens) are found by a search instead of listed in each request; the threshold is {threshold} tokens (mcp.defer_above)"
+                );
+                let (level, audience) = (NoticeLevel::Info, NoticeAudience::User);
+                agent.emit(AgentEvent::Notice { level, audience, text }).await?;
+            }
+        }
         Ok(())
     }
 

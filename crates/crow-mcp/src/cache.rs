@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::listed::{MOST_TOOLS, ToolListing};
 
 /// Maximum size of a cache file in bytes. A larger file is cut, so it fails to parse.
-const LARGEST: u64 = 1024 * 1024;
+const LARGEST: u64 = 4 * 1024 * 1024;
 /// Version of the file format. Files of other versions are ignored.
 const VERSION: u32 = 1;
 

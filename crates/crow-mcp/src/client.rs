@@ -1,6 +1,6 @@
 //! Answers to the requests that a server may send: `ping`, `roots/list` and `elicitation/create`.
 
-use std::{fmt::Write as _, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf, sync::Arc};
 
 #[expect(
     deprecated,
@@ -12,7 +12,8 @@ use rmcp::{
     model::{
         ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
         ElicitationCapability, ErrorCode, FormElicitationCapability, Implementation, InputRequest,
-        InputRequests, InputResponses, ProtocolVersion, UrlElicitationCapability,
+        InputRequests, InputResponses, JsonObject, ProtocolVersion, TASKS_EXTENSION_ID,
+        UrlElicitationCapability,
     },
     service::RequestContext,
 };
@@ -73,10 +74,10 @@ impl Client {
         request: &ElicitRequestParams,
         call: Option<&CallSlot>,
     ) -> ElicitResult {
-        let (Some(browser), Some(call)) = (&self.browser, call) else {
+        let ctx = call.and_then(CallSlot::context);
+        let (Some(browser), Some(call), Some(ctx)) = (&self.browser, call, ctx) else {
             return ElicitResult::new(ElicitationAction::Decline);
         };
-        let ctx = call.context();
         call.ask(elicit(&self.server, request, Some(browser.as_ref()), ctx)).await
     }
 
@@ -119,6 +120,8 @@ impl ClientHandler for Client {
                     .with_url(UrlElicitationCapability::default()),
             );
         }
+        capabilities.extensions =
+            Some(BTreeMap::from([(TASKS_EXTENSION_ID.to_owned(), JsonObject::new())]));
         let own = Implementation::new("crow-agent", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(capabilities, own).with_protocol_version(self.protocol_version.clone())
     }

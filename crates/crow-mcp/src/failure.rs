@@ -100,6 +100,9 @@ pub(crate) enum CallError {
     /// The server wants a login, or one with more scopes.
     #[error("{}", if .0.needs_more_scopes { "the login does not permit this call" } else { "the server needs a login" })]
     LoginRequired(LoginChallenge),
+    /// The tool is no longer the one that was offered.
+    #[error("{0}")]
+    Changed(String),
     /// The server asked for further input that cannot be given.
     #[error("the server asked for input that cannot be given")]
     InputRequired,

@@ -20,6 +20,8 @@ mod name;
 mod oauth;
 mod page;
 mod probe;
+mod prompts;
+mod resources;
 mod result;
 mod schema;
 mod server;
@@ -35,5 +37,6 @@ pub use oauth::{
     LoginStorageError, RedirectListener, UserBrowser,
 };
 pub use probe::{ProbeFailure, ProbedServer, ProbedTool, log_in, probe};
+pub use prompts::McpPrompt;
 pub use settings::{ConnectionContext, McpSettings, OAuthSettings};
-pub use tools::{McpTools, ServerState, ServerSummary};
+pub use tools::{DEFAULT_DEFERRAL_THRESHOLD, McpTools, ServerState, ServerSummary};

@@ -2,20 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use rmcp::model::Tool;
+use rmcp::model::{Prompt, Tool};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{schema, text};
 
-/// Maximum number of tools of a server. Some providers accept at most 128 tools in total.
-pub(crate) const MOST_TOOLS: usize = 100;
-/// Maximum bytes of a server's names, descriptions and schemas together: each request carries them.
-const MOST_BYTES: usize = 256 * 1024;
+/// Maximum number of tools of a server. Many tools are found by a search, so no request carries them all.
+pub(crate) const MOST_TOOLS: usize = 500;
+/// Maximum bytes of a server's names, descriptions and schemas together.
+const MOST_BYTES: usize = 1024 * 1024;
 /// Maximum length of a description in bytes.
 const LONGEST_DESCRIPTION: usize = 2 * 1024;
 /// Maximum length in bytes of a tool's own name. Tools with longer names are dropped.
 const LONGEST_NAME: usize = 256;
+/// Maximum number of prompts of a server, and of arguments of a prompt.
+const MOST_PROMPTS: usize = 100;
+const MOST_ARGUMENTS: usize = 20;
+/// Maximum length of a prompt's description in bytes.
+const LONGEST_PROMPT_DESCRIPTION: usize = 200;
 /// Maximum length of a tool's name in messages to the user.
 const LONGEST_SHOWN: usize = 40;
 
@@ -31,10 +36,55 @@ pub(crate) struct ListedTool {
     pub schema: Value,
 }
 
-/// Tools of a server, sorted by name, without duplicates.
+/// A prompt of a server: a text for the conversation, with parameters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListedPrompt {
+    /// The name by which the server knows it.
+    pub name: String,
+    /// Description for people, on one line.
+    pub description: String,
+    /// Its arguments, in the order of the server.
+    pub arguments: Vec<ListedArgument>,
+}
+
+/// An argument of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListedArgument {
+    pub name: String,
+    pub is_required: bool,
+}
+
+impl ListedPrompt {
+    /// Converts a prompt; `None` if its name or an argument's name is too long.
+    fn new(prompt: &Prompt) -> Option<Self> {
+        let described = prompt.description.as_deref().or(prompt.title.as_deref());
+        let arguments = prompt.arguments.iter().flatten().map(|argument| ListedArgument {
+            name: argument.name.clone(),
+            is_required: argument.required == Some(true),
+        });
+        let arguments: Vec<_> = arguments.take(MOST_ARGUMENTS).collect();
+        let names = arguments.iter().map(|argument| &argument.name).chain([&prompt.name]);
+        let fits = names.into_iter().all(|name| !name.is_empty() && name.len() <= LONGEST_NAME);
+        fits.then(|| Self {
+            name: prompt.name.clone(),
+            description: text::one_line(described.unwrap_or_default(), LONGEST_PROMPT_DESCRIPTION),
+            arguments,
+        })
+    }
+}
+
+/// Tools of a server, sorted by name, without duplicates; and what else it offers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolListing {
+    /// Prompts, sorted by name, without duplicates.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prompts: Vec<ListedPrompt>,
+    /// True if the server has resources.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_resources: bool,
     pub tools: Vec<ListedTool>,
     /// Number of tools omitted because of the limits.
     pub left_out: usize,
@@ -68,6 +118,21 @@ impl ToolListing {
         // Sorted, because a server may list its tools in another order each time.
         listed.tools.sort_by(|one, other| one.name.cmp(&other.name));
         listed
+    }
+
+    /// Adds prompts: the first of each name, up to a limit.
+    pub(crate) fn with_prompts(mut self, prompts: Vec<Prompt>) -> Self {
+        let mut names = BTreeSet::new();
+        let listed = prompts.iter().filter_map(ListedPrompt::new);
+        self.prompts =
+            listed.filter(|prompt| names.insert(prompt.name.clone())).take(MOST_PROMPTS).collect();
+        self.prompts.sort_by(|one, other| one.name.cmp(&other.name));
+        self
+    }
+
+    /// Sets whether the server has resources.
+    pub(crate) fn with_resources(self, has_resources: bool) -> Self {
+        Self { has_resources, ..self }
     }
 
     /// Describes the omitted tools and the reasons, as the end of a sentence; empty if there are none.

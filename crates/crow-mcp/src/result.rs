@@ -24,12 +24,8 @@ pub(crate) fn to_result(answer: CallToolResult) -> ToolResult {
         // Structured content repeats the text, so it is used only without other content.
         parts.extend(answer.structured_content.map(|content| text::sanitise(&content.to_string())));
     }
-    let output = parts.join("\n");
-    let output = if output.trim().is_empty() && images.is_empty() {
-        "The tool returned nothing.".to_owned()
-    } else {
-        output
-    };
+    let (output, images) =
+        to_text_and_images(parts.join("\n"), images, "The tool returned nothing.");
     let mut result = if answer.is_error == Some(true) {
         ToolResult::failure(output)
     } else {
@@ -39,7 +35,18 @@ pub(crate) fn to_result(answer: CallToolResult) -> ToolResult {
     result
 }
 
-fn block_text(block: ContentBlock, images: &mut Vec<Image>) -> Option<String> {
+/// Returns the text, or `empty` if there is neither text nor an image.
+pub(crate) fn to_text_and_images(
+    text: String,
+    images: Vec<Image>,
+    empty: &str,
+) -> (String, Vec<Image>) {
+    let is_empty = text.trim().is_empty() && images.is_empty();
+    (if is_empty { empty.to_owned() } else { text }, images)
+}
+
+/// Converts a block of a prompt to text; images that providers accept are added to `images`.
+pub(crate) fn block_text(block: ContentBlock, images: &mut Vec<Image>) -> Option<String> {
     let inline = |text: &str| text::one_line(text, LONGEST_WORD);
     Some(match block {
         ContentBlock::Text(content) => text::sanitise(&content.text),
@@ -51,30 +58,41 @@ fn block_text(block: ContentBlock, images: &mut Vec<Image>) -> Option<String> {
                 audio.data.len()
             )
         }
-        ContentBlock::Resource(resource) => match resource.resource {
-            ResourceContents::TextResourceContents { uri, text, .. } => {
-                format!("[resource {}]\n{}", inline(&uri), text::sanitise(&text))
-            }
-            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
-                let kind = mime_type.unwrap_or_default();
-                if kind.starts_with("image/") {
-                    return take_image(&kind, blob, images);
-                }
-                let kind = inline(&kind);
-                format!(
-                    "[resource {} of type {kind}, {} bytes in base64, left out]",
-                    inline(&uri),
-                    blob.len()
-                )
-            }
-            _ => "[a resource of an unknown kind, left out]".to_owned(),
-        },
+        ContentBlock::Resource(resource) => {
+            let ResourceContents::TextResourceContents { uri, .. } = &resource.resource else {
+                return resource_text(resource.resource, images);
+            };
+            let uri = inline(uri);
+            let text = resource_text(resource.resource, images)?;
+            format!("[resource {uri}]\n{text}")
+        }
         ContentBlock::ResourceLink(link) => {
             let about = link.description.as_deref().map(inline).filter(|text| !text.is_empty());
             let about = about.map(|text| format!(": {text}")).unwrap_or_default();
             format!("[link to the resource {} at {}{about}]", inline(&link.name), inline(&link.uri))
         }
         _ => "[content of an unknown kind, left out]".to_owned(),
+    })
+}
+
+/// Converts the contents of a resource to text; images that providers accept are added to `images`.
+pub(crate) fn resource_text(contents: ResourceContents, images: &mut Vec<Image>) -> Option<String> {
+    let inline = |text: &str| text::one_line(text, LONGEST_WORD);
+    Some(match contents {
+        ResourceContents::TextResourceContents { text, .. } => text::sanitise(&text),
+        ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
+            let kind = mime_type.unwrap_or_default();
+            if kind.starts_with("image/") {
+                return take_image(&kind, blob, images);
+            }
+            let kind = inline(&kind);
+            format!(
+                "[resource {} of type {kind}, {} bytes in base64, left out]",
+                inline(&uri),
+                blob.len()
+            )
+        }
+        _ => "[a resource of an unknown kind, left out]".to_owned(),
     })
 }
 

@@ -20,7 +20,9 @@ use crow_core::{
     tool::{SourceNotice, ToolContext},
 };
 use futures_util::FutureExt as _;
-use rmcp::model::{CallToolResult, JsonObject};
+use rmcp::model::{
+    CallToolResult, GetPromptResult, JsonObject, ReadResourceResult, Resource, ResourceTemplate,
+};
 use tokio::{
     sync::{OnceCell, watch},
     time::{Instant, sleep, timeout_at},
@@ -29,7 +31,7 @@ use tracing::Instrument as _;
 
 use crate::{
     cache::SchemaCache,
-    connection::{Lifetime, ServerConnection},
+    connection::{Lifetime, Requester, ServerConnection},
     failure::{CallError, ConnectError},
     listed::{ListedTool, ToolListing},
     oauth::{LoginChallenge, QuestionDialog, log_in},
@@ -142,9 +144,8 @@ impl McpServer {
 
     /// Loads the cached tools, then connects.
     async fn start(self: Arc<Self>) {
-        if let Some(listed) = self.load().await {
-            self.state().listed = Some(Arc::new(listed));
-            self.bump();
+        self.load_cached().await;
+        if self.listed().is_some() {
             self.settled.send_replace(true);
         }
         drop(self.connection().await);
@@ -183,7 +184,7 @@ impl McpServer {
         }
     }
 
-    /// Calls a tool, if it is unchanged since it was offered. A call that was certainly not sent is sent once more.
+    /// Calls a tool, if it is unchanged since it was offered.
     #[tracing::instrument(
         level = "debug",
         name = "mcp_call",
@@ -196,14 +197,63 @@ impl McpServer {
         arguments: &JsonObject,
         ctx: &ToolContext,
     ) -> Result<CallToolResult, String> {
+        let send = |connection: Arc<ServerConnection>| async move {
+            self.check_unchanged(tool).map_err(CallError::Changed)?;
+            connection.call(&tool.name, arguments, &self.settings, ctx).await
+        };
+        self.request(Requester::of_call(ctx), send).await
+    }
+
+    /// Gets a prompt.
+    pub(crate) async fn get_prompt(
+        self: &Arc<Self>,
+        name: &str,
+        arguments: &JsonObject,
+        requester: Requester<'_>,
+    ) -> Result<GetPromptResult, String> {
+        let send = |connection: Arc<ServerConnection>| async move {
+            connection.get_prompt(name, arguments, &self.settings, requester).await
+        };
+        self.request(requester, send).await
+    }
+
+    /// Reads a resource.
+    pub(crate) async fn read_resource(
+        self: &Arc<Self>,
+        uri: &str,
+        requester: Requester<'_>,
+    ) -> Result<ReadResourceResult, String> {
+        let send = |connection: Arc<ServerConnection>| async move {
+            connection.read_resource(uri, &self.settings, requester).await
+        };
+        self.request(requester, send).await
+    }
+
+    /// Lists the resources, and the templates of their URIs.
+    pub(crate) async fn list_resources(
+        self: &Arc<Self>,
+        requester: Requester<'_>,
+    ) -> Result<(Vec<Resource>, Vec<ResourceTemplate>), String> {
+        let send = |connection: Arc<ServerConnection>| async move {
+            connection.list_resources().await.map_err(CallError::Refused)
+        };
+        self.request(requester, send).await
+    }
+
+    /// Sends a request on an open connection. One that was certainly not sent is sent once more.
+    async fn request<T, F: Future<Output = Result<T, CallError>>>(
+        self: &Arc<Self>,
+        requester: Requester<'_>,
+        send: impl Fn(Arc<ServerConnection>) -> F,
+    ) -> Result<T, String> {
         let (mut is_second, mut has_logged_in) = (false, false);
         loop {
-            let connecting = ctx.cancellation.run_until_cancelled(self.connection()).await;
+            let connecting = requester.cancel.run_until_cancelled(self.connection()).await;
             let connection = match connecting {
                 None => return Err(CallError::Cancelled.to_string()),
                 Some(Err(ConnectError::LoginRequired { challenge, hint })) if !has_logged_in => {
                     has_logged_in = true;
-                    self.log_in_during(&challenge, &hint, ctx).await?;
+                    self.log_in_during(&challenge, &hint, requester).await?;
                     continue;
                 }
                 Some(Err(error)) => {
@@ -211,23 +261,23 @@ impl McpServer {
                 }
                 Some(Ok(connection)) => connection,
             };
-            self.check_unchanged(tool)?;
             let sent_at = Instant::now();
-            let called = connection.call(&tool.name, arguments.clone(), &self.settings, ctx).await;
-            let (is_ok, duration_ms) = (called.is_ok(), sent_at.elapsed().as_millis());
+            let answer = send(Arc::clone(&connection)).await;
+            let (is_ok, duration_ms) = (answer.is_ok(), sent_at.elapsed().as_millis());
             tracing::debug!(is_ok, duration_ms, "server answered");
-            match called {
+            match answer {
                 Err(CallError::Unsent(_)) if !is_second => {
-                    tracing::debug!("call not sent; connecting again");
+                    tracing::debug!("request not sent; connecting again");
                     is_second = true;
                     self.drop_connection(&connection);
                 }
-                // At most one login per call, so that a server that is never content cannot ask for ever.
+                // At most one login per request, so that a server that is never content cannot ask for ever.
                 Err(CallError::LoginRequired(challenge)) if !has_logged_in => {
                     has_logged_in = true;
                     let hint = self.login_hint();
-                    self.log_in_during(&challenge, &hint, ctx).await?;
+                    self.log_in_during(&challenge, &hint, requester).await?;
                 }
+                Err(CallError::Changed(why)) => return Err(why),
                 Err(error) => return Err(format!("MCP server {}: {error}", self.label)),
                 Ok(result) => {
                     self.state().failures = 0;
@@ -242,7 +292,7 @@ impl McpServer {
         &self,
         challenge: &LoginChallenge,
         hint: &str,
-        ctx: &ToolContext,
+        requester: Requester<'_>,
     ) -> Result<(), String> {
         let what = if challenge.needs_more_scopes {
             "needs a login with more permissions"
@@ -250,9 +300,10 @@ impl McpServer {
             "needs a login"
         };
         let browser = self.shared.context.browser.as_ref();
-        let can_ask = ctx.agent.is_attended && ctx.agent.questions.is_some();
+        let can_ask = |ctx: &&ToolContext| ctx.agent.is_attended && ctx.agent.questions.is_some();
+        let ctx = requester.ctx.filter(can_ask);
         let login = self.settings.login(&self.shared.context);
-        let (Some(browser), Some(login), true) = (browser, login, can_ask) else {
+        let (Some(browser), Some(login), Some(ctx)) = (browser, login, ctx) else {
             return Err(format!("the MCP server {} {what}: {hint}", self.label));
         };
         // One login at a time: parallel calls wait, and then use the tokens of the first.
@@ -513,6 +564,20 @@ impl McpServer {
         if let Some(connection) = connection {
             connection.fail(ConnectError::Retired.to_string());
             connection.close().await;
+        }
+    }
+
+    /// Loads the cached listing, if nothing was listed yet.
+    pub(crate) async fn load_cached(&self) {
+        if self.listed().is_some() {
+            return;
+        }
+        let Some(listed) = self.load().await else { return };
+        let mut state = self.state();
+        if state.listed.is_none() {
+            state.listed = Some(Arc::new(listed));
+            drop(state);
+            self.bump();
         }
     }
 

@@ -22,11 +22,16 @@ use crate::{
     cache::SchemaCache,
     connection::Lifetime,
     name::{server_names, tool_names},
+    prompts::McpPrompt,
+    resources::{ReadResource, read_mentions},
     server::{Health, McpServer, ServersShared},
     settings::{ConnectionContext, McpSettings},
     tool::McpTool,
 };
 
+/// Default length of the tools' definitions in tokens above which they are found by a search. It is half of the first
+/// request without tools of servers.
+pub const DEFAULT_DEFERRAL_THRESHOLD: u64 = 6000;
 /// Maximum number of servers of a session.
 const MOST_SERVERS: usize = 50;
 /// Time limit for servers to end.
@@ -41,6 +46,7 @@ pub struct McpTools {
     servers: Mutex<Arc<[Arc<McpServer>]>>,
     shared: Arc<ServersShared>,
     merged: Mutex<SourcedTools>,
+    deferral_threshold: u64,
     _ends: DropGuard,
 }
 
@@ -90,8 +96,16 @@ impl McpTools {
             servers: Mutex::new(servers),
             shared,
             merged: Mutex::default(),
+            deferral_threshold: DEFAULT_DEFERRAL_THRESHOLD,
             _ends: token.drop_guard(),
         }
+    }
+
+    /// Sets the length of all tools' definitions in tokens above which they are found by a search instead of being listed
+    /// in each request.
+    #[must_use]
+    pub fn with_deferral_threshold(self, deferral_threshold: u64) -> Self {
+        Self { deferral_threshold, ..self }
     }
 
     /// Replaces the servers. Those with unchanged settings keep their connections and running calls; the others are
@@ -144,6 +158,19 @@ impl McpTools {
         self.own().iter().map(summary).collect()
     }
 
+    /// Returns the prompts of the servers, as last listed, perhaps in an earlier session. Starts no server.
+    pub async fn prompts(&self) -> Vec<McpPrompt> {
+        join_all(self.own().iter().map(|server| server.load_cached())).await;
+        let prompts = |server: &Arc<McpServer>| {
+            let Some(listed) = server.listed() else { return Vec::new() };
+            let own: Vec<&str> = listed.prompts.iter().map(|prompt| prompt.name.as_str()).collect();
+            let names = tool_names(&server.name_part, &own);
+            let prompts = names.into_iter().zip(&listed.prompts);
+            prompts.map(|(name, prompt)| McpPrompt::new(name, prompt, server)).collect()
+        };
+        self.own().iter().flat_map(prompts).collect()
+    }
+
     fn own(&self) -> Arc<[Arc<McpServer>]> {
         Arc::clone(&self.servers.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -170,10 +197,27 @@ impl ToolSource for McpTools {
         let revision = *self.shared.revision.borrow();
         let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
         if merged.revision != revision {
-            let tools: Vec<Arc<dyn Tool>> = self.own().iter().flat_map(server_tools).collect();
+            let own = self.own();
+            let mut tools: Vec<Arc<dyn Tool>> = own.iter().flat_map(server_tools).collect();
+            let has_resources =
+                |server: &&Arc<McpServer>| server.listed().is_some_and(|it| it.has_resources);
+            let servers: Vec<_> = own.iter().filter(has_resources).cloned().collect();
+            tools.extend(ReadResource::new(servers).map(|tool| Arc::new(tool) as Arc<dyn Tool>));
             *merged = SourcedTools { revision, tools: tools.into() };
         }
         merged.clone()
+    }
+
+    fn deferral_threshold(&self) -> u64 {
+        self.deferral_threshold
+    }
+
+    async fn read_mentions(&self, text: &str, cancel: &CancellationToken) -> Option<String> {
+        let (found, faults) = read_mentions(&self.own(), text, cancel).await;
+        for text in faults {
+            self.shared.push_notice(NoticeLevel::Warning, text);
+        }
+        found
     }
 
     fn take_notices(&self) -> Vec<SourceNotice> {

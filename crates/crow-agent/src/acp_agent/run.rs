@@ -241,10 +241,20 @@ impl Run<'_> {
         self.agent.primary.give_instructions(internals, self.cancel).await?;
         let named_files = match input.source {
             InputSource::Prompt => {
-                self.agent
-                    .primary
-                    .describe_named_files(internals, &input.content, self.cancel)
-                    .await?
+                let primary = &self.agent.primary;
+                let files =
+                    primary.describe_named_files(internals, &input.content, self.cancel).await?;
+                let source = internals.tool_source();
+                let resources = match &source {
+                    Some(source) => {
+                        source.read_mentions(&Block::text_of(&input.content), self.cancel).await
+                    }
+                    None => None,
+                };
+                match (files, resources) {
+                    (Some(files), Some(resources)) => Some(format!("{files}{resources}")),
+                    (files, resources) => files.or(resources),
+                }
             }
             InputSource::Steering
             | InputSource::ControlFlow

@@ -14,6 +14,7 @@ use crow_runtime::{
     SessionMetadata, SessionUsage, UnusedSessions,
 };
 use crow_text::one_line;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     front_end_commands::SessionCommands,
@@ -54,9 +55,9 @@ const SESSIONS: HostCommand =
 const HELP: HostCommand = HostCommand::new("help", "", "list the commands");
 
 impl ProductHost {
-    /// Returns the commands of a session in the order in which they are listed. Prompt files come last; one with the
-    /// name of a command is left out.
-    pub(super) fn commands_of(&self, current: &SessionState) -> Vec<HostCommand> {
+    /// Returns the commands of a session in the order in which they are listed. Prompt files come after
+    /// them; one with the name of a command is left out. The prompts of MCP servers come last.
+    pub(super) async fn commands_of(&self, current: &SessionState) -> Vec<HostCommand> {
         let of_front_end = self.session_commands.iter().flat_map(|commands| commands.commands());
         let review = current.reviewer.is_some().then_some(REVIEW);
         let thinking = current.abilities().thinking.then_some(THINKING_COMMAND);
@@ -67,6 +68,11 @@ impl ProductHost {
         let free = |command: &HostCommand| commands.iter().all(|own| own.name != command.name);
         let prompts: Vec<HostCommand> = current.config.prompts.commands().filter(free).collect();
         commands.extend(prompts);
+        commands.extend(current.server_prompts().await.into_iter().map(|prompt| HostCommand {
+            argument: prompt.usage().into(),
+            description: prompt.description.into(),
+            name: prompt.name.into(),
+        }));
         commands
     }
 
@@ -78,7 +84,7 @@ impl ProductHost {
         argument: &str,
     ) -> Result<CommandOutcome, HostError> {
         let (handle, argument) = (current.handle.clone(), argument.trim());
-        if !self.commands_of(&current).iter().any(|command| command.name == name) {
+        if !self.commands_of(&current).await.iter().any(|command| command.name == name) {
             return Err(options::unknown("command", name));
         }
         // The commands of the host itself come first; any other name is a command of the front end or a prompt file.
@@ -97,7 +103,7 @@ impl ProductHost {
             }
             ("sessions", _) => self.last_sessions(&handle).await,
             ("status", _) => self.status(&current).await,
-            ("help", _) => Ok(help(&self.commands_of(&current))),
+            ("help", _) => Ok(help(&self.commands_of(&current).await)),
             ("output", call) => {
                 Ok(output_of(&self.record(handle.session_id()).await?.events, call))
             }
@@ -122,7 +128,15 @@ impl ProductHost {
                         let prompt = file.prompt(argument);
                         return Ok(CommandOutcome::Prompt(vec![Block::text(prompt)]));
                     }
-                    (None, None) => Err(options::unknown("command", name)),
+                    (None, None) => {
+                        let prompts = current.server_prompts().await;
+                        let Some(prompt) = prompts.iter().find(|prompt| prompt.name == name) else {
+                            return Err(options::unknown("command", name));
+                        };
+                        let blocks = prompt.get(argument, &CancellationToken::new()).await;
+                        let refused = |message| HostError::Refused { message, hint: String::new() };
+                        return blocks.map(CommandOutcome::Prompt).map_err(refused);
+                    }
                 }
             }
         };

@@ -10,7 +10,7 @@ use crow_core::{
     ids::SessionId,
     model::{Abilities, ModelInfo, ModelRef},
 };
-use crow_mcp::{McpTools, ServerSummary};
+use crow_mcp::{McpPrompt, McpTools, ServerSummary};
 use crow_runtime::{AgentHandle, HostError, OpenedWith};
 use tokio::sync::watch;
 
@@ -116,6 +116,14 @@ impl SessionState {
     /// Returns the state of its MCP servers; empty after the agent ended.
     pub(super) fn servers(&self) -> Vec<ServerSummary> {
         self.mcp.upgrade().map(|tools| tools.servers()).unwrap_or_default()
+    }
+
+    /// Returns the prompts of its MCP servers; empty after the agent ended.
+    pub(super) async fn server_prompts(&self) -> Vec<McpPrompt> {
+        match self.mcp.upgrade() {
+            Some(tools) => tools.prompts().await,
+            None => Vec::new(),
+        }
     }
 
     /// Returns the abilities of the primary's model.

@@ -508,7 +508,7 @@ impl AgentHost for ProductHost {
     }
 
     async fn commands(&self, id: &SessionId) -> Result<Vec<HostCommand>, HostError> {
-        Ok(self.commands_of(&self.open.current(id)?))
+        Ok(self.commands_of(&self.open.current(id)?).await)
     }
 
     async fn run_command(

@@ -13,7 +13,10 @@ use crow_core::{
     mcp::McpServerConfig,
     tool::SourceNotice,
 };
-use crow_mcp::{ConnectionContext, LoginAccess, McpSettings, McpTools, SchemaCache, UserBrowser};
+use crow_mcp::{
+    ConnectionContext, DEFAULT_DEFERRAL_THRESHOLD, LoginAccess, McpSettings, McpTools, SchemaCache,
+    UserBrowser,
+};
 use crow_providers::HttpClient;
 use crow_runtime::{ChildEnvironment, ProcessRunner};
 use tokio::task::spawn_blocking;
@@ -107,11 +110,21 @@ impl McpLaunch {
         handed_over: Vec<McpServerConfig>,
     ) -> Result<Arc<McpTools>, AppError> {
         let (servers, faults) = self.servers(project, handed_over)?;
-        let tools = McpTools::new(servers, self.cache(), self.connection_context(roots, project));
+        let tools = McpTools::new(servers, self.cache(), self.connection_context(roots, project))
+            .with_deferral_threshold(self.deferral_threshold(project)?);
         for text in faults {
             tools.push_notice(SourceNotice { level: NoticeLevel::Warning, text });
         }
         Ok(Arc::new(tools))
+    }
+
+    /// Returns the length of tools in tokens above which they are found by a search. Blocks for small files.
+    fn deferral_threshold(&self, project: &Project) -> Result<u64, AppError> {
+        if !self.uses_configuration {
+            return Ok(DEFAULT_DEFERRAL_THRESHOLD);
+        }
+        let configured = configured_servers(&self.environment, &project.additions)?;
+        Ok(configured.defer_above.unwrap_or(DEFAULT_DEFERRAL_THRESHOLD))
     }
 
     /// Returns the files in a session's directories that servers of its client or of the user are started from.

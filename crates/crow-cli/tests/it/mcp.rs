@@ -1,4 +1,4 @@
-//! Servers of the Model Context Protocol: configuration, trust, calls, and the commands `mcp list` and `mcp test`.
+//! Servers of the Model Context Protocol: configuration, trust, calls, deferred tools, and the commands of `mcp`.
 
 use std::{fs, path::Path};
 
@@ -252,4 +252,85 @@ async fn waiting_for_tools_is_not_reported_as_waiting_for_the_model() {
     assert!(err.contains("waiting for the tools of hung"), "{err}");
     assert!(!err.contains("waiting for anthropic/"), "{err}");
     server.finish().await.unwrap();
+}
+
+/// A server with 400 tools, of which each has a description and an argument.
+const LARGE_SERVER: &str = r#"
+say() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+tools=
+for n in {1..400}; do
+  tools+=",{\"name\":\"op_$n\",\"description\":\"Runs the operation number $n on the records of the archive.\",\"inputSchema\":{\"type\":\"object\",\"properties\":{\"record\":{\"type\":\"string\"}}}}"
+done
+tools+=',{"name":"weather","description":"Tells the weather of a city.","inputSchema":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}'
+while IFS= read -r line; do
+  [[ $line =~ \"id\":([0-9]+) ]] && id=${BASH_REMATCH[1]}
+  case $line in
+    *'"method":"initialize"'*) say '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"f","version":"1"}}' ;;
+    *'"method":"tools/list"'*) say "{\"tools\":[${tools:1}]}" ;;
+    *'"name":"weather"'*) say '{"content":[{"type":"text","text":"rain in Oslo"}]}' ;;
+  esac
+done
+"#;
+
+#[tokio::test]
+async fn hundreds_of_tools_are_found_by_a_search_and_called_under_their_own_names() {
+    let inner = json!({"name": "mcp__docs__weather", "arguments": {"city": "Oslo"}});
+    let server = ModelServer::start([
+        ScriptedReply::new().call("c1", "find_tools", &json!({"query": "weather in a city"})),
+        ScriptedReply::new().call("c2", "call_tool", &inner),
+        ScriptedReply::new().text("It rains."),
+    ])
+    .await;
+    let fixture = fixture(&server);
+    write(&fixture.home("server.sh"), LARGE_SERVER);
+    configure(&fixture, "");
+    let rule = json!({"version": 1, "rules": [
+        {"id": "w", "matcher": {"tool_name": "mcp__docs__weather"}, "decision": "allow"}
+    ]});
+    write(&fixture.home(".config/crow-agent/permissions.json"), &rule.to_string());
+    let ran = fixture.run(&["run", "weather?", "-o", "json"]).await;
+    let lines = ran.exited(0).lines();
+    let ends: Vec<_> = lines.iter().filter(|line| line["type"] == "call_end").collect();
+    let found = ends[0]["result"]["output"].as_str().unwrap();
+    assert!(found.starts_with(r#"{"name":"mcp__docs__weather""#), "{found}");
+    assert!(found.contains(r#""required":["city"]"#), "{found}");
+    // Rules, events and records know the call by the name of its tool.
+    assert_eq!(ends[1]["tool"], "mcp__docs__weather", "{}", ends[1]);
+    assert_eq!(ends[1]["result"]["output"], "rain in Oslo");
+    let told = lines.iter().filter(|line| line["type"] == "notice");
+    let told: Vec<&str> = told.filter_map(|line| line["text"].as_str()).collect();
+    assert!(told.iter().any(|text| text.starts_with("401 tools of MCP servers (")), "{told:?}");
+    let requests = server.finish().await.unwrap();
+    let size = requests[0].body.to_string().len();
+    assert!(size <= 15_000, "the first request has {size} bytes");
+    assert!(!requests[0].body.to_string().contains("op_17"));
+    // The list of tools stays the same.
+    assert_eq!(requests[0].body["tools"], requests[2].body["tools"]);
+}
+
+#[tokio::test]
+async fn servers_are_added_listed_and_removed_by_commands() {
+    let fixture = Fixture::new();
+    let script = fixture.home("server.sh").display().to_string();
+    write(&fixture.home("server.sh"), SERVER);
+    let added = fixture.run(&["mcp", "add", "docs", "-e", "TOKEN=word", "bash", &script]).await;
+    assert!(added.exited(0).out.contains("docs is added to "), "{}", added.out);
+    let tested = fixture.run(&["mcp", "test", "docs"]).await;
+    assert!(tested.exited(0).out.contains(TOOL), "{}", tested.out);
+    let again = fixture.run(&["mcp", "add", "docs", "https://docs.test/mcp"]).await;
+    assert!(again.exited(2).err.contains("--replace replaces it"), "{}", again.err);
+    let options = ["--replace", "--client-id", "crow", "-H", "X-Team: birds"];
+    let replaced = [&["mcp", "add"][..], &options, &["docs", "https://docs.test/mcp"]].concat();
+    fixture.run(&replaced).await.exited(0);
+    let listed = fixture.run(&["mcp", "list"]).await;
+    assert!(
+        listed.exited(0).out.starts_with("docs  http  https://docs.test/mcp"),
+        "{}",
+        listed.out
+    );
+    let wrong = fixture.run(&["mcp", "add", "x", "-e", "TOKEN", "bash"]).await;
+    assert!(wrong.exited(2).err.contains("--env NAME=VALUE"), "{}", wrong.err);
+    fixture.run(&["mcp", "remove", "docs"]).await.exited(0);
+    let gone = fixture.run(&["mcp", "remove", "docs"]).await;
+    assert!(gone.exited(2).err.contains("defines no MCP server docs"), "{}", gone.err);
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     message::{CallArguments, ToolCall},
     tool::{Tool, ToolRegistry},
-    tool_types::APPLY_PATCH,
+    tool_types::{APPLY_PATCH, CALL_TOOL},
 };
 
 /// A call that is ready to run.
@@ -50,6 +50,9 @@ pub fn resolve(registry: &ToolRegistry, call: &ToolCall) -> Result<ResolvedCall,
     let (tool, name_repair) =
         find_tool(registry, &call.name).map_err(|message| InvalidCall { message })?;
     let mut repairs: Vec<String> = name_repair.into_iter().collect();
+    if tool.name() == CALL_TOOL {
+        return resolve(registry, &inner_call(call, &mut repairs)?);
+    }
     let schema = tool.parameters_schema();
     let object = object_of(&call.arguments, &mut repairs).map_err(|reason| InvalidCall {
         message: describe::not_an_object_message(tool.name(), &reason, &schema),
@@ -58,6 +61,22 @@ pub fn resolve(registry: &ToolRegistry, call: &ToolCall) -> Result<ResolvedCall,
     repairs.extend(input_repairs);
     repairs.extend(patch_hint(registry, tool.name(), &input));
     Ok(ResolvedCall { tool: Arc::clone(tool), input, repairs })
+}
+
+/// Returns the call that a call of [`CALL_TOOL`] names.
+fn inner_call(call: &ToolCall, repairs: &mut Vec<String>) -> Result<ToolCall, InvalidCall> {
+    let invalid = |why: &str| InvalidCall {
+        message: format!("{CALL_TOOL} takes the `name` of a tool and its `arguments`: {why}"),
+    };
+    let mut object = object_of(&call.arguments, repairs).map_err(|reason| invalid(&reason))?;
+    let Some(Value::String(name)) = object.remove("name") else {
+        return Err(invalid("the name is missing"));
+    };
+    if squash(strip(&name)) == squash(CALL_TOOL) {
+        return Err(invalid("it cannot call itself"));
+    }
+    let arguments = object.remove("arguments").unwrap_or_else(|| Value::Object(Map::new()));
+    Ok(ToolCall { name, arguments: CallArguments::Json(arguments), ..call.clone() })
 }
 
 /// The tool that runs shell lines.

@@ -179,6 +179,19 @@ pub trait ToolSource: Send + Sync + fmt::Debug {
     /// Returns the current tools.
     fn tools(&self) -> SourcedTools;
 
+    /// Returns the length of definitions in tokens above which the tools are found by a search instead of being listed in
+    /// each request.
+    fn deferral_threshold(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// Returns what a text of the user names of the source, such as `@SERVER:URI`, as a text for the model. `None` if it
+    /// names nothing; faults become notices.
+    async fn read_mentions(&self, text: &str, cancel: &CancellationToken) -> Option<String> {
+        let _ = (text, cancel);
+        None
+    }
+
     /// Takes the pending news for the user; each is returned once.
     fn take_notices(&self) -> Vec<SourceNotice>;
 

@@ -12,6 +12,7 @@ pub use command_line::{
 pub use plan::{
     Access, CallPlan, Effects, PathEffect, PlannedFile, Preview, Progress, Subject, ToolCategory,
 };
+pub use replaced::CALL_TOOL;
 pub(crate) use replaced::{APPLY_PATCH, replaced_by};
 pub use result::{
     ChangeCounts, FileChange, FileContents, FileDiff, NotRestorable, Patch, ToolMetadata,

@@ -19,8 +19,8 @@ use crow_core::tool::ToolContext;
 use rmcp::{
     RoleClient,
     model::{
-        ClientRequest, GetExtensions as _, GetMeta as _, JsonRpcMessage, ProgressNotificationParam,
-        ProgressToken, ServerNotification,
+        ClientRequest, Extensions, GetExtensions as _, GetMeta as _, JsonRpcMessage,
+        ProgressNotificationParam, ProgressToken, ServerNotification,
     },
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
@@ -81,7 +81,7 @@ impl TransportState {
     }
 
     /// Begins a call with this context: progress goes there, and questions of the server are asked there.
-    pub(crate) fn begin_call(self: &Arc<Self>, ctx: ToolContext) -> CallGuard {
+    pub(crate) fn begin_call(self: &Arc<Self>, ctx: Option<ToolContext>) -> CallGuard {
         let number = self.begun.fetch_add(1, Ordering::Relaxed);
         CallGuard { slot: CallSlot::new(number, ctx), transport_state: Arc::clone(self) }
     }
@@ -107,7 +107,9 @@ impl TransportState {
         let call = self.calls().get(&params.progress_token).cloned();
         if let Some(call) = call {
             call.0.beat.notify_one();
-            call.0.ctx.progress.report(report(params));
+            if let Some(ctx) = &call.0.ctx {
+                ctx.progress.report(report(params));
+            }
         }
     }
 }
@@ -119,7 +121,8 @@ pub(crate) struct CallSlot(Arc<CallSlotState>);
 struct CallSlotState {
     /// Order of the calls.
     number: u64,
-    ctx: ToolContext,
+    /// `None` for a request of the user.
+    ctx: Option<ToolContext>,
     beat: Notify,
     /// Number of questions to the user that are open.
     questions: AtomicUsize,
@@ -150,7 +153,7 @@ impl Drop for CallGuard {
 }
 
 impl CallSlot {
-    fn new(number: u64, ctx: ToolContext) -> Self {
+    fn new(number: u64, ctx: Option<ToolContext>) -> Self {
         Self(Arc::new(CallSlotState {
             number,
             ctx,
@@ -166,9 +169,16 @@ impl CallSlot {
         self.0.beat.notified().await;
     }
 
-    /// Returns the context of the call.
-    pub(crate) fn context(&self) -> &ToolContext {
-        &self.0.ctx
+    /// Returns the context of the call; `None` for a request of the user.
+    pub(crate) fn context(&self) -> Option<&ToolContext> {
+        self.0.ctx.as_ref()
+    }
+
+    /// Makes a request travel with this slot.
+    pub(crate) fn attach(&self, request: &mut ClientRequest) {
+        if let Some(extensions) = extensions_of(request) {
+            extensions.insert(self.clone());
+        }
     }
 
     /// Runs `question`, during which the call waits for the user and its timeouts do not pass.
@@ -206,6 +216,31 @@ impl fmt::Debug for CallSlot {
     }
 }
 
+/// Returns the slot that travels with a request.
+fn slot_of(request: &ClientRequest) -> Option<CallSlot> {
+    let extensions = match request {
+        ClientRequest::CallToolRequest(request) => request.extensions(),
+        ClientRequest::GetPromptRequest(request) => request.extensions(),
+        ClientRequest::ReadResourceRequest(request) => request.extensions(),
+        ClientRequest::GetTaskRequest(request) => request.extensions(),
+        ClientRequest::UpdateTaskRequest(request) => request.extensions(),
+        _ => return None,
+    };
+    extensions.get::<CallSlot>().cloned()
+}
+
+/// Returns the extensions of a request that is made with a slot.
+fn extensions_of(request: &mut ClientRequest) -> Option<&mut Extensions> {
+    Some(match request {
+        ClientRequest::CallToolRequest(request) => request.extensions_mut(),
+        ClientRequest::GetPromptRequest(request) => request.extensions_mut(),
+        ClientRequest::ReadResourceRequest(request) => request.extensions_mut(),
+        ClientRequest::GetTaskRequest(request) => request.extensions_mut(),
+        ClientRequest::UpdateTaskRequest(request) => request.extensions_mut(),
+        _ => return None,
+    })
+}
+
 /// A transport with limits on what a server may send.
 pub(crate) struct BoundedTransport<T> {
     inner: T,
@@ -222,10 +257,12 @@ impl<T> BoundedTransport<T> {
     fn take(&self, notification: &ServerNotification) {
         if let ServerNotification::ProgressNotification(progress) = notification {
             self.transport_state.on_progress(&progress.params);
-        } else if let ServerNotification::ToolListChangedNotification(_) = notification {
+        } else if let ServerNotification::ToolListChangedNotification(_)
+        | ServerNotification::PromptListChangedNotification(_) = notification
+        {
             self.transport_state.changed.notify_one();
         }
-        // Notifications about logs, resources, prompts and tasks are ignored.
+        // Notifications about logs, resources and tasks are ignored.
     }
 }
 
@@ -239,12 +276,10 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
         let (mut slot, mut is_answer) = (None, false);
         match &item {
             JsonRpcMessage::Request(request) => {
-                if let ClientRequest::CallToolRequest(call) = &request.request {
-                    slot = call.extensions().get::<CallSlot>().cloned();
-                    let token = request.request.get_meta().get_progress_token();
-                    if let (Some(slot), Some(token)) = (&slot, token) {
-                        self.transport_state.register(token, slot);
-                    }
+                slot = slot_of(&request.request);
+                let token = request.request.get_meta().get_progress_token();
+                if let (Some(slot), Some(token)) = (&slot, token) {
+                    self.transport_state.register(token, slot);
                 }
             }
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => is_answer = true,
@@ -358,7 +393,7 @@ mod tests {
     async fn a_call_that_is_cancelled_while_it_is_sent_leaves_nothing() {
         let state = Arc::<TransportState>::default();
         let mut transport = BoundedTransport::new(FullPipe, Arc::clone(&state));
-        let call = state.begin_call(tool_context(agent_context(Workspace::new("/p"))));
+        let call = state.begin_call(Some(tool_context(agent_context(Workspace::new("/p")))));
         let send = transport.send(request(call.slot()));
         assert_eq!(state.calls().len(), 1);
         drop(call);
@@ -370,7 +405,7 @@ mod tests {
     async fn a_call_that_is_cancelled_before_it_is_sent_is_not_registered() {
         let state = Arc::<TransportState>::default();
         let mut transport = BoundedTransport::new(FullPipe, Arc::clone(&state));
-        let call = state.begin_call(tool_context(agent_context(Workspace::new("/p"))));
+        let call = state.begin_call(Some(tool_context(agent_context(Workspace::new("/p")))));
         let request = request(call.slot());
         drop(call);
         drop(transport.send(request));

@@ -215,7 +215,9 @@ async fn every_request_identifies_the_client_and_there_is_no_handshake() {
         assert_ne!(request.method, "initialize");
         let meta = request.params.as_ref().and_then(|params| params.get("_meta")).unwrap();
         assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28", "{request:?}");
-        assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], json!({}), "{request:?}");
+        let capabilities = &meta["io.modelcontextprotocol/clientCapabilities"];
+        let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+        assert_eq!(*capabilities, tasks, "{request:?}");
         assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "crow-agent", "{request:?}");
     }
 }
@@ -255,7 +257,7 @@ async fn errors_of_a_server_and_lost_requests_are_reported_differently() {
         for outcome in [
             Err(refusal("no such city")),
             Err(McpLinkError::Broken("the provider was removed".to_owned())),
-            Ok(json!({"resultType": "input_required", "inputRequests": {}, "requestState": "x"})),
+            Ok(json!({"resultType": "input_required", "inputRequests": {}})),
             Ok(json!(null)),
         ] {
             server.call().await.unwrap().end(outcome).await;

@@ -11,4 +11,6 @@ mod http;
 mod lazy;
 mod link;
 mod ordinary;
+mod questions;
+mod resources;
 mod support;

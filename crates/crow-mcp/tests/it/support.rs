@@ -23,7 +23,7 @@ use crow_core::{
     tool::{AgentContext, Tool, ToolContext, ToolResult, ToolSource as _},
     workspace::Workspace,
 };
-use crow_mcp::{ConnectionContext, McpSettings, McpTools, SchemaCache};
+use crow_mcp::{ConnectionContext, McpSettings, McpTools, SchemaCache, UserBrowser};
 pub(crate) use crow_testkit::tools::call;
 use crow_testkit::tools::{agent_context, tool_context};
 use serde_json::{Value, json};
@@ -186,9 +186,16 @@ pub(crate) struct Servers {
     scripts: BTreeMap<String, Box<Script>>,
     pub(crate) settings: Vec<McpSettings>,
     pub(crate) cache: Option<SchemaCache>,
+    browser: Option<Arc<dyn UserBrowser>>,
 }
 
 impl Servers {
+    /// Lets servers ask a user, whose browser this is.
+    pub(crate) fn attended(mut self, browser: Arc<impl UserBrowser + 'static>) -> Self {
+        self.browser = Some(browser);
+        self
+    }
+
     pub(crate) fn of<F, Fut>(name: &str, script: F) -> Self
     where
         F: Fn(usize, Io) -> Fut + Send + Sync + 'static,
@@ -226,7 +233,7 @@ impl Servers {
             http: Arc::new(NoHttp),
             roots: vec!["/p/my project".into()],
             logins: None,
-            browser: None,
+            browser: self.browser,
         };
         Session { tools: McpTools::new(self.settings, self.cache, outside), started }
     }

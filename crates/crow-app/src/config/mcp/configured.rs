@@ -38,6 +38,8 @@ pub struct ConfiguredServers {
     pub disabled: Vec<String>,
     /// Messages for the user: which servers are left out, and why.
     pub faults: Vec<String>,
+    /// Length of the tools' definitions in tokens above which they are found by a search; `None` for the default.
+    pub defer_above: Option<u64>,
 }
 
 /// Collects the servers of `config.toml`, of the user's `mcp.json`, and of a trusted project, in this order. Blocks.
@@ -49,6 +51,7 @@ pub fn configured_servers(
     let layers = config_layers(environment, project)?;
     if let Some(node) = layers.merged(SETTINGS)? {
         let settings = Settings::read(&layers)?;
+        found.defer_above = settings.mcp.defer_above;
         for (name, server) in &settings.mcp.servers {
             found.add(name, server, origin(&node, name), environment);
         }

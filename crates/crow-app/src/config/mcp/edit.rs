@@ -208,7 +208,7 @@ mod tests {
         let path = environment.config_dir().unwrap().join(SETTINGS);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let before =
-            "# mine\n[sandbox]\nnetwork = \"none\" # safe\n\n[mcp.servers.a]\ncommand = \"x\"\n";
+            "# mine\n[sandbox]\nnetwork = false # safe\n\n[mcp.servers.a]\ncommand = \"x\"\n";
         fs::write(&path, before).unwrap();
         let time = NewServer {
             env: vec![("KEY".to_owned(), "${KEY}".to_owned())],

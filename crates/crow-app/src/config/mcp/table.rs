@@ -32,6 +32,9 @@ const LONGEST: Duration = Duration::from_hours(1);
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct McpTable {
+    /// The length in tokens above which the tools of all servers are found by a search instead of being listed in each
+    /// request [default: 6000]; 0: always.
+    pub(crate) defer_above: Option<u64>,
     /// The servers by their names.
     #[serde(default)]
     pub(crate) servers: BTreeMap<String, ServerTable>,
