@@ -1,12 +1,22 @@
-//! Answers to the requests that a server may send: `ping`, `roots/list` and `elicitation/create`.
+//! Answers to the requests that a server may send: `ping`, `roots/list`, `elicitation/create` and
+//! `sampling/createMessage`.
 
-use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf, sync::Arc};
-
-#[expect(
+#![expect(
     deprecated,
-    reason = "servers ask for roots, whatever becomes of them in the protocol"
+    reason = "servers ask for roots and sampling, whatever becomes of them in the protocol"
 )]
-use rmcp::model::{ListRootsResult, Root, RootsCapabilities};
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicBool},
+};
+
+use rmcp::model::{
+    CreateMessageRequestParams, CreateMessageResult, ListRootsResult, Root, RootsCapabilities,
+    SamplingCapability,
+};
 use rmcp::{
     ClientHandler, ErrorData, RoleClient,
     model::{
@@ -22,6 +32,7 @@ use serde_json::{Value, json};
 use crate::{
     elicitation::elicit,
     oauth::UserBrowser,
+    sampling::sample,
     transport::{CallSlot, TransportState},
 };
 
@@ -35,6 +46,8 @@ pub(crate) struct Client {
     /// Browser of the user; without a user nothing can be asked.
     browser: Option<Arc<dyn UserBrowser>>,
     transport_state: Arc<TransportState>,
+    /// True once the user allowed all requests of the server to the model.
+    may_sample: Arc<AtomicBool>,
     /// True for a server that sends no requests of its own. It gets the answers with the next request.
     is_stateless: bool,
     /// Version that the handshake offers.
@@ -53,6 +66,7 @@ impl Client {
             roots: roots.iter().map(|root| file_uri(root)).collect(),
             browser,
             transport_state,
+            may_sample: Arc::default(),
             is_stateless: false,
             protocol_version: ProtocolVersion::LATEST_WITH_INITIALIZE,
         }
@@ -81,6 +95,18 @@ impl Client {
         call.ask(elicit(&self.server, request, Some(browser.as_ref()), ctx)).await
     }
 
+    /// Sends a request of the server to the model, if the user of a call allows it.
+    async fn sample(
+        &self,
+        request: CreateMessageRequestParams,
+        call: Option<&CallSlot>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        let Some((call, ctx)) = call.and_then(|call| Some((call, call.context()?))) else {
+            return Err(ErrorData::invalid_request("there is no call that it belongs to", None));
+        };
+        call.ask(sample(&self.server, request, ctx, &self.may_sample)).await
+    }
+
     /// Answers the requests that a server returned in place of the result of a call. Fails if one cannot be answered.
     pub(crate) async fn respond(
         &self,
@@ -92,6 +118,10 @@ impl Client {
             let response = match request {
                 InputRequest::Elicitation(request) => {
                     serde_json::to_value(self.elicit(&request.params, Some(call)).await).ok()?
+                }
+                InputRequest::CreateMessage(request) if self.browser.is_some() => {
+                    let reply = self.sample(request.params, Some(call)).await.ok()?;
+                    serde_json::to_value(reply).ok()?
                 }
                 InputRequest::ListRoots(_) => {
                     let roots: Vec<Value> =
@@ -106,7 +136,6 @@ impl Client {
     }
 }
 
-#[expect(deprecated, reason = "servers ask for roots, whatever becomes of them in the protocol")]
 impl ClientHandler for Client {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
@@ -114,6 +143,7 @@ impl ClientHandler for Client {
             capabilities.roots = Some(RootsCapabilities::default());
         }
         if self.browser.is_some() {
+            capabilities.sampling = Some(SamplingCapability::default());
             capabilities.elicitation = Some(
                 ElicitationCapability::new()
                     .with_form(FormElicitationCapability::default())
@@ -131,6 +161,21 @@ impl ClientHandler for Client {
         _context: RequestContext<RoleClient>,
     ) -> Result<ListRootsResult, ErrorData> {
         Ok(ListRootsResult::new(self.roots.iter().map(Root::new).collect()))
+    }
+
+    async fn create_message(
+        &self,
+        request: CreateMessageRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        if self.browser.is_none() {
+            // The capability was not declared.
+            let text = "sampling/createMessage is not supported by this client";
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, text, None));
+        }
+        let call = self.transport_state.last_call();
+        let sampled = context.ct.run_until_cancelled(self.sample(request, call.as_ref())).await;
+        sampled.unwrap_or_else(|| Err(ErrorData::internal_error("it was cancelled", None)))
     }
 
     async fn create_elicitation(

@@ -23,6 +23,7 @@ mod probe;
 mod prompts;
 mod resources;
 mod result;
+mod sampling;
 mod schema;
 mod server;
 mod settings;

@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn tools_beyond_the_limits_are_counted() {
-        let many = (0..500).map(|number| tool(&format!("t{number}"), "d")).collect();
+        let many = (0..900).map(|number| tool(&format!("t{number}"), "d")).collect();
         let listed = ToolListing::new(many, &[], None);
         assert_eq!((listed.tools.len(), listed.left_out), (MOST_TOOLS, 400));
         let large: Vec<Tool> = (0..90)

@@ -6,6 +6,7 @@ mod containment;
 mod http;
 mod processes;
 mod questions;
+mod side_model;
 mod snapshots;
 
 pub use children::{
@@ -26,6 +27,7 @@ pub use questions::{
     Answerer, DelegatedCalls, NoAnswerer, PermissionRequest, QuestionAnswer, QuestionChoice,
     QuestionRequest, UserQuestion, UserQuestions,
 };
+pub use side_model::{SideModel, SideReply, SideRequest, SideRequestError};
 pub use snapshots::{SnapshotError, Snapshots};
 
 pub use crate::{

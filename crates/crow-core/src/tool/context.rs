@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Patch, Preview, Progress};
 use crate::{
     capability::{
-        Children, DelegatedCalls, Jobs, Processes, SessionAccess, SnapshotError, Snapshots,
-        UserQuestions,
+        Children, DelegatedCalls, Jobs, Processes, SessionAccess, SideModel, SnapshotError,
+        Snapshots, UserQuestions,
     },
     ending::SharedWorkRecord,
     event::{Envelope, ParentCall},
@@ -86,6 +86,8 @@ pub struct AgentContext {
     pub delegated_calls: Option<Arc<dyn DelegatedCalls>>,
     /// Asks the user, if the runtime supports it.
     pub questions: Option<Arc<dyn UserQuestions>>,
+    /// Asks the model beside the conversation, if the runtime supports it.
+    pub side_model: Option<Arc<dyn SideModel>>,
     /// Reads the log of the session, if there is one.
     pub log: Option<Arc<dyn ConversationLog>>,
     /// Tells what calls may do, if the runtime supports it.
@@ -129,6 +131,7 @@ impl AgentContext {
             children: None,
             delegated_calls: None,
             questions: None,
+            side_model: None,
             log: None,
             access: None,
             resources: ResourceMap::default(),

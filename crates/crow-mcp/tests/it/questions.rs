@@ -8,8 +8,13 @@ use std::{
 
 use async_trait::async_trait;
 use crow_core::{
-    capability::{QuestionAnswer, UserQuestion, UserQuestions},
+    capability::{
+        QuestionAnswer, SideModel, SideReply, SideRequest, SideRequestError, UserQuestion,
+        UserQuestions,
+    },
     ids::CallId,
+    message::Block,
+    model::{ModelRef, StopReason},
     tool::{AgentContext, Progress, ToolContext, ToolResult, ToolSource as _},
     workspace::Workspace,
 };
@@ -188,6 +193,67 @@ async fn a_form_is_declined_by_the_user_or_if_it_cannot_be_shown() {
     let user = User::who_answers([]);
     assert_eq!(buy(&session, &user).await.output, r#"{"action":"decline"}"#);
     assert_eq!(user.texts(), [""; 0]);
+}
+
+/// A model that notes what it is asked.
+#[derive(Debug, Default)]
+struct Model(Mutex<Vec<SideRequest>>);
+
+#[async_trait]
+impl SideModel for Model {
+    async fn ask(
+        &self,
+        request: SideRequest,
+        _cancellation: &CancellationToken,
+    ) -> Result<SideReply, SideRequestError> {
+        self.0.lock().unwrap().push(request);
+        let model = ModelRef { provider: "p".to_owned(), model: "m".to_owned() };
+        Ok(SideReply { text: "Blue.".to_owned(), model, stop: StopReason::MaxTokens })
+    }
+}
+
+#[tokio::test]
+async fn a_server_may_ask_the_model_after_a_question() {
+    let said =
+        |role: &str, text: &str| json!({"role": role, "content": {"type": "text", "text": text}});
+    let params = json!({
+        "messages": [said("user", "Colour?\u{1b}[2J"), said("assistant", "Of what?"), said("user", "The sky.")],
+        "systemPrompt": "Be brief.",
+        "maxTokens": 1_000_000,
+    });
+    let session =
+        asking("sampling/createMessage", params).attended(Arc::<Pages>::default()).start().await;
+    let user = User::who_answers([
+        chosen(&["Decline"]),
+        chosen(&["Allow"]),
+        chosen(&["Allow always in this session"]),
+    ]);
+    let model = Arc::<Model>::default();
+    let ctx = tool_context(AgentContext {
+        is_attended: true,
+        questions: Some(Arc::clone(&user) as _),
+        side_model: Some(Arc::clone(&model) as _),
+        ..agent_context(Workspace::new("/p"))
+    });
+    let tool = session.tool("mcp__shop__buy");
+    let declined = call(tool.as_ref(), json!({}), &ctx).await;
+    assert!(declined.output.contains("the user rejected the request"), "{}", declined.output);
+    assert_eq!(model.0.lock().unwrap().len(), 0);
+    for _ in 0..3 {
+        let answer: Value =
+            serde_json::from_str(&call(tool.as_ref(), json!({}), &ctx).await.output).unwrap();
+        let content = json!({"type": "text", "text": "Blue."});
+        let expected = json!({"model": "m", "stopReason": "maxTokens", "role": "assistant", "content": content});
+        assert_eq!(answer, expected);
+    }
+    assert_eq!(user.texts().len(), 3);
+    insta::assert_snapshot!(user.texts()[0]);
+    let asked = model.0.lock().unwrap().remove(0);
+    assert_eq!((asked.system.as_str(), asked.max_tokens), ("Be brief.", 8192));
+    assert_eq!(
+        Block::text_of(&asked.content),
+        "[user]\nColour?\n[assistant]\nOf what?\n[user]\nThe sky."
+    );
 }
 
 #[tokio::test]

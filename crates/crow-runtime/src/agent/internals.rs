@@ -46,6 +46,7 @@ use super::{
     runtime::RuntimeInner,
     session_access::TreeAccess,
     session_writer::{SessionWriter, SessionWriterParts},
+    side_requests::{LastModel, SideRequests},
     undo_notices::UndoNotices,
     user_processes::UserProcesses,
 };
@@ -156,6 +157,14 @@ impl AgentInternals {
         let children = Arc::new(ChildAgents::new(&parts));
         let (questions, record_queue) =
             AgentQuestions::new(Arc::clone(&parts.config), Arc::clone(&parts.shared));
+        let last_model = LastModel::default();
+        let side_requests = SideRequests {
+            config: Arc::clone(&parts.config),
+            shared: Arc::clone(&parts.shared),
+            budget: RunBudget::new(Arc::clone(&parts.shared), Arc::clone(&parts.config)),
+            events: questions.events(),
+            model: last_model.clone(),
+        };
         // 3) The context shared by the tools of this session.
         let ToolState { file_views, todo, resources } = parts.tools;
         let workspace = crow.workspace();
@@ -186,6 +195,7 @@ impl AgentInternals {
             children: Some(Arc::clone(&children) as _),
             delegated_calls: Some(Arc::clone(&parts.shared.calls) as _),
             questions: Some(Arc::new(questions)),
+            side_model: Some(Arc::new(side_requests)),
             log: Some(Arc::new(log)),
             access: Some(Arc::new(access)),
             resources,
@@ -226,7 +236,7 @@ impl AgentInternals {
         let budget = RunBudget::new(Arc::clone(&shared), Arc::clone(&config));
         let internals = Self {
             inbox: AgentInbox::new(Arc::clone(&shared), Arc::clone(&config.ids), input),
-            model: ModelPort::new(Arc::clone(&shared), budget.clone()),
+            model: ModelPort::new(Arc::clone(&shared), budget.clone(), last_model),
             calls,
             budget,
             undo_notices: UndoNotices::new(Arc::clone(&config.store)),

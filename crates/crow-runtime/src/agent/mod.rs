@@ -25,6 +25,7 @@ mod session_access;
 mod session_header;
 mod session_permissions;
 mod session_writer;
+mod side_requests;
 mod subagent_waits;
 mod undo_notices;
 mod user_processes;

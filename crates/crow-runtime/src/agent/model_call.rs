@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     AgentError, agent_shared::AgentShared, run_budget::RunBudget, session_writer::SessionWriter,
+    side_requests::LastModel,
 };
 use crate::{
     config::{RuntimeConfig, whole_millis},
@@ -267,6 +268,8 @@ pub(super) struct ModelPort {
     /// The provider's side of the conversation, and the model it is with.
     conversation: Option<(ModelRef, Box<dyn Conversation>)>,
     estimator: Option<ModelEstimator>,
+    /// The model of the last call, for requests of calls.
+    last: LastModel,
 }
 
 /// Estimates of requests to one model with one system prompt and one set of tools.
@@ -286,8 +289,8 @@ struct ModelEstimator {
 }
 
 impl ModelPort {
-    pub(super) fn new(shared: Arc<AgentShared>, budget: RunBudget) -> Self {
-        Self { shared, budget, conversation: None, estimator: None }
+    pub(super) fn new(shared: Arc<AgentShared>, budget: RunBudget, last: LastModel) -> Self {
+        Self { shared, budget, conversation: None, estimator: None, last }
     }
 
     /// Makes the provider start anew from the history, after the history was rewound.
@@ -394,6 +397,7 @@ impl ModelPort {
         cancel: &CancellationToken,
     ) -> Result<(ReplyId, ModelReply), AgentError> {
         // 1) The request.
+        self.last.set(call.model, call.config);
         let price = self.budget.price(&call.model.info.reference).await?;
         let messages = call.messages_to_send(session.history())?;
         let sent = messages.len();

@@ -33,12 +33,27 @@ pub(crate) struct RecordRequest {
     recorded: oneshot::Sender<()>,
 }
 
+/// Has the agent record events of its calls, in order with its own.
+#[derive(Debug, Clone)]
+pub(super) struct EventSender(mpsc::Sender<RecordRequest>);
+
+impl EventSender {
+    /// Sends an event to the agent and waits until it is recorded. Does nothing once the agent is gone.
+    pub(super) async fn record(&self, event: AgentEvent) {
+        let (recorded, done) = oneshot::channel();
+        if self.0.send(RecordRequest { event, recorded }).await.is_ok() {
+            // An error means that the agent is gone as well.
+            drop(done.await);
+        }
+    }
+}
+
 /// Asks the user on behalf of an agent's calls. Its events are recorded by the agent itself, in order with its own.
 #[derive(Debug)]
 pub(super) struct AgentQuestions {
     config: Arc<RuntimeConfig>,
     shared: Arc<AgentShared>,
-    record: mpsc::Sender<RecordRequest>,
+    events: EventSender,
 }
 
 impl AgentQuestions {
@@ -47,16 +62,12 @@ impl AgentQuestions {
         let (record, requests) = mpsc::channel(QUEUE);
         let queue =
             RecordQueue { config: Arc::clone(&config), shared: Arc::clone(&shared), requests };
-        (Self { config, shared, record }, queue)
+        (Self { config, shared, events: EventSender(record) }, queue)
     }
 
-    /// Sends an event to the agent and waits until it is recorded. Does nothing once the agent is gone.
-    async fn record(&self, event: AgentEvent) {
-        let (recorded, done) = oneshot::channel();
-        if self.record.send(RecordRequest { event, recorded }).await.is_ok() {
-            // An error means that the agent is gone as well.
-            drop(done.await);
-        }
+    /// Returns the sender of events of calls.
+    pub(super) fn events(&self) -> EventSender {
+        self.events.clone()
     }
 
     fn request(&self, call_id: &CallId, mut question: UserQuestion) -> QuestionRequest {
@@ -97,7 +108,7 @@ impl UserQuestions for AgentQuestions {
         };
         // Opened first, so that it can be answered as soon as its event is visible.
         let mut open = self.shared.tree.questions.open(request.clone());
-        self.record(asked).await;
+        self.events.record(asked).await;
         let answer = tokio::select! {
             biased;
             () = cancellation.cancelled() => None,
@@ -115,7 +126,7 @@ impl UserQuestions for AgentQuestions {
             Some(answer) => AgentEvent::QuestionAnswered { request_id, call_id, answer },
             None => AgentEvent::QuestionWithdrawn { request_id, call_id },
         };
-        self.record(event).await;
+        self.events.record(event).await;
         answer
     }
 }

@@ -6,10 +6,11 @@ use async_trait::async_trait;
 use crow_core::{
     capability::{
         Answerer, NoAnswerer, PermissionAnswer, PermissionRequest, QuestionAnswer, QuestionChoice,
-        QuestionRequest, UserQuestion,
+        QuestionRequest, SideRequest, UserQuestion,
     },
     event::{AgentEvent, Envelope},
     ids::RequestId,
+    message::Block,
     redact::Redactor,
     tool::{
         CallPlan, ToolCategory, ToolContext, ToolRegistry, ToolResult, TypedTool, TypedToolAdapter,
@@ -273,4 +274,62 @@ async fn secrets_in_questions_and_answers_are_redacted() {
         let line = serde_json::to_string(event.as_ref()).unwrap();
         assert!(!line.contains(secret), "{line}");
     }
+}
+
+/// Tool that asks the model beside the conversation.
+struct Consult;
+
+#[async_trait]
+impl TypedTool for Consult {
+    type Input = Input;
+    const NAME: &'static str = "consult";
+    const CATEGORY: ToolCategory = ToolCategory::Read;
+
+    fn description(&self) -> &'static str {
+        "Asks the model."
+    }
+
+    fn requires_permission(&self) -> bool {
+        false
+    }
+
+    async fn execute(&self, input: Input, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        let request = SideRequest {
+            system: "Be brief.".to_owned(),
+            content: vec![Block::text(input.question)],
+            max_tokens: 100,
+            temperature: None,
+        };
+        match ctx.side_model.as_ref().unwrap().ask(request, &ctx.cancellation).await {
+            Ok(reply) => ToolResult::success(format!("{} said {}", reply.model, reply.text)),
+            Err(error) => ToolResult::failure(error.to_string()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_asks_the_model_beside_the_conversation_and_its_usage_counts() {
+    let mut tools = ToolRegistry::new();
+    tools.register(TypedToolAdapter::new(Consult));
+    let ask = call("c1", "consult", json!({"question": "Which colour?"}));
+    let model =
+        ScriptedModel::new([reply([ask]), reply([text("Blue.")]), reply([text("It is blue.")])]);
+    let options = HarnessOptions { tools, ..HarnessOptions::default() };
+    let mut agent = AgentHarness::start(model.clone(), options);
+    agent.handle.send_input(vec![Block::text("Ask.")]).unwrap();
+    let seen = agent.until(is_end).await;
+    let result = seen.iter().find_map(|event| match &event.event {
+        AgentEvent::CallEnd { result, .. } => Some(result.output.clone()),
+        _ => None,
+    });
+    let result = result.unwrap();
+    assert!(result.ends_with(" said Blue."), "{result}");
+    // Three requests have a usage, but only two of them a reply in the conversation.
+    let count =
+        |wanted: fn(&AgentEvent) -> bool| seen.iter().filter(|event| wanted(&event.event)).count();
+    assert_eq!(count(|event| matches!(event, AgentEvent::Usage { .. })), 3);
+    assert_eq!(count(|event| matches!(event, AgentEvent::Reply { .. })), 2);
+    let requests = model.requests();
+    assert_eq!((requests[1].system.as_str(), requests[1].messages.len()), ("Be brief.", 1));
+    assert!(requests[1].tools.is_empty());
 }
