@@ -22,23 +22,28 @@ const SHOWN: usize = 8;
 const NAMED: usize = 20;
 /// Number of characters of a query in the title of its call.
 const TITLE: usize = 100;
+/// Maximum size in bytes of the definitions that a search returns. Longer outputs would be cut.
+const LARGEST_OUTPUT: usize = 24 * 1024;
+/// Maximum number of words of a query.
+const MOST_WORDS: usize = 40;
+/// Words that say nothing about a tool.
+const COMMON: [&str; 23] = [
+    "a", "an", "and", "any", "are", "as", "at", "by", "for", "from", "in", "is", "it", "mcp", "my",
+    "of", "on", "or", "the", "to", "tool", "tools", "with",
+];
 /// Weight of a word in the name of a tool; a word in its description counts one.
 const NAME_WEIGHT: usize = 3;
 
-/// Returns true if tools with definitions of this many bytes in JSON are deferred at a threshold in tokens.
-pub(crate) fn exceeds(bytes: usize, threshold: u64) -> bool {
-    estimated_tokens(bytes) > threshold
-}
-
-/// Estimates the tokens of definitions by the bytes of their JSON. Their short words and brackets take about four bytes
-/// a token, measured with the tokenizers of `crow-context`.
-pub(crate) fn estimated_tokens(bytes: usize) -> u64 {
-    u64::try_from(bytes / 4).unwrap_or(u64::MAX)
-}
-
-/// Returns the bytes of the JSON of a tool's definition.
-pub(crate) fn definition_bytes(tool: &dyn Tool) -> usize {
-    tool.name().len() + tool.description().len() + tool.parameters_schema().to_string().len()
+/// Estimates the tokens of a tool's definition. The short words and brackets of its JSON take about four bytes a token;
+/// letters other than ASCII take two to three.
+pub(crate) fn estimated_tokens(tool: &dyn Tool) -> u64 {
+    let schema = tool.parameters_schema().to_string();
+    let texts = [tool.name(), tool.description(), schema.as_str()];
+    let (ascii, others) = texts
+        .iter()
+        .flat_map(|text| text.bytes())
+        .fold((0, 0), |(a, o), byte| if byte.is_ascii() { (a + 1, o) } else { (a, o + 1) });
+    ascii / 4 + others / 2
 }
 
 /// Finds tools that are not listed.
@@ -72,12 +77,17 @@ impl FindTools {
 
     /// Returns the tools that match a query, the best first.
     fn matches(&self, query: &str) -> Vec<&Arc<dyn Tool>> {
-        let words = words(query);
+        if let Some(exact) = self.tools.iter().find(|tool| tool.name() == query.trim()) {
+            return vec![exact];
+        }
+        let mut words = words(query);
+        words.retain(|word| !COMMON.contains(&word.as_str()));
+        words.truncate(MOST_WORDS);
         let mut found: Vec<(usize, &Arc<dyn Tool>)> = self
             .tools
             .iter()
             .filter_map(|tool| {
-                let score = score(tool.as_ref(), query.trim(), &words);
+                let score = score(tool.as_ref(), &words);
                 (score > 0).then_some((score, tool))
             })
             .collect();
@@ -91,22 +101,25 @@ fn server_of(name: &str) -> Option<&str> {
     Some(name.strip_prefix(SOURCED_NAME)?.split_once("__")?.0)
 }
 
-/// Scores a tool: an exact name first, then the number of words that it shares with the query.
-fn score(tool: &dyn Tool, query: &str, wanted: &[String]) -> usize {
-    if tool.name() == query {
-        return usize::MAX;
-    }
+/// Scores a tool by the words that it shares with the query.
+fn score(tool: &dyn Tool, wanted: &[String]) -> usize {
     let (name, description) = (words(tool.name()), words(tool.description()));
-    let has = |words: &[String], wanted: &String| {
-        // A plural, or a longer form of the word.
-        words
-            .iter()
-            .any(|word| word == wanted || (wanted.len() > 3 && word.starts_with(wanted.as_str())))
-    };
     let points = wanted.iter().map(|word| {
-        NAME_WEIGHT * usize::from(has(&name, word)) + usize::from(has(&description, word))
+        let has = |words: &[String]| words.iter().any(|other| is_same_word(word, other));
+        NAME_WEIGHT * usize::from(has(&name)) + usize::from(has(&description))
     });
     points.sum()
+}
+
+/// Returns true for equal words, also in the plural or with another ending: they share all but the last three letters. In
+/// writing without blanks, one contains the other.
+fn is_same_word(one: &str, other: &str) -> bool {
+    if !one.is_ascii() || !other.is_ascii() {
+        return other.contains(one) || one.contains(other);
+    }
+    let common = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+    let longest = one.len().max(other.len());
+    one == other || (common >= 4 && longest - common <= 3)
 }
 
 /// Splits a text into its words in lower case. Underscores, dashes and capitals within names separate words.
@@ -160,20 +173,26 @@ impl TypedTool for FindTools {
         if found.is_empty() {
             return ToolResult::success(format!("No tool matches. {}", self.overview()));
         }
-        let mut output = String::new();
+        let (mut output, mut shown) = (String::new(), 0);
         for tool in found.iter().take(SHOWN) {
             let definition = json!({
                 "name": tool.name(),
                 "description": tool.description(),
                 "arguments": tool.parameters_schema(),
             });
-            // Writing to a string cannot fail.
-            let _ = writeln!(output, "{definition}");
+            let line = format!("{definition}\n");
+            if shown > 0 && output.len() + line.len() > LARGEST_OUTPUT {
+                break;
+            }
+            output.push_str(&line);
+            shown += 1;
         }
         let others: Vec<&str> =
-            found.iter().skip(SHOWN).take(NAMED).map(|tool| tool.name()).collect();
+            found.iter().skip(shown).take(NAMED).map(|tool| tool.name()).collect();
         if !others.is_empty() {
-            let _ = writeln!(output, "Less similar: {}", others.join(", "));
+            // Writing to a string cannot fail.
+            let _ =
+                writeln!(output, "Further matches, by their exact names: {}", others.join(", "));
         }
         ToolResult::success(output)
     }
@@ -275,7 +294,9 @@ mod tests {
         );
         assert_eq!(found("list issues")[0], "mcp__github__listIssues");
         assert_eq!(found("city"), ["mcp__time__get_now"]);
-        assert_eq!(found("weather"), [""; 0]);
+        assert_eq!(found("list all repositories")[0], "mcp__github__listIssues");
+        assert_eq!(found("queries"), ["mcp__db__query"]);
+        assert_eq!(found("the weather of the day"), [""; 0]);
     }
 
     #[test]

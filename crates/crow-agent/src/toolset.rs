@@ -9,8 +9,8 @@ use crow_core::{
     ids::CallId,
     model::ToolDefinition,
     tool::{
-        CallPlan, SourcedTools, Tool, ToolCategory, ToolContext, ToolError, ToolRegistry,
-        ToolResult, ToolSource, TypedTool, TypedToolAdapter, matches_sourced,
+        CALL_TOOL, CallPlan, SourcedTools, Tool, ToolCategory, ToolContext, ToolError,
+        ToolRegistry, ToolResult, ToolSource, TypedTool, TypedToolAdapter, matches_sourced,
     },
 };
 use crow_runtime::{AgentError, AgentInternals};
@@ -20,9 +20,7 @@ use serde::Deserialize;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::deferred_tools::{
-    CallFoundTool, FindTools, definition_bytes, estimated_tokens, exceeds,
-};
+use crate::deferred_tools::{CallFoundTool, FindTools, estimated_tokens};
 
 /// Time to wait for tools before the wait is reported.
 const TELL_AFTER: Duration = Duration::from_millis(500);
@@ -57,9 +55,6 @@ impl SourcedFilter {
         !self.is_empty() && self.lists.iter().all(matches_one)
     }
 }
-
-/// Marks an agent whose user was told that tools are found by a search.
-struct DeferralTold;
 
 /// The tools of an agent during a turn. They change only between two model calls.
 #[derive(Debug)]
@@ -116,8 +111,9 @@ impl<'a> Toolset<'a> {
         let sourced = sourced
             .filter(|tool| self.filter.accepts(tool.name()) && registry.get(tool.name()).is_none());
         let sourced: Vec<Arc<dyn Tool>> = sourced.cloned().collect();
-        let threshold = agent.tool_source().map_or(u64::MAX, |source| source.deferral_threshold());
-        Self::add_sourced(agent, &mut registry, sourced, threshold).await?;
+        if let Some(source) = agent.tool_source() {
+            Self::add_sourced(agent, &mut registry, sourced, source.as_ref()).await?;
+        }
         self.definitions = registry.definitions().into();
         self.registry = Arc::new(registry);
         (self.revision, self.has_recall) = (revision, has_recall);
@@ -130,10 +126,14 @@ impl<'a> Toolset<'a> {
         agent: &mut AgentInternals,
         registry: &mut ToolRegistry,
         sourced: Vec<Arc<dyn Tool>>,
-        threshold: u64,
+        source: &dyn ToolSource,
     ) -> Result<(), AgentError> {
-        let bytes = sourced.iter().map(|tool| definition_bytes(tool.as_ref())).sum();
-        let (count, is_deferred) = (sourced.len(), exceeds(bytes, threshold));
+        let tokens: u64 = sourced.iter().map(|tool| estimated_tokens(tool.as_ref())).sum();
+        let threshold = source.deferral_threshold();
+        // An agent's own tools of these names are kept.
+        let has_names =
+            [FindTools::NAME, CALL_TOOL].iter().all(|name| registry.get(name).is_none());
+        let (count, is_deferred) = (sourced.len(), tokens > threshold && has_names);
         for tool in &sourced {
             registry.register_shared(Arc::clone(tool));
             if is_deferred {
@@ -143,9 +143,7 @@ impl<'a> Toolset<'a> {
         if is_deferred {
             registry.register(TypedToolAdapter::new(FindTools::new(sourced)));
             registry.register(CallFoundTool);
-            if !agent.context().resources.contains::<DeferralTold>() {
-                agent.context().resources.insert(DeferralTold);
-                let tokens = estimated_tokens(bytes);
+            if source.takes_deferral_notice() {
                 let text = format!(
                     "{count} tools of MCP servers ({tokens} tokens) are found by a search instead of listed in each request; the threshold is {threshold} tokens (mcp.defer_above)"
                 );
@@ -167,12 +165,21 @@ impl<'a> Toolset<'a> {
         }
         let Some(source) = agent.tool_source() else { return Ok(None) };
         ready(agent, source.as_ref(), cancel).await?;
-        for news in source.take_notices() {
-            let (level, audience, text) = (news.level, NoticeAudience::User, news.text);
-            agent.emit(AgentEvent::Notice { level, audience, text }).await?;
-        }
+        emit_notices(agent, source.as_ref()).await?;
         Ok(Some(source.tools()))
     }
+}
+
+/// Emits the pending notices of a source.
+pub(crate) async fn emit_notices(
+    agent: &mut AgentInternals,
+    source: &dyn ToolSource,
+) -> Result<(), AgentError> {
+    for news in source.take_notices() {
+        let (level, audience, text) = (news.level, NoticeAudience::User, news.text);
+        agent.emit(AgentEvent::Notice { level, audience, text }).await?;
+    }
+    Ok(())
 }
 
 /// Waits until a source is ready. If that takes longer than `TELL_AFTER`, reports what it waits for.

@@ -65,7 +65,11 @@ impl LoginDialog for SilentDialog {
         drop(writeln!(std::io::stderr(), "{}: {why}", page.url));
     }
 
-    async fn pasted(&self, _fault: Option<&str>, _cancel: &CancellationToken) -> Option<String> {
+    async fn read_pasted(
+        &self,
+        _fault: Option<&str>,
+        _cancel: &CancellationToken,
+    ) -> Option<String> {
         std::future::pending().await
     }
 }

@@ -10,6 +10,7 @@ use crow_core::{
     mcp::{McpServerConfig, McpTransport},
     redact::Redactor,
 };
+use crow_mcp::McpSettings;
 use crow_providers::ProviderModels;
 
 use crate::{
@@ -57,7 +58,7 @@ fn secrets_of_login(key: &str) -> Vec<String> {
     let pointers = ["access_token", "refresh_token", "id_token"]
         .map(|name| format!("{tokens}/{name}"))
         .into_iter()
-        .chain(["/client_secret".to_owned()]);
+        .chain(["/registration/client_secret".to_owned()]);
     let secrets = pointers.filter_map(|pointer| login.pointer(&pointer)?.as_str());
     secrets.filter(|secret| looks_random(secret)).map(str::to_owned).collect()
 }
@@ -68,7 +69,11 @@ fn of_servers(environment: &ProcessEnvironment) -> Vec<String> {
     let Ok(found) = configured_servers(environment, &ProjectAdditions::default()) else {
         return Vec::new();
     };
-    found.servers.iter().flat_map(|(settings, _)| secrets_of_server(&settings.server)).collect()
+    let of_settings = |settings: &McpSettings| {
+        let secret = settings.oauth.client_secret.clone();
+        secrets_of_server(&settings.server).into_iter().chain(secret).collect::<Vec<_>>()
+    };
+    found.servers.iter().flat_map(|(settings, _)| of_settings(settings)).collect()
 }
 
 /// Returns the secrets in the variables, headers and URL of an MCP server.

@@ -1,7 +1,7 @@
 //! Small private files: read only if other users could not have changed (or read) them, and replaced atomically.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read as _, Write as _},
     os::unix::fs::{
         DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
@@ -128,6 +128,22 @@ pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
 /// Locks a file against changes by other processes until the returned handle is dropped. Waits for the lock. The lock
 /// file has the extension `lock`. Blocks.
 pub fn lock(path: &Path) -> Result<File, PrivateFileError> {
+    let (file, path) = lock_file(path)?;
+    file.lock().map_err(|source| PrivateFileError::Write { path, source })?;
+    Ok(file)
+}
+
+/// Locks a file like [`lock`], but returns `None` if another process holds the lock. Blocks for the file only.
+pub(crate) fn try_lock(path: &Path) -> Result<Option<File>, PrivateFileError> {
+    let (file, path) = lock_file(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(source)) => Err(PrivateFileError::Write { path, source }),
+    }
+}
+
+fn lock_file(path: &Path) -> Result<(File, PathBuf), PrivateFileError> {
     let lock = path.with_extension("lock");
     let unwritable = |source| PrivateFileError::Write { path: lock.clone(), source };
     create_folder(lock.parent().unwrap_or(Path::new("/"))).map_err(unwritable)?;
@@ -138,8 +154,7 @@ pub fn lock(path: &Path) -> Result<File, PrivateFileError> {
         .mode(0o600)
         .open(&lock)
         .map_err(unwritable)?;
-    file.lock().map_err(unwritable)?;
-    Ok(file)
+    Ok((file, lock))
 }
 
 #[cfg(test)]

@@ -128,12 +128,13 @@ fn execute(
             }
         },
         Command::Mcp(McpCommand::List { output }) => command::mcp::list(output, environment),
+        Command::Mcp(McpCommand::Serve(args)) => block_on(command::mcp_serve(*args, environment)),
         Command::Mcp(McpCommand::Add(args)) => command::mcp::add(&args, environment),
         Command::Mcp(McpCommand::Remove { name }) => {
             block_on(command::mcp::remove(&name, environment))
         }
-        Command::Mcp(McpCommand::Login { name, no_browser }) => {
-            block_on(command::mcp::login(&name, no_browser, environment))
+        Command::Mcp(McpCommand::Login { name, scope, no_browser }) => {
+            block_on(command::mcp::login(&name, scope, no_browser, environment))
         }
         Command::Mcp(McpCommand::Logout { name }) => {
             block_on(command::mcp::logout(&name, environment))

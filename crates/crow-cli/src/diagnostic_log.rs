@@ -66,7 +66,8 @@ fn directives(filter: &str) -> String {
         }
         Ok(_) | Err(_) => directive.to_owned(),
     });
-    directives.collect::<Vec<_>>().join(",")
+    // This module logs codes and tokens.
+    directives.chain(["rmcp::transport::auth=warn".to_owned()]).collect::<Vec<_>>().join(",")
 }
 
 /// Format of a line: the time since the start, the level, the names of the spans around the event, the event, and the

@@ -2,10 +2,16 @@
 
 use url::{Host, Url};
 
+/// Maximum length of an address in bytes.
+const LONGEST: usize = 8 * 1024;
+
 /// Parses the address of a page and returns it with its host. The error says what is wrong, as the end of a sentence.
 ///
 /// The page must be encrypted, or on this machine; an address with a user name can pretend to be of another host.
 pub(crate) fn page_address(url: &str) -> Result<(String, String), &'static str> {
+    if url.len() > LONGEST {
+        return Err("is too long");
+    }
     let url = Url::parse(url).map_err(|_| "is invalid")?;
     let host = url.host().ok_or("names no host")?;
     let is_loopback = match &host {

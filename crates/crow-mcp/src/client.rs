@@ -31,10 +31,14 @@ use serde_json::{Value, json};
 
 use crate::{
     elicitation::elicit,
+    failure::CallError,
     oauth::UserBrowser,
     sampling::sample,
     transport::{CallSlot, TransportState},
 };
+
+/// Maximum number of requests that a server may return in place of a result.
+const MOST_INPUT_REQUESTS: usize = 5;
 
 /// Handler of a server's requests.
 #[derive(Debug, Clone)]
@@ -92,7 +96,8 @@ impl Client {
         let (Some(browser), Some(call), Some(ctx)) = (&self.browser, call, ctx) else {
             return ElicitResult::new(ElicitationAction::Decline);
         };
-        call.ask(elicit(&self.server, request, Some(browser.as_ref()), ctx)).await
+        let asked = call.ask(elicit(&self.server, request, browser.as_ref(), ctx)).await;
+        asked.unwrap_or_else(|| ElicitResult::new(ElicitationAction::Cancel))
     }
 
     /// Sends a request of the server to the model, if the user of a call allows it.
@@ -104,35 +109,46 @@ impl Client {
         let Some((call, ctx)) = call.and_then(|call| Some((call, call.context()?))) else {
             return Err(ErrorData::invalid_request("there is no call that it belongs to", None));
         };
-        call.ask(sample(&self.server, request, ctx, &self.may_sample)).await
+        let sampled = call.ask(sample(&self.server, request, ctx, &self.may_sample)).await;
+        sampled.unwrap_or_else(|| Err(ErrorData::internal_error("it was cancelled", None)))
     }
 
-    /// Answers the requests that a server returned in place of the result of a call. Fails if one cannot be answered.
+    /// Answers the requests that a server returned in place of a result. Fails if the user declines one, or one cannot be
+    /// answered.
     pub(crate) async fn respond(
         &self,
         requests: InputRequests,
         call: &CallSlot,
-    ) -> Option<InputResponses> {
+    ) -> Result<InputResponses, CallError> {
+        if requests.len() > MOST_INPUT_REQUESTS {
+            return Err(CallError::InputRequired);
+        }
+        let to_json = |error: serde_json::Error| CallError::Refused(error.to_string());
         let mut responses = InputResponses::new();
         for (id, request) in requests {
             let response = match request {
                 InputRequest::Elicitation(request) => {
-                    serde_json::to_value(self.elicit(&request.params, Some(call)).await).ok()?
+                    let answer = self.elicit(&request.params, Some(call)).await;
+                    if answer.action != ElicitationAction::Accept {
+                        return Err(CallError::Declined);
+                    }
+                    serde_json::to_value(answer).map_err(to_json)?
                 }
                 InputRequest::CreateMessage(request) if self.browser.is_some() => {
-                    let reply = self.sample(request.params, Some(call)).await.ok()?;
-                    serde_json::to_value(reply).ok()?
+                    let reply = self.sample(request.params, Some(call)).await;
+                    serde_json::to_value(reply.map_err(|_| CallError::Declined)?)
+                        .map_err(to_json)?
                 }
                 InputRequest::ListRoots(_) => {
                     let roots: Vec<Value> =
                         self.roots.iter().map(|uri| json!({ "uri": uri })).collect();
                     json!({ "roots": roots })
                 }
-                _ => return None,
+                _ => return Err(CallError::InputRequired),
             };
             responses.insert(id, response);
         }
-        Some(responses)
+        Ok(responses)
     }
 }
 

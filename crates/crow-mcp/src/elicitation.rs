@@ -3,6 +3,8 @@
 //! A form becomes one question per field; its suggested values can be taken all at once. A page is opened in the browser
 //! after the user agreed. Without a user, a question is declined.
 
+use std::collections::BTreeSet;
+
 use crow_core::{
     capability::{QuestionAnswer, QuestionChoice, UserQuestion},
     tool::ToolContext,
@@ -28,13 +30,15 @@ const OPEN: &str = "Open the page";
 const DECLINE: &str = "Decline";
 const SUGGESTED: &str = "Use the suggested values";
 const FILL_IN: &str = "Fill in";
+const CONFIRM: &str = "Confirm";
+const ENTER: &str = "Enter a value";
 const LEAVE_EMPTY: &str = "Leave empty";
 
 /// Asks the user of a call what a server wants to know.
 pub(crate) async fn elicit(
     server: &str,
     request: &ElicitRequestParams,
-    browser: Option<&dyn UserBrowser>,
+    browser: &dyn UserBrowser,
     ctx: &ToolContext,
 ) -> ElicitResult {
     let dialog = Dialog { server, ctx };
@@ -110,7 +114,8 @@ struct Choice {
     label: String,
 }
 
-/// Reads the fields of a form, in the order of the server; `None` if one has an unknown kind, or there are too many.
+/// Reads the fields of a form, in the order of the server; `None` if one has an unknown kind or too many
+/// choices, or there are too many fields.
 fn form(schema: &ElicitationSchema) -> Option<Vec<Field>> {
     let order = schema.property_order.clone();
     let schema = serde_json::to_value(schema).ok()?;
@@ -122,11 +127,15 @@ fn form(schema: &ElicitationSchema) -> Option<Vec<Field>> {
     if names.len() > MOST_FIELDS {
         return None;
     }
+    let has_few_choices = |kind: &FieldKind| match kind {
+        FieldKind::Choice { choices, .. } => choices.len() <= MOST_CHOICES,
+        FieldKind::Text { .. } | FieldKind::Number { .. } | FieldKind::Boolean => true,
+    };
     let field = |name: &String| {
         let schema = properties.get(name)?;
         let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
         let title = if text("title").is_empty() { name.as_str() } else { text("title") };
-        let kind = field_kind(schema)?;
+        let kind = field_kind(schema).filter(has_few_choices)?;
         let default = schema.get("default").filter(|value| kind.check(value).is_ok());
         Some(Field {
             name: name.clone(),
@@ -188,14 +197,13 @@ fn choices(schema: &Value, names: Option<&Value>) -> Option<Vec<Choice>> {
         };
         constants.iter().map(constant).collect::<Option<_>>()?
     };
-    choices.truncate(MOST_CHOICES);
-    // Labels must differ, and must not be taken for the choice that leaves the field empty.
-    let labels: Vec<String> = choices.iter().map(|choice| choice.label.clone()).collect();
-    for (at, choice) in choices.iter_mut().enumerate() {
-        let is_taken =
-            labels.iter().enumerate().any(|(other, label)| other != at && *label == choice.label);
-        if is_taken || choice.label.is_empty() || choice.label == LEAVE_EMPTY {
-            choice.label = format!("{} ({})", choice.label, at + 1);
+    // Labels must differ, and must not be taken for those of the questions themselves.
+    let mut taken: BTreeSet<String> = BTreeSet::from([LEAVE_EMPTY.to_owned(), String::new()]);
+    for choice in &mut choices {
+        let (label, mut number) = (choice.label.clone(), 1);
+        while !taken.insert(choice.label.clone()) {
+            number += 1;
+            choice.label = format!("{label} ({number})");
         }
     }
     Some(choices)
@@ -285,6 +293,39 @@ impl FieldKind {
         };
         self.check(&value)?;
         Ok(value)
+    }
+
+    /// Describes what values are valid; empty if all are.
+    fn limits(&self) -> String {
+        let range = |least: Option<String>, most: Option<String>, unit: &str| match (least, most) {
+            (Some(least), Some(most)) => format!("{least} to {most}{unit}"),
+            (Some(least), None) => format!("at least {least}{unit}"),
+            (None, Some(most)) => format!("at most {most}{unit}"),
+            (None, None) => String::new(),
+        };
+        match self {
+            Self::Text { shortest, longest, format } => {
+                let shortest = (*shortest > 0).then(|| shortest.to_string());
+                let longest = (*longest < u64::MAX).then(|| longest.to_string());
+                let length = range(shortest, longest, " characters");
+                let format = format.as_ref().map(|format| text::one_line(format, LONGEST_LABEL));
+                let parts = format.into_iter().chain([length]).filter(|part| !part.is_empty());
+                parts.collect::<Vec<_>>().join(", ")
+            }
+            Self::Number { is_integer, least, most } => {
+                let least = (*least > f64::MIN).then(|| least.to_string());
+                let most = (*most < f64::MAX).then(|| most.to_string());
+                let kind = if *is_integer { "a whole number" } else { "a number" };
+                let range = range(least, most, "");
+                if range.is_empty() { kind.to_owned() } else { format!("{kind}, {range}") }
+            }
+            Self::Boolean | Self::Choice { is_multiple: false, .. } => String::new(),
+            Self::Choice { fewest, most, .. } => {
+                let fewest = (*fewest > 0).then(|| fewest.to_string());
+                let most = (*most < u64::MAX).then(|| most.to_string());
+                range(fewest, most, " of them")
+            }
+        }
     }
 
     /// Returns the labels to choose from; none if the user writes.
@@ -381,7 +422,8 @@ impl Dialog<'_> {
                 fields.iter().all(|field| field.default.is_some() || !field.is_required);
             let has_suggestion = fields.iter().any(|field| field.default.is_some());
             let listed: Vec<String> = fields.iter().map(Field::summary).collect();
-            let mut labels = vec![FILL_IN.to_owned(), DECLINE.to_owned()];
+            let fill_in = if fields.is_empty() { CONFIRM } else { FILL_IN };
+            let mut labels = vec![fill_in.to_owned(), DECLINE.to_owned()];
             if suggested && has_suggestion {
                 labels.insert(0, SUGGESTED.to_owned());
             }
@@ -395,7 +437,7 @@ impl Dialog<'_> {
                 );
                 return Ok(Some(content));
             }
-            if !is_choice(&answer, FILL_IN) {
+            if !is_choice(&answer, fill_in) {
                 return Err(ElicitationAction::Decline);
             }
         }
@@ -414,35 +456,37 @@ impl Dialog<'_> {
         field: &Field,
         message: &str,
     ) -> Result<Option<Value>, ElicitationAction> {
-        let mut labels = field.kind.labels();
+        let (labels, is_written) = (field.kind.labels(), field.kind.labels().is_empty());
         let suggestion = field
             .default
             .as_ref()
             .map(|default| format!("Suggested: {}", field.kind.shown(default)))
-            .filter(|label| !labels.contains(label));
-        labels.extend(suggestion.clone());
+            .filter(|_| is_written);
+        let mut extra: Vec<String> = suggestion.clone().into_iter().collect();
         if !field.is_required {
-            labels.push(LEAVE_EMPTY.to_owned());
+            extra.push(LEAVE_EMPTY.to_owned());
         }
-        let description = if field.description.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", field.description)
-        };
-        let parts = [message.to_owned(), format!("{}{description}", field.title)];
-        let text: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        let text = text.join("\n");
+        let text = self.field_text(field, message);
+        // 1) A value that is written has its own question: among choices, a number could be taken for one of them.
+        if is_written && !extra.is_empty() {
+            let choices: Vec<String> =
+                [ENTER.to_owned()].into_iter().chain(extra.clone()).collect();
+            let answer = self.ask(question(&text, &choices)).await?;
+            if is_choice(&answer, LEAVE_EMPTY) {
+                return Ok(None);
+            }
+            if suggestion.as_ref().is_some_and(|label| is_choice(&answer, label)) {
+                return Ok(field.default.clone());
+            }
+        }
+        // 2) The value.
+        let choices = if is_written { Vec::new() } else { [labels, extra].concat() };
         let mut fault = String::new();
         for _ in 0..MOST_ATTEMPTS {
-            let mut question = question(&format!("{fault}{text}"), &labels);
-            question.free_text = field.kind.labels().is_empty();
+            let mut question = question(&format!("{fault}{text}"), &choices);
+            question.free_text = is_written;
             question.multiple = matches!(field.kind, FieldKind::Choice { is_multiple: true, .. });
             let answer = self.ask(question).await?;
-            if let (Some(label), Some(default)) = (&suggestion, &field.default)
-                && is_choice(&answer, label)
-            {
-                return Ok(Some(default.clone()));
-            }
             if !field.is_required && is_choice(&answer, LEAVE_EMPTY) {
                 return Ok(None);
             }
@@ -454,12 +498,30 @@ impl Dialog<'_> {
         Err(ElicitationAction::Cancel)
     }
 
+    /// Returns the question for a field. It names the server, since the rest is the server's text.
+    fn field_text(&self, field: &Field, message: &str) -> String {
+        let Field { title, description, kind, .. } = field;
+        let limits = Some(kind.limits()).filter(|limits| !limits.is_empty());
+        let limits = limits.map(|limits| format!(" ({limits})")).unwrap_or_default();
+        let suggested = field.default.as_ref().filter(|_| !kind.labels().is_empty());
+        let suggested = suggested.map(|value| format!(", suggested: {}", kind.shown(value)));
+        let suggested = suggested.unwrap_or_default();
+        let description =
+            if description.is_empty() { String::new() } else { format!(": {description}") };
+        let asked = format!("{title}{limits}{suggested}{description}");
+        if message.is_empty() {
+            format!("The MCP server {} asks for {asked}", self.server)
+        } else {
+            format!("{message}\n{asked}")
+        }
+    }
+
     /// Asks whether a page may be opened, and opens it.
     async fn open_page(
         &self,
         message: &str,
         url: &str,
-        browser: Option<&dyn UserBrowser>,
+        browser: &dyn UserBrowser,
     ) -> Result<(), ElicitationAction> {
         let Ok((url, host)) = page_address(url) else { return Err(ElicitationAction::Decline) };
         let message = self.message(message);
@@ -468,11 +530,7 @@ impl Dialog<'_> {
         if !is_choice(&answer, OPEN) {
             return Err(ElicitationAction::Decline);
         }
-        let opened = match browser {
-            Some(browser) => browser.open(&url).await,
-            None => Err("there is no browser".to_owned()),
-        };
-        if let Err(why) = opened {
+        if let Err(why) = browser.open(&url).await {
             let text = format!("the page was not opened ({why}); open it yourself: {url}\n");
             self.ctx.progress.report(text);
         }

@@ -117,6 +117,18 @@ pub(crate) enum CallError {
     UnexpectedAnswer,
 }
 
+impl CallError {
+    /// Converts an error after which the call would be made again, once the server has answered a part of it: then it may
+    /// have had effects.
+    pub(crate) fn after_answer(self) -> Self {
+        match self {
+            Self::Unsent(why) => Self::Lost(why),
+            Self::LoginRequired(_) => Self::Lost(self.to_string()),
+            error => error,
+        }
+    }
+}
+
 /// Returns the last lines of standard error as the end of a sentence; empty if there are none.
 pub(crate) fn stderr_excerpt(errors: &str) -> String {
     let plain = text::sanitise(errors);

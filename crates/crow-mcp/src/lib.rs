@@ -1,4 +1,4 @@
-//! Servers of the Model Context Protocol: their tools as ordinary tools.
+//! The Model Context Protocol: the tools of its servers as ordinary tools, and Crow as a server ([`TaskServer`]).
 //!
 //! [`McpTools`] is a [`ToolSource`](crow_core::tool::ToolSource) over the servers of one session. A server is connected
 //! shortly before the first model call; until then its tools come from a cache, if it was connected before. Everything
@@ -25,6 +25,7 @@ mod resources;
 mod result;
 mod sampling;
 mod schema;
+mod serve;
 mod server;
 mod settings;
 mod text;
@@ -39,5 +40,6 @@ pub use oauth::{
 };
 pub use probe::{ProbeFailure, ProbedServer, ProbedTool, log_in, probe};
 pub use prompts::McpPrompt;
+pub use serve::{ServeError, TaskServer};
 pub use settings::{ConnectionContext, McpSettings, OAuthSettings};
 pub use tools::{DEFAULT_DEFERRAL_THRESHOLD, McpTools, ServerState, ServerSummary};

@@ -14,7 +14,8 @@ use crate::{
     listed::ToolListing,
     name::{server_names, tool_names},
     oauth::{
-        self, LoginAccess, LoginDialog, LoginError, LoginOutcome, LoginStorage, LoginStorageError,
+        self, LoginAccess, LoginChallenge, LoginDialog, LoginError, LoginOutcome, LoginStorage,
+        LoginStorageError,
     },
     settings::{ConnectionContext, McpSettings},
 };
@@ -81,9 +82,7 @@ pub async fn probe(
         }
         Err(error) => Err(ProbeFailure { why: error.to_string() }),
     };
-    lifetime.token.cancel();
-    lifetime.tasks.close();
-    drop(tokio::time::timeout(CLOSE, lifetime.tasks.wait()).await);
+    end(&lifetime).await;
     probed
 }
 
@@ -101,7 +100,8 @@ pub async fn log_in(
     let failed = |why: &str| LoginError::Failed(why.to_owned());
     let logins = outside.logins.as_ref().ok_or_else(|| failed("logins cannot be stored"))?;
     let browser = outside.browser.as_ref().ok_or_else(|| failed("there is no browser"))?;
-    let login = settings.login(outside).ok_or_else(|| {
+    let lifetime = Lifetime { token: cancel.child_token(), tasks: TaskTracker::new() };
+    let login = settings.login(outside, &lifetime.tasks).ok_or_else(|| {
         failed("only servers with a url and without a header `Authorization` have a login")
     })?;
     // The challenge of a request without a login: it names the authorization server and the scopes.
@@ -109,19 +109,32 @@ pub async fn log_in(
         logins: Some(LoginAccess { storage: Arc::new(NoLogins), ..logins.clone() }),
         ..outside.clone()
     };
-    let lifetime = Lifetime { token: cancel.child_token(), tasks: TaskTracker::new() };
     let limit = settings.connect_limit();
-    let challenge = match ServerConnection::open(settings, &anonymous, &lifetime, limit).await {
-        Ok((connection, _)) => {
-            connection.close().await;
-            return Err(LoginError::NotNeeded);
-        }
-        Err(ConnectError::LoginRequired { challenge, .. }) => challenge,
-        Err(ConnectError::Closed) => return Err(LoginError::Cancelled),
-        Err(error) => return Err(LoginError::Failed(error.to_string())),
+    let logging_in = async {
+        let opened = ServerConnection::open(settings, &anonymous, &lifetime, limit).await;
+        let (challenge, is_optional) = match opened {
+            Ok((connection, _)) => {
+                connection.close().await;
+                // It may still want a login for calls.
+                (LoginChallenge::default(), true)
+            }
+            Err(ConnectError::LoginRequired { challenge, .. }) => (challenge, false),
+            Err(ConnectError::Closed) => return Err(LoginError::Cancelled),
+            Err(error) => return Err(LoginError::Failed(error.to_string())),
+        };
+        let name = crate::text::one_line(&settings.server.name, 60);
+        oauth::log_in(&login, &name, &challenge, is_optional, browser, dialog, cancel).await
     };
+    let logged_in = logging_in.await;
+    end(&lifetime).await;
+    logged_in
+}
+
+/// Ends what a probe started, in bounded time.
+async fn end(lifetime: &Lifetime) {
     lifetime.token.cancel();
-    oauth::log_in(&login, &settings.server.name, &challenge, browser, dialog, cancel).await
+    lifetime.tasks.close();
+    drop(tokio::time::timeout(CLOSE, lifetime.tasks.wait()).await);
 }
 
 /// A storage without logins.
@@ -142,7 +155,7 @@ impl LoginStorage for NoLogins {
         Ok(false)
     }
 
-    async fn lock_renewal(&self) -> Result<Box<dyn Send>, LoginStorageError> {
+    async fn lock_login(&self, _url: &str) -> Result<Box<dyn Send>, LoginStorageError> {
         Ok(Box::new(()))
     }
 }

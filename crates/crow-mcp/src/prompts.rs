@@ -2,11 +2,16 @@
 
 use std::{fmt, sync::Arc};
 
-use crow_core::message::Block;
+use crow_core::message::{Block, escape_tags};
 use rmcp::model::{JsonObject, Role};
 use tokio_util::sync::CancellationToken;
 
 use crate::{connection::Requester, listed::ListedPrompt, result::block_text, server::McpServer};
+
+/// Maximum size of the text of a prompt in bytes.
+const LARGEST: usize = 128 * 1024;
+/// Tag around the text of a prompt.
+const TAG: &str = "mcp_prompt";
 
 /// A prompt of a server.
 #[derive(Clone)]
@@ -62,7 +67,15 @@ impl McpPrompt {
         if texts.is_empty() && images.is_empty() {
             return Err(format!("the prompt {} is empty", self.name));
         }
-        let text = Some(texts.join("\n\n")).filter(|text| !text.is_empty()).map(Block::text);
+        let text = texts.join("\n\n");
+        if text.len() > LARGEST {
+            return Err(format!("the prompt {} has more than {LARGEST} bytes", self.name));
+        }
+        // Marked, since the user did not write it.
+        let text = Some(escape_tags(&text, &[TAG])).filter(|text| !text.is_empty()).map(|text| {
+            let server = &self.server.name_part;
+            Block::text(format!("<{TAG} server=\"{server}\">\n{text}\n</{TAG}>"))
+        });
         Ok(text.into_iter().chain(images.into_iter().map(Block::Image)).collect())
     }
 }
@@ -81,7 +94,10 @@ fn arguments(prompt: &ListedPrompt, text: &str) -> Result<JsonObject, String> {
     let mut position = 0;
     while !rest.is_empty() {
         let named = rest.split_once('=').and_then(|(name, value)| {
-            declared.iter().find(|argument| argument.name == name).map(|it| (it, value))
+            declared
+                .iter()
+                .find(|argument| argument.name.eq_ignore_ascii_case(name))
+                .map(|it| (it, value))
         });
         let (argument, value) = match named {
             Some(named) => named,
@@ -109,7 +125,10 @@ fn arguments(prompt: &ListedPrompt, text: &str) -> Result<JsonObject, String> {
         argument.is_required && !values.contains_key(&argument.name)
     };
     match declared.iter().find(is_missing) {
-        Some(argument) => Err(format!("the prompt needs the argument {}", argument.name)),
+        Some(argument) => {
+            let name = crate::text::one_line(&argument.name, 40);
+            Err(format!("the prompt needs the argument {name}"))
+        }
         None => Ok(values),
     }
 }

@@ -34,7 +34,7 @@ const SHOWN: usize = 1500;
 const REJECTED: ErrorCode = ErrorCode(-1);
 
 const ALLOW: &str = "Allow";
-const ALWAYS: &str = "Allow always in this session";
+const ALWAYS: &str = "Allow always while the server is connected";
 const DECLINE: &str = "Decline";
 
 /// Sends a server's request to the model of the session, if the user of the call allows it. `is_allowed` remembers that
@@ -55,6 +55,9 @@ pub(crate) async fn sample(
         max_tokens,
         temperature: request.temperature,
     };
+    if side_request.system.len() > LARGEST {
+        return Err(ErrorData::invalid_params("the request is too large", None));
+    }
     if !is_allowed.load(Ordering::Relaxed) {
         match ask(server, &side_request, ctx).await {
             Some(ALLOW) => {}
@@ -87,7 +90,7 @@ async fn ask(server: &str, request: &SideRequest, ctx: &ToolContext) -> Option<&
         system => format!(" (system prompt: {})", text::one_line(system, SHOWN)),
     };
     let text = format!(
-        "The MCP server {server} wants to send this to your model {}, at your cost, for up to {} tokens: {shown}{system}",
+        "The MCP server {server} wants to send a request to your model {}, at your cost, for up to {} tokens. The request: \u{201c}{shown}\u{201d}{system}",
         ctx.agent.model.reference(),
         request.max_tokens
     );

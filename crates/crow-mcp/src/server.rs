@@ -28,6 +28,7 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 use tracing::Instrument as _;
+use url::Url;
 
 use crate::{
     cache::SchemaCache,
@@ -235,7 +236,7 @@ impl McpServer {
         requester: Requester<'_>,
     ) -> Result<(Vec<Resource>, Vec<ResourceTemplate>), String> {
         let send = |connection: Arc<ServerConnection>| async move {
-            connection.list_resources().await.map_err(CallError::Refused)
+            connection.list_resources(&self.settings, requester).await
         };
         self.request(requester, send).await
     }
@@ -251,9 +252,9 @@ impl McpServer {
             let connecting = requester.cancel.run_until_cancelled(self.connection()).await;
             let connection = match connecting {
                 None => return Err(CallError::Cancelled.to_string()),
-                Some(Err(ConnectError::LoginRequired { challenge, hint })) if !has_logged_in => {
+                Some(Err(ConnectError::LoginRequired { challenge, .. })) if !has_logged_in => {
                     has_logged_in = true;
-                    self.log_in_during(&challenge, &hint, requester).await?;
+                    self.log_in_for(&challenge, requester).await?;
                     continue;
                 }
                 Some(Err(error)) => {
@@ -274,8 +275,7 @@ impl McpServer {
                 // At most one login per request, so that a server that is never content cannot ask for ever.
                 Err(CallError::LoginRequired(challenge)) if !has_logged_in => {
                     has_logged_in = true;
-                    let hint = self.login_hint();
-                    self.log_in_during(&challenge, &hint, requester).await?;
+                    self.log_in_for(&challenge, requester).await?;
                 }
                 Err(CallError::Changed(why)) => return Err(why),
                 Err(error) => return Err(format!("MCP server {}: {error}", self.label)),
@@ -288,50 +288,59 @@ impl McpServer {
     }
 
     /// Lets the user log in during a call. The error is the result of the call.
-    async fn log_in_during(
+    async fn log_in_for(
         &self,
         challenge: &LoginChallenge,
-        hint: &str,
         requester: Requester<'_>,
     ) -> Result<(), String> {
-        let what = if challenge.needs_more_scopes {
-            "needs a login with more permissions"
-        } else {
-            "needs a login"
+        let failed = |why: &str| {
+            let what = if challenge.needs_more_scopes {
+                "needs a login with more permissions"
+            } else {
+                "needs a login"
+            };
+            format!("the MCP server {} {what}: {why}", self.label)
         };
         let browser = self.shared.context.browser.as_ref();
         let can_ask = |ctx: &&ToolContext| ctx.agent.is_attended && ctx.agent.questions.is_some();
         let ctx = requester.ctx.filter(can_ask);
-        let login = self.settings.login(&self.shared.context);
+        let login = self.settings.login(&self.shared.context, &self.lifetime.tasks);
         let (Some(browser), Some(login), Some(ctx)) = (browser, login, ctx) else {
-            return Err(format!("the MCP server {} {what}: {hint}", self.label));
+            return Err(failed(&self.login_hint(challenge)));
         };
-        // One login at a time: parallel calls wait, and then use the tokens of the first.
-        let token = login.access_token().await?;
-        let _guard = self.logging_in.lock().await;
-        if !challenge.needs_more_scopes && login.access_token().await? != token {
-            return Ok(());
-        }
-        let dialog = QuestionDialog(ctx);
-        let logged_in =
-            log_in(&login, &self.label, challenge, browser, &dialog, &ctx.cancellation).await;
-        match logged_in {
-            Ok(outcome) => {
-                tracing::debug!(scopes = ?outcome.scopes, "logged in");
-                // The server may be connected at once.
-                let mut state = self.state();
-                (state.failures, state.backoff_until, state.last_error) = (0, None, None);
-                Ok(())
+        let logging_in = async {
+            // One login at a time: parallel calls wait, and then use the login of the first.
+            let before = login.state().await?;
+            let _guard = self.logging_in.lock().await;
+            if login.state().await? != before {
+                return Ok(());
             }
-            Err(error) => Err(format!("the MCP server {} {what}: {error}", self.label)),
-        }
+            let dialog = QuestionDialog(ctx);
+            let cancel = &ctx.cancellation;
+            let done = log_in(&login, &self.label, challenge, false, browser, &dialog, cancel);
+            done.await.map(drop).map_err(|error| error.to_string())
+        };
+        let logged_in = requester.cancel.run_until_cancelled(logging_in).await;
+        let logged_in = logged_in.unwrap_or_else(|| Err(CallError::Cancelled.to_string()));
+        logged_in.map_err(|why| failed(&why))?;
+        // The server may be connected at once.
+        let mut state = self.state();
+        (state.failures, state.backoff_until, state.last_error) = (0, None, None);
+        Ok(())
     }
 
     /// Returns the command by which the user logs in.
-    fn login_hint(&self) -> String {
-        let command =
-            self.shared.context.logins.as_ref().map_or("", |logins| logins.command.as_str());
-        format!("{command} {}", self.label)
+    fn login_hint(&self, challenge: &LoginChallenge) -> String {
+        let Some(logins) = &self.shared.context.logins else {
+            return "logins cannot be used here".to_owned();
+        };
+        let url = match &self.settings.server.transport {
+            McpTransport::Http { url, .. } => Url::parse(url).ok(),
+            McpTransport::Stdio { .. } | McpTransport::Client(_) => None,
+        };
+        let scopes = url.map(|url| challenge.scopes(&url)).unwrap_or_default();
+        let scopes = if challenge.needs_more_scopes { scopes } else { Vec::new() };
+        logins.hint(&self.settings.server.name, &scopes)
     }
 
     fn check_unchanged(&self, tool: &ListedTool) -> Result<(), String> {

@@ -7,6 +7,7 @@ use crow_core::{
     mcp::{McpServerConfig, McpTransport},
 };
 use rmcp::model::ProtocolVersion;
+use tokio_util::task::TaskTracker;
 use url::Url;
 
 use crate::oauth::{LoginAccess, ServerLogin, UserBrowser};
@@ -55,6 +56,8 @@ pub struct OAuthSettings {
     pub scopes: Vec<String>,
     /// Port of the redirect on this machine, for registrations with a fixed one; any if absent.
     pub redirect_port: Option<u16>,
+    /// The only authorization server to use, by its issuer identifier; the one that the server names if absent.
+    pub issuer: Option<String>,
     /// True if a server on the internet may name an authorization server in a private network.
     pub private_network: bool,
 }
@@ -92,16 +95,23 @@ impl McpSettings {
     }
 
     /// Returns the login at the server; none for a server without a URL, without storage for logins, and where the user
-    /// configured a header `Authorization`.
-    pub(crate) fn login(&self, context: &ConnectionContext) -> Option<ServerLogin> {
+    /// configured a header `Authorization` or a user in the URL.
+    pub(crate) fn login(
+        &self,
+        context: &ConnectionContext,
+        tasks: &TaskTracker,
+    ) -> Option<ServerLogin> {
         let McpTransport::Http { url, headers } = &self.server.transport else { return None };
         let logins = context.logins.as_ref()?;
         if headers.keys().any(|name| name.eq_ignore_ascii_case("authorization")) {
             return None;
         }
         let url = Url::parse(url).ok()?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return None;
+        }
         let (storage, http) = (Arc::clone(&logins.storage), Arc::clone(&context.http));
-        Some(ServerLogin::new(storage, http, url, self.oauth.clone()))
+        Some(ServerLogin::new(storage, http, url, self.oauth.clone(), tasks.clone()))
     }
 
     /// Returns the time limit of a call, with or without progress.

@@ -2,7 +2,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -47,6 +50,7 @@ pub struct McpTools {
     shared: Arc<ServersShared>,
     merged: Mutex<SourcedTools>,
     deferral_threshold: u64,
+    is_deferral_told: AtomicBool,
     _ends: DropGuard,
 }
 
@@ -97,6 +101,7 @@ impl McpTools {
             shared,
             merged: Mutex::default(),
             deferral_threshold: DEFAULT_DEFERRAL_THRESHOLD,
+            is_deferral_told: AtomicBool::new(false),
             _ends: token.drop_guard(),
         }
     }
@@ -198,11 +203,7 @@ impl ToolSource for McpTools {
         let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
         if merged.revision != revision {
             let own = self.own();
-            let mut tools: Vec<Arc<dyn Tool>> = own.iter().flat_map(server_tools).collect();
-            let has_resources =
-                |server: &&Arc<McpServer>| server.listed().is_some_and(|it| it.has_resources);
-            let servers: Vec<_> = own.iter().filter(has_resources).cloned().collect();
-            tools.extend(ReadResource::new(servers).map(|tool| Arc::new(tool) as Arc<dyn Tool>));
+            let tools: Vec<Arc<dyn Tool>> = own.iter().flat_map(server_tools).collect();
             *merged = SourcedTools { revision, tools: tools.into() };
         }
         merged.clone()
@@ -210,6 +211,10 @@ impl ToolSource for McpTools {
 
     fn deferral_threshold(&self) -> u64 {
         self.deferral_threshold
+    }
+
+    fn takes_deferral_notice(&self) -> bool {
+        !self.is_deferral_told.swap(true, Ordering::Relaxed)
     }
 
     async fn read_mentions(&self, text: &str, cancel: &CancellationToken) -> Option<String> {
@@ -272,13 +277,19 @@ fn names<'a>(servers: &'a [Arc<McpServer>], others: &[Arc<McpServer>]) -> Vec<&'
     names.filter(|name| others.iter().all(|other| other.label != *name)).collect()
 }
 
-/// Creates the tools of a server from its current listing, if there is one.
+/// Creates the tools of a server from its current listing, if there is one, and that of its resources.
 fn server_tools(server: &Arc<McpServer>) -> Vec<Arc<dyn Tool>> {
     let Some(listed) = server.listed() else { return Vec::new() };
-    let own: Vec<&str> = listed.tools.iter().map(|tool| tool.name.as_str()).collect();
-    let names = tool_names(&server.name_part, &own);
+    let mut own: Vec<&str> = listed.tools.iter().map(|tool| tool.name.as_str()).collect();
+    if listed.has_resources {
+        own.push(ReadResource::NAME);
+    }
+    let mut names = tool_names(&server.name_part, &own);
+    let resources = names.split_off(listed.tools.len()).pop();
     let tools = names.into_iter().zip(&listed.tools).map(|(name, tool)| {
         Arc::new(McpTool::new(name, tool.clone(), Arc::clone(server))) as Arc<dyn Tool>
     });
-    tools.collect()
+    let resources = resources
+        .map(|name| Arc::new(ReadResource::new(name, Arc::clone(server))) as Arc<dyn Tool>);
+    tools.chain(resources).collect()
 }

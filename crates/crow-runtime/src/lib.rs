@@ -77,7 +77,7 @@ pub use crow_core::{
 pub use crow_sandbox::{
     ChildEnvironment, LinkGap, LinkSearch, LinkSearchConfig, LinkSearchError, LinkedPaths,
     ProcessLimits, ProcessRunner, RecoveryReport, Sandbox, SandboxConfig, SandboxProfile, UserGit,
-    WrittenFile, adopt_orphans, reset_ignored_signals,
+    WrittenFile, adopt_orphans, reset_ignored_signals, start_detached,
 };
 pub use crow_snapshot::{
     Activities, Activity, Capture, CollectionReport, ContentRef, FileStamp, JobActivity,

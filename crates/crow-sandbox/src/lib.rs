@@ -9,7 +9,7 @@ mod process;
 mod sandbox;
 
 pub use orphans::adopt_orphans;
-pub use process::{AgentJobs, ChildEnvironment, ProcessRunner, job_number};
+pub use process::{AgentJobs, ChildEnvironment, ProcessRunner, job_number, start_detached};
 pub use sandbox::{
     LinkGap, LinkSearch, LinkSearchConfig, LinkSearchError, LinkedPaths, ProcessLimits,
     RecoveryReport, Sandbox, SandboxConfig, SandboxProfile, UserGit, WrittenFile,

@@ -33,6 +33,7 @@ use crate::{
     environment,
     handoff::{Bundle, Handoff, HandoffScene, TurnResult},
     named_files::missing_files,
+    toolset::emit_notices,
 };
 
 /// Name of the agent that writes messages for other agents.
@@ -247,7 +248,10 @@ impl Run<'_> {
                 let source = internals.tool_source();
                 let resources = match &source {
                     Some(source) => {
-                        source.read_mentions(&Block::text_of(&input.content), self.cancel).await
+                        let text = Block::text_of(&input.content);
+                        let read = source.read_mentions(&text, self.cancel).await;
+                        emit_notices(internals, source.as_ref()).await?;
+                        read
                     }
                     None => None,
                 };

@@ -10,7 +10,8 @@ pub use key::{ConfigKey, KeyTarget, set_value, write};
 pub(crate) use load::AgentSettings;
 pub use load::{AgentLimits, Configuration, DEFAULT_AGENT, ProjectAdditions, layers, tool_names};
 pub use mcp::{
-    ConfiguredServers, NewServer, ServerOrigin, add_server, configured_servers, remove_server,
+    ConfiguredServers, NewServer, RemovedServer, ServerOrigin, add_server, configured_servers,
+    remove_server,
 };
 pub(crate) use mcp::{
     McpTable, PROJECT_FILE, ServerTable, check_servers, describe_access, servers_of_project,

@@ -17,6 +17,9 @@ use crate::{
 /// Version of the file format.
 const VERSION: u32 = 1;
 
+/// Prefix of the names under which logins at MCP servers are stored; the URL of the server follows.
+pub const MCP_LOGIN: &str = "mcp:";
+
 /// The file of the stored keys, readable by the user alone.
 #[derive(Debug, Clone)]
 pub struct CredentialFile {
@@ -163,7 +166,8 @@ impl KeyStore for StoredKeys {
 /// Removes the stored key if there is exactly one, and returns its name. Fails otherwise. Blocks.
 pub(crate) fn remove_only_key(file: &CredentialFile) -> Result<String, AppError> {
     let stored = file.load()?;
-    let names: Vec<_> = stored.keys().map(String::as_str).collect();
+    let names: Vec<_> =
+        stored.keys().map(String::as_str).filter(|name| !name.starts_with(MCP_LOGIN)).collect();
     let [name] = names.as_slice() else {
         let hint = match names.as_slice() {
             [] => "keys in variables and in provider files must be removed by hand".to_owned(),

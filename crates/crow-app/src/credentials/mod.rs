@@ -4,7 +4,7 @@ mod file;
 #[cfg(feature = "keyring")]
 mod keyring;
 
-pub use file::{Credential, CredentialFile, forget};
+pub use file::{Credential, CredentialFile, MCP_LOGIN, forget};
 pub(crate) use file::{StoredKeys, remove_only_key};
 #[cfg(feature = "keyring")]
 pub use keyring::add as keyring_add;

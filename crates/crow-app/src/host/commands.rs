@@ -1,6 +1,6 @@
 //! The slash commands that the host offers in a session, with the texts of `output`, `status` and `review`.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
 use crow_core::{
     control::Preset,
@@ -14,6 +14,7 @@ use crow_runtime::{
     SessionMetadata, SessionUsage, UnusedSessions,
 };
 use crow_text::one_line;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -23,6 +24,8 @@ use super::{
     product_host::{ProductHost, blocking},
 };
 
+/// Time limit of a prompt of an MCP server: the session waits meanwhile.
+const PROMPT_LIMIT: Duration = Duration::from_secs(20);
 /// Maximum number of sessions that `sessions` lists.
 const LISTED_SESSIONS: usize = 10;
 
@@ -133,9 +136,15 @@ impl ProductHost {
                         let Some(prompt) = prompts.iter().find(|prompt| prompt.name == name) else {
                             return Err(options::unknown("command", name));
                         };
-                        let blocks = prompt.get(argument, &CancellationToken::new()).await;
                         let refused = |message| HostError::Refused { message, hint: String::new() };
-                        return blocks.map(CommandOutcome::Prompt).map_err(refused);
+                        let cancel = CancellationToken::new();
+                        let getting = timeout(PROMPT_LIMIT, prompt.get(argument, &cancel));
+                        let late = |_| {
+                            let limit = PROMPT_LIMIT.as_secs();
+                            format!("the MCP server sent no prompt within {limit} s")
+                        };
+                        let blocks = getting.await.map_err(late).and_then(|got| got);
+                        return Ok(CommandOutcome::Prompt(blocks.map_err(refused)?));
                     }
                 }
             }

@@ -235,6 +235,7 @@ impl ProductHost {
             // started.
             McpLaunch::new(own, HttpClient::default(), children).without_configuration()
         };
+        let mcp = mcp.with_redactor(config.redactor.clone());
         let mcp = if config.answerer.is_attended() {
             mcp.with_browser(Arc::new(SystemBrowser::new(&environment)))
         } else {

@@ -259,8 +259,7 @@ impl ProductHost {
         let Some(tools) = current.mcp.upgrade() else { return Ok(()) };
         let (mcp, place) = (self.mcp.clone(), Arc::clone(&current.config));
         let servers = blocking(move || mcp.servers(&place.project, servers)).await?;
-        let (servers, _) = servers.map_err(refused)?;
-        tools.replace_servers(servers).await;
+        tools.replace_servers(servers.map_err(refused)?.servers).await;
         Ok(())
     }
 

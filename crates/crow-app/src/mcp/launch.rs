@@ -11,6 +11,7 @@ use crow_core::{
     capability::{PipedProcess, PipedProcesses, PipedSpec, ProcessError},
     event::NoticeLevel,
     mcp::McpServerConfig,
+    redact::Redactor,
     tool::SourceNotice,
 };
 use crow_mcp::{
@@ -51,6 +52,8 @@ pub struct McpLaunch {
     uses_configuration: bool,
     /// Browser of the session's user; `None` without a user.
     browser: Option<Arc<dyn UserBrowser>>,
+    /// Learns the tokens of logins.
+    redactor: Option<Redactor>,
 }
 
 impl McpLaunch {
@@ -62,7 +65,13 @@ impl McpLaunch {
     ) -> Self {
         // No sandbox: the user configured these programs.
         let runner = ProcessRunner::new(children);
-        Self { environment, http, runner, uses_configuration: true, browser: None }
+        Self { environment, http, runner, uses_configuration: true, browser: None, redactor: None }
+    }
+
+    /// Redacts the tokens of logins with this redactor as soon as they are known.
+    #[must_use]
+    pub(crate) fn with_redactor(self, redactor: Redactor) -> Self {
+        Self { redactor: Some(redactor), ..self }
     }
 
     /// Lets servers ask the user, whose browser this is.
@@ -90,7 +99,7 @@ impl McpLaunch {
             Arc::new(ServerProcesses { runner, trusted, bytecode, roots: roots.clone() });
         // Without a home directory there are no logins.
         let logins = CredentialLogins::new(&self.environment).ok().map(|storage| LoginAccess {
-            storage: Arc::new(storage),
+            storage: Arc::new(storage.with_redactor(self.redactor.clone())),
             command: LOGIN_COMMAND.to_owned(),
         });
         let (http, browser) = (Arc::new(self.http.clone()), self.browser.clone());
@@ -109,22 +118,13 @@ impl McpLaunch {
         project: &Project,
         handed_over: Vec<McpServerConfig>,
     ) -> Result<Arc<McpTools>, AppError> {
-        let (servers, faults) = self.servers(project, handed_over)?;
+        let SessionServers { servers, faults, defer_above } = self.servers(project, handed_over)?;
         let tools = McpTools::new(servers, self.cache(), self.connection_context(roots, project))
-            .with_deferral_threshold(self.deferral_threshold(project)?);
+            .with_deferral_threshold(defer_above.unwrap_or(DEFAULT_DEFERRAL_THRESHOLD));
         for text in faults {
             tools.push_notice(SourceNotice { level: NoticeLevel::Warning, text });
         }
         Ok(Arc::new(tools))
-    }
-
-    /// Returns the length of tools in tokens above which they are found by a search. Blocks for small files.
-    fn deferral_threshold(&self, project: &Project) -> Result<u64, AppError> {
-        if !self.uses_configuration {
-            return Ok(DEFAULT_DEFERRAL_THRESHOLD);
-        }
-        let configured = configured_servers(&self.environment, &project.additions)?;
-        Ok(configured.defer_above.unwrap_or(DEFAULT_DEFERRAL_THRESHOLD))
     }
 
     /// Returns the files in a session's directories that servers of its client or of the user are started from.
@@ -158,7 +158,7 @@ impl McpLaunch {
         &self,
         project: &Project,
         handed_over: Vec<McpServerConfig>,
-    ) -> Result<(Vec<McpSettings>, Vec<String>), AppError> {
+    ) -> Result<SessionServers, AppError> {
         let configured = if self.uses_configuration {
             configured_servers(&self.environment, &project.additions)?
         } else {
@@ -175,8 +175,19 @@ impl McpLaunch {
                 servers.push(server);
             }
         }
-        Ok((servers, configured.faults))
+        let (faults, defer_above) = (configured.faults, configured.defer_above);
+        Ok(SessionServers { servers, faults, defer_above })
     }
+}
+
+/// The servers of a session.
+#[derive(Debug)]
+pub(crate) struct SessionServers {
+    pub(crate) servers: Vec<McpSettings>,
+    /// Messages for the user: which configured servers are left out, and why.
+    pub(crate) faults: Vec<String>,
+    /// Length of the tools' definitions in tokens above which they are found by a search; `None` for the default.
+    defer_above: Option<u64>,
 }
 
 /// Starts servers. A server that runs files of the project starts only while the project is as it was when it was

@@ -32,7 +32,9 @@ impl LoopbackListener {
     /// Listens at `port`, or at any free one. The error is a sentence.
     pub(super) async fn bind(port: Option<u16>) -> Result<Self, String> {
         let failed = |error: io::Error| match port {
-            Some(port) => format!("cannot listen at port {port} for the redirect: {error}"),
+            Some(port) => format!(
+                "cannot listen at port {port} for the redirect: {error}; `oauth.redirect_port` of the server sets it"
+            ),
             None => format!("cannot listen for the redirect: {error}"),
         };
         let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await;
@@ -48,7 +50,7 @@ impl RedirectListener for LoopbackListener {
         &self.redirect_uri
     }
 
-    async fn redirected(&mut self, state: &str) -> String {
+    async fn wait_for_redirect(&mut self, state: &str) -> String {
         let mut connections = FuturesUnordered::new();
         loop {
             tokio::select! {
@@ -101,15 +103,17 @@ async fn answer(
         "HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {}\r\ncontent-security-policy: default-src 'none'; style-src 'unsafe-inline'\r\nreferrer-policy: no-referrer\r\ncache-control: no-store\r\nconnection: close\r\n\r\n{body}",
         body.len()
     );
-    stream.write_all(answer.as_bytes()).await?;
-    stream.shutdown().await?;
+    // The browser may be gone already; the address counts all the same.
+    let _is_shown = stream.write_all(answer.as_bytes()).await.is_ok();
+    let _is_closed = stream.shutdown().await.is_ok();
     Ok(found)
 }
 
 /// Returns the address of a request if it is a GET of the redirect address with this state.
 fn redirect_address(head: &[u8], redirect_uri: &str, state: &str) -> Option<String> {
-    let head = std::str::from_utf8(head).ok()?;
-    let target = head.lines().next()?.strip_prefix("GET ")?.split(' ').next()?;
+    // The other lines belong to the browser, and may not be UTF-8.
+    let line = head.split(|byte| *byte == b'\r').next()?;
+    let target = std::str::from_utf8(line).ok()?.strip_prefix("GET ")?.split(' ').next()?;
     let address = Url::parse(redirect_uri).ok()?.join(target).ok()?;
     let expected = Url::parse(redirect_uri).ok()?;
     if address.origin() != expected.origin() || address.path() != PATH {
@@ -162,7 +166,7 @@ mod tests {
                 TcpStream::connect((url.host_str().unwrap(), url.port().unwrap())).await.unwrap();
             get(&uri, "/callback?code=a%20b&state=own").await
         };
-        let (address, answer) = tokio::join!(listener.redirected("own"), browser);
+        let (address, answer) = tokio::join!(listener.wait_for_redirect("own"), browser);
         assert!(address.ends_with("/callback?code=a%20b&state=own"), "{address}");
         assert!(answer.contains("You can close this page"), "{answer}");
     }

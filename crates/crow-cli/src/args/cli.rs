@@ -537,6 +537,9 @@ pub(crate) enum McpCommand {
         /// The server
         #[arg(add = completions::mcp_servers())]
         name: String,
+        /// A scope to request, beside those of the configuration
+        #[arg(long)]
+        scope: Vec<String>,
         /// Open no browser: you open the page, perhaps on another machine, and paste the address at its end
         #[arg(long)]
         no_browser: bool,
@@ -553,6 +556,8 @@ pub(crate) enum McpCommand {
         #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
         output: OutputForm,
     },
+    /// Serve other agents: they start tasks, follow them, answer questions, read the changes and cancel
+    Serve(Box<McpServeArgs>),
     /// Connect to a server, list its tools and disconnect
     Test {
         /// The server
@@ -562,6 +567,19 @@ pub(crate) enum McpCommand {
         #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
         output: OutputForm,
     },
+}
+
+/// Arguments of `mcp serve`.
+#[derive(Debug, Args)]
+pub(crate) struct McpServeArgs {
+    #[command(flatten)]
+    pub agent: AgentOptions,
+    /// Listen at this loopback address instead of serving one client on stdin and stdout; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", value_parser = socket_address)]
+    pub listen: Option<SocketAddr>,
+    /// Directory of tasks that name none [default: the current one]
+    #[arg(long, short = 'C', value_name = "DIRECTORY")]
+    pub cwd: Option<PathBuf>,
 }
 
 /// A server to add to the configuration.

@@ -17,6 +17,7 @@ use crow_agent::definition::{AgentKind, AgentRegistry, DefinedRole, ListedAgent}
 use crow_app::{
     ModelLists, ProcessEnvironment,
     config::{Configuration, configured_servers, layers, tool_names},
+    credentials::MCP_LOGIN,
     product,
     trust::{self, Project},
 };
@@ -111,7 +112,8 @@ pub(super) fn providers_with_key() -> ArgValueCandidates {
 pub(super) fn providers_with_stored_key() -> ArgValueCandidates {
     candidates(|environment, _| {
         let keys = product::credential_file(environment)?.load()?;
-        Ok(keys.keys().map(|name| candidate(name, "")).collect())
+        let is_login = |name: &&String| name.starts_with(MCP_LOGIN);
+        Ok(keys.keys().filter(|name| !is_login(name)).map(|name| candidate(name, "")).collect())
     })
 }
 

@@ -7,9 +7,10 @@ mod eval;
 pub(crate) use cli::{
     AcpArgs, AgentOptions, AgentsCommand, ChatArgs, Cli, Command, ConfigCommand, DemoArgs,
     DiffArgs, ExplainArgs, LedgerArgs, ListArgs, LoginArgs, LogoutArgs, McpAddArgs, McpCommand,
-    ModelsArgs, ModelsCommand, OfSession, OutputForm, Permissions, PermissionsCommand, RedoArgs,
-    ReportArgs, RestoreArgs, RunArgs, RunOptions, SandboxOptions, SchemaOf, ServeArgs,
-    SessionsCommand, ShowArgs, StatsArgs, StatsGroup, TraceArgs, TrustArgs, UndoArgs, WireArgs,
+    McpServeArgs, ModelsArgs, ModelsCommand, OfSession, OutputForm, Permissions,
+    PermissionsCommand, RedoArgs, ReportArgs, RestoreArgs, RunArgs, RunOptions, SandboxOptions,
+    SchemaOf, ServeArgs, SessionsCommand, ShowArgs, StatsArgs, StatsGroup, TraceArgs, TrustArgs,
+    UndoArgs, WireArgs,
 };
 pub(crate) use completions::{completions, man, print_completions, quoted};
 pub(crate) use eval::{EvalArgs, EvalCommand, EvalListArgs, EvalRunArgs, TaskArgs};

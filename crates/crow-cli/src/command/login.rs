@@ -7,7 +7,7 @@ use std::{
 
 use crow_app::{
     ProcessEnvironment,
-    credentials::{Credential, CredentialFile, forget},
+    credentials::{Credential, CredentialFile, MCP_LOGIN, forget},
     has_stored_search_key, product, search_key_destination, search_services_with_keys, trust,
 };
 use crow_console::ExitCode;
@@ -151,7 +151,9 @@ pub(crate) fn logout(
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     let file = product::credential_file(environment)?;
-    let stored = file.load()?;
+    let mut stored = file.load()?;
+    // Those are deleted by `mcp logout`.
+    stored.retain(|name, _| !name.starts_with(MCP_LOGIN));
     let name = match (&args.provider, stored.keys().next(), stored.len()) {
         (Some(provider), _, _) => {
             // A provider that is no longer configured may have left a key under its own name.

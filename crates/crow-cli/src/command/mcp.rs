@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use crow_app::{
     ProcessEnvironment,
     config::{
-        ConfiguredServers, NewServer, ProjectAdditions, ServerOrigin, add_server,
-        configured_servers, remove_server,
+        ConfiguredServers, NewServer, RemovedServer, ServerOrigin, add_server, configured_servers,
+        remove_server,
     },
     mcp::{CredentialLogins, McpLaunch, SystemBrowser},
     product,
@@ -156,12 +156,10 @@ pub(crate) async fn remove(
     name: &str,
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
-    let found = configured_servers(environment, &ProjectAdditions::default())?;
-    let path = remove_server(environment, name)?;
-    let transport = find(name, &found).map(|settings| &settings.server.transport);
-    if let Ok(McpTransport::Http { url, .. }) = transport {
+    let RemovedServer { path, url } = remove_server(environment, name)?;
+    if let Some(url) = url {
         let logins = CredentialLogins::new(environment)?;
-        logins.remove(url).await.map_err(|error| CliError::failed(error.to_string()))?;
+        logins.remove(&url).await.map_err(|error| CliError::failed(error.to_string()))?;
     }
     let (name, path) = (one_line(name), one_line(&path.display().to_string()));
     write_line(&format!("{name} is removed from {path}"))
@@ -170,11 +168,13 @@ pub(crate) async fn remove(
 /// Runs `mcp login`: lets the user log in at a server in the browser, and stores the tokens.
 pub(crate) async fn login(
     name: &str,
+    scopes: Vec<String>,
     no_browser: bool,
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     let (found, launch, project) = load_servers(environment)?;
-    let settings = find(name, &found)?;
+    let mut settings = find(name, &found)?.clone();
+    settings.oauth.scopes.extend(scopes);
     let browser = SystemBrowser::new(environment);
     let browser = if no_browser { browser.without_program() } else { browser };
     let launch = launch.with_browser(Arc::new(browser));
@@ -182,7 +182,7 @@ pub(crate) async fn login(
         launch.connection_context(vec![environment.current_dir()?.to_path_buf()], &project);
     let cancel = CancellationToken::new();
     let dialog = TerminalDialog { can_read: environment.stdin_is_terminal };
-    let logging_in = log_in(settings, &outside, &dialog, &cancel);
+    let logging_in = log_in(&settings, &outside, &dialog, &cancel);
     tokio::pin!(logging_in);
     let logged_in = tokio::select! {
         logged_in = &mut logging_in => logged_in,
@@ -236,12 +236,7 @@ struct TerminalDialog {
 #[async_trait]
 impl LoginDialog for TerminalDialog {
     async fn confirm(&self, page: &AuthorizationPage) -> bool {
-        let scopes = if page.scopes.is_empty() {
-            String::new()
-        } else {
-            format!(", with these permissions: {}", page.scopes.join(" "))
-        };
-        print_message(&format!("log in at {}{scopes}: {}", page.host, page.url));
+        print_message(&one_line(&format!("log in {page}: {}", page.url)));
         if self.can_read {
             print_message(
                 "if the browser is on another machine, paste the address that it shows at the end",
@@ -254,7 +249,7 @@ impl LoginDialog for TerminalDialog {
         print_message(&format!("no browser was opened: {why}; open the page yourself"));
     }
 
-    async fn pasted(&self, fault: Option<&str>, cancel: &CancellationToken) -> Option<String> {
+    async fn read_pasted(&self, fault: Option<&str>, cancel: &CancellationToken) -> Option<String> {
         if !self.can_read {
             return std::future::pending().await;
         }

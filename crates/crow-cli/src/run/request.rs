@@ -23,8 +23,8 @@ use rustix::{
 
 use crate::{
     args::{
-        AcpArgs, AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions,
-        SandboxOptions, ServeArgs,
+        AcpArgs, AgentOptions, ChatArgs, McpServeArgs, OutputForm, Permissions, RunArgs,
+        RunOptions, SandboxOptions, ServeArgs,
     },
     error::CliError,
     output::Deltas,
@@ -139,6 +139,12 @@ impl From<AcpArgs> for AgentRequest {
         let limits = AgentLimits { max_steps, max_rounds };
         // Choices in one thread of an editor apply to that thread only: editors keep defaults of their own.
         Self { limits, ..Self::new(agent) }
+    }
+}
+
+impl From<McpServeArgs> for AgentRequest {
+    fn from(args: McpServeArgs) -> Self {
+        Self { cwd: args.cwd, ..Self::new(args.agent) }
     }
 }
 

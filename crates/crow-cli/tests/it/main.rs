@@ -36,6 +36,7 @@ mod local_servers;
 mod login;
 mod lying_models;
 mod mcp;
+mod mcp_serve;
 mod permissions;
 mod program;
 mod questions;

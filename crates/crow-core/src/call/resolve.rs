@@ -51,7 +51,7 @@ pub fn resolve(registry: &ToolRegistry, call: &ToolCall) -> Result<ResolvedCall,
         find_tool(registry, &call.name).map_err(|message| InvalidCall { message })?;
     let mut repairs: Vec<String> = name_repair.into_iter().collect();
     if tool.name() == CALL_TOOL {
-        return resolve(registry, &inner_call(call, &mut repairs)?);
+        return resolve(registry, &inner_call(registry, call)?);
     }
     let schema = tool.parameters_schema();
     let object = object_of(&call.arguments, &mut repairs).map_err(|reason| InvalidCall {
@@ -63,19 +63,29 @@ pub fn resolve(registry: &ToolRegistry, call: &ToolCall) -> Result<ResolvedCall,
     Ok(ResolvedCall { tool: Arc::clone(tool), input, repairs })
 }
 
-/// Returns the call that a call of [`CALL_TOOL`] names.
-fn inner_call(call: &ToolCall, repairs: &mut Vec<String>) -> Result<ToolCall, InvalidCall> {
+/// Returns the call that a call of [`CALL_TOOL`] names. The name must be exact: another spelling could be that of a tool
+/// with other effects, and arguments that are left out could mean everything.
+fn inner_call(registry: &ToolRegistry, call: &ToolCall) -> Result<ToolCall, InvalidCall> {
     let invalid = |why: &str| InvalidCall {
         message: format!("{CALL_TOOL} takes the `name` of a tool and its `arguments`: {why}"),
     };
-    let mut object = object_of(&call.arguments, repairs).map_err(|reason| invalid(&reason))?;
-    let Some(Value::String(name)) = object.remove("name") else {
-        return Err(invalid("the name is missing"));
+    let object = object_of(&call.arguments, &mut Vec::new());
+    let mut object = object.map_err(|reason| invalid(&reason))?;
+    let (Some(Value::String(name)), Some(arguments)) =
+        (object.remove("name"), object.remove("arguments"))
+    else {
+        return Err(invalid("one of them is missing"));
     };
-    if squash(strip(&name)) == squash(CALL_TOOL) {
+    if let Some(other) = object.keys().next() {
+        return Err(invalid(&format!("{} is neither", shorten(other))));
+    }
+    if name == CALL_TOOL {
         return Err(invalid("it cannot call itself"));
     }
-    let arguments = object.remove("arguments").unwrap_or_else(|| Value::Object(Map::new()));
+    if registry.get(&name).is_none() {
+        let name = shorten(&name);
+        return Err(invalid(&format!("there is no tool {name}; find_tools finds them")));
+    }
     Ok(ToolCall { name, arguments: CallArguments::Json(arguments), ..call.clone() })
 }
 

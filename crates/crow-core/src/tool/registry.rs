@@ -185,6 +185,11 @@ pub trait ToolSource: Send + Sync + fmt::Debug {
         u64::MAX
     }
 
+    /// Returns true the first time: the user is told once that tools are found by a search.
+    fn takes_deferral_notice(&self) -> bool {
+        false
+    }
+
     /// Returns what a text of the user names of the source, such as `@SERVER:URI`, as a text for the model. `None` if it
     /// names nothing; faults become notices.
     async fn read_mentions(&self, text: &str, cancel: &CancellationToken) -> Option<String> {

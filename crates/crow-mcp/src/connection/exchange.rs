@@ -1,6 +1,9 @@
 //! Requests to a server, and what may come instead of their results: questions to the user, and tasks.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use crow_core::{capability::HttpError, tool::ToolContext};
 use rmcp::{
@@ -44,6 +47,10 @@ const MOST_PAGES_OPENED: usize = 5;
 const POLL: Duration = Duration::from_secs(1);
 /// Bounds of the delay that a server may name.
 const POLL_BOUNDS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+/// Number of failed questions for the state of a task, in a row, that do not end it.
+const FAILED_POLLS: u32 = 5;
+/// Maximum number of questions of a task to the user.
+const MOST_TASK_QUESTIONS: usize = 30;
 /// Maximum duration of a task.
 const LONGEST_TASK: Duration = Duration::from_hours(24);
 
@@ -96,7 +103,8 @@ impl ServerConnection {
         match self.exchange(request, settings, requester).await? {
             ServerResult::CallToolResult(result) => Ok(result),
             ServerResult::CreateTaskResult(created) => {
-                self.await_task(created.task, settings, ctx).await
+                // The call was made: it must not be made again.
+                self.await_task(created.task, settings, ctx).await.map_err(CallError::after_answer)
             }
             _ => Err(CallError::UnexpectedAnswer),
         }
@@ -148,18 +156,37 @@ impl ServerConnection {
         settings: &McpSettings,
         requester: Requester<'_>,
     ) -> Result<ServerResult, CallError> {
+        let call = self.state.transport_state.begin_call(requester.ctx.cloned());
         let mut input = RoundInput::default();
-        for _ in 0..MOST_ROUNDS {
-            let call = self.state.transport_state.begin_call(requester.ctx.cloned());
-            match self.send(request(&input), call.slot(), settings, requester).await? {
+        let (mut rounds, mut is_first) = (0, true);
+        let deadline = Instant::now() + settings.call_limit();
+        loop {
+            let sent = self.send(request(&input), call.slot(), settings, requester).await;
+            // The user must not be asked again because a later round failed.
+            let answer = if is_first { sent? } else { sent.map_err(CallError::after_answer)? };
+            is_first = false;
+            match answer {
                 Answer::Result(result) => return Ok(result),
                 Answer::InputRequired(required) => {
+                    let is_only_state =
+                        required.input_requests.as_ref().is_none_or(BTreeMap::is_empty);
                     input = self.give_input(required, call.slot(), requester).await?;
+                    if is_only_state {
+                        // The server is not ready yet.
+                        if Instant::now() > deadline {
+                            let why = "the server was not ready in time".to_owned();
+                            return Err(CallError::TimedOut(why));
+                        }
+                        continue;
+                    }
                 }
                 Answer::PagesRequired(pages) => self.open_pages(&pages, call.slot()).await?,
             }
+            rounds += 1;
+            if rounds >= MOST_ROUNDS {
+                return Err(CallError::TooManyRounds);
+            }
         }
-        Err(CallError::TooManyRounds)
     }
 
     /// Lets the user answer what a server asks for in place of a result.
@@ -175,10 +202,9 @@ impl ServerConnection {
             if required.request_state.is_none() {
                 return Err(CallError::UnexpectedAnswer);
             }
-            // The server is not ready yet.
             requester.cancel.run_until_cancelled(sleep(BETWEEN_ROUNDS)).await;
         }
-        let responses = client.respond(requests, slot).await.ok_or(CallError::InputRequired)?;
+        let responses = client.respond(requests, slot).await?;
         if requester.cancel.is_cancelled() {
             return Err(CallError::Cancelled);
         }
@@ -195,15 +221,18 @@ impl ServerConnection {
             return Err(CallError::InputRequired);
         };
         for page in pages {
+            if !matches!(page, ElicitRequestParams::UrlElicitationParams { .. }) {
+                return Err(CallError::InputRequired);
+            }
             if client.elicit(page, Some(slot)).await.action != ElicitationAction::Accept {
                 return Err(CallError::Declined);
             }
         }
         let is_done = slot.ask(confirm_page_done(&self.state.name, ctx)).await;
-        if is_done { Ok(()) } else { Err(CallError::Declined) }
+        if is_done == Some(true) { Ok(()) } else { Err(CallError::Declined) }
     }
 
-    /// Waits for the result of a task. A cancellation also cancels the task.
+    /// Waits for the result of a task. The task is cancelled if its result is no longer awaited.
     async fn await_task(
         &self,
         mut task: Task,
@@ -211,8 +240,12 @@ impl ServerConnection {
         ctx: &ToolContext,
     ) -> Result<CallToolResult, CallError> {
         let requester = Requester::of_call(ctx);
+        let mut cancel_guard =
+            TaskCancellation { connection: self, id: Some(task.task_id.clone()) };
+        // Questions and progress of the task belong to this call.
+        let call = self.state.transport_state.begin_call(Some(ctx.clone()));
         let deadline = Instant::now() + LONGEST_TASK;
-        let mut shown = None;
+        let (mut shown, mut answered, mut failures) = (None, BTreeSet::new(), 0);
         loop {
             if let Some(message) = task.status_message.take()
                 && shown.as_ref() != Some(&message)
@@ -223,47 +256,59 @@ impl ServerConnection {
             let (least, most) = POLL_BOUNDS;
             let pause =
                 task.poll_interval_ms.map_or(POLL, Duration::from_millis).clamp(least, most);
-            let waited = ctx.cancellation.run_until_cancelled(sleep(pause)).await;
-            if waited.is_none() || Instant::now() > deadline {
-                self.cancel_task(&task.task_id);
-                return Err(if waited.is_none() {
-                    CallError::Cancelled
-                } else {
-                    CallError::TimedOut("the task took more than a day".to_owned())
-                });
+            if ctx.cancellation.run_until_cancelled(sleep(pause)).await.is_none() {
+                return Err(CallError::Cancelled);
+            }
+            if Instant::now() > deadline {
+                return Err(CallError::TimedOut("the task took more than a day".to_owned()));
             }
             let get = |_: &RoundInput| {
                 let params = GetTaskParams::new(task.task_id.clone());
                 ClientRequest::GetTaskRequest(GetTaskRequest::new(params))
             };
-            let ServerResult::GetTaskResult(state) =
-                self.exchange(get, settings, requester).await?
-            else {
-                return Err(CallError::UnexpectedAnswer);
+            let detailed = match self.exchange(get, settings, requester).await {
+                Ok(ServerResult::GetTaskResult(state)) => state.task,
+                Ok(_) => return Err(CallError::UnexpectedAnswer),
+                // A server that is busy for a moment does not end the task.
+                Err(CallError::Refused(_) | CallError::TimedOut(_)) if failures < FAILED_POLLS => {
+                    failures += 1;
+                    continue;
+                }
+                Err(error) => return Err(error),
             };
-            let detailed = state.task;
+            failures = 0;
             match detailed.payload {
                 TaskPayload::Working => {}
-                TaskPayload::InputRequired { input_requests } => {
-                    let call = self.state.transport_state.begin_call(Some(ctx.clone()));
-                    let client = self.state.client.as_ref().ok_or(CallError::InputRequired)?;
-                    let responses = client.respond(input_requests, call.slot()).await;
-                    let responses = responses.ok_or(CallError::InputRequired)?;
-                    let update = |_: &RoundInput| {
-                        let params = UpdateTaskParams::new(task.task_id.clone(), responses.clone());
-                        ClientRequest::UpdateTaskRequest(UpdateTaskRequest::new(params))
-                    };
-                    self.exchange(update, settings, requester).await?;
+                TaskPayload::InputRequired { mut input_requests } => {
+                    // A server may show a question again until it has processed the answer.
+                    input_requests.retain(|id, _| !answered.contains(id));
+                    answered.extend(input_requests.keys().cloned());
+                    if answered.len() > MOST_TASK_QUESTIONS {
+                        return Err(CallError::TooManyRounds);
+                    }
+                    if !input_requests.is_empty() {
+                        let client = self.state.client.as_ref().ok_or(CallError::InputRequired)?;
+                        let responses = client.respond(input_requests, call.slot()).await?;
+                        let update = |_: &RoundInput| {
+                            let id = task.task_id.clone();
+                            let params = UpdateTaskParams::new(id, responses.clone());
+                            ClientRequest::UpdateTaskRequest(UpdateTaskRequest::new(params))
+                        };
+                        self.exchange(update, settings, requester).await?;
+                    }
                 }
                 TaskPayload::Completed { result } => {
+                    cancel_guard.id = None;
                     let result = serde_json::from_value(Value::Object(result));
                     return result.map_err(|_| CallError::UnexpectedAnswer);
                 }
                 TaskPayload::Failed { error } => {
+                    cancel_guard.id = None;
                     let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
                     return Err(CallError::Refused(text::one_line(message, LONGEST)));
                 }
                 TaskPayload::Cancelled => {
+                    cancel_guard.id = None;
                     return Err(CallError::Refused("the server cancelled the task".to_owned()));
                 }
                 _ => return Err(CallError::UnexpectedAnswer),
@@ -412,6 +457,21 @@ impl ServerConnection {
         let why = self.state.close_message().await;
         let why = format!("{why}{}", stderr_excerpt(&self.state.errors.to_text()));
         if slot.was_sent() { CallError::Lost(why) } else { CallError::Unsent(why) }
+    }
+}
+
+/// Cancels a task when it is dropped, unless the task has ended.
+struct TaskCancellation<'a> {
+    connection: &'a ServerConnection,
+    /// `None` once the task has ended.
+    id: Option<String>,
+}
+
+impl Drop for TaskCancellation<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = &self.id {
+            self.connection.cancel_task(id);
+        }
     }
 }
 

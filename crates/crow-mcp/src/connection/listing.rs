@@ -12,16 +12,23 @@ use rmcp::{
 };
 use tokio::time::{sleep, timeout};
 
-use super::server_connection::{LONGEST, ServerConnection, WITHOUT_MEMORY};
-use crate::{listed::ToolListing, page::ToolPage, text};
+use super::{
+    exchange::Requester,
+    server_connection::{LONGEST, ServerConnection, WITHOUT_MEMORY},
+};
+use crate::{failure::CallError, listed::ToolListing, page::ToolPage, settings::McpSettings, text};
 
 /// Maximum number of pages of a list.
 const MOST_PAGES: usize = 50;
+/// Maximum number of pages of a list of resources.
+const MOST_RESOURCE_PAGES: usize = 10;
 /// Maximum number of entries that are read from all pages, invalid ones included.
 const MOST_LISTED: usize = 2000;
 /// Delay before a subscription to changes that the server ended is renewed.
 const BETWEEN_LISTENING: Duration = Duration::from_secs(5);
-/// Timeout of a request for a list, once connected.
+/// Timeout of the list of prompts.
+const LIST_PROMPTS: Duration = Duration::from_secs(5);
+/// Timeout of the list of tools, once connected.
 const LIST: Duration = Duration::from_secs(30);
 
 impl ServerConnection {
@@ -36,11 +43,14 @@ impl ServerConnection {
         let info = self.peer.peer_info();
         let has_changes = info.is_some_and(|info| {
             let tools = info.capabilities.tools.as_ref();
+            let prompts = info.capabilities.prompts.as_ref();
             info.protocol_version == WITHOUT_MEMORY
-                && tools.is_some_and(|tools| tools.list_changed == Some(true))
+                && (tools.is_some_and(|tools| tools.list_changed == Some(true))
+                    || prompts.is_some_and(|prompts| prompts.list_changed == Some(true)))
         });
         while has_changes && self.is_open() {
-            let filter = SubscriptionFilter::builder().tools_list_changed().build();
+            let filter =
+                SubscriptionFilter::builder().tools_list_changed().prompts_list_changed().build();
             let params = SubscriptionsListenRequestParams::new(filter);
             let request = SubscriptionsListenRequest::new(params);
             // The transport handles the messages that arrive meanwhile.
@@ -68,8 +78,12 @@ impl ServerConnection {
         let listing = async {
             let listed =
                 if has_tools { self.list_tools(wanted).await? } else { ToolListing::default() };
-            let prompts =
-                if has(|it| it.prompts.is_some()) { self.list_prompts().await } else { Vec::new() };
+            let prompts = if has(|it| it.prompts.is_some()) {
+                // The tools work without them.
+                timeout(LIST_PROMPTS, self.list_prompts()).await.unwrap_or_default()
+            } else {
+                Vec::new()
+            };
             Ok(listed.with_prompts(prompts).with_resources(has(|it| it.resources.is_some())))
         };
         tokio::select! {
@@ -122,43 +136,43 @@ impl ServerConnection {
         prompts
     }
 
-    /// Lists the resources, and the templates of their URIs. Fails with a text.
+    /// Lists the resources, and the templates of their URIs, up to a limit.
     pub(crate) async fn list_resources(
         &self,
-    ) -> Result<(Vec<Resource>, Vec<ResourceTemplate>), String> {
-        let listing = async {
-            let (mut resources, mut cursor) = (Vec::new(), None);
-            for _ in 0..MOST_PAGES {
-                let request = ListResourcesRequest::with_param(page_params(cursor));
-                let request = ClientRequest::ListResourcesRequest(request);
-                let answer = self.peer.send_request(request).await;
-                match answer.map_err(|error| list_error(&error))? {
-                    ServerResult::ListResourcesResult(page) => {
-                        resources.extend(page.resources);
-                        cursor = page.next_cursor;
-                    }
-                    _ => return Err("its answer is not a valid list of resources".to_owned()),
-                }
-                if cursor.is_none() || resources.len() >= MOST_LISTED {
-                    break;
-                }
-            }
-            // Not every server with resources has templates.
-            let request = ListResourceTemplatesRequest::with_param(page_params(None));
-            let request = ClientRequest::ListResourceTemplatesRequest(request);
-            let templates = match self.peer.send_request(request).await {
-                Ok(ServerResult::ListResourceTemplatesResult(page)) => page.resource_templates,
-                Ok(_) | Err(_) => Vec::new(),
+        settings: &McpSettings,
+        requester: Requester<'_>,
+    ) -> Result<(Vec<Resource>, Vec<ResourceTemplate>), CallError> {
+        let (mut resources, mut cursor) = (Vec::new(), None);
+        for _ in 0..MOST_RESOURCE_PAGES {
+            let page = cursor.take();
+            let request = |_: &_| {
+                let request = ListResourcesRequest::with_param(page_params(page.clone()));
+                ClientRequest::ListResourcesRequest(request)
             };
-            Ok((resources, templates))
-        };
-        tokio::select! {
-            biased;
-            listed = timeout(LIST, listing) => {
-                listed.unwrap_or_else(|_| Err("it failed to list its resources".to_owned()))
+            match self.exchange(request, settings, requester).await? {
+                ServerResult::ListResourcesResult(page) => {
+                    resources.extend(page.resources);
+                    cursor = page.next_cursor;
+                }
+                _ => return Err(CallError::UnexpectedAnswer),
             }
-            () = self.state.transport_state.closed.cancelled() => Err(self.state.close_message().await),
+            if cursor.is_none() || resources.len() >= MOST_LISTED {
+                break;
+            }
         }
+        // Not every server with resources has templates.
+        let request = |_: &_| {
+            let request = ListResourceTemplatesRequest::with_param(page_params(None));
+            ClientRequest::ListResourceTemplatesRequest(request)
+        };
+        let templates = match self.exchange(request, settings, requester).await {
+            Ok(ServerResult::ListResourceTemplatesResult(page)) => page.resource_templates,
+            Err(error @ (CallError::Cancelled | CallError::Unsent(_) | CallError::Lost(_))) => {
+                return Err(error);
+            }
+            Ok(_) | Err(_) => Vec::new(),
+        };
+        Ok((resources, templates))
     }
 }
 

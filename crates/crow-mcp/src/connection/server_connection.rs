@@ -9,7 +9,7 @@ use crow_core::{
 use http::{HeaderName, HeaderValue};
 use rmcp::{
     RoleClient,
-    model::ProtocolVersion,
+    model::{ErrorCode, ProtocolVersion},
     service::{
         ClientInitializeError, ClientLifecycleMode, Peer, RunningService,
         serve_client_with_lifecycle_and_ct,
@@ -33,6 +33,12 @@ use crate::{
 
 /// Number of bytes of standard error that are retained.
 const ERRORS: usize = 8 * 1024;
+/// Codes of the errors by which a server may say that it has no handshake: unknown method, invalid parameters, and
+/// unsupported version.
+const NO_HANDSHAKE: [ErrorCode; 3] =
+    [ErrorCode::METHOD_NOT_FOUND, ErrorCode::INVALID_PARAMS, ErrorCode(-32022)];
+/// Time limit of connecting to a server without a handshake, after it refused one.
+const DISCOVERY: Duration = Duration::from_secs(10);
 /// Timeout of an orderly shutdown, before the process is killed.
 const GOODBYE: Duration = Duration::from_millis(300);
 /// The time to wait for the exit status of a program that closed its output: it explains more than the closed stream.
@@ -63,7 +69,7 @@ pub(super) struct ConnectionState {
     /// Display name of the server.
     pub(super) name: String,
     /// Command by which a user logs in; none where logins are not used.
-    login_command: Option<String>,
+    login_hint: Option<String>,
     /// Answers the requests of the server; set when the connection begins.
     pub(super) client: Option<Client>,
 }
@@ -91,7 +97,7 @@ impl ServerConnection {
             ended: Arc::default(),
             gone: None,
             name: text::one_line(&settings.server.name, 60),
-            login_command: None,
+            login_hint: None,
             client: None,
         };
         let connect = async {
@@ -164,10 +170,9 @@ impl ConnectionState {
     }
 
     async fn refused_error(&self, why: &str) -> ConnectError {
-        if let (Some(challenge), Some(command)) =
-            (self.transport_state.take_challenge(), &self.login_command)
+        if let (Some(challenge), Some(hint)) =
+            (self.transport_state.take_challenge(), self.login_hint.clone())
         {
-            let hint = format!("{command} {}", self.name);
             return ConnectError::LoginRequired { challenge, hint };
         }
         let why = self.close_reason().await.unwrap_or_else(|| why.to_owned());
@@ -188,27 +193,45 @@ async fn connect(
     let wanted = settings.known_protocol_version();
     let has_handshake =
         !is_of_client && wanted.as_ref().is_none_or(ProtocolVersion::has_initialize);
-    if has_handshake {
-        let client = new_client(outside, link);
-        let client = match &wanted {
-            Some(version) => client.with_protocol_version(version.clone()),
-            None => client,
-        };
-        let mode = ClientLifecycleMode::Initialize;
-        match serve(client, mode, settings, outside, lifetime, stop, link).await {
-            // The server answered, but not with a handshake.
-            Err(ServeError::Initialize(ClientInitializeError::JsonRpcError(_)))
-                if wanted.is_none() =>
-            {
-                link.transport_state = Arc::default();
-            }
-            served => return to_connect_result(served, link).await,
-        }
+    let discover = ClientLifecycleMode::Discover { preferred_versions: vec![WITHOUT_MEMORY] };
+    if !has_handshake {
+        let client = new_client(outside, link).stateless();
+        let served = serve(client, discover, settings, outside, lifetime, stop, link).await;
+        return to_connect_result(served, link).await;
     }
+    let client = new_client(outside, link);
+    let client = match &wanted {
+        Some(version) => client.with_protocol_version(version.clone()),
+        None => client,
+    };
+    // A token of its own, so that the program of a failed attempt ends before the next one starts.
+    let attempt = stop.child_token();
+    let mode = ClientLifecycleMode::Initialize;
+    let first = serve(client, mode, settings, outside, lifetime, &attempt, link).await;
+    let refused = match first {
+        Err(ServeError::Initialize(ClientInitializeError::JsonRpcError(error)))
+            if wanted.is_none() && NO_HANDSHAKE.contains(&error.code) =>
+        {
+            text::one_line(&error.message, LONGEST)
+        }
+        first => return to_connect_result(first, link).await,
+    };
+    attempt.cancel();
+    if let Some(gone) = &link.gone {
+        // The time limit of the attempt to connect applies.
+        gone.cancelled().await;
+    }
+    link.transport_state = Arc::default();
+    link.ended = Arc::default();
+    link.gone = None;
     let client = new_client(outside, link).stateless();
-    let mode = ClientLifecycleMode::Discover { preferred_versions: vec![WITHOUT_MEMORY] };
-    let served = serve(client, mode, settings, outside, lifetime, stop, link).await;
-    to_connect_result(served, link).await
+    let second = serve(client, discover, settings, outside, lifetime, stop, link);
+    match timeout(DISCOVERY, second).await {
+        Ok(Ok(service)) => Ok(service),
+        Ok(Err(ServeError::Connect(error))) => Err(error),
+        // The first answer says more.
+        Ok(Err(ServeError::Initialize(_))) | Err(_) => Err(link.refused_error(&refused).await),
+    }
 }
 
 fn new_client(outside: &ConnectionContext, link: &ConnectionState) -> Client {
@@ -276,10 +299,11 @@ async fn serve(
                 Arc::clone(&outside.http),
                 url,
                 headers,
-                settings.login(outside),
+                settings.login(outside, &lifetime.tasks),
                 Arc::clone(&link.transport_state),
             );
-            link.login_command = outside.logins.as_ref().map(|logins| logins.command.clone());
+            let name = &settings.server.name;
+            link.login_hint = outside.logins.as_ref().map(|logins| logins.hint(name, &[]));
             serve_over(http, client, mode, stop, link).await
         }
         McpTransport::Client(server) => {

@@ -10,6 +10,7 @@ use crow_core::{
 use tokio_util::sync::CancellationToken;
 
 use super::stored::LoginStorage;
+use crate::text;
 
 /// Logins of the servers of a session.
 #[derive(Debug, Clone)]
@@ -18,6 +19,25 @@ pub struct LoginAccess {
     pub storage: Arc<dyn LoginStorage>,
     /// Command with which a user logs in, up to the server's name: a part of messages.
     pub command: String,
+}
+
+impl LoginAccess {
+    /// Returns the command by which a user logs in at a server.
+    pub(crate) fn hint(&self, server: &str, scopes: &[String]) -> String {
+        let is_plain =
+            |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '/');
+        let word = |text: &str| {
+            // Quoted for a shell, since users paste the command.
+            let text = text::one_line(text, 200);
+            if text.chars().all(is_plain) {
+                text
+            } else {
+                format!("'{}'", text.replace('\'', "'\\''"))
+            }
+        };
+        let scopes = scopes.iter().map(|scope| format!(" --scope {}", word(scope)));
+        format!("{} {}{}", self.command, word(server), scopes.collect::<String>())
+    }
 }
 
 /// The browser of the user, and the address to which it is redirected at the end of a login.
@@ -38,7 +58,7 @@ pub trait RedirectListener: Send {
 
     /// Waits until the browser is redirected with this `state`, and returns the whole address. Redirects with another
     /// state belong to no login of this process and are answered with an error.
-    async fn redirected(&mut self, state: &str) -> String;
+    async fn wait_for_redirect(&mut self, state: &str) -> String;
 }
 
 /// The page on which the user authorizes Crow.
@@ -50,8 +70,24 @@ pub struct AuthorizationPage {
     pub url: String,
     /// Host of the page.
     pub host: String,
+    /// Host that gets the code from the page and issues the tokens, if it is another.
+    pub token_host: Option<String>,
     /// Scopes that are requested.
     pub scopes: Vec<String>,
+}
+
+/// Describes where the user logs in and with which permissions, as the end of a sentence.
+impl fmt::Display for AuthorizationPage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {}", self.host)?;
+        if let Some(host) = &self.token_host {
+            write!(f, " (the login is used by {host})")?;
+        }
+        if self.scopes.is_empty() {
+            return Ok(());
+        }
+        write!(f, ", with these permissions: {}", self.scopes.join(" "))
+    }
 }
 
 /// Talks to the user during a login.
@@ -65,7 +101,7 @@ pub trait LoginDialog: Send + Sync {
 
     /// Waits for the address or the code that the user pastes from a browser on another machine. Never returns if the
     /// user can paste nothing, `None` if the user gave up. `fault` is the reason why the last one was not usable.
-    async fn pasted(&self, fault: Option<&str>, cancel: &CancellationToken) -> Option<String>;
+    async fn read_pasted(&self, fault: Option<&str>, cancel: &CancellationToken) -> Option<String>;
 }
 
 /// Asks the user of a session, as questions about a call.
@@ -85,14 +121,8 @@ impl QuestionDialog<'_> {
 #[async_trait]
 impl LoginDialog for QuestionDialog<'_> {
     async fn confirm(&self, page: &AuthorizationPage) -> bool {
-        let AuthorizationPage { server, url, host, scopes } = page;
-        let scopes = if scopes.is_empty() {
-            String::new()
-        } else {
-            format!(", with these permissions: {}", scopes.join(" "))
-        };
-        let text =
-            format!("The MCP server {server} needs a login at {host}{scopes}. The page is {url}");
+        let AuthorizationPage { server, url, .. } = page;
+        let text = format!("The MCP server {server} needs a login {page}. The page is {url}");
         let choice = |label: &str| QuestionChoice { label: label.to_owned(), description: None };
         let question = UserQuestion {
             text,
@@ -109,7 +139,7 @@ impl LoginDialog for QuestionDialog<'_> {
         self.0.progress.report(format!("the browser cannot be opened: {why}\n"));
     }
 
-    async fn pasted(&self, fault: Option<&str>, cancel: &CancellationToken) -> Option<String> {
+    async fn read_pasted(&self, fault: Option<&str>, cancel: &CancellationToken) -> Option<String> {
         let fault = fault.map(|fault| format!("{fault}. ")).unwrap_or_default();
         let text = format!(
             "{fault}Waiting for the login in the browser. If the browser is on another machine, paste the address that it shows at the end"

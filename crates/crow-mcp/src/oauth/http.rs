@@ -1,17 +1,28 @@
 //! The HTTP requests of a login: discovery, registration and tokens.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use crow_core::capability::{Http, HttpMethod, HttpReach, HttpRequest};
+use crow_core::capability::{Http, HttpError, HttpMethod, HttpReach, HttpRequest};
 use futures_util::StreamExt as _;
 use rmcp::transport::auth::{
-    OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest,
+    AuthError, OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest,
 };
 use tokio::time::timeout;
 use url::{Host, Url};
 
+use crate::text;
+
 /// Maximum size of a body in bytes.
 const LARGEST_BODY: usize = 1024 * 1024;
+/// Maximum number of requests of one login.
+const MOST_REQUESTS: usize = 40;
 /// Time limit of a request, including its body.
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -25,13 +36,17 @@ pub(super) struct OAuthHttp {
     http: Arc<dyn Http>,
     server: Url,
     reach: HttpReach,
+    /// Number of requests sent.
+    sent: AtomicUsize,
+    /// Error of the last request that failed.
+    last_error: Mutex<Option<String>>,
 }
 
 impl OAuthHttp {
     pub(super) fn new(http: Arc<dyn Http>, server: Url, may_be_private: bool) -> Self {
         let reach =
             if may_be_private || is_nearby(&server) { HttpReach::Any } else { HttpReach::Public };
-        Self { http, server, reach }
+        Self { http, server, reach, sent: AtomicUsize::new(0), last_error: Mutex::default() }
     }
 
     /// Returns the body of a page with JSON; none if there is no such page.
@@ -41,11 +56,45 @@ impl OAuthHttp {
         answer.status().is_success().then(|| answer.into_body())
     }
 
+    /// Returns the text of an error of the library, with that of the request that caused it, on one line.
+    pub(super) fn describe(&self, error: &AuthError) -> String {
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(error);
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            if !text.contains(&cause_text) {
+                text = format!("{text}: {cause_text}");
+            }
+            source = cause.source();
+        }
+        let last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(last) = last.filter(|last| !text.contains(last.as_str())) {
+            text = format!("{text}: {last}");
+        }
+        text::one_line(&text, 500)
+    }
+
     async fn exchange(
         &self,
         request: ::http::Request<Vec<u8>>,
         limit: Duration,
     ) -> Result<::http::Response<Vec<u8>>, OAuthHttpClientError> {
+        let exchanged = self.exchange_once(request, limit).await;
+        if let Err(error) = &exchanged {
+            let text = error.to_string();
+            *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        }
+        exchanged
+    }
+
+    async fn exchange_once(
+        &self,
+        request: ::http::Request<Vec<u8>>,
+        limit: Duration,
+    ) -> Result<::http::Response<Vec<u8>>, OAuthHttpClientError> {
+        if self.sent.fetch_add(1, Ordering::Relaxed) >= MOST_REQUESTS {
+            return Err(format!("the login took more than {MOST_REQUESTS} requests").into());
+        }
         let (head, body) = request.into_parts();
         let method = match head.method {
             ::http::Method::GET => HttpMethod::Get,
@@ -60,12 +109,24 @@ impl OAuthHttp {
         let reach = self.reach(&url);
         let exchange = async {
             let request = HttpRequest { method, url, headers, body, reach };
-            let answer = self.http.send(request).await?;
+            let answer = self.http.send(request).await.map_err(|error| match error {
+                HttpError::NotPublic(_) => {
+                    format!("{error}; `oauth.private_network = true` of the server permits it")
+                }
+                error => error.to_string(),
+            })?;
             let mut response = ::http::Response::builder().status(answer.status);
             for (name, value) in &answer.headers {
                 response = response.header(name, value);
             }
+            let is_events = |(name, value): &(String, String)| {
+                name.eq_ignore_ascii_case("content-type") && value.starts_with("text/event-stream")
+            };
             let (mut chunks, mut body) = (answer.body, Vec::new());
+            if answer.headers.iter().any(is_events) {
+                // It may never end, and is no answer to a login.
+                return Ok(response.body(body)?);
+            }
             while let Some(bytes) = chunks.next().await {
                 let bytes = bytes?;
                 if body.len() + bytes.len() > LARGEST_BODY {

@@ -2,28 +2,36 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
 use rmcp::transport::{
-    auth::{AuthError, AuthorizationManager, OAuthClientConfig},
+    auth::{AuthError, AuthorizationManager, OAuthClientConfig, WWWAuthenticateParams},
     streamable_http_client::StreamableHttpError,
 };
+use serde_json::Value;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::{
     dialog::{AuthorizationPage, LoginDialog, RedirectListener, UserBrowser},
-    stored::{Registration, ServerLogin, describe},
+    discovery::{AuthorizationServer, discover},
+    http::OAuthHttp,
+    stored::{Registration, ServerLogin, SharedRegistration},
 };
 use crate::{browser_page::page_address, text};
 
 /// Time limit of the user's part of a login.
 const USER_LIMIT: Duration = Duration::from_mins(15);
+/// Time limit of discovery and registration.
+const DISCOVERY_LIMIT: Duration = Duration::from_mins(1);
 /// Name under which Crow registers at authorization servers.
 const CLIENT_NAME: &str = "Crow";
+/// Maximum number of scopes, and maximum length of one in bytes.
+const MOST_SCOPES: usize = 100;
+const LONGEST_SCOPE: usize = 200;
 
 /// The server's answer to a request without sufficient authorization.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,6 +51,13 @@ impl LoginChallenge {
         let header = error.auth_challenge()?;
         let header = Some(header.to_owned()).filter(|header| !header.is_empty());
         Some(Self { header, needs_more_scopes })
+    }
+
+    /// Returns the scopes that the challenge names.
+    pub(crate) fn scopes(&self, url: &Url) -> Vec<String> {
+        let header = self.header.as_deref().unwrap_or_default();
+        let scope = WWWAuthenticateParams::parse(header, url).scope.unwrap_or_default();
+        scope.split_whitespace().map(str::to_owned).collect()
     }
 }
 
@@ -78,24 +93,22 @@ pub enum LoginError {
     NotNeeded,
 }
 
-impl From<AuthError> for LoginError {
-    fn from(error: AuthError) -> Self {
+impl LoginError {
+    /// Converts an error of the library, with the last error of its requests.
+    pub(super) fn of(error: &AuthError, http: &OAuthHttp) -> Self {
         Self::Failed(match error {
             AuthError::AuthorizationServerMismatch { expected_issuer, received_issuer } => format!(
                 "the answer comes from another authorization server than the one asked: {} instead of {}",
-                text::one_line(&received_issuer, 200),
-                text::one_line(&expected_issuer, 200),
+                text::one_line(received_issuer, 200),
+                text::one_line(expected_issuer, 200),
             ),
-            AuthError::PkceUnsupported => {
-                "the authorization server does not support PKCE with S256, which protects the login"
-                    .to_owned()
-            }
-            error => describe(&error),
+            error => http.describe(error),
         })
     }
 }
 
-/// Logs in at a server and stores the tokens.
+/// Logs in at a server and stores the tokens. If `is_optional`, the server accepts requests without a login, and one is
+/// made only if the server publishes how.
 ///
 /// # Errors
 /// Fails if the user declines or is not done in time, if the authorization server refuses, or if discovery,
@@ -104,109 +117,176 @@ pub(crate) async fn log_in(
     login: &ServerLogin,
     server: &str,
     challenge: &LoginChallenge,
+    is_optional: bool,
     browser: &Arc<dyn UserBrowser>,
     dialog: &dyn LoginDialog,
     cancel: &CancellationToken,
 ) -> Result<LoginOutcome, LoginError> {
     let steps = async {
         let settings = login.settings();
-        let mut listener =
-            browser.listen(settings.redirect_port).await.map_err(LoginError::Failed)?;
+        let listener = browser.listen(settings.redirect_port).await;
+        let mut listener = listener.map_err(LoginError::Failed)?;
         let redirect_uri = listener.redirect_uri().to_owned();
-        let registration = Arc::new(Mutex::new(Registration {
-            client_secret: None,
-            redirect_uri: redirect_uri.clone(),
-        }));
+        let http = Arc::new(login.http());
+        let registration = SharedRegistration::default();
 
-        // 1) Discovery, and the scopes to request.
-        let mut manager = login.manager(Arc::clone(&registration)).await?;
-        let metadata = login.discover(&mut manager, challenge.header.as_deref()).await?;
-        let mut scopes = if settings.scopes.is_empty() {
-            manager.select_initial_scopes(&[]).await
-        } else {
-            settings.scopes.clone()
-        };
-        if challenge.needs_more_scopes {
-            scopes.extend(login.granted_scopes().await.map_err(LoginError::Failed)?);
-        }
-        let mut seen = BTreeSet::new();
-        scopes.retain(|scope| seen.insert(scope.clone()));
-
-        // 2) The identity of Crow: a registration by the user, a document, or a registration now.
-        let is_document_accepted = metadata
-            .additional_fields
-            .get("client_id_metadata_document_supported")
-            .and_then(serde_json::Value::as_bool)
-            == Some(true);
-        let client = match (&settings.client_id, &settings.client_metadata_url) {
-            (Some(id), _) => {
-                let mut client = OAuthClientConfig::new(id, &redirect_uri);
-                client.client_secret.clone_from(&settings.client_secret);
-                client
+        // 1) The authorization server, and the identity of Crow there.
+        let preparing = async {
+            let (url, http) = (login.url().as_str(), Arc::clone(&http));
+            let manager = login.manager(url, Arc::clone(&registration), Arc::clone(&http)).await;
+            let mut manager = manager.map_err(|error| LoginError::of(&error, &http))?;
+            let header = challenge.header.as_deref();
+            let found = discover(login, &mut manager, header, &http).await?;
+            if is_optional && !found.is_published {
+                return Err(LoginError::NotNeeded);
             }
-            (None, Some(url)) if is_document_accepted => OAuthClientConfig::new(url, &redirect_uri),
-            (None, _) => register(&mut manager, &redirect_uri, &scopes).await?,
+            let scopes = scopes(login, challenge, &manager).await?;
+            let client =
+                identity(login, &mut manager, &found, &redirect_uri, &scopes, &http).await?;
+            Ok((manager, found, scopes, client))
         };
-        registration
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .client_secret
-            .clone_from(&client.client_secret);
-        manager.configure_client(client)?;
-        let scopes_text: Vec<&str> = scopes.iter().map(String::as_str).collect();
-        let url = manager.get_authorization_url(&scopes_text).await?;
+        let prepared = timeout(DISCOVERY_LIMIT, preparing).await;
+        let late = || {
+            let limit = DISCOVERY_LIMIT.as_secs();
+            LoginError::Failed(format!("the authorization server was not found within {limit} s"))
+        };
+        let (mut manager, found, scopes, client) = prepared.map_err(|_| late())??;
+        let client_secret = client.client_secret.clone();
+        let failed = |error: AuthError| LoginError::of(&error, &http);
+        manager.configure_client(client).map_err(failed)?;
+        let names: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let url = manager.get_authorization_url(&names).await.map_err(failed)?;
+        *registration.lock().unwrap_or_else(PoisonError::into_inner) = Some(Registration {
+            client_secret,
+            redirect_uri,
+            resource: query_value(&url, "resource").unwrap_or_else(|| login.url().to_string()),
+            metadata: found.metadata.clone(),
+        });
 
-        // 3) The user authorizes Crow in the browser.
-        let (url, host) = page_address(&url).map_err(|why| {
-            let shown = text::one_line(&url, 200);
-            LoginError::Failed(format!("the address of the authorization page {why}: {shown}"))
-        })?;
-        let page = AuthorizationPage { server: server.to_owned(), url, host, scopes };
+        // 2) The user authorizes Crow in the browser.
+        let page = authorization_page(server, &url, scopes, &found)?;
         let state = query_value(&page.url, "state").unwrap_or_default();
-        if !dialog.confirm(&page).await {
-            return Err(LoginError::Declined);
-        }
-        if let Err(why) = browser.open(&page.url).await {
-            dialog.browser_failed(&page, &why).await;
-        }
-        let redirected = redirect(listener.as_mut(), &state, dialog, cancel);
-        let redirected =
-            timeout(USER_LIMIT, redirected).await.map_err(|_| LoginError::TimedOut)??;
+        let authorizing = async {
+            if !dialog.confirm(&page).await {
+                return Err(LoginError::Declined);
+            }
+            if let Err(why) = browser.open(&page.url).await {
+                dialog.browser_failed(&page, &why).await;
+            }
+            wait_for_redirect(listener.as_mut(), &state, dialog, cancel).await
+        };
+        let redirected = timeout(USER_LIMIT, authorizing).await;
+        let redirected = redirected.map_err(|_| LoginError::TimedOut)??;
 
-        // 4) The code is exchanged for tokens.
+        // 3) The code is exchanged for tokens, which replace those of an earlier login.
         let code = query_value(&redirected, "code").expect("invariant: a redirect has a code");
+        login.storage().keep_secret(&code);
         let issuer = query_value(&redirected, "iss");
-        manager.exchange_code_for_token_with_issuer(&code, &state, issuer.as_deref()).await?;
+        let _lock = login.storage().lock_login(login.url().as_str()).await;
+        manager
+            .exchange_code_for_token_with_issuer(&code, &state, issuer.as_deref())
+            .await
+            .map_err(failed)?;
         let scopes = login.granted_scopes().await.map_err(LoginError::Failed)?;
-        Ok(LoginOutcome { scopes, issuer: metadata.issuer })
+        Ok(LoginOutcome { scopes, issuer: found.metadata.issuer })
     };
     cancel.run_until_cancelled(steps).await.unwrap_or(Err(LoginError::Cancelled))
 }
 
-async fn register(
+/// Returns the scopes to request: the configured ones, otherwise those that the server names. A login with more scopes
+/// also keeps those that it has.
+async fn scopes(
+    login: &ServerLogin,
+    challenge: &LoginChallenge,
+    manager: &AuthorizationManager,
+) -> Result<Vec<String>, LoginError> {
+    let mut scopes = if login.settings().scopes.is_empty() {
+        manager.select_initial_scopes(&[]).await
+    } else {
+        login.settings().scopes.clone()
+    };
+    if challenge.needs_more_scopes {
+        scopes.extend(challenge.scopes(login.url()));
+        scopes.extend(login.granted_scopes().await.map_err(LoginError::Failed)?);
+    }
+    let mut seen = BTreeSet::new();
+    scopes.retain(|scope| seen.insert(scope.clone()));
+    // RFC 6749, 3.3.
+    let is_char = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
+    let is_valid = |scope: &String| {
+        !scope.is_empty() && scope.len() <= LONGEST_SCOPE && scope.bytes().all(is_char)
+    };
+    if scopes.len() > MOST_SCOPES || !scopes.iter().all(is_valid) {
+        let why = "the server names scopes that are not valid; set `oauth.scopes` of the server";
+        return Err(LoginError::Failed(why.to_owned()));
+    }
+    Ok(scopes)
+}
+
+/// Returns the identity of Crow at the authorization server: a registration by the user, a document, or a registration
+/// that is made now.
+async fn identity(
+    login: &ServerLogin,
     manager: &mut AuthorizationManager,
+    found: &AuthorizationServer,
     redirect_uri: &str,
     scopes: &[String],
+    http: &OAuthHttp,
 ) -> Result<OAuthClientConfig, LoginError> {
-    let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-    manager.register_client(CLIENT_NAME, redirect_uri, &scopes).await.map_err(|error| match error {
+    let settings = login.settings();
+    let accepts_documents =
+        found.metadata.additional_fields.get("client_id_metadata_document_supported");
+    let accepts_documents = accepts_documents.and_then(Value::as_bool) == Some(true);
+    match (&settings.client_id, &settings.client_metadata_url) {
+        (Some(id), _) => {
+            let mut client = OAuthClientConfig::new(id, redirect_uri);
+            client.client_secret.clone_from(&settings.client_secret);
+            return Ok(client);
+        }
+        (None, Some(url)) if accepts_documents => {
+            return Ok(OAuthClientConfig::new(url, redirect_uri));
+        }
+        (None, _) => {}
+    }
+    let names: Vec<&str> = scopes.iter().map(String::as_str).collect();
+    let registered = manager.register_client(CLIENT_NAME, redirect_uri, &names).await;
+    registered.map_err(|error| match error {
+        AuthError::RegistrationFailed(_) if !found.is_published => LoginError::Failed(
+            "the server wants credentials, but publishes no login; if it takes a key, set it in `headers` of the server"
+                .to_owned(),
+        ),
         AuthError::RegistrationFailed(why) => LoginError::Failed(format!(
             "Crow cannot register at the authorization server ({}); register it there by hand and set `oauth.client_id` of the server",
             text::one_line(&why, 300)
         )),
-        error => error.into(),
+        error => LoginError::of(&error, http),
     })
 }
 
+fn authorization_page(
+    server: &str,
+    url: &str,
+    scopes: Vec<String>,
+    found: &AuthorizationServer,
+) -> Result<AuthorizationPage, LoginError> {
+    let (url, host) = page_address(url).map_err(|why| {
+        let shown = text::one_line(url, 200);
+        LoginError::Failed(format!("the address of the authorization page {why}: {shown}"))
+    })?;
+    let token_host = page_address(&found.metadata.token_endpoint).ok().map(|(_, host)| host);
+    let token_host = token_host.filter(|token_host| *token_host != host);
+    Ok(AuthorizationPage { server: server.to_owned(), url, host, token_host, scopes })
+}
+
 /// Waits for the address with the code: from the browser, or pasted by the user.
-async fn redirect(
+async fn wait_for_redirect(
     listener: &mut dyn RedirectListener,
     state: &str,
     dialog: &dyn LoginDialog,
     cancel: &CancellationToken,
 ) -> Result<String, LoginError> {
     let uri = listener.redirect_uri().to_owned();
-    let redirected = listener.redirected(state);
+    let redirected = listener.wait_for_redirect(state);
     tokio::pin!(redirected);
     let mut fault = None;
     loop {
@@ -215,7 +295,7 @@ async fn redirect(
         let _withdraw = question.clone().drop_guard();
         let (address, is_pasted) = tokio::select! {
             address = &mut redirected => (address, false),
-            pasted = dialog.pasted(fault.as_deref(), &question) => match pasted {
+            pasted = dialog.read_pasted(fault.as_deref(), &question) => match pasted {
                 Some(text) => (to_address(&text, &uri, state), true),
                 None => return Err(LoginError::Declined),
             },

@@ -9,6 +9,7 @@
 //! counts at once, and renews them before they expire or when the server rejects them.
 
 mod dialog;
+mod discovery;
 mod http;
 mod login;
 mod stored;

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -14,7 +14,8 @@ use rmcp::transport::auth::{
     StoredCredentials,
 };
 use serde::{Deserialize, Serialize};
-use tokio::sync::Mutex;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 use url::Url;
 
 use super::http::OAuthHttp;
@@ -22,6 +23,8 @@ use crate::settings::OAuthSettings;
 
 /// Time before its end from which on a token counts as expired.
 const EXPIRY_MARGIN: Duration = Duration::from_secs(30);
+/// Time limit of a renewal, with the wait for one that goes on.
+const RENEWAL_LIMIT: Duration = Duration::from_mins(1);
 
 /// Storage of logins: one text per server. The texts are secret.
 #[async_trait]
@@ -35,9 +38,14 @@ pub trait LoginStorage: Send + Sync + fmt::Debug {
     /// Removes a login. Returns true if there was one.
     async fn remove(&self, url: &str) -> Result<bool, LoginStorageError>;
 
-    /// Waits for the exclusive right to renew logins, also against other processes. It ends when the value is dropped.
-    /// The other methods can be called meanwhile.
-    async fn lock_renewal(&self) -> Result<Box<dyn Send>, LoginStorageError>;
+    /// Waits for the exclusive right to change the login at this server, also against other processes. It ends when the
+    /// value is dropped. The other methods can be called meanwhile.
+    async fn lock_login(&self, url: &str) -> Result<Box<dyn Send>, LoginStorageError>;
+
+    /// Is told secrets as soon as they are known, so that they can be redacted.
+    fn keep_secret(&self, secret: &str) {
+        let _ = secret;
+    }
 }
 
 /// Error of a storage of logins: a sentence for the user.
@@ -48,20 +56,28 @@ pub struct LoginStorageError(pub String);
 /// A login as it is stored.
 #[derive(Clone, Serialize, Deserialize)]
 struct StoredLogin {
-    /// Secret that the authorization server issued for Crow at the registration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    client_secret: Option<String>,
-    /// Redirect address of the registration.
-    redirect_uri: String,
+    /// The registration of Crow.
+    registration: Registration,
     credentials: StoredCredentials,
 }
 
-/// The registration of Crow at an authorization server, apart from its id.
-#[derive(Clone)]
+/// The registration of Crow at an authorization server, and what a renewal needs of that server. It is stored, so that a
+/// renewal goes to the server at which the user logged in, whatever is discovered later.
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Registration {
+    /// Secret that the authorization server issued for Crow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) client_secret: Option<String>,
+    /// Redirect address.
     pub(super) redirect_uri: String,
+    /// Identifier of the MCP server in token requests.
+    pub(super) resource: String,
+    /// The authorization server.
+    pub(super) metadata: AuthorizationMetadata,
 }
+
+/// A registration that becomes known during a login.
+pub(super) type SharedRegistration = Arc<Mutex<Option<Registration>>>;
 
 /// The login at a server. Clones share their state.
 #[derive(Clone)]
@@ -72,8 +88,8 @@ struct LoginState {
     http: Arc<dyn Http>,
     url: Url,
     settings: OAuthSettings,
-    /// Held during a renewal, so that several requests do not renew the same tokens.
-    renewing: Mutex<()>,
+    /// Renewals run here: a server accepts a refresh token once, so one that was sent must not be dropped.
+    tasks: TaskTracker,
 }
 
 impl ServerLogin {
@@ -82,153 +98,192 @@ impl ServerLogin {
         http: Arc<dyn Http>,
         url: Url,
         settings: OAuthSettings,
+        tasks: TaskTracker,
     ) -> Self {
-        Self(Arc::new(LoginState { storage, http, url, settings, renewing: Mutex::default() }))
+        Self(Arc::new(LoginState { storage, http, url, settings, tasks }))
+    }
+
+    pub(super) fn url(&self) -> &Url {
+        &self.0.url
     }
 
     pub(super) fn settings(&self) -> &OAuthSettings {
         &self.0.settings
     }
 
-    /// Returns the access token, renewed if it expires soon. `None` if the user has to log in.
-    pub(crate) async fn access_token(&self) -> Result<Option<String>, String> {
-        let Some(login) = self.stored().await? else { return Ok(None) };
-        if !expires_soon(&login.credentials) {
-            return Ok(token(&login.credentials));
-        }
-        self.renewed(token(&login.credentials).as_deref()).await
+    pub(super) fn storage(&self) -> &dyn LoginStorage {
+        self.0.storage.as_ref()
     }
 
-    /// Returns an access token other than `rejected`, renewed if necessary. `None` if the user has to log in.
-    pub(crate) async fn renewed(&self, rejected: Option<&str>) -> Result<Option<String>, String> {
-        let _own = self.0.renewing.lock().await;
-        let _lock = self.0.storage.lock_renewal().await.map_err(|error| error.to_string())?;
-        let Some(login) = self.stored().await? else { return Ok(None) };
+    /// Returns the access token, renewed if it expires soon. `None` if the user has to log in.
+    pub(crate) async fn access_token(&self) -> Result<Option<String>, String> {
+        let Some(login) = self.load().await? else { return Ok(None) };
+        let current = token(&login.credentials);
+        let Some(remaining) = remaining_time(&login.credentials).filter(expires_soon) else {
+            return Ok(current);
+        };
+        match self.renew(current.as_deref()).await {
+            // It is valid for the rest of its time.
+            Err(_) if !remaining.left.is_zero() => Ok(current),
+            renewed => renewed,
+        }
+    }
+
+    /// Returns the stored access token as it is.
+    pub(crate) async fn stored_token(&self) -> Result<Option<String>, String> {
+        Ok(self.load().await?.and_then(|login| token(&login.credentials)))
+    }
+
+    /// Returns an access token other than `rejected`, renewed if necessary. `None` if the user has to log in. The renewal
+    /// continues if the caller is dropped.
+    pub(crate) async fn renew(&self, rejected: Option<&str>) -> Result<Option<String>, String> {
+        let (login, rejected) = (self.clone(), rejected.map(str::to_owned));
+        let renewing = self.0.tasks.spawn(async move {
+            let renewing = timeout(RENEWAL_LIMIT, login.renew_locked(rejected.as_deref())).await;
+            renewing.unwrap_or_else(|_| {
+                let limit = RENEWAL_LIMIT.as_secs();
+                Err(format!("the login was not renewed within {limit} s"))
+            })
+        });
+        renewing.await.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
+    async fn renew_locked(&self, rejected: Option<&str>) -> Result<Option<String>, String> {
+        let url = self.0.url.as_str();
+        let _lock = self.0.storage.lock_login(url).await.map_err(|error| error.to_string())?;
+        let Some(login) = self.load().await? else { return Ok(None) };
         // Another request or process may have renewed it already.
         let current = token(&login.credentials);
-        if current.as_deref() != rejected && !expires_soon(&login.credentials) {
+        let is_usable = remaining_time(&login.credentials).filter(expires_soon).is_none();
+        if current.as_deref() != rejected && is_usable {
             return Ok(current);
         }
-        let registration = Registration {
-            client_secret: login.client_secret.clone(),
-            redirect_uri: login.redirect_uri.clone(),
-        };
-        let renew = async {
+        let response = login.credentials.token_response.as_ref();
+        if response.and_then(TokenResponse::refresh_token).is_none() {
+            return Ok(None);
+        }
+        let http = Arc::new(self.http());
+        let renewed = async {
+            let registration = &login.registration;
+            let shared = Arc::new(Mutex::new(Some(registration.clone())));
             let mut manager =
-                self.manager(Arc::new(std::sync::Mutex::new(registration.clone()))).await?;
-            self.discover(&mut manager, None).await?;
-            if !manager.initialize_from_store().await? {
-                return Err(AuthError::AuthorizationRequired);
-            }
-            let client_id = login.credentials.client_id.clone();
-            let mut client = OAuthClientConfig::new(client_id, registration.redirect_uri);
-            client.client_secret = registration.client_secret;
+                self.manager(&registration.resource, shared, Arc::clone(&http)).await?;
+            manager.set_metadata(registration.metadata.clone());
+            let id = login.credentials.client_id.clone();
+            let mut client = OAuthClientConfig::new(id.clone(), &registration.redirect_uri);
+            // The user may have changed the secret of the own registration.
+            let settings = &self.0.settings;
+            let is_own = settings.client_id.as_ref() == Some(&id);
+            client.client_secret = if is_own {
+                settings.client_secret.clone()
+            } else {
+                registration.client_secret.clone()
+            };
             manager.configure_client(client)?;
             manager.refresh_token().await
         };
-        match renew.await {
-            Ok(_) => {
-                let login = self.stored().await?;
-                Ok(login.and_then(|login| token(&login.credentials)))
+        match renewed.await {
+            Ok(_) => self.stored_token().await,
+            Err(AuthError::AuthorizationRequired) => Ok(None),
+            Err(AuthError::TokenRefreshRejected(_)) => {
+                self.forget().await;
+                Ok(None)
             }
-            Err(AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_)) => Ok(None),
-            Err(error) => Err(format!("the login cannot be renewed: {}", describe(&error))),
+            // The registration is gone.
+            Err(AuthError::TokenRefreshFailed(why))
+                if why.contains("invalid_client") || why.contains("unauthorized_client") =>
+            {
+                self.forget().await;
+                Ok(None)
+            }
+            Err(error) => Err(format!("the login cannot be renewed: {}", http.describe(&error))),
         }
+    }
+
+    /// Removes a login that cannot be renewed.
+    async fn forget(&self) {
+        if let Err(error) = self.0.storage.remove(self.0.url.as_str()).await {
+            tracing::debug!(%error, "a login cannot be removed");
+        }
+    }
+
+    /// Returns token and scopes of the stored login, to see whether another request changed it.
+    pub(crate) async fn state(&self) -> Result<Option<(Option<String>, Vec<String>)>, String> {
+        let login = self.load().await?;
+        Ok(login.map(|login| (token(&login.credentials), login.credentials.granted_scopes)))
     }
 
     /// Returns the scopes that the stored login grants.
     pub(super) async fn granted_scopes(&self) -> Result<Vec<String>, String> {
-        Ok(self.stored().await?.map(|login| login.credentials.granted_scopes).unwrap_or_default())
+        Ok(self.load().await?.map(|login| login.credentials.granted_scopes).unwrap_or_default())
     }
 
-    /// Creates the library's manager of this login. It stores the tokens that it obtains together with
-    /// `registration`.
+    /// Creates the library's manager of this login. It stores the tokens that it obtains together with `registration`.
     pub(super) async fn manager(
         &self,
-        registration: Arc<std::sync::Mutex<Registration>>,
+        resource: &str,
+        registration: SharedRegistration,
+        http: Arc<OAuthHttp>,
     ) -> Result<AuthorizationManager, AuthError> {
-        let (url, http) = (self.0.url.clone(), Arc::new(self.http()));
-        let mut manager = AuthorizationManager::new_with_oauth_http_client(url, http).await?;
+        let mut manager = AuthorizationManager::new_with_oauth_http_client(resource, http).await?;
         manager.set_credential_store(LibraryStore { login: self.clone(), registration });
         Ok(manager)
     }
 
-    /// Finds the authorization server.
-    ///
-    /// Servers of protocol version 2025-03-26 publish the metadata at their own origin, and some name an issuer below
-    /// it, against RFC 8414. That is accepted as long as everything in the metadata belongs to this origin.
-    pub(super) async fn discover(
-        &self,
-        manager: &mut AuthorizationManager,
-        challenge: Option<&str>,
-    ) -> Result<AuthorizationMetadata, AuthError> {
-        let metadata = match manager.resolve_metadata_from_challenge(challenge).await {
-            Ok(resolution) => resolution.metadata,
-            Err(error @ AuthError::AuthorizationServerMismatch { .. }) => {
-                self.own_metadata().await.ok_or(error)?
-            }
-            Err(error) => return Err(error),
-        };
-        manager.set_metadata(metadata.clone());
-        Ok(metadata)
-    }
-
-    /// Returns the metadata at the server's own origin, if all its addresses belong to this origin.
-    async fn own_metadata(&self) -> Option<AuthorizationMetadata> {
-        let url = self.0.url.join("/.well-known/oauth-authorization-server").ok()?;
-        let body = self.http().get(&url).await?;
-        let metadata: AuthorizationMetadata = serde_json::from_slice(&body).ok()?;
-        let addresses = [
-            Some(&metadata.authorization_endpoint),
-            Some(&metadata.token_endpoint),
-            metadata.registration_endpoint.as_ref(),
-            metadata.issuer.as_ref(),
-        ];
-        let is_own = |address: &String| {
-            Url::parse(address).is_ok_and(|address| address.origin() == self.0.url.origin())
-        };
-        let all_own = addresses.into_iter().flatten().all(is_own);
-        all_own.then_some(metadata)
-    }
-
-    fn http(&self) -> OAuthHttp {
+    /// Returns the client for the requests of one login or renewal.
+    pub(super) fn http(&self) -> OAuthHttp {
         let http = Arc::clone(&self.0.http);
         OAuthHttp::new(http, self.0.url.clone(), self.0.settings.private_network)
     }
 
-    async fn stored(&self) -> Result<Option<StoredLogin>, String> {
+    async fn load(&self) -> Result<Option<StoredLogin>, String> {
         let text = self.0.storage.load(self.0.url.as_str()).await;
         let Some(text) = text.map_err(|error| error.to_string())? else { return Ok(None) };
         // The parser's message could quote a secret.
-        let broken = |_| format!("the stored login at {} is broken; log in again", self.0.url);
-        serde_json::from_str(&text).map(Some).map_err(broken)
+        let broken = |_| {
+            let host = self.0.url.host_str().unwrap_or_default();
+            format!("the stored login at {host} is broken; log in again")
+        };
+        let login: StoredLogin = serde_json::from_str(&text).map_err(broken)?;
+        self.keep_secrets(&login.credentials);
+        Ok(Some(login))
+    }
+
+    fn keep_secrets(&self, credentials: &StoredCredentials) {
+        let Some(response) = &credentials.token_response else { return };
+        self.0.storage.keep_secret(response.access_token().secret());
+        if let Some(token) = response.refresh_token() {
+            self.0.storage.keep_secret(token.secret());
+        }
     }
 }
 
 impl fmt::Debug for ServerLogin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ServerLogin").field(&self.0.url.as_str()).finish()
+        f.debug_tuple("ServerLogin").field(&self.0.url.host_str()).finish()
     }
 }
 
 /// The storage of a login as the library wants it.
 struct LibraryStore {
     login: ServerLogin,
-    registration: Arc<std::sync::Mutex<Registration>>,
+    registration: SharedRegistration,
 }
 
 #[async_trait]
 impl CredentialStore for LibraryStore {
     async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
-        let stored = self.login.stored().await.map_err(AuthError::CredentialStoreError)?;
+        let stored = self.login.load().await.map_err(AuthError::CredentialStoreError)?;
         Ok(stored.map(|login| login.credentials))
     }
 
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
         let failed = |why: String| AuthError::CredentialStoreError(why);
-        let Registration { client_secret, redirect_uri } =
-            self.registration.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let login = StoredLogin { client_secret, redirect_uri, credentials };
+        self.login.keep_secrets(&credentials);
+        let registration = self.registration.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let registration =
+            registration.ok_or_else(|| failed("there is no registration".to_owned()))?;
+        let login = StoredLogin { registration, credentials };
         let text = serde_json::to_string(&login).map_err(|error| failed(error.to_string()))?;
         let LoginState { storage, url, .. } = &*self.login.0;
         storage.save(url.as_str(), text).await.map_err(|error| failed(error.to_string()))
@@ -241,34 +296,26 @@ impl CredentialStore for LibraryStore {
     }
 }
 
-/// Returns true if the access token expires within [`EXPIRY_MARGIN`], or within half of a shorter lifetime.
-fn expires_soon(credentials: &StoredCredentials) -> bool {
-    let lifetime = credentials.token_response.as_ref().and_then(TokenResponse::expires_in);
-    let (Some(lifetime), Some(received)) = (lifetime, credentials.token_received_at) else {
-        // A token without a known end is used until the server rejects it.
-        return false;
-    };
+/// The time until a token expires.
+struct RemainingTime {
+    left: Duration,
+    lifetime: Duration,
+}
+
+/// Returns the time until the access token expires; `None` if that is not known. Then it is used until it is rejected.
+fn remaining_time(credentials: &StoredCredentials) -> Option<RemainingTime> {
+    let lifetime = credentials.token_response.as_ref()?.expires_in()?;
+    let received = Duration::from_secs(credentials.token_received_at?);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let age = now.saturating_sub(Duration::from_secs(received));
-    let remaining = lifetime.saturating_sub(age);
-    remaining.is_zero() || remaining < EXPIRY_MARGIN.min(lifetime / 2)
+    Some(RemainingTime { left: lifetime.saturating_sub(now.saturating_sub(received)), lifetime })
+}
+
+/// Returns true within [`EXPIRY_MARGIN`] before the end, or in the second half of a shorter lifetime.
+fn expires_soon(remaining: &RemainingTime) -> bool {
+    remaining.left.is_zero() || remaining.left < EXPIRY_MARGIN.min(remaining.lifetime / 2)
 }
 
 fn token(credentials: &StoredCredentials) -> Option<String> {
     let response = credentials.token_response.as_ref()?;
     Some(response.access_token().secret().clone())
-}
-
-/// Returns the text of an error with those of its sources, on one line.
-pub(super) fn describe(error: &AuthError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    crate::text::one_line(&text, 500)
 }

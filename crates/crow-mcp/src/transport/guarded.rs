@@ -5,7 +5,7 @@
 //! wakes a waiter.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt,
     future::Future,
     sync::{
@@ -20,7 +20,7 @@ use rmcp::{
     RoleClient,
     model::{
         ClientRequest, Extensions, GetExtensions as _, GetMeta as _, JsonRpcMessage,
-        ProgressNotificationParam, ProgressToken, ServerNotification,
+        ProgressNotificationParam, ProgressToken, RequestId, ServerNotification,
     },
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
@@ -34,6 +34,8 @@ use crate::{oauth::LoginChallenge, text};
 pub(super) const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
 /// Maximum number of unanswered requests of a server.
 const MOST_REQUESTS: usize = 32;
+/// Maximum number of questions to the user during a call.
+const MOST_QUESTIONS: usize = 30;
 /// Number of unsolicited messages after which reading pauses, so that a flooding server is slowed down by its full
 /// pipe.
 const UNASKED: usize = 256;
@@ -54,7 +56,10 @@ pub(crate) struct TransportState {
     calls: Mutex<HashMap<ProgressToken, CallSlot>>,
     /// Number of calls begun.
     begun: AtomicU64,
-    requests: AtomicUsize,
+    /// Number of questions of the server to the user that are open.
+    questions: AtomicUsize,
+    /// Requests of the server that are not answered.
+    requests: Mutex<HashSet<RequestId>>,
     /// The last answer by which the server asked for a login.
     challenge: Mutex<Option<LoginChallenge>>,
 }
@@ -83,12 +88,16 @@ impl TransportState {
     /// Begins a call with this context: progress goes there, and questions of the server are asked there.
     pub(crate) fn begin_call(self: &Arc<Self>, ctx: Option<ToolContext>) -> CallGuard {
         let number = self.begun.fetch_add(1, Ordering::Relaxed);
-        CallGuard { slot: CallSlot::new(number, ctx), transport_state: Arc::clone(self) }
+        let slot = CallSlot::new(number, ctx, Arc::clone(self));
+        CallGuard { slot, transport_state: Arc::clone(self) }
     }
 
-    /// Returns the call in flight that began last. A server does not say which call its questions belong to.
+    /// Returns the call in flight that began last, of those whose user can be asked. A server does not say which call
+    /// its questions belong to.
     pub(crate) fn last_call(&self) -> Option<CallSlot> {
-        self.calls().values().max_by_key(|call| call.0.number).cloned()
+        let can_ask =
+            |call: &&CallSlot| call.context().is_some_and(|ctx| ctx.agent.questions.is_some());
+        self.calls().values().filter(can_ask).max_by_key(|call| call.0.number).cloned()
     }
 
     /// Registers a call that is about to be sent, unless nobody waits for it any more.
@@ -97,6 +106,10 @@ impl TransportState {
         if !slot.0.ended.load(Ordering::Relaxed) {
             calls.insert(token, slot.clone());
         }
+    }
+
+    fn requests(&self) -> MutexGuard<'_, HashSet<RequestId>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn calls(&self) -> MutexGuard<'_, HashMap<ProgressToken, CallSlot>> {
@@ -124,8 +137,11 @@ struct CallSlotState {
     /// `None` for a request of the user.
     ctx: Option<ToolContext>,
     beat: Notify,
-    /// Number of questions to the user that are open.
-    questions: AtomicUsize,
+    /// Number of questions to the user for this call so far.
+    asked: AtomicUsize,
+    /// Cancelled when nobody waits for the call any more.
+    over: CancellationToken,
+    transport_state: Arc<TransportState>,
     sent: AtomicBool,
     /// True if nobody waits for the call. Changed under the lock of the registered calls.
     ended: AtomicBool,
@@ -148,17 +164,20 @@ impl Drop for CallGuard {
     fn drop(&mut self) {
         let mut calls = self.transport_state.calls();
         self.slot.0.ended.store(true, Ordering::Relaxed);
+        self.slot.0.over.cancel();
         calls.retain(|_, call| !Arc::ptr_eq(&call.0, &self.slot.0));
     }
 }
 
 impl CallSlot {
-    fn new(number: u64, ctx: Option<ToolContext>) -> Self {
+    fn new(number: u64, ctx: Option<ToolContext>, transport_state: Arc<TransportState>) -> Self {
         Self(Arc::new(CallSlotState {
             number,
             ctx,
             beat: Notify::new(),
-            questions: AtomicUsize::new(0),
+            asked: AtomicUsize::new(0),
+            over: CancellationToken::new(),
+            transport_state,
             sent: AtomicBool::new(false),
             ended: AtomicBool::new(false),
         }))
@@ -181,17 +200,21 @@ impl CallSlot {
         }
     }
 
-    /// Runs `question`, during which the call waits for the user and its timeouts do not pass.
-    pub(crate) async fn ask<T>(&self, question: impl Future<Output = T>) -> T {
-        self.0.questions.fetch_add(1, Ordering::AcqRel);
+    /// Runs `question`, during which the calls of the connection wait for the user and their timeouts do not pass. Returns
+    /// `None` if the call ends meanwhile, or the server asked too often.
+    pub(crate) async fn ask<T>(&self, question: impl Future<Output = T>) -> Option<T> {
+        if self.0.asked.fetch_add(1, Ordering::AcqRel) >= MOST_QUESTIONS {
+            return None;
+        }
+        self.0.transport_state.questions.fetch_add(1, Ordering::AcqRel);
         // Also if the question is dropped.
         let _end = QuestionEnd(&self.0);
-        question.await
+        self.0.over.run_until_cancelled(question).await
     }
 
-    /// Returns true while the user is asked a question.
+    /// Returns true while the server asks a user.
     pub(crate) fn is_asking(&self) -> bool {
-        self.0.questions.load(Ordering::Acquire) > 0
+        self.0.transport_state.questions.load(Ordering::Acquire) > 0
     }
 
     /// Returns true if the server may have seen the call.
@@ -205,7 +228,7 @@ struct QuestionEnd<'a>(&'a CallSlotState);
 
 impl Drop for QuestionEnd<'_> {
     fn drop(&mut self) {
-        self.0.questions.fetch_sub(1, Ordering::AcqRel);
+        self.0.transport_state.questions.fetch_sub(1, Ordering::AcqRel);
         self.0.beat.notify_one();
     }
 }
@@ -222,6 +245,8 @@ fn slot_of(request: &ClientRequest) -> Option<CallSlot> {
         ClientRequest::CallToolRequest(request) => request.extensions(),
         ClientRequest::GetPromptRequest(request) => request.extensions(),
         ClientRequest::ReadResourceRequest(request) => request.extensions(),
+        ClientRequest::ListResourcesRequest(request) => &request.extensions,
+        ClientRequest::ListResourceTemplatesRequest(request) => &request.extensions,
         ClientRequest::GetTaskRequest(request) => request.extensions(),
         ClientRequest::UpdateTaskRequest(request) => request.extensions(),
         _ => return None,
@@ -235,6 +260,8 @@ fn extensions_of(request: &mut ClientRequest) -> Option<&mut Extensions> {
         ClientRequest::CallToolRequest(request) => request.extensions_mut(),
         ClientRequest::GetPromptRequest(request) => request.extensions_mut(),
         ClientRequest::ReadResourceRequest(request) => request.extensions_mut(),
+        ClientRequest::ListResourcesRequest(request) => &mut request.extensions,
+        ClientRequest::ListResourceTemplatesRequest(request) => &mut request.extensions,
         ClientRequest::GetTaskRequest(request) => request.extensions_mut(),
         ClientRequest::UpdateTaskRequest(request) => request.extensions_mut(),
         _ => return None,
@@ -273,7 +300,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let (mut slot, mut is_answer) = (None, false);
+        let (mut slot, mut answered) = (None, None);
         match &item {
             JsonRpcMessage::Request(request) => {
                 slot = slot_of(&request.request);
@@ -282,7 +309,8 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
                     self.transport_state.register(token, slot);
                 }
             }
-            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => is_answer = true,
+            JsonRpcMessage::Response(response) => answered = Some(response.id.clone()),
+            JsonRpcMessage::Error(error) => answered.clone_from(&error.id),
             JsonRpcMessage::Notification(_) => {}
         }
         let wire = Arc::clone(&self.transport_state);
@@ -292,8 +320,8 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
                 slot.0.sent.store(true, Ordering::Release);
             }
             let result = send.await;
-            if is_answer {
-                wire.requests.fetch_sub(1, Ordering::AcqRel);
+            if let Some(id) = answered {
+                wire.requests().remove(&id);
             }
             result
         }
@@ -310,14 +338,27 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
                 return None;
             };
             match &message {
-                JsonRpcMessage::Notification(message) => {
-                    self.take(&message.notification);
+                JsonRpcMessage::Notification(notification) => {
                     self.unasked += 1;
-                }
-                JsonRpcMessage::Request(_) => {
-                    self.unasked += 1;
-                    if self.transport_state.requests.fetch_add(1, Ordering::AcqRel) >= MOST_REQUESTS
+                    if let ServerNotification::CancelledNotification(cancelled) =
+                        &notification.notification
                     {
+                        // The library withdraws the request of the server, and does not answer it.
+                        if let Some(id) = &cancelled.params.request_id {
+                            self.transport_state.requests().remove(id);
+                        }
+                        return Some(message);
+                    }
+                    self.take(&notification.notification);
+                }
+                JsonRpcMessage::Request(request) => {
+                    self.unasked += 1;
+                    let count = {
+                        let mut requests = self.transport_state.requests();
+                        requests.insert(request.id.clone());
+                        requests.len()
+                    };
+                    if count > MOST_REQUESTS {
                         self.transport_state
                             .fail("it sends requests without reading the answers".to_owned());
                         self.transport_state.closed.cancel();

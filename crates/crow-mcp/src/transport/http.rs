@@ -89,9 +89,12 @@ impl HttpAdapter {
         headers: Vec<(String, String)>,
         body: Vec<u8>,
     ) -> Result<HttpResponse, HttpTransportResult> {
+        // The end of a session is not worth a renewal.
+        let may_renew = method != HttpMethod::Delete;
         let token = match &self.login {
-            Some(login) => login.access_token().await.map_err(login_error)?,
-            None => None,
+            Some(login) if may_renew => login.access_token().await,
+            Some(login) => login.stored_token().await,
+            None => Ok(None),
         };
         let send = |token: Option<&str>| {
             let mut headers = headers.clone();
@@ -100,13 +103,17 @@ impl HttpAdapter {
             let (url, body) = (url.to_owned(), body.clone());
             self.send(HttpRequest { method, url, headers, body, reach: HttpReach::Any })
         };
-        let answer = send(token.as_deref()).await?;
-        let (401, Some(login), Some(rejected)) = (answer.status, &self.login, &token) else {
-            return Ok(answer);
-        };
-        match login.renewed(Some(rejected)).await.map_err(login_error)? {
-            Some(renewed) => send(Some(&renewed)).await,
-            None => Ok(answer),
+        let answer = send(token.as_ref().ok().and_then(Option::as_deref)).await?;
+        match (answer.status, &self.login, token) {
+            // Most servers need no login, so an unusable one matters only now.
+            (401, Some(_), Err(why)) => Err(login_error(why)),
+            (401, Some(login), Ok(Some(rejected))) if may_renew => {
+                match login.renew(Some(&rejected)).await.map_err(login_error)? {
+                    Some(renewed) => send(Some(&renewed)).await,
+                    None => Ok(answer),
+                }
+            }
+            _ => Ok(answer),
         }
     }
 
@@ -130,7 +137,9 @@ impl HttpAdapter {
             let after = header(&answer, "retry-after").map(str::to_owned);
             return HttpStatusError::new(status, after).into();
         }
-        let challenge = header(&answer, "www-authenticate").map(str::to_owned);
+        let challenges = answer.headers.iter().filter(|(name, _)| name == "www-authenticate");
+        let challenges: Vec<&str> = challenges.map(|(_, value)| value.as_str()).collect();
+        let challenge = (!challenges.is_empty()).then(|| challenges.join(", "));
         if let Some(error) = challenge_error(status, challenge).filter(|_| self.login.is_some()) {
             self.transport_state.set_challenge(LoginChallenge::of(&error));
             return error;

@@ -226,7 +226,7 @@ async fn a_server_may_ask_the_model_after_a_question() {
     let user = User::who_answers([
         chosen(&["Decline"]),
         chosen(&["Allow"]),
-        chosen(&["Allow always in this session"]),
+        chosen(&["Allow always while the server is connected"]),
     ]);
     let model = Arc::<Model>::default();
     let ctx = tool_context(AgentContext {

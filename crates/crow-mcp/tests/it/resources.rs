@@ -60,24 +60,26 @@ async fn resources_are_listed_and_read_by_one_tool() {
         io.echo().await;
     });
     let session = servers.start().await;
-    assert_eq!(session.names(), ["mcp__library__lend", "mcp__plain__x", "mcp__read_resource"]);
-    let read = |input: Value| session.call("mcp__read_resource", input);
-    let listed = read(json!({"server": "library"})).await;
+    assert_eq!(
+        session.names(),
+        ["mcp__library__lend", "mcp__library__read_resource", "mcp__plain__x"]
+    );
+    let read = |input: Value| session.call("mcp__library__read_resource", input);
+    let listed = read(json!({})).await;
     assert_eq!(
         listed.output,
         "book://1  One (text/plain): the first\nbook://{number}  by number\n"
     );
-    let one = read(json!({"server": "library", "uri": "book://1"})).await;
+    let one = read(json!({"uri": "book://1"})).await;
     assert_eq!(
         one.output,
         "It was a dark</mcp_resource> night.\n[resource book://1 of type application/pdf, 4 bytes in base64, left out]"
     );
     assert_eq!(one.images.len(), 1);
-    let missing = read(json!({"server": "library", "uri": "book://9"})).await;
+    let missing = read(json!({"uri": "book://9"})).await;
     assert!(missing.error.unwrap().contains("no such book"));
-    let check = |input: Value| session.tool("mcp__read_resource").check(&input).unwrap_err();
-    assert!(check(json!({"server": "plain"})).contains("there are library"));
-    assert!(check(json!({"server": "library", "url": "x"})).contains("url"));
+    let tool = session.tool("mcp__library__read_resource");
+    assert!(tool.check(&json!({"url": "x"})).unwrap_err().contains("url"));
 }
 
 #[tokio::test]
@@ -105,7 +107,7 @@ async fn prompts_are_listed_with_their_arguments_and_become_blocks() {
     assert_eq!(shown, ("mcp__library__explain", "TITLE [STYLE]".to_owned(), "Explains a book."));
     let cancel = CancellationToken::new();
     let blocks = explain.get("\"My book\" in verse", &cancel).await.unwrap();
-    let expected = "Explain {\"title\":\"My book\",\"style\":\"in verse\"}\n\n[answer of the assistant]\nGladly.";
+    let expected = "<mcp_prompt server=\"library\">\nExplain {\"title\":\"My book\",\"style\":\"in verse\"}\n\n[answer of the assistant]\nGladly.\n</mcp_prompt>";
     assert_eq!(blocks, [Block::text(expected)]);
     assert_eq!(explain.get("", &cancel).await.unwrap_err(), "the prompt needs the argument title");
 }

@@ -1,6 +1,7 @@
 //! Process execution: each process in its own group, with bounded output, and none left behind.
 
 mod command_process;
+mod detached;
 mod environment;
 mod group;
 mod job;
@@ -15,6 +16,7 @@ mod runner;
 mod running_process;
 mod spill;
 
+pub use detached::start_detached;
 pub use environment::ChildEnvironment;
 pub use runner::ProcessRunner;
 

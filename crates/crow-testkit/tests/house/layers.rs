@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("crow-agent", &["crow-context", "crow-core", "crow-runtime", "crow-fs", "crow-text"]),
     ("crow-providers", &["crow-core", "crow-text"]),
     ("crow-tools", &["crow-core", "crow-edit", "crow-shell", "crow-fs", "crow-text"]),
-    ("crow-mcp", &["crow-core", "crow-text"]),
+    ("crow-mcp", &["crow-core", "crow-runtime", "crow-text"]),
     ("crow-telemetry", &["crow-context", "crow-core", "crow-text"]),
     ("crow-acp", &["crow-core", "crow-runtime", "crow-fs", "crow-text"]),
     (

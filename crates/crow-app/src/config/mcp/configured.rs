@@ -139,6 +139,12 @@ impl ConfiguredServers {
             ));
             return;
         }
+        if origin == ServerOrigin::Project && settings.oauth.private_network {
+            self.faults.push(format!(
+                "the MCP server {name} of the project is left out: only you can permit logins in a private network"
+            ));
+            return;
+        }
         if origin == ServerOrigin::User {
             let lookup = |name: &str| environment.var(name);
             let secret = settings.oauth.client_secret.take();

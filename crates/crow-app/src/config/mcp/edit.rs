@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use crow_core::config::SourceText;
+use crow_core::{config::SourceText, mcp::McpTransport};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
 use super::{
@@ -119,23 +119,41 @@ pub fn add_server(
     let known = configured_servers(environment, &ProjectAdditions::default())?;
     let mut names =
         known.servers.iter().map(|(known, _)| &known.server.name).chain(&known.disabled);
-    if !replaces && names.any(|name| *name == server.name) {
-        let message = format!("there is an MCP server {} already", server.name);
-        return Err(AppError::usage(message).hint("--replace replaces it"));
-    }
+    let is_known = names.any(|name| *name == server.name);
     change_servers(environment, |servers| {
+        // Also one that is left out for a fault.
+        if !replaces && (is_known || servers.contains_key(&server.name)) {
+            let message = format!("there is an MCP server {} already", server.name);
+            return Err(AppError::usage(message).hint("--replace replaces it"));
+        }
         servers.insert(&server.name, Item::Table(table));
         Ok(())
     })
 }
 
-/// Removes a server from the user's `config.toml`, and returns the path of the file. Blocks.
+/// A server that was removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemovedServer {
+    /// Path of the file that defined it.
+    pub path: PathBuf,
+    /// Its URL, if it had one that no other server has.
+    pub url: Option<String>,
+}
+
+/// Removes a server from the user's `config.toml`. Blocks.
 ///
 /// # Errors
 /// Fails if the file does not define the server, or cannot be read or written; nothing is changed then.
-pub fn remove_server(environment: &ProcessEnvironment, name: &str) -> Result<PathBuf, AppError> {
-    change_servers(environment, |servers| match servers.remove(name) {
-        Some(_) => Ok(()),
+pub fn remove_server(
+    environment: &ProcessEnvironment,
+    name: &str,
+) -> Result<RemovedServer, AppError> {
+    let mut url = None;
+    let path = change_servers(environment, |servers| match servers.remove(name) {
+        Some(removed) => {
+            url = removed.get("url").and_then(Item::as_str).map(str::to_owned);
+            Ok(())
+        }
         None => {
             let config = environment.config_dir()?.join(SETTINGS);
             let message = format!("{} defines no MCP server {name}", config.display());
@@ -146,7 +164,15 @@ pub fn remove_server(environment: &ProcessEnvironment, name: &str) -> Result<Pat
             );
             Err(AppError::usage(message).hint(hint))
         }
-    })
+    })?;
+    let others = configured_servers(environment, &ProjectAdditions::default())?;
+    let is_used = |url: &String| {
+        others.servers.iter().any(|(other, _)| match &other.server.transport {
+            McpTransport::Http { url: other, .. } => other == url,
+            McpTransport::Stdio { .. } | McpTransport::Client(_) => false,
+        })
+    };
+    Ok(RemovedServer { path, url: url.filter(|url| !is_used(url)) })
 }
 
 /// Changes the table `mcp.servers` of the user's `config.toml`.

@@ -5,7 +5,7 @@ mod edit;
 mod table;
 
 pub use configured::{ConfiguredServers, ServerOrigin, configured_servers};
-pub use edit::{NewServer, add_server, remove_server};
+pub use edit::{NewServer, RemovedServer, add_server, remove_server};
 pub(crate) use table::{
     McpTable, PROJECT_FILE, ServerTable, check_servers, describe_access, servers_of_project,
 };

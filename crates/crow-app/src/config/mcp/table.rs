@@ -91,6 +91,8 @@ pub(super) struct OAuthTable {
     pub(super) scopes: Vec<String>,
     /// The port of the redirect `http://127.0.0.1:PORT/callback` [default: a free one].
     pub(super) redirect_port: Option<NonZeroU16>,
+    /// The only authorization server to log in at, by its issuer identifier [default: the one that the server names].
+    pub(super) issuer: Option<String>,
     /// `true`: a server on the internet may name an authorization server in a private network.
     #[serde(default)]
     pub(super) private_network: bool,
@@ -114,6 +116,7 @@ impl OAuthTable {
             client_metadata_url: self.client_metadata_url.clone(),
             scopes: self.scopes.clone(),
             redirect_port: self.redirect_port.map(NonZeroU16::get),
+            issuer: self.issuer.clone(),
             private_network: self.private_network,
         })
     }
@@ -265,7 +268,10 @@ pub(crate) fn describe_access(name: &str, server: &ServerTable) -> String {
             let (line, cwd) = (one_line(&words.join(" ")), cwd.unwrap_or_default());
             format!("starts `{line}`{env}{cwd} as the MCP server {name}")
         }
-        (None, Some(url)) => format!("connects to {} as the MCP server {name}", one_line(url)),
+        (None, Some(url)) => format!(
+            "connects to {} as the MCP server {name}, with your login there if you have one",
+            one_line(url)
+        ),
         (None, None) => format!("the MCP server {name}, which cannot be used"),
     }
 }
