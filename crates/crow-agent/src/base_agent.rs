@@ -6,6 +6,7 @@ use std::{
 };
 
 use crow_core::{
+    call::named_call,
     ending::EndFacts,
     event::{AgentEvent, AgentState, CheckReport},
     ids::ReplyId,
@@ -528,6 +529,12 @@ impl BaseAgent {
         cancel: &CancellationToken,
     ) -> Result<StepAnswers, AgentError> {
         let Some(reply_id) = reply_id else { return Ok(StepAnswers::default()) };
+        // Hooks see the tool that is called.
+        for requested in &mut calls {
+            if let Some(named) = named_call(parts.tools.registry(), &requested.call) {
+                requested.call = named;
+            }
+        }
         for hooks in &self.hooks {
             for call in &mut calls {
                 hooks.before_call(agent, call).await?;

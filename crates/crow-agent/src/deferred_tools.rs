@@ -220,7 +220,7 @@ impl Tool for CallFoundTool {
         CALL_TOOL
     }
 
-    fn description(&self) -> &str {
+    fn description(&self) -> &'static str {
         "Calls a tool that `find_tools` found."
     }
 

@@ -5,6 +5,8 @@
 //! session of Crow does. Questions are answered with the first choice. The user's part of a login is done by the program
 //! in `BROWSER`, which must follow redirects: `BROWSER="curl -sL -o /dev/null"`.
 
+#![expect(clippy::disallowed_methods, reason = "a program of its own, which the suite starts")]
+
 use std::{collections::BTreeMap, env, error::Error, io::Write as _, sync::Arc};
 
 use async_trait::async_trait;

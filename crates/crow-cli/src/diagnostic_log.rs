@@ -223,6 +223,7 @@ mod tests {
             ("crow_mcp=debug", "crow_mcp=debug"),
             ("[call{tool=\"bash\"}]=debug", "[call{tool=\"bash\"}]=debug"),
         ] {
+            let expected = format!("{expected},rmcp::transport::auth=warn");
             assert_eq!(directives(filter), expected, "{filter}");
         }
     }

@@ -36,10 +36,10 @@ mod transport;
 pub use cache::SchemaCache;
 pub use oauth::{
     AuthorizationPage, LoginAccess, LoginDialog, LoginError, LoginOutcome, LoginStorage,
-    LoginStorageError, RedirectListener, UserBrowser,
+    LoginStorageError, OAuthSettings, RedirectListener, UserBrowser,
 };
 pub use probe::{ProbeFailure, ProbedServer, ProbedTool, log_in, probe};
 pub use prompts::McpPrompt;
 pub use serve::{ServeError, TaskServer};
-pub use settings::{ConnectionContext, McpSettings, OAuthSettings};
+pub use settings::{ConnectionContext, McpSettings};
 pub use tools::{DEFAULT_DEFERRAL_THRESHOLD, McpTools, ServerState, ServerSummary};

@@ -121,7 +121,7 @@ impl ToolListing {
     }
 
     /// Adds prompts: the first of each name, up to a limit.
-    pub(crate) fn with_prompts(mut self, prompts: Vec<Prompt>) -> Self {
+    pub(crate) fn with_prompts(mut self, prompts: &[Prompt]) -> Self {
         let mut names = BTreeSet::new();
         let listed = prompts.iter().filter_map(ListedPrompt::new);
         self.prompts =

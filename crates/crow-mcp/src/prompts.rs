@@ -61,7 +61,7 @@ impl McpPrompt {
             let Some(text) = block_text(message.content, &mut images) else { continue };
             texts.push(match message.role {
                 Role::Assistant => format!("[answer of the assistant]\n{text}"),
-                _ => text,
+                Role::User => text,
             });
         }
         if texts.is_empty() && images.is_empty() {
@@ -99,17 +99,15 @@ fn arguments(prompt: &ListedPrompt, text: &str) -> Result<JsonObject, String> {
                 .find(|argument| argument.name.eq_ignore_ascii_case(name))
                 .map(|it| (it, value))
         });
-        let (argument, value) = match named {
-            Some(named) => named,
-            None => {
-                while declared.get(position).is_some_and(|it| values.contains_key(&it.name)) {
-                    position += 1;
-                }
-                let Some(argument) = declared.get(position) else {
-                    return Err(format!("the prompt takes {} arguments", declared.len()));
-                };
-                (argument, rest)
+        let (argument, value) = if let Some(named) = named {
+            named
+        } else {
+            while declared.get(position).is_some_and(|it| values.contains_key(&it.name)) {
+                position += 1;
             }
+            let argument = declared.get(position);
+            let excess = || format!("the prompt takes {} arguments", declared.len());
+            (argument.ok_or_else(excess)?, rest)
         };
         // The last argument takes the rest, unless it is in quotes.
         let unset = declared.iter().filter(|it| !values.contains_key(&it.name)).count();

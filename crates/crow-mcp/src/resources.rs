@@ -118,18 +118,16 @@ impl Tool for ReadResource {
             Err(why) => return ToolResult::failure(why),
         };
         let requester = Requester::of_call(ctx);
-        let result = match parsed.uri {
-            Some(uri) => server.read_resource(&uri, requester).await.map(|read| {
+        let result = if let Some(uri) = parsed.uri {
+            server.read_resource(&uri, requester).await.map(|read| {
                 let (output, images) = contents(read);
                 let mut result = ToolResult::success(output);
                 result.images = images;
                 result
-            }),
-            None => {
-                let listed = server.list_resources(requester).await;
-                listed
-                    .map(|(resources, templates)| ToolResult::success(list(&resources, &templates)))
-            }
+            })
+        } else {
+            let listed = server.list_resources(requester).await;
+            listed.map(|(resources, templates)| ToolResult::success(list(&resources, &templates)))
         };
         if ctx.should_abort() {
             return ToolResult::cancelled();

@@ -116,7 +116,7 @@ fn content(messages: Vec<SamplingMessage>, takes_images: bool) -> Result<Vec<Blo
     for message in messages {
         let role = match message.role {
             Role::Assistant => "[assistant]\n",
-            _ => "[user]\n",
+            Role::User => "[user]\n",
         };
         let mut role = if is_transcript { role } else { "" };
         for block in message.content.into_vec() {

@@ -318,7 +318,8 @@ impl McpServer {
             let dialog = QuestionDialog(ctx);
             let cancel = &ctx.cancellation;
             let done = log_in(&login, &self.label, challenge, false, browser, &dialog, cancel);
-            done.await.map(drop).map_err(|error| error.to_string())
+            // Boxed: it is large, and part of every request.
+            Box::pin(done).await.map(drop).map_err(|error| error.to_string())
         };
         let logged_in = requester.cancel.run_until_cancelled(logging_in).await;
         let logged_in = logged_in.unwrap_or_else(|| Err(CallError::Cancelled.to_string()));

@@ -3,14 +3,15 @@
 mod cli;
 mod completions;
 mod eval;
+mod mcp;
 
 pub(crate) use cli::{
     AcpArgs, AgentOptions, AgentsCommand, ChatArgs, Cli, Command, ConfigCommand, DemoArgs,
-    DiffArgs, ExplainArgs, LedgerArgs, ListArgs, LoginArgs, LogoutArgs, McpAddArgs, McpCommand,
-    McpServeArgs, ModelsArgs, ModelsCommand, OfSession, OutputForm, Permissions,
-    PermissionsCommand, RedoArgs, ReportArgs, RestoreArgs, RunArgs, RunOptions, SandboxOptions,
-    SchemaOf, ServeArgs, SessionsCommand, ShowArgs, StatsArgs, StatsGroup, TraceArgs, TrustArgs,
-    UndoArgs, WireArgs,
+    DiffArgs, ExplainArgs, LedgerArgs, ListArgs, LoginArgs, LogoutArgs, ModelsArgs, ModelsCommand,
+    OfSession, OutputForm, Permissions, PermissionsCommand, RedoArgs, ReportArgs, RestoreArgs,
+    RunArgs, RunOptions, SandboxOptions, SchemaOf, ServeArgs, SessionsCommand, ShowArgs, StatsArgs,
+    StatsGroup, TraceArgs, TrustArgs, UndoArgs, WireArgs,
 };
 pub(crate) use completions::{completions, man, print_completions, quoted};
 pub(crate) use eval::{EvalArgs, EvalCommand, EvalListArgs, EvalRunArgs, TaskArgs};
+pub(crate) use mcp::{McpAddArgs, McpCommand, McpServeArgs};

@@ -181,7 +181,7 @@ pub(crate) async fn login(
     let outside =
         launch.connection_context(vec![environment.current_dir()?.to_path_buf()], &project);
     let cancel = CancellationToken::new();
-    let dialog = TerminalDialog { can_read: environment.stdin_is_terminal };
+    let dialog = TerminalLoginDialog { can_read: environment.stdin_is_terminal };
     let logging_in = log_in(&settings, &outside, &dialog, &cancel);
     tokio::pin!(logging_in);
     let logged_in = tokio::select! {
@@ -228,13 +228,13 @@ pub(crate) async fn logout(
 }
 
 /// The dialog of a login in the terminal.
-struct TerminalDialog {
+struct TerminalLoginDialog {
     /// True if the user can paste an address.
     can_read: bool,
 }
 
 #[async_trait]
-impl LoginDialog for TerminalDialog {
+impl LoginDialog for TerminalLoginDialog {
     async fn confirm(&self, page: &AuthorizationPage) -> bool {
         print_message(&one_line(&format!("log in {page}: {}", page.url)));
         if self.can_read {

@@ -47,7 +47,7 @@ pub(crate) async fn mcp_serve(
     let host = Arc::new(host(launch, Arc::new(HandleAnswerer))?);
     let tasks = Arc::clone(&host) as Arc<dyn AgentHost>;
     let server = TaskServer::new(tasks, cwd, env!("CARGO_PKG_VERSION"));
-    let served = match listen {
+    let ended = match listen {
         None => server.serve(tokio::io::stdin(), tokio::io::stdout(), stop).await,
         Some(address) => {
             let listener = TcpListener::bind(address).await.map_err(|error| {
@@ -70,6 +70,6 @@ pub(crate) async fn mcp_serve(
         print_message(&message);
     }
     server.wait_for_end().await;
-    served.map_err(|error| CliError::failed(error.to_string()))?;
+    ended.map_err(|error| CliError::failed(error.to_string()))?;
     Ok(ExitCode::Done)
 }

@@ -13,7 +13,7 @@ use tokio::{
 
 use crate::program::Fixture;
 
-const TIME_LIMIT: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_mins(1);
 
 /// A client of the program.
 struct Client {
@@ -280,8 +280,8 @@ async fn over_http_only_clients_with_the_token_are_served() {
     };
     let token = "authorization: Bearer 0123456789abcdef0123\r\n";
     let host = format!("host: {address}\r\n");
-    let served = post(&address, &format!("{host}{token}")).await;
-    assert!(served.starts_with("HTTP/1.1 200") && served.contains("crow-agent"), "{served}");
+    let answered = post(&address, &format!("{host}{token}")).await;
+    assert!(answered.starts_with("HTTP/1.1 200") && answered.contains("crow-agent"), "{answered}");
     for (headers, status) in [
         (host.clone(), 401),
         (format!("{host}authorization: Bearer wrong\r\n"), 401),

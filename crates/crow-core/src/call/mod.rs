@@ -13,4 +13,4 @@ mod tests;
 
 pub use describe::schema_misfits;
 pub use lenient_json::{JsonPrefix, read_json_prefix};
-pub use resolve::{InvalidCall, ResolvedCall, offered_name, resolve, resolve_alias};
+pub use resolve::{InvalidCall, ResolvedCall, named_call, offered_name, resolve, resolve_alias};

@@ -63,6 +63,12 @@ pub fn resolve(registry: &ToolRegistry, call: &ToolCall) -> Result<ResolvedCall,
     Ok(ResolvedCall { tool: Arc::clone(tool), input, repairs })
 }
 
+/// Returns the call that a call of [`CALL_TOOL`] names; `None` for other calls, and if the named one is invalid.
+pub fn named_call(registry: &ToolRegistry, call: &ToolCall) -> Option<ToolCall> {
+    let is_listed = registry.get(CALL_TOOL).is_some();
+    (is_listed && call.name == CALL_TOOL).then(|| inner_call(registry, call).ok())?
+}
+
 /// Returns the call that a call of [`CALL_TOOL`] names. The name must be exact: another spelling could be that of a tool
 /// with other effects, and arguments that are left out could mean everything.
 fn inner_call(registry: &ToolRegistry, call: &ToolCall) -> Result<ToolCall, InvalidCall> {

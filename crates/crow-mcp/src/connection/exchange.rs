@@ -71,7 +71,7 @@ impl<'a> Requester<'a> {
 
 /// An answer of a server.
 enum Answer {
-    Result(ServerResult),
+    Result(Box<ServerResult>),
     /// The server needs input, and the request is to be repeated with it.
     InputRequired(InputRequiredResult),
     /// The user is to visit these pages, and the request is to be repeated.
@@ -166,7 +166,7 @@ impl ServerConnection {
             let answer = if is_first { sent? } else { sent.map_err(CallError::after_answer)? };
             is_first = false;
             match answer {
-                Answer::Result(result) => return Ok(result),
+                Answer::Result(result) => return Ok(*result),
                 Answer::InputRequired(required) => {
                     let is_only_state =
                         required.input_requests.as_ref().is_none_or(BTreeMap::is_empty);
@@ -410,7 +410,7 @@ impl ServerConnection {
     ) -> Result<Answer, CallError> {
         match answer {
             Ok(ServerResult::InputRequiredResult(input)) => Ok(Answer::InputRequired(input)),
-            Ok(result) => Ok(Answer::Result(result)),
+            Ok(result) => Ok(Answer::Result(Box::new(result))),
             Err(ServiceError::McpError(error)) if error.code == PAGES_REQUIRED => {
                 let pages = error.data.as_ref().and_then(|data| data.get("elicitations"));
                 let pages = pages.cloned().and_then(|pages| serde_json::from_value(pages).ok());

@@ -84,7 +84,7 @@ impl ServerConnection {
             } else {
                 Vec::new()
             };
-            Ok(listed.with_prompts(prompts).with_resources(has(|it| it.resources.is_some())))
+            Ok(listed.with_prompts(&prompts).with_resources(has(|it| it.resources.is_some())))
         };
         tokio::select! {
             biased;

@@ -208,14 +208,11 @@ async fn connect(
     let attempt = stop.child_token();
     let mode = ClientLifecycleMode::Initialize;
     let first = serve(client, mode, settings, outside, lifetime, &attempt, link).await;
-    let refused = match first {
-        Err(ServeError::Initialize(ClientInitializeError::JsonRpcError(error)))
-            if wanted.is_none() && NO_HANDSHAKE.contains(&error.code) =>
-        {
-            text::one_line(&error.message, LONGEST)
-        }
-        first => return to_connect_result(first, link).await,
+    let refused = match &first {
+        Err(HandshakeError::Initialize(error)) if wanted.is_none() => has_no_handshake(error),
+        Ok(_) | Err(_) => None,
     };
+    let Some(refused) = refused else { return to_connect_result(first, link).await };
     attempt.cancel();
     if let Some(gone) = &link.gone {
         // The time limit of the attempt to connect applies.
@@ -228,9 +225,9 @@ async fn connect(
     let second = serve(client, discover, settings, outside, lifetime, stop, link);
     match timeout(DISCOVERY, second).await {
         Ok(Ok(service)) => Ok(service),
-        Ok(Err(ServeError::Connect(error))) => Err(error),
+        Ok(Err(HandshakeError::Connect(error))) => Err(error),
         // The first answer says more.
-        Ok(Err(ServeError::Initialize(_))) | Err(_) => Err(link.refused_error(&refused).await),
+        Ok(Err(HandshakeError::Initialize(_))) | Err(_) => Err(link.refused_error(&refused).await),
     }
 }
 
@@ -239,20 +236,26 @@ fn new_client(outside: &ConnectionContext, link: &ConnectionState) -> Client {
     Client::new(&link.name, &outside.roots, outside.browser.clone(), state)
 }
 
+/// Returns the message of an error by which a server says that it has no handshake.
+fn has_no_handshake(error: &ClientInitializeError) -> Option<String> {
+    let ClientInitializeError::JsonRpcError(error) = error else { return None };
+    NO_HANDSHAKE.contains(&error.code).then(|| text::one_line(&error.message, LONGEST))
+}
+
 /// Error of beginning a connection.
-enum ServeError {
+enum HandshakeError {
     Connect(ConnectError),
-    Initialize(ClientInitializeError),
+    Initialize(Box<ClientInitializeError>),
 }
 
 async fn to_connect_result(
-    served: Result<RunningService<RoleClient, Client>, ServeError>,
+    served: Result<RunningService<RoleClient, Client>, HandshakeError>,
     link: &ConnectionState,
 ) -> Result<RunningService<RoleClient, Client>, ConnectError> {
     match served {
         Ok(service) => Ok(service),
-        Err(ServeError::Connect(error)) => Err(error),
-        Err(ServeError::Initialize(error)) => Err(initialize_error(&error, link).await),
+        Err(HandshakeError::Connect(error)) => Err(error),
+        Err(HandshakeError::Initialize(error)) => Err(initialize_error(&error, link).await),
     }
 }
 
@@ -265,7 +268,7 @@ async fn serve(
     lifetime: &Lifetime,
     stop: &CancellationToken,
     link: &mut ConnectionState,
-) -> Result<RunningService<RoleClient, Client>, ServeError> {
+) -> Result<RunningService<RoleClient, Client>, HandshakeError> {
     link.client = Some(client.clone());
     match &settings.server.transport {
         McpTransport::Stdio { command, args, env, cwd } => {
@@ -274,7 +277,7 @@ async fn serve(
             let argv = std::iter::once(command).chain(args).cloned().collect();
             let spec = PipedSpec { argv, cwd, env: env.clone(), stderr_tail: link.errors.clone() };
             let process = outside.processes.start(spec, stop.clone()).await;
-            let process = process.map_err(|error| ServeError::Connect(error.into()))?;
+            let process = process.map_err(|error| HandshakeError::Connect(error.into()))?;
             let (end, ended, gone) =
                 (process.end, Arc::clone(&link.ended), CancellationToken::new());
             link.gone = Some(gone.clone());
@@ -294,7 +297,7 @@ async fn serve(
             serve_over(streams, client, mode, stop, link).await
         }
         McpTransport::Http { url, headers } => {
-            let headers = header_map(headers).map_err(ServeError::Connect)?;
+            let headers = header_map(headers).map_err(HandshakeError::Connect)?;
             let http = transport::transport(
                 Arc::clone(&outside.http),
                 url,
@@ -320,10 +323,10 @@ async fn serve_over<T: Transport<RoleClient> + 'static>(
     mode: ClientLifecycleMode,
     stop: &CancellationToken,
     link: &ConnectionState,
-) -> Result<RunningService<RoleClient, Client>, ServeError> {
+) -> Result<RunningService<RoleClient, Client>, HandshakeError> {
     let guarded = BoundedTransport::new(transport, Arc::clone(&link.transport_state));
     let served = serve_client_with_lifecycle_and_ct(client, guarded, mode, stop.clone()).await;
-    served.map_err(ServeError::Initialize)
+    served.map_err(|error| HandshakeError::Initialize(Box::new(error)))
 }
 
 async fn initialize_error(error: &ClientInitializeError, link: &ConnectionState) -> ConnectError {

@@ -12,11 +12,13 @@ mod dialog;
 mod discovery;
 mod http;
 mod login;
+mod settings;
 mod stored;
 
 pub(crate) use dialog::QuestionDialog;
 pub use dialog::{AuthorizationPage, LoginAccess, LoginDialog, RedirectListener, UserBrowser};
 pub(crate) use login::{LoginChallenge, log_in};
 pub use login::{LoginError, LoginOutcome};
+pub use settings::OAuthSettings;
 pub(crate) use stored::ServerLogin;
 pub use stored::{LoginStorage, LoginStorageError};

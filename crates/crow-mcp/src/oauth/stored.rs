@@ -18,8 +18,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-use super::http::OAuthHttp;
-use crate::settings::OAuthSettings;
+use super::{http::OAuthHttp, settings::OAuthSettings};
 
 /// Time before its end from which on a token counts as expired.
 const EXPIRY_MARGIN: Duration = Duration::from_secs(30);
@@ -154,7 +153,8 @@ impl ServerLogin {
         let Some(login) = self.load().await? else { return Ok(None) };
         // Another request or process may have renewed it already.
         let current = token(&login.credentials);
-        let is_usable = remaining_time(&login.credentials).filter(expires_soon).is_none();
+        let is_usable =
+            remaining_time(&login.credentials).is_none_or(|remaining| !expires_soon(&remaining));
         if current.as_deref() != rejected && is_usable {
             return Ok(current);
         }

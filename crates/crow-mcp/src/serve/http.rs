@@ -39,13 +39,13 @@ impl TaskServer {
             return Err(ServeError(format!("{address} can be reached by other machines")));
         }
         let ended = CancellationToken::new();
-        let server = self.clone();
+        let tasks = self.clone();
         // Host names are checked below, by the same rules as those of the other servers of Crow.
         let config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .with_cancellation_token(ended.clone());
         let service = StreamableHttpService::new(
-            move || Ok(server.clone()),
+            move || Ok(tasks.clone()),
             Arc::new(LocalSessionManager::default()),
             config,
         );

@@ -30,7 +30,7 @@ pub(super) struct RunTaskInput {
 /// Arguments of the tools that take a task alone.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TaskInput {
+pub(super) struct TaskIdInput {
     pub(super) task: String,
 }
 
@@ -76,42 +76,42 @@ pub(super) fn tools() -> Vec<Tool> {
         tool(
             RUN,
             "Lets the coding agent Crow work on a task: it reads and changes files and runs commands in a directory. Returns its answer, or a question that must be answered first.",
-            run,
+            &run,
             &["prompt"],
             writes(),
         ),
         tool(
             FOLLOW,
             "Waits until a task ends or asks a question.",
-            only_task(),
+            &only_task(),
             &["task"],
             read_only(),
         ),
         tool(
             ANSWER,
             "Answers a question of a task. Follow the task afterwards.",
-            answer,
+            &answer,
             &["task", "question", "answer"],
             writes(),
         ),
         tool(
             DIFF,
             "Shows the changes of a task to files as a diff.",
-            only_task(),
+            &only_task(),
             &["task"],
             read_only(),
         ),
         tool(
             CANCEL,
             "Cancels the work on a task. Its changes stay, and it can be continued.",
-            only_task(),
+            &only_task(),
             &["task"],
             writes(),
         ),
         tool(
             LIST,
             "Lists the tasks of this server with their states.",
-            json!({}),
+            &json!({}),
             &[],
             read_only(),
         ),
@@ -121,7 +121,7 @@ pub(super) fn tools() -> Vec<Tool> {
 fn tool(
     name: &'static str,
     description: &'static str,
-    properties: Value,
+    properties: &Value,
     required: &[&str],
     annotations: ToolAnnotations,
 ) -> Tool {

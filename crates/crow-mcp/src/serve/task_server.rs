@@ -24,7 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     inputs::{
-        ANSWER, AnswerInput, CANCEL, DIFF, FOLLOW, LIST, RUN, RunTaskInput, TaskInput, parse, tools,
+        ANSWER, AnswerInput, CANCEL, DIFF, FOLLOW, LIST, RUN, RunTaskInput, TaskIdInput, parse,
+        tools,
     },
     questions::TaskQuestion,
     tasks::{HostedTask, SharedTasks, TaskProgress},
@@ -102,7 +103,7 @@ impl TaskServer {
         match request.name.as_ref() {
             RUN => self.run(parse(arguments)?, context).await,
             FOLLOW => {
-                let task = self.find(&parse::<TaskInput>(arguments)?.task)?;
+                let task = self.find(&parse::<TaskIdInput>(arguments)?.task)?;
                 Ok(self.follow(&task, context).await)
             }
             ANSWER => {
@@ -115,7 +116,7 @@ impl TaskServer {
                 Ok(task_result(&task))
             }
             DIFF => {
-                let task = self.find(&parse::<TaskInput>(arguments)?.task)?;
+                let task = self.find(&parse::<TaskIdInput>(arguments)?.task)?;
                 let outcome = self.host.run_command(task.handle.session_id(), "diff", "").await;
                 match outcome.map_err(|error| host_message(&error))? {
                     CommandOutcome::Shown(diff) if diff.trim().is_empty() => {
@@ -131,7 +132,7 @@ impl TaskServer {
                 }
             }
             CANCEL => {
-                let task = self.find(&parse::<TaskInput>(arguments)?.task)?;
+                let task = self.find(&parse::<TaskIdInput>(arguments)?.task)?;
                 task.handle.interrupt();
                 Ok(text_result("cancelled; follow_task waits for the end"))
             }
@@ -157,15 +158,12 @@ impl TaskServer {
             return Err("the directory must be an absolute path".to_owned());
         }
         let setup = SessionSetup { agent, model, permissions, ..SessionSetup::default() };
-        let handle = match task {
-            Some(id) => {
-                let setup = SessionSetup { cwd: directory, ..setup };
-                self.host.open(&SessionId::new(id), setup).await
-            }
-            None => {
-                let cwd = directory.unwrap_or_else(|| self.cwd.clone());
-                self.host.create(NewSession { cwd, id: None, setup }).await
-            }
+        let handle = if let Some(id) = task {
+            let setup = SessionSetup { cwd: directory, ..setup };
+            self.host.open(&SessionId::new(id), setup).await
+        } else {
+            let cwd = directory.unwrap_or_else(|| self.cwd.clone());
+            self.host.create(NewSession { cwd, id: None, setup }).await
         };
         let handle = handle.map_err(|error| host_message(&error))?;
         let task = self.tasks.start(&handle, prompt)?;
@@ -173,7 +171,7 @@ impl TaskServer {
             return Ok(task_result(&task));
         }
         // Interrupts the run if the client withdraws its request, which may drop this future.
-        let mut guard = RunGuard { task: Some(&task) };
+        let mut guard = TaskRunGuard { task: Some(&task) };
         let result = self.follow(&task, context).await;
         if !context.ct.is_cancelled() {
             guard.task = None;
@@ -260,12 +258,12 @@ impl ServerHandler for TaskServer {
 }
 
 /// Interrupts the run of a task when it is dropped.
-struct RunGuard<'a> {
+struct TaskRunGuard<'a> {
     /// `None` if the run goes on.
     task: Option<&'a HostedTask>,
 }
 
-impl Drop for RunGuard<'_> {
+impl Drop for TaskRunGuard<'_> {
     fn drop(&mut self) {
         if let Some(task) = self.task {
             task.handle.interrupt();

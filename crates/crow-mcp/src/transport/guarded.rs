@@ -208,7 +208,7 @@ impl CallSlot {
         }
         self.0.transport_state.questions.fetch_add(1, Ordering::AcqRel);
         // Also if the question is dropped.
-        let _end = QuestionEnd(&self.0);
+        let _end = ServerQuestionGuard(&self.0);
         self.0.over.run_until_cancelled(question).await
     }
 
@@ -224,9 +224,9 @@ impl CallSlot {
 }
 
 /// Ends a question of a call when it is dropped. The timeout of silence begins anew.
-struct QuestionEnd<'a>(&'a CallSlotState);
+struct ServerQuestionGuard<'a>(&'a CallSlotState);
 
-impl Drop for QuestionEnd<'_> {
+impl Drop for ServerQuestionGuard<'_> {
     fn drop(&mut self) {
         self.0.transport_state.questions.fetch_sub(1, Ordering::AcqRel);
         self.0.beat.notify_one();

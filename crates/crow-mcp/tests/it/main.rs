@@ -10,6 +10,7 @@ mod hostile;
 mod http;
 mod lazy;
 mod link;
+mod login;
 mod ordinary;
 mod questions;
 mod resources;

@@ -46,7 +46,7 @@ use super::{
     runtime::RuntimeInner,
     session_access::TreeAccess,
     session_writer::{SessionWriter, SessionWriterParts},
-    side_requests::{LastModel, SideRequests},
+    side_requests::SideRequests,
     undo_notices::UndoNotices,
     user_processes::UserProcesses,
 };
@@ -147,24 +147,15 @@ impl AgentInternals {
         let access =
             TreeAccess { tree: Arc::clone(&parts.shared.tree), access: parts.shared.access };
         let call_runner = runner.clone();
-        let token = &parts.shared.session_token;
-        let jobs = Arc::new(AgentJobs::new(
-            runner.clone(),
-            parts.tasks.clone(),
-            token,
-            last_job(&parts.history),
-        ));
+        let (tasks, token) = (parts.tasks.clone(), &parts.shared.session_token);
+        let jobs = AgentJobs::new(runner.clone(), tasks, token, last_job(&parts.history));
+        let jobs = Arc::new(jobs);
         let children = Arc::new(ChildAgents::new(&parts));
-        let (questions, record_queue) =
-            AgentQuestions::new(Arc::clone(&parts.config), Arc::clone(&parts.shared));
-        let last_model = LastModel::default();
-        let side_requests = SideRequests {
-            config: Arc::clone(&parts.config),
-            shared: Arc::clone(&parts.shared),
-            budget: RunBudget::new(Arc::clone(&parts.shared), Arc::clone(&parts.config)),
-            events: questions.events(),
-            model: last_model.clone(),
-        };
+        let (shared, config) = (&parts.shared, &parts.config);
+        let (questions, record_queue) = AgentQuestions::new(Arc::clone(config), Arc::clone(shared));
+        let budget = RunBudget::new(Arc::clone(shared), Arc::clone(config));
+        let side_model = SideRequests::new(config, shared, budget.clone(), questions.events());
+        let last_model = side_model.last_model();
         // 3) The context shared by the tools of this session.
         let ToolState { file_views, todo, resources } = parts.tools;
         let workspace = crow.workspace();
@@ -195,7 +186,7 @@ impl AgentInternals {
             children: Some(Arc::clone(&children) as _),
             delegated_calls: Some(Arc::clone(&parts.shared.calls) as _),
             questions: Some(Arc::new(questions)),
-            side_model: Some(Arc::new(side_requests)),
+            side_model: Some(Arc::new(side_model)),
             log: Some(Arc::new(log)),
             access: Some(Arc::new(access)),
             resources,
@@ -233,7 +224,6 @@ impl AgentInternals {
             moved_files: MovedFileNotices::new(tree, workspace, tasks.clone()),
             record_queue,
         });
-        let budget = RunBudget::new(Arc::clone(&shared), Arc::clone(&config));
         let internals = Self {
             inbox: AgentInbox::new(Arc::clone(&shared), Arc::clone(&config.ids), input),
             model: ModelPort::new(Arc::clone(&shared), budget.clone(), last_model),

@@ -42,14 +42,29 @@ impl LastModel {
 
 /// Sends requests to the last model of an agent. The agent records their usage, in order with its own events.
 pub(super) struct SideRequests {
-    pub(super) config: Arc<RuntimeConfig>,
-    pub(super) shared: Arc<AgentShared>,
-    pub(super) budget: RunBudget,
-    pub(super) events: EventSender,
-    pub(super) model: LastModel,
+    config: Arc<RuntimeConfig>,
+    shared: Arc<AgentShared>,
+    budget: RunBudget,
+    events: EventSender,
+    model: LastModel,
 }
 
 impl SideRequests {
+    pub(super) fn new(
+        config: &Arc<RuntimeConfig>,
+        shared: &Arc<AgentShared>,
+        budget: RunBudget,
+        events: EventSender,
+    ) -> Self {
+        let (config, shared) = (Arc::clone(config), Arc::clone(shared));
+        Self { config, shared, budget, events, model: LastModel::default() }
+    }
+
+    /// Returns the model to which requests go, for the agent to set.
+    pub(super) fn last_model(&self) -> LastModel {
+        self.model.clone()
+    }
+
     /// Reads the reply. Deltas are not shown.
     async fn read(
         &self,

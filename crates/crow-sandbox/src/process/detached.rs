@@ -21,10 +21,10 @@ pub async fn start_detached(
     env: &BTreeMap<String, String>,
     limit: Duration,
 ) -> io::Result<Option<ExitStatus>> {
-    let (program, args) = argv.split_first().ok_or(io::ErrorKind::NotFound)?;
+    let (program, rest) = argv.split_first().ok_or(io::ErrorKind::NotFound)?;
     #[expect(clippy::disallowed_methods, reason = "a program that is not to end with this one")]
     let mut command = Command::new(program);
-    command.args(args).env_clear().envs(env).current_dir("/").process_group(0);
+    command.args(rest).env_clear().envs(env).current_dir("/").process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn()?;
     let (sender, ended) = oneshot::channel();

@@ -73,7 +73,7 @@ impl NewServer {
         let texts = |texts: &[String]| texts.iter().map(String::as_str).collect::<Array>();
         let pairs = |pairs: &[(String, String)]| {
             let pairs = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-            InlineTable::from_iter(pairs)
+            pairs.collect::<InlineTable>()
         };
         let (url, argv) = self.url_and_argv();
         if let Some(url) = url {
@@ -149,21 +149,18 @@ pub fn remove_server(
     name: &str,
 ) -> Result<RemovedServer, AppError> {
     let mut url = None;
-    let path = change_servers(environment, |servers| match servers.remove(name) {
-        Some(removed) => {
+    let path = change_servers(environment, |servers| {
+        if let Some(removed) = servers.remove(name) {
             url = removed.get("url").and_then(Item::as_str).map(str::to_owned);
-            Ok(())
+            return Ok(());
         }
-        None => {
-            let config = environment.config_dir()?.join(SETTINGS);
-            let message = format!("{} defines no MCP server {name}", config.display());
-            let other = environment.config_dir()?.join(USER_FILE);
-            let hint = format!(
-                "crow-agent mcp list shows all; those of {} and of projects are removed there",
-                other.display()
-            );
-            Err(AppError::usage(message).hint(hint))
-        }
+        let folder = environment.config_dir()?;
+        let message = format!("{} defines no MCP server {name}", folder.join(SETTINGS).display());
+        let hint = format!(
+            "crow-agent mcp list shows all; those of {} and of projects are removed there",
+            folder.join(USER_FILE).display()
+        );
+        Err(AppError::usage(message).hint(hint))
     })?;
     let others = configured_servers(environment, &ProjectAdditions::default())?;
     let is_used = |url: &String| {
