@@ -1,6 +1,7 @@
 // Lets the program use servers of others, and kills them under its hands.
 import { execFileSync, spawn } from "node:child_process";
 import fs from "node:fs";
+import http from "node:http";
 import net from "node:net";
 import path from "node:path";
 
@@ -17,6 +18,7 @@ const home = path.join(process.env.FOLDER, "home");
 const provider = PROVIDERS.find(({ name }) => name === "openai-chat");
 const checks = new Checks("mcp");
 const port = await freePort();
+const pagePort = await servePage();
 let web = await serve();
 prepare();
 
@@ -31,6 +33,12 @@ const CALLS = [
 	["bash", { command: KILL }, ""],
 	["mcp__everything__echo", { message: "again over pipes" }, "again over pipes"],
 	["mcp__web__echo", { message: "again over HTTP" }, "again over HTTP"],
+	["mcp__files__read_text_file", { path: path.join(project, "note.txt") }, "a note of the project"],
+	["mcp__memory__create_entities", { entities: [{ name: "crow", entityType: "bird", observations: ["black"] }] }, "crow"],
+	["mcp__memory__read_graph", {}, "black"],
+	["mcp__git__git_status", { repo_path: project }, "note.txt"],
+	["mcp__fetch__fetch", { url: () => `http://127.0.0.1:${pagePort}/` }, "a page to fetch"],
+	["mcp__everything__read_resource", {}, "://"],
 	["mcp__time__convert_time", { source_timezone: "UTC", time: "25:99", target_timezone: "UTC" }, "nvalid"],
 ];
 
@@ -46,14 +54,18 @@ checks.finish();
 
 async function lists() {
 	const env = { HOME: home };
-	for (const [name, tool] of [["time", "get_current_time"], ["everything", "echo"], ["web", "echo"]]) {
+	const servers = [
+		["time", "get_current_time"], ["everything", "echo"], ["web", "echo"], ["files", "read_text_file"],
+		["memory", "read_graph"], ["git", "git_status"], ["fetch", "fetch"],
+	];
+	for (const [name, tool] of servers) {
 		const { code, result, stderr } = await crow(["mcp", "test", name, "-o", "json"], { cwd: project, env });
 		checks.equal(`mcp test ${name}`, code, 0);
 		const names = (result.tools ?? []).map(({ name }) => name);
 		checks.holds(`${name} has ${tool}`, names.includes(`mcp__${name}__${tool}`), [names, stderr]);
 	}
 	const { rows } = await crow(["mcp", "list", "-o", "json"], { cwd: project, env });
-	checks.equal("all were seen", rows.map(({ seen }) => seen), [true, true, true]);
+	checks.equal("all were seen", rows.map(({ seen }) => seen), servers.map(() => true));
 }
 
 async function calls() {
@@ -87,7 +99,8 @@ function next(messages) {
 		return { content: ANSWER };
 	}
 	const [name, input] = CALLS[seen];
-	return { toolCalls: [{ name, arguments: JSON.stringify(input) }] };
+	const values = Object.entries(input).map(([key, value]) => [key, typeof value === "function" ? value() : value]);
+	return { toolCalls: [{ name, arguments: JSON.stringify(Object.fromEntries(values)) }] };
 }
 
 /// Kills all servers with -9, and starts the one that others run again.
@@ -128,6 +141,19 @@ async function serve() {
 	throw new Error(`nothing listens on ${port}`);
 }
 
+/// Serves one page, and returns the port.
+function servePage() {
+	return new Promise((resolve) => {
+		const pages = http.createServer((request, response) => {
+			const found = request.url === "/";
+			response.writeHead(found ? 200 : 404, { "content-type": "text/html" });
+			response.end(found ? "<html><body><p>This is a page to fetch.</p></body></html>" : "");
+		});
+		pages.unref();
+		pages.listen(0, "127.0.0.1", () => resolve(pages.address().port));
+	});
+}
+
 function answers() {
 	return new Promise((resolve) => {
 		const socket = net.connect(port, "127.0.0.1");
@@ -152,12 +178,24 @@ function freePort() {
 function prepare() {
 	fs.mkdirSync(project);
 	execFileSync("git", ["init", "-q", "-b", "main"], { cwd: project, env: { PATH: process.env.PATH, HOME: home } });
+	fs.writeFileSync(path.join(project, "note.txt"), "This is a note of the project.\n");
 	const config = path.join(home, ".config/crow-agent");
 	fs.mkdirSync(config, { recursive: true });
 	fs.writeFileSync(
 		path.join(config, "config.toml"),
-		`[mcp.servers.everything]\ncommand = "${process.env.EVERYTHING}"\n\n[mcp.servers.web]\nurl = "http://127.0.0.1:${port}/mcp"\n`,
+		// All tools are listed, so that the model can call them by their names.
+		`[mcp]\ndefer_above = 1000000\n\n[mcp.servers.everything]\ncommand = "${process.env.EVERYTHING}"\n\n[mcp.servers.web]\nurl = "http://127.0.0.1:${port}/mcp"\n`,
 	);
-	const servers = { mcpServers: { time: { command: process.env.TIME, args: ["--local-timezone", "UTC"] } } };
+	const python = (name) => path.join(process.env.PYTHON_SERVERS, `mcp-server-${name}`);
+	const node = (name) => path.join(process.env.NODE_SERVERS, `mcp-server-${name}`);
+	const servers = {
+		mcpServers: {
+			time: { command: process.env.TIME, args: ["--local-timezone", "UTC"] },
+			files: { command: node("filesystem"), args: [project] },
+			memory: { command: node("memory"), env: { MEMORY_FILE_PATH: path.join(home, "memory.json") } },
+			git: { command: python("git"), args: ["--repository", project] },
+			fetch: { command: python("fetch"), args: ["--ignore-robots-txt", "--allow-private-ips"] },
+		},
+	};
 	fs.writeFileSync(path.join(config, "mcp.json"), JSON.stringify(servers));
 }
