@@ -2,8 +2,9 @@
 //!
 //! [`wire`] renders scripted replies as the bytes of four vendor dialects; [`server`] serves them over loopback, breaks
 //! them on demand, and checks every request it sees. [`scripted`] replaces a model without any bytes, [`harness`] runs
-//! an agent on it, [`tools`] calls one tool, and [`host`] replaces the program that adapters talk to. [`sample`] has the events of complete runs, [`session_log`] builds the logs of sessions. A [`NamedPipe`]
-//! synchronizes a test with a command.
+//! an agent on it, [`tools`] calls one tool, and [`host`] replaces the program that adapters talk to. [`sample`] has the
+//! events of complete runs, [`session_log`] builds the logs of sessions, [`telemetry`] collects and checks what is sent to
+//! OpenTelemetry. A [`NamedPipe`] synchronizes a test with a command.
 //!
 //! ```
 //! use crow_testkit::{WireDialect, Fault, ModelServer, ScriptedReply, VendorError};
@@ -36,12 +37,14 @@
 mod clock;
 pub mod harness;
 pub mod host;
+mod http;
 mod named_pipe;
 pub mod processes;
 pub mod sample;
 pub mod scripted;
 pub mod server;
 pub mod session_log;
+pub mod telemetry;
 pub mod tools;
 mod wait;
 pub mod wire;

@@ -48,6 +48,7 @@ mod shipped_agents;
 mod signals;
 #[cfg(feature = "syntax")]
 mod syntax;
+mod telemetry;
 mod terminal;
 mod text_calls;
 mod todo;

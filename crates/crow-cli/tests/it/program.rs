@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crow_testkit::{ModelServer, WireDialect};
+use crow_testkit::{ModelServer, WireDialect, telemetry::TelemetryCollector};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -17,11 +17,14 @@ use tempfile::TempDir;
 const DEADLINE: Duration = Duration::from_mins(5);
 
 /// A home, a project, and environment variables for the program.
+///
+/// The program sends its telemetry to a collector, which is held against the conventions at the end of each test.
 pub(crate) struct Fixture {
     folder: TempDir,
     /// Path of the project in the folder.
     project: &'static str,
     env: Vec<(String, String)>,
+    collector: Option<TelemetryCollector>,
 }
 
 /// Output and exit code of the program.
@@ -53,7 +56,19 @@ impl Fixture {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("home")).unwrap();
         fs::create_dir(folder.path().join(project)).unwrap();
-        Self { folder, project, env: Vec::new() }
+        let collector = Some(TelemetryCollector::start());
+        Self { folder, project, env: Vec::new(), collector }
+    }
+
+    /// Sends telemetry nowhere.
+    pub(crate) fn without_collector(mut self) -> Self {
+        self.collector = None;
+        self
+    }
+
+    /// Returns the collector of the telemetry.
+    pub(crate) fn collector(&self) -> &TelemetryCollector {
+        self.collector.as_ref().expect("the test wants none")
     }
 
     /// Creates a fixture whose project has a bug and a check that fails because of it.
@@ -118,7 +133,10 @@ impl Fixture {
         let home = self.home("").to_str().unwrap().to_owned();
         let base = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", &home), ("LANG", "C.UTF-8")];
         let base = base.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        base.into_iter().chain(self.env.iter().cloned()).collect()
+        let endpoint = self.collector.as_ref().map(TelemetryCollector::endpoint);
+        let endpoint =
+            endpoint.map(|endpoint| ("OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(), endpoint));
+        base.into_iter().chain(endpoint).chain(self.env.iter().cloned()).collect()
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
@@ -171,6 +189,14 @@ impl Fixture {
     /// Runs the project's check.
     pub(crate) fn check(&self) -> Output {
         Command::new("sh").arg("check.sh").current_dir(self.project("")).output().unwrap()
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        if let Some(collector) = self.collector.as_ref().filter(|_| !std::thread::panicking()) {
+            collector.check().unwrap_or_else(|violations| panic!("{violations}"));
+        }
     }
 }
 

@@ -9,8 +9,8 @@ use super::{
     GenAiConventions,
     conventions::{provider_name, server, unix_nano},
     messages::{
-        CUMULATIVE, HistogramPoint, Metric, MetricData, MetricHistogram, MetricSum, Scalar,
-        SumPoint, attribute,
+        CUMULATIVE, HistogramPoint, Metric, MetricData, MetricHistogram, MetricSum, SumPoint,
+        attribute,
     },
 };
 use crate::{ModelCallWork, SpanOutcome, SpanWork, TraceSpan};
@@ -39,7 +39,21 @@ const TOKENS: [f64; 14] = [
 const SETS: usize = 2_000;
 
 /// A metric, and one set of its attributes.
-type SeriesKey = (&'static str, Vec<(&'static str, String)>);
+type SeriesKey = (&'static str, Vec<SeriesAttribute>);
+type SeriesAttribute = (&'static str, SeriesValue);
+
+/// The value of an attribute of a metric.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum SeriesValue {
+    Text(String),
+    Integer(u64),
+}
+
+impl From<&str> for SeriesValue {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
 
 /// Sums since the start of the program.
 #[derive(Debug)]
@@ -96,19 +110,21 @@ impl MetricSums {
             SpanOutcome::Cancelled => Some("cancelled".to_owned()),
             SpanOutcome::Unfinished => Some("unfinished".to_owned()),
         };
-        let with_error = |mut attributes: Vec<(&'static str, String)>| {
-            attributes.extend(error.clone().map(|error| ("error.type", error)));
+        let with_error = |mut attributes: Vec<SeriesAttribute>| {
+            attributes.extend(error.as_deref().map(|error| ("error.type", error.into())));
             attributes
         };
         match &span.work {
             SpanWork::Run(run) => {
-                let attributes = with_error(vec![("gen_ai.workflow.name", span.agent.clone())]);
+                let attributes =
+                    with_error(vec![("gen_ai.workflow.name", span.agent.as_str().into())]);
                 self.add("gen_ai.invoke_workflow.duration", &SECONDS, attributes, seconds);
-                let result = vec![("crow.run.result", run.result.clone())];
+                let result = vec![("crow.run.result", run.result.as_str().into())];
                 self.count("crow.runs", result, 1);
             }
             SpanWork::Turn(turn) => {
-                let attributes = with_error(vec![("gen_ai.agent.name", span.agent.clone())]);
+                let attributes =
+                    with_error(vec![("gen_ai.agent.name", span.agent.as_str().into())]);
                 let calls = f64::from(turn.model_calls);
                 let tools = f64::from(turn.tool_calls);
                 self.add("gen_ai.invoke_agent.duration", &SECONDS, attributes.clone(), seconds);
@@ -117,7 +133,7 @@ impl MetricSums {
             }
             SpanWork::ModelCall(call) => self.record_model_call(call, seconds, error.clone()),
             SpanWork::ToolCall(call) => {
-                let attributes = with_error(vec![("gen_ai.tool.name", call.tool.clone())]);
+                let attributes = with_error(vec![("gen_ai.tool.name", call.tool.as_str().into())]);
                 self.add("gen_ai.execute_tool.duration", &SECONDS, attributes, seconds);
             }
             SpanWork::Permission(_)
@@ -132,13 +148,13 @@ impl MetricSums {
     /// Counts a model call. The conventions renamed these metrics after 1.41; the others have no older names.
     fn record_model_call(&mut self, call: &ModelCallWork, seconds: f64, error: Option<String>) {
         let mut attributes = vec![
-            ("gen_ai.operation.name", "chat".to_owned()),
-            ("gen_ai.provider.name", provider_name(&call.model.provider).to_owned()),
-            ("gen_ai.request.model", call.model.model.clone()),
+            ("gen_ai.operation.name", "chat".into()),
+            ("gen_ai.provider.name", provider_name(&call.model.provider).into()),
+            ("gen_ai.request.model", call.model.model.as_str().into()),
         ];
         if let Some((address, port)) = server(&call.base_url) {
-            attributes.push(("server.address", address));
-            attributes.extend(port.map(|port| ("server.port", port.to_string())));
+            attributes.push(("server.address", SeriesValue::Text(address)));
+            attributes.extend(port.map(|port| ("server.port", SeriesValue::Integer(port))));
         }
         let usage = call.usage.unwrap_or_default();
         let names = match self.conventions {
@@ -147,7 +163,7 @@ impl MetricSums {
                 let counts = [("input", usage.input_tokens), ("output", usage.output_tokens)];
                 for (kind, tokens) in counts.into_iter().filter(|_| call.usage.is_some()) {
                     let mut attributes = attributes.clone();
-                    attributes.push(("gen_ai.token.type", kind.to_owned()));
+                    attributes.push(("gen_ai.token.type", kind.into()));
                     self.add("gen_ai.client.token.usage", &TOKENS, attributes, tokens_f64(tokens));
                 }
                 ("gen_ai.client.operation.duration", "gen_ai.client.operation.time_to_first_chunk")
@@ -161,20 +177,20 @@ impl MetricSums {
             let first = std::time::Duration::from_millis(first).as_secs_f64();
             self.add(names.1, &SECONDS, attributes.clone(), first);
         }
-        attributes.extend(error.map(|error| ("error.type", error)));
+        attributes.extend(error.map(|error| ("error.type", SeriesValue::Text(error))));
         self.add(names.0, &SECONDS, attributes, seconds);
     }
 
     fn record_inference_tokens(
         &mut self,
         usage: &TokenUsage,
-        attributes: &[(&'static str, String)],
+        attributes: &[SeriesAttribute],
         error: Option<&str>,
     ) {
         let mut counted = attributes.to_vec();
-        counted.push(("gen_ai.token.modality", "unknown".to_owned()));
+        counted.push(("gen_ai.token.modality", "unknown".into()));
         let mut of_operation = attributes.to_vec();
-        of_operation.extend(error.map(|error| ("error.type", error.to_owned())));
+        of_operation.extend(error.map(|error| ("error.type", error.into())));
         for (name, tokens) in [
             ("gen_ai.client.inference.usage.input_tokens", usage.input_tokens),
             ("gen_ai.client.inference.usage.output_tokens", usage.output_tokens),
@@ -195,7 +211,7 @@ impl MetricSums {
         }
     }
 
-    fn count(&mut self, name: &'static str, attributes: Vec<(&'static str, String)>, add: u64) {
+    fn count(&mut self, name: &'static str, attributes: Vec<SeriesAttribute>, add: u64) {
         let key = (name, attributes);
         if self.has_room(self.counters.contains_key(&key)) {
             let sum = self.counters.entry(key).or_default();
@@ -207,7 +223,7 @@ impl MetricSums {
         &mut self,
         name: &'static str,
         bounds: &'static [f64],
-        attributes: Vec<(&'static str, String)>,
+        attributes: Vec<SeriesAttribute>,
         value: f64,
     ) {
         let key = (name, attributes);
@@ -297,8 +313,10 @@ fn metric_of<'a>(metrics: &'a mut Vec<Metric>, name: &str, unit: &str) -> &'a mu
     metrics.last_mut().expect("invariant: one was pushed")
 }
 
-fn encoded(attributes: &[(&'static str, String)]) -> Vec<super::messages::Attribute> {
-    let encode =
-        |(key, value): &(&'static str, String)| attribute(key, Scalar::Text(value.clone()));
+fn encoded(attributes: &[SeriesAttribute]) -> Vec<super::messages::Attribute> {
+    let encode = |(key, value): &SeriesAttribute| match value {
+        SeriesValue::Text(text) => attribute(key, text.as_str()),
+        SeriesValue::Integer(number) => attribute(key, *number),
+    };
     attributes.iter().map(encode).collect()
 }

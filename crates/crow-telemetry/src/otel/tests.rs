@@ -1,5 +1,5 @@
-//! Tests of the exporter: what it sends is decoded by the messages of opentelemetry-proto, and its names are held against
-//! the constants of opentelemetry-semantic-conventions.
+//! Tests of the exporter: what it sends is decoded by the messages of opentelemetry-proto, and held against the conventions
+//! by the test kit.
 
 use std::{
     collections::BTreeSet,
@@ -12,7 +12,10 @@ use crow_core::{
     capability::{Http, HttpError, HttpRequest, HttpResponse},
     model::{ModelRef, Price},
 };
-use crow_testkit::sample::{Story, bad_run, good_run, reviewed_run};
+use crow_testkit::{
+    sample::{Story, bad_run, good_run, reviewed_run},
+    telemetry::TelemetryRecord,
+};
 use opentelemetry_proto::tonic::{
     collector::{
         logs::v1::ExportLogsServiceRequest, metrics::v1::ExportMetricsServiceRequest,
@@ -22,7 +25,6 @@ use opentelemetry_proto::tonic::{
     metrics::v1::{Metric, NumberDataPoint, metric::Data, number_data_point::Value as NumberValue},
     trace::v1::{Span, span::SpanKind},
 };
-use opentelemetry_semantic_conventions::attribute as semconv;
 use prost::Message as _;
 
 use super::*;
@@ -162,44 +164,31 @@ async fn a_run_is_sent_as_spans_of_one_trace_with_the_names_of_the_conventions()
     assert!(spans.iter().all(|s| s.parent_span_id.is_empty() || known.contains(&s.parent_span_id)));
 }
 
-#[expect(deprecated, reason = "the names of 1.41, which is what is sent unless asked otherwise")]
 #[tokio::test]
-async fn every_name_that_is_not_ours_is_one_of_the_conventions() {
-    let conventions: BTreeSet<&str> = [
-        semconv::ERROR_TYPE,
-        semconv::GEN_AI_AGENT_NAME,
-        semconv::GEN_AI_CONVERSATION_ID,
-        semconv::GEN_AI_OPERATION_NAME,
-        semconv::GEN_AI_OUTPUT_TYPE,
-        semconv::GEN_AI_PROVIDER_NAME,
-        semconv::GEN_AI_REQUEST_MODEL,
-        semconv::GEN_AI_RESPONSE_FINISH_REASONS,
-        semconv::GEN_AI_RESPONSE_ID,
-        semconv::GEN_AI_TOOL_CALL_ID,
-        semconv::GEN_AI_TOOL_NAME,
-        semconv::GEN_AI_TOOL_TYPE,
-        semconv::GEN_AI_USAGE_INPUT_TOKENS,
-        semconv::GEN_AI_USAGE_OUTPUT_TOKENS,
-        semconv::SERVER_ADDRESS,
-        semconv::SERVER_PORT,
-        semconv::GEN_AI_USAGE_CACHE_CREATION_INPUT_TOKENS,
-        semconv::GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
-        semconv::GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
-        semconv::GEN_AI_WORKFLOW_NAME,
-    ]
-    .into();
-    let collector = Collector::new(Answer::Status(200));
-    export(settings(&[]), &collector, &[good_run(), bad_run(), reviewed_run()], PATIENCE).await;
-    for span in collector.spans() {
-        for attribute in &span.attributes {
-            let key = attribute.key.as_str();
-            assert!(
-                key.starts_with("crow.") || conventions.contains(key),
-                "{key} in {}",
-                span.name
-            );
+async fn what_is_sent_is_by_the_conventions_with_all_settings() {
+    let latest = ("OTEL_SEMCONV_STABILITY_OPT_IN", "gen_ai_latest_experimental");
+    let content = ("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true");
+    let mut logs = 0;
+    for variables in [&[][..], &[latest], &[content], &[latest, content]] {
+        // The ids of the stories are the same.
+        for story in [good_run(), bad_run(), reviewed_run()] {
+            let collector = Collector::new(Answer::Status(200));
+            export(settings(variables), &collector, &[story], PATIENCE).await;
+            let mut record = TelemetryRecord::new();
+            if variables.contains(&content) {
+                record.allow_content();
+            }
+            for path in ["/v1/traces", "/v1/metrics", "/v1/logs"] {
+                for body in collector.bodies(path) {
+                    assert!(record.receive(path, &body));
+                }
+            }
+            assert!(!record.spans().is_empty() && record.metrics().count() > 0);
+            logs += record.logs().len();
+            record.check().unwrap_or_else(|violations| panic!("{variables:?}: {violations}"));
         }
     }
+    assert!(logs > 0);
 }
 
 #[tokio::test]

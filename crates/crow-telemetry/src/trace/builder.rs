@@ -658,11 +658,20 @@ impl TraceBuilder {
         let work = QuestionWork { call_id: call_id.clone(), answered };
         let line = SpanOrigin::of(line);
         let id = SpanId::of_event(&line.session_id, line.seq);
-        let call = SpanId::of_tool_call(&line.session_id, call_id);
+        // The runtime also asks between calls: whether a file that was moved aside is put back.
+        let is_of_call = self
+            .agents
+            .get(&line.session_id)
+            .is_some_and(|agent| agent.calls.contains_key(call_id));
+        let parent = if is_of_call {
+            SpanId::of_tool_call(&line.session_id, call_id)
+        } else {
+            self.current_parent(&line)
+        };
         let run = self.run.as_ref().expect("invariant: only called in a run");
         let outcome = if answered { SpanOutcome::Succeeded } else { SpanOutcome::Cancelled };
         let span = run.span(&line, asked..line.time, outcome, SpanWork::Question(work));
-        ended.push(TraceSpan { id, parent: Some(call), ..span });
+        ended.push(TraceSpan { id, parent: Some(parent), ..span });
     }
 
     fn end_checks(&mut self, line: &Envelope, checks: &[CheckRun], ended: &mut Vec<TraceSpan>) {

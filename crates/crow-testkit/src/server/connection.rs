@@ -7,15 +7,15 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
 use super::check::{Rule, SentReply};
-use super::http::{
-    LAST_CHUNK, RawRequest, RequestReadError, RequestReader, chunked_head, full_response,
-    push_chunk,
-};
 use super::response_options::{stream_headers, wire_options};
 use super::state::ModelServerState;
 use super::{
     AnswerState, BodyChunk, BodyEnd, Delivery, Fault, RecordedRequest, ScriptStep, StreamGate,
     fault,
+};
+use crate::http::{
+    LAST_CHUNK, RawRequest, RequestReadError, RequestReader, chunked_head, full_response,
+    push_chunk,
 };
 use crate::wire::{ErrorResponse, ScriptedReply, ScriptedStop, WireDialect, model_list};
 

@@ -9,7 +9,6 @@ mod chunk;
 mod connection;
 mod fault;
 mod gate;
-mod http;
 mod model_server;
 mod options;
 mod prompt_cache;

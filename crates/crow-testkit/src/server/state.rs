@@ -9,11 +9,11 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::check::{EchoCheck, PrefixHistory, Rule, SentReply, Violation, check_record};
-use super::http::RawRequest;
 use super::prompt_cache::PromptCache;
 use super::{
     AnswerState, RecordedAnswer, RecordedRequest, Script, ScriptStep, ServerOptions, UsageSource,
 };
+use crate::http::RawRequest;
 use crate::wire::{ReplyUsage, WireDialect};
 
 /// Shared state of a server; the lock is never held across an await.

@@ -1,4 +1,4 @@
-//! The part of HTTP/1.1 that model clients use. Accepts HTTP/1.0 requests, too.
+//! The part of HTTP/1.1 that clients of the test servers use. Accepts HTTP/1.0 requests, too.
 
 use std::time::Instant;
 
@@ -10,17 +10,17 @@ const MAX_HEAD: usize = 64 * 1024;
 
 /// A request whose path and body have not been parsed.
 #[derive(Debug)]
-pub(super) struct RawRequest {
-    pub(super) method: String,
-    pub(super) target: String,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Bytes,
-    pub(super) first_byte_at: Instant,
+pub(crate) struct RawRequest {
+    pub(crate) method: String,
+    pub(crate) target: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Bytes,
+    pub(crate) first_byte_at: Instant,
 }
 
 /// No request could be read.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum RequestReadError {
+pub(crate) enum RequestReadError {
     /// The client disconnected.
     #[error("the client left")]
     Disconnected,
@@ -33,29 +33,29 @@ pub(super) enum RequestReadError {
 }
 
 impl RawRequest {
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    pub(super) fn wants_close(&self) -> bool {
+    pub(crate) fn wants_close(&self) -> bool {
         self.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
 }
 
 /// Reader of requests that buffers bytes of later requests.
 #[derive(Debug)]
-pub(super) struct RequestReader {
+pub(crate) struct RequestReader {
     buffer: BytesMut,
     limit: usize,
 }
 
 impl RequestReader {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self { buffer: BytesMut::with_capacity(16 * 1024), limit }
     }
 
     /// Reads the head of a request.
-    pub(super) async fn read_head(
+    pub(crate) async fn read_head(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
     ) -> Result<RawRequest, RequestReadError> {
@@ -86,7 +86,7 @@ impl RequestReader {
     }
 
     /// Reads the body that the headers announce: chunked, of known length, or none.
-    pub(super) async fn read_body(
+    pub(crate) async fn read_body(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
         request: &mut RawRequest,
@@ -109,7 +109,7 @@ impl RequestReader {
     }
 
     /// Waits until the client disconnects. Bytes that arrive before are buffered; ends if they exceed the body limit.
-    pub(super) async fn wait_for_disconnect(&mut self, stream: &mut (impl AsyncRead + Unpin)) {
+    pub(crate) async fn wait_for_disconnect(&mut self, stream: &mut (impl AsyncRead + Unpin)) {
         while self.buffer.len() <= self.limit && self.fill(stream).await.is_ok() {}
     }
 
@@ -208,14 +208,14 @@ impl RequestReader {
 }
 
 /// Renders the head of a 200 response with a chunked body.
-pub(super) fn chunked_head(headers: &[(String, String)]) -> Vec<u8> {
+pub(crate) fn chunked_head(headers: &[(String, String)]) -> Vec<u8> {
     let mut head = head(200, headers);
     head.push_str("transfer-encoding: chunked\r\n\r\n");
     head.into_bytes()
 }
 
 /// Renders a complete response with a content length.
-pub(super) fn full_response(status: u16, headers: &[(String, String)], body: &[u8]) -> Vec<u8> {
+pub(crate) fn full_response(status: u16, headers: &[(String, String)], body: &[u8]) -> Vec<u8> {
     let mut head = head(status, headers);
     push_line(&mut head, "content-length", &body.len().to_string());
     head.push_str("\r\n");
@@ -225,14 +225,14 @@ pub(super) fn full_response(status: u16, headers: &[(String, String)], body: &[u
 }
 
 /// Appends one HTTP chunk.
-pub(super) fn push_chunk(out: &mut Vec<u8>, data: &[u8]) {
+pub(crate) fn push_chunk(out: &mut Vec<u8>, data: &[u8]) {
     out.extend_from_slice(format!("{:x}\r\n", data.len()).as_bytes());
     out.extend_from_slice(data);
     out.extend_from_slice(b"\r\n");
 }
 
 /// End of a chunked body.
-pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 fn head(status: u16, headers: &[(String, String)]) -> String {
     let mut head = format!("HTTP/1.1 {status} {}\r\n", reason(status));
