@@ -215,7 +215,9 @@ fn parts_table(style: &ConsoleStyle, request: &LedgerRequest<'_>, out: &mut Stri
         out.push('\n');
     }
     if let Some(format) = format_bytes.filter(|_| has_bytes) {
-        out.push_str(&row("JSON around them", [&format.to_string(), "", "", ""]));
+        // Services count the contents: what is around them has neither tokens nor a price.
+        let cost = request.price.map(|_| 0.0);
+        out.push_str(&counted("JSON around them", Some(format), 0, 0, cost));
         out.push('\n');
     }
     let RequestRecord { usage, bytes, .. } = request.record;

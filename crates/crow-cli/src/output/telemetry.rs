@@ -136,6 +136,7 @@ pub(crate) struct LedgerLine {
     /// Length of its body in bytes, if the log tells it.
     bytes: Option<u64>,
     /// Bytes of the body that belong to no owner: the JSON around the contents, ids, and the parameters of the request.
+    /// They have no tokens of their own, and cost nothing: services count the contents.
     format_bytes: Option<u64>,
     /// The owners with their parts of the input, in the order of the request. Their tokens add up to those of the input,
     /// their bytes and those of the format to those of the body.
