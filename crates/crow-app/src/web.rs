@@ -105,6 +105,11 @@ pub(crate) fn search_service(
         SearchServiceKind::Brave | SearchServiceKind::Tavily | SearchServiceKind::Exa => {
             table.url.clone()
         }
+        // The key in the variable is for the address in the other one.
+        SearchServiceKind::Anthropic | SearchServiceKind::OpenAi | SearchServiceKind::Gemini => {
+            let in_variable = || environment.var(base_variable(kind)?);
+            table.url.clone().or_else(in_variable).map(|address| without_version(&address))
+        }
     };
     let in_variable = key_variable(kind).and_then(|variable| environment.var(variable));
     // The stored key is for the service's own address.
@@ -113,7 +118,10 @@ pub(crate) fn search_service(
     let is_chosen = table.service.is_some() || stored.is_some();
     let service = SearchService::new(kind, address.as_deref(), in_variable.or(stored));
     match service {
-        Ok(service) => Ok(Some(ConfiguredSearch { service, is_chosen })),
+        Ok(service) => {
+            let service = service.with_model(table.model.clone());
+            Ok(Some(ConfiguredSearch { service, is_chosen }))
+        }
         Err(error @ SearchServiceError::NoKey(_)) => {
             let variable = key_variable(kind).unwrap_or_default();
             let hint = format!("crow-agent login {}, or set {variable}", kind.as_str());
@@ -133,7 +141,31 @@ fn is_usable(kind: SearchServiceKind, environment: &ProcessEnvironment) -> bool 
             let variable = key_variable(kind).and_then(|variable| environment.var(variable));
             variable.is_some() || stored_key(kind, environment).is_some()
         }
+        // Their keys are there for models: a search, which costs, must be asked for.
+        SearchServiceKind::Anthropic | SearchServiceKind::OpenAi | SearchServiceKind::Gemini => {
+            false
+        }
     }
+}
+
+/// Returns the variable with the address of a provider of models.
+fn base_variable(kind: SearchServiceKind) -> Option<&'static str> {
+    match kind {
+        SearchServiceKind::Anthropic => Some("ANTHROPIC_BASE_URL"),
+        SearchServiceKind::OpenAi => Some("OPENAI_BASE_URL"),
+        SearchServiceKind::Gemini => Some("GEMINI_BASE_URL"),
+        SearchServiceKind::Brave
+        | SearchServiceKind::Tavily
+        | SearchServiceKind::Exa
+        | SearchServiceKind::Searxng => None,
+    }
+}
+
+/// Returns an address without the version that the paths of requests begin with.
+fn without_version(address: &str) -> String {
+    let address = address.trim_end_matches('/');
+    let versions = ["/v1beta", "/v1"];
+    versions.iter().find_map(|version| address.strip_suffix(version)).unwrap_or(address).to_owned()
 }
 
 /// Returns the key that `login` stored for a service.
@@ -152,18 +184,27 @@ fn key_variable(kind: SearchServiceKind) -> Option<&'static str> {
         SearchServiceKind::Tavily => Some("TAVILY_API_KEY"),
         SearchServiceKind::Exa => Some("EXA_API_KEY"),
         SearchServiceKind::Searxng => None,
+        SearchServiceKind::Anthropic => Some("ANTHROPIC_API_KEY"),
+        SearchServiceKind::OpenAi => Some("OPENAI_API_KEY"),
+        SearchServiceKind::Gemini => Some("GEMINI_API_KEY"),
     }
 }
 
-/// Returns the names of the search services that take a key.
+/// Returns the search services that take a key of their own. Those of providers of models are theirs.
+fn kinds_with_own_keys() -> impl Iterator<Item = SearchServiceKind> {
+    let has_own =
+        |kind: &SearchServiceKind| key_variable(*kind).is_some() && kind.default_model().is_none();
+    SearchServiceKind::ALL.into_iter().filter(has_own)
+}
+
+/// Returns the names of the search services that take a key of their own.
 pub fn search_services_with_keys() -> impl Iterator<Item = &'static str> {
-    let with_key = SearchServiceKind::ALL.into_iter().filter(|kind| key_variable(*kind).is_some());
-    with_key.map(SearchServiceKind::as_str)
+    kinds_with_own_keys().map(SearchServiceKind::as_str)
 }
 
 /// Returns true if there is a key of a search service among the stored ones. Blocks.
 pub fn has_stored_search_key(name: &str, environment: &ProcessEnvironment) -> bool {
-    let kind = SearchServiceKind::ALL.into_iter().find(|kind| kind.as_str() == name);
+    let kind = kinds_with_own_keys().find(|kind| kind.as_str() == name);
     kind.is_some_and(|kind| stored_key(kind, environment).is_some())
 }
 
@@ -187,7 +228,7 @@ pub fn search_permissions(environment: &ProcessEnvironment) -> Result<SearchPerm
 
 /// Returns where the key of a search service goes, if `name` is one that takes a key: for `login`.
 pub fn search_key_destination(name: &str) -> Option<KeyDestination> {
-    let kind = SearchServiceKind::ALL.into_iter().find(|kind| kind.as_str() == name)?;
+    let kind = kinds_with_own_keys().find(|kind| kind.as_str() == name)?;
     Some(KeyDestination {
         name: name.to_owned(),
         origin: kind.address()?.to_owned(),

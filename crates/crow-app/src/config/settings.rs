@@ -140,11 +140,13 @@ pub(crate) struct TelemetryTable {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WebSearchTable {
-    /// `brave`, `tavily`, `exa` or `searxng` [default: the first one with a key, or with an address in `SEARXNG_URL`;
-    /// without any there is no tool].
+    /// `brave`, `tavily`, `exa` or `searxng`, or the search of a provider of models: `anthropic`, `openai` or `gemini`
+    /// [default: the first of the former with a key, or with an address in `SEARXNG_URL`; without any there is no tool].
     pub(crate) service: Option<String>,
     /// Address of the service: for `searxng` that of your server [default: its usual address].
     pub(crate) url: Option<String>,
+    /// Model that searches, of a provider of models [default: `claude-haiku-5-5`, `gpt-5.4-mini` or `gemini-3.8-flash`].
+    pub(crate) model: Option<String>,
 }
 
 impl Settings {

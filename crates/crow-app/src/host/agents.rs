@@ -207,6 +207,7 @@ mod tests {
         let table = WebSearchTable {
             service: has_search.then(|| "searxng".to_owned()),
             url: has_search.then(|| "http://127.0.0.1:1".to_owned()),
+            model: None,
         };
         let environment = ProcessEnvironment::with([("HOME", "/nowhere")]);
         let search = search_service(&table, &environment).unwrap();

@@ -147,6 +147,39 @@ async fn a_configured_search_service_is_asked_without_a_question() {
 }
 
 #[tokio::test]
+async fn the_search_of_a_provider_is_used_if_it_is_chosen() {
+    let web = WebServer::start(
+        "application/json",
+        r#"{"candidates": [{"groundingMetadata": {
+            "groundingChunks": [{"web": {"uri": "https://a.test/", "title": "Found"}}],
+            "groundingSupports": [{"segment": {"text": "it"}, "groundingChunkIndices": [0]}]}}]}"#,
+    )
+    .await;
+    let calls = [("web_search", json!({"query": "crow agent"}))];
+    // Its key alone is there for models.
+    let (server, mut fixture) = model(&calls).await;
+    fixture.set_env("GEMINI_API_KEY", "gm-0123456789");
+    fixture.set_env("GEMINI_BASE_URL", &format!("http://127.0.0.1:{}/v1beta", web.port));
+    fixture.run(&["run", "search", "-m", "anthropic/claude-test"]).await;
+    let requests = server.finish().await.unwrap();
+    assert!(!requests[0].body.to_string().contains("web_search"));
+    let (server, mut fixture) = model(&calls).await;
+    fixture.set_env("GEMINI_API_KEY", "gm-0123456789");
+    fixture.set_env("GEMINI_BASE_URL", &format!("http://127.0.0.1:{}/v1beta", web.port));
+    let config = fixture.home(".config/crow-agent");
+    std::fs::create_dir_all(&config).unwrap();
+    let chosen = "[web_search]\nservice = \"gemini\"\nmodel = \"small-9\"\n";
+    std::fs::write(config.join("config.toml"), chosen).unwrap();
+    fixture.run(&["run", "search", "-m", "anthropic/claude-test"]).await.exited(0);
+    let requests = server.finish().await.unwrap();
+    let result = requests[1].body.to_string();
+    assert!(result.contains(r"1. Found\n   https://a.test/\n   it"), "{result}");
+    let [head] = web.requests().try_into().unwrap();
+    let line = "POST /v1beta/models/small-9:generateContent HTTP/1.1";
+    assert!(head.starts_with(line) && head.contains("gm-0123456789"), "{head}");
+}
+
+#[tokio::test]
 async fn a_search_service_that_was_only_found_is_asked_about() {
     let calls = [("web_search", json!({"query": "crow agent"}))];
     let (server, mut fixture) = model(&calls).await;

@@ -9,6 +9,7 @@ mod markdown_writer;
 mod page_cache;
 mod page_request;
 mod page_text;
+mod provider_search;
 mod search;
 mod search_service;
 mod untrusted;

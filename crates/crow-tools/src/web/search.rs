@@ -1,6 +1,6 @@
 //! The tool `web_search`.
 
-use std::{fmt::Write as _, sync::Arc, time::Duration};
+use std::{fmt::Write as _, sync::Arc};
 
 use async_trait::async_trait;
 use crow_core::{
@@ -21,8 +21,6 @@ use super::{
 /// Default and maximum number of results.
 const RESULTS: usize = 5;
 const MOST_RESULTS: usize = 20;
-/// Time for a search.
-const TIME: Duration = Duration::from_secs(20);
 /// Maximum length of a query in bytes.
 const QUERY_BYTES: usize = 400;
 /// Bytes of a title and of an excerpt that are shown.
@@ -106,14 +104,15 @@ impl TypedTool for WebSearch {
             blocked: input.blocked_domains.iter().map(|domain| domain_of(domain)).collect(),
         };
         let search = self.service.search(&*self.http, &query);
-        let search = tokio::time::timeout(TIME, search);
+        let search = tokio::time::timeout(self.service.patience(), search);
         let Some(found) = ctx.cancellation.run_until_cancelled(search).await else {
             return ToolResult::cancelled();
         };
         let name = self.service.kind().name();
         match found {
             Err(_) => {
-                ToolResult::failure(format!("{name} gave no answer within {} s", TIME.as_secs()))
+                let seconds = self.service.patience().as_secs();
+                ToolResult::failure(format!("{name} gave no answer within {seconds} s"))
             }
             Ok(Err(error)) => ToolResult::failure(format!("{name}: {error}")),
             Ok(Ok(hits)) => ToolResult::success(text_of(&hits, &query)),

@@ -1,6 +1,6 @@
 //! The search services: their requests and answers.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use crow_core::{
     capability::{Http, HttpError, HttpMethod, HttpReach, HttpRequest},
@@ -10,8 +10,14 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::page_request::ADDRESS_BYTES;
+use super::{
+    page_request::ADDRESS_BYTES,
+    provider_search::{provider_error, provider_hits, provider_request},
+};
 
+/// Time for a search, and for one by a model.
+const TIME: Duration = Duration::from_secs(20);
+const MODEL_TIME: Duration = Duration::from_mins(1);
 /// Maximum bytes of an answer.
 const ANSWER_BYTES: usize = 2 << 20;
 /// Characters of the text of a page that a service is asked for.
@@ -28,11 +34,25 @@ pub enum SearchServiceKind {
     Exa,
     /// `SearXNG` on a server of one's own, without a key.
     Searxng,
+    /// The search of Anthropic's models, with a key.
+    Anthropic,
+    /// The search of `OpenAI`'s models, with a key.
+    OpenAi,
+    /// The search of Gemini, with a key.
+    Gemini,
 }
 
 impl SearchServiceKind {
     /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Brave, Self::Tavily, Self::Exa, Self::Searxng];
+    pub const ALL: [Self; 7] = [
+        Self::Brave,
+        Self::Tavily,
+        Self::Exa,
+        Self::Searxng,
+        Self::Anthropic,
+        Self::OpenAi,
+        Self::Gemini,
+    ];
 
     /// Returns the name in configurations.
     pub fn as_str(self) -> &'static str {
@@ -41,6 +61,9 @@ impl SearchServiceKind {
             Self::Tavily => "tavily",
             Self::Exa => "exa",
             Self::Searxng => "searxng",
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+            Self::Gemini => "gemini",
         }
     }
 
@@ -51,6 +74,9 @@ impl SearchServiceKind {
             Self::Tavily => "Tavily",
             Self::Exa => "Exa",
             Self::Searxng => "SearXNG",
+            Self::Anthropic => "Anthropic",
+            Self::OpenAi => "OpenAI",
+            Self::Gemini => "Gemini",
         }
     }
 
@@ -61,6 +87,19 @@ impl SearchServiceKind {
             Self::Tavily => Some("https://api.tavily.com"),
             Self::Exa => Some("https://api.exa.ai"),
             Self::Searxng => None,
+            Self::Anthropic => Some("https://api.anthropic.com"),
+            Self::OpenAi => Some("https://api.openai.com"),
+            Self::Gemini => Some("https://generativelanguage.googleapis.com"),
+        }
+    }
+
+    /// Returns the model that searches, unless another one is set; `None` if the service is no provider of models.
+    pub fn default_model(self) -> Option<&'static str> {
+        match self {
+            Self::Brave | Self::Tavily | Self::Exa | Self::Searxng => None,
+            Self::Anthropic => Some("claude-haiku-5-5"),
+            Self::OpenAi => Some("gpt-5.4-mini"),
+            Self::Gemini => Some("gemini-3.8-flash"),
         }
     }
 }
@@ -86,6 +125,8 @@ pub struct SearchService {
     base: Url,
     host: HostAddress,
     key: Option<String>,
+    /// The model that searches, of a provider of models.
+    model: Option<String>,
 }
 
 impl fmt::Debug for SearchService {
@@ -113,13 +154,15 @@ pub(super) struct SearchHit {
     pub(super) title: String,
     pub(super) url: String,
     pub(super) excerpt: String,
+    /// The host of the page, if its address only leads on to it.
+    pub(super) site: Option<String>,
 }
 
 impl SearchQuery {
     /// Returns true if a result is of a domain that was asked for, on the web.
     pub(super) fn admits(&self, hit: &SearchHit) -> bool {
         let Ok(url) = Url::parse(&hit.url) else { return false };
-        let host = url.host_str().unwrap_or_default();
+        let host = hit.site.as_deref().or(url.host_str()).unwrap_or_default();
         let is_of = |domain: &String| {
             let below = host.strip_suffix(domain.as_str());
             below.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
@@ -131,7 +174,7 @@ impl SearchQuery {
     }
 
     /// Returns the words with the operators that most engines know.
-    fn with_operators(&self) -> String {
+    pub(super) fn with_operators(&self) -> String {
         let mut words = self.words.clone();
         let sites: Vec<_> = self.allowed.iter().map(|domain| format!("site:{domain}")).collect();
         match sites.as_slice() {
@@ -182,12 +225,27 @@ impl SearchService {
         if key.is_some() && base.scheme() == "http" && !is_loopback {
             return Err(invalid(format!("`{address}`: a key is sent over https only")));
         }
-        Ok(Self { kind, base, host, key })
+        let model = kind.default_model().map(str::to_owned);
+        Ok(Self { kind, base, host, key, model })
+    }
+
+    /// Sets the model that searches. Services that are no providers of models have none.
+    #[must_use]
+    pub fn with_model(mut self, model: Option<String>) -> Self {
+        if self.model.is_some() && model.is_some() {
+            self.model = model;
+        }
+        self
     }
 
     /// Returns its kind.
     pub fn kind(&self) -> SearchServiceKind {
         self.kind
+    }
+
+    /// Returns the time for a search.
+    pub(super) fn patience(&self) -> Duration {
+        if self.model.is_some() { MODEL_TIME } else { TIME }
     }
 
     /// Returns its host.
@@ -234,6 +292,14 @@ impl SearchService {
             (422, SearchServiceKind::Brave) => {
                 Err(format!("HTTP {status}: the key or the query is not accepted"))
             }
+            (404, _) if self.model.is_some() => Err(format!(
+                "HTTP {status}: it does not know the model {}; `model` under [web_search] names another one",
+                self.model.as_deref().unwrap_or_default()
+            )),
+            _ if self.model.is_some() => match provider_error(&bytes) {
+                Some(message) => Err(format!("HTTP {status}: {message}")),
+                None => Err(format!("HTTP {status}")),
+            },
             _ => Err(format!("HTTP {status}")),
         }
     }
@@ -253,16 +319,25 @@ impl SearchService {
         let post = |path: &str, body: serde_json::Value| {
             (HttpMethod::Post, url(path), body.to_string().into_bytes())
         };
-        let ((method, url, body), header) = match self.kind {
+        let by_model = || {
+            let model = self.model.as_deref().unwrap_or_default();
+            let (path, body) = provider_request(self.kind, model, query)
+                .expect("invariant: the service is a provider of models");
+            post(&path, body)
+        };
+        let ((method, url, body), own_headers) = match self.kind {
             SearchServiceKind::Brave => {
                 let words = query.with_operators();
                 let request = get("res/v1/web/search", &[("q", &words), ("count", &most)]);
-                (request, Some(("x-subscription-token", key)))
+                (request, vec![("x-subscription-token", key)])
             }
             SearchServiceKind::Tavily => {
                 let body = json!({ "query": query.words, "max_results": query.most });
-                let body = with_domains(body, query, ["include_domains", "exclude_domains"]);
-                (post("search", body), Some(("authorization", format!("Bearer {key}"))))
+                let body = with_domains(
+                    body,
+                    [("include_domains", &query.allowed), ("exclude_domains", &query.blocked)],
+                );
+                (post("search", body), vec![("authorization", format!("Bearer {key}"))])
             }
             SearchServiceKind::Exa => {
                 let body = json!({
@@ -270,19 +345,30 @@ impl SearchService {
                     "numResults": query.most,
                     "contents": { "text": { "maxCharacters": EXCERPT } },
                 });
-                let body = with_domains(body, query, ["includeDomains", "excludeDomains"]);
-                (post("search", body), Some(("x-api-key", key)))
+                let body = with_domains(
+                    body,
+                    [("includeDomains", &query.allowed), ("excludeDomains", &query.blocked)],
+                );
+                (post("search", body), vec![("x-api-key", key)])
             }
             SearchServiceKind::Searxng => {
                 let words = query.with_operators();
-                (get("search", &[("q", &words), ("format", "json")]), None)
+                (get("search", &[("q", &words), ("format", "json")]), Vec::new())
             }
+            SearchServiceKind::Anthropic => {
+                let version = ("anthropic-version", "2023-06-01".to_owned());
+                (by_model(), vec![version, ("x-api-key", key)])
+            }
+            SearchServiceKind::OpenAi => {
+                (by_model(), vec![("authorization", format!("Bearer {key}"))])
+            }
+            SearchServiceKind::Gemini => (by_model(), vec![("x-goog-api-key", key)]),
         };
         let mut headers = vec![("accept".to_owned(), "application/json".to_owned())];
         if method == HttpMethod::Post {
             headers.push(("content-type".to_owned(), "application/json".to_owned()));
         }
-        headers.extend(header.map(|(name, value)| (name.to_owned(), value)));
+        headers.extend(own_headers.into_iter().map(|(name, value)| (name.to_owned(), value)));
         // The user chose the address.
         HttpRequest { method, url: url.to_string(), headers, body, reach: HttpReach::Any }
     }
@@ -296,31 +382,38 @@ impl SearchService {
             SearchServiceKind::Tavily | SearchServiceKind::Exa | SearchServiceKind::Searxng => {
                 answer.get("results")
             }
+            SearchServiceKind::Anthropic
+            | SearchServiceKind::OpenAi
+            | SearchServiceKind::Gemini => return provider_hits(self.kind, &answer),
         };
         let entries = results.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        Ok(entries.iter().filter_map(|entry| self.hit(entry)).collect())
-    }
-
-    fn hit(&self, entry: &Value) -> Option<SearchHit> {
-        let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
-        let url = text("url").to_owned();
-        let excerpt = match self.kind {
+        let excerpt = |entry: &Value| match self.kind {
             // It marks the words with HTML.
-            SearchServiceKind::Brave => without_tags(text("description")),
-            SearchServiceKind::Tavily | SearchServiceKind::Searxng => text("content").to_owned(),
-            SearchServiceKind::Exa => text("text").to_owned(),
+            SearchServiceKind::Brave => without_tags(text(entry, "description")),
+            SearchServiceKind::Exa => text(entry, "text").to_owned(),
+            _ => text(entry, "content").to_owned(),
         };
-        let title = match text("title").trim() {
-            "" => url.clone(),
-            title => title.to_owned(),
-        };
-        (!url.is_empty()).then_some(SearchHit { title, url, excerpt })
+        let hits = entries.iter().filter_map(|entry| {
+            let url = text(entry, "url").to_owned();
+            let title = match text(entry, "title").trim() {
+                "" => url.clone(),
+                title => title.to_owned(),
+            };
+            let excerpt = excerpt(entry);
+            (!url.is_empty()).then_some(SearchHit { title, url, excerpt, site: None })
+        });
+        Ok(hits.collect())
     }
 }
 
-/// Adds the domains of a query to a body, under these names; lists that are empty are left out.
-fn with_domains(mut body: Value, query: &SearchQuery, [allowed, blocked]: [&str; 2]) -> Value {
-    for (name, domains) in [(allowed, &query.allowed), (blocked, &query.blocked)] {
+/// Returns a text of an object; empty if there is none.
+pub(super) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Adds lists of domains to an object; lists that are empty are left out.
+pub(super) fn with_domains(mut body: Value, lists: [(&str, &[String]); 2]) -> Value {
+    for (name, domains) in lists {
         if !domains.is_empty() {
             body[name] = json!(domains);
         }

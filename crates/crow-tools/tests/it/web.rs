@@ -285,6 +285,24 @@ async fn every_search_service_is_asked_in_its_own_way() {
             r#"{"results": [{"url": "https://a.test/1", "title": "One", "content": "first text"}]}"#.to_owned(),
             "",
         ),
+        (
+            SearchServiceKind::Anthropic,
+            "https://api.anthropic.com/v1/messages",
+            r#"{"content": [{"type": "web_search_tool_result", "content": [{"type": "web_search_result", "url": "https://a.test/1", "title": "One"}]}, {"type": "text", "text": "", "citations": [{"url": "https://a.test/1", "cited_text": "first text"}]}]}"#.to_owned(),
+            "x-api-key",
+        ),
+        (
+            SearchServiceKind::OpenAi,
+            "https://api.openai.com/v1/responses",
+            r#"{"output": [{"type": "message", "content": [{"type": "output_text", "text": "first text", "annotations": [{"type": "url_citation", "url": "https://a.test/1", "title": "One", "start_index": 6}]}]}]}"#.to_owned(),
+            "authorization",
+        ),
+        (
+            SearchServiceKind::Gemini,
+            "https://generativelanguage.googleapis.com/v1beta/models/gemini-3.8-flash:generateContent",
+            r#"{"candidates": [{"groundingMetadata": {"groundingChunks": [{"web": {"uri": "https://a.test/1", "title": "One"}}], "groundingSupports": [{"segment": {"text": "first text"}, "groundingChunkIndices": [0]}]}}]}"#.to_owned(),
+            "x-goog-api-key",
+        ),
     ] {
         let web = web([(url, page("application/json", answer))]);
         let address = (kind == SearchServiceKind::Searxng).then_some("http://127.0.0.1:8888/");
@@ -333,6 +351,23 @@ async fn what_a_search_service_refuses_is_told_without_its_key() {
         let web = web([("https://api.tavily.com/search", answer)]);
         let key = Some("sent-key-123456".to_owned());
         let service = SearchService::new(SearchServiceKind::Tavily, None, key).unwrap();
+        let result = call(&adapter(WebSearch::new(web, service)), json!({"query": "q"})).await;
+        assert!(result.is_error() && result.output.contains(expected), "{}", result.output);
+        assert!(!result.output.contains("sent-key"), "{}", result.output);
+    }
+    // What a provider says is told, but for keys.
+    let said = "{\"error\": {\"message\": \"no web search\\nhere\"}}";
+    let about_key = "{\"error\": {\"message\": \"bad key sent-key-123456\"}}";
+    for (status, answer, expected) in [
+        (400, said, "OpenAI: HTTP 400: no web search"),
+        (401, about_key, "the key is not accepted"),
+        (404, said, "does not know the model small-9; `model` under [web_search]"),
+    ] {
+        let answer = FakePage { status, ..page("application/json", answer) };
+        let web = web([("https://api.openai.com/v1/responses", answer)]);
+        let key = Some("sent-key-123456".to_owned());
+        let service = SearchService::new(SearchServiceKind::OpenAi, None, key).unwrap();
+        let service = service.with_model(Some("small-9".to_owned()));
         let result = call(&adapter(WebSearch::new(web, service)), json!({"query": "q"})).await;
         assert!(result.is_error() && result.output.contains(expected), "{}", result.output);
         assert!(!result.output.contains("sent-key"), "{}", result.output);
