@@ -100,20 +100,30 @@ pub(crate) fn search_service(
         let Some(kind) = found else { return Ok(None) };
         kind
     };
+    if table.model.is_some() && kind.default_model().is_none() {
+        let message = format!("{} has no models, so model must not be set", kind.name());
+        return Err(wrong(message));
+    }
     let address = match kind {
         SearchServiceKind::Searxng => table.url.clone().or_else(|| environment.var(SEARXNG_URL)),
         SearchServiceKind::Brave | SearchServiceKind::Tavily | SearchServiceKind::Exa => {
             table.url.clone()
         }
-        // The key in the variable is for the address in the other one.
+        // Sessions with the provider go to the address in its variable; the key in the other one is for that.
         SearchServiceKind::Anthropic | SearchServiceKind::OpenAi | SearchServiceKind::Gemini => {
             let in_variable = || environment.var(base_variable(kind)?);
-            table.url.clone().or_else(in_variable).map(|address| without_version(&address))
+            let given = table.url.clone().or_else(in_variable);
+            // The paths of OpenAI's requests are without the version.
+            let has_version = kind != SearchServiceKind::OpenAi;
+            given.map(|address| if has_version { without_version(&address) } else { address })
         }
     };
     let in_variable = key_variable(kind).and_then(|variable| environment.var(variable));
     // The stored key is for the service's own address.
-    let is_own = |address: &String| Some(address.trim_end_matches('/')) == kind.address();
+    let is_own = |address: &String| {
+        let rest = kind.address().and_then(|own| address.strip_prefix(own));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
     let stored = stored_key(kind, environment).filter(|_| address.as_ref().is_none_or(is_own));
     let is_chosen = table.service.is_some() || stored.is_some();
     let service = SearchService::new(kind, address.as_deref(), in_variable.or(stored));
@@ -128,7 +138,8 @@ pub(crate) fn search_service(
             Err(wrong(error.to_string()).hint(hint))
         }
         Err(error @ (SearchServiceError::NoAddress(_) | SearchServiceError::Address(_))) => {
-            let hint = format!("set url under [web_search] in config.toml, or {SEARXNG_URL}");
+            let variable = base_variable(kind).unwrap_or(SEARXNG_URL);
+            let hint = format!("set url under [web_search] in config.toml, or {variable}");
             Err(wrong(error.to_string()).hint(hint))
         }
     }

@@ -11,6 +11,9 @@ pub(super) fn check_attributes(
     allows_content: bool,
     out: &mut Vec<String>,
 ) {
+    if value(attributes, "server.address").is_some() && value(attributes, "server.port").is_none() {
+        out.push(format!("{owner}: server.address without server.port"));
+    }
     for (index, attribute) in attributes.iter().enumerate() {
         let key = attribute.key.as_str();
         if attributes[..index].iter().any(|other| other.key == key) {

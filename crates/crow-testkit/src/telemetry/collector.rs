@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::record::{TelemetryRecord, TelemetryViolations};
-use crate::http::{RequestReader, full_response};
+use crate::http::{RequestReadError, RequestReader, full_response};
 
 /// Maximum size of a body, in bytes.
 const MAX_BODY: usize = 32 << 20;
@@ -56,7 +56,7 @@ impl TelemetryCollector {
 
     /// Returns what was received until now. Requests wait while it is held.
     pub fn record(&self) -> MutexGuard<'_, TelemetryRecord> {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.record)
     }
 
     /// Holds what was received until now against the conventions.
@@ -89,24 +89,29 @@ async fn accept(listener: TcpListener, record: Arc<Mutex<TelemetryRecord>>) {
 async fn serve(mut stream: TcpStream, record: Arc<Mutex<TelemetryRecord>>) {
     let mut reader = RequestReader::new(MAX_BODY);
     while let Ok(mut request) = reader.read_head(&mut stream).await {
-        if reader.read_body(&mut stream, &mut request).await.is_err() {
+        if let Err(error) = reader.read_body(&mut stream, &mut request).await {
+            // Programs are killed while they send.
+            if !matches!(error, RequestReadError::Disconnected) {
+                lock(&record).refuse(format!("{}: {error}", request.target));
+            }
             return;
         }
         let is_protobuf = request.header("content-type") == Some("application/x-protobuf");
-        let status = if request.method != "POST" || !is_protobuf {
-            400
-        } else if record
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .receive(&request.target, &request.body)
-        {
-            200
-        } else {
-            404
-        };
+        let is_taken = request.method == "POST"
+            && is_protobuf
+            && lock(&record).receive(&request.target, &request.body);
+        if !is_taken {
+            let violation = format!("{} {}: no such request", request.method, request.target);
+            lock(&record).refuse(violation);
+        }
+        let status = if is_taken { 200 } else { 400 };
         let headers = [("content-type".to_owned(), "application/x-protobuf".to_owned())];
         if stream.write_all(&full_response(status, &headers, b"")).await.is_err() {
             return;
         }
     }
+}
+
+fn lock(record: &Mutex<TelemetryRecord>) -> MutexGuard<'_, TelemetryRecord> {
+    record.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -73,14 +73,25 @@ impl TelemetryRecord {
         true
     }
 
+    /// Notes a request that a collector refuses.
+    pub(super) fn refuse(&mut self, violation: String) {
+        self.unreadable.push(violation);
+    }
+
     fn receive_traces(&mut self, body: &[u8]) -> Result<(), prost::DecodeError> {
         for sent in ExportTraceServiceRequest::decode(body)?.resource_spans {
             let process = self.check_resource(sent.resource.as_ref());
             for scope in sent.scope_spans {
                 self.check_scope(scope.scope.as_ref());
-                let spans = scope.spans.into_iter().map(|span| ReceivedSpan { process, span });
-                self.spans.extend(spans);
+                for span in scope.spans {
+                    // A request whose answer was lost is sent again.
+                    if !self.spans.iter().any(|known| known.span == span) {
+                        self.spans.push(ReceivedSpan { process, span });
+                    }
+                }
             }
+            // The sums that fit these spans follow them.
+            self.metrics.remove(&process);
         }
         Ok(())
     }

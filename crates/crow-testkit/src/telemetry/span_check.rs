@@ -48,9 +48,6 @@ fn check_span(received: &ReceivedSpan, allows_content: bool, out: &mut Vec<Strin
     if received.text("gen_ai.conversation.id").is_none() {
         fail("no gen_ai.conversation.id");
     }
-    if received.text("server.address").is_some() && received.integer("server.port").is_none() {
-        fail("server.address without server.port");
-    }
     check_operation(received, &mut fail);
     check_usage(received, &mut fail);
     check_attributes(name, &span.attributes, allows_content, out);

@@ -3,12 +3,18 @@
 //! The conversation has nothing to do with it: what was found comes back as the result of an ordinary call, so that each model
 //! can use the search of any provider, and nothing has to be sent back in a form of the provider's own.
 
+use crow_text::{one_line, shorten};
 use serde_json::{Value, json};
 
 use super::search_service::{SearchHit, SearchQuery, SearchServiceKind, text, with_domains};
 
-/// Maximum tokens of the answer of the model that searches.
-const ANSWER_TOKENS: u32 = 4096;
+/// Maximum tokens of the answer of the model that searches, with its thinking.
+const ANSWER_TOKENS: u32 = 16_384;
+/// Maximum number of pages, and of citations that are looked at.
+const PAGES: usize = 50;
+const CITATIONS: usize = 500;
+/// Bytes of the excerpts of a page after which no more are added.
+const EXCERPT_BYTES: usize = 600;
 /// Maximum characters of what a provider says about an error.
 const ERROR_CHARS: usize = 200;
 
@@ -47,10 +53,11 @@ pub(super) fn provider_request(
                 "max_output_tokens": ANSWER_TOKENS,
                 "input": task(&query.words),
                 "tools": [tool],
+                "tool_choice": "required",
                 "include": ["web_search_call.action.sources"],
                 "store": false,
             });
-            Some(("v1/responses".to_owned(), body))
+            Some(("responses".to_owned(), body))
         }
         SearchServiceKind::Gemini => {
             let body = json!({
@@ -80,10 +87,11 @@ struct HitList(Vec<SearchHit>);
 impl HitList {
     /// Adds a page, or what is new of one.
     fn add(&mut self, url: &str, title: &str, excerpt: &str) -> Option<&mut SearchHit> {
-        if url.is_empty() {
+        let known = self.0.iter().position(|hit| hit.url == url);
+        if url.is_empty() || (known.is_none() && self.0.len() >= PAGES) {
             return None;
         }
-        let index = self.0.iter().position(|hit| hit.url == url).unwrap_or_else(|| {
+        let index = known.unwrap_or_else(|| {
             let (url, title, excerpt) = (url.to_owned(), String::new(), String::new());
             self.0.push(SearchHit { title, url, excerpt, site: None });
             self.0.len() - 1
@@ -92,12 +100,13 @@ impl HitList {
         if hit.title.is_empty() {
             title.trim().clone_into(&mut hit.title);
         }
-        let excerpt = excerpt.trim();
-        if !excerpt.is_empty() && !hit.excerpt.contains(excerpt) {
+        let excerpt = shorten(excerpt.trim(), EXCERPT_BYTES);
+        let has_room = hit.excerpt.len() < EXCERPT_BYTES;
+        if has_room && !excerpt.is_empty() && !hit.excerpt.contains(&*excerpt) {
             if !hit.excerpt.is_empty() {
                 hit.excerpt.push(' ');
             }
-            hit.excerpt.push_str(excerpt);
+            hit.excerpt.push_str(&excerpt);
         }
         Some(hit)
     }
@@ -116,7 +125,7 @@ impl HitList {
 /// Reads the answer of a model provider.
 ///
 /// # Errors
-/// Fails if the provider's search did.
+/// Fails if nothing was found for another reason than that there is nothing.
 pub(super) fn provider_hits(
     kind: SearchServiceKind,
     answer: &Value,
@@ -131,7 +140,36 @@ pub(super) fn provider_hits(
         | SearchServiceKind::Exa
         | SearchServiceKind::Searxng => {}
     }
-    Ok(hits.into_hits())
+    match no_hits_reason(kind, answer) {
+        Some(reason) if hits.0.is_empty() => Err(reason),
+        Some(_) | None => Ok(hits.into_hits()),
+    }
+}
+
+/// Returns why an answer has no pages, if not because nothing was found: it was refused or cut off, or no search was made.
+fn no_hits_reason(kind: SearchServiceKind, answer: &Value) -> Option<String> {
+    let told = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str);
+    let end = ["/stop_reason", "/candidates/0/finishReason"].into_iter().find_map(told);
+    let reason = ["/error/message", "/incomplete_details/reason", "/promptFeedback/blockReason"]
+        .into_iter()
+        .find_map(told)
+        .or(end.filter(|end| !["end_turn", "STOP"].contains(end)));
+    if let Some(reason) = reason {
+        return Some(format!("the answer of the model has no pages: {}", one_line(reason)));
+    }
+    let has = |list: &str, name: &str| {
+        entries(answer, list).iter().any(|entry| text(entry, "type") == name)
+    };
+    let has_searched = match kind {
+        SearchServiceKind::Anthropic => has("/content", "web_search_tool_result"),
+        SearchServiceKind::OpenAi => has("/output", "web_search_call"),
+        SearchServiceKind::Gemini => answer.pointer("/candidates/0/groundingMetadata").is_some(),
+        SearchServiceKind::Brave
+        | SearchServiceKind::Tavily
+        | SearchServiceKind::Exa
+        | SearchServiceKind::Searxng => true,
+    };
+    (!has_searched).then(|| "the model answered without a search".to_owned())
 }
 
 /// Returns the entries of a list at a JSON pointer; none if there is no list.
@@ -141,18 +179,20 @@ fn entries<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
 
 /// The results of the search come as a block; texts cite them.
 fn anthropic_hits(answer: &Value, hits: &mut HitList) -> Result<(), String> {
+    let mut failure = None;
     for block in entries(answer, "/content") {
         match text(block, "type") {
             "web_search_tool_result" => {
                 if let Some(code) = block.pointer("/content/error_code").and_then(Value::as_str) {
-                    return Err(format!("the search failed: {code}"));
+                    // A second search is one too many; the pages of the first one are there.
+                    failure.get_or_insert_with(|| format!("the search failed: {}", one_line(code)));
                 }
                 for result in entries(block, "/content") {
                     hits.add(text(result, "url"), text(result, "title"), "");
                 }
             }
             "text" => {
-                for citation in entries(block, "/citations") {
+                for citation in entries(block, "/citations").iter().take(CITATIONS) {
                     let (url, title) = (text(citation, "url"), text(citation, "title"));
                     hits.add(url, title, text(citation, "cited_text"));
                 }
@@ -160,7 +200,10 @@ fn anthropic_hits(answer: &Value, hits: &mut HitList) -> Result<(), String> {
             _ => {}
         }
     }
-    Ok(())
+    match failure {
+        Some(failure) if hits.0.is_empty() => Err(failure),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Texts have annotations with the place of each citation; the search itself tells all addresses that it read.
@@ -169,7 +212,7 @@ fn openai_hits(answer: &Value, hits: &mut HitList) {
     for item in items.iter().filter(|item| text(item, "type") == "message") {
         for part in entries(item, "/content") {
             let whole = text(part, "text");
-            for note in entries(part, "/annotations") {
+            for note in entries(part, "/annotations").iter().take(CITATIONS) {
                 let place = note.get("start_index").and_then(Value::as_u64).unwrap_or(0);
                 let place = usize::try_from(place).unwrap_or(usize::MAX);
                 hits.add(
@@ -204,26 +247,31 @@ fn line_at(whole: &str, place: usize) -> &str {
 /// Chunks are pages, by addresses that lead on to them; supports are what the answer says of them.
 fn gemini_hits(answer: &Value, hits: &mut HitList) {
     const METADATA: &str = "/candidates/0/groundingMetadata";
+    const REDIRECT: &str = "https://vertexaisearch.cloud.google.com/";
     let chunks = entries(answer, &format!("{METADATA}/groundingChunks"));
     let supports = entries(answer, &format!("{METADATA}/groundingSupports"));
-    for (index, chunk) in chunks.iter().enumerate() {
+    for chunk in chunks.iter().take(PAGES) {
         let Some(page) = chunk.get("web") else { continue };
-        let title = text(page, "title");
-        // Without the domain, the title is one.
+        let (url, title) = (text(page, "uri"), text(page, "title"));
+        // The title of a page without a domain is that.
         let is_domain = title.contains('.') && !title.contains(char::is_whitespace);
         let site = match text(page, "domain") {
             "" if is_domain => Some(title),
             "" => None,
             domain => Some(domain),
         };
-        if let Some(hit) = hits.add(text(page, "uri"), title, "") {
+        if let Some(hit) = hits.add(url, title, "")
+            && url.starts_with(REDIRECT)
+        {
             hit.site = site.map(str::to_ascii_lowercase);
         }
-        for support in supports {
-            let is_of_page = |number: &Value| number.as_u64() == Some(index as u64);
-            if entries(support, "/groundingChunkIndices").iter().any(is_of_page) {
-                let said = support.pointer("/segment/text").and_then(Value::as_str);
-                hits.add(text(page, "uri"), title, said.unwrap_or_default());
+    }
+    for support in supports.iter().take(CITATIONS) {
+        let said = support.pointer("/segment/text").and_then(Value::as_str).unwrap_or_default();
+        for number in entries(support, "/groundingChunkIndices").iter().take(PAGES) {
+            let index = number.as_u64().and_then(|index| usize::try_from(index).ok());
+            if let Some(page) = index.and_then(|index| chunks.get(index)?.get("web")) {
+                hits.add(text(page, "uri"), text(page, "title"), said);
             }
         }
     }
@@ -235,7 +283,7 @@ pub(super) fn provider_error(bytes: &[u8]) -> Option<String> {
     // Gemini sends a list with one answer from some of its addresses.
     let message =
         answer.pointer("/error/message").or_else(|| answer.pointer("/0/error/message"))?;
-    let message = crow_text::one_line(message.as_str()?);
+    let message = one_line(message.as_str()?);
     Some(message.chars().take(ERROR_CHARS).collect())
 }
 
@@ -305,9 +353,9 @@ mod tests {
     fn pages_of_gemini_have_the_site_that_their_address_leads_to() {
         let answer = json!({"candidates": [{"groundingMetadata": {
             "groundingChunks": [
-                {"web": {"uri": "https://redirect.test/1", "title": "Docs.rs"}},
+                {"web": {"uri": "https://vertexaisearch.cloud.google.com/r/1", "title": "Docs.rs"}},
                 {"retrievedContext": {}},
-                {"web": {"uri": "https://redirect.test/2", "title": "The title", "domain": "b.test"}},
+                {"web": {"uri": "https://vertexaisearch.cloud.google.com/r/2", "title": "The title", "domain": "b.test"}},
             ],
             "groundingSupports": [
                 {"segment": {"text": "Both say it."}, "groundingChunkIndices": [0, 2]},
@@ -319,27 +367,84 @@ mod tests {
         assert_eq!(
             hits,
             [
-                site("docs.rs", hit("Docs.rs", "https://redirect.test/1", "Both say it.")),
+                site(
+                    "docs.rs",
+                    hit("Docs.rs", "https://vertexaisearch.cloud.google.com/r/1", "Both say it.")
+                ),
                 site(
                     "b.test",
-                    hit("The title", "https://redirect.test/2", "Both say it. One more.")
+                    hit(
+                        "The title",
+                        "https://vertexaisearch.cloud.google.com/r/2",
+                        "Both say it. One more."
+                    )
                 ),
             ]
         );
     }
 
     #[test]
-    fn answers_of_another_form_have_no_pages() {
+    fn answers_of_another_form_are_errors() {
         let kinds =
             [SearchServiceKind::Anthropic, SearchServiceKind::OpenAi, SearchServiceKind::Gemini];
         for kind in kinds {
             for answer in
                 [json!(null), json!([]), json!({"content": 1, "output": [1], "candidates": {}})]
             {
-                assert_eq!(provider_hits(kind, &answer).unwrap(), []);
+                assert!(provider_hits(kind, &answer).is_err());
             }
         }
         assert_eq!(line_at("", 7), "");
+    }
+
+    #[test]
+    fn a_second_search_that_fails_takes_nothing_from_the_first() {
+        let found = json!([{"type": "web_search_result", "url": "https://a.test/", "title": "A"}]);
+        let error =
+            json!({"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"});
+        let block = |content| json!({"type": "web_search_tool_result", "content": content});
+        let answer = json!({"content": [block(found), block(error)], "stop_reason": "end_turn"});
+        let hits = provider_hits(SearchServiceKind::Anthropic, &answer).unwrap();
+        assert_eq!(hits, [hit("A", "https://a.test/", "")]);
+    }
+
+    #[test]
+    fn an_answer_without_pages_says_why() {
+        let searched = json!({"type": "web_search_call", "action": {"sources": []}});
+        for (kind, answer, expected) in [
+            (SearchServiceKind::OpenAi, json!({"output": [searched]}), None),
+            (
+                SearchServiceKind::OpenAi,
+                json!({"output": [], "incomplete_details": {"reason": "max_output_tokens"}}),
+                Some("the answer of the model has no pages: max_output_tokens"),
+            ),
+            (
+                SearchServiceKind::Gemini,
+                json!({"candidates": [{"finishReason": "SAFETY"}]}),
+                Some("the answer of the model has no pages: SAFETY"),
+            ),
+            (
+                SearchServiceKind::Anthropic,
+                json!({"content": [{"type": "text", "text": "I know."}], "stop_reason": "end_turn"}),
+                Some("the model answered without a search"),
+            ),
+        ] {
+            let result = provider_hits(kind, &answer);
+            assert_eq!(result.err().as_deref(), expected, "{answer}");
+        }
+    }
+
+    #[test]
+    fn an_answer_of_any_size_gives_few_and_short_pages() {
+        let line = "x".repeat(100_000);
+        let note = |number: usize| json!({"type": "url_citation", "url": format!("https://a.test/{number}"), "start_index": 1});
+        let notes: Vec<_> = (0..2_000).map(note).collect();
+        let part = json!({"type": "output_text", "text": line, "annotations": notes});
+        let answer = json!({"output": [{"type": "message", "content": [part]}]});
+        let hits = provider_hits(SearchServiceKind::OpenAi, &answer).unwrap();
+        assert!(
+            hits.len() == PAGES && hits.iter().all(|hit| hit.excerpt.len() <= EXCERPT_BYTES + 3)
+        );
     }
 
     #[test]

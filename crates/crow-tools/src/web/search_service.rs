@@ -293,7 +293,8 @@ impl SearchService {
                 Err(format!("HTTP {status}: the key or the query is not accepted"))
             }
             (404, _) if self.model.is_some() => Err(format!(
-                "HTTP {status}: it does not know the model {}; `model` under [web_search] names another one",
+                "HTTP {status}: {} (the model is {}; `model` under [web_search] sets another one)",
+                provider_error(&bytes).unwrap_or_else(|| "not found".to_owned()),
                 self.model.as_deref().unwrap_or_default()
             )),
             _ if self.model.is_some() => match provider_error(&bytes) {
@@ -323,7 +324,10 @@ impl SearchService {
             let model = self.model.as_deref().unwrap_or_default();
             let (path, body) = provider_request(self.kind, model, query)
                 .expect("invariant: the service is a provider of models");
-            post(&path, body)
+            let is_usual = Some(self.base.as_str().trim_end_matches('/')) == self.kind.address();
+            // The address of OpenAI ends with its version, but for the usual one here.
+            let lacks_version = self.kind == SearchServiceKind::OpenAi && is_usual;
+            post(&if lacks_version { format!("v1/{path}") } else { path }, body)
         };
         let ((method, url, body), own_headers) = match self.kind {
             SearchServiceKind::Brave => {

@@ -361,7 +361,7 @@ async fn what_a_search_service_refuses_is_told_without_its_key() {
     for (status, answer, expected) in [
         (400, said, "OpenAI: HTTP 400: no web search"),
         (401, about_key, "the key is not accepted"),
-        (404, said, "does not know the model small-9; `model` under [web_search]"),
+        (404, said, "here (the model is small-9; `model` under [web_search] sets"),
     ] {
         let answer = FakePage { status, ..page("application/json", answer) };
         let web = web([("https://api.openai.com/v1/responses", answer)]);
