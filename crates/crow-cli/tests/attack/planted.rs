@@ -163,7 +163,7 @@ async fn a_job_cannot_change_a_protected_file_written_with_permission() {
         .call("bash", json!({"command": job, "run_in_background": true}))
         .call("write_file", json!({"path": ".envrc", "content": "use nix\n"}))
         .call("bash_output", json!({"job_id": "job-1", "wait": 5}))
-        // What the job wrote is put back by a check beside it, which has its time.
+        // The periodic check of protected files restores `.envrc`: wait for it, with a deadline.
         .call("bash", json!({"command": "is_whole() { test \"$(cat .envrc)\" = 'use nix' && test ! -e .github/workflows/own.yml; }; i=0; while ! is_whole && [ $i -lt 300 ]; do sleep 0.1; i=$((i + 1)); done; cat .envrc; is_whole && echo as''-written"}))
         .shows("as-written")
         .after("test \"$(cat .envrc)\" = 'use nix'; test ! -e .github/workflows/own.yml");

@@ -113,7 +113,7 @@ async fn every_byte_of_a_request_has_an_owner_in_the_ledger() {
         let text = fixture.run(&["ledger", "-r", "2"]).await;
         let sum = format!("input {:>44}", requests[1].raw_body.len());
         assert!(text.exited(0).out.contains(&sum), "{}", text.out);
-        // What surrounds the contents has no tokens, and its state and price are told too.
+        // The row of the JSON syntax shows zero tokens, zero cached tokens and a cost.
         let is_format = |line: &&str| line.starts_with("JSON around them");
         let format: Vec<_> =
             text.out.lines().find(is_format).unwrap().split_whitespace().skip(3).collect();

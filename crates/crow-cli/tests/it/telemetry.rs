@@ -1,4 +1,4 @@
-//! What the program sends to a collector. The fixture of all tests holds it against the conventions.
+//! Telemetry export over OTLP. `Fixture` checks every export against the OpenTelemetry conventions.
 
 use crow_testkit::{
     ModelServer, ScriptedReply, WireDialect, refused_base_url, telemetry::TelemetryRecord,

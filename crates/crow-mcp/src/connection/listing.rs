@@ -1,4 +1,4 @@
-//! What a server offers: its tools and prompts, and whether it has resources.
+//! Lists of a server: tools, prompts, and whether it has resources.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the conventions say about attributes and metrics.
+//! Attributes and metrics of the OpenTelemetry conventions.
 //!
 //! The crate of the conventions has the names of version 1.41. Names that came later, in the repository that the conventions
 //! for generative AI moved to, are written out, and so are those of Crow, which users build dashboards on.
@@ -20,7 +20,7 @@ pub(super) enum ValueType {
     Texts,
 }
 
-/// What an attribute must be.
+/// Type and permitted values of an attribute.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AttributeRule {
     key: &'static str,
@@ -162,7 +162,7 @@ pub(super) enum Instrument {
     Histogram,
 }
 
-/// What a metric must be.
+/// Instrument, unit and required attributes of a metric.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MetricRule {
     name: &'static str,

@@ -1,4 +1,4 @@
-//! What a collector received.
+//! Telemetry received by a collector, and its checks.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -29,7 +29,7 @@ pub struct TelemetryRecord {
     /// The last metrics of each process: they are sums since its start.
     metrics: BTreeMap<i64, Vec<Metric>>,
     logs: Vec<LogRecord>,
-    /// What cannot be read.
+    /// Decoding errors, wrong resources and refused requests.
     unreadable: Vec<String>,
     allows_content: bool,
 }
