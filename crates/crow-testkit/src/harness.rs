@@ -15,9 +15,14 @@ use crow_runtime::{
 use futures_util::StreamExt as _;
 use tempfile::TempDir;
 
-use crate::scripted::{ScriptedModel, ScriptedModels};
+use crate::{
+    scripted::{ScriptedModel, ScriptedModels},
+    telemetry::SessionTelemetryCheck,
+};
 
 /// A running agent in a temporary folder, with a scripted model.
+///
+/// At the end of the test its telemetry is held against the conventions of OpenTelemetry.
 #[derive(Debug)]
 pub struct AgentHarness {
     /// Scripted model of the agent.
@@ -29,6 +34,7 @@ pub struct AgentHarness {
     /// Events of the agent since its start.
     pub events: EventStream,
     folder: Arc<TempDir>,
+    _telemetry: SessionTelemetryCheck,
 }
 
 /// Settings of an [`AgentHarness`].
@@ -97,7 +103,9 @@ impl AgentHarness {
             serve(agent, surroundings, internals)
         });
         let events = handle.stream().unwrap();
-        Self { model, runtime, handle, events, folder }
+        let store = Arc::clone(&runtime.config().store);
+        let telemetry = SessionTelemetryCheck::new(store, handle.session_id().clone());
+        Self { model, runtime, handle, events, folder, _telemetry: telemetry }
     }
 
     fn config(model: &ScriptedModel, options: &HarnessOptions) -> RuntimeConfig {

@@ -8,17 +8,21 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
+use crow_testkit::telemetry::TelemetryCollector;
 use tempfile::TempDir;
 
 use crate::canaries::{FILE_SECRET, KEY, Listeners, VARIABLE_SECRET};
 
 /// A home, a project, a folder outside both, and the listeners of the host.
+///
+/// The program sends its telemetry to a collector, which is held against the conventions at the end.
 pub(crate) struct Scene {
     _folder: TempDir,
     base: PathBuf,
     /// Unique text in the command line of every process that a case may leave running.
     pub(crate) mark: String,
     pub(crate) listeners: Listeners,
+    collector: TelemetryCollector,
 }
 
 /// Secret files in the home, relative to it.
@@ -75,7 +79,8 @@ impl Scene {
             fs::create_dir_all(base.join(name)).unwrap();
         }
         let listeners = Listeners::new(&base.join("out/socket"), &mark);
-        let scene = Self { _folder: folder, base, mark, listeners };
+        let scene =
+            Self { _folder: folder, base, mark, listeners, collector: TelemetryCollector::start() };
         for name in PRIVATE {
             scene.write(&format!("{{home}}/{name}"), FILE_SECRET);
         }
@@ -196,6 +201,7 @@ impl Scene {
             .env("GITHUB_TOKEN", VARIABLE_SECRET)
             .env("DEPLOY_PASSWORD", VARIABLE_SECRET)
             .env("SSH_AUTH_SOCK", self.out().join("socket"))
+            .env("OTEL_EXPORTER_OTLP_ENDPOINT", self.collector.endpoint())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -211,5 +217,13 @@ impl Scene {
             .env("LANG", "C.UTF-8")
             .current_dir(self.project());
         command
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.collector.check().unwrap_or_else(|violations| panic!("{violations}"));
+        }
     }
 }

@@ -322,7 +322,7 @@ impl Clock for ChattyTool {
         if let Some(progress) = self.0.get() {
             progress.report("line\n".to_owned());
         }
-        jiff::Timestamp::UNIX_EPOCH
+        jiff::Timestamp::now()
     }
 
     fn monotonic(&self) -> Duration {

@@ -29,6 +29,9 @@ use super::{
     PermissionWork, QuestionWork, RunTotals, SpanOutcome, SpanWork, ToolCallWork, TraceSpan,
     TurnWork, VerdictWork,
     content::ContentFold,
+    open_work::{
+        CallSpanStart, OpenAgent, OpenRun, OpenTurn, ReplySpanStart, SpanOrigin, UnclaimedUsage,
+    },
     outcome::{RunEndFacts, before, end_of_run, failed, failure, short},
 };
 
@@ -47,101 +50,6 @@ pub struct TraceBuilder {
     last: Option<Timestamp>,
     /// The content of calls, if it is collected.
     content: Option<ContentFold>,
-}
-
-/// A run that goes on.
-#[derive(Debug)]
-struct OpenRun {
-    trace_id: TraceId,
-    origin: SpanOrigin,
-    work: RunTotals,
-    /// The ids of the calls so far: some servers use one for several calls.
-    call_ids: HashSet<SpanId>,
-}
-
-/// An agent of the tree.
-#[derive(Debug, Default)]
-struct OpenAgent {
-    turn: Option<OpenTurn>,
-    calls: HashMap<CallId, CallSpanStart>,
-    questions: HashMap<RequestId, Timestamp>,
-    /// A reply whose usage is not known yet.
-    reply: Option<ReplySpanStart>,
-    /// Usage of calls that no reply belongs to, or of which it still comes.
-    unclaimed: Vec<UnclaimedUsage>,
-    /// Time of its last event: the next model call began then at the earliest.
-    last: Option<Timestamp>,
-    /// The model that replied last.
-    model: Option<ModelRef>,
-    compacted: bool,
-}
-
-#[derive(Debug)]
-struct OpenTurn {
-    id: SpanId,
-    start: Timestamp,
-    origin: SpanOrigin,
-    work: TurnWork,
-}
-
-#[derive(Debug)]
-struct CallSpanStart {
-    start: Timestamp,
-    origin: SpanOrigin,
-    title: String,
-    tool: String,
-}
-
-#[derive(Debug)]
-struct ReplySpanStart {
-    /// When the model was asked, at the earliest.
-    start: Timestamp,
-    /// The tokens of attempts that failed before.
-    attempts: TokenUsage,
-    line: SpanOrigin,
-    reply_id: ReplyId,
-    stop: StopReason,
-    origin: Origin,
-    response_id: Option<String>,
-}
-
-#[derive(Debug)]
-struct UnclaimedUsage {
-    /// When the model was asked, at the earliest.
-    start: Timestamp,
-    line: SpanOrigin,
-    reply_id: ReplyId,
-    usage: TokenUsage,
-    estimated: bool,
-    timing: Option<ModelCallTiming>,
-}
-
-/// The origin of an event: its envelope without the event.
-#[derive(Debug, Clone)]
-struct SpanOrigin {
-    seq: u64,
-    time: Timestamp,
-    session_id: SessionId,
-    root_id: SessionId,
-    agent: String,
-    role: AgentRole,
-    parent: Option<ParentCall>,
-    round: u32,
-}
-
-impl SpanOrigin {
-    fn of(line: &Envelope) -> Self {
-        Self {
-            seq: line.seq.unwrap_or_default(),
-            time: line.time,
-            session_id: line.session_id.clone(),
-            root_id: line.root_id.clone(),
-            agent: line.agent.clone(),
-            role: line.role,
-            parent: line.parent.clone(),
-            round: line.round,
-        }
-    }
 }
 
 impl TraceBuilder {
@@ -284,6 +192,7 @@ impl TraceBuilder {
             }
             AgentEvent::CallStart { call_id, tool, title, .. } => {
                 let call = CallSpanStart {
+                    id: self.new_call_id(line, call_id),
                     start: line.time,
                     origin: SpanOrigin::of(line),
                     title: short(title),
@@ -408,10 +317,18 @@ impl TraceBuilder {
         ended.push(span);
     }
 
-    /// Returns the span that a turn is part of: the call that started its agent, or the run.
+    /// Returns the span that a turn is part of: the call that started its agent, or the run. The call of an agent that
+    /// works in the background may belong to an earlier run, which is another trace.
     fn parent_of_turn(&self, origin: &SpanOrigin) -> SpanId {
+        let run = self.run.as_ref().expect("invariant: only called in a run");
         let call = origin.parent.as_ref().and_then(|parent| {
-            Some(SpanId::of_tool_call(&parent.session_id, parent.call_id.as_ref()?))
+            let call_id = parent.call_id.as_ref()?;
+            let open = self.agents.get(&parent.session_id);
+            let open = open.and_then(|agent| agent.calls.get(call_id)).map(|call| call.id);
+            open.or_else(|| {
+                let id = SpanId::of_tool_call(&parent.session_id, call_id);
+                run.call_ids.contains(&id).then_some(id)
+            })
         });
         call.unwrap_or_else(|| self.run_span_id())
     }
@@ -605,9 +522,9 @@ impl TraceBuilder {
         }
         let call = agent.calls.remove(call_id);
         self.run_work().tool_calls += 1;
-        let (start, title) = match call {
-            Some(call) => (call.start, call.title),
-            None => (line.time, String::new()),
+        let (id, start, title) = match call {
+            Some(call) => (call.id, call.start, call.title),
+            None => (self.new_call_id(line, call_id), line.time, String::new()),
         };
         let outcome = match (result.status, denied) {
             (_, true) => failed("denied", result),
@@ -635,13 +552,19 @@ impl TraceBuilder {
             }),
         };
         let line = SpanOrigin::of(line);
-        let mut id = SpanId::of_tool_call(&line.session_id, call_id);
-        let run = self.run.as_mut().expect("invariant: only called in a run");
-        if !run.call_ids.insert(id) {
-            id = SpanId::of_event(&line.session_id, line.seq);
-        }
         let times = (start, line.time, outcome);
         self.child_span(&line, id, times, SpanWork::ToolCall(work), ended);
+    }
+
+    /// Returns the id of the span of a call that begins: that of the call, unless an earlier call had the same id.
+    fn new_call_id(&mut self, line: &Envelope, call_id: &CallId) -> SpanId {
+        let id = SpanId::of_tool_call(&line.session_id, call_id);
+        let run = self.run.as_mut().expect("invariant: only called in a run");
+        if run.call_ids.insert(id) {
+            id
+        } else {
+            SpanId::of_event(&line.session_id, line.seq.unwrap_or_default())
+        }
     }
 
     fn end_question(
@@ -659,15 +582,8 @@ impl TraceBuilder {
         let line = SpanOrigin::of(line);
         let id = SpanId::of_event(&line.session_id, line.seq);
         // The runtime also asks between calls: whether a file that was moved aside is put back.
-        let is_of_call = self
-            .agents
-            .get(&line.session_id)
-            .is_some_and(|agent| agent.calls.contains_key(call_id));
-        let parent = if is_of_call {
-            SpanId::of_tool_call(&line.session_id, call_id)
-        } else {
-            self.current_parent(&line)
-        };
+        let call = self.agents.get(&line.session_id).and_then(|agent| agent.calls.get(call_id));
+        let parent = call.map_or_else(|| self.current_parent(&line), |call| call.id);
         let run = self.run.as_ref().expect("invariant: only called in a run");
         let outcome = if answered { SpanOutcome::Succeeded } else { SpanOutcome::Cancelled };
         let span = run.span(&line, asked..line.time, outcome, SpanWork::Question(work));
@@ -710,6 +626,10 @@ impl TraceBuilder {
     ) {
         let run = self.run.as_ref().expect("invariant: only called in a run");
         let parent = Some(self.current_parent(line));
+        // Durations are of a steady clock, but times are not: it may have been set in between.
+        let agent = self.agents.get(&line.session_id);
+        let turn_start = agent.and_then(|agent| agent.turn.as_ref()).map(|turn| turn.start);
+        let start = start.max(turn_start.unwrap_or(run.origin.time));
         ended.push(TraceSpan { id, parent, ..run.span(line, start..end, outcome, work) });
     }
 
@@ -727,7 +647,11 @@ impl TraceBuilder {
             let mut calls: Vec<_> = calls.unwrap_or_default().into_iter().collect();
             calls.sort_by_key(|(_, call)| call.origin.seq);
             for (call_id, call) in calls {
-                let id = SpanId::of_tool_call(session, &call_id);
+                self.run_work().tool_calls += 1;
+                let agent = self.agents.entry(session.clone()).or_default();
+                if let Some(turn) = &mut agent.turn {
+                    turn.work.tool_calls += 1;
+                }
                 let content = self
                     .content
                     .as_mut()
@@ -745,7 +669,7 @@ impl TraceBuilder {
                     content,
                 };
                 let times = (call.start, time, SpanOutcome::Unfinished);
-                self.child_span(&call.origin, id, times, SpanWork::ToolCall(work), ended);
+                self.child_span(&call.origin, call.id, times, SpanWork::ToolCall(work), ended);
             }
             self.end_turn(session, time, None, ended);
         }
@@ -758,32 +682,6 @@ impl TraceBuilder {
         for agent in self.agents.values_mut() {
             *agent =
                 OpenAgent { model: agent.model.take(), last: agent.last, ..OpenAgent::default() };
-        }
-    }
-}
-
-impl OpenRun {
-    /// Makes a span of an agent in this run, without an id of its own.
-    fn span(
-        &self,
-        line: &SpanOrigin,
-        time: std::ops::Range<Timestamp>,
-        outcome: SpanOutcome,
-        work: SpanWork,
-    ) -> TraceSpan {
-        TraceSpan {
-            trace_id: self.trace_id,
-            id: SpanId::of_run(&self.work.run_id),
-            parent: None,
-            session_id: line.session_id.clone(),
-            root_id: line.root_id.clone(),
-            agent: line.agent.clone(),
-            role: line.role,
-            round: line.round,
-            start: time.start,
-            end: time.end,
-            outcome,
-            work,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod builder;
 mod content;
+mod open_work;
 mod outcome;
 mod span;
 #[cfg(test)]

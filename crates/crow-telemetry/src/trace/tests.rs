@@ -131,6 +131,75 @@ fn what_has_no_end_is_unfinished() {
 }
 
 #[test]
+fn a_run_without_an_end_counts_the_calls_that_were_open() {
+    let spans = spans(&unfinished_run());
+    let run = spans.iter().find_map(|span| match &span.work {
+        SpanWork::Run(run) => Some(run),
+        _ => None,
+    });
+    assert_eq!(run.unwrap().tool_calls, 1);
+}
+
+#[test]
+fn no_span_begins_before_its_parent_or_ends_before_it_begins_if_the_clock_is_set() {
+    let mut story = Story::run();
+    // A call of an hour by the steady clock, within 10 ms by the other one.
+    story.push(usage("r", 5, false, 3_600_000));
+    story.reply("", "Yes.", &[("c1", "bash")]).start("c1", "bash", "make");
+    story.wait(-60_000);
+    story.end("c1", "bash", ToolResult::success(""), None).turn_end(TurnEnd::Text);
+    story.run_end(RunOutcome::NeedsInput);
+    let spans = spans(&story);
+    let start_of = |id| spans.iter().find(|span| Some(span.id) == id).map(|span| span.start);
+    for span in &spans {
+        assert!(span.start <= span.end, "{span:?}");
+        assert!(start_of(span.parent).is_none_or(|start| start <= span.start), "{span:?}");
+    }
+    assert_eq!(spans.len(), 5);
+}
+
+#[test]
+fn a_question_belongs_to_the_open_call_though_an_earlier_one_had_the_same_id() {
+    let mut story = Story::run();
+    story.reply("", "", &[("c1", "bash")]).call("c1", "bash", "one", ToolResult::success(""));
+    story.next_reply().reply("", "", &[("c1", "bash")]).start("c1", "bash", "two");
+    let (request_id, call_id) = (RequestId::new("q"), CallId::new("c1"));
+    story.push(AgentEvent::QuestionWithdrawn { request_id, call_id });
+    story.end("c1", "bash", ToolResult::success(""), None).turn_end(TurnEnd::Text);
+    story.run_end(RunOutcome::NeedsInput);
+    let spans = spans(&story);
+    let question = spans.iter().find(|span| matches!(span.work, SpanWork::Question(_))).unwrap();
+    let parent = spans.iter().find(|span| Some(span.id) == question.parent).unwrap();
+    assert!(matches!(&parent.work, SpanWork::ToolCall(call) if call.title == "two"), "{parent:?}");
+}
+
+#[test]
+fn an_agent_that_works_in_the_background_is_part_of_the_later_run() {
+    let mut story = Story::run();
+    story.reply("", "", &[("c1", "task")]).call("c1", "task", "look", ToolResult::success(""));
+    story.with_child("helper", |child| {
+        child.push(AgentEvent::TurnStart { turn: 1 });
+    });
+    story.turn_end(TurnEnd::Text).run_end(RunOutcome::NeedsInput);
+    let run_id = crow_core::ids::RunId::new("second");
+    story.push(AgentEvent::RunStart { run_id, settings: None });
+    story.push(AgentEvent::TurnStart { turn: 2 });
+    story.with_child("helper", |child| {
+        child.reply("", "Found.", &[]).turn_end(TurnEnd::Text);
+    });
+    story.turn_end(TurnEnd::Text).run_end(RunOutcome::NeedsInput);
+    for parent in story.events.iter_mut().filter_map(|event| event.parent.as_mut()) {
+        parent.call_id = Some(CallId::new("c1"));
+    }
+    let spans = spans(&story);
+    let last_trace = spans.last().unwrap().trace_id;
+    let in_trace: Vec<_> = spans.iter().filter(|span| span.trace_id == last_trace).collect();
+    let ids: HashSet<_> = in_trace.iter().map(|span| span.id).collect();
+    assert!(in_trace.iter().any(|span| span.agent == "helper"));
+    assert!(in_trace.iter().all(|span| span.parent.is_none_or(|id| ids.contains(&id))));
+}
+
+#[test]
 fn a_resumed_session_closes_the_run_before_and_has_a_trace_for_each_run() {
     let mut story = unfinished_run();
     story.push(AgentEvent::RunStart {

@@ -121,6 +121,7 @@ const ATTRIBUTES: &[AttributeRule] = &[
         "stopped",
         "cancelled",
         "failed",
+        "unfinished",
     ]),
     AttributeRule::new("crow.run.rounds", Integer),
     AttributeRule::new("crow.run.tool_calls", Integer),

@@ -63,22 +63,27 @@ fn check_data(metric: &Metric, rule: &MetricRule, out: &mut Vec<String>) {
 
 fn check_number(name: &str, point: &NumberDataPoint, out: &mut Vec<String>) {
     let is_count = matches!(point.value, Some(Number::AsInt(0..)));
-    if !is_count || point.start_time_unix_nano > point.time_unix_nano {
+    if !is_count || !is_interval(point.start_time_unix_nano, point.time_unix_nano) {
         out.push(format!("{name}: {point:?}"));
     }
 }
 
 fn check_histogram(name: &str, point: &HistogramDataPoint, out: &mut Vec<String>) {
     let has_buckets = point.bucket_counts.len() == point.explicit_bounds.len() + 1;
-    let is_sorted = point.explicit_bounds.is_sorted();
+    let is_sorted = point.explicit_bounds.is_sorted_by(|bound, next| bound < next);
     let adds_up = point.bucket_counts.iter().sum::<u64>() == point.count && point.count > 0;
     let has_range = match (point.min, point.max, point.sum) {
         (Some(min), Some(max), Some(sum)) => 0.0 <= min && min <= max && max <= sum,
         _ => false,
     };
-    if !(has_buckets && is_sorted && adds_up && has_range) {
+    let has_times = is_interval(point.start_time_unix_nano, point.time_unix_nano);
+    if !(has_buckets && is_sorted && adds_up && has_range && has_times) {
         out.push(format!("{name}: {point:?}"));
     }
+}
+
+fn is_interval(start: u64, end: u64) -> bool {
+    0 < start && start <= end
 }
 
 fn check_point(name: &str, attributes: &[KeyValue], rule: &MetricRule, out: &mut Vec<String>) {

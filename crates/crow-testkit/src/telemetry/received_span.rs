@@ -7,8 +7,8 @@ use super::attributes::value;
 /// A span, and the process that sent it.
 #[derive(Debug, Clone)]
 pub struct ReceivedSpan {
-    /// Id of the process.
-    pub process: i64,
+    /// The instance of the service, and the id of its process.
+    pub process: (String, i64),
     /// The span.
     pub span: Span,
 }

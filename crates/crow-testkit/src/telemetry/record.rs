@@ -27,7 +27,7 @@ use super::{
 pub struct TelemetryRecord {
     spans: Vec<ReceivedSpan>,
     /// The last metrics of each process: they are sums since its start.
-    metrics: BTreeMap<i64, Vec<Metric>>,
+    metrics: BTreeMap<(String, i64), Vec<Metric>>,
     logs: Vec<LogRecord>,
     /// Decoding errors, wrong resources and refused requests.
     unreadable: Vec<String>,
@@ -86,7 +86,7 @@ impl TelemetryRecord {
                 for span in scope.spans {
                     // A request whose answer was lost is sent again.
                     if !self.spans.iter().any(|known| known.span == span) {
-                        self.spans.push(ReceivedSpan { process, span });
+                        self.spans.push(ReceivedSpan { process: process.clone(), span });
                     }
                 }
             }
@@ -119,8 +119,8 @@ impl TelemetryRecord {
         Ok(())
     }
 
-    /// Checks the attributes of a resource, and returns the id of its process.
-    fn check_resource(&mut self, resource: Option<&Resource>) -> i64 {
+    /// Checks the attributes of a resource, and returns its instance and the id of its process.
+    fn check_resource(&mut self, resource: Option<&Resource>) -> (String, i64) {
         let attributes = resource.map(|resource| &resource.attributes[..]).unwrap_or_default();
         for (key, value_type) in RESOURCE {
             match value(attributes, key) {
@@ -128,10 +128,15 @@ impl TelemetryRecord {
                 other => self.unreadable.push(format!("resource: {key} is {other:?}")),
             }
         }
-        match value(attributes, "process.pid") {
+        let instance = match value(attributes, "service.instance.id") {
+            Some(Value::StringValue(instance)) => instance.clone(),
+            _ => String::new(),
+        };
+        let pid = match value(attributes, "process.pid") {
             Some(Value::IntValue(pid)) => *pid,
             _ => 0,
-        }
+        };
+        (instance, pid)
     }
 
     fn check_scope(&mut self, scope: Option<&InstrumentationScope>) {

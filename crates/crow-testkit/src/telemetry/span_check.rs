@@ -143,7 +143,7 @@ fn check_trace(spans: &[&ReceivedSpan], out: &mut Vec<String>) {
     }
     let is_run = |span: &&&ReceivedSpan| operation(span) == Some("invoke_workflow");
     let runs: Vec<&&ReceivedSpan> = spans.iter().filter(is_run).collect();
-    let processes: BTreeSet<i64> = spans.iter().map(|span| span.process).collect();
+    let processes: BTreeSet<_> = spans.iter().map(|span| &span.process).collect();
     let ([run], 1) = (&runs[..], processes.len()) else {
         if runs.len() > 1 {
             out.push(format!("{} runs in one trace", runs.len()));

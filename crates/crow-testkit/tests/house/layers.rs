@@ -74,7 +74,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "crow-telemetry",
         ],
     ),
-    ("crow-testkit", &["crow-core", "crow-runtime", "crow-agent", "crow-text"]),
+    ("crow-testkit", &["crow-core", "crow-runtime", "crow-agent", "crow-telemetry", "crow-text"]),
 ];
 
 /// Words that indicate the use of files, the network, threads, a clock or an executor.
