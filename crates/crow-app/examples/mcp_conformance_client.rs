@@ -23,7 +23,8 @@ use crow_core::{
     workspace::Workspace,
 };
 use crow_mcp::{
-    AuthorizationPage, LoginDialog, LoginError, McpSettings, McpTools, OAuthSettings, log_in,
+    AuthorizationPage, ClientKey, LoginDialog, LoginError, McpSettings, McpTools, OAuthGrant,
+    OAuthSettings, log_in,
 };
 use crow_providers::{HttpClient, Proxies};
 use crow_testkit::tools::{agent_context, call, tool_context};
@@ -123,8 +124,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
         name: "conformance".to_owned(),
         transport: McpTransport::Http { url, headers: BTreeMap::new() },
     };
+    let is_without_user = scenario.starts_with("auth/client-credentials");
+    let key = text("private_key_pem").map(|key| ClientKey::from_pem(&key, None)).transpose()?;
     let settings = McpSettings {
         oauth: OAuthSettings {
+            private_key: key,
+            grant: if is_without_user {
+                OAuthGrant::ClientCredentials
+            } else {
+                OAuthGrant::AuthorizationCode
+            },
             client_id: text("client_id"),
             client_secret: text("client_secret"),
             client_metadata_url: Some(

@@ -101,6 +101,14 @@ impl ProcessEnvironment {
         Ok(base.join("crow-agent"))
     }
 
+    /// Expands `~` at the start of a path to the home directory. Returns `None` if the path is then not absolute.
+    pub(crate) fn absolute_path(&self, path: &Path) -> Option<PathBuf> {
+        match (path.strip_prefix("~"), self.var("HOME")) {
+            (Ok(rest), Some(home)) => Some(Path::new(&home).join(rest)),
+            _ => Some(path.to_owned()).filter(|path| path.is_absolute()),
+        }
+    }
+
     /// Returns today's date in the user's time zone.
     pub(crate) fn today(&self) -> Date {
         Timestamp::now().to_zoned(self.zone(Path::new(LOCAL_ZONE))).date()
@@ -140,6 +148,16 @@ mod tests {
 
     fn environment(vars: &[(&str, &str)]) -> ProcessEnvironment {
         ProcessEnvironment::with(vars.iter().copied())
+    }
+
+    #[test]
+    fn a_path_is_absolute_or_below_the_home_directory() {
+        let home = environment(&[("HOME", "/users/a")]);
+        let absolute = |path: &str| home.absolute_path(Path::new(path));
+        assert_eq!(absolute("~/x"), Some("/users/a/x".into()));
+        assert_eq!(absolute("/x"), Some("/x".into()));
+        assert_eq!(absolute("x"), None);
+        assert_eq!(environment(&[]).absolute_path(Path::new("~/x")), None);
     }
 
     #[test]

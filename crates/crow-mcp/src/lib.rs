@@ -35,8 +35,9 @@ mod transport;
 
 pub use cache::SchemaCache;
 pub use oauth::{
-    AuthorizationPage, LoginAccess, LoginDialog, LoginError, LoginOutcome, LoginStorage,
-    LoginStorageError, OAuthSettings, RedirectListener, UserBrowser,
+    AuthorizationPage, ClientKey, ClientKeyError, LoginAccess, LoginDialog, LoginError,
+    LoginOutcome, LoginStorage, LoginStorageError, OAuthGrant, OAuthSettings, RedirectListener,
+    UserBrowser,
 };
 pub use probe::{ProbeFailure, ProbedServer, ProbedTool, log_in, probe};
 pub use prompts::McpPrompt;

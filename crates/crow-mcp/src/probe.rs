@@ -15,7 +15,7 @@ use crate::{
     name::{server_names, tool_names},
     oauth::{
         self, LoginAccess, LoginChallenge, LoginDialog, LoginError, LoginOutcome, LoginStorage,
-        LoginStorageError,
+        LoginStorageError, OAuthGrant,
     },
     settings::{ConnectionContext, McpSettings},
 };
@@ -109,9 +109,13 @@ pub async fn log_in(
         logins: Some(LoginAccess { storage: Arc::new(NoLogins), ..logins.clone() }),
         ..outside.clone()
     };
+    // It must not log in by itself.
+    let mut anonymous_settings = settings.clone();
+    anonymous_settings.oauth.grant = OAuthGrant::AuthorizationCode;
     let limit = settings.connect_limit();
     let logging_in = async {
-        let opened = ServerConnection::open(settings, &anonymous, &lifetime, limit).await;
+        let opened =
+            ServerConnection::open(&anonymous_settings, &anonymous, &lifetime, limit).await;
         let (challenge, is_optional) = match opened {
             Ok((connection, _)) => {
                 connection.close().await;

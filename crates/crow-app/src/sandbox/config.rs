@@ -45,9 +45,15 @@ pub fn sandbox_settings(
     let path = environment.config_dir()?.join(SETTINGS);
     // The user's layers only: a project may not configure the sandbox.
     let layers = config::layers(environment, &ProjectAdditions::default())?;
-    let table = Settings::read(&layers)?.sandbox;
+    let settings = Settings::read(&layers)?;
+    let table = settings.sandbox;
     let home = environment.var("HOME").map(PathBuf::from);
-    let to_absolute = |path: PathBuf| resolve(path, home.as_deref());
+    let to_absolute = |path: PathBuf| {
+        let absolute = environment.absolute_path(&path);
+        absolute.ok_or_else(|| {
+            format!("sandbox: {} must be absolute, or begin with ~/", path.display())
+        })
+    };
     let all_absolute =
         |paths: Vec<PathBuf>| paths.into_iter().map(to_absolute).collect::<Result<Vec<_>, _>>();
     let config_error = |error: String| bad(&path, &error);
@@ -57,6 +63,9 @@ pub fn sandbox_settings(
     config.hidden = hidden(environment, &readable);
     config.own = vec![environment.config_dir()?, environment.data_dir()?];
     config.hidden.extend(all_absolute(table.hidden).map_err(config_error)?);
+    // A relative path is reported when the server is used.
+    let key_files = settings.mcp.key_files().filter_map(|path| environment.absolute_path(path));
+    config.hidden.extend(key_files);
     config.writable = all_absolute(table.writable).map_err(config_error)?;
     if let Some(path) = table.unprotected.iter().find(|path| path.is_absolute()) {
         let name = path.display();
@@ -132,17 +141,6 @@ fn user_git(environment: &ProcessEnvironment, home: Option<PathBuf>) -> UserGit 
     let user_files =
         path_variable("GIT_CONFIG_GLOBAL").map_or_else(default_files, |path| vec![path]);
     UserGit { settings: system_files.into_iter().chain(user_files).collect(), home }
-}
-
-/// Expands `~` to the home directory. Fails if the path is then not absolute.
-fn resolve(path: PathBuf, home: Option<&Path>) -> Result<PathBuf, String> {
-    if let (Ok(rest), Some(home)) = (path.strip_prefix("~"), home) {
-        return Ok(home.join(rest));
-    }
-    if path.is_absolute() {
-        return Ok(path);
-    }
-    Err(format!("sandbox: {} must be absolute, or begin with ~/", path.display()))
 }
 
 /// Sets up a sandbox as a session in `cwd` would. Returns its containment, and the reason if it is not full (else
@@ -254,14 +252,6 @@ mod tests {
     use std::fs;
 
     use super::*;
-
-    #[test]
-    fn a_path_is_absolute_or_below_the_home_directory() {
-        let home = Some(Path::new("/users/a"));
-        assert_eq!(resolve("~/x".into(), home), Ok("/users/a/x".into()));
-        assert_eq!(resolve("/x".into(), home), Ok("/x".into()));
-        assert!(resolve("x".into(), home).is_err() && resolve("~/x".into(), None).is_err());
-    }
 
     /// Common files with keys, written down independently of [`SECRET_PATHS`].
     const USUAL: &[&str] = &[

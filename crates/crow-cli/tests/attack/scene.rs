@@ -223,7 +223,7 @@ impl Scene {
 impl Drop for Scene {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            self.collector.check().unwrap_or_else(|violations| panic!("{violations}"));
+            self.collector.check().unwrap();
         }
     }
 }

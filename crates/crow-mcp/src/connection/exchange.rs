@@ -30,7 +30,7 @@ use crate::{
     oauth::LoginChallenge,
     settings::McpSettings,
     text,
-    transport::{CallSlot, LINK_FAILED},
+    transport::{CallSlot, LINK_FAILED, error_text},
 };
 
 /// Timeout of sending a cancellation.
@@ -428,7 +428,7 @@ impl ServerConnection {
                 Err(CallError::Refused(text::one_line(&error.message, LONGEST)))
             }
             Err(ServiceError::TransportSend(error)) => {
-                let why = text::one_line(&error.error.to_string(), LONGEST);
+                let why = text::one_line(&error_text(error.error.as_ref()), LONGEST);
                 let http = error.error.downcast_ref::<StreamableHttpError<HttpError>>();
                 if let Some(challenge) = http.and_then(LoginChallenge::of) {
                     return Err(CallError::LoginRequired(challenge));

@@ -28,7 +28,7 @@ use crate::{
     listed::ToolListing,
     settings::{ConnectionContext, McpSettings},
     text,
-    transport::{self, BoundedTransport, LineTransport, LinkTransport, TransportState},
+    transport::{self, BoundedTransport, LineTransport, LinkTransport, TransportState, error_text},
 };
 
 /// Number of bytes of standard error that are retained.
@@ -332,7 +332,7 @@ async fn serve_over<T: Transport<RoleClient> + 'static>(
 async fn initialize_error(error: &ClientInitializeError, link: &ConnectionState) -> ConnectError {
     // Only the inner text, without the type names of the library's error.
     let why = if let ClientInitializeError::TransportError { error, .. } = error {
-        error.error.to_string()
+        error_text(error.error.as_ref())
     } else if let ClientInitializeError::JsonRpcError(error) = error {
         error.message.to_string()
     } else {

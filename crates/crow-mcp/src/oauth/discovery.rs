@@ -5,7 +5,12 @@ use rmcp::transport::auth::{
 };
 use url::Url;
 
-use super::{http::OAuthHttp, login::LoginError, stored::ServerLogin};
+use super::{
+    http::OAuthHttp,
+    login::LoginError,
+    settings::{OAuthGrant, OAuthSettings},
+    stored::ServerLogin,
+};
 use crate::{browser_page::page_address, text};
 
 /// A discovered authorization server.
@@ -42,7 +47,7 @@ pub(super) async fn discover(
         }
         Err(error) => return Err(LoginError::of(&error, http)),
     };
-    check(&found, login.settings().issuer.as_deref())?;
+    check(&found, login.settings())?;
     manager.set_metadata(found.metadata.clone());
     Ok(found)
 }
@@ -65,10 +70,10 @@ async fn own_metadata(server: &Url, http: &OAuthHttp) -> Option<AuthorizationMet
     all_own.then_some(metadata)
 }
 
-fn check(server: &AuthorizationServer, issuer: Option<&str>) -> Result<(), LoginError> {
+fn check(server: &AuthorizationServer, settings: &OAuthSettings) -> Result<(), LoginError> {
     let metadata = &server.metadata;
-    if let Some(issuer) = issuer
-        && metadata.issuer.as_deref() != Some(issuer)
+    if let Some(issuer) = &settings.issuer
+        && metadata.issuer.as_ref() != Some(issuer)
     {
         let found = text::one_line(metadata.issuer.as_deref().unwrap_or("none"), 200);
         return Err(LoginError::Failed(format!(
@@ -87,7 +92,8 @@ fn check(server: &AuthorizationServer, issuer: Option<&str>) -> Result<(), Login
     // support it, says the protocol.
     let methods = metadata.code_challenge_methods_supported.as_ref();
     let has_pkce = methods.is_some_and(|methods| methods.iter().any(|method| method == "S256"));
-    if server.is_published && !has_pkce {
+    let needs_pkce = settings.grant == OAuthGrant::AuthorizationCode;
+    if server.is_published && needs_pkce && !has_pkce {
         return Err(LoginError::Failed(
             "the authorization server does not support PKCE with S256, which protects the login"
                 .to_owned(),

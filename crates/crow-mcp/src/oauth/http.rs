@@ -3,22 +3,26 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use crow_core::capability::{Http, HttpError, HttpMethod, HttpReach, HttpRequest};
 use futures_util::StreamExt as _;
 use rmcp::transport::auth::{
-    AuthError, OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest,
+    AuthError, AuthorizationMetadata, OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture,
+    OAuthHttpRequest,
 };
 use tokio::time::timeout;
 use url::{Host, Url};
 
+use super::client_key::ClientKey;
 use crate::text;
 
+/// The form of assertions that are signed tokens, in RFC 7523.
+const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /// Maximum size of a body in bytes.
 const LARGEST_BODY: usize = 1024 * 1024;
 /// Maximum number of requests of one login.
@@ -36,6 +40,8 @@ pub(super) struct OAuthHttp {
     http: Arc<dyn Http>,
     server: Url,
     reach: HttpReach,
+    /// Authentication by a key, once the authorization server is known.
+    client_authentication: OnceLock<KeyAuthentication>,
     /// Number of requests sent.
     sent: AtomicUsize,
     /// Error of the last request that failed.
@@ -46,7 +52,19 @@ impl OAuthHttp {
     pub(super) fn new(http: Arc<dyn Http>, server: Url, may_be_private: bool) -> Self {
         let reach =
             if may_be_private || is_nearby(&server) { HttpReach::Any } else { HttpReach::Public };
-        Self { http, server, reach, sent: AtomicUsize::new(0), last_error: Mutex::default() }
+        Self {
+            http,
+            server,
+            reach,
+            client_authentication: OnceLock::new(),
+            sent: AtomicUsize::new(0),
+            last_error: Mutex::default(),
+        }
+    }
+
+    /// Authenticates requests for tokens by a key from now on.
+    pub(super) fn authenticate_by_key(&self, authentication: KeyAuthentication) {
+        drop(self.client_authentication.set(authentication));
     }
 
     /// Returns the body of a page with JSON; none if there is no such page.
@@ -95,7 +113,14 @@ impl OAuthHttp {
         if self.sent.fetch_add(1, Ordering::Relaxed) >= MOST_REQUESTS {
             return Err(format!("the login took more than {MOST_REQUESTS} requests").into());
         }
-        let (head, body) = request.into_parts();
+        let (mut head, mut body) = request.into_parts();
+        if let Some(authentication) = self.client_authentication.get()
+            && head.method == ::http::Method::POST
+            && head.uri == *authentication.token_endpoint
+        {
+            head.headers.remove(::http::header::AUTHORIZATION);
+            body = authentication.form(&body);
+        }
         let method = match head.method {
             ::http::Method::GET => HttpMethod::Get,
             ::http::Method::POST => HttpMethod::Post,
@@ -143,6 +168,39 @@ impl OAuthHttp {
     fn reach(&self, url: &str) -> HttpReach {
         let is_of_server = Url::parse(url).is_ok_and(|url| url.origin() == self.server.origin());
         if is_of_server { HttpReach::Any } else { self.reach }
+    }
+}
+
+/// Authentication of Crow by a signed assertion in requests for tokens.
+///
+/// The library knows only secrets. What it puts into a request is therefore replaced on the way.
+pub(super) struct KeyAuthentication {
+    key: ClientKey,
+    client_id: String,
+    token_endpoint: String,
+    audience: String,
+}
+
+impl KeyAuthentication {
+    /// Makes the authentication of a client at an authorization server. The audience of assertions is the server's issuer
+    /// identifier, or the address for tokens of a server without one.
+    pub(super) fn new(key: ClientKey, client_id: &str, metadata: &AuthorizationMetadata) -> Self {
+        let token_endpoint = metadata.token_endpoint.clone();
+        let audience = metadata.issuer.clone().unwrap_or_else(|| token_endpoint.clone());
+        Self { key, client_id: client_id.to_owned(), token_endpoint, audience }
+    }
+
+    /// Returns the form of a request with a new assertion in place of a secret.
+    fn form(&self, body: &[u8]) -> Vec<u8> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let fields = url::form_urlencoded::parse(body).filter(|(name, _)| name != "client_secret");
+        let assertion = self.key.assertion(&self.client_id, &self.audience, now);
+        url::form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(fields)
+            .append_pair("client_assertion_type", ASSERTION_TYPE)
+            .append_pair("client_assertion", &assertion)
+            .finish()
+            .into_bytes()
     }
 }
 

@@ -16,9 +16,11 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::{
+    client_login::log_in_as_client,
     dialog::{AuthorizationPage, LoginDialog, RedirectListener, UserBrowser},
     discovery::{AuthorizationServer, discover},
-    http::OAuthHttp,
+    http::{KeyAuthentication, OAuthHttp},
+    settings::OAuthGrant,
     stored::{Registration, ServerLogin, SharedRegistration},
 };
 use crate::{browser_page::page_address, text};
@@ -26,7 +28,7 @@ use crate::{browser_page::page_address, text};
 /// Time limit of the user's part of a login.
 const USER_LIMIT: Duration = Duration::from_mins(15);
 /// Time limit of discovery and registration.
-const DISCOVERY_LIMIT: Duration = Duration::from_mins(1);
+pub(super) const DISCOVERY_LIMIT: Duration = Duration::from_mins(1);
 /// Name under which Crow registers at authorization servers.
 const CLIENT_NAME: &str = "Crow";
 /// Maximum number of scopes, and maximum length of one in bytes.
@@ -96,14 +98,21 @@ pub enum LoginError {
 impl LoginError {
     /// Converts an error of the library, with the last error of its requests.
     pub(super) fn of(error: &AuthError, http: &OAuthHttp) -> Self {
-        Self::Failed(match error {
+        let message = match error {
             AuthError::AuthorizationServerMismatch { expected_issuer, received_issuer } => format!(
                 "the answer comes from another authorization server than the one asked: {} instead of {}",
                 text::one_line(received_issuer, 200),
                 text::one_line(expected_issuer, 200),
             ),
+            AuthError::ClientCredentialsError(why) => {
+                if let Some((_, answer)) = why.split_once("Server returned error response: ") {
+                    return Self::Refused(text::one_line(answer, 300));
+                }
+                http.describe(error)
+            }
             error => http.describe(error),
-        })
+        };
+        Self::Failed(message)
     }
 }
 
@@ -122,8 +131,15 @@ pub(crate) async fn log_in(
     dialog: &dyn LoginDialog,
     cancel: &CancellationToken,
 ) -> Result<LoginOutcome, LoginError> {
+    let settings = login.settings();
+    if settings.grant == OAuthGrant::ClientCredentials {
+        let steps = async {
+            let _lock = login.storage().lock_login(login.url().as_str()).await;
+            log_in_as_client(login, challenge).await
+        };
+        return cancel.run_until_cancelled(steps).await.unwrap_or(Err(LoginError::Cancelled));
+    }
     let steps = async {
-        let settings = login.settings();
         let listener = browser.listen(settings.redirect_port).await;
         let mut listener = listener.map_err(LoginError::Failed)?;
         let redirect_uri = listener.redirect_uri().to_owned();
@@ -140,7 +156,7 @@ pub(crate) async fn log_in(
             if is_optional && !found.is_published {
                 return Err(LoginError::NotNeeded);
             }
-            let scopes = scopes(login, challenge, &manager).await?;
+            let scopes = requested_scopes(login, challenge, &manager).await?;
             let client =
                 identity(login, &mut manager, &found, &redirect_uri, &scopes, &http).await?;
             Ok((manager, found, scopes, client))
@@ -152,6 +168,10 @@ pub(crate) async fn log_in(
         };
         let (mut manager, found, scopes, client) = prepared.map_err(|_| late())??;
         let client_secret = client.client_secret.clone();
+        if let Some(key) = &settings.private_key {
+            let key = KeyAuthentication::new(key.clone(), &client.client_id, &found.metadata);
+            http.authenticate_by_key(key);
+        }
         let failed = |error: AuthError| LoginError::of(&error, &http);
         manager.configure_client(client).map_err(failed)?;
         let names: Vec<&str> = scopes.iter().map(String::as_str).collect();
@@ -195,7 +215,7 @@ pub(crate) async fn log_in(
 
 /// Returns the scopes to request: the configured ones, otherwise those that the server names. A login with more scopes
 /// also keeps those that it has.
-async fn scopes(
+pub(super) async fn requested_scopes(
     login: &ServerLogin,
     challenge: &LoginChallenge,
     manager: &AuthorizationManager,

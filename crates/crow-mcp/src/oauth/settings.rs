@@ -2,6 +2,19 @@
 
 use std::fmt;
 
+use super::client_key::ClientKey;
+
+/// The way to an access token.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OAuthGrant {
+    /// The user logs in with a browser.
+    #[default]
+    AuthorizationCode,
+    /// Crow logs in as itself, with the secret or key of its registration, whenever a token is needed: for programs without
+    /// a user.
+    ClientCredentials,
+}
+
 /// Settings of the login at a server. All are optional: Crow discovers the authorization server and registers there.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct OAuthSettings {
@@ -9,6 +22,10 @@ pub struct OAuthSettings {
     pub client_id: Option<String>,
     /// Secret of that registration.
     pub client_secret: Option<String>,
+    /// Private key of that registration, used instead of a secret.
+    pub private_key: Option<ClientKey>,
+    /// The way to an access token.
+    pub grant: OAuthGrant,
     /// HTTPS address of a client metadata document, used as client id where the authorization server accepts such
     /// documents.
     pub client_metadata_url: Option<String>,
@@ -26,6 +43,7 @@ pub struct OAuthSettings {
 impl fmt::Debug for OAuthSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OAuthSettings")
+            .field("grant", &self.grant)
             .field("client_id", &self.client_id)
             .field("client_metadata_url", &self.client_metadata_url)
             .field("scopes", &self.scopes)

@@ -18,7 +18,12 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-use super::{http::OAuthHttp, settings::OAuthSettings};
+use super::{
+    client_login::log_in_as_client,
+    http::{KeyAuthentication, OAuthHttp},
+    login::LoginChallenge,
+    settings::{OAuthGrant, OAuthSettings},
+};
 
 /// Time before its end from which on a token counts as expired.
 const EXPIRY_MARGIN: Duration = Duration::from_secs(30);
@@ -147,6 +152,34 @@ impl ServerLogin {
         renewing.await.unwrap_or_else(|error| Err(error.to_string()))
     }
 
+    /// Returns true if no user takes part in a login: Crow logs in as itself.
+    pub(crate) fn is_without_user(&self) -> bool {
+        self.0.settings.grant == OAuthGrant::ClientCredentials
+    }
+
+    /// Logs in without a user, and returns the access token. `rejected` is the one that the server did not accept. The login
+    /// continues if the caller is dropped.
+    pub(crate) async fn log_in_without_user(
+        &self,
+        challenge: LoginChallenge,
+        rejected: Option<&str>,
+    ) -> Result<Option<String>, String> {
+        let (login, rejected) = (self.clone(), rejected.map(str::to_owned));
+        let logging_in = self.0.tasks.spawn(async move {
+            let url = login.0.url.as_str();
+            let _lock = login.0.storage.lock_login(url).await.map_err(|error| error.to_string())?;
+            // Another request or process may have logged in already.
+            let current = login.stored_token().await?;
+            if current.is_some() && current != rejected {
+                return Ok(current);
+            }
+            let logged_in = log_in_as_client(&login, &challenge).await;
+            logged_in.map_err(|error| format!("Crow cannot log in there: {error}"))?;
+            login.stored_token().await
+        });
+        logging_in.await.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
     async fn renew_locked(&self, rejected: Option<&str>) -> Result<Option<String>, String> {
         let url = self.0.url.as_str();
         let _lock = self.0.storage.lock_login(url).await.map_err(|error| error.to_string())?;
@@ -157,6 +190,11 @@ impl ServerLogin {
             remaining_time(&login.credentials).is_none_or(|remaining| !expires_soon(&remaining));
         if current.as_deref() != rejected && is_usable {
             return Ok(current);
+        }
+        if self.is_without_user() {
+            let logged_in = log_in_as_client(self, &LoginChallenge::default()).await;
+            logged_in.map_err(|error| format!("the login cannot be renewed: {error}"))?;
+            return self.stored_token().await;
         }
         let response = login.credentials.token_response.as_ref();
         if response.and_then(TokenResponse::refresh_token).is_none() {
@@ -179,6 +217,10 @@ impl ServerLogin {
             } else {
                 registration.client_secret.clone()
             };
+            if let Some(key) = settings.private_key.as_ref().filter(|_| is_own) {
+                let key = KeyAuthentication::new(key.clone(), &id, &registration.metadata);
+                http.authenticate_by_key(key);
+            }
             manager.configure_client(client)?;
             manager.refresh_token().await
         };

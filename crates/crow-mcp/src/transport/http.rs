@@ -107,6 +107,11 @@ impl HttpAdapter {
         match (answer.status, &self.login, token) {
             // Most servers need no login, so an unusable one matters only now.
             (401, Some(_), Err(why)) => Err(login_error(why)),
+            (401 | 403, Some(login), Ok(rejected)) if may_renew && login.is_without_user() => {
+                let Some(challenge) = login_challenge(&answer) else { return Ok(answer) };
+                let obtained = login.log_in_without_user(challenge, rejected.as_deref()).await;
+                send(obtained.map_err(login_error)?.as_deref()).await
+            }
             (401, Some(login), Ok(Some(rejected))) if may_renew => {
                 match login.renew(Some(&rejected)).await.map_err(login_error)? {
                     Some(renewed) => send(Some(&renewed)).await,
@@ -137,10 +142,7 @@ impl HttpAdapter {
             let after = header(&answer, "retry-after").map(str::to_owned);
             return HttpStatusError::new(status, after).into();
         }
-        let challenges = answer.headers.iter().filter(|(name, _)| name == "www-authenticate");
-        let challenges: Vec<&str> = challenges.map(|(_, value)| value.as_str()).collect();
-        let challenge = (!challenges.is_empty()).then(|| challenges.join(", "));
-        if let Some(error) = challenge_error(status, challenge).filter(|_| self.login.is_some()) {
+        if let Some(error) = challenge_error(&answer).filter(|_| self.login.is_some()) {
             self.transport_state.set_challenge(LoginChallenge::of(&error));
             return error;
         }
@@ -153,9 +155,17 @@ impl HttpAdapter {
     }
 }
 
+/// Returns what an answer says about the login that it wants; none if it wants none.
+fn login_challenge(answer: &HttpResponse) -> Option<LoginChallenge> {
+    challenge_error(answer).as_ref().and_then(LoginChallenge::of)
+}
+
 /// Returns the error for a status that asks for a login or for more scopes.
-fn challenge_error(status: u16, challenge: Option<String>) -> Option<HttpTransportResult> {
-    match (status, challenge) {
+fn challenge_error(answer: &HttpResponse) -> Option<HttpTransportResult> {
+    let challenges = answer.headers.iter().filter(|(name, _)| name == "www-authenticate");
+    let challenges: Vec<&str> = challenges.map(|(_, value)| value.as_str()).collect();
+    let challenge = (!challenges.is_empty()).then(|| challenges.join(", "));
+    match (answer.status, challenge) {
         (401, challenge) => {
             let error = AuthRequiredError::new(challenge.unwrap_or_default());
             Some(StreamableHttpError::AuthRequired(error))
@@ -164,6 +174,15 @@ fn challenge_error(status: u16, challenge: Option<String>) -> Option<HttpTranspo
             StreamableHttpError::InsufficientScope(InsufficientScopeError::new(challenge, None)),
         ),
         _ => None,
+    }
+}
+
+/// Returns the text of an error of the transport, without the library's words around those of the HTTP client.
+pub(crate) fn error_text(error: &(dyn std::error::Error + 'static)) -> String {
+    match error.downcast_ref::<HttpTransportResult>() {
+        Some(StreamableHttpError::Client(HttpError::Request(why))) => why.clone(),
+        Some(StreamableHttpError::Client(error)) => error.to_string(),
+        _ => error.to_string(),
     }
 }
 

@@ -11,6 +11,6 @@ mod link;
 mod sse;
 
 pub(crate) use guarded::{BoundedTransport, CallSlot, TransportState};
-pub(crate) use http::transport;
+pub(crate) use http::{error_text, transport};
 pub(crate) use line::LineTransport;
 pub(crate) use link::{LINK_FAILED, LinkTransport};

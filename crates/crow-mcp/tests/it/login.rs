@@ -9,6 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use crow_core::{
     capability::{
         Http, HttpError, HttpReach, HttpRequest, HttpResponse, QuestionAnswer, UserQuestion,
@@ -20,8 +21,9 @@ use crow_core::{
     workspace::Workspace,
 };
 use crow_mcp::{
-    AuthorizationPage, ConnectionContext, LoginAccess, LoginDialog, LoginError, LoginOutcome,
-    LoginStorage, LoginStorageError, McpSettings, McpTools, RedirectListener, UserBrowser, log_in,
+    AuthorizationPage, ClientKey, ConnectionContext, LoginAccess, LoginDialog, LoginError,
+    LoginOutcome, LoginStorage, LoginStorageError, McpSettings, McpTools, OAuthGrant,
+    RedirectListener, UserBrowser, log_in,
 };
 use crow_testkit::tools::{agent_context, call, tool_context};
 use futures_util::stream;
@@ -507,4 +509,126 @@ async fn a_server_that_needs_none_gets_no_login() {
     assert!(setup.refused().await.contains("without a header `Authorization`"));
     let session = setup.session(false).await;
     assert_eq!(call_tool(&session, &unattended()).await.output, "called");
+}
+
+const KEY: &str = include_str!("../keys/p256.pem");
+
+/// Returns the claims of an assertion in a form; panics if there is none.
+fn claims(form: &str) -> Value {
+    let field = |name: &str| {
+        let mut pairs = url::form_urlencoded::parse(form.as_bytes());
+        pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+    };
+    let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+    assert_eq!(field("client_assertion_type").as_deref(), Some(kind), "{form}");
+    assert_eq!(field("client_secret"), None, "{form}");
+    let assertion = field("client_assertion").unwrap();
+    let [_, claims, _] = assertion.split('.').collect::<Vec<_>>()[..] else {
+        panic!("{assertion}")
+    };
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).unwrap()).unwrap()
+}
+
+impl Setup {
+    /// Sets credentials with which Crow logs in by itself.
+    fn without_user(mut self, secret: Option<&str>) -> Self {
+        self.settings.oauth.grant = OAuthGrant::ClientCredentials;
+        self.settings.oauth.client_id = Some("machine".to_owned());
+        self.settings.oauth.client_secret = secret.map(str::to_owned);
+        if secret.is_none() {
+            self.settings.oauth.private_key = Some(ClientKey::from_pem(KEY, None).unwrap());
+        }
+        self
+    }
+}
+
+#[tokio::test]
+async fn with_a_key_a_login_and_its_renewals_are_authenticated_by_assertions() {
+    let mut setup = Setup::new();
+    setup.settings.oauth.client_id = Some("own".to_owned());
+    setup.settings.oauth.private_key = Some(ClientKey::from_pem(KEY, None).unwrap());
+    setup.log_in(&Agreeing::default()).await.unwrap();
+    let session = setup.session(false).await;
+    setup.world(|world| {
+        world.valid = BTreeMap::from([("second".to_owned(), true)]);
+        world.tokens = vec![tokens("second", "refresh-2")];
+    });
+    assert_eq!(call_tool(&session, &unattended()).await.output, "called");
+    let requests = setup.world(|world| world.requests.clone());
+    let forms: Vec<&str> = requests.iter().map(|(_, form)| form.as_str()).collect();
+    assert!(forms.len() == 2 && forms[0].contains("code=abc"), "{forms:?}");
+    assert!(forms[1].contains("refresh_token=refresh-1"), "{forms:?}");
+    for form in forms {
+        let claims = claims(form);
+        assert_eq!((&claims["sub"], &claims["aud"]), (&json!("own"), &json!("https://auth.test")));
+    }
+}
+
+#[tokio::test]
+async fn without_a_user_crow_logs_in_by_itself_and_again_when_a_token_is_rejected() {
+    for secret in [None, Some("s3cret")] {
+        let setup = Setup::new().without_user(secret);
+        setup.world(|world| {
+            world.tokens = vec![tokens("first", ""), tokens("second", "")];
+            // Servers for programs have no page, so they need no PKCE.
+            world.metadata["code_challenge_methods_supported"] = Value::Null;
+            world.metadata["token_endpoint_auth_methods_supported"] =
+                json!(["client_secret_post", "private_key_jwt"]);
+        });
+        let session = setup.session(false).await;
+        assert_eq!(call_tool(&session, &unattended()).await.output, "called");
+        setup.world(|world| world.valid = BTreeMap::from([("second".to_owned(), true)]));
+        let (one, other) = (unattended(), unattended());
+        let (one, other) = tokio::join!(call_tool(&session, &one), call_tool(&session, &other));
+        assert_eq!((one.output.as_str(), other.output.as_str()), ("called", "called"));
+        let requests = setup.world(|world| world.requests.clone());
+        assert_eq!(requests.len(), 2, "{requests:?}");
+        for (_, form) in requests {
+            assert!(form.contains("grant_type=client_credentials"), "{form}");
+            assert!(form.contains("resource=https%3A%2F%2Fmcp.test%2Fmcp"), "{form}");
+            match secret {
+                Some(secret) => {
+                    assert!(form.contains(&format!("client_secret={secret}")), "{form}");
+                }
+                None => assert_eq!(claims(&form)["iss"], "machine"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_a_user_more_permissions_are_requested_once() {
+    let setup = Setup::new().without_user(Some("s3cret"));
+    setup.world(|world| {
+        world.valid = BTreeMap::from([("first".to_owned(), false), ("wide".to_owned(), true)]);
+        world.tokens = vec![tokens("first", ""), tokens("wide", "")];
+    });
+    let session = setup.session(false).await;
+    assert_eq!(call_tool(&session, &unattended()).await.output, "called");
+    let requests = setup.world(|world| world.requests.clone());
+    assert!(requests[1].1.contains("write"), "{requests:?}");
+    setup.world(|world| {
+        world.valid = BTreeMap::from([("third".to_owned(), false)]);
+        world.tokens = vec![tokens("third", ""), tokens("third", "")];
+    });
+    let refused = call_tool(&session, &unattended()).await;
+    assert_eq!(
+        refused.error.as_deref(),
+        Some(
+            "the MCP server shop needs a login with more permissions: the server rejects the token that Crow obtained without a user"
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_refused_login_without_a_user_is_reported_with_its_reason() {
+    let setup = Setup::new().without_user(None);
+    setup.world(|world| world.tokens = vec![json!({"error": "invalid_client"})]);
+    let session = setup.session(false).await;
+    let news: Vec<String> = session.take_notices().into_iter().map(|notice| notice.text).collect();
+    let [news] = &news[..] else { panic!("{news:?}") };
+    assert_eq!(
+        news,
+        "the MCP server shop is unavailable: Crow cannot log in there: the authorization server refused the login: invalid_client"
+    );
 }

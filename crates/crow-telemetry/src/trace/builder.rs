@@ -12,10 +12,10 @@ use std::{
 };
 
 use crow_core::{
-    event::{AgentEvent, AgentRole, CheckRun, Envelope, InputSource, ModelCallTiming, ParentCall},
+    event::{AgentEvent, CheckRun, Envelope, InputSource, ModelCallTiming},
     ids::{CallId, ReplyId, RequestId, RunId, SessionId},
-    message::{Block, Origin},
-    model::{ModelRef, StopReason},
+    message::Block,
+    model::ModelRef,
     tool::{ToolResult, ToolStatus},
     trace::{SpanId, TraceId},
     turn::TurnEnd,

@@ -6,14 +6,14 @@
 use std::{
     fs,
     io::{self, Read as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use crow_agent::layers::{LayerKind, Node};
 use crow_core::mcp::McpTransport;
-use crow_mcp::McpSettings;
+use crow_mcp::{ClientKey, ClientKeyError, McpSettings};
 
-use super::table::{LARGEST, ServerTable, USER_FILE, parse_servers_file};
+use super::table::{LARGEST, OAuthTable, ServerTable, USER_FILE, parse_servers_file};
 use crate::{
     config::{ProjectAdditions, SETTINGS, Settings, layers as config_layers},
     environment::ProcessEnvironment,
@@ -139,32 +139,72 @@ impl ConfiguredServers {
             ));
             return;
         }
+        let has_key = server.oauth.as_ref().is_some_and(OAuthTable::has_key);
+        if origin == ServerOrigin::Project && has_key {
+            self.faults.push(format!(
+                "the MCP server {name} of the project is left out: only you can let it use a private key"
+            ));
+            return;
+        }
         if origin == ServerOrigin::Project && settings.oauth.private_network {
             self.faults.push(format!(
                 "the MCP server {name} of the project is left out: only you can permit logins in a private network"
             ));
             return;
         }
-        if origin == ServerOrigin::User {
-            let lookup = |name: &str| environment.var(name);
-            let secret = settings.oauth.client_secret.take();
-            let secret = secret.map(|secret| expand_text(&secret, &lookup)).transpose();
-            let expanded = secret.and_then(|secret| {
-                Ok((secret, expand(settings.server.transport.clone(), &lookup)?))
-            });
-            match expanded {
-                Ok((secret, transport)) => {
-                    settings.oauth.client_secret = secret;
-                    settings.server.transport = transport;
-                }
-                Err(why) => {
-                    self.faults.push(format!("the MCP server {name} is left out: {why}"));
-                    return;
-                }
-            }
+        if origin == ServerOrigin::User
+            && let Err(why) = add_user_values(&mut settings, server, environment)
+        {
+            self.faults.push(format!("the MCP server {name} is left out: {why}"));
+            return;
         }
         self.servers.push((settings, origin));
     }
+}
+
+/// Expands the user's variables in the settings of a server, and reads the private key.
+fn add_user_values(
+    settings: &mut McpSettings,
+    server: &ServerTable,
+    environment: &ProcessEnvironment,
+) -> Result<(), UserValueError> {
+    let lookup = |name: &str| environment.var(name);
+    let expanded = |text: &String| expand_text(text, &lookup);
+    let secret = settings.oauth.client_secret.as_ref();
+    settings.oauth.client_secret = secret.map(expanded).transpose()?;
+    settings.server.transport = expand(settings.server.transport.clone(), &lookup)?;
+    let Some(oauth) = &server.oauth else { return Ok(()) };
+    if let Some(path) = &oauth.private_key_file {
+        let relative = || {
+            let path = path.display();
+            AppError::usage(format!(
+                "oauth.private_key_file: {path} must be absolute, or begin with ~/"
+            ))
+        };
+        let path = environment.absolute_path(path).ok_or_else(relative)?;
+        let missing = || AppError::usage(format!("there is no file {}", path.display()));
+        let text = read(&path)?.ok_or_else(missing)?;
+        let key = ClientKey::from_pem(&text, oauth.private_key_id.clone());
+        let in_file = |source| UserValueError::KeyFile { path, source };
+        settings.oauth.private_key = Some(key.map_err(in_file)?);
+    } else if let Some(text) = &oauth.private_key {
+        let key = ClientKey::from_pem(&expanded(text)?, oauth.private_key_id.clone());
+        settings.oauth.private_key = Some(key.map_err(UserValueError::Key)?);
+    }
+    Ok(())
+}
+
+/// A value that only the user's configuration may have cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum UserValueError {
+    #[error(transparent)]
+    Variable(#[from] ExpandError),
+    #[error("{0}")]
+    Unreadable(#[from] AppError),
+    #[error("oauth.private_key: {0}")]
+    Key(ClientKeyError),
+    #[error("oauth.private_key_file {}: {source}", path.display())]
+    KeyFile { path: PathBuf, source: ClientKeyError },
 }
 
 /// Returns [`ServerOrigin::Project`] if any value of the server comes from the project.
@@ -265,6 +305,72 @@ fn expand_text(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<St
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const KEY: &str = include_str!("../../../../crow-mcp/tests/keys/p256.pem");
+
+    /// Returns the servers with an `oauth` table, in a home with a key in `key.pem`.
+    fn configured(oauth: &str) -> Result<ConfiguredServers, String> {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join(".config/crow-agent");
+        fs::create_dir_all(&folder).unwrap();
+        let text =
+            format!("[mcp.servers.a]\nurl = 'https://a.test'\n[mcp.servers.a.oauth]\n{oauth}");
+        fs::write(folder.join("config.toml"), text).unwrap();
+        fs::write(home.path().join("key.pem"), KEY).unwrap();
+        fs::write(home.path().join("broken.pem"), "no key").unwrap();
+        let vars = [("HOME", home.path().to_str().unwrap()), ("MY_KEY", KEY), ("BAD", "no key")];
+        let environment = ProcessEnvironment::with(vars);
+        let found = configured_servers(&environment, &ProjectAdditions::default());
+        let home = home.path().display().to_string();
+        found
+            .map(|mut found| {
+                for fault in &mut found.faults {
+                    *fault = fault.replace(&home, "HOME");
+                }
+                found
+            })
+            .map_err(|error| error.message.replace(&home, "HOME"))
+    }
+
+    #[test]
+    fn a_private_key_is_read_from_a_variable_or_a_file() {
+        let key = ClientKey::from_pem(KEY, Some("k".to_owned())).unwrap();
+        for source in ["private_key = '${MY_KEY}'", "private_key_file = '~/key.pem'"] {
+            let oauth = format!("client_id = 'c'\n{source}\nprivate_key_id = 'k'\n");
+            let found = configured(&oauth).unwrap();
+            assert_eq!(found.faults, [""; 0]);
+            assert_eq!(found.servers[0].0.oauth.private_key.as_ref(), Some(&key));
+        }
+    }
+
+    #[test]
+    fn credentials_that_cannot_be_used_leave_the_server_out_and_say_why() {
+        for (oauth, fault) in [
+            ("client_id = 'c'\nprivate_key = '${BAD}'", "oauth.private_key: it is no private key"),
+            ("client_id = 'c'\nprivate_key = '${GONE}'", "the variable GONE is not set"),
+            (
+                "client_id = 'c'\nprivate_key_file = '~/broken.pem'",
+                "oauth.private_key_file HOME/broken.pem: it is no private key",
+            ),
+            ("client_id = 'c'\nprivate_key_file = '~/gone.pem'", "there is no file HOME/gone.pem"),
+            ("client_id = 'c'\nprivate_key_file = 'k.pem'", "must be absolute, or begin with ~/"),
+        ] {
+            let found = configured(oauth).unwrap();
+            let [message] = &found.faults[..] else { panic!("{:?}", found.faults) };
+            assert!(message.contains(fault), "{message}");
+            assert!(found.servers.is_empty());
+        }
+        for (oauth, fault) in [
+            ("private_key = 'x'", "a secret or a key needs a client_id"),
+            ("client_id = 'c'\nclient_secret = 's'\nprivate_key = 'x'", "not both"),
+            ("client_id = 'c'\nprivate_key_id = 'k'", "private_key_id needs a key"),
+            ("client_id = 'c'\ngrant = 'client_credentials'", "needs a client_id, and a"),
+            ("client_id = 'c'\ngrant = 'password'", "unknown value \"password\""),
+        ] {
+            let message = configured(oauth).unwrap_err();
+            assert!(message.contains(fault) && message.contains("config.toml:"), "{message}");
+        }
+    }
 
     #[test]
     fn variables_are_expanded_and_missing_ones_are_named() {

@@ -16,7 +16,7 @@ use crow_core::{
     config::ConfigError,
     mcp::{McpServerConfig, McpTransport},
 };
-use crow_mcp::{McpSettings, OAuthSettings};
+use crow_mcp::{McpSettings, OAuthGrant, OAuthSettings};
 use crow_text::one_line;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -84,6 +84,15 @@ pub(super) struct OAuthTable {
     pub(super) client_id: Option<String>,
     /// The secret of that registration; in your own configuration `${NAME}` stands for a variable of yours.
     pub(super) client_secret: Option<String>,
+    /// The private key of that registration, in PEM form, instead of a secret; `${NAME}` stands for a variable of yours.
+    pub(super) private_key: Option<String>,
+    /// The file with the private key, absolute or below the home (`~/…`).
+    pub(super) private_key_file: Option<PathBuf>,
+    /// The id of the key, if several are registered.
+    pub(super) private_key_id: Option<String>,
+    /// `authorization_code`: you log in with a browser; `client_credentials`: Crow logs in by itself with the secret or key,
+    /// where nobody is at the machine [default: `authorization_code`].
+    pub(super) grant: Option<GrantName>,
     /// The HTTPS address of a client metadata document, which is the client id where such documents are accepted.
     pub(super) client_metadata_url: Option<String>,
     /// The scopes to request [default: those that the server names].
@@ -98,11 +107,43 @@ pub(super) struct OAuthTable {
     pub(super) private_network: bool,
 }
 
+/// The way to an access token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum GrantName {
+    AuthorizationCode,
+    ClientCredentials,
+}
+
 impl OAuthTable {
+    /// Returns true if it has a private key, which is read when the server is used.
+    pub(super) fn has_key(&self) -> bool {
+        self.private_key.is_some() || self.private_key_file.is_some()
+    }
+
     /// Converts the table to settings. The error is a message.
     fn to_settings(&self) -> Result<OAuthSettings, String> {
-        if self.client_secret.is_some() && self.client_id.is_none() {
-            return Err("client_secret needs a client_id".to_owned());
+        let has_secret = self.client_secret.is_some();
+        let grant = match self.grant {
+            None | Some(GrantName::AuthorizationCode) => OAuthGrant::AuthorizationCode,
+            Some(GrantName::ClientCredentials) => OAuthGrant::ClientCredentials,
+        };
+        let is_without_user = grant == OAuthGrant::ClientCredentials;
+        let fault = if self.client_id.is_none() && (has_secret || self.has_key()) {
+            Some("a secret or a key needs a client_id")
+        } else if has_secret && self.has_key() {
+            Some("a registration has a client_secret or a key, not both")
+        } else if self.private_key.is_some() && self.private_key_file.is_some() {
+            Some("the key is in private_key or in private_key_file, not both")
+        } else if self.private_key_id.is_some() && !self.has_key() {
+            Some("private_key_id needs a key")
+        } else if is_without_user && !(has_secret || self.has_key()) {
+            Some("the grant client_credentials needs a client_id, and a client_secret or a key")
+        } else {
+            None
+        };
+        if let Some(fault) = fault {
+            return Err(fault.to_owned());
         }
         let is_document = |url: &String| {
             Url::parse(url).is_ok_and(|url| url.scheme() == "https" && url.path() != "/")
@@ -113,6 +154,9 @@ impl OAuthTable {
         Ok(OAuthSettings {
             client_id: self.client_id.clone(),
             client_secret: self.client_secret.clone(),
+            // It is read together with the variables.
+            private_key: None,
+            grant,
             client_metadata_url: self.client_metadata_url.clone(),
             scopes: self.scopes.clone(),
             redirect_port: self.redirect_port.map(NonZeroU16::get),
@@ -199,6 +243,14 @@ impl ServerTable {
             settings.oauth = oauth.to_settings().map_err(|why| ("oauth", why))?;
         }
         Ok(settings)
+    }
+}
+
+impl McpTable {
+    /// Returns the files with private keys, as they are written.
+    pub(crate) fn key_files(&self) -> impl Iterator<Item = &Path> {
+        let oauth = self.servers.values().filter_map(|server| server.oauth.as_ref());
+        oauth.filter_map(|oauth| oauth.private_key_file.as_deref())
     }
 }
 
