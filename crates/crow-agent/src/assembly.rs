@@ -373,6 +373,9 @@ impl<'a> AssemblyBuilder<'a> {
         }
         self.add_task_tools(&mut tools, &mut unknown);
         unknown.retain(|name| !is_optional_tool(name));
+        if let Some(window) = model.info.context_window {
+            tools.fit_to_window(window);
+        }
         profile.adapt(&mut tools, &self.assembly.tools);
         if !unknown.is_empty() {
             let unknown = unknown.join(", ");

@@ -22,6 +22,7 @@ pub mod product;
 pub mod project_checks;
 mod rule_text;
 pub mod sandbox;
+pub mod skills;
 mod telemetry;
 pub mod trust;
 mod web;

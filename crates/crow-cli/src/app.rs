@@ -16,8 +16,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::{
     args::{
         AgentsCommand, ChatArgs, Cli, Command, ConfigCommand, DiffArgs, McpCommand, OutputForm,
-        PermissionsCommand, RedoArgs, RestoreArgs, RunOptions, SessionsCommand, UndoArgs,
-        completions, man, print_completions,
+        PermissionsCommand, RedoArgs, RestoreArgs, RunOptions, SessionsCommand, SkillsCommand,
+        UndoArgs, completions, man, print_completions,
     },
     chat, command,
     command_line::parse,
@@ -127,6 +127,14 @@ fn execute(
                 command::agents::create(&name, from.as_deref(), environment)
             }
         },
+        Command::Skills(skills) => match skills {
+            SkillsCommand::List { output } => command::skills::list(output, environment),
+            SkillsCommand::Show { name, output } => {
+                command::skills::show(&name, output, environment)
+            }
+            SkillsCommand::Disable { name } => command::skills::switch(&name, false, environment),
+            SkillsCommand::Enable { name } => command::skills::switch(&name, true, environment),
+        },
         Command::Mcp(McpCommand::List { output }) => command::mcp::list(output, environment),
         Command::Mcp(McpCommand::Serve(args)) => block_on(command::mcp_serve(*args, environment)),
         Command::Mcp(McpCommand::Add(args)) => command::mcp::add(&args, environment),
@@ -199,6 +207,7 @@ fn output_form(command: &Command) -> OutputForm {
         | Command::Permissions(_)
         | Command::Config(_)
         | Command::Agents(_)
+        | Command::Skills(_)
         | Command::Mcp(_)
         | Command::Eval(_)
         | Command::Doctor { .. }

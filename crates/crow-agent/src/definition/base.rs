@@ -185,7 +185,7 @@ fn limits(raw: &RawReact, role: DefinedRole, node: &Node) -> Result<TurnLimits, 
 const OF_LOOPS: [&str; 5] =
     ["task", "task_output", "task_cancel", "task_complete", "submit_for_review"];
 /// Tools that a program has only if they are configured, or built in. An agent that names one works without it.
-const OPTIONAL: [&str; 2] = ["web_fetch", "web_search"];
+const OPTIONAL: [&str; 3] = ["skill", "web_fetch", "web_search"];
 
 /// Returns true for a tool that a program need not have.
 pub(crate) fn is_optional_tool(name: &str) -> bool {

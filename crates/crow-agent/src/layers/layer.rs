@@ -121,6 +121,15 @@ impl ConfigLayer {
         names
     }
 
+    /// Returns the names of all files of a layer in memory, sorted; none of another layer.
+    pub fn names_in_memory(&self) -> impl Iterator<Item = &str> {
+        let files = match &self.files {
+            LayerFiles::Memory(files) => Some(files),
+            LayerFiles::Shipped(_) | LayerFiles::Folder => None,
+        };
+        files.into_iter().flat_map(|files| files.keys().map(String::as_str))
+    }
+
     /// Reads a file. Returns `None` if it does not exist.
     pub fn read(&self, name: &str) -> Result<Option<String>, ConfigError> {
         if let Some(text) = self.overrides.get(name) {

@@ -36,6 +36,8 @@ pub struct Settings {
     pub(crate) telemetry: TelemetryTable,
     /// Search service of the tool `web_search`. Only the user's file may set it.
     pub(crate) web_search: WebSearchTable,
+    /// Skills.
+    pub(crate) skills: SkillsTable,
 }
 
 /// A command that must succeed before work counts as done.
@@ -69,6 +71,8 @@ struct RawSettings {
     telemetry: TelemetryTable,
     #[serde(default)]
     web_search: WebSearchTable,
+    #[serde(default)]
+    skills: SkillsTable,
 }
 
 /// What must succeed before work counts as done.
@@ -136,6 +140,15 @@ pub(crate) struct TelemetryTable {
     pub(crate) endpoint: Option<String>,
 }
 
+/// Skills: instructions for kinds of tasks, in folders with a `SKILL.md`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SkillsTable {
+    /// Names of skills that are not used.
+    #[serde(default)]
+    pub(crate) disabled: Vec<String>,
+}
+
 /// The search service of the tool `web_search`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -195,6 +208,7 @@ impl Settings {
             mcp: raw.mcp,
             telemetry: raw.telemetry,
             web_search: raw.web_search,
+            skills: raw.skills,
         })
     }
 }

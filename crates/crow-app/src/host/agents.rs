@@ -7,12 +7,16 @@ use crow_agent::{
     InstructionSources, SamplingChoice,
     definition::{AgentKind, DefinedRole, ListedAgent},
 };
-use crow_core::model::{ModelRef, Models};
+use crow_core::{
+    model::{ModelRef, Models},
+    tool::TypedToolAdapter,
+};
 use crow_runtime::{HostError, OpenedWith};
 
 use crate::{
     config::{AgentLimits, AgentSettings},
     product,
+    skills::{SkillSet, SkillTool},
     web::WebTools,
 };
 
@@ -38,12 +42,16 @@ impl Agents {
         settings: AgentSettings,
         models: Arc<dyn Models>,
         web: &WebTools,
+        skills: Arc<SkillSet>,
         instructions: InstructionSources,
         is_attended: bool,
     ) -> Self {
         let AgentSettings { registry, default, checks, limits, sampling } = settings;
         let mut tools = product::all_tools();
         web.register(&mut tools);
+        if let Some(skill) = SkillTool::new(skills) {
+            tools.register(TypedToolAdapter::new(skill));
+        }
         let instructions = Some(instructions);
         let assembly = Assembly { registry, models, tools, checks, instructions, is_attended };
         Self {
@@ -227,7 +235,8 @@ mod tests {
             let (_, unknown) = tools.for_agent(&base.tools);
             // The tools for other agents are made together with them. Tools of MCP servers are known only in a
             // session.
-            let with_others = ["task", "task_cancel", "task_output"];
+            // There is a tool for skills where there are skills.
+            let with_others = ["task", "task_cancel", "task_output", "skill"];
             let is_known =
                 |tool: &String| with_others.contains(&tool.as_str()) || is_sourced_pattern(tool);
             assert!(unknown.iter().all(is_known), "{name}: {unknown:?}");

@@ -23,6 +23,7 @@ use super::{
     options::{self, AGENT, MODE, MODEL, PERMISSIONS, REVIEWER, THINKING},
     product_host::{ProductHost, blocking},
 };
+use crate::skills::{Skill, loaded};
 
 /// Time limit of a prompt of an MCP server: the session waits meanwhile.
 const PROMPT_LIMIT: Duration = Duration::from_secs(20);
@@ -58,7 +59,7 @@ const SESSIONS: HostCommand =
 const HELP: HostCommand = HostCommand::new("help", "", "list the commands");
 
 impl ProductHost {
-    /// Returns the commands of a session in the order in which they are listed. Prompt files come after
+    /// Returns the commands of a session in the order in which they are listed. Prompt files and skills come after
     /// them; one with the name of a command is left out. The prompts of MCP servers come last.
     pub(super) async fn commands_of(&self, current: &SessionState) -> Vec<HostCommand> {
         let of_front_end = self.session_commands.iter().flat_map(|commands| commands.commands());
@@ -71,6 +72,15 @@ impl ProductHost {
         let free = |command: &HostCommand| commands.iter().all(|own| own.name != command.name);
         let prompts: Vec<HostCommand> = current.config.prompts.commands().filter(free).collect();
         commands.extend(prompts);
+        let skills = current.config.skills.skills.iter().filter(|skill| is_command(skill));
+        let skills = skills.map(|skill| HostCommand {
+            name: skill.name.clone().into(),
+            argument: skill.argument.clone().into(),
+            description: skill.description.clone().into(),
+        });
+        let free = |command: &HostCommand| commands.iter().all(|own| own.name != command.name);
+        let skills: Vec<HostCommand> = skills.filter(free).collect();
+        commands.extend(skills);
         commands.extend(current.server_prompts().await.into_iter().map(|prompt| HostCommand {
             argument: prompt.usage().into(),
             description: prompt.description.into(),
@@ -132,19 +142,8 @@ impl ProductHost {
                         return Ok(CommandOutcome::Prompt(vec![Block::text(prompt)]));
                     }
                     (None, None) => {
-                        let prompts = current.server_prompts().await;
-                        let Some(prompt) = prompts.iter().find(|prompt| prompt.name == name) else {
-                            return Err(options::unknown("command", name));
-                        };
-                        let refused = |message| HostError::Refused { message, hint: String::new() };
-                        let cancel = CancellationToken::new();
-                        let getting = timeout(PROMPT_LIMIT, prompt.get(argument, &cancel));
-                        let late = |_| {
-                            let limit = PROMPT_LIMIT.as_secs();
-                            format!("the MCP server sent no prompt within {limit} s")
-                        };
-                        let blocks = getting.await.map_err(late).and_then(|got| got);
-                        return Ok(CommandOutcome::Prompt(blocks.map_err(refused)?));
+                        let prompt = prompt_of_skill_or_server(&current, name, argument).await?;
+                        return Ok(CommandOutcome::Prompt(prompt));
                     }
                 }
             }
@@ -199,6 +198,33 @@ impl ProductHost {
         let sandbox = self.runtime().config().sandbox.is_some();
         Ok(status_text(current, usage, sandbox))
     }
+}
+
+/// Returns the prompt of the command of a skill, else of an MCP server.
+async fn prompt_of_skill_or_server(
+    current: &SessionState,
+    name: &str,
+    argument: &str,
+) -> Result<Vec<Block>, HostError> {
+    let refused = |message| HostError::Refused { message, hint: String::new() };
+    if let Some(skill) = current.config.skills.find(name).filter(|skill| is_command(skill)) {
+        let (skill, argument) = (skill.clone(), argument.to_owned());
+        let text = blocking(move || loaded(&skill, &argument)).await?;
+        return Ok(vec![Block::text(text.map_err(refused)?)]);
+    }
+    let prompts = current.server_prompts().await;
+    let prompt = prompts.iter().find(|prompt| prompt.name == name);
+    let prompt = prompt.ok_or_else(|| options::unknown("command", name))?;
+    let cancel = CancellationToken::new();
+    let getting = timeout(PROMPT_LIMIT, prompt.get(argument, &cancel));
+    let limit = PROMPT_LIMIT.as_secs();
+    let late = |_| format!("the MCP server sent no prompt within {limit} s");
+    getting.await.map_err(late).and_then(|got| got).map_err(refused)
+}
+
+/// Returns true if a skill can be started by typing its name.
+fn is_command(skill: &Skill) -> bool {
+    skill.for_user && !skill.name.contains(char::is_whitespace)
 }
 
 fn line(metadata: &SessionMetadata) -> String {

@@ -27,6 +27,7 @@ use crate::{
     environment::ProcessEnvironment,
     error::AppError,
     project_checks::accepted_check,
+    skills::{SkillSet, home_skill_folders},
     trust::{self, Project, TrustStamp, TrustStatus},
     web::WebTools,
 };
@@ -48,6 +49,7 @@ pub(super) struct DirectoryConfig {
     /// Default model of reviewers.
     pub(super) review_model: Option<ModelRef>,
     pub(super) prompts: PromptFiles,
+    pub(super) skills: Arc<SkillSet>,
     /// Warnings about files that look like agents but lie in a folder that is not read.
     pub(super) misplaced: Vec<String>,
 }
@@ -148,10 +150,11 @@ impl DirectoryConfigs {
     }
 
     fn make(&self, project: Project, configuration: Configuration) -> DirectoryConfig {
-        let (prompts, misplaced) = match self.configuration_source {
+        let (prompts, skills, misplaced) = match self.configuration_source {
             ConfigurationSource::InFiles => {
                 let agents = &configuration.agents;
-                (PromptFiles::read(agents.layers()), agents.misplaced())
+                let (skills, _) = SkillSet::of_configuration(&configuration, &self.environment);
+                (PromptFiles::read(agents.layers()), Arc::new(skills), agents.misplaced())
             }
             ConfigurationSource::Shipped => Default::default(),
         };
@@ -166,10 +169,11 @@ impl DirectoryConfigs {
             configuration.agents(self.limits, self.sampling),
             models,
             &self.web,
+            Arc::clone(&skills),
             instructions,
             self.is_attended,
         );
-        DirectoryConfig { project, agents, model, review_model, prompts, misplaced }
+        DirectoryConfig { project, agents, model, review_model, prompts, skills, misplaced }
     }
 
     fn stamp(&self, status: &TrustStatus) -> Stamp {
@@ -178,6 +182,10 @@ impl DirectoryConfigs {
             && let Ok(folder) = self.environment.config_dir()
         {
             files_below(&folder, 0, &mut user);
+            // Of skills in the home only what is directly in their folders: others are there too.
+            for folder in home_skill_folders(&self.environment) {
+                files_below(&folder, DEEPEST - 1, &mut user);
+            }
             user.sort();
         }
         Stamp { project: status.stamp(), user }

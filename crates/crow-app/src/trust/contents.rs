@@ -1,4 +1,5 @@
-//! The files of a project's configuration: everything below `.crow-agent`, and `.mcp.json`, read once into memory.
+//! The files of a project's configuration: everything below `.crow-agent`, `.mcp.json`, and the instructions of skills that
+//! other programs use as well, read once into memory.
 //!
 //! The same bytes are shown, hashed and used; nothing is read from disk a second time. Names are relative to
 //! `.crow-agent`; those of files beside it start with [`OUTSIDE_PREFIX`]. Links are stored as links, and accepted only if
@@ -26,10 +27,13 @@ use crate::{
 pub(crate) const FOLDER: &str = ".crow-agent";
 /// Prefix of the names of files outside the folder. No name below the folder starts with it.
 pub(super) const OUTSIDE_PREFIX: &str = "../";
+/// Folders of skills beside the folder, and the file that is read of each skill.
+const SKILL_FOLDERS: [&str; 2] = [".agents/skills", ".claude/skills"];
+const SKILL_FILE: &str = "SKILL.md";
 /// Maximum number of files, links and folders.
-const MOST_ITEMS: usize = 200;
+const MOST_ITEMS: usize = 500;
 /// Maximum size of all files together, in bytes.
-const MOST_BYTES: u64 = 1024 * 1024;
+const MOST_BYTES: u64 = 4 * 1024 * 1024;
 /// Maximum depth of nested folders.
 const DEEPEST: usize = 16;
 /// Execute bits of a file mode.
@@ -99,10 +103,11 @@ impl ProjectFiles {
         user_servers: &[StartedServer],
     ) -> Result<Option<Self>, ContentsError> {
         let folder = root.join(FOLDER);
-        // 1) `.mcp.json`, then everything below `.crow-agent`.
+        // 1) `.mcp.json` and skills, then everything below `.crow-agent`.
         let mut reader =
             ProjectReader { folder: &folder, items: BTreeMap::new(), room: MOST_BYTES };
         reader.read_servers(root)?;
+        reader.read_skills(root)?;
         match Directory::open(&folder) {
             Ok(directory) => reader.read_folder(&directory, "", 0)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -273,6 +278,50 @@ impl ProjectReader<'_> {
         }
     }
 
+    /// Reads the instructions of skills. Links are passed over: they lead to another folder of skills, or out of the
+    /// project.
+    fn read_skills(&mut self, root: &Path) -> Result<(), ContentsError> {
+        for folder in SKILL_FOLDERS {
+            let path = root.join(folder);
+            let opened =
+                Directory::open(root).and_then(|root| root.open_beneath(Path::new(folder)));
+            let skills = match opened {
+                Ok(skills) => skills,
+                Err(error) if is_passed_over(&error) => continue,
+                Err(error) => return Err(unreadable(path, error)),
+            };
+            let entries = skills.entries(MOST_ITEMS + 1);
+            for (entry, kind) in entries.map_err(|error| unreadable(path.clone(), error))? {
+                let Some(name) = entry.as_os_str().to_str() else { continue };
+                if kind != EntryKind::Directory {
+                    continue;
+                }
+                let file_path = path.join(name).join(SKILL_FILE);
+                let opened = skills
+                    .open_beneath(Path::new(name))
+                    .and_then(|skill| skill.open_file(&EntryName::new(SKILL_FILE)?));
+                let file = match opened {
+                    Ok(file) => file,
+                    Err(error) if is_passed_over(&error) => continue,
+                    Err(error) => return Err(unreadable(file_path, error)),
+                };
+                let metadata = EntryMetadata::of_file(&file);
+                let metadata = metadata.map_err(|error| unreadable(file_path.clone(), error))?;
+                if metadata.kind != EntryKind::File {
+                    continue;
+                }
+                if self.items.len() == MOST_ITEMS {
+                    return Err(ContentsError::TooMany { path });
+                }
+                let bytes = self.read_bytes(file, &file_path)?;
+                let item = ProjectItem::File { bytes, executable: false };
+                let item_name = format!("{OUTSIDE_PREFIX}{folder}/{name}/{SKILL_FILE}");
+                self.items.insert(item_name, item);
+            }
+        }
+        Ok(())
+    }
+
     fn read_folder(
         &mut self,
         folder: &Directory,
@@ -366,6 +415,13 @@ impl ProjectReader<'_> {
     fn path(&self, below: &str) -> PathBuf {
         if below.is_empty() { self.folder.to_path_buf() } else { self.folder.join(below) }
     }
+}
+
+/// Returns true if there is nothing to read: nothing of that name, a link, or another kind of file.
+fn is_passed_over(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        || crow_fs::is_link_error(error)
+        || Errno::from_io_error(error) == Some(Errno::NXIO)
 }
 
 fn unreadable(path: PathBuf, source: io::Error) -> ContentsError {

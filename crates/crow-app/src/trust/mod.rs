@@ -1,6 +1,7 @@
 //! Trust in projects: configuration in a workspace has no effect before the user has seen it and agreed.
 //!
-//! The configuration of a project is everything below its `.crow-agent`, and its `.mcp.json`. It is read once; the
+//! The configuration of a project is everything below its `.crow-agent`, its `.mcp.json`, and each `SKILL.md` in its
+//! `.agents/skills` and `.claude/skills`. It is read once; the
 //! same bytes are hashed, shown and used. Trust applies to exactly these bytes, names, links and execute bits in this
 //! directory: any new, changed or removed entry makes the project untrusted again.
 

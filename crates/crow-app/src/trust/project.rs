@@ -25,6 +25,7 @@ use crate::{
     },
     error::AppError,
     rule_text::describe_rule,
+    skills::skill_of_file,
 };
 
 /// The file of permission rules.
@@ -146,6 +147,12 @@ fn layer_capabilities(layer: &ConfigLayer, name: &str) -> Option<Result<Vec<Stri
     if name == SETTINGS {
         let settings = settings(layer.clone());
         return Some(settings.map(|settings| of_settings(&settings)).map_err(Into::into));
+    }
+    if let Some(skill) = skill_of_file(name) {
+        return Some(Ok(vec![format!("the skill {skill}: instructions that the agent loads")]));
+    }
+    if name.starts_with("skills/") {
+        return Some(Ok(vec!["a file of a skill: read or run like any other".to_owned()]));
     }
     if name.starts_with("prompts/") {
         return Some(Ok(vec!["prompts of agents".to_owned()]));

@@ -124,10 +124,10 @@ fn special_files_outward_links_and_oversized_folders_are_refused() {
             let mode = rustix::fs::Mode::from_raw_mode(0o600);
             rustix::fs::mkfifoat(rustix::fs::CWD, at.join("p"), mode).unwrap();
         }),
-        ("more than 200", |at| {
-            (0..201).for_each(|n| fs::write(at.join(n.to_string()), "").unwrap());
+        ("more than 500", |at| {
+            (0..501).for_each(|n| fs::write(at.join(n.to_string()), "").unwrap());
         }),
-        ("more than 1024 KiB", |at| fs::write(at.join("f"), vec![0; (1 << 20) + 1]).unwrap()),
+        ("more than 4096 KiB", |at| fs::write(at.join("f"), vec![0; (4 << 20) + 1]).unwrap()),
         ("nested too deeply", |at| fs::create_dir_all(at.join("d/".repeat(20))).unwrap()),
         ("must be a folder", |at| {
             fs::rename(at, at.with_file_name("elsewhere")).unwrap();

@@ -69,6 +69,9 @@ pub(crate) enum Command {
     /// List, show and make agents
     #[command(subcommand)]
     Agents(AgentsCommand),
+    /// List, show and switch off skills: instructions for kinds of tasks
+    #[command(subcommand)]
+    Skills(SkillsCommand),
     /// Show, change and check the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -469,6 +472,35 @@ pub(crate) enum AgentsCommand {
         /// The agent to copy: a base agent or a composition
         #[arg(long, value_name = "AGENT", add = completions::agents())]
         from: Option<String>,
+    },
+}
+
+/// The subcommands of `skills`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SkillsCommand {
+    /// List the skills of this directory, and what is wrong with any
+    List {
+        /// Output format: text, or one JSON object per line
+        #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+        output: OutputForm,
+    },
+    /// Show a skill and its instructions
+    Show {
+        /// The skill
+        name: String,
+        /// Output format: text, or one JSON object
+        #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+        output: OutputForm,
+    },
+    /// Switch a skill off
+    Disable {
+        /// The skill
+        name: String,
+    },
+    /// Switch a skill on again
+    Enable {
+        /// The skill
+        name: String,
     },
 }
 

@@ -12,6 +12,7 @@ mod models;
 mod permissions;
 mod serve;
 mod sessions;
+pub(crate) mod skills;
 mod telemetry;
 mod trust;
 mod undo;

@@ -46,6 +46,7 @@ mod serve;
 mod sessions;
 mod shipped_agents;
 mod signals;
+mod skills;
 #[cfg(feature = "syntax")]
 mod syntax;
 mod telemetry;

@@ -104,6 +104,14 @@ impl ToolRegistry {
         (chosen, unknown)
     }
 
+    /// Tells the model the definitions of tools that depend on its context window, in tokens.
+    pub fn fit_to_window(&mut self, window: u64) {
+        let definitions = self.tools.values().filter_map(|tool| tool.definition_for_window(window));
+        for definition in definitions.collect::<Vec<_>>() {
+            self.redefine(definition);
+        }
+    }
+
     /// Keeps the tools for which `keeps` returns true.
     pub fn retain(&mut self, keeps: impl Fn(&dyn Tool) -> bool) {
         self.tools.retain(|_, tool| keeps(tool.as_ref()));

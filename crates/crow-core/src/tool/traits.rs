@@ -97,6 +97,13 @@ pub trait Tool: Send + Sync {
     /// Runs the call. Called only with a permit, see [`ToolRegistry::execute`](super::ToolRegistry::execute).
     async fn execute(&self, input: Value, plan: &CallPlan, ctx: &ToolContext) -> ToolResult;
 
+    /// Returns the definition for a model with this context window, in tokens, if it is another than the ordinary one: for
+    /// tools whose description takes a part of the window.
+    fn definition_for_window(&self, window: u64) -> Option<ToolDefinition> {
+        let _ = window;
+        None
+    }
+
     /// Returns the definition for the model.
     fn definition(&self) -> ToolDefinition {
         ToolDefinition {
@@ -139,6 +146,12 @@ pub trait TypedTool: Send + Sync + 'static {
     fn exposes_argument(&self, argument: &str) -> bool {
         let _ = argument;
         true
+    }
+
+    /// Returns the definition for a model with this context window, in tokens, if it is another than the ordinary one.
+    fn definition_for_window(&self, window: u64) -> Option<ToolDefinition> {
+        let _ = window;
+        None
     }
 
     /// Plans a call: returns what it would touch. By default that is what tools of its category may touch.
@@ -224,6 +237,10 @@ impl<T: TypedTool> Tool for TypedToolAdapter<T> {
         remove_closed(&mut parameters);
         let (name, description) = (self.name().to_owned(), self.description().to_owned());
         ToolDefinition { name, description, parameters }
+    }
+
+    fn definition_for_window(&self, window: u64) -> Option<ToolDefinition> {
+        self.tool.definition_for_window(window)
     }
 
     fn check(&self, input: &Value) -> Result<(), String> {

@@ -52,8 +52,8 @@ fn an_agent_without_a_list_of_tools_has_all() {
     let base = read("---\ndescription: d\n---\nWork.\n").unwrap();
     assert_eq!(
         base.tools.len(),
-        TOOLS.len() + 7,
-        "with the tasks, task_complete, web tools and what servers have: {:?}",
+        TOOLS.len() + 8,
+        "with the tasks, task_complete, skills, web tools and what servers have: {:?}",
         base.tools
     );
 }

@@ -85,6 +85,21 @@ async fn a_prompt_file_of_the_user_is_a_command_in_every_project() {
 }
 
 #[tokio::test]
+async fn a_skill_is_a_command_that_sends_its_instructions() {
+    let scene = Scene::new();
+    let folder = scene.home.path().join(".claude/skills/greet");
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = "---\nname: greet\ndescription: Greets somebody.\n---\nGreet $ARGUMENTS.\n";
+    std::fs::write(folder.join("SKILL.md"), text).unwrap();
+    let handle = scene.create(SessionSetup::default()).await;
+    let commands = scene.host.commands(handle.session_id()).await.unwrap();
+    assert!(commands.iter().any(|command| command.name == "greet"));
+    let prompt = shown(&scene, &handle, "greet", "Ada").await;
+    assert!(prompt.starts_with("The skill greet, in the folder "), "{prompt}");
+    assert!(prompt.ends_with("Greet Ada."), "{prompt}");
+}
+
+#[tokio::test]
 async fn options_are_shown_and_set_by_commands() {
     let scene = Scene::new();
     let handle = scene.create(SessionSetup::default()).await;
