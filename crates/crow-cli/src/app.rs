@@ -165,6 +165,7 @@ fn execute(
             }
             SessionsCommand::Export { id } => block_on(command::export(&id, environment)),
             SessionsCommand::Repair { id } => command::repair(&id, environment),
+            SessionsCommand::Rename { id, title } => command::rename(&id, &title, environment),
             SessionsCommand::Rm { ids } => command::remove(&ids, environment),
         },
     }

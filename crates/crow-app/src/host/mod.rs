@@ -21,5 +21,6 @@ pub use directory_configs::working_directory;
 pub use front_end_commands::{CommandSession, SessionCommands, SessionRecord};
 pub use product_host::{
     ChoiceMemory, ConfigurationSource, HostParts, ProductHost, StartPlace, blocking, remove,
+    session_title,
 };
 pub use prompt_files::PromptFiles;

@@ -469,9 +469,7 @@ impl AgentHost for ProductHost {
     }
 
     async fn set_title(&self, id: &SessionId, title: &str) -> Result<(), HostError> {
-        let words = title.split(|c: char| c.is_whitespace() || c.is_control());
-        let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
-        let title: String = words.join(" ").chars().take(TITLE).collect();
+        let title = session_title(title);
         let _opening = self.opening.lock().await;
         let (id, config) = (id.clone(), Arc::clone(self.runtime.config()));
         let running = self.runtime.get(&id);
@@ -605,4 +603,11 @@ pub fn remove(
         snapshots.forget_session(&root, id)?;
     }
     Ok(())
+}
+
+/// Returns a title of a session as it is stored: on one line, and not too long.
+pub fn session_title(text: &str) -> String {
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
+    let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+    words.join(" ").chars().take(TITLE).collect()
 }

@@ -1,5 +1,7 @@
 //! The list of skills that the model sees, within a part of its context window.
 
+use std::fmt::Write as _;
+
 use super::discovery::{Skill, SkillSet};
 
 /// Part of the context window that the list may take.
@@ -74,7 +76,7 @@ impl SkillListing {
         }
         let unnamed = skills.len() - named;
         if unnamed > 0 {
-            text.push_str(&format!(", and {unnamed} more"));
+            let _ = write!(text, ", and {unnamed} more");
         }
         Self { text, cut_to: None, has_search: true, unnamed }
     }

@@ -116,12 +116,31 @@ pub(crate) enum Command {
 pub(crate) struct ChatArgs {
     #[command(flatten)]
     pub agent: AgentOptions,
-    /// Resume a session: its id or an id prefix [without one: the last session of this directory]
+    #[command(flatten)]
+    pub session: SessionOptions,
+    /// The first prompt; the chat goes on after it
+    #[arg(long, value_name = "TEXT")]
+    pub prompt: Option<String>,
+}
+
+/// The session in which an agent works.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct SessionOptions {
+    /// Continue a session: its id or an id prefix [without one: the last session of this directory]
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", add = completions::session_ids())]
     pub resume: Option<String>,
+    /// Continue the last session of this directory
+    #[arg(long = "continue", short, conflicts_with = "resume")]
+    pub continue_last: bool,
+    /// Continue in a copy: the session itself stays as it is
+    #[arg(long)]
+    pub fork: bool,
     /// Working directory [default: the current one]; a resumed session keeps its own
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "resume")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["resume", "continue_last"])]
     pub cwd: Option<PathBuf>,
+    /// A further directory that the agent may read and change; may be repeated
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub add_dir: Vec<PathBuf>,
 }
 
 /// Which model works, and what it may do.
@@ -179,15 +198,11 @@ pub(crate) struct RunArgs {
     pub prompt: Option<String>,
     #[command(flatten)]
     pub options: RunOptions,
-    /// Continue a session: its id or an id prefix [without one: the last session of this directory]
-    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", conflicts_with = "session_id", add = completions::session_ids())]
-    pub resume: Option<String>,
+    #[command(flatten)]
+    pub session: SessionOptions,
     /// The id of the new session; refused if it exists
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["resume", "continue_last"])]
     pub session_id: Option<String>,
-    /// Working directory [default: the current one]; a resumed session keeps its own
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "resume")]
-    pub cwd: Option<PathBuf>,
 }
 
 /// How a run goes.
@@ -311,6 +326,14 @@ pub(crate) enum SessionsCommand {
         /// The session's id or an id prefix
         #[arg(add = completions::session_ids())]
         id: String,
+    },
+    /// Give a session another title
+    Rename {
+        /// The session's id or an id prefix
+        #[arg(add = completions::session_ids())]
+        id: String,
+        /// The title
+        title: String,
     },
     /// Remove sessions for good
     Rm {

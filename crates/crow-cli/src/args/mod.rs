@@ -9,8 +9,8 @@ pub(crate) use cli::{
     AcpArgs, AgentOptions, AgentsCommand, ChatArgs, Cli, Command, ConfigCommand, DemoArgs,
     DiffArgs, ExplainArgs, LedgerArgs, ListArgs, LoginArgs, LogoutArgs, ModelsArgs, ModelsCommand,
     OfSession, OutputForm, Permissions, PermissionsCommand, RedoArgs, ReportArgs, RestoreArgs,
-    RunArgs, RunOptions, SandboxOptions, SchemaOf, ServeArgs, SessionsCommand, ShowArgs,
-    SkillsCommand, StatsArgs, StatsGroup, TraceArgs, TrustArgs, UndoArgs, WireArgs,
+    RunArgs, RunOptions, SandboxOptions, SchemaOf, ServeArgs, SessionOptions, SessionsCommand,
+    ShowArgs, SkillsCommand, StatsArgs, StatsGroup, TraceArgs, TrustArgs, UndoArgs, WireArgs,
 };
 pub(crate) use completions::{completions, man, print_completions, quoted};
 pub(crate) use eval::{EvalArgs, EvalCommand, EvalListArgs, EvalRunArgs, TaskArgs};

@@ -41,7 +41,8 @@ pub(crate) async fn chat(
     args: ChatArgs,
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
-    let request = AgentRequest::from(args);
+    let ChatArgs { agent, session, prompt } = args;
+    let request = AgentRequest::of_chat(agent, session)?;
     let parts = ProductLaunch::new(&request, Audience::Person, environment)?;
     let (store, models) = (Arc::clone(&parts.store), Arc::clone(&parts.models));
     let launched = launch(parts).await?;
@@ -56,7 +57,7 @@ pub(crate) async fn chat(
         ChatLoop::new(launched, environment.clone(), store, models, terminal).await?;
     let retention =
         if request.resume.is_some() { SessionRetention::Yes } else { SessionRetention::NotYet };
-    let end = conversation.run(retention).await;
+    let end = conversation.run(retention, prompt).await;
     conversation.close().await;
     let telemetry_message = conversation.host.shut_down(SHUTDOWN).await;
     drop(restore);
@@ -180,13 +181,20 @@ impl ChatLoop {
     }
 
     /// Runs the chat until the user leaves.
-    async fn run(&mut self, retention: SessionRetention) -> Result<ChatEnd, CliError> {
+    async fn run(
+        &mut self,
+        retention: SessionRetention,
+        mut first: Option<String>,
+    ) -> Result<ChatEnd, CliError> {
         self.retention = retention;
         self.greet().await?;
         loop {
-            let line = match self.prompt().await? {
-                PromptOutcome::Left(end) => return Ok(end),
-                PromptOutcome::Line(line) => line,
+            let line = match first.take() {
+                Some(line) => line,
+                None => match self.prompt().await? {
+                    PromptOutcome::Left(end) => return Ok(end),
+                    PromptOutcome::Line(line) => line,
+                },
             };
             let end = match ChatLine::parse(&line) {
                 ChatLine::Nothing => None,

@@ -63,6 +63,8 @@ pub(crate) async fn demo(
         limits: AgentLimits::default(),
         sampling: crow_agent::SamplingChoice::default(),
         resume: None,
+        fork: false,
+        additional_directories: Vec::new(),
         session_id: None,
         cwd: Some(project.clone()),
     };

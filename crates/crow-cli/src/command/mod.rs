@@ -26,7 +26,7 @@ pub(crate) use mcp_serve::mcp_serve;
 pub(crate) use models::models;
 pub(crate) use permissions::{explain, list_rules};
 pub(crate) use serve::serve;
-pub(crate) use sessions::{export, list, remove, repair, show};
+pub(crate) use sessions::{export, list, remove, rename, repair, show};
 pub(crate) use telemetry::{ledger, report, stats, trace};
 pub(crate) use trust::trust;
 pub(crate) use undo::{diff, redo, restore, show_changes, undo};

@@ -1,11 +1,13 @@
-//! `sessions list`, `show`, `export`, `repair` and `rm`.
+//! `sessions list`, `show`, `export`, `repair`, `rename` and `rm`.
 
 use std::{
     fmt::Write as _,
     path::{Path, PathBuf},
 };
 
-use crow_app::{ProcessEnvironment, SessionRecord, known_secrets::redactor, product};
+use crow_app::{
+    ProcessEnvironment, SessionRecord, host::session_title, known_secrets::redactor, product,
+};
 use crow_console::{
     ConsoleStyle, ExitCode, UsageReport, prices_of, short_usage_text, show_session, usage_of,
     usage_text,
@@ -17,7 +19,8 @@ use crow_core::{
 };
 use crow_providers::ProviderModels;
 use crow_runtime::{
-    LostLine, ModelUsage, SessionFilter, SessionMetadata, SessionRepair, UnusedSessions,
+    AgentSession, LostLine, ModelUsage, RuntimeConfig, SessionFilter, SessionMetadata,
+    SessionRepair, UnusedSessions,
 };
 use crow_text::neutralise;
 use jiff::Timestamp;
@@ -31,7 +34,7 @@ use crate::{
     render::{SessionRow, session_table},
     session_context::SessionContext,
     stored_sessions::{print_damage, session_subtree},
-    terminal::{console_style, write_out},
+    terminal::{console_style, write_line, write_out},
 };
 
 /// Lists the stored sessions.
@@ -213,6 +216,23 @@ pub(crate) fn remove(
         write_out(format!("removed {id}\n").as_bytes())?;
     }
     Ok(ExitCode::Done)
+}
+
+/// Gives a session another title.
+pub(crate) fn rename(
+    prefix: &str,
+    title: &str,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
+    let title = session_title(title);
+    if title.is_empty() {
+        return Err(CliError::usage("the title is empty"));
+    }
+    let store = product::session_store(environment)?;
+    let id = store.find(prefix)?;
+    let config = RuntimeConfig { store, ..RuntimeConfig::default() };
+    AgentSession::rename(&config, &id, &title)?;
+    write_line(&format!("{id} is called {title}"))
 }
 
 /// A listed session in JSON.

@@ -211,6 +211,10 @@ pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, Cl
         Audience::Person => Arc::new(HandleAnswerer),
         Audience::Unattended => Arc::new(HeadlessAnswerer),
     };
+    let given = &request.additional_directories;
+    let absolute = |path: &PathBuf| Ok::<_, CliError>(launch.environment.current_dir()?.join(path));
+    let added: Option<Vec<PathBuf>> =
+        (!given.is_empty()).then(|| given.iter().map(absolute).collect()).transpose()?;
     let host = host(launch, answerer)?;
     // A resumed session does not repeat the warning about its model: it was shown at the start or at the change of the
     // model.
@@ -218,6 +222,7 @@ pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, Cl
     let handle = match resumed {
         Some(id) => {
             let header = store.header(&id).ok();
+            let stored = header.as_ref().map(|header| header.crow().additional_directories);
             warned_of = header.as_ref().map(SessionMetadata::model_ref);
             // A read-only session stays read-only; a wider mode is not inherited from the last run.
             let is_read_only = |mode: &PermissionMode| *mode == PermissionMode::ReadOnly;
@@ -227,16 +232,18 @@ pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, Cl
                 agent: request.agent.clone(),
                 model: request.model.clone(),
                 permissions: Some(permissions.or(inherited).unwrap_or_default()),
+                additional_directories: added
+                    .map(|added| stored.unwrap_or_default().into_iter().chain(added).collect()),
                 ..SessionSetup::default()
             };
-            host.open(&id, setup).await?
+            if request.fork { host.fork(&id, setup).await? } else { host.open(&id, setup).await? }
         }
         None => {
             host.create(NewSession {
                 cwd,
                 id: request.session_id.as_ref().map(|id| SessionId::new(id.as_str())),
                 // Options of the command line are defaults of the host and apply to all its sessions.
-                setup: SessionSetup::default(),
+                setup: SessionSetup { additional_directories: added, ..SessionSetup::default() },
             })
             .await?
         }

@@ -23,8 +23,8 @@ use rustix::{
 
 use crate::{
     args::{
-        AcpArgs, AgentOptions, ChatArgs, McpServeArgs, OutputForm, Permissions, RunArgs,
-        RunOptions, SandboxOptions, ServeArgs,
+        AcpArgs, AgentOptions, McpServeArgs, OutputForm, Permissions, RunArgs, RunOptions,
+        SandboxOptions, ServeArgs, SessionOptions,
     },
     error::CliError,
     output::Deltas,
@@ -58,8 +58,12 @@ pub(crate) struct AgentRequest {
     pub limits: AgentLimits,
     pub sampling: SamplingChoice,
     pub resume: Option<Resume>,
+    /// True if the session to resume is copied, and the copy continued.
+    pub fork: bool,
     pub session_id: Option<String>,
     pub cwd: Option<PathBuf>,
+    /// Further directories that the agent may read and change, as they were given.
+    pub additional_directories: Vec<PathBuf>,
 }
 
 /// The session to resume.
@@ -91,9 +95,22 @@ impl AgentRequest {
             limits: AgentLimits::default(),
             sampling: SamplingChoice::default(),
             resume: None,
+            fork: false,
             session_id: None,
             cwd: None,
+            additional_directories: Vec::new(),
         }
+    }
+
+    /// Sets the session in which the agent works.
+    fn in_session(self, session: SessionOptions) -> Result<Self, CliError> {
+        let SessionOptions { resume, continue_last, fork, cwd, add_dir } = session;
+        let last = continue_last.then_some(Resume::Last);
+        let resume = resume.map(Resume::from).or(last);
+        if fork && resume.is_none() {
+            return Err(CliError::usage("--fork needs --resume or --continue"));
+        }
+        Ok(Self { resume, fork, cwd, additional_directories: add_dir, ..self })
     }
 }
 
@@ -154,31 +171,28 @@ impl From<ServeArgs> for AgentRequest {
     }
 }
 
-impl From<ChatArgs> for AgentRequest {
-    fn from(args: ChatArgs) -> Self {
-        let ChatArgs { agent, resume, cwd } = args;
-        Self {
-            resume: resume.map(Resume::from),
-            cwd,
-            choice_memory: ChoiceMemory::Persistent,
-            ..Self::new(agent)
-        }
+impl AgentRequest {
+    /// Builds the request of a chat.
+    pub(crate) fn of_chat(agent: AgentOptions, session: SessionOptions) -> Result<Self, CliError> {
+        let request = Self::new(agent).in_session(session)?;
+        Ok(Self { choice_memory: ChoiceMemory::Persistent, ..request })
     }
 }
 
 impl RunRequest {
     /// Builds the request from the arguments of `run`; reads the prompt if it comes from standard input.
     pub(crate) fn new(args: RunArgs, environment: &ProcessEnvironment) -> Result<Self, CliError> {
-        let RunArgs { prompt, options, resume, session_id, cwd } = args;
+        let RunArgs { mut prompt, options, mut session, session_id } = args;
         // In `run --resume "what to do"` the value is the prompt: session ids contain no whitespace.
-        let (prompt, resume) = match (prompt, resume) {
-            (None, Some(text)) if text.contains(char::is_whitespace) => {
-                (Some(text), Some(Resume::Last))
-            }
-            (prompt, resume) => (prompt, resume.map(Resume::from)),
-        };
+        if prompt.is_none()
+            && let Some(text) = session.resume.take_if(|text| text.contains(char::is_whitespace))
+        {
+            prompt = Some(text);
+            session.continue_last = true;
+        }
         let request = Self::read(prompt, options, environment)?;
-        Ok(Self { agent: AgentRequest { resume, session_id, cwd, ..request.agent }, ..request })
+        let agent = request.agent.in_session(session)?;
+        Ok(Self { agent: AgentRequest { session_id, ..agent }, ..request })
     }
 
     /// Builds the request from the arguments of `sessions resume`.

@@ -698,3 +698,20 @@ async fn a_question_shows_link_targets_and_invisible_characters() {
     terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_chat_begins_with_a_prompt_of_the_command_line() {
+    let (server, fixture) = with_replies([
+        ScriptedReply::new().text("Good day to you.").into(),
+        ScriptedReply::new().text("And to you.").into(),
+    ])
+    .await;
+    let args = ["-m", MODEL, "--prompt", "hello there"];
+    let mut terminal = Terminal::start(&fixture, &args, 80, "xterm-256color");
+    terminal.wait_for_text("Good day to you.").await.wait_for_prompt("").await;
+    terminal.type_keys("again\r");
+    terminal.wait_for_text("And to you.").await.wait_for_prompt("").await;
+    terminal.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
+    assert!(server.finish().await.unwrap()[0].body.to_string().contains("hello there"));
+}

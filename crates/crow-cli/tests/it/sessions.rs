@@ -253,3 +253,73 @@ async fn sessions_show_names_refused_calls() {
     }
     server.finish().await.unwrap();
 }
+
+#[tokio::test]
+async fn continue_goes_on_with_the_last_session_and_fork_leaves_it_as_it_is() {
+    let replies = ["First.", "Second.", "Third."].map(|text| ScriptedReply::new().text(text));
+    let server = ModelServer::start(replies).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    let without = fixture.run(&["run", "x", "-m", MODEL, "--fork"]).await;
+    assert!(
+        without.exited(2).err.contains("--fork needs --resume or --continue"),
+        "{}",
+        without.err
+    );
+    fixture.run(&["run", "begin", "-m", MODEL]).await.exited(0);
+    let id = fixture.id();
+    fixture.run(&["run", "-c", "go on"]).await.exited(0);
+    assert_eq!(fixture.id(), id);
+    let log = fs::read(fixture.session().join("history.jsonl")).unwrap();
+    let folder = fixture.session();
+    let forked = fixture.run(&["run", "elsewhere", "--continue", "--fork", "-o", "json"]).await;
+    let fork_id = forked.exited(0).result()["session_id"].as_str().unwrap().to_owned();
+    assert_ne!(fork_id, id);
+    assert_eq!(fs::read(folder.join("history.jsonl")).unwrap(), log);
+    let requests = server.finish().await.unwrap();
+    let last = requests[2].body["messages"].to_string();
+    for text in ["begin", "First.", "go on", "Second.", "elsewhere"] {
+        assert!(last.contains(text), "{text}: {last}");
+    }
+}
+
+#[tokio::test]
+async fn an_added_directory_may_be_changed_and_stays_with_the_session() {
+    let write = |id: &str, path: &std::path::Path| {
+        ScriptedReply::new().call(id, "write_file", &json!({"path": path, "content": "x\n"}))
+    };
+    let mut fixture = Fixture::new();
+    let other = fixture.home("other");
+    fs::create_dir(&other).unwrap();
+    let other = other.canonicalize().unwrap();
+    let wrote = || ScriptedReply::new().text("I wrote it.");
+    let server = ModelServer::start([
+        write("c1", &other.join("one")),
+        wrote(),
+        write("c2", &other.join("two")),
+        wrote(),
+    ])
+    .await;
+    fixture = fixture.with_server(&server, WireDialect::AnthropicMessages);
+    let relative = "../home/other";
+    let args = ["run", "write one", "-m", MODEL, "-p", "accept-edits", "--add-dir", relative];
+    fixture.run(&args).await.exited(0);
+    fixture.run(&["run", "-c", "write two", "-p", "accept-edits"]).await.exited(0);
+    assert!(other.join("one").exists() && other.join("two").exists());
+    let gone = fixture.run(&["run", "x", "-m", MODEL, "--add-dir", "nowhere"]).await;
+    assert!(gone.exited(2).err.contains("nowhere"), "{}", gone.err);
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_can_be_given_another_title() {
+    let server = ModelServer::start([ScriptedReply::new().text("Hello.")]).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    fixture.run(&["run", "begin", "-m", MODEL]).await.exited(0);
+    let id = fixture.id();
+    fixture.run(&["sessions", "rename", &id[..12], " The \n release "]).await.exited(0);
+    let listed = fixture.run(&["sessions", "list"]).await;
+    assert!(listed.exited(0).out.contains("The release"), "{}", listed.out);
+    let empty = fixture.run(&["sessions", "rename", &id, " "]).await;
+    assert!(empty.exited(2).err.contains("the title is empty"), "{}", empty.err);
+    server.finish().await.unwrap();
+}
