@@ -408,6 +408,9 @@ impl<'a> AssemblyBuilder<'a> {
         let mut agent = BaseAgent::new(name, config, model, tools)
             .with_fallbacks(fallbacks)
             .with_sourced(sourced);
+        if duty == AgentDuty::Worker {
+            agent = agent.with_mentioned_files(&self.assembly.tools);
+        }
         if profile.shows_named_files && duty == AgentDuty::Worker {
             agent = agent.with_named_files(&self.assembly.tools);
         }

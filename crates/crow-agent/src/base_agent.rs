@@ -30,6 +30,7 @@ use crate::{
     handoff::{Captures, TurnResult},
     hooks::{AgentHooks, HookDecision, RequestDraft, TerminationCondition, TurnProgress},
     instructions::{InstructionSources, InstructionTracker, give_instructions},
+    mentioned_files::{MentionedFiles, mention_readers, read_mentioned_files},
     named_files::{describe_named_files, missing_files},
     profile::StepThinking,
     prompt::PromptStyle,
@@ -106,6 +107,8 @@ pub struct BaseAgent {
     sourced: SourcedFilter,
     /// The tool that reads the files which a message names; empty if they are not shown.
     named_file_reader: ToolRegistry,
+    /// The tools that read what a message mentions with `@`; empty if mentions are only text.
+    mention_readers: ToolRegistry,
     hooks: Vec<Arc<dyn AgentHooks>>,
     conditions: Vec<Arc<dyn TerminationCondition>>,
 }
@@ -127,6 +130,7 @@ impl BaseAgent {
             definitions: Arc::default(),
             sourced: SourcedFilter::default(),
             named_file_reader: ToolRegistry::new(),
+            mention_readers: ToolRegistry::new(),
             hooks: Vec::new(),
             conditions: Vec::new(),
         };
@@ -147,6 +151,15 @@ impl BaseAgent {
     #[must_use]
     pub fn with_named_files(mut self, tools: &ToolRegistry) -> Self {
         self.named_file_reader = tools.for_agent(&[READ_FILE.to_owned()]).0;
+        self
+    }
+
+    /// Tells the model, with a message of the user, what is in the files, folders and patterns that the message mentions with
+    /// `@`, by the tools `read_file`, `list_directory` and `glob` of these tools. What may not be read without a question is
+    /// left out, and the user is told.
+    #[must_use]
+    pub fn with_mentioned_files(mut self, tools: &ToolRegistry) -> Self {
+        self.mention_readers = mention_readers(tools);
         self
     }
 
@@ -258,6 +271,16 @@ impl BaseAgent {
     ) -> Result<Option<String>, AgentError> {
         let Some(reader) = self.named_file_reader.get(READ_FILE) else { return Ok(None) };
         describe_named_files(agent, reader, content, cancel).await
+    }
+
+    /// Reads what a message mentions.
+    pub(crate) async fn read_mentioned_files(
+        &self,
+        agent: &mut AgentInternals,
+        content: &[Block],
+        cancel: &CancellationToken,
+    ) -> Result<MentionedFiles, AgentError> {
+        read_mentioned_files(agent, &self.mention_readers, content, cancel).await
     }
 
     /// Works until the model answers without a call, a tool ends the turn, a limit is reached, or `cancel` is

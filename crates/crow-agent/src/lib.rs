@@ -44,6 +44,7 @@ mod handoff;
 mod hooks;
 mod instructions;
 pub mod layers;
+mod mentioned_files;
 mod named_files;
 mod profile;
 mod prompt;

@@ -65,7 +65,7 @@ pub use agent::{
     AgentAccess, AgentEnd, AgentError, AgentFn, AgentHandle, AgentInternals, AgentRuntime,
     AgentSession, ChildFactory, ChildRun, ChildSpec, ExecutedCall, HandleError, InputMessage,
     ModelCall, Observer, ObserverItem, RequestSize, RunBudget, RunGuard, SessionHeader,
-    SessionPermissions, SessionSpec, ShutdownReport, readable_unasked,
+    SessionPermissions, SessionSpec, ShutdownReport, read_unasked, readable_unasked,
 };
 pub use changes::SnapshotStores;
 pub use clock::SystemClock;

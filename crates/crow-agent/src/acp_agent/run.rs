@@ -10,7 +10,10 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use crow_core::{
     control::{CompletionOwner, ControlFlow, ControlMachine, NextAction, RunFinish, TurnFacts},
     ending::{EndAssessment, EndFacts},
-    event::{AgentEvent, AgentRole, Failure, FailureKind, InputSource, Verdict},
+    event::{
+        AgentEvent, AgentRole, Failure, FailureKind, InputSource, NoticeAudience, NoticeLevel,
+        Verdict,
+    },
     ids::SnapshotId,
     message::Block,
     model::ResolvedModel,
@@ -237,7 +240,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn say(&mut self, input: RunInput) -> Result<(), AgentError> {
+    async fn say(&mut self, mut input: RunInput) -> Result<(), AgentError> {
         let internals = &mut self.session.internals;
         self.agent.primary.give_instructions(internals, self.cancel).await?;
         let named_files = match input.source {
@@ -255,10 +258,16 @@ impl Run<'_> {
                     }
                     None => None,
                 };
-                match (files, resources) {
-                    (Some(files), Some(resources)) => Some(format!("{files}{resources}")),
-                    (files, resources) => files.or(resources),
+                let mentioned =
+                    primary.read_mentioned_files(internals, &input.content, self.cancel).await?;
+                for text in mentioned.faults {
+                    let (level, audience) = (NoticeLevel::Info, NoticeAudience::User);
+                    internals.emit(AgentEvent::Notice { level, audience, text }).await?;
                 }
+                input.content.extend(mentioned.images.into_iter().map(Block::Image));
+                let read = [files.as_deref(), resources.as_deref(), Some(&mentioned.text)];
+                let read: String = read.into_iter().flatten().collect();
+                (!read.is_empty()).then_some(read)
             }
             InputSource::Steering
             | InputSource::ControlFlow

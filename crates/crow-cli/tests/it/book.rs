@@ -40,6 +40,7 @@ pages! {
     configuration_shows_what_the_program_prints("docs/book/src/configuration.md", nothing, no_replies);
     providers_show_what_the_program_prints("docs/book/src/providers.md", nothing, no_replies);
     mcp_shows_what_the_program_prints("docs/book/src/mcp.md", servers, no_replies);
+    skills_show_what_the_program_prints("docs/book/src/skills.md", a_skill, no_replies);
     editors_show_what_the_program_prints("docs/book/src/editors.md", nothing, no_replies);
     troubleshooting_shows_what_the_program_prints("docs/book/src/troubleshooting.md", nothing, fix_total);
     scripts_show_what_the_program_prints("docs/book/src/scripts.md", nothing, answers);
@@ -229,6 +230,14 @@ fn push() -> Vec<ScriptedReply> {
 
 fn project_checks(fixture: &Fixture) {
     write_project_config(fixture, "config.toml", "[checks]\ncommands = [\"sh check.sh\"]\n");
+}
+
+/// A skill of the user.
+fn a_skill(fixture: &Fixture) {
+    let folder = fixture.home(".agents/skills/release");
+    fs::create_dir_all(&folder).unwrap();
+    let text = "---\nname: release\ndescription: Makes a release of this library. Use it when asked for a release or a new version.\n---\nRun the tests first.\n";
+    fs::write(folder.join("SKILL.md"), text).unwrap();
 }
 
 fn servers(fixture: &Fixture) {

@@ -37,6 +37,7 @@ mod login;
 mod lying_models;
 mod mcp;
 mod mcp_serve;
+mod mentions;
 mod permissions;
 mod program;
 mod questions;

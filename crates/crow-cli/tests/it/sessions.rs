@@ -291,12 +291,12 @@ async fn an_added_directory_may_be_changed_and_stays_with_the_session() {
     let other = fixture.home("other");
     fs::create_dir(&other).unwrap();
     let other = other.canonicalize().unwrap();
-    let wrote = || ScriptedReply::new().text("I wrote it.");
+    let answer = || ScriptedReply::new().text("I wrote it.");
     let server = ModelServer::start([
         write("c1", &other.join("one")),
-        wrote(),
+        answer(),
         write("c2", &other.join("two")),
-        wrote(),
+        answer(),
     ])
     .await;
     fixture = fixture.with_server(&server, WireDialect::AnthropicMessages);

@@ -14,7 +14,7 @@ use crow_core::{
     permission::SandboxPaths,
     tool::{
         AgentContext, CurrentModel, CurrentSandboxPaths, CurrentText, HeaderValues, Tool,
-        ToolRegistry, ToolSource,
+        ToolRegistry, ToolResult, ToolSource,
     },
     trace::SampledRun,
     turn::RequestedCall,
@@ -598,4 +598,15 @@ pub async fn readable_unasked(
     cancel: &CancellationToken,
 ) -> Result<Option<PathBuf>, AgentError> {
     agent.calls.readable_unasked(&mut agent.session, tool, input, cancel).await
+}
+
+/// Calls a reading tool, if the policy allows the call without a question and it reads only one file, folder or pattern.
+/// Nothing is recorded; the text is redacted.
+pub async fn read_unasked(
+    agent: &mut AgentInternals,
+    tool: &Arc<dyn Tool>,
+    input: Value,
+    cancel: &CancellationToken,
+) -> Result<Option<ToolResult>, AgentError> {
+    agent.calls.read_unasked(&mut agent.session, tool, input, cancel).await
 }

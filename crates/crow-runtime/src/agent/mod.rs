@@ -36,7 +36,7 @@ pub use children::{AgentAccess, ChildSpec};
 pub use error::{AgentError, HandleError};
 pub use handle::{AgentEnd, AgentHandle};
 pub use input::InputMessage;
-pub use internals::{AgentInternals, RunGuard, readable_unasked};
+pub use internals::{AgentInternals, RunGuard, read_unasked, readable_unasked};
 pub use model_call::{ModelCall, RequestSize};
 pub use observer::{Observer, ObserverItem};
 pub use pipeline::ExecutedCall;
