@@ -71,7 +71,8 @@ fn of_servers(environment: &ProcessEnvironment) -> Vec<String> {
     };
     let of_settings = |settings: &McpSettings| {
         let secret = settings.oauth.client_secret.clone();
-        secrets_of_server(&settings.server).into_iter().chain(secret).collect::<Vec<_>>()
+        let key = settings.oauth.private_key.iter().flat_map(|key| key.secret_lines().to_vec());
+        secrets_of_server(&settings.server).into_iter().chain(secret).chain(key).collect::<Vec<_>>()
     };
     found.servers.iter().flat_map(|(settings, _)| of_settings(settings)).collect()
 }

@@ -99,7 +99,10 @@ pub async fn log_in(
 ) -> Result<LoginOutcome, LoginError> {
     let failed = |why: &str| LoginError::Failed(why.to_owned());
     let logins = outside.logins.as_ref().ok_or_else(|| failed("logins cannot be stored"))?;
-    let browser = outside.browser.as_ref().ok_or_else(|| failed("there is no browser"))?;
+    let browser = outside.browser.as_ref();
+    if browser.is_none() && settings.oauth.grant == OAuthGrant::AuthorizationCode {
+        return Err(failed("there is no browser"));
+    }
     let lifetime = Lifetime { token: cancel.child_token(), tasks: TaskTracker::new() };
     let login = settings.login(outside, &lifetime.tasks).ok_or_else(|| {
         failed("only servers with a url and without a header `Authorization` have a login")

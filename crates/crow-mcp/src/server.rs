@@ -35,7 +35,7 @@ use crate::{
     connection::{Lifetime, Requester, ServerConnection},
     failure::{CallError, ConnectError},
     listed::{ListedTool, ToolListing},
-    oauth::{LoginChallenge, QuestionDialog, ServerLogin, log_in},
+    oauth::{LoginChallenge, QuestionDialog, log_in},
     settings::{ConnectionContext, McpSettings},
     text,
 };
@@ -305,9 +305,6 @@ impl McpServer {
         let can_ask = |ctx: &&ToolContext| ctx.agent.is_attended && ctx.agent.questions.is_some();
         let ctx = requester.ctx.filter(can_ask);
         let login = self.settings.login(&self.shared.context, &self.lifetime.tasks);
-        if login.as_ref().is_some_and(ServerLogin::is_without_user) {
-            return Err(failed("the server rejects the token that Crow obtained without a user"));
-        }
         let (Some(browser), Some(login), Some(ctx)) = (browser, login, ctx) else {
             return Err(failed(&self.login_hint(challenge)));
         };
@@ -320,7 +317,8 @@ impl McpServer {
             }
             let dialog = QuestionDialog(ctx);
             let cancel = &ctx.cancellation;
-            let done = log_in(&login, &self.label, challenge, false, browser, &dialog, cancel);
+            let done =
+                log_in(&login, &self.label, challenge, false, Some(browser), &dialog, cancel);
             // Boxed: it is large, and part of every request.
             Box::pin(done).await.map(drop).map_err(|error| error.to_string())
         };

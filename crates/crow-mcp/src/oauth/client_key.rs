@@ -13,10 +13,12 @@ use ring::{
 use rustls_pki_types::{PrivateKeyDer, pem::PemObject as _};
 use serde_json::json;
 
+/// Length in characters from which a line of a key is secret by itself.
+const SHORTEST_SECRET_LINE: usize = 16;
 /// Validity of an assertion, in seconds.
 const VALIDITY: u64 = 60;
 
-/// A private key that is registered at an authorization server. Cheap to clone; its text form says nothing of the key.
+/// A private key that is registered at an authorization server. Cheap to clone; its text form says only its kind.
 #[derive(Clone)]
 pub struct ClientKey(Arc<KeyParts>);
 
@@ -24,6 +26,8 @@ struct KeyParts {
     pair: SigningPair,
     /// Value of `kid` in the header of assertions.
     id: Option<String>,
+    /// The lines of the key.
+    lines: Vec<String>,
 }
 
 enum SigningPair {
@@ -40,13 +44,15 @@ pub enum ClientKeyError {
     #[error("it is no private key in PEM form (`-----BEGIN PRIVATE KEY-----`)")]
     NotPem,
     /// The key is protected by a passphrase.
-    #[error("the key has a passphrase; `openssl pkcs8 -in KEY` writes one without")]
+    #[error("the key has a passphrase; `openssl pkey -in KEY` writes one without")]
     Encrypted,
     /// The key is an elliptic curve key of the older form.
     #[error("the key has the form SEC 1; `openssl pkcs8 -topk8 -nocrypt -in KEY` converts it")]
     Sec1,
     /// The key is of another kind or too short.
-    #[error("the key must be one of P-256, P-384, Ed25519, or RSA with 2048 to 4096 bits")]
+    #[error(
+        "the key must be one of P-256, P-384, Ed25519 (with its public part: `openssl pkey -in KEY` adds it), or RSA with 2048 to 4096 bits"
+    )]
     UnknownKind,
 }
 
@@ -70,7 +76,14 @@ impl ClientKey {
             _ => None,
         };
         let pair = pair.ok_or(ClientKeyError::UnknownKind)?;
-        Ok(Self(Arc::new(KeyParts { pair, id })))
+        let lines = text.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_SECRET_LINE);
+        let lines = lines.filter(|line| !line.starts_with("-----")).map(str::to_owned).collect();
+        Ok(Self(Arc::new(KeyParts { pair, id, lines })))
+    }
+
+    /// Returns the lines of the key that must not appear anywhere.
+    pub fn secret_lines(&self) -> &[String] {
+        &self.0.lines
     }
 
     /// Returns a signed statement that the sender is `client_id`, for the server `audience`. `now` is in seconds since 1970.
@@ -229,5 +242,6 @@ mod tests {
     fn its_debug_text_says_nothing_of_the_key() {
         let key = ClientKey::from_pem(P256, None).unwrap();
         assert_eq!(format!("{key:?}"), "ClientKey { algorithm: \"ES256\", id: None }");
+        assert_eq!(key.secret_lines().len(), P256.lines().count() - 2);
     }
 }

@@ -48,8 +48,44 @@ pub(super) async fn discover(
         Err(error) => return Err(LoginError::of(&error, http)),
     };
     check(&found, login.settings())?;
+    let found = match &login.settings().issuer {
+        // What the MCP server names may say that it is this issuer: only the issuer itself tells where secrets go.
+        Some(issuer) => {
+            let metadata = metadata_of_issuer(issuer, http).await.ok_or_else(|| {
+                LoginError::Failed(format!(
+                    "{issuer} publishes no metadata of an authorization server of that name"
+                ))
+            })?;
+            let confirmed = AuthorizationServer { metadata, ..found };
+            check(&confirmed, login.settings())?;
+            confirmed
+        }
+        None => found,
+    };
     manager.set_metadata(found.metadata.clone());
     Ok(found)
+}
+
+/// Returns the metadata that an issuer publishes at its own addresses (RFC 8414 and that of `OpenID`), if it says
+/// there that it is this issuer.
+async fn metadata_of_issuer(issuer: &str, http: &OAuthHttp) -> Option<AuthorizationMetadata> {
+    let url = Url::parse(issuer).ok()?;
+    let path = url.path().trim_end_matches('/');
+    let mut addresses = vec![
+        format!("/.well-known/oauth-authorization-server{path}"),
+        format!("/.well-known/openid-configuration{path}"),
+    ];
+    if !path.is_empty() {
+        addresses.push(format!("{path}/.well-known/openid-configuration"));
+    }
+    for address in addresses {
+        let Some(body) = http.get(&url.join(&address).ok()?).await else { continue };
+        let metadata = serde_json::from_slice::<AuthorizationMetadata>(&body).ok();
+        if let Some(metadata) = metadata.filter(|found| found.issuer.as_deref() == Some(issuer)) {
+            return Some(metadata);
+        }
+    }
+    None
 }
 
 /// Returns the metadata at a server's own origin, if all its addresses belong to this origin.

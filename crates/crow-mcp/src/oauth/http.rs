@@ -116,7 +116,7 @@ impl OAuthHttp {
         let (mut head, mut body) = request.into_parts();
         if let Some(authentication) = self.client_authentication.get()
             && head.method == ::http::Method::POST
-            && head.uri == *authentication.token_endpoint
+            && authentication.is_for(&head.uri.to_string())
         {
             head.headers.remove(::http::header::AUTHORIZATION);
             body = authentication.form(&body);
@@ -177,7 +177,7 @@ impl OAuthHttp {
 pub(super) struct KeyAuthentication {
     key: ClientKey,
     client_id: String,
-    token_endpoint: String,
+    token_endpoint: Option<Url>,
     audience: String,
 }
 
@@ -185,9 +185,15 @@ impl KeyAuthentication {
     /// Makes the authentication of a client at an authorization server. The audience of assertions is the server's issuer
     /// identifier, or the address for tokens of a server without one.
     pub(super) fn new(key: ClientKey, client_id: &str, metadata: &AuthorizationMetadata) -> Self {
-        let token_endpoint = metadata.token_endpoint.clone();
-        let audience = metadata.issuer.clone().unwrap_or_else(|| token_endpoint.clone());
+        let endpoint = &metadata.token_endpoint;
+        let audience = metadata.issuer.clone().unwrap_or_else(|| endpoint.clone());
+        let token_endpoint = Url::parse(endpoint).ok();
         Self { key, client_id: client_id.to_owned(), token_endpoint, audience }
+    }
+
+    /// Returns true for the address of requests for tokens, however it is written.
+    fn is_for(&self, address: &str) -> bool {
+        self.token_endpoint.is_some() && Url::parse(address).ok() == self.token_endpoint
     }
 
     /// Returns the form of a request with a new assertion in place of a secret.

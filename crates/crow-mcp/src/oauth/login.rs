@@ -31,6 +31,8 @@ const USER_LIMIT: Duration = Duration::from_mins(15);
 pub(super) const DISCOVERY_LIMIT: Duration = Duration::from_mins(1);
 /// Name under which Crow registers at authorization servers.
 const CLIENT_NAME: &str = "Crow";
+/// Scope of a login that lasts while the user is away.
+const OFFLINE_ACCESS: &str = "offline_access";
 /// Maximum number of scopes, and maximum length of one in bytes.
 const MOST_SCOPES: usize = 100;
 const LONGEST_SCOPE: usize = 200;
@@ -127,18 +129,20 @@ pub(crate) async fn log_in(
     server: &str,
     challenge: &LoginChallenge,
     is_optional: bool,
-    browser: &Arc<dyn UserBrowser>,
+    browser: Option<&Arc<dyn UserBrowser>>,
     dialog: &dyn LoginDialog,
     cancel: &CancellationToken,
 ) -> Result<LoginOutcome, LoginError> {
     let settings = login.settings();
     if settings.grant == OAuthGrant::ClientCredentials {
         let steps = async {
-            let _lock = login.storage().lock_login(login.url().as_str()).await;
-            log_in_as_client(login, challenge).await
+            let lock = login.storage().lock_login(login.url().as_str()).await;
+            let _lock = lock.map_err(|error| LoginError::Failed(error.to_string()))?;
+            log_in_as_client(login, challenge, is_optional).await
         };
         return cancel.run_until_cancelled(steps).await.unwrap_or(Err(LoginError::Cancelled));
     }
+    let browser = browser.ok_or_else(|| LoginError::Failed("there is no browser".to_owned()))?;
     let steps = async {
         let listener = browser.listen(settings.redirect_port).await;
         let mut listener = listener.map_err(LoginError::Failed)?;
@@ -178,6 +182,8 @@ pub(crate) async fn log_in(
         let url = manager.get_authorization_url(&names).await.map_err(failed)?;
         *registration.lock().unwrap_or_else(PoisonError::into_inner) = Some(Registration {
             client_secret,
+            grant: settings.grant,
+            requested_scopes: scopes.clone(),
             redirect_uri,
             resource: query_value(&url, "resource").unwrap_or_else(|| login.url().to_string()),
             metadata: found.metadata.clone(),
@@ -225,8 +231,16 @@ pub(super) async fn requested_scopes(
     } else {
         login.settings().scopes.clone()
     };
+    let is_without_user = login.settings().grant == OAuthGrant::ClientCredentials;
+    if is_without_user && login.settings().scopes.is_empty() {
+        // Such a login has no session that could last while the user is away, and servers refuse to begin one.
+        scopes.retain(|scope| scope != OFFLINE_ACCESS);
+    }
     if challenge.needs_more_scopes {
         scopes.extend(challenge.scopes(login.url()));
+    }
+    // Nobody is asked again for what an earlier login without a user was granted.
+    if challenge.needs_more_scopes || is_without_user {
         scopes.extend(login.granted_scopes().await.map_err(LoginError::Failed)?);
     }
     let mut seen = BTreeSet::new();
@@ -350,7 +364,7 @@ fn to_address(pasted: &str, redirect_uri: &str, state: &str) -> String {
 }
 
 /// Returns the value of a parameter in the query of an address; none if it is absent, empty or ambiguous.
-fn query_value(address: &str, name: &str) -> Option<String> {
+pub(super) fn query_value(address: &str, name: &str) -> Option<String> {
     let url = Url::parse(address).ok()?;
     let mut values = url.query_pairs().filter(|(key, _)| key == name);
     let value = values.next()?.1.into_owned();

@@ -2,10 +2,13 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::client_key::ClientKey;
 
 /// The way to an access token.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum OAuthGrant {
     /// The user logs in with a browser.
     #[default]
@@ -39,7 +42,7 @@ pub struct OAuthSettings {
     pub private_network: bool,
 }
 
-/// Leaves out the secret.
+/// Leaves out the secret and the key.
 impl fmt::Debug for OAuthSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OAuthSettings")

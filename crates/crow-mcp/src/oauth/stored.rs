@@ -65,14 +65,30 @@ struct StoredLogin {
     credentials: StoredCredentials,
 }
 
-/// The registration of Crow at an authorization server, and what a renewal needs of that server. It is stored, so that a
-/// renewal goes to the server at which the user logged in, whatever is discovered later.
+impl StoredLogin {
+    /// Returns true unless the configuration has changed since: then it is the login of somebody else, or elsewhere.
+    fn fits(&self, settings: &OAuthSettings) -> bool {
+        let issuer = self.registration.metadata.issuer.as_ref();
+        self.registration.grant == settings.grant
+            && settings.client_id.as_ref().is_none_or(|id| *id == self.credentials.client_id)
+            && settings.issuer.as_ref().is_none_or(|pinned| issuer == Some(pinned))
+    }
+}
+
+/// The registration of Crow at an authorization server, and what a renewal needs of that server. It is stored, so that the
+/// renewal of a user's login goes to the server at which the user logged in, whatever is discovered later.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Registration {
     /// Secret that the authorization server issued for Crow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) client_secret: Option<String>,
-    /// Redirect address.
+    /// The way to the tokens.
+    #[serde(default)]
+    pub(super) grant: OAuthGrant,
+    /// The scopes that were requested: those that are granted if the answer names none (RFC 6749, 5.1).
+    #[serde(default)]
+    pub(super) requested_scopes: Vec<String>,
+    /// Redirect address; empty for a login without a user.
     pub(super) redirect_uri: String,
     /// Identifier of the MCP server in token requests.
     pub(super) resource: String,
@@ -168,12 +184,15 @@ impl ServerLogin {
         let logging_in = self.0.tasks.spawn(async move {
             let url = login.0.url.as_str();
             let _lock = login.0.storage.lock_login(url).await.map_err(|error| error.to_string())?;
-            // Another request or process may have logged in already.
+            // Another request or process may have logged in already, with the same permissions.
             let current = login.stored_token().await?;
-            if current.is_some() && current != rejected {
+            let granted = login.granted_scopes().await?;
+            let suffices = !challenge.needs_more_scopes
+                || challenge.scopes(&login.0.url).iter().all(|scope| granted.contains(scope));
+            if current.is_some() && current != rejected && suffices {
                 return Ok(current);
             }
-            let logged_in = log_in_as_client(&login, &challenge).await;
+            let logged_in = log_in_as_client(&login, &challenge, false).await;
             logged_in.map_err(|error| format!("Crow cannot log in there: {error}"))?;
             login.stored_token().await
         });
@@ -192,7 +211,7 @@ impl ServerLogin {
             return Ok(current);
         }
         if self.is_without_user() {
-            let logged_in = log_in_as_client(self, &LoginChallenge::default()).await;
+            let logged_in = log_in_as_client(self, &LoginChallenge::default(), false).await;
             logged_in.map_err(|error| format!("the login cannot be renewed: {error}"))?;
             return self.stored_token().await;
         }
@@ -288,7 +307,7 @@ impl ServerLogin {
         };
         let login: StoredLogin = serde_json::from_str(&text).map_err(broken)?;
         self.keep_secrets(&login.credentials);
-        Ok(Some(login))
+        Ok(Some(login).filter(|login| login.fits(&self.0.settings)))
     }
 
     fn keep_secrets(&self, credentials: &StoredCredentials) {
@@ -325,7 +344,10 @@ impl CredentialStore for LibraryStore {
         let registration = self.registration.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let registration =
             registration.ok_or_else(|| failed("there is no registration".to_owned()))?;
-        let login = StoredLogin { registration, credentials };
+        let mut login = StoredLogin { registration, credentials };
+        if login.credentials.granted_scopes.is_empty() {
+            login.credentials.granted_scopes.clone_from(&login.registration.requested_scopes);
+        }
         let text = serde_json::to_string(&login).map_err(|error| failed(error.to_string()))?;
         let LoginState { storage, url, .. } = &*self.login.0;
         storage.save(url.as_str(), text).await.map_err(|error| failed(error.to_string()))

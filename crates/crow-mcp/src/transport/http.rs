@@ -142,9 +142,22 @@ impl HttpAdapter {
             let after = header(&answer, "retry-after").map(str::to_owned);
             return HttpStatusError::new(status, after).into();
         }
-        if let Some(error) = challenge_error(&answer).filter(|_| self.login.is_some()) {
-            self.transport_state.set_challenge(LoginChallenge::of(&error));
-            return error;
+        let is_without_user = self.login.as_ref().is_some_and(ServerLogin::is_without_user);
+        let challenge = challenge_error(&answer).filter(|_| self.login.is_some());
+        match challenge {
+            // It was just obtained, so a login by the user would bring nothing else.
+            Some(_) if is_without_user => {
+                let why = match status {
+                    403 => "it wants more permissions than the login without a user has",
+                    _ => "it rejects the token that Crow obtained without a user",
+                };
+                return StreamableHttpError::UnexpectedServerResponse(why.into());
+            }
+            Some(error) => {
+                self.transport_state.set_challenge(LoginChallenge::of(&error));
+                return error;
+            }
+            None => {}
         }
         let hint = match status {
             401 | 403 => ": it rejects the credentials; set them in `headers` of its configuration",
@@ -182,6 +195,7 @@ pub(crate) fn error_text(error: &(dyn std::error::Error + 'static)) -> String {
     match error.downcast_ref::<HttpTransportResult>() {
         Some(StreamableHttpError::Client(HttpError::Request(why))) => why.clone(),
         Some(StreamableHttpError::Client(error)) => error.to_string(),
+        Some(StreamableHttpError::UnexpectedServerResponse(why)) => why.to_string(),
         _ => error.to_string(),
     }
 }

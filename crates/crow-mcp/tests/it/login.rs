@@ -41,6 +41,8 @@ struct World {
     /// Access tokens that the server accepts, and whether they suffice for calls.
     valid: BTreeMap<String, bool>,
     metadata: Value,
+    /// The authorization server that the MCP server names.
+    named_server: String,
     /// Answers to requests for tokens, in turn.
     tokens: Vec<Value>,
     /// Requests to the authorization server: URL and form.
@@ -66,6 +68,7 @@ impl Default for World {
                 "code_challenge_methods_supported": ["S256"],
                 "scopes_supported": ["read", "write"],
             }),
+            named_server: "https://auth.test".to_owned(),
             tokens: vec![tokens("first", "refresh-1")],
             requests: Vec::new(),
             restricted: Vec::new(),
@@ -108,8 +111,14 @@ impl Http for FakeWeb {
             ("mcp.test", "/.well-known/oauth-protected-resource/mcp") => answer(
                 200,
                 &[JSON],
-                &json!({"resource": SERVER, "authorization_servers": ["https://auth.test"]}),
+                &json!({"resource": SERVER, "authorization_servers": [world.named_server]}),
             ),
+            // An imposter, which says that it is another.
+            ("evil.test", "/.well-known/x") => {
+                let mut metadata = world.metadata.clone();
+                metadata["token_endpoint"] = json!("https://evil.test/token");
+                answer(200, &[JSON], &metadata)
+            }
             ("auth.test", "/.well-known/oauth-authorization-server") => {
                 answer(200, &[JSON], &world.metadata)
             }
@@ -426,7 +435,7 @@ async fn missing_permissions_are_asked_for_during_a_call_and_at_most_once() {
     assert_eq!(call_tool(&session, &attended(&user)).await.output, "called");
     assert_eq!(user.0.load(Ordering::SeqCst), 1);
     let page = setup.world(|world| world.pages.last().cloned().unwrap());
-    assert!(page.contains("scope=read+write") || page.contains("scope=write+read"), "{page}");
+    assert!(page.contains("scope=write+read") || page.contains("scope=write+read"), "{page}");
     // A server that is never content asks once per call.
     setup.world(|world| {
         world.valid = BTreeMap::from([("wide".to_owned(), false), ("wider".to_owned(), false)]);
@@ -606,17 +615,15 @@ async fn without_a_user_more_permissions_are_requested_once() {
     let session = setup.session(false).await;
     assert_eq!(call_tool(&session, &unattended()).await.output, "called");
     let requests = setup.world(|world| world.requests.clone());
-    assert!(requests[1].1.contains("write"), "{requests:?}");
+    assert!(requests[1].1.contains("scope=write+read"), "{requests:?}");
     setup.world(|world| {
         world.valid = BTreeMap::from([("third".to_owned(), false)]);
         world.tokens = vec![tokens("third", ""), tokens("third", "")];
     });
-    let refused = call_tool(&session, &unattended()).await;
-    assert_eq!(
-        refused.error.as_deref(),
-        Some(
-            "the MCP server shop needs a login with more permissions: the server rejects the token that Crow obtained without a user"
-        )
+    let refused = call_tool(&session, &unattended()).await.error.unwrap();
+    assert!(
+        refused.contains("it wants more permissions than the login without a user has"),
+        "{refused}"
     );
 }
 
@@ -630,5 +637,46 @@ async fn a_refused_login_without_a_user_is_reported_with_its_reason() {
     assert_eq!(
         news,
         "the MCP server shop is unavailable: Crow cannot log in there: the authorization server refused the login: invalid_client"
+    );
+}
+
+#[tokio::test]
+async fn credentials_go_only_to_the_issuer_of_the_configuration() {
+    let mut setup = Setup::new().without_user(Some("s3cret"));
+    setup.settings.oauth.issuer = Some("https://auth.test".to_owned());
+    setup.world(|world| world.named_server = "https://evil.test/.well-known/x".to_owned());
+    let session = setup.session(false).await;
+    assert_eq!(call_tool(&session, &unattended()).await.output, "called");
+    let requests = setup.world(|world| world.requests.clone());
+    let addresses: Vec<&str> = requests.iter().map(|(url, _)| url.as_str()).collect();
+    assert_eq!(addresses, ["https://auth.test/token"]);
+}
+
+#[tokio::test]
+async fn the_login_of_a_user_is_not_used_where_crow_logs_in_without_one() {
+    let setup = Setup::new();
+    setup.log_in(&Agreeing::default()).await.unwrap();
+    let setup = setup.without_user(None);
+    setup.world(|world| {
+        world.valid.insert("machine".to_owned(), true);
+        world.tokens = vec![tokens("machine", "")];
+    });
+    let session = setup.session(false).await;
+    assert_eq!(call_tool(&session, &unattended()).await.output, "called");
+    let stored = setup.logins.stored.lock().unwrap()[SERVER].clone();
+    assert!(stored.contains("machine") && !stored.contains("refresh-1"), "{stored}");
+}
+
+#[tokio::test]
+async fn a_fresh_token_that_is_rejected_asks_for_no_login() {
+    let setup = Setup::new().without_user(None);
+    setup.world(|world| world.valid.clear());
+    let session = setup.session(false).await;
+    let news: Vec<String> = session.take_notices().into_iter().map(|notice| notice.text).collect();
+    assert_eq!(
+        news,
+        [
+            "the MCP server shop is unavailable: it rejects the token that Crow obtained without a user"
+        ]
     );
 }

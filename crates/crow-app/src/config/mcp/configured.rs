@@ -11,7 +11,7 @@ use std::{
 
 use crow_agent::layers::{LayerKind, Node};
 use crow_core::mcp::McpTransport;
-use crow_mcp::{ClientKey, ClientKeyError, McpSettings};
+use crow_mcp::{ClientKey, ClientKeyError, McpSettings, OAuthGrant};
 
 use super::table::{LARGEST, OAuthTable, ServerTable, USER_FILE, parse_servers_file};
 use crate::{
@@ -140,9 +140,10 @@ impl ConfiguredServers {
             return;
         }
         let has_key = server.oauth.as_ref().is_some_and(OAuthTable::has_key);
-        if origin == ServerOrigin::Project && has_key {
+        let is_without_user = settings.oauth.grant == OAuthGrant::ClientCredentials;
+        if origin == ServerOrigin::Project && (has_key || is_without_user) {
             self.faults.push(format!(
-                "the MCP server {name} of the project is left out: only you can let it use a private key"
+                "the MCP server {name} of the project is left out: only you can let it use a private key, or a login without a user"
             ));
             return;
         }
@@ -305,6 +306,7 @@ fn expand_text(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<St
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::mcp::table::GrantName;
 
     const KEY: &str = include_str!("../../../../crow-mcp/tests/keys/p256.pem");
 
@@ -344,6 +346,30 @@ mod tests {
     }
 
     #[test]
+    fn a_project_uses_no_key_and_no_login_without_a_user() {
+        let environment = ProcessEnvironment::with([("HOME", "/nowhere"), ("MY_KEY", KEY)]);
+        for oauth in [
+            OAuthTable { private_key: Some(KEY.to_owned()), ..OAuthTable::default() },
+            OAuthTable {
+                client_secret: Some("s".to_owned()),
+                grant: Some(GrantName::ClientCredentials),
+                issuer: Some("https://auth.test".to_owned()),
+                ..OAuthTable::default()
+            },
+        ] {
+            let oauth = OAuthTable { client_id: Some("c".to_owned()), ..oauth };
+            let server = ServerTable {
+                url: Some("https://a.test".to_owned()),
+                oauth: Some(oauth),
+                ..ServerTable::default()
+            };
+            let mut found = ConfiguredServers::default();
+            found.add("a", &server, ServerOrigin::Project, &environment);
+            assert!(found.servers.is_empty() && found.faults[0].contains("only you can let it"));
+        }
+    }
+
+    #[test]
     fn credentials_that_cannot_be_used_leave_the_server_out_and_say_why() {
         for (oauth, fault) in [
             ("client_id = 'c'\nprivate_key = '${BAD}'", "oauth.private_key: it is no private key"),
@@ -365,6 +391,10 @@ mod tests {
             ("client_id = 'c'\nclient_secret = 's'\nprivate_key = 'x'", "not both"),
             ("client_id = 'c'\nprivate_key_id = 'k'", "private_key_id needs a key"),
             ("client_id = 'c'\ngrant = 'client_credentials'", "needs a client_id, and a"),
+            (
+                "client_id = 'c'\nclient_secret = 's'\ngrant = 'client_credentials'",
+                "needs an issuer",
+            ),
             ("client_id = 'c'\ngrant = 'password'", "unknown value \"password\""),
         ] {
             let message = configured(oauth).unwrap_err();

@@ -84,14 +84,15 @@ pub(super) struct OAuthTable {
     pub(super) client_id: Option<String>,
     /// The secret of that registration; in your own configuration `${NAME}` stands for a variable of yours.
     pub(super) client_secret: Option<String>,
-    /// The private key of that registration, in PEM form, instead of a secret; `${NAME}` stands for a variable of yours.
+    /// The private key of that registration, in PEM form, instead of a secret; only in your own configuration, where
+    /// `${NAME}` stands for a variable of yours.
     pub(super) private_key: Option<String>,
-    /// The file with the private key, absolute or below the home (`~/…`).
+    /// The file with the private key, absolute or below the home (`~/…`); only in your own configuration.
     pub(super) private_key_file: Option<PathBuf>,
     /// The id of the key, if several are registered.
     pub(super) private_key_id: Option<String>,
-    /// `authorization_code`: you log in with a browser; `client_credentials`: Crow logs in by itself with the secret or key,
-    /// where nobody is at the machine [default: `authorization_code`].
+    /// `authorization_code`: you log in with a browser; `client_credentials`: Crow logs in without a user, with the secret or
+    /// key, at the `issuer`; only in your own configuration [default: `authorization_code`].
     pub(super) grant: Option<GrantName>,
     /// The HTTPS address of a client metadata document, which is the client id where such documents are accepted.
     pub(super) client_metadata_url: Option<String>,
@@ -139,6 +140,10 @@ impl OAuthTable {
             Some("private_key_id needs a key")
         } else if is_without_user && !(has_secret || self.has_key()) {
             Some("the grant client_credentials needs a client_id, and a client_secret or a key")
+        } else if is_without_user && self.issuer.is_none() {
+            Some(
+                "the grant client_credentials needs an issuer: only there the credentials are sent",
+            )
         } else {
             None
         };
