@@ -91,6 +91,11 @@ impl TraceBuilder {
         if !line.event.is_durable() {
             return;
         }
+        // The clock was set back: time stands still until it has caught up.
+        let at_last = self.last.filter(|last| *last > line.time);
+        let corrected = at_last.map(|time| Envelope { time, ..line.clone() });
+        let line = corrected.as_ref().unwrap_or(line);
+        self.remember_starting_call(line);
         if let AgentEvent::RunStart { run_id, .. } = &line.event
             && line.is_root()
         {
@@ -106,7 +111,8 @@ impl TraceBuilder {
             self.apply_in_run(line, ended);
         }
         self.last = Some(line.time);
-        self.agents.entry(line.session_id.clone()).or_default().last = Some(line.time);
+        let agent = self.agents.entry(line.session_id.clone()).or_default();
+        agent.last = Some(line.time);
         if let AgentEvent::RunEnd { result, .. } = &line.event
             && line.is_root()
         {
@@ -317,19 +323,32 @@ impl TraceBuilder {
         ended.push(span);
     }
 
+    /// Remembers, at the first event of an agent, the span of the call that started it: later calls may have its id.
+    fn remember_starting_call(&mut self, line: &Envelope) {
+        let Some(parent) = &line.parent else { return };
+        if self.agents.contains_key(&line.session_id) {
+            return;
+        }
+        let open = self.agents.get(&parent.session_id).zip(parent.call_id.as_ref());
+        let call = open.and_then(|(agent, id)| agent.calls.get(id)).map(|call| call.id);
+        let started_by = self.run.as_ref().map(|run| run.trace_id).zip(call);
+        self.agents
+            .insert(line.session_id.clone(), OpenAgent { started_by, ..OpenAgent::default() });
+    }
+
     /// Returns the span that a turn is part of: the call that started its agent, or the run. The call of an agent that
     /// works in the background may belong to an earlier run, which is another trace.
     fn parent_of_turn(&self, origin: &SpanOrigin) -> SpanId {
         let run = self.run.as_ref().expect("invariant: only called in a run");
-        let call = origin.parent.as_ref().and_then(|parent| {
-            let call_id = parent.call_id.as_ref()?;
-            let open = self.agents.get(&parent.session_id);
-            let open = open.and_then(|agent| agent.calls.get(call_id)).map(|call| call.id);
-            open.or_else(|| {
-                let id = SpanId::of_tool_call(&parent.session_id, call_id);
+        let started_by = self.agents.get(&origin.session_id).and_then(|agent| agent.started_by);
+        let call = match started_by {
+            Some((trace_id, call)) => (trace_id == run.trace_id).then_some(call),
+            // The feed did not begin with the session.
+            None => origin.parent.as_ref().and_then(|parent| {
+                let id = SpanId::of_tool_call(&parent.session_id, parent.call_id.as_ref()?);
                 run.call_ids.contains(&id).then_some(id)
-            })
-        });
+            }),
+        };
         call.unwrap_or_else(|| self.run_span_id())
     }
 
@@ -680,8 +699,12 @@ impl TraceBuilder {
         let span = run.span(&run.origin, start..time, end.outcome.clone(), SpanWork::Run(work));
         ended.push(TraceSpan { id: SpanId::of_run(&run.work.run_id), ..span });
         for agent in self.agents.values_mut() {
-            *agent =
-                OpenAgent { model: agent.model.take(), last: agent.last, ..OpenAgent::default() };
+            *agent = OpenAgent {
+                model: agent.model.take(),
+                last: agent.last,
+                started_by: agent.started_by,
+                ..OpenAgent::default()
+            };
         }
     }
 }

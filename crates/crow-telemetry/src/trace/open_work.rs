@@ -27,6 +27,8 @@ pub(super) struct OpenRun {
 /// An agent of the tree.
 #[derive(Debug, Default)]
 pub(super) struct OpenAgent {
+    /// The trace and the span of the call that started it.
+    pub(super) started_by: Option<(TraceId, SpanId)>,
     pub(super) turn: Option<OpenTurn>,
     pub(super) calls: HashMap<CallId, CallSpanStart>,
     pub(super) questions: HashMap<RequestId, Timestamp>,

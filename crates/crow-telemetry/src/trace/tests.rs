@@ -142,11 +142,15 @@ fn a_run_without_an_end_counts_the_calls_that_were_open() {
 
 #[test]
 fn no_span_begins_before_its_parent_or_ends_before_it_begins_if_the_clock_is_set() {
-    let mut story = Story::run();
+    let mut story = Story::session();
+    story.push(AgentEvent::RunStart { run_id: crow_core::ids::RunId::new("run"), settings: None });
+    story.wait(-60_000).push(AgentEvent::TurnStart { turn: 1 });
     // A call of an hour by the steady clock, within 10 ms by the other one.
     story.push(usage("r", 5, false, 3_600_000));
     story.reply("", "Yes.", &[("c1", "bash")]).start("c1", "bash", "make");
     story.wait(-60_000);
+    let (request_id, call_id) = (RequestId::new("q"), CallId::new("c1"));
+    story.push(AgentEvent::QuestionWithdrawn { request_id, call_id });
     story.end("c1", "bash", ToolResult::success(""), None).turn_end(TurnEnd::Text);
     story.run_end(RunOutcome::NeedsInput);
     let spans = spans(&story);
@@ -155,7 +159,7 @@ fn no_span_begins_before_its_parent_or_ends_before_it_begins_if_the_clock_is_set
         assert!(span.start <= span.end, "{span:?}");
         assert!(start_of(span.parent).is_none_or(|start| start <= span.start), "{span:?}");
     }
-    assert_eq!(spans.len(), 5);
+    assert_eq!(spans.len(), 6);
 }
 
 #[test]

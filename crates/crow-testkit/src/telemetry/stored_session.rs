@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use crow_core::{
     capability::{Http, HttpError, HttpRequest, HttpResponse},
-    event::Envelope,
+    event::{AgentEvent, Envelope},
     ids::SessionId,
 };
 use crow_runtime::{SessionError, SessionStore};
@@ -94,6 +94,12 @@ fn check_events(events: &[Envelope]) -> Result<(), TelemetryViolations> {
     });
     assert_eq!(report.dropped, 0, "the collector took not all");
     let record = collector.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_run = |event: &Envelope| matches!(event.event, AgentEvent::RunStart { .. });
+    assert_eq!(
+        (record.spans().is_empty(), record.metrics().next().is_none()),
+        if events.iter().any(is_run) { (false, false) } else { (true, true) },
+        "what a run exports, and nothing else"
+    );
     record.check()
 }
 
