@@ -67,6 +67,24 @@ pub struct AssembledAgent {
     pub warnings: Vec<String>,
 }
 
+/// A limit of runs in money.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MoneyLimit {
+    /// `max_money` of the agent, in this file and line.
+    InFile(String),
+    /// The budget that the user chose.
+    Chosen,
+}
+
+impl std::fmt::Display for MoneyLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::InFile(at) => write!(f, "{at}: max_money"),
+            Self::Chosen => f.write_str("an amount of money"),
+        }
+    }
+}
+
 /// A reason for which an agent cannot be assembled.
 #[derive(Debug, thiserror::Error)]
 pub enum AssemblyError {
@@ -101,12 +119,10 @@ pub enum AssemblyError {
         error: ModelRefError,
     },
     /// Its runs have a limit in money, and the price of one of its models is unknown.
-    #[error(
-        "{at}: max_money limits the run, but the price of {model}, which {agent} uses, is unknown"
-    )]
+    #[error("{limit} limits the run, but the price of {model}, which {agent} uses, is unknown")]
     NoPrice {
-        /// File and line of the limit.
-        at: String,
+        /// The limit.
+        limit: MoneyLimit,
         /// The base agent.
         agent: String,
         /// The model.
@@ -287,6 +303,9 @@ impl<'a> AssemblyBuilder<'a> {
                 // Otherwise the limit in the control flow of the file would still apply.
                 control_flow = control_flow.without_max_rounds();
             }
+            if duty == AgentDuty::Worker {
+                limits = limits.within(self.choice.budget);
+            }
             let agent = AcpAgent::new(AcpAgentParts {
                 name: definition.name,
                 description: definition.description,
@@ -321,8 +340,12 @@ impl<'a> AssemblyBuilder<'a> {
             let node = self.assembly.registry.node(AgentKind::Composition, agent.name());
             let node = node.map_err(DefinitionError::from)?;
             let at = node.map(|node| node.origin_of(&["limits", "max_money"]).to_string());
+            let limit = match self.choice.budget.money {
+                Some(_) => MoneyLimit::Chosen,
+                None => MoneyLimit::InFile(at.unwrap_or_else(|| agent.name().to_owned())),
+            };
             return Err(AssemblyError::NoPrice {
-                at: at.unwrap_or_else(|| agent.name().to_owned()),
+                limit,
                 agent: base.name().to_owned(),
                 model: model.info.reference.clone(),
                 advice: model.warning.clone(),

@@ -3,6 +3,7 @@
 use crow_core::{
     control::{ControlFlow, Preset},
     model::{ModelRef, Thinking},
+    turn::BudgetLimits,
 };
 use crow_runtime::SystemPrompt;
 
@@ -33,6 +34,8 @@ pub struct AgentChoice {
     pub max_steps: Option<u32>,
     /// Most rounds in a run.
     pub max_rounds: Option<u32>,
+    /// What a run may use, where that is less than the agent's own limits.
+    pub budget: BudgetLimits,
     /// Control flow after a turn. If the agent's own file has this control flow, its messages and limits stay.
     pub mode: Option<Preset>,
     /// Agents that review the work, as far as the control flow uses them. If it needs one and none is named,

@@ -16,8 +16,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::{
     args::{
         AgentsCommand, ChatArgs, Cli, Command, ConfigCommand, DiffArgs, McpCommand, OutputForm,
-        PermissionsCommand, RedoArgs, RestoreArgs, RunOptions, SessionsCommand, SkillsCommand,
-        UndoArgs, completions, man, print_completions,
+        PermissionsCommand, RedoArgs, RestoreArgs, SessionsCommand, SkillsCommand, UndoArgs,
+        completions, man, print_completions,
     },
     chat, command,
     command_line::parse,
@@ -161,7 +161,7 @@ fn execute(
             SessionsCommand::List(args) => block_on(command::list(&args, environment)),
             SessionsCommand::Show(args) => block_on(command::show(&args, environment)),
             SessionsCommand::Resume { id, prompt, options } => {
-                block_on(run::resume(id, prompt, options, environment))
+                block_on(run::resume(id, prompt, *options, environment))
             }
             SessionsCommand::Export { id } => block_on(command::export(&id, environment)),
             SessionsCommand::Repair { id } => command::repair(&id, environment),
@@ -192,9 +192,7 @@ fn output_form(command: &Command) -> OutputForm {
         | Command::Diff(DiffArgs { of, .. })
         | Command::Restore(RestoreArgs { of, .. }) => of.output,
         Command::Sessions(SessionsCommand::Show(args)) if args.changes => args.output,
-        Command::Sessions(SessionsCommand::Resume {
-            options: RunOptions { output, .. }, ..
-        }) => *output,
+        Command::Sessions(SessionsCommand::Resume { options, .. }) => options.output,
         // These print no result line, only what they list.
         Command::Acp(_)
         | Command::Serve(_)

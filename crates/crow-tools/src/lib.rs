@@ -35,6 +35,7 @@ mod write_file;
 pub use builtin::{builtin_tools, register_builtin};
 pub use crow_shell::plan_command_line;
 pub use paths::planned_path;
+pub use read_file::{PictureFileError, read_picture};
 #[cfg(feature = "web")]
 pub use web::{
     SearchService, SearchServiceError, SearchServiceKind, WebFetch, WebSearch, plan_web_fetch,

@@ -8,7 +8,7 @@ use crow_agent::{
     layers::{ConfigLayer, LayerKind, Layers},
 };
 
-use crow_core::permission::RuleSet;
+use crow_core::{permission::RuleSet, turn::BudgetLimits};
 use crow_providers::ProviderConfig;
 
 use super::ServerTable;
@@ -36,12 +36,14 @@ pub struct ProjectAdditions {
 }
 
 /// Bounds of agents from the command line.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct AgentLimits {
     /// Maximum number of model calls in a turn.
     pub max_steps: Option<u32>,
     /// Maximum number of rounds in a run.
     pub max_rounds: Option<u32>,
+    /// What a run may use, where that is less than the agent's own limits.
+    pub budget: BudgetLimits,
 }
 
 /// Configuration of agents.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crow_agent::{
     AgentChoice, AssembledAgent, Assembly, AssemblyError, Checks, DEFAULT_REVIEWER,
-    InstructionSources, SamplingChoice,
+    InstructionSources, MoneyLimit, SamplingChoice,
     definition::{AgentKind, DefinedRole, ListedAgent},
 };
 use crow_core::{
@@ -132,6 +132,7 @@ impl Agents {
             reviewer_model: with.reviewer_model.clone(),
             max_steps: self.limits.max_steps,
             max_rounds: self.limits.max_rounds,
+            budget: self.limits.budget,
             mode: with.mode,
             reviewers: with.reviewers.clone(),
             thinking: with.thinking,
@@ -185,9 +186,13 @@ fn refused(error: &AssemblyError) -> HostError {
         AssemblyError::Composition(_) | AssemblyError::Template { .. } => {
             "`crow-agent config validate` checks all files"
         }
-        AssemblyError::NoPrice { advice, .. } => {
+        AssemblyError::NoPrice { advice, limit, .. } => {
             let advice = advice.clone().unwrap_or_default();
-            let hint = format!("{advice} Or take max_money out of that file.");
+            let other = match limit {
+                MoneyLimit::InFile(_) => "take max_money out of that file",
+                MoneyLimit::Chosen => "leave money out of the budget",
+            };
+            let hint = format!("{advice} Or {other}.");
             return HostError::Refused {
                 message: error.to_string(),
                 hint: hint.trim_start().to_owned(),

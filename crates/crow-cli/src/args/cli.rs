@@ -7,11 +7,11 @@ use clap::{
     builder::{OsStringValueParser, TypedValueParser as _},
 };
 use clap_complete::Shell;
-use crow_core::permission::PermissionMode;
+use crow_core::{permission::PermissionMode, turn::BudgetLimits};
 use crow_runtime::{HostPattern, HostPatternError, SandboxConfig};
 use crow_telemetry::statistics::StatisticsGroup;
 
-use super::{EvalArgs, McpCommand, completions};
+use super::{EvalArgs, McpCommand, budget::budget, completions};
 use crate::{
     error::CliError,
     undo::{HowWords, PathAt, UndoWords},
@@ -200,6 +200,9 @@ pub(crate) struct RunArgs {
     pub options: RunOptions,
     #[command(flatten)]
     pub session: SessionOptions,
+    /// A picture for the model, together with the task; may be repeated
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub image: Vec<PathBuf>,
     /// The id of the new session; refused if it exists
     #[arg(long, value_name = "ID", conflicts_with_all = ["resume", "continue_last"])]
     pub session_id: Option<String>,
@@ -216,6 +219,9 @@ pub(crate) struct RunOptions {
     /// Maximum number of rounds of the run
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub max_rounds: Option<u32>,
+    /// What the run may use, of money, time and tokens: '$2, 30m, 200k tokens'
+    #[arg(long, value_name = "AMOUNTS", value_parser = budget)]
+    pub budget: Option<BudgetLimits>,
     /// Sampling temperature of all models, from 0 to 2; models that take none get none
     #[arg(long, value_name = "T", value_parser = temperature)]
     pub temperature: Option<f32>,
@@ -313,7 +319,7 @@ pub(crate) enum SessionsCommand {
         /// The prompt; `-` reads it from standard input
         prompt: Option<String>,
         #[command(flatten)]
-        options: RunOptions,
+        options: Box<RunOptions>,
     },
     /// Print a session as Markdown
     Export {

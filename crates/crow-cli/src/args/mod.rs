@@ -1,5 +1,6 @@
 //! The command line.
 
+mod budget;
 mod cli;
 mod completions;
 mod eval;

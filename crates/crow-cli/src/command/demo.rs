@@ -86,9 +86,13 @@ pub(crate) async fn demo(
     })
     .await?;
     // The recorded model drives a real session; the outcome is then checked independently of it.
-    let exit =
-        drive(launched, PROMPT.to_owned(), RunDisplay::new(args.output, environment), models)
-            .await?;
+    let exit = drive(
+        launched,
+        (PROMPT.to_owned(), Vec::new()),
+        RunDisplay::new(args.output, environment),
+        models,
+    )
+    .await?;
     if exit != ExitCode::Done {
         return Ok(exit);
     }

@@ -13,7 +13,7 @@ use crow_console::{
 };
 use crow_core::{
     event::{AgentEvent, Envelope},
-    message::Block,
+    message::{Block, Image},
     model::Models,
 };
 use crow_runtime::{AgentHandle, EventStream};
@@ -38,14 +38,22 @@ pub(crate) const SHUTDOWN: Duration = Duration::from_secs(3);
 /// Runs one prompt to its end and returns the exit code of the process.
 pub(crate) async fn drive(
     launched: StartedAgent,
-    prompt: String,
+    (prompt, images): (String, Vec<Image>),
     show: RunDisplay,
     models: Arc<dyn Models>,
 ) -> Result<ExitCode, CliError> {
     let StartedAgent { host, handle, audience, warnings } = launched;
     let events = event_stream(&handle)?;
+    if !images.is_empty() {
+        let model = handle.metadata().model_ref();
+        let resolved = models.resolve(&model).await;
+        if resolved.is_ok_and(|resolved| !resolved.info.abilities.vision) {
+            return Err(CliError::usage(format!("--image: {model} cannot see pictures")));
+        }
+    }
+    let images = images.into_iter().map(Block::Image);
     handle
-        .send_input(vec![Block::text(prompt)])
+        .send_input(std::iter::once(Block::text(prompt)).chain(images).collect())
         .map_err(|error| CliError::failed(error.to_string()))?;
     for warning in warnings {
         print_message(&warning);

@@ -66,7 +66,7 @@ async fn start(
     let models = Arc::clone(&parts.models);
     let launched = launch(parts).await?;
     let show = RunDisplay::new(request.output, environment).with_deltas(request.deltas);
-    drive(launched, request.prompt, show, models).await
+    drive(launched, (request.prompt, request.images), show, models).await
 }
 
 /// Parameters of [`launch`] and [`host`].
@@ -232,8 +232,11 @@ pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, Cl
                 agent: request.agent.clone(),
                 model: request.model.clone(),
                 permissions: Some(permissions.or(inherited).unwrap_or_default()),
-                additional_directories: added
-                    .map(|added| stored.unwrap_or_default().into_iter().chain(added).collect()),
+                additional_directories: added.map(|added| {
+                    // Stored directories that are gone are left out, as without new ones.
+                    let stored = stored.unwrap_or_default().into_iter();
+                    stored.filter(|path| path.is_dir()).chain(added).collect()
+                }),
                 ..SessionSetup::default()
             };
             if request.fork { host.fork(&id, setup).await? } else { host.open(&id, setup).await? }

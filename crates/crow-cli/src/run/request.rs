@@ -13,8 +13,12 @@ use crow_app::{
     config::AgentLimits,
     host::{ChoiceMemory, working_directory},
 };
-use crow_core::{ids::SessionId, message::wrap_in_tag};
+use crow_core::{
+    ids::SessionId,
+    message::{Image, wrap_in_tag},
+};
 use crow_runtime::SessionStore;
+use crow_tools::read_picture;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{FileType, fstat},
@@ -40,6 +44,7 @@ const FIRST_BYTE: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(crate) struct RunRequest {
     pub prompt: String,
+    pub images: Vec<Image>,
     pub output: OutputForm,
     pub deltas: Deltas,
     pub agent: AgentRequest,
@@ -153,7 +158,7 @@ impl AgentRequest {
 impl From<AcpArgs> for AgentRequest {
     fn from(args: AcpArgs) -> Self {
         let AcpArgs { agent, max_steps, max_rounds, .. } = args;
-        let limits = AgentLimits { max_steps, max_rounds };
+        let limits = AgentLimits { max_steps, max_rounds, ..AgentLimits::default() };
         // Choices in one thread of an editor apply to that thread only: editors keep defaults of their own.
         Self { limits, ..Self::new(agent) }
     }
@@ -182,7 +187,7 @@ impl AgentRequest {
 impl RunRequest {
     /// Builds the request from the arguments of `run`; reads the prompt if it comes from standard input.
     pub(crate) fn new(args: RunArgs, environment: &ProcessEnvironment) -> Result<Self, CliError> {
-        let RunArgs { mut prompt, options, mut session, session_id } = args;
+        let RunArgs { mut prompt, options, mut session, image, session_id } = args;
         // In `run --resume "what to do"` the value is the prompt: session ids contain no whitespace.
         if prompt.is_none()
             && let Some(text) = session.resume.take_if(|text| text.contains(char::is_whitespace))
@@ -190,9 +195,13 @@ impl RunRequest {
             prompt = Some(text);
             session.continue_last = true;
         }
+        let folder = environment.current_dir()?;
+        let images = image.iter().map(|file| read_picture(&folder.join(file)));
+        let images = images.collect::<Result<Vec<_>, _>>();
+        let images = images.map_err(|error| CliError::usage(format!("--image: {error}")))?;
         let request = Self::read(prompt, options, environment)?;
         let agent = request.agent.in_session(session)?;
-        Ok(Self { agent: AgentRequest { session_id, ..agent }, ..request })
+        Ok(Self { images, agent: AgentRequest { session_id, ..agent }, ..request })
     }
 
     /// Builds the request from the arguments of `sessions resume`.
@@ -233,13 +242,22 @@ impl RunRequest {
                 CliError::usage("the prompt is empty").hint("crow-agent run \"what to do\"")
             );
         }
-        let RunOptions { agent, max_steps, max_rounds, temperature, seed, output, no_deltas } =
-            options;
+        let RunOptions {
+            agent,
+            max_steps,
+            max_rounds,
+            budget,
+            temperature,
+            seed,
+            output,
+            no_deltas,
+        } = options;
         let sampling = SamplingChoice { temperature, seed };
-        let limits = AgentLimits { max_steps, max_rounds };
+        let budget = budget.unwrap_or_default();
+        let limits = AgentLimits { max_steps, max_rounds, budget };
         let deltas = if no_deltas { Deltas::LeftOut } else { Deltas::Written };
         let agent = AgentRequest { limits, sampling, ..AgentRequest::new(agent) };
-        Ok(Self { prompt, output, deltas, agent })
+        Ok(Self { prompt, images: Vec::new(), output, deltas, agent })
     }
 }
 

@@ -129,6 +129,29 @@ async fn the_step_limit_exits_with_five() {
 }
 
 #[tokio::test]
+async fn a_budget_ends_the_run_with_five_and_one_that_cannot_be_held_is_refused() {
+    let look = ScriptedReply::new().call("c1", "bash", &json!({"command": "echo 1"}));
+    let server = ModelServer::start([look]).await;
+    let fixture = fixture_without_servers().with_server(&server, WireDialect::AnthropicMessages);
+    let run = |budget: &'static str| {
+        ["run", "count", "-m", MODEL, "-p", "full-auto", "-o", "json", "--budget", budget]
+    };
+    // A reply of the test kit has 120 tokens.
+    let ran = fixture.run(&run("30m, 100 tokens")).await;
+    let result = ran.exited(5).result();
+    assert!(result["error"]["message"].as_str().unwrap().contains("token"), "{result}");
+    server.finish().await.unwrap();
+    // The price of this model is not known.
+    let unknown = fixture.run(&run("$2")).await;
+    let error = unknown.exited(2).result()["error"].clone();
+    let (message, hint) = (error["message"].as_str().unwrap(), error["hint"].as_str().unwrap());
+    assert!(message.starts_with("an amount of money limits the run, but the price of"), "{error}");
+    assert!(hint.contains("leave money out of the budget"), "{error}");
+    let odd = fixture.run(&run("much")).await;
+    assert!(odd.exited(2).err.contains("write amounts such as $2, 30m"), "{}", odd.err);
+}
+
+#[tokio::test]
 async fn a_model_that_reads_the_same_file_for_ever_is_stopped() {
     let read = |number: usize| {
         let call = ScriptedReply::new().call(

@@ -50,6 +50,27 @@ impl Default for RunLimits {
     }
 }
 
+impl RunLimits {
+    /// Returns these limits, or those of a budget where they are narrower.
+    #[must_use]
+    pub fn within(self, budget: BudgetLimits) -> Self {
+        let narrower_money = |one: f64, other: f64| one.min(other);
+        Self {
+            max_rounds: self.max_rounds,
+            max_tokens: narrower(self.max_tokens, budget.tokens, Ord::min),
+            max_money: narrower(self.max_money, budget.money, narrower_money),
+            max_time: narrower(self.max_time, budget.time, Ord::min),
+        }
+    }
+}
+
+fn narrower<T>(one: Option<T>, other: Option<T>, least: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(least(one, other)),
+        (one, other) => one.or(other),
+    }
+}
+
 /// Usage of a run so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RunUsage {

@@ -5,9 +5,11 @@ mod notebook;
 mod page;
 #[cfg(feature = "pdf")]
 mod pdf;
+mod picture_file;
 #[cfg(feature = "pictures")]
 mod scale_image;
 mod tool;
 
 pub(crate) use page::FileHead;
+pub use picture_file::{PictureFileError, read_picture};
 pub(crate) use tool::ReadFile;

@@ -16,6 +16,7 @@ use crow_core::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     notebook,
@@ -337,7 +338,7 @@ fn show_image(path: &Path, media_type: &str, bytes: &[u8], ctx: &ToolContext) ->
             "{name} is a picture ({media_type}, {size} bytes), and this model cannot see pictures"
         ));
     }
-    match fitted(media_type, bytes, ctx) {
+    match fitted_picture(media_type, bytes, &ctx.cancellation) {
         Ok(fitted) => {
             let mut result =
                 ToolResult::success(format!("{name}: {media_type}, {size} bytes{}", fitted.note));
@@ -352,27 +353,27 @@ fn show_image(path: &Path, media_type: &str, bytes: &[u8], ctx: &ToolContext) ->
 }
 
 /// A picture in the form in which it is sent.
-struct FittedImage {
-    image: Image,
+pub(super) struct FittedImage {
+    pub(super) image: Image,
     /// Description of the changes to it.
     note: String,
 }
 
 /// A reason for which no picture is sent.
-enum ImageRejection {
+pub(super) enum ImageRejection {
     #[cfg_attr(not(feature = "pictures"), expect(dead_code, reason = "only scaling takes long"))]
     Cancelled,
     Because(String),
 }
 
 #[cfg(feature = "pictures")]
-fn fitted(
+pub(super) fn fitted_picture(
     media_type: &str,
     bytes: &[u8],
-    ctx: &ToolContext,
+    cancellation: &CancellationToken,
 ) -> Result<FittedImage, ImageRejection> {
     use super::scale_image::{ScaleError, scale_down};
-    match scale_down(media_type, bytes, &ctx.cancellation) {
+    match scale_down(media_type, bytes, cancellation) {
         Ok(None) => Ok(FittedImage { image: image(media_type, bytes), note: String::new() }),
         Ok(Some(small)) => {
             let ((width, height), (w, h)) = (small.original, small.size);
@@ -387,10 +388,10 @@ fn fitted(
 }
 
 #[cfg(not(feature = "pictures"))]
-fn fitted(
+pub(super) fn fitted_picture(
     media_type: &str,
     bytes: &[u8],
-    _ctx: &ToolContext,
+    _cancellation: &CancellationToken,
 ) -> Result<FittedImage, ImageRejection> {
     if bytes.len() > MAX_IMAGE_BYTES {
         return Err(ImageRejection::Because(format!("at most {MAX_IMAGE_BYTES} can be shown")));
