@@ -280,7 +280,8 @@ impl BaseAgent {
         content: &[Block],
         cancel: &CancellationToken,
     ) -> Result<MentionedFiles, AgentError> {
-        read_mentioned_files(agent, &self.mention_readers, content, cancel).await
+        let window = self.model.info.context_window;
+        read_mentioned_files(agent, &self.mention_readers, content, window, cancel).await
     }
 
     /// Works until the model answers without a call, a tool ends the turn, a limit is reached, or `cancel` is

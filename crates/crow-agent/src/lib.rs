@@ -55,7 +55,7 @@ pub use acp_agent::{
     AcpAgent, AcpAgentParts, AcpSession, Coagent, CompositionError, RunInput, RunResult, Subagent,
     Subagents, serve, serve_latest,
 };
-pub use assembly::{AssembledAgent, Assembly, AssemblyError};
+pub use assembly::{AssembledAgent, Assembly, AssemblyError, MoneyLimit};
 pub use base_agent::{AgentConfig, BaseAgent};
 pub use checks::{Check, Checks};
 pub use choice::{AgentChoice, DEFAULT_REVIEWER, ReviewChoice, SamplingChoice};

@@ -294,6 +294,39 @@ fn digest(content: &ReplyContent) -> String {
     format!("{:016x}", crate::hash::fnv1a(&bytes))
 }
 
+/// Tags of marks that Crow itself puts into the messages of a user. Texts of others can neither begin nor end them.
+pub const OWN_TAGS: [&str; 13] = [
+    "environment",
+    "environment_update",
+    "instructions",
+    "mcp_prompt",
+    "mcp_resource",
+    "mentioned",
+    "named_file",
+    "named_files",
+    "project_instructions",
+    "skill",
+    "summary",
+    "system-reminder",
+    "user_instructions",
+];
+
+/// Beginnings of lines from which on a message of the user has texts of others: attachments of editors, prompts of servers,
+/// standard input and skills.
+const ATTACHMENTS: [&str; 4] = ["The user attached ", "<mcp_prompt", "<stdin", "<skill "];
+
+/// Returns the beginning of a message that the user wrote: without what is attached to it.
+pub fn words_of_user(message: &str) -> &str {
+    let mut end = 0;
+    for line in message.split_inclusive('\n') {
+        if ATTACHMENTS.iter().any(|beginning| line.starts_with(beginning)) {
+            break;
+        }
+        end += line.len();
+    }
+    &message[..end]
+}
+
 /// Escapes the angle bracket of these tags in a text, whatever their case, so that the text can neither end the marks
 /// around it nor begin others.
 pub fn escape_tags(text: &str, tags: &[&str]) -> String {

@@ -29,6 +29,8 @@ pub const PROTECTED: &[&str] = &[
     ".crow-agent",
     ".mcp.json",
     ".claude",
+    // Instructions of skills, on which the trust in the project depends.
+    ".agents/skills",
     ".claude.json",
     ".codex",
     ".gemini",

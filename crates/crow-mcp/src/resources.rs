@@ -4,7 +4,7 @@ use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use crow_core::{
-    message::escape_tags,
+    message::{escape_tags, words_of_user},
     tool::{CallPlan, Effects, Subject, Tool, ToolCategory, ToolContext, ToolError, ToolResult},
 };
 use crow_text::is_unseen;
@@ -173,9 +173,6 @@ fn list(resources: &[Resource], templates: &[ResourceTemplate]) -> String {
     if output.is_empty() { "The server has no resources.".to_owned() } else { output }
 }
 
-/// Beginnings of the texts that others wrote: attachments of editors, and prompts of servers.
-const ATTACHMENTS: [&str; 2] = ["The user attached ", "<mcp_prompt"];
-
 /// A resource that a text names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ResourceMention {
@@ -189,9 +186,7 @@ struct ResourceMention {
 /// Only the text before the first attachment counts, as the user wrote it.
 fn mentions(text: &str, is_server: impl Fn(&str) -> bool) -> Vec<ResourceMention> {
     let mut found: Vec<ResourceMention> = Vec::new();
-    let lines =
-        text.lines().take_while(|line| !ATTACHMENTS.iter().any(|tag| line.starts_with(tag)));
-    for word in lines.flat_map(str::split_whitespace) {
+    for word in words_of_user(text).split_whitespace() {
         let word = word.trim_start_matches(['(', '[', '"', '\'', '`']);
         let Some((server, uri)) = word.strip_prefix('@').and_then(|word| word.split_once(':'))
         else {

@@ -65,7 +65,8 @@ pub use agent::{
     AgentAccess, AgentEnd, AgentError, AgentFn, AgentHandle, AgentInternals, AgentRuntime,
     AgentSession, ChildFactory, ChildRun, ChildSpec, ExecutedCall, HandleError, InputMessage,
     ModelCall, Observer, ObserverItem, RequestSize, RunBudget, RunGuard, SessionHeader,
-    SessionPermissions, SessionSpec, ShutdownReport, read_unasked, readable_unasked,
+    SessionPermissions, SessionSpec, ShutdownReport, UnaskedRead, make_readable, read_unasked,
+    readable_unasked,
 };
 pub use changes::SnapshotStores;
 pub use clock::SystemClock;

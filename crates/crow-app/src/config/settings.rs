@@ -188,6 +188,7 @@ impl Settings {
             ("sandbox", "the sandbox"),
             ("telemetry", "telemetry"),
             ("web_search", "the search service"),
+            ("skills", "which skills are used"),
         ] {
             let Some(table) = node.find(&[key]) else { continue };
             let tables = table.leaves();

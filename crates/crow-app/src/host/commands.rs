@@ -22,11 +22,14 @@ use super::{
     opened::SessionState,
     options::{self, AGENT, MODE, MODEL, PERMISSIONS, REVIEWER, THINKING},
     product_host::{ProductHost, blocking},
+    prompt_files::is_command_name,
 };
 use crate::skills::{Skill, loaded};
 
 /// Time limit of a prompt of an MCP server: the session waits meanwhile.
 const PROMPT_LIMIT: Duration = Duration::from_secs(20);
+/// Maximum length of the description of a skill in the list of commands, in bytes.
+const COMMAND_DESCRIPTION: usize = 200;
 /// Maximum number of sessions that `sessions` lists.
 const LISTED_SESSIONS: usize = 10;
 
@@ -76,7 +79,7 @@ impl ProductHost {
         let skills = skills.map(|skill| HostCommand {
             name: skill.name.clone().into(),
             argument: skill.argument.clone().into(),
-            description: skill.description.clone().into(),
+            description: crow_text::shorten(&skill.description, COMMAND_DESCRIPTION).into(),
         });
         let free = |command: &HostCommand| commands.iter().all(|own| own.name != command.name);
         let skills: Vec<HostCommand> = skills.filter(free).collect();
@@ -222,9 +225,12 @@ async fn prompt_of_skill_or_server(
     getting.await.map_err(late).and_then(|got| got).map_err(refused)
 }
 
+/// Names that are never those of skills, whether or not the session has the command.
+const RESERVED: [&str; 2] = ["review", THINKING];
+
 /// Returns true if a skill can be started by typing its name.
 fn is_command(skill: &Skill) -> bool {
-    skill.for_user && !skill.name.contains(char::is_whitespace)
+    skill.for_user && is_command_name(&skill.name) && !RESERVED.contains(&skill.name.as_str())
 }
 
 fn line(metadata: &SessionMetadata) -> String {

@@ -154,7 +154,7 @@ pub enum ChoiceMemory {
 /// Host of all sessions of one process.
 pub struct ProductHost {
     pub(super) store: Arc<dyn SessionStore>,
-    environment: ProcessEnvironment,
+    pub(super) environment: ProcessEnvironment,
     pub(super) directory_configs: Arc<DirectoryConfigs>,
     snapshots: Arc<SnapshotStores>,
     models: Arc<dyn Models>,

@@ -155,6 +155,11 @@ fn split(text: &str) -> Option<(&str, &str)> {
     None
 }
 
+/// Returns true if a name is typed as it is to start a command: those of files may have capital letters, too.
+pub(super) fn is_command_name(name: &str) -> bool {
+    is_name(name) && !name.contains(|c: char| c.is_ascii_uppercase())
+}
+
 /// Returns true if a name can be typed as a slash command.
 fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');

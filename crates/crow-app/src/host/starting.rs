@@ -18,7 +18,7 @@ use crow_core::{
 };
 use crow_runtime::{
     AgentHandle, AgentSession, HostError, NewSession, OpenedWith, RuntimeConfig, SessionError,
-    SessionMetadata, SessionSetup, SessionSpec,
+    SessionMetadata, SessionSetup, SessionSpec, make_readable,
 };
 use tokio::sync::watch;
 
@@ -312,7 +312,11 @@ impl ProductHost {
         let mcp = Arc::downgrade(&tools);
         let notice = place.project.notice.clone();
         let (agent, agents) = watch::channel(made.agent);
+        let readable = place.skills.readable_folders(&self.environment);
         let handle = self.runtime().spawn(session, |mut internals| async move {
+            for folder in &readable {
+                make_readable(&internals, folder);
+            }
             if let Some(text) = notice {
                 let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
                 internals.emit(AgentEvent::Notice { level, audience, text }).await?;
@@ -323,7 +327,8 @@ impl ProductHost {
             served
         });
         // 3) Register the open session.
-        let file_warnings = place.prompts.warnings.iter().chain(&place.misplaced).cloned();
+        let file_warnings = place.prompts.warnings.iter().chain(&place.misplaced);
+        let file_warnings = file_warnings.chain(&place.skills.faults).cloned();
         let warnings = made.warnings.into_iter().chain(file_warnings).collect();
         let standing = made.review;
         let session = OpenSession {

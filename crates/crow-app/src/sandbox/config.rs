@@ -17,6 +17,7 @@ use crate::{
     config::{self, ProjectAdditions, SETTINGS, Settings},
     environment::ProcessEnvironment,
     error::AppError,
+    skills::user_skill_folders,
 };
 
 const GIB: u64 = 1 << 30;
@@ -110,7 +111,12 @@ fn link_search(
         // Without a home nothing is below it.
         home: config.git.home.clone().unwrap_or_else(|| data.clone()),
         shown: readable,
-        passed_over: OWN_DATA.map(|name| data.join(name)).to_vec(),
+        // Skills are there to be read.
+        passed_over: OWN_DATA
+            .map(|name| data.join(name))
+            .into_iter()
+            .chain(user_skill_folders(environment))
+            .collect(),
         git_settings: config.git.settings.clone(),
         writable: config.writable.clone(),
     })

@@ -14,6 +14,8 @@ use crate::{config::Configuration, environment::ProcessEnvironment, error::AppEr
 pub(super) const SKILL_FILE: &str = "SKILL.md";
 /// Maximum size of the file, in bytes.
 const LARGEST: u64 = 1024 * 1024;
+/// Maximum length of a name in bytes.
+const LONGEST_NAME: usize = 128;
 /// Maximum number of skills of one folder.
 const MOST_SKILLS: usize = 1_000;
 /// Folders of the user's skills: in the folder of the configuration, and in the home.
@@ -25,6 +27,13 @@ const PROJECT_FOLDERS: [(&str, &str); 3] = [
     ("../.agents/skills/", ".agents/skills"),
     ("../.claude/skills/", ".claude/skills"),
 ];
+
+/// Returns the folders of the user's skills, resolved as far as they exist, in the order in which a name is looked up.
+pub(crate) fn user_skill_folders(environment: &ProcessEnvironment) -> Vec<PathBuf> {
+    let own = environment.config_dir().ok().map(|folder| folder.join(USER_FOLDER));
+    let folders = own.into_iter().chain(home_skill_folders(environment));
+    folders.map(|folder| folder.canonicalize().unwrap_or(folder)).collect()
+}
 
 /// Returns the folders of skills in the home, which other programs use too.
 pub(crate) fn home_skill_folders(environment: &ProcessEnvironment) -> Vec<PathBuf> {
@@ -103,8 +112,7 @@ impl SkillSet {
         let mut set = Self::default();
         let of_project = layers.iter().filter(|layer| layer.kind() == LayerKind::Project);
         let project = of_project.flat_map(project_skills);
-        let own = environment.config_dir().ok().map(|folder| folder.join(USER_FOLDER));
-        let folders = own.into_iter().chain(home_skill_folders(environment));
+        let folders = user_skill_folders(environment).into_iter();
         let user: Vec<_> = folders.flat_map(|folder| user_skills(&folder)).collect();
         for found in project.collect::<Vec<_>>().into_iter().chain(user) {
             set.add(found, disabled);
@@ -141,6 +149,20 @@ impl SkillSet {
             None if disabled.contains(&skill.name) => self.disabled.push(skill),
             None => self.skills.push(skill),
         }
+    }
+
+    /// Returns the folders of the user's skills, which commands and file tools may read: those that hold several, and those
+    /// that links lead to.
+    pub(crate) fn readable_folders(&self, environment: &ProcessEnvironment) -> Vec<PathBuf> {
+        let mut folders = user_skill_folders(environment);
+        folders.retain(|folder| folder.is_dir());
+        let user = self.skills.iter().filter(|skill| skill.origin == SkillOrigin::User);
+        for skill in user {
+            if !folders.iter().any(|folder| skill.folder.starts_with(folder)) {
+                folders.push(skill.folder.clone());
+            }
+        }
+        folders
     }
 
     /// Returns the skill of this name, if it can be used.
@@ -222,7 +244,11 @@ pub(crate) fn skill_of_file(file: &str) -> Option<&str> {
 
 fn project_skill_name<'a>(file: &'a str, prefix: &str) -> Option<&'a str> {
     let name = file.strip_prefix(prefix)?.strip_suffix(SKILL_FILE)?.strip_suffix('/')?;
-    (!name.is_empty() && !name.contains('/')).then_some(name)
+    let is_usable = !name.is_empty()
+        && name.len() <= LONGEST_NAME
+        && !name.contains('/')
+        && !name.contains(char::is_control);
+    is_usable.then_some(name)
 }
 
 /// Returns the skills in a folder of the user, or why one cannot be used. Links are followed: users link skills from
@@ -234,7 +260,10 @@ fn user_skills(folder: &Path) -> Vec<Result<Skill, String>> {
         Err(error) => return vec![Err(format!("cannot read {}: {error}", folder.display()))],
     };
     folders.sort();
-    let is_visible = |name: &str| !name.starts_with('.');
+    // The name stands in requests and on the terminal.
+    let is_visible = |name: &str| {
+        !name.starts_with('.') && name.len() <= LONGEST_NAME && !name.contains(char::is_control)
+    };
     let skill = |path: PathBuf| {
         let name = path.file_name()?.to_str().filter(|name| is_visible(name))?.to_owned();
         let file = path.join(SKILL_FILE);

@@ -12,14 +12,14 @@ const DEFAULT_WINDOW: u64 = 128_000;
 const BYTES_PER_TOKEN: u64 = 3;
 /// Number of skills above which only names are listed, and a search finds descriptions.
 pub const MOST_LISTED: usize = 40;
-/// Length below which a description says nothing, in characters.
+/// Length below which a description says nothing, in bytes.
 const SHORTEST: usize = 20;
 
 /// The skills that a model may load, as a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillListing {
     pub text: String,
-    /// Number of characters to which descriptions were cut; `None` if all are whole.
+    /// Number of bytes to which descriptions were cut; `None` if all are whole.
     pub cut_to: Option<usize>,
     /// True if only names are listed, and the tool has a search.
     pub has_search: bool,

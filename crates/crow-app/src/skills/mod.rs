@@ -12,6 +12,6 @@ mod skill_tool;
 mod tests;
 
 pub use discovery::{Skill, SkillOrigin, SkillSet};
-pub(crate) use discovery::{home_skill_folders, skill_of_file};
+pub(crate) use discovery::{home_skill_folders, skill_of_file, user_skill_folders};
 pub use listing::{MOST_LISTED, SkillListing};
 pub(crate) use skill_tool::{SkillTool, loaded};

@@ -54,8 +54,8 @@ impl SkillFile {
                     file.faults.push(format!("`compatibility` has more than {most} characters"));
                 }
                 "argument-hint" => file.argument = value,
-                "disable-model-invocation" => file.only_user = value == "true",
-                "user-invocable" => file.only_model = value == "false",
+                "disable-model-invocation" => file.only_user = file.flag(&key, &value, true),
+                "user-invocable" => file.only_model = !file.flag(&key, &value, false),
                 _ => {}
             }
         }
@@ -63,8 +63,11 @@ impl SkillFile {
             return Err("the description is missing, so nobody knows what it is for".to_owned());
         }
         if file.description.chars().count() > LONGEST_DESCRIPTION {
-            let fault = format!("the description has more than {LONGEST_DESCRIPTION} characters");
+            let fault = format!(
+                "the description has more than {LONGEST_DESCRIPTION} characters; the rest is left out"
+            );
             file.faults.push(fault);
+            file.description = file.description.chars().take(LONGEST_DESCRIPTION).collect();
         }
         match &file.name {
             None => file.faults.push("the name is missing; that of the folder is used".to_owned()),
@@ -79,6 +82,20 @@ impl SkillFile {
             file.faults.push(fault.to_owned());
         }
         Ok(file)
+    }
+}
+
+impl SkillFile {
+    /// Returns a value that is true or false. Anything else is a fault, and counts as `closed`, with which less may be done.
+    fn flag(&mut self, key: &str, value: &str, closed: bool) -> bool {
+        match value.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" => true,
+            "false" | "no" | "off" => false,
+            _ => {
+                self.faults.push(format!("`{key}` is neither true nor false"));
+                closed
+            }
+        }
     }
 }
 

@@ -1,6 +1,6 @@
-//! The tool `skill`: it loads the instructions of a skill, and the files beside them.
+//! The tool `skill`: it loads the instructions of a skill.
 
-use std::{fmt::Write as _, io, path::Path, sync::Arc};
+use std::{fmt::Write as _, path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use crow_core::{
@@ -15,15 +15,17 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    discovery::{SKILL_FILE, Skill, SkillOrigin, SkillSet},
+    discovery::{SKILL_FILE, Skill, SkillSet},
     listing::SkillListing,
 };
 
 /// Maximum number of files that are named beside the instructions, and depth at which they are looked for.
 const MOST_FILES: usize = 60;
 const DEEPEST: usize = 4;
-/// Maximum size of a file of a skill, in bytes.
-const LARGEST_FILE: u64 = 256 * 1024;
+/// Maximum number of entries that are visited for it.
+const MOST_VISITED: usize = 1_000;
+/// Maximum length of instructions, in bytes.
+const LONGEST: usize = 64 * 1024;
 /// Maximum number of skills that a search finds.
 const MOST_FOUND: usize = 10;
 
@@ -69,9 +71,6 @@ pub(crate) struct SkillInput {
     /// Name of the skill.
     #[serde(default, alias = "skill", alias = "skill_name")]
     name: Option<String>,
-    /// A file of the skill, relative to its folder, instead of the instructions.
-    #[serde(default, alias = "path")]
-    file: Option<String>,
     /// Words to find skills by.
     #[serde(default)]
     query: Option<String>,
@@ -105,26 +104,14 @@ impl TypedTool for SkillTool {
     }
 
     async fn plan(&self, input: &SkillInput, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
-        let title = match (&input.name, &input.file, &input.query) {
-            (Some(name), None, None) => {
+        let title = match (&input.name, &input.query) {
+            (Some(name), None) => {
                 let skill = self.find(name).map_err(ToolError::Model)?;
                 format!("load the skill {}", skill.name)
             }
-            (Some(name), Some(file), None) => {
-                let skill = self.find(name).map_err(ToolError::Model)?;
-                if skill.origin == SkillOrigin::Project {
-                    let path = skill.folder.join(file);
-                    return Err(ToolError::Model(format!(
-                        "this skill belongs to the project: read {} like any other file",
-                        path.display()
-                    )));
-                }
-                format!("read {} of the skill {}", crow_text::one_line(file), skill.name)
-            }
-            (None, None, Some(query)) => format!("find skills for {}", crow_text::one_line(query)),
-            _ => {
-                let why = "either `name`, with `file` if wanted, or `query`";
-                return Err(ToolError::Model(why.to_owned()));
+            (None, Some(query)) => format!("find skills for {}", crow_text::one_line(query)),
+            (Some(_), Some(_)) | (None, None) => {
+                return Err(ToolError::Model("either `name` or `query`".to_owned()));
             }
         };
         Ok(CallPlan { title, effects: Effects::None, subject: Subject::Nothing })
@@ -139,10 +126,7 @@ impl TypedTool for SkillTool {
             Ok(skill) => skill.clone(),
             Err(why) => return ToolResult::failure(why),
         };
-        let reading = tokio::task::spawn_blocking(move || match &input.file {
-            Some(file) => file_of(&skill, file),
-            None => loaded(&skill, ""),
-        });
+        let reading = tokio::task::spawn_blocking(move || loaded(&skill, ""));
         match reading.await {
             Ok(Ok(text)) => ToolResult::success(text),
             Ok(Err(why)) => ToolResult::failure(why),
@@ -188,18 +172,17 @@ pub(crate) fn loaded(skill: &Skill, arguments: &str) -> Result<String, String> {
     let has_place = instructions.contains("$ARGUMENTS");
     let instructions = instructions.replace("$ARGUMENTS", arguments);
     let folder = skill.folder.display();
-    let mut text = format!("The skill {}, in the folder {folder}:\n\n{instructions}", skill.name);
-    let mut files = Vec::new();
+    let instructions = crow_text::shorten(&instructions, LONGEST);
+    let mut text =
+        format!("<skill name=\"{}\" folder=\"{folder}\">\n{instructions}\n</skill>", skill.name);
+    let mut listing = FileListing::default();
     if let Ok(directory) = Directory::open(&skill.folder) {
-        add_files(&directory, "", 0, &mut files);
+        listing.add(&directory, "", 0);
     }
+    let FileListing { files, is_cut, .. } = listing;
     if !files.is_empty() {
-        let more = if files.len() > MOST_FILES { ", and more" } else { "" };
-        files.truncate(MOST_FILES);
+        let more = if is_cut { ", and more" } else { "" };
         let _ = write!(text, "\n\nFiles in the folder: {}{more}.", files.join(", "));
-        if skill.origin == SkillOrigin::User {
-            text.push_str(" This tool reads them (`file`); scripts run by their full path.");
-        }
     }
     if !has_place && !arguments.is_empty() {
         let _ = write!(text, "\n\nArguments: {arguments}");
@@ -207,43 +190,44 @@ pub(crate) fn loaded(skill: &Skill, arguments: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// Adds the names of the files below a folder, without following links.
-fn add_files(directory: &Directory, below: &str, depth: usize, files: &mut Vec<String>) {
-    let mut entries = directory.entries(MOST_FILES + 1).unwrap_or_default();
-    entries.sort_by(|one, other| one.0.as_os_str().cmp(other.0.as_os_str()));
-    for (entry, kind) in entries {
-        let Some(name) = entry.as_os_str().to_str().filter(|name| !name.starts_with('.')) else {
-            continue;
-        };
-        if files.len() > MOST_FILES {
-            return;
-        }
-        let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
-        match kind {
-            EntryKind::File if path != SKILL_FILE => files.push(crow_text::one_line(&path)),
-            EntryKind::Directory if depth < DEEPEST => {
-                if let Ok(inner) = directory.open_beneath(Path::new(name)) {
-                    add_files(&inner, &path, depth + 1, files);
-                }
-            }
-            EntryKind::File | EntryKind::Directory | EntryKind::Symlink | EntryKind::Special => {}
-        }
-    }
+/// The files in the folder of a skill.
+#[derive(Debug, Default)]
+struct FileListing {
+    /// Their paths in the folder, except for the instructions and hidden files.
+    files: Vec<String>,
+    visited: usize,
+    /// True if there are more.
+    is_cut: bool,
 }
 
-/// Returns a file of a user's skill. The error is a sentence. Blocks.
-fn file_of(skill: &Skill, file: &str) -> Result<String, String> {
-    let read = || -> io::Result<Vec<u8>> {
-        let directory = Directory::open(&skill.folder)?;
-        let (parent, name) = directory.open_parent_beneath(Path::new(file))?;
-        crow_fs::read_file(parent.open_file(&name)?, LARGEST_FILE)
-    };
-    let bytes = read().map_err(|error| {
-        let folder = skill.folder.display();
-        format!("{file} cannot be read in {folder}: {error}")
-    })?;
-    String::from_utf8(bytes).map_err(|_| {
-        let path = skill.folder.join(file);
-        format!("{} is not text; scripts can use it by this path", path.display())
-    })
+impl FileListing {
+    /// Adds the files below a folder, without following links.
+    fn add(&mut self, directory: &Directory, below: &str, depth: usize) {
+        let mut entries = directory.entries(MOST_VISITED).unwrap_or_default();
+        entries.sort_by(|one, other| one.0.as_os_str().cmp(other.0.as_os_str()));
+        for (entry, kind) in entries {
+            self.visited += 1;
+            if self.visited > MOST_VISITED || self.files.len() == MOST_FILES {
+                self.is_cut = true;
+                return;
+            }
+            let Some(name) = entry.as_os_str().to_str().filter(|name| !name.starts_with('.'))
+            else {
+                continue;
+            };
+            let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
+            match kind {
+                EntryKind::File if path != SKILL_FILE => {
+                    self.files.push(crow_text::one_line(&path));
+                }
+                EntryKind::Directory if depth == DEEPEST => self.is_cut = true,
+                EntryKind::Directory => {
+                    if let Ok(inner) = directory.open_beneath(Path::new(name)) {
+                        self.add(&inner, &path, depth + 1);
+                    }
+                }
+                EntryKind::File | EntryKind::Symlink | EntryKind::Special => {}
+            }
+        }
+    }
 }

@@ -53,12 +53,23 @@ fn a_file_that_cannot_be_used_says_why() {
 #[test]
 fn aliases_and_deep_nesting_stay_small() {
     let bomb = format!(
-        "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\nd: {}{}\ndescription: d",
-        "[".repeat(300),
-        "]".repeat(300)
+        "name: pdf\na: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\nd: {}{}\ndescription: d",
+        "[".repeat(100),
+        "]".repeat(100)
     );
     let file = parse(&format!("---\n{bomb}\n---\n")).unwrap();
-    assert_eq!(file.description, "d");
+    assert_eq!((file.description.as_str(), file.faults), ("d", Vec::new()));
+}
+
+#[test]
+fn flags_are_read_in_any_case_and_an_unclear_one_closes() {
+    let flags = |lines: &str| {
+        let file = parse(&format!("---\nname: pdf\ndescription: d\n{lines}\n---\n")).unwrap();
+        (file.only_user, file.only_model, file.faults.len())
+    };
+    assert_eq!(flags("disable-model-invocation: True\nuser-invocable: FALSE"), (true, true, 0));
+    assert_eq!(flags("disable-model-invocation: no\nuser-invocable: yes"), (false, false, 0));
+    assert_eq!(flags("disable-model-invocation: maybe\nuser-invocable: 1"), (true, true, 2));
 }
 
 #[test]
@@ -199,8 +210,7 @@ async fn a_skill_is_loaded_with_its_folder_and_the_names_of_its_files() {
     fs::write(folder.join("SKILL.md"), PDF).unwrap();
     fs::create_dir(folder.join("scripts")).unwrap();
     fs::write(folder.join("scripts/fill.py"), "print(1)\n").unwrap();
-    fs::write(fixture.home.path().join("secret"), "s3cret").unwrap();
-    symlink(fixture.home.path().join("secret"), folder.join("link")).unwrap();
+    fs::write(folder.join(".hidden"), "x").unwrap();
     let tool = TypedToolAdapter::new(SkillTool::new(Arc::new(fixture.set(&[]))).unwrap());
     assert!(
         tool.description().ends_with("Skills:\n- pdf: Fills forms in PDF files."),
@@ -212,13 +222,6 @@ async fn a_skill_is_loaded_with_its_folder_and_the_names_of_its_files() {
     let path = folder.display();
     assert!(text.contains(&format!("Run {path}/fill.py on .")), "{text}");
     assert!(text.contains("Files in the folder: scripts/fill.py."), "{text}");
-    let (_, text) = load(&tool, json!({"name": "pdf", "file": "scripts/fill.py"})).await;
-    assert_eq!(text, "print(1)\n");
-    for file in ["link", "../../../secret", "/etc/passwd", "gone", "scripts"] {
-        let (status, text) = load(&tool, json!({"name": "pdf", "file": file})).await;
-        assert_eq!(status, ToolStatus::Error, "{file}: {text}");
-        assert!(!text.contains("s3cret"), "{text}");
-    }
     let ctx = tool_context(agent_context(Workspace::new("/p")));
     let refused = tool.plan(&json!({"name": "pfd"}), &ctx).await.unwrap_err().to_string();
     assert!(refused.contains("did you mean \"pdf\"?"), "{refused}");

@@ -24,6 +24,7 @@ use crate::{
     dialog::{Audience, UserDialog},
     environment::ProcessEnvironment,
     error::AppError,
+    skills::user_skill_folders,
 };
 
 /// A project as the user trusts it.
@@ -93,7 +94,8 @@ pub fn trust_status(cwd: &Path, environment: &ProcessEnvironment) -> Result<Trus
         let user_servers = started_from(&root, &user_servers);
         TrustStatus::Refused { reason, user_servers }
     };
-    let contents = match ProjectFiles::read(&root, &user_servers) {
+    let contents = match ProjectFiles::read(&root, &user_servers, &user_skill_folders(environment))
+    {
         Ok(Some(contents)) => contents,
         Ok(None) => return Ok(TrustStatus::Nothing),
         Err(error) => return Ok(refused(error.to_string())),

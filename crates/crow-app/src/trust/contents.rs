@@ -30,10 +30,13 @@ pub(super) const OUTSIDE_PREFIX: &str = "../";
 /// Folders of skills beside the folder, and the file that is read of each skill.
 const SKILL_FOLDERS: [&str; 2] = [".agents/skills", ".claude/skills"];
 const SKILL_FILE: &str = "SKILL.md";
-/// Maximum number of files, links and folders.
-const MOST_ITEMS: usize = 500;
-/// Maximum size of all files together, in bytes.
-const MOST_BYTES: u64 = 4 * 1024 * 1024;
+/// Maximum number of skills outside of the folder, and maximum size of their instructions, in bytes.
+const MOST_SKILL_ITEMS: usize = 300;
+const LARGEST_SKILL: u64 = 64 * 1024;
+/// Maximum number of files, links and folders in the folder.
+const MOST_ITEMS: usize = 200;
+/// Maximum size of all of these files together, in bytes.
+const MOST_BYTES: u64 = 1024 * 1024;
 /// Maximum depth of nested folders.
 const DEEPEST: usize = 16;
 /// Execute bits of a file mode.
@@ -52,6 +55,10 @@ pub struct ProjectFiles {
     pub(super) programs: ProjectPrograms,
     /// The user's own servers that are started from project files.
     pub(super) user_servers: Vec<StartedServer>,
+    /// Messages about skills that are not used.
+    pub(super) skill_faults: Vec<String>,
+    /// Folders of the user's own skills, which were passed over.
+    pub(super) user_skills: Vec<PathBuf>,
 }
 
 /// An entry of the folder.
@@ -97,17 +104,25 @@ pub fn project_root(cwd: &Path) -> PathBuf {
 
 impl ProjectFiles {
     /// Reads the configuration of a project, and finds the files that its servers and `user_servers` are started
-    /// from. Returns `None` if there is no file, no link and no such server. Blocks.
+    /// from. `user_skills` are the folders of the user's own skills. Returns `None` if there is no file, no link and no such
+    /// server. Blocks.
     pub(crate) fn read(
         root: &Path,
         user_servers: &[StartedServer],
+        user_skills: &[PathBuf],
     ) -> Result<Option<Self>, ContentsError> {
         let folder = root.join(FOLDER);
         // 1) `.mcp.json` and skills, then everything below `.crow-agent`.
-        let mut reader =
-            ProjectReader { folder: &folder, items: BTreeMap::new(), room: MOST_BYTES };
+        let mut reader = ProjectReader {
+            folder: &folder,
+            items: BTreeMap::new(),
+            room: MOST_BYTES,
+            skill_count: 0,
+            skill_faults: Vec::new(),
+        };
+        reader.read_skills(root, user_skills);
+        reader.skill_count = reader.items.len();
         reader.read_servers(root)?;
-        reader.read_skills(root)?;
         match Directory::open(&folder) {
             Ok(directory) => reader.read_folder(&directory, "", 0)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -120,13 +135,21 @@ impl ProjectFiles {
             }
             Err(error) => return Err(unreadable(folder, error)),
         }
-        let items = reader.items;
+        let ProjectReader { items, skill_faults, .. } = reader;
         let user_servers = started_from(root, user_servers);
         if items.values().all(|item| *item == ProjectItem::Folder) && user_servers.is_empty() {
             return Ok(None);
         }
         let programs = ProjectPrograms::default();
-        let mut contents = Self { root: root.to_path_buf(), items, programs, user_servers };
+        let root_path = root.to_path_buf();
+        let mut contents = Self {
+            root: root_path,
+            items,
+            programs,
+            user_servers,
+            skill_faults,
+            user_skills: user_skills.to_vec(),
+        };
         // 2) Every link must lead to a file that was read.
         for (name, item) in &contents.items {
             if let ProjectItem::Link { target } = item
@@ -167,16 +190,16 @@ impl ProjectFiles {
         }
     }
 
-    /// Returns the path that messages name: the folder if it exists, else `.mcp.json`, else the root, if only servers
-    /// of the user are started from its files.
+    /// Returns the path that messages name: the folder if it exists, else `.mcp.json` if there is nothing else, else the
+    /// root.
     pub(super) fn message_path(&self) -> PathBuf {
         let servers = format!("{OUTSIDE_PREFIX}{PROJECT_FILE}");
-        if self.items.keys().any(|name| *name != servers) {
+        if self.items.keys().any(|name| !name.starts_with(OUTSIDE_PREFIX)) {
             self.root.join(FOLDER)
-        } else if self.items.is_empty() {
-            self.root.clone()
-        } else {
+        } else if self.items.len() == 1 && self.items.contains_key(&servers) {
             self.path(&servers)
+        } else {
+            self.root.clone()
         }
     }
 
@@ -249,6 +272,10 @@ struct ProjectReader<'a> {
     folder: &'a Path,
     items: BTreeMap<String, ProjectItem>,
     room: u64,
+    /// Number of skills among the items.
+    skill_count: usize,
+    /// Messages about skills that are not used.
+    skill_faults: Vec<String>,
 }
 
 impl ProjectReader<'_> {
@@ -278,48 +305,76 @@ impl ProjectReader<'_> {
         }
     }
 
-    /// Reads the instructions of skills. Links are passed over: they lead to another folder of skills, or out of the
-    /// project.
-    fn read_skills(&mut self, root: &Path) -> Result<(), ContentsError> {
+    /// Reads the instructions of skills. What cannot be read is a fault of that skill alone. Folders of the user's own skills
+    /// are passed over: they are no project's.
+    fn read_skills(&mut self, root: &Path, user_skills: &[PathBuf]) {
         for folder in SKILL_FOLDERS {
             let path = root.join(folder);
+            if user_skills.contains(&path) {
+                continue;
+            }
             let opened =
                 Directory::open(root).and_then(|root| root.open_beneath(Path::new(folder)));
-            let skills = match opened {
-                Ok(skills) => skills,
-                Err(error) if is_passed_over(&error) => continue,
-                Err(error) => return Err(unreadable(path, error)),
+            let entries = opened.and_then(|skills| {
+                let mut entries = skills.entries(MOST_ITEMS)?;
+                entries.sort_by(|one, other| one.0.as_os_str().cmp(other.0.as_os_str()));
+                Ok((skills, entries))
+            });
+            let (skills, entries) = match entries {
+                Ok(found) => found,
+                Err(error) if is_absent(&error) => continue,
+                Err(error) => {
+                    self.skill_faults.push(unreadable(path, error).to_string());
+                    continue;
+                }
             };
-            let entries = skills.entries(MOST_ITEMS + 1);
-            for (entry, kind) in entries.map_err(|error| unreadable(path.clone(), error))? {
-                let Some(name) = entry.as_os_str().to_str() else { continue };
-                if kind != EntryKind::Directory {
+            for (entry, kind) in entries {
+                let Some(name) = entry.as_os_str().to_str().filter(|name| !name.starts_with('.'))
+                else {
                     continue;
-                }
-                let file_path = path.join(name).join(SKILL_FILE);
-                let opened = skills
-                    .open_beneath(Path::new(name))
-                    .and_then(|skill| skill.open_file(&EntryName::new(SKILL_FILE)?));
-                let file = match opened {
-                    Ok(file) => file,
-                    Err(error) if is_passed_over(&error) => continue,
-                    Err(error) => return Err(unreadable(file_path, error)),
                 };
-                let metadata = EntryMetadata::of_file(&file);
-                let metadata = metadata.map_err(|error| unreadable(file_path.clone(), error))?;
-                if metadata.kind != EntryKind::File {
-                    continue;
-                }
-                if self.items.len() == MOST_ITEMS {
-                    return Err(ContentsError::TooMany { path });
-                }
-                let bytes = self.read_bytes(file, &file_path)?;
-                let item = ProjectItem::File { bytes, executable: false };
                 let item_name = format!("{OUTSIDE_PREFIX}{folder}/{name}/{SKILL_FILE}");
-                self.items.insert(item_name, item);
+                match kind {
+                    EntryKind::Directory => self.read_skill(&skills, name, item_name, &path),
+                    // Often it leads to the other folder, from which it is read.
+                    EntryKind::Symlink if self.has_skill(name) => {}
+                    EntryKind::Symlink => self.skill_faults.push(format!(
+                        "the skill {} is a link and is not used",
+                        path.join(name).display()
+                    )),
+                    EntryKind::File | EntryKind::Special => {}
+                }
             }
         }
-        Ok(())
+    }
+
+    /// Returns true if a skill of this name was read.
+    fn has_skill(&self, name: &str) -> bool {
+        SKILL_FOLDERS.iter().any(|folder| {
+            self.items.contains_key(&format!("{OUTSIDE_PREFIX}{folder}/{name}/{SKILL_FILE}"))
+        })
+    }
+
+    fn read_skill(&mut self, skills: &Directory, name: &str, item_name: String, folder: &Path) {
+        let path = folder.join(name).join(SKILL_FILE);
+        let read = || -> io::Result<Vec<u8>> {
+            let skill = skills.open_beneath(Path::new(name))?;
+            crow_fs::read_file(skill.open_file(&EntryName::new(SKILL_FILE)?)?, LARGEST_SKILL)
+        };
+        let has_room = self.items.len() < MOST_SKILL_ITEMS;
+        match read() {
+            Ok(bytes) if has_room => {
+                let item = ProjectItem::File { bytes, executable: false };
+                self.items.insert(item_name, item);
+            }
+            Ok(_) => self.skill_faults.push(format!(
+                "the skill {} is not used: the project has more than {MOST_SKILL_ITEMS}",
+                path.display()
+            )),
+            // Other folders may be there too.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => self.skill_faults.push(unreadable(path, error).to_string()),
+        }
     }
 
     fn read_folder(
@@ -339,7 +394,7 @@ impl ProjectReader<'_> {
             let Some(name) = entry.as_os_str().to_str() else {
                 return odd(folder_path, "a folder with a file name that is not UTF-8");
             };
-            if self.items.len() == MOST_ITEMS {
+            if self.items.len() == MOST_ITEMS + self.skill_count {
                 return Err(ContentsError::TooMany { path: self.folder.to_path_buf() });
             }
             let item_name =
@@ -417,11 +472,10 @@ impl ProjectReader<'_> {
     }
 }
 
-/// Returns true if there is nothing to read: nothing of that name, a link, or another kind of file.
-fn is_passed_over(error: &io::Error) -> bool {
+/// Returns true if there is no folder of that name.
+fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         || crow_fs::is_link_error(error)
-        || Errno::from_io_error(error) == Some(Errno::NXIO)
 }
 
 fn unreadable(path: PathBuf, source: io::Error) -> ContentsError {

@@ -65,6 +65,7 @@ impl ProjectConfig {
                 .unwrap_or_else(|error| (BTreeMap::new(), vec![error.message])),
             None => Default::default(),
         };
+        let faults = faults.into_iter().chain(contents.skill_faults.iter().cloned()).collect();
         Ok(Self { rules, providers, mcp_servers, faults })
     }
 }

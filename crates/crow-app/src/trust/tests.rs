@@ -33,7 +33,7 @@ fn put(root: &Path, name: &str, text: &str) {
 }
 
 fn read(root: &Path) -> ProjectFiles {
-    ProjectFiles::read(root, &[]).unwrap().unwrap()
+    ProjectFiles::read(root, &[], &[]).unwrap().unwrap()
 }
 
 const WORK: &str = "[provider]\nname = \"work\"\ntype = \"openrouter\"\nbase_url = \"https://u:pw@work.example/v1?k=s\"\n";
@@ -100,8 +100,8 @@ fn paths_of_rules_begin_at_the_root_of_the_project() {
 #[test]
 fn a_folder_without_files_needs_no_trust() {
     let folder = project(&[]);
-    assert_eq!(ProjectFiles::read(folder.path(), &[]).unwrap(), None);
-    assert_eq!(ProjectFiles::read(&folder.path().join("nowhere"), &[]).unwrap(), None);
+    assert_eq!(ProjectFiles::read(folder.path(), &[], &[]).unwrap(), None);
+    assert_eq!(ProjectFiles::read(&folder.path().join("nowhere"), &[], &[]).unwrap(), None);
 }
 
 #[test]
@@ -124,10 +124,10 @@ fn special_files_outward_links_and_oversized_folders_are_refused() {
             let mode = rustix::fs::Mode::from_raw_mode(0o600);
             rustix::fs::mkfifoat(rustix::fs::CWD, at.join("p"), mode).unwrap();
         }),
-        ("more than 500", |at| {
-            (0..501).for_each(|n| fs::write(at.join(n.to_string()), "").unwrap());
+        ("more than 200", |at| {
+            (0..201).for_each(|n| fs::write(at.join(n.to_string()), "").unwrap());
         }),
-        ("more than 4096 KiB", |at| fs::write(at.join("f"), vec![0; (4 << 20) + 1]).unwrap()),
+        ("more than 1024 KiB", |at| fs::write(at.join("f"), vec![0; (1 << 20) + 1]).unwrap()),
         ("nested too deeply", |at| fs::create_dir_all(at.join("d/".repeat(20))).unwrap()),
         ("must be a folder", |at| {
             fs::rename(at, at.with_file_name("elsewhere")).unwrap();
@@ -142,7 +142,7 @@ fn special_files_outward_links_and_oversized_folders_are_refused() {
         let folder = project(&[("providers/x", "")]);
         fs::write(folder.path().join("secret"), "secret").unwrap();
         spoil(&folder.path().join(FOLDER));
-        let refused = ProjectFiles::read(folder.path(), &[]).unwrap_err().to_string();
+        let refused = ProjectFiles::read(folder.path(), &[], &[]).unwrap_err().to_string();
         assert!(refused.contains(expected), "{expected}: {refused}");
     }
 }
@@ -297,7 +297,7 @@ fn the_largest_configuration_is_checked_in_a_few_milliseconds() {
     let with_programs = (0..10).map(|_| check()).min().unwrap().as_secs_f64() * 1e3;
     let without = project(&[]);
     let begun = Instant::now();
-    assert_eq!(ProjectFiles::read(without.path(), &[]).unwrap(), None);
+    assert_eq!(ProjectFiles::read(without.path(), &[], &[]).unwrap(), None);
     let (nothing, best) = (begun.elapsed(), best.as_secs_f64() * 1e3);
     eprintln!(
         "trust check: {best:.2} ms for 198 files of 1 MiB together, {with_programs:.2} ms with 199 files of programs of 1 MiB, {nothing:?} without any"

@@ -43,6 +43,9 @@ pub(crate) async fn chat(
 ) -> Result<ExitCode, CliError> {
     let ChatArgs { agent, session, prompt } = args;
     let request = AgentRequest::of_chat(agent, session)?;
+    if prompt.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
+        return Err(CliError::usage("--prompt: the prompt is empty"));
+    }
     let parts = ProductLaunch::new(&request, Audience::Person, environment)?;
     let (store, models) = (Arc::clone(&parts.store), Arc::clone(&parts.models));
     let launched = launch(parts).await?;
@@ -55,8 +58,8 @@ pub(crate) async fn chat(
     let restore = TerminalModeGuard(terminal.clone());
     let mut conversation =
         ChatLoop::new(launched, environment.clone(), store, models, terminal).await?;
-    let retention =
-        if request.resume.is_some() { SessionRetention::Yes } else { SessionRetention::NotYet };
+    let is_stored = request.resume.is_some() && !request.fork;
+    let retention = if is_stored { SessionRetention::Yes } else { SessionRetention::NotYet };
     let end = conversation.run(retention, prompt).await;
     conversation.close().await;
     let telemetry_message = conversation.host.shut_down(SHUTDOWN).await;
@@ -190,7 +193,10 @@ impl ChatLoop {
         self.greet().await?;
         loop {
             let line = match first.take() {
-                Some(line) => line,
+                Some(line) => {
+                    self.screen.push_say(format!("> {}", line.trim()));
+                    line
+                }
                 None => match self.prompt().await? {
                     PromptOutcome::Left(end) => return Ok(end),
                     PromptOutcome::Line(line) => line,

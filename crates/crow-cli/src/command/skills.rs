@@ -53,7 +53,7 @@ fn budget_note(set: &SkillSet) -> String {
     let listing = SkillListing::new(set, None);
     match (listing.cut_to, listing.has_search) {
         (Some(limit), _) => format!(
-            "\nThe model sees {limit} bytes of each description, so that the list takes 2 % of its context window.\n"
+            "\nThe model sees {limit} bytes of each description, so that the list takes 2 % of a context window of 128,000 tokens.\n"
         ),
         (None, true) if listing.unnamed > 0 => format!(
             "\nThe model sees only names, and not those of {}; it finds all by a search, since there are more than {MOST_LISTED} or their descriptions are long.\n",
@@ -87,7 +87,7 @@ fn to_json(skill: &Skill, is_enabled: bool) -> serde_json::Value {
         "name": skill.name,
         "description": skill.description,
         "from": skill.origin.as_str(),
-        "folder": skill.folder,
+        "folder": skill.folder.to_string_lossy(),
         "enabled": is_enabled,
         "for_model": skill.for_model,
         "for_user": skill.for_user,

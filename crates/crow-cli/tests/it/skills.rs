@@ -93,3 +93,55 @@ async fn skills_are_listed_shown_and_switched_off() {
     let unknown = fixture.run(&["skills", "show", "deplay"]).await;
     assert!(unknown.exited(2).err.contains("did you mean \"deploy\"?"), "{}", unknown.err);
 }
+
+#[tokio::test]
+async fn scripts_of_skills_run_and_their_files_are_read_though_the_folder_is_hidden() {
+    let mut fixture = Fixture::new();
+    // As installers do: the folder of one program links to that of another.
+    write_skill(&fixture.home("shared"), "deploy", "Deploys the program.");
+    fs::write(fixture.home("shared/deploy/run.sh"), "echo it ran\n").unwrap();
+    fs::create_dir_all(fixture.home(".claude/skills")).unwrap();
+    fs::write(fixture.home(".claude/history.jsonl"), "the-conversation").unwrap();
+    let link = fixture.home(".claude/skills/deploy");
+    std::os::unix::fs::symlink(fixture.home("shared/deploy"), &link).unwrap();
+    let home = fixture.home("").display().to_string();
+    let home = home.trim_end_matches('/');
+    let run = format!("sh {home}/.claude/skills/deploy/run.sh; cat {home}/.claude/history.jsonl");
+    let server = ModelServer::start([
+        ScriptedReply::new().call("c1", "bash", &json!({ "command": run })),
+        ScriptedReply::new().call(
+            "c2",
+            "read_file",
+            &json!({"path": format!("{home}/shared/deploy/run.sh")}),
+        ),
+        ScriptedReply::new().text("It says that it ran."),
+    ])
+    .await;
+    fixture = fixture.with_server(&server, WireDialect::AnthropicMessages);
+    let ran = fixture.run(&["run", "look", "-m", MODEL, "-p", "full-auto", "-o", "json"]).await;
+    assert!(!ran.out.contains("the-conversation"), "{}", ran.out);
+    let outputs: Vec<String> = ran
+        .lines()
+        .iter()
+        .filter(|line| line["type"] == "call_end")
+        .map(|line| line["result"]["output"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    assert!(outputs[0].contains("it ran"), "{outputs:?}");
+    assert!(outputs[1].contains("echo it ran"), "{outputs:?}");
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_command_cannot_write_a_skill_of_the_project() {
+    let fixture = Fixture::new();
+    let write = "mkdir -p .agents/skills/x && echo hi > .agents/skills/x/SKILL.md";
+    let server = ModelServer::start([
+        ScriptedReply::new().call("c1", "bash", &json!({ "command": write })),
+        ScriptedReply::new().text("It failed."),
+    ])
+    .await;
+    let fixture = fixture.with_server(&server, WireDialect::AnthropicMessages);
+    fixture.run(&["run", "write", "-m", MODEL, "-p", "full-auto"]).await;
+    assert!(!fixture.project(".agents/skills/x/SKILL.md").exists());
+    server.finish().await.unwrap();
+}

@@ -169,7 +169,7 @@ impl AccessClass {
         }
         let is_secret = || is_secret_file_in(path, workspace);
         match (access, places.region(path, workspace)) {
-            (Access::Read, Region::Workspace) if is_secret() => Self::ReadSecret,
+            (Access::Read, Region::Workspace | Region::Readable) if is_secret() => Self::ReadSecret,
             (Access::Read, Region::Workspace | Region::Readable) => Self::ReadInside,
             (Access::Read, Region::Writable | Region::Elsewhere) => Self::ReadOutside,
             (Access::Read, Region::Hidden) => Self::ReadHidden,

@@ -14,7 +14,7 @@ use crow_core::{
     permission::SandboxPaths,
     tool::{
         AgentContext, CurrentModel, CurrentSandboxPaths, CurrentText, HeaderValues, Tool,
-        ToolRegistry, ToolResult, ToolSource,
+        ToolRegistry, ToolSource,
     },
     trace::SampledRun,
     turn::RequestedCall,
@@ -38,7 +38,7 @@ use super::{
     model_call::{ModelPort, RequestSize},
     pipeline::{
         CallPipeline, CallPipelineParts, CallSandbox, CallSandboxParts, ChangeTracker,
-        ChangeTrackerParts, MovedFileNotices, wait_for_scan,
+        ChangeTrackerParts, MovedFileNotices, UnaskedRead, wait_for_scan,
     },
     questions::AgentQuestions,
     recorder::Recorder,
@@ -601,12 +601,22 @@ pub async fn readable_unasked(
 }
 
 /// Calls a reading tool, if the policy allows the call without a question and it reads only one file, folder or pattern.
-/// Nothing is recorded; the text is redacted.
+/// Nothing is recorded. A file counts as read afterwards. The text is redacted.
 pub async fn read_unasked(
     agent: &mut AgentInternals,
     tool: &Arc<dyn Tool>,
     input: Value,
     cancel: &CancellationToken,
-) -> Result<Option<ToolResult>, AgentError> {
+) -> Result<UnaskedRead, AgentError> {
     agent.calls.read_unasked(&mut agent.session, tool, input, cancel).await
+}
+
+/// Lets tools and commands of a session read a folder without a question, even if it lies in a hidden one. Rules of the user
+/// and files with keys still count.
+pub fn make_readable(agent: &AgentInternals, folder: &Path) {
+    let tree = &agent.session.shared().tree;
+    tree.change_policy(|policy| policy.add_readable(folder));
+    if let Some(sandbox) = &tree.sandbox {
+        sandbox.make_readable(folder);
+    }
 }

@@ -95,8 +95,8 @@ async fn a_skill_is_a_command_that_sends_its_instructions() {
     let commands = scene.host.commands(handle.session_id()).await.unwrap();
     assert!(commands.iter().any(|command| command.name == "greet"));
     let prompt = shown(&scene, &handle, "greet", "Ada").await;
-    assert!(prompt.starts_with("The skill greet, in the folder "), "{prompt}");
-    assert!(prompt.ends_with("Greet Ada."), "{prompt}");
+    assert!(prompt.starts_with("<skill name=\"greet\" folder=\""), "{prompt}");
+    assert!(prompt.ends_with("Greet Ada.\n</skill>"), "{prompt}");
 }
 
 #[tokio::test]

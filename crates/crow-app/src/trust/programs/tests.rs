@@ -40,7 +40,7 @@ impl ClonedProject {
     }
 
     fn contents(&self) -> ProjectFiles {
-        ProjectFiles::read(&self.root, &[]).unwrap().unwrap()
+        ProjectFiles::read(&self.root, &[], &[]).unwrap().unwrap()
     }
 
     fn differences(&self, before: &Fingerprint) -> BTreeMap<String, Difference> {
@@ -303,7 +303,7 @@ fn trust_survives_the_loss_of_files_of_the_users_own_servers() {
     let path = |name: &str| clone.root.join(name).display().to_string();
     let users = [server(&path("a/x.py")), server(&path("b/y.py")), server("own.sh")];
     let take = |users: &[StartedServer]| {
-        Fingerprint::compute(&ProjectFiles::read(&clone.root, users).unwrap().unwrap())
+        Fingerprint::compute(&ProjectFiles::read(&clone.root, users, &[]).unwrap().unwrap())
     };
     let before = take(&users);
     assert!(before.covers(&before) && before.covers(&take(&users[..1])));
@@ -314,7 +314,9 @@ fn trust_survives_the_loss_of_files_of_the_users_own_servers() {
     fs::remove_file(clone.root.join("own.sh")).unwrap();
     assert!(!before.covers(&take(&users)), "nor one of the project");
     // A relative path of a server that is started elsewhere names no file here.
-    assert!(ProjectFiles::read(&clone.root, &users[2..]).unwrap().unwrap().user_servers.is_empty());
+    assert!(
+        ProjectFiles::read(&clone.root, &users[2..], &[]).unwrap().unwrap().user_servers.is_empty()
+    );
 }
 
 #[test]

@@ -6,8 +6,8 @@ use crow_core::{
     ids::CallId,
     permission::{CallFacts, Decision, Disclosure, Permit, WithheldReads},
     tool::{
-        Access, CallPlan, Effects, Progress, Tool, ToolCategory, ToolContext, ToolRegistry,
-        ToolResult,
+        Access, CallPlan, Effects, Progress, Tool, ToolCategory, ToolContext, ToolError,
+        ToolRegistry, ToolResult,
     },
 };
 use serde_json::Value;
@@ -31,27 +31,39 @@ impl CallPipeline {
         cancel: &CancellationToken,
     ) -> Result<Option<PathBuf>, AgentError> {
         let permitted = self.permit_unasked(session, tool, input, cancel).await?;
-        Ok(permitted.map(|permitted| permitted.path))
+        Ok(permitted.ok().map(|permitted| permitted.path))
     }
 
     /// Calls a reading tool, if the policy allows the call without a question and it reads one file, folder or pattern.
-    /// Nothing is recorded, and nobody is asked: `None` as for [`readable_unasked`](Self::readable_unasked). The text is
-    /// redacted.
+    /// Nothing is recorded, and nobody is asked. A file counts as read afterwards. The text is redacted.
     pub(crate) async fn read_unasked(
         &mut self,
         session: &mut SessionWriter,
         tool: &Arc<dyn Tool>,
         input: Value,
         cancel: &CancellationToken,
-    ) -> Result<Option<ToolResult>, AgentError> {
-        let permitted = self.permit_unasked(session, tool, &input, cancel).await?;
-        let Some(PermittedRead { permit, plan, ctx, .. }) = permitted else { return Ok(None) };
+    ) -> Result<UnaskedRead, AgentError> {
+        let permitted = match self.permit_unasked(session, tool, &input, cancel).await? {
+            Ok(permitted) => permitted,
+            Err(refused) => return Ok(refused),
+        };
+        let PermittedRead { permit, plan, ctx, path } = permitted;
+        // Otherwise a file that was shown before would only be called unchanged.
+        ctx.file_views.remove(&path);
         let mut tools = ToolRegistry::new();
         tools.register_shared(Arc::clone(tool));
-        let reading = tools.execute(permit, tool.name(), input, &plan, &ctx);
-        let Some(mut result) = cancel.run_until_cancelled(reading).await else { return Ok(None) };
-        session.config().redactor.redact_string(&mut result.output);
-        Ok(Some(result))
+        let reading = async { Ok(tools.execute(permit, tool.name(), input, &plan, &ctx).await) };
+        let mut result = match guarded(cancel, reading).await {
+            Ok(result) => result,
+            Err(ToolError::Cancelled) => return Ok(UnaskedRead::Cancelled),
+            Err(error) => return Ok(UnaskedRead::Invalid(error.to_string())),
+        };
+        let redactor = &session.config().redactor;
+        redactor.redact_string(&mut result.output);
+        if let Some(error) = &mut result.error {
+            redactor.redact_string(error);
+        }
+        Ok(UnaskedRead::Read { result: Box::new(result), path })
     }
 
     async fn permit_unasked(
@@ -60,11 +72,13 @@ impl CallPipeline {
         tool: &Arc<dyn Tool>,
         input: &Value,
         cancel: &CancellationToken,
-    ) -> Result<Option<PermittedRead>, AgentError> {
+    ) -> Result<Result<PermittedRead, UnaskedRead>, AgentError> {
         if tool.category() != ToolCategory::Read {
-            return Ok(None);
+            return Ok(Err(UnaskedRead::NotPermitted));
         }
-        let Ok(links) = guarded(cancel, self.sandbox.links()).await else { return Ok(None) };
+        let Ok(links) = guarded(cancel, self.sandbox.links()).await else {
+            return Ok(Err(UnaskedRead::Cancelled));
+        };
         self.sandbox.add_links(links, session).await?;
         let context = Arc::clone(session.context());
         let mut ctx = ToolContext {
@@ -76,7 +90,11 @@ impl CallPipeline {
             disclosure: Disclosure::AfterApproval,
             progress: Progress::default(),
         };
-        let Ok(plan) = guarded(cancel, tool.plan(input, &ctx)).await else { return Ok(None) };
+        let plan = match guarded(cancel, tool.plan(input, &ctx)).await {
+            Ok(plan) => plan,
+            Err(ToolError::Cancelled) => return Ok(Err(UnaskedRead::Cancelled)),
+            Err(error) => return Ok(Err(UnaskedRead::Invalid(error.to_string()))),
+        };
         let agent = context.agent_name.get();
         let facts = CallFacts {
             call_id: &ctx.call_id,
@@ -90,7 +108,11 @@ impl CallPipeline {
         };
         let PolicyDecision { decision, withheld_reads, .. } =
             self.policy_decision(facts, &context.workspace, Vec::new());
-        let Decision::Allow(permit) = decision else { return Ok(None) };
+        let permit = match decision {
+            Decision::Allow(permit) => permit,
+            Decision::Ask(_) => return Ok(Err(UnaskedRead::NotPermitted)),
+            Decision::Deny(_) => return Ok(Err(UnaskedRead::Denied)),
+        };
         let path = match &plan.effects {
             Effects::Paths(effects) => match effects.as_slice() {
                 [effect] if effect.access == Access::Read => {
@@ -102,8 +124,29 @@ impl CallPipeline {
             Effects::None | Effects::Unknown | Effects::UserCommands => None,
         };
         ctx.withheld_reads = withheld_reads;
-        Ok(path.map(|path| PermittedRead { permit, plan, ctx, path }))
+        let permitted = path.map(|path| PermittedRead { permit, plan, ctx, path });
+        Ok(permitted.ok_or(UnaskedRead::NotPermitted))
     }
+}
+
+/// The outcome of a read that no model asked for.
+#[derive(Debug)]
+pub enum UnaskedRead {
+    /// What the tool shows of a path, with links resolved.
+    Read {
+        /// The result.
+        result: Box<ToolResult>,
+        /// The path.
+        path: PathBuf,
+    },
+    /// The user would have to be asked, or it is more than one path.
+    NotPermitted,
+    /// A rule denies it.
+    Denied,
+    /// The call is invalid, or the tool failed: a sentence.
+    Invalid(String),
+    /// It was cancelled.
+    Cancelled,
 }
 
 /// A call of a reading tool that may run without a question.
