@@ -308,7 +308,7 @@ mod tests {
     use super::*;
     use crate::config::mcp::table::GrantName;
 
-    const KEY: &str = include_str!("../../../../crow-mcp/tests/keys/p256.pem");
+    const KEY: &str = include_str!("test-key.pem");
 
     /// Returns the servers with an `oauth` table, in a home with a key in `key.pem`.
     fn configured(oauth: &str) -> Result<ConfiguredServers, String> {
