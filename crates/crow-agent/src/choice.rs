@@ -34,7 +34,7 @@ pub struct AgentChoice {
     pub max_steps: Option<u32>,
     /// Most rounds in a run.
     pub max_rounds: Option<u32>,
-    /// What a run may use, where that is less than the agent's own limits.
+    /// Budget of a run. Of it and the agent's own limits, the lower ones apply.
     pub budget: BudgetLimits,
     /// Control flow after a turn. If the agent's own file has this control flow, its messages and limits stay.
     pub mode: Option<Preset>,

@@ -44,10 +44,10 @@ pub(crate) fn mention_readers(tools: &ToolRegistry) -> ToolRegistry {
     tools.for_agent(&[READ_FILE, LIST_DIRECTORY, GLOB].map(str::to_owned)).0
 }
 
-/// What a message mentions.
+/// The content of the files, folders and patterns that a message mentions.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct MentionedFiles {
-    /// What was read, for the model; empty if nothing was.
+    /// Text for the model: each file, folder or pattern in a tag; empty if nothing was read.
     pub(crate) text: String,
     pub(crate) images: Vec<Image>,
     /// Messages for the user about what was not read.
@@ -143,7 +143,7 @@ pub(crate) async fn read_mentioned_files(
     Ok(reading.found)
 }
 
-/// What was read so far, and how the rest is read.
+/// The state of reading the mentions of one message.
 struct MentionReading<'a> {
     readers: &'a ToolRegistry,
     cancel: &'a CancellationToken,

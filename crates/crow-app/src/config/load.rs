@@ -42,7 +42,7 @@ pub struct AgentLimits {
     pub max_steps: Option<u32>,
     /// Maximum number of rounds in a run.
     pub max_rounds: Option<u32>,
-    /// What a run may use, where that is less than the agent's own limits.
+    /// Budget of a run. Of it and the agent's own limits, the lower ones apply.
     pub budget: BudgetLimits,
 }
 

@@ -66,7 +66,7 @@ impl SkillOrigin {
 pub struct Skill {
     /// Name of its folder.
     pub name: String,
-    /// What it is for, on one line.
+    /// The description, on one line.
     pub description: String,
     /// Description of the arguments of its command; empty if it takes none.
     pub argument: String,
@@ -192,7 +192,7 @@ impl Skill {
         })
     }
 
-    /// Returns the instructions, with the folder in place of its placeholder. Blocks.
+    /// Returns the instructions. `${CLAUDE_SKILL_DIR}` in them is replaced by the path of the folder. Blocks.
     ///
     /// # Errors
     /// Fails if the file of a user's skill cannot be read any more.

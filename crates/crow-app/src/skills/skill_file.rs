@@ -17,7 +17,7 @@ const FENCE: &str = "---";
 pub(super) struct SkillFile {
     /// The name, if it is given.
     pub(super) name: Option<String>,
-    /// What the skill is for, on one line.
+    /// The description, on one line.
     pub(super) description: String,
     /// Description of the arguments of its command.
     pub(super) argument: String,

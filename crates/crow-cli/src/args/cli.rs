@@ -219,7 +219,7 @@ pub(crate) struct RunOptions {
     /// Maximum number of rounds of the run
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub max_rounds: Option<u32>,
-    /// What the run may use, of money, time and tokens: '$2, 30m, 200k tokens'
+    /// Budget of the run in money, time and tokens: '$2, 30m, 200k tokens'
     #[arg(long, value_name = "AMOUNTS", value_parser = budget)]
     pub budget: Option<BudgetLimits>,
     /// Sampling temperature of all models, from 0 to 2; models that take none get none

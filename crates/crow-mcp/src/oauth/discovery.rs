@@ -49,7 +49,7 @@ pub(super) async fn discover(
     };
     check(&found, login.settings())?;
     let found = match &login.settings().issuer {
-        // What the MCP server names may say that it is this issuer: only the issuer itself tells where secrets go.
+        // Any server can claim to be this issuer in its metadata, so the metadata is read from the issuer's own address.
         Some(issuer) => {
             let metadata = metadata_of_issuer(issuer, http).await.ok_or_else(|| {
                 LoginError::Failed(format!(

@@ -239,7 +239,7 @@ pub(super) async fn requested_scopes(
     if challenge.needs_more_scopes {
         scopes.extend(challenge.scopes(login.url()));
     }
-    // Nobody is asked again for what an earlier login without a user was granted.
+    // A new login without a user keeps the scopes of the previous one.
     if challenge.needs_more_scopes || is_without_user {
         scopes.extend(login.granted_scopes().await.map_err(LoginError::Failed)?);
     }

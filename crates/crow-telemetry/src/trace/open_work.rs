@@ -1,4 +1,4 @@
-//! What is open while events are folded into spans: runs, turns and calls that have begun.
+//! Runs, turns, model calls and tool calls that have started and not ended, while events are folded into spans.
 
 use std::collections::{HashMap, HashSet};
 

@@ -132,11 +132,11 @@ impl CallPipeline {
 /// The outcome of a read that no model asked for.
 #[derive(Debug)]
 pub enum UnaskedRead {
-    /// What the tool shows of a path, with links resolved.
+    /// The read was permitted, and the tool ran.
     Read {
         /// The result.
         result: Box<ToolResult>,
-        /// The path.
+        /// The path that was read, with links resolved.
         path: PathBuf,
     },
     /// The user would have to be asked, or it is more than one path.
