@@ -40,7 +40,9 @@ pub(crate) fn list(
     }
     if output == OutputForm::Text {
         if text.is_empty() {
-            text.push_str(NO_SKILLS);
+            // The faults say why.
+            let has_unusable = !set.faults.is_empty();
+            text.push_str(if has_unusable { "No skill can be used.\n" } else { NO_SKILLS });
         }
         text.push_str(&budget_note(&set));
     }
