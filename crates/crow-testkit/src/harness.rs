@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::{
     scripted::{ScriptedModel, ScriptedModels},
-    telemetry::SessionTelemetryCheck,
+    telemetry::StoreTelemetryCheck,
 };
 
 /// A running agent in a temporary folder, with a scripted model.
@@ -34,7 +34,7 @@ pub struct AgentHarness {
     /// Events of the agent since its start.
     pub events: EventStream,
     folder: Arc<TempDir>,
-    _telemetry: SessionTelemetryCheck,
+    _telemetry: StoreTelemetryCheck,
 }
 
 /// Settings of an [`AgentHarness`].
@@ -104,7 +104,7 @@ impl AgentHarness {
         });
         let events = handle.stream().unwrap();
         let store = Arc::clone(&runtime.config().store);
-        let telemetry = SessionTelemetryCheck::new(store, handle.session_id().clone());
+        let telemetry = StoreTelemetryCheck::new(store);
         Self { model, runtime, handle, events, folder, _telemetry: telemetry }
     }
 

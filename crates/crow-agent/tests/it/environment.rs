@@ -27,8 +27,9 @@ use crow_core::{
     },
 };
 use crow_runtime::{
-    AgentHandle, AgentRuntime, AgentSession, EventStream, RuntimeConfig, SandboxConfig, SessionSpec,
+    AgentHandle, AgentSession, EventStream, RuntimeConfig, SandboxConfig, SessionSpec,
 };
+use crow_testkit::telemetry::CheckedRuntime;
 use crow_testkit::{
     harness::{AgentHarness, HarnessOptions},
     scripted::{Play, ScriptedModel, SeenRequest, call, reply, text},
@@ -441,7 +442,7 @@ struct SpawnedAgent {
     handle: AgentHandle,
     events: EventStream,
     context: Arc<AgentContext>,
-    _runtime: AgentRuntime,
+    _runtime: CheckedRuntime,
 }
 
 impl SpawnedAgent {
@@ -450,7 +451,7 @@ impl SpawnedAgent {
         config: RuntimeConfig,
         surroundings: Surroundings,
     ) -> Self {
-        let runtime = AgentRuntime::new(config);
+        let runtime = CheckedRuntime::new(config);
         let resolved = model.resolved();
         let reference = resolved.info.reference.clone();
         let spec = SessionSpec {

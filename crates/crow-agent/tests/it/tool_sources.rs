@@ -16,8 +16,9 @@ use crow_core::{
     permission::{PermissionMode, PermissionPolicy},
     tool::{SourceNotice, SourcedTools, Tool, ToolCategory, ToolRegistry, ToolSource},
 };
-use crow_runtime::{AgentRuntime, AgentSession, RuntimeConfig, SessionSpec};
+use crow_runtime::{AgentSession, RuntimeConfig, SessionSpec};
 use crow_testkit::scripted::{ScriptedModel, ScriptedModels, call, reply, text};
+use crow_testkit::telemetry::CheckedRuntime;
 use futures_util::StreamExt as _;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -93,7 +94,7 @@ async fn run(
     let patterns = patterns.iter().map(|one| (*one).to_owned()).collect();
     let agent =
         BaseAgent::new("builder", AgentConfig::default(), resolved, own).with_sourced(patterns);
-    let runtime = AgentRuntime::new(config);
+    let runtime = CheckedRuntime::new(config);
     let handle = runtime.spawn(session, |internals| {
         assert!(internals.offer_tools(source));
         serve(AcpAgent::solo(agent), Surroundings::default(), internals)

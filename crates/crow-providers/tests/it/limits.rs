@@ -21,7 +21,8 @@ use crow_providers::{
     ApiKey, Endpoint, HttpClient, HttpProvider, ProviderConfig, ProviderModels,
     RateLimitedProvider, RateLimiter, RateLimits, RetryPolicy, Timeouts,
 };
-use crow_runtime::{AgentRuntime, AgentSession, RuntimeConfig, SessionSpec};
+use crow_runtime::{AgentSession, RuntimeConfig, SessionSpec};
+use crow_testkit::telemetry::CheckedRuntime;
 use crow_testkit::{
     ModelServer, ScriptStep, ScriptedReply, VendorError, WireDialect,
     scripted::{Play, ScriptedModel, reply, text},
@@ -206,7 +207,7 @@ async fn an_agent_emits_an_event_while_it_waits_for_its_provider() {
     let config = RuntimeConfig::default();
     let spec = SessionSpec::new("builder", resolved.info.reference.clone(), folder.path());
     let session = AgentSession::create(&config, spec).unwrap();
-    let runtime = AgentRuntime::new(config);
+    let runtime = CheckedRuntime::new(config);
     let agent =
         BaseAgent::new("builder", AgentConfig::default(), resolved, ToolRegistry::default());
     let surroundings = Surroundings { cwd: folder.path().to_owned(), ..Surroundings::default() };

@@ -10,6 +10,7 @@ use crow_runtime::{
     AgentError, AgentHandle, AgentInternals, AgentSession, ChildLimits, ChildSpec, RuntimeConfig,
     SessionError, ShutdownReport,
 };
+use crow_testkit::telemetry::CheckedRuntime;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -117,7 +118,7 @@ async fn event_numbers_continue_after_the_last_child_event_on_resume() {
     let session =
         AgentSession::open(&config, handle.session_id(), crow_core::model::Abilities::default())
             .unwrap();
-    let runtime = crow_runtime::AgentRuntime::new(config);
+    let runtime = CheckedRuntime::new(config);
     let resumed = runtime
         .spawn(session, |mut root: AgentInternals| async move { root.emit(notice("on")).await });
     let seen = collect_events(resumed.stream().unwrap()).await;
@@ -320,7 +321,7 @@ async fn children_of_a_driven_child_end_with_the_driver() {
 async fn children_run_concurrently_with_their_parent_and_each_other() {
     let config = RuntimeConfig::default();
     let session = create(&config);
-    let runtime = crow_runtime::AgentRuntime::new(config);
+    let runtime = CheckedRuntime::new(config);
     let handle = runtime.spawn(session, |mut root: AgentInternals| async move {
         let owner = root.session_token().clone();
         let mut helpers = Vec::new();

@@ -13,9 +13,10 @@ use crow_core::{
     usage::TokenUsage,
 };
 use crow_runtime::{
-    AgentRuntime, AgentSession, CrowMetadata, FileStore, InputMessage, ObserverItem, OpenedWith,
-    RuntimeConfig, SessionError, SessionFilter, SessionMetadata, SessionSpec,
+    AgentSession, CrowMetadata, FileStore, InputMessage, ObserverItem, OpenedWith, RuntimeConfig,
+    SessionError, SessionFilter, SessionMetadata, SessionSpec,
 };
+use crow_testkit::telemetry::CheckedRuntime;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -381,7 +382,7 @@ fn a_header_rebuilt_from_a_log_without_settings_is_read_only() {
 async fn a_run_start_records_the_settings_only_if_they_changed() {
     let fixture =
         fixture_of(SessionSpec { opened_with: Some(OpenedWith::new("builder")), ..spec() });
-    let runtime = AgentRuntime::new(fixture.config.clone());
+    let runtime = CheckedRuntime::new(fixture.config.clone());
     let handle = runtime.spawn(fixture.open(), |mut internals| async move {
         loop {
             let InputMessage::UserInput { run_id, .. } = internals.receive().await? else {

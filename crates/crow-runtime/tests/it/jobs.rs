@@ -18,8 +18,8 @@ use crow_core::{
     tool::{Progress, ToolResult},
 };
 use crow_runtime::{
-    AgentError, AgentHandle, AgentInternals, AgentRuntime, AgentSession, AllowedHosts, ModelCall,
-    Network, RuntimeConfig, SandboxConfig, SessionSpec,
+    AgentError, AgentHandle, AgentInternals, AgentSession, AllowedHosts, ModelCall, Network,
+    RuntimeConfig, SandboxConfig, SessionSpec,
 };
 use crow_testkit::{
     scripted::{ScriptedModel, call, reply, text},
@@ -32,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 use crow_testkit::processes::{
     has_ended_within_5s, has_own_process, is_running, kill_children, running_children,
 };
+use crow_testkit::telemetry::CheckedRuntime;
 
 use crate::support::{SOON, create, idle};
 
@@ -50,7 +51,7 @@ fn spec(script: &str) -> ProcessSpec {
 }
 
 /// Starts an idle agent and returns it with its jobs.
-async fn agent() -> (AgentRuntime, AgentHandle, Arc<dyn Jobs>) {
+async fn agent() -> (CheckedRuntime, AgentHandle, Arc<dyn Jobs>) {
     agent_in("/".as_ref(), None).await
 }
 
@@ -58,13 +59,13 @@ async fn agent() -> (AgentRuntime, AgentHandle, Arc<dyn Jobs>) {
 async fn agent_in(
     cwd: &Path,
     sandbox: Option<SandboxConfig>,
-) -> (AgentRuntime, AgentHandle, Arc<dyn Jobs>) {
+) -> (CheckedRuntime, AgentHandle, Arc<dyn Jobs>) {
     let path = ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
     let child_env = BTreeMap::from([path]).into();
     let config = RuntimeConfig { child_env, sandbox, ..RuntimeConfig::default() };
     let session = SessionSpec::new("own", "none/none".parse().unwrap(), cwd);
     let session = AgentSession::create(&config, session).unwrap();
-    let runtime = AgentRuntime::new(config);
+    let runtime = CheckedRuntime::new(config);
     let (sent, jobs) = oneshot::channel();
     let handle = runtime.spawn(session, |internals: AgentInternals| async {
         drop(sent.send(internals.context().jobs.clone().unwrap()));
@@ -322,7 +323,7 @@ async fn a_resumed_session_is_told_once_which_jobs_are_gone() {
     let path = ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
     let config =
         RuntimeConfig { child_env: BTreeMap::from([path]).into(), ..RuntimeConfig::default() };
-    let runtime = AgentRuntime::new(config.clone());
+    let runtime = CheckedRuntime::new(config.clone());
     let session = create(&config);
     let id = session.id().clone();
     let bash = |id: &str| call(id, "bash", json!({}));
@@ -470,7 +471,7 @@ async fn a_server_is_reachable_by_commands_of_a_new_keeper() {
 #[tokio::test]
 async fn a_resumed_session_is_told_once_which_tasks_are_gone() {
     let config = RuntimeConfig::default();
-    let runtime = AgentRuntime::new(config.clone());
+    let runtime = CheckedRuntime::new(config.clone());
     let session = create(&config);
     let id = session.id().clone();
     let done = || reply([text("done")]);

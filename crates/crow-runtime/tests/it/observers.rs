@@ -7,6 +7,7 @@ use crow_core::{
     ids::RunId,
 };
 use crow_runtime::{AgentInternals, ObserverItem, RuntimeConfig};
+use crow_testkit::telemetry::CheckedRuntime;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::oneshot;
 
@@ -18,7 +19,7 @@ use crate::support::{
 /// Spawns an agent that emits these events when the returned sender fires, and then ends.
 fn emitting(
     events: Vec<AgentEvent>,
-) -> (crow_runtime::AgentRuntime, crow_runtime::AgentHandle, oneshot::Sender<()>) {
+) -> (CheckedRuntime, crow_runtime::AgentHandle, oneshot::Sender<()>) {
     let (go, start_signal) = oneshot::channel();
     let (runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         start_signal.await.unwrap();
@@ -269,7 +270,7 @@ async fn a_stream_abandoned_by_a_cancelled_child_misses_no_events_of_the_root() 
 async fn an_observer_that_outlives_the_agent_reads_to_the_end() {
     let config = RuntimeConfig::default();
     let session = create(&config);
-    let runtime = crow_runtime::AgentRuntime::new(config);
+    let runtime = CheckedRuntime::new(config);
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
         emit_notices(&mut internals, 3).await
     });

@@ -15,9 +15,8 @@ use crow_core::{
     tool::{Access, CallPlan, Effects, PathEffect, Subject, ToolCategory},
     workspace::Workspace,
 };
-use crow_runtime::{
-    AgentRuntime, AgentSession, RuntimeConfig, SandboxConfig, SessionSpec, resolve_rules,
-};
+use crow_runtime::{AgentSession, RuntimeConfig, SandboxConfig, SessionSpec, resolve_rules};
+use crow_testkit::telemetry::CheckedRuntime;
 use serde_json::Value;
 
 use crate::support::idle;
@@ -116,7 +115,7 @@ async fn the_policy_uses_the_hidden_and_writable_paths_of_the_sandbox() {
     };
     let spec = SessionSpec::new("own", "none/none".parse().unwrap(), base.join("work"));
     let session = AgentSession::create(&config, spec).unwrap();
-    let policy = AgentRuntime::new(config).spawn(session, idle).permissions().policy();
+    let policy = CheckedRuntime::new(config).spawn(session, idle).permissions().policy();
     let is_temp = |path: &&PathBuf| path.starts_with(base.join("sandbox")) && path.ends_with("tmp");
     let temp = policy.sandbox_paths().writable.iter().find(is_temp).unwrap();
     let workspace = Workspace::new(base.join("work"));
@@ -151,7 +150,7 @@ async fn a_session_resolves_symlink_rules_for_its_policy() {
     };
     let spec = SessionSpec::new("own", "none/none".parse().unwrap(), base.join("work"));
     let session = AgentSession::create(&config, spec).unwrap();
-    let runtime = AgentRuntime::new(config);
+    let runtime = CheckedRuntime::new(config);
     let handle = runtime.spawn(session, idle);
     assert_eq!(
         decide(&handle.permissions().policy(), &workspace, &base.join("work/real/a")),

@@ -17,9 +17,10 @@ use crow_core::{
     permission::{PermissionMode, PermissionPolicy},
 };
 use crow_runtime::{
-    AgentRuntime, AgentSession, FileStore, MemoryStore, RuntimeConfig, SessionError, SessionFilter,
-    SessionSpec, SessionStore, UnusedSessions,
+    AgentSession, FileStore, MemoryStore, RuntimeConfig, SessionError, SessionFilter, SessionSpec,
+    SessionStore, UnusedSessions,
 };
+use crow_testkit::telemetry::CheckedRuntime;
 use tempfile::TempDir;
 
 use crate::support::{SOON, idle};
@@ -412,7 +413,7 @@ fn another_model_is_recorded_as_a_switch() {
 }
 
 async fn mode_of(config: &RuntimeConfig, session: AgentSession) -> PermissionMode {
-    let runtime = AgentRuntime::new(config.clone());
+    let runtime = CheckedRuntime::new(config.clone());
     let handle = runtime.spawn(session, idle);
     let mode = handle.permissions().policy().mode();
     runtime.shutdown(handle.session_id(), SOON).await;
@@ -422,7 +423,7 @@ async fn mode_of(config: &RuntimeConfig, session: AgentSession) -> PermissionMod
 #[tokio::test]
 async fn a_permission_mode_survives_reopening_and_forking() {
     let config = RuntimeConfig::default();
-    let runtime = AgentRuntime::new(config.clone());
+    let runtime = CheckedRuntime::new(config.clone());
     let session = AgentSession::create(&config, spec("s1")).unwrap();
     let handle = runtime.spawn(session, idle);
     handle.permissions().set_mode(PermissionMode::ReadOnly).unwrap();

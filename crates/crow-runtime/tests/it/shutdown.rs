@@ -10,9 +10,9 @@ use crow_core::{
     tool::ToolResult,
 };
 use crow_runtime::{
-    AgentInternals, AgentRuntime, AgentSession, FileStore, HandleError, Observer, RuntimeConfig,
-    ShutdownReport,
+    AgentInternals, AgentSession, FileStore, HandleError, Observer, RuntimeConfig, ShutdownReport,
 };
+use crow_testkit::telemetry::CheckedRuntime;
 use tokio::sync::watch;
 
 use crate::support::{SOON, create, delta, idle, notice, spawn, spawn_with};
@@ -67,7 +67,7 @@ async fn a_session_can_be_reopened_as_soon_as_its_agent_ended() {
         ..RuntimeConfig::default()
     };
     let mut session = create(&config);
-    let runtime = AgentRuntime::new(config.clone());
+    let runtime = CheckedRuntime::new(config.clone());
     for _ in 0..20 {
         let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
             internals.emit(notice("a line")).await?;
@@ -92,7 +92,7 @@ async fn the_end_of_an_agent_does_not_unregister_its_successor() {
 #[tokio::test]
 async fn an_agent_spawned_after_shutdown_ends_without_running() {
     let config = RuntimeConfig::default();
-    let runtime = AgentRuntime::new(config.clone());
+    let runtime = CheckedRuntime::new(config.clone());
     runtime.shutdown_all(SOON).await;
     let handle = runtime.spawn(create(&config), |_internals| async { panic!("it was run") });
     assert_eq!(handle.wait_for_end().await.result, Ok(()));
@@ -158,7 +158,7 @@ async fn chatter(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_agents_with_stuck_listeners_can_be_interrupted_and_shut_down() {
     let config = RuntimeConfig::default();
-    let runtime = AgentRuntime::new(config.clone());
+    let runtime = CheckedRuntime::new(config.clone());
     let (mut agents, mut stuck, mut unread) = (Vec::new(), Vec::new(), Vec::<Observer>::new());
     let mut readers = tokio::task::JoinSet::new();
     for number in 0..AGENTS {

@@ -11,9 +11,10 @@ use crow_core::{
     tool::{DelegatedTool, ToolCategory, ToolRegistry},
 };
 use crow_runtime::{
-    AgentAccess, AgentError, AgentHandle, AgentInternals, AgentRuntime, AgentSession, ChildSpec,
-    Observer, ObserverItem, RuntimeConfig, SessionSpec,
+    AgentAccess, AgentError, AgentHandle, AgentInternals, AgentSession, ChildSpec, Observer,
+    ObserverItem, RuntimeConfig, SessionSpec,
 };
+use crow_testkit::telemetry::CheckedRuntime;
 use crow_testkit::{
     harness::{AgentHarness, HarnessOptions},
     scripted::{ScriptedModel, call, reply, text},
@@ -31,7 +32,7 @@ pub(crate) fn create(config: &RuntimeConfig) -> AgentSession {
     AgentSession::create(config, spec).unwrap()
 }
 
-pub(crate) fn spawn<F, Fut>(agent: F) -> (AgentRuntime, AgentHandle)
+pub(crate) fn spawn<F, Fut>(agent: F) -> (CheckedRuntime, AgentHandle)
 where
     F: FnOnce(AgentInternals) -> Fut + Send + 'static,
     Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
@@ -39,13 +40,13 @@ where
     spawn_with(RuntimeConfig::default(), agent)
 }
 
-pub(crate) fn spawn_with<F, Fut>(config: RuntimeConfig, agent: F) -> (AgentRuntime, AgentHandle)
+pub(crate) fn spawn_with<F, Fut>(config: RuntimeConfig, agent: F) -> (CheckedRuntime, AgentHandle)
 where
     F: FnOnce(AgentInternals) -> Fut + Send + 'static,
     Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
 {
     let session = create(&config);
-    let runtime = AgentRuntime::new(config);
+    let runtime = CheckedRuntime::new(config);
     let handle = runtime.spawn(session, agent);
     (runtime, handle)
 }

@@ -1,6 +1,7 @@
 //! The check of the telemetry of agents that run in the process of a test.
 
 use std::{
+    ops::Deref,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -11,7 +12,7 @@ use crow_core::{
     event::{AgentEvent, Envelope},
     ids::SessionId,
 };
-use crow_runtime::{SessionError, SessionStore};
+use crow_runtime::{AgentRuntime, RuntimeConfig, SessionError, SessionFilter, SessionStore};
 use crow_telemetry::{
     TelemetryFeed,
     otel::{OtelExporter, OtelSettings, SpanEncoder},
@@ -22,33 +23,61 @@ use super::record::{TelemetryRecord, TelemetryViolations};
 /// Time for the export of one session.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Exports the telemetry of a session and its descendants when it is dropped, and panics if it does not fit the
-/// conventions.
+/// Exports the telemetry of every session of a store when it is dropped, and panics if one does not fit the conventions.
 ///
 /// The export happens afterwards, from the logs: an exporter beside the agent would set timers, which move the paused clock
 /// of a test. A session that still runs is exported as far as it has come.
 #[derive(Debug)]
-pub struct SessionTelemetryCheck {
-    store: Arc<dyn SessionStore>,
-    root: SessionId,
-}
+pub struct StoreTelemetryCheck(Arc<dyn SessionStore>);
 
-impl SessionTelemetryCheck {
-    /// Checks the session `root` of a store at the end.
-    pub fn new(store: Arc<dyn SessionStore>, root: SessionId) -> Self {
-        Self { store, root }
+impl StoreTelemetryCheck {
+    /// Checks the sessions of a store at the end.
+    pub fn new(store: Arc<dyn SessionStore>) -> Self {
+        Self(store)
     }
 }
 
-impl Drop for SessionTelemetryCheck {
+impl Drop for StoreTelemetryCheck {
     fn drop(&mut self) {
         if std::thread::panicking() {
             return;
         }
-        let events = durable_events(self.store.as_ref(), &self.root).unwrap();
+        let mut sessions = Vec::new();
+        for root in self.0.list(&SessionFilter::default()).unwrap() {
+            match durable_events(self.0.as_ref(), &root.session_id) {
+                Ok(events) => sessions.push(events),
+                // It was removed meanwhile, or the store of the test hides it.
+                Err(SessionError::Unknown { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
         // A thread of its own: tests are dropped inside of a runtime, which cannot block on another one.
-        let checked = std::thread::spawn(move || check_events(&events)).join().unwrap();
+        let check = move || sessions.iter().try_for_each(|events| check_events(events));
+        let checked = std::thread::spawn(check).join().unwrap();
         checked.unwrap_or_else(|violations| panic!("{violations}"));
+    }
+}
+
+/// An agent runtime whose sessions are held against the telemetry conventions when it is dropped.
+#[derive(Debug)]
+pub struct CheckedRuntime {
+    runtime: AgentRuntime,
+    _check: StoreTelemetryCheck,
+}
+
+impl CheckedRuntime {
+    /// Creates a runtime.
+    pub fn new(config: RuntimeConfig) -> Self {
+        let check = StoreTelemetryCheck::new(Arc::clone(&config.store));
+        Self { runtime: AgentRuntime::new(config), _check: check }
+    }
+}
+
+impl Deref for CheckedRuntime {
+    type Target = AgentRuntime;
+
+    fn deref(&self) -> &AgentRuntime {
+        &self.runtime
     }
 }
 

@@ -305,8 +305,8 @@ const EXCEPTIONS: &[Exception] = &[
     ),
     (
         "crates/crow-sandbox/src/sandbox/sandbox.rs",
-        &["canonicalize"],
-        "resolves the places of the configuration when the sandbox is made",
+        &["canonicalize", "File::open"],
+        "resolves the places of the configuration when the sandbox is made, and opens the null device",
     ),
     (
         "crates/crow-sandbox/src/sandbox/linux/mount_plan.rs",

@@ -1,8 +1,11 @@
+use std::sync::Arc;
+
 use crow_core::event::AgentEvent;
 use crow_runtime::{AgentHost as _, HostError, NewSession, SessionSetup};
 use crow_testkit::{
     host::check_host,
     scripted::{ScriptedModel, reply, text},
+    telemetry::StoreTelemetryCheck,
 };
 use futures_util::StreamExt as _;
 
@@ -14,7 +17,9 @@ async fn the_product_host_meets_the_host_contract() {
     let folder = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([reply([text("Something.")])]);
     let home = tempfile::tempdir().unwrap();
-    check_host(&host(&model, home.path()), folder.path()).await;
+    let host = host(&model, home.path());
+    let _telemetry = StoreTelemetryCheck::new(Arc::clone(&host.runtime().config().store));
+    check_host(&host, folder.path()).await;
 }
 
 #[tokio::test]
@@ -22,7 +27,9 @@ async fn the_product_host_with_providers_meets_the_host_contract() {
     let folder = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([reply([text("Something.")])]);
     let home = tempfile::tempdir().unwrap();
-    check_host(&host_with_providers(&model, home.path()), folder.path()).await;
+    let host = host_with_providers(&model, home.path());
+    let _telemetry = StoreTelemetryCheck::new(Arc::clone(&host.runtime().config().store));
+    check_host(&host, folder.path()).await;
 }
 
 #[tokio::test]

@@ -12,7 +12,10 @@ use crow_runtime::{
     AgentHandle, AgentHost as _, FileStore, NewSession, SandboxConfig, SessionSetup, SessionStore,
     SnapshotLimits, SnapshotStores, StoredRules,
 };
-use crow_testkit::scripted::{ScriptedModel, ScriptedModels};
+use crow_testkit::{
+    scripted::{ScriptedModel, ScriptedModels},
+    telemetry::StoreTelemetryCheck,
+};
 use tempfile::TempDir;
 
 use crate::{
@@ -77,6 +80,7 @@ fn host_with(
 pub(super) struct Scene {
     pub(super) model: ScriptedModel,
     pub(super) host: ProductHost,
+    _telemetry: StoreTelemetryCheck,
     pub(super) home: TempDir,
     _projects: TempDir,
     /// Canonical path of the project.
@@ -95,7 +99,8 @@ impl Scene {
         let host = host_with(&model, home.path(), sandbox(home.path()), None);
         let project = projects.path().canonicalize().unwrap().join("project");
         fs::create_dir(&project).unwrap();
-        Self { model, host, home, _projects: projects, project }
+        let telemetry = StoreTelemetryCheck::new(Arc::clone(&host.runtime().config().store));
+        Self { model, host, home, _projects: projects, _telemetry: telemetry, project }
     }
 
     /// Creates a folder next to the project.

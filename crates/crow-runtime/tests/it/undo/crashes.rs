@@ -7,9 +7,10 @@ use crow_core::{
     tool::{ToolMetadata, ToolStatus},
 };
 use crow_runtime::{
-    AgentError, AgentInternals, AgentRuntime, AgentSession, PathOutcome, RuntimeConfig,
-    SessionSpec, SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
+    AgentError, AgentInternals, AgentSession, PathOutcome, RuntimeConfig, SessionSpec,
+    SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
 };
+use crow_testkit::telemetry::CheckedRuntime;
 use crow_testkit::{
     NamedPipe,
     scripted::{call, reply},
@@ -67,7 +68,7 @@ async fn a_resumed_session_records_the_changes_of_an_interrupted_call() {
     let abilities = fixture.agent.model.resolved().info.abilities;
     let session = AgentSession::open(&fixture.config, &id, abilities).unwrap();
     let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
-    let runtime = AgentRuntime::new(RuntimeConfig { ..fixture.config.clone() });
+    let runtime = CheckedRuntime::new(RuntimeConfig { ..fixture.config.clone() });
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
         internals.close_open_calls().await?;
         let last: Option<(ToolStatus, ToolMetadata)> = internals.history().results().last();
@@ -99,7 +100,7 @@ async fn copies_kept_by_an_undo_are_not_recorded_as_changes_of_an_interrupted_ca
     let abilities = fixture.agent.model.resolved().info.abilities;
     let session = AgentSession::open(&fixture.config, &id, abilities).unwrap();
     let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
-    let runtime = AgentRuntime::new(RuntimeConfig { ..fixture.config.clone() });
+    let runtime = CheckedRuntime::new(RuntimeConfig { ..fixture.config.clone() });
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
         internals.close_open_calls().await?;
         let last: Option<(ToolStatus, ToolMetadata)> = internals.history().results().last();

@@ -15,6 +15,7 @@ use crow_runtime::{
     AgentInternals, AgentRuntime, AgentSession, RestorePoint, RuntimeConfig, SessionSpec,
     UndoOptions, UndoTarget,
 };
+use crow_testkit::telemetry::CheckedRuntime;
 use crow_testkit::{
     harness::{AgentHarness, HarnessOptions},
     scripted::{ScriptedModel, call, reply, text},
@@ -78,7 +79,7 @@ async fn a_tool_that_waits_for_an_agent_in_its_directory_does_not_deadlock() {
     let fixture = UndoFixture::new();
     let policy = PermissionPolicy::new(PermissionMode::FullAuto);
     let config = RuntimeConfig { policy, ..fixture.config.clone() };
-    let runtime = AgentRuntime::new(config.clone());
+    let runtime = CheckedRuntime::new(config.clone());
     let mut tools = ToolRegistry::new();
     tools.register(TypedToolAdapter::new(Delegate(config.clone())));
     let spec = SessionSpec::new("own", "none/none".parse().unwrap(), fixture.root());
@@ -266,7 +267,7 @@ async fn an_interrupted_call_of_a_child_does_not_include_later_changes() {
     let spec = SessionSpec::new("own", "none/none".parse().unwrap(), fixture.root());
     let session = AgentSession::create(&config, spec).unwrap();
     let id = session.id().clone();
-    let runtime = AgentRuntime::new(config.clone());
+    let runtime = CheckedRuntime::new(config.clone());
     let tools = UndoFixture::tools();
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
         internals.set_state(crow_core::event::AgentState::Processing).await?;

@@ -14,10 +14,10 @@ use crow_core::{
     workspace::Workspace,
 };
 use crow_runtime::{
-    AgentInternals, AgentRuntime, AgentSession, ChildSpec, PathOutcome, RestorePoint,
-    RuntimeConfig, SessionSpec, SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions,
-    UndoTarget,
+    AgentInternals, AgentSession, ChildSpec, PathOutcome, RestorePoint, RuntimeConfig, SessionSpec,
+    SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
 };
+use crow_testkit::telemetry::CheckedRuntime;
 use tempfile::TempDir;
 
 use super::fixture::{Call, UndoFixture, metadata, tree_state};
@@ -355,7 +355,7 @@ async fn a_session_resumed_without_a_root_knows_the_changes_of_an_interrupted_ca
     let abilities = fixture.agent.model.resolved().info.abilities;
     let mut session = AgentSession::open(&fixture.config, &id, abilities).unwrap();
     session.set_additional_directories(&fixture.config, Vec::new()).unwrap();
-    let runtime = AgentRuntime::new(fixture.config.clone());
+    let runtime = CheckedRuntime::new(fixture.config.clone());
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
         internals.close_open_calls().await.map(drop)
     });
@@ -379,7 +379,7 @@ async fn a_root_added_after_an_interrupted_call_is_not_counted_as_its_change() {
     let abilities = fixture.agent.model.resolved().info.abilities;
     let mut session = AgentSession::open(&fixture.config, &id, abilities).unwrap();
     session.set_additional_directories(&fixture.config, vec![inner.clone()]).unwrap();
-    let runtime = AgentRuntime::new(fixture.config.clone());
+    let runtime = CheckedRuntime::new(fixture.config.clone());
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
         internals.close_open_calls().await.map(drop)
     });
@@ -398,7 +398,7 @@ async fn resume_with(fixture: &UndoFixture, further: Vec<PathBuf>, line: &str) -
     let config = RuntimeConfig { policy, ..fixture.config.clone() };
     let mut session = AgentSession::open(&config, &id, abilities).unwrap();
     session.set_additional_directories(&config, further).unwrap();
-    let runtime = AgentRuntime::new(config);
+    let runtime = CheckedRuntime::new(config);
     let (tools, line) = (UndoFixture::tools(), line.to_owned());
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
         UndoFixture::make_call(&mut internals, &tools, &line).await
@@ -459,7 +459,7 @@ async fn changes_of_a_child_in_a_further_root_are_undone_with_the_parents_turn()
     let session = AgentSession::create(&config, spec).unwrap();
     let id = session.id().clone();
     let (tools, line) = (UndoFixture::tools(), format!("rm {}/kept kept", further.shown()));
-    let runtime = AgentRuntime::new(config.clone());
+    let runtime = CheckedRuntime::new(config.clone());
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
         internals.set_state(AgentState::Processing).await?;
         internals.emit(AgentEvent::TurnStart { turn: 1 }).await?;

@@ -8,9 +8,10 @@ use crow_core::{
     permission::{PermissionMode, PermissionPolicy},
 };
 use crow_runtime::{
-    AgentInternals, AgentRuntime, AgentSession, PathOutcome, RuntimeConfig, SessionSpec,
-    SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
+    AgentInternals, AgentSession, PathOutcome, RuntimeConfig, SessionSpec, SnapshotLimits,
+    SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
 };
+use crow_testkit::telemetry::CheckedRuntime;
 
 use super::fixture::{Call, UndoFixture, metadata};
 
@@ -90,7 +91,7 @@ async fn changes_of_a_child_are_undone_with_the_parents_turn() {
     let spec = SessionSpec::new("own", "none/none".parse().unwrap(), fixture.root());
     let session = AgentSession::create(&config, spec).unwrap();
     let id = session.id().clone();
-    let runtime = AgentRuntime::new(config.clone());
+    let runtime = CheckedRuntime::new(config.clone());
     let tools = UndoFixture::tools();
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
         let spec = crow_runtime::ChildSpec {
@@ -144,7 +145,7 @@ async fn a_change_by_the_parents_job_during_a_childs_call_is_undone_without_conf
     let spec = SessionSpec::new("own", "none/none".parse().unwrap(), fixture.root());
     let session = AgentSession::create(&config, spec).unwrap();
     let id = session.id().clone();
-    let runtime = AgentRuntime::new(config.clone());
+    let runtime = CheckedRuntime::new(config.clone());
     let tools = UndoFixture::tools();
     let job = fixture.gated("g", "echo job > by-job") + "; exec sleep 1000";
     let (open, done) = fixture.gate("g");
