@@ -18,7 +18,7 @@ use crow_core::{
     tool::{AgentContext, Tool, ToolRegistry, TypedTool as _},
     turn::{CallOutcome, LimitKind, NextStep, RequestedCall, TurnEnd, TurnLimits, TurnMachine},
 };
-use crow_runtime::{AgentError, AgentInternals, ExecutedCall, ModelCall};
+use crow_runtime::{AgentError, AgentInternals, ExecutedCall, ModelCall, take_hook_stop};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
@@ -34,6 +34,7 @@ use crate::{
     named_files::{describe_named_files, missing_files},
     profile::StepThinking,
     prompt::PromptStyle,
+    session_hooks::TurnEndHooks,
     toolset::{SourcedFilter, Toolset},
 };
 
@@ -380,6 +381,7 @@ impl BaseAgent {
             is_closing: false,
             todo_reminder: TodoReminder::default(),
         };
+        let mut end_hooks = TurnEndHooks::default();
         let mut reply_id = None;
         // The span of the step under way: a model call and the tool calls that it requests.
         let mut step = Span::none();
@@ -441,7 +443,8 @@ impl BaseAgent {
                     agent.emit(AgentEvent::StepComplete { step: turn.steps() }).await?;
                     let elapsed = agent.config().clock.monotonic().saturating_sub(task.started);
                     let by_condition = || self.reason_to_end(&turn, result, elapsed);
-                    if let Some(reason) = answers.end.or_else(by_condition) {
+                    let by_hook = take_hook_stop(agent);
+                    if let Some(reason) = by_hook.or(answers.end).or_else(by_condition) {
                         turn.on_condition(reason);
                     }
                 }
@@ -458,6 +461,12 @@ impl BaseAgent {
                     {
                         parts.is_closing = true;
                         turn.on_objection(objection);
+                        continue;
+                    }
+                    let text = result.text.as_deref();
+                    if let Some(objection) = end_hooks.objection(agent, &end, text, cancel).await? {
+                        turn.on_hook_objection(objection);
+                        result.task_complete = None;
                         continue;
                     }
                     result.steps = turn.steps();

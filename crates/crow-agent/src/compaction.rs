@@ -25,6 +25,8 @@ use crow_core::{
 use crow_runtime::{AgentError, AgentInternals, ModelCall};
 use tokio_util::sync::CancellationToken;
 
+use crate::session_hooks::{after_compaction, permits_compaction};
+
 /// Tokens of the marks around a summary.
 const SUMMARY_MARKS: u64 = 30;
 
@@ -136,6 +138,10 @@ impl Compactor {
         if !self.cooldown.permits(tokens) {
             return Ok(false);
         }
+        let CompactionReason { trigger, focus } = reason;
+        if !permits_compaction(agent, trigger, focus, cancel).await? {
+            return Ok(false);
+        }
         let messages = agent
             .history()
             .messages()
@@ -146,7 +152,6 @@ impl Compactor {
             self.cooldown.on_compaction(tokens, tokens);
             return Ok(false);
         };
-        let trigger = reason.trigger;
         let report = CompactionReport { trigger, tokens_before: tokens, tokens_after: done.tokens };
         agent
             .emit(AgentEvent::Compaction {
@@ -158,6 +163,7 @@ impl Compactor {
             })
             .await?;
         self.cooldown.on_compaction(tokens, done.tokens);
+        after_compaction(agent, cancel).await?;
         Ok(true)
     }
 }

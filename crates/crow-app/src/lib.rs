@@ -12,6 +12,7 @@ pub mod credentials;
 mod dialog;
 mod environment;
 mod error;
+pub mod hooks;
 pub mod host;
 pub mod known_secrets;
 mod live_view_token;

@@ -15,9 +15,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{
     args::{
-        AgentsCommand, ChatArgs, Cli, Command, ConfigCommand, DiffArgs, McpCommand, OutputForm,
-        PermissionsCommand, RedoArgs, RestoreArgs, SessionsCommand, SkillsCommand, UndoArgs,
-        completions, man, print_completions,
+        AgentsCommand, ChatArgs, Cli, Command, ConfigCommand, DiffArgs, HooksCommand, McpCommand,
+        OutputForm, PermissionsCommand, RedoArgs, RestoreArgs, SessionsCommand, SkillsCommand,
+        UndoArgs, completions, man, print_completions,
     },
     chat, command,
     command_line::parse,
@@ -135,6 +135,10 @@ fn execute(
             SkillsCommand::Disable { name } => command::skills::switch(&name, false, environment),
             SkillsCommand::Enable { name } => command::skills::switch(&name, true, environment),
         },
+        Command::Hooks(HooksCommand::List { output }) => command::hooks::list(output, environment),
+        Command::Hooks(HooksCommand::Test(args)) => {
+            block_on(command::hooks::test(args, environment))
+        }
         Command::Mcp(McpCommand::List { output }) => command::mcp::list(output, environment),
         Command::Mcp(McpCommand::Serve(args)) => block_on(command::mcp_serve(*args, environment)),
         Command::Mcp(McpCommand::Add(args)) => command::mcp::add(&args, environment),
@@ -207,6 +211,7 @@ fn output_form(command: &Command) -> OutputForm {
         | Command::Config(_)
         | Command::Agents(_)
         | Command::Skills(_)
+        | Command::Hooks(_)
         | Command::Mcp(_)
         | Command::Eval(_)
         | Command::Doctor { .. }

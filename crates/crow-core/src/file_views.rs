@@ -117,6 +117,25 @@ impl FileViews {
         }
     }
 
+    /// Replaces the view of the same file in a result's `extra`.
+    ///
+    /// # Panics
+    /// Never: a view is plain data.
+    pub fn replace_in_extra(extra: &mut Value, view: &FileView) {
+        let is_same = |other: &Value| {
+            let path = other.get("path").map(|path| PathBuf::deserialize(path));
+            matches!(path, Some(Ok(path)) if path == view.path)
+        };
+        let views = match extra.get_mut(Self::EXTRA_KEY) {
+            Some(Value::Array(views)) => views.iter_mut().collect(),
+            Some(one) => vec![one],
+            None => Vec::new(),
+        };
+        for other in views.into_iter().filter(|other| is_same(other)) {
+            *other = serde_json::to_value(view).expect("invariant: a view is plain data");
+        }
+    }
+
     /// Stores the views from a result's `extra`.
     pub fn restore(&self, extra: &Value) {
         for view in Self::in_extra(extra) {

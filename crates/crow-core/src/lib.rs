@@ -13,6 +13,7 @@ pub mod event;
 pub mod file_views;
 mod hash;
 pub mod history;
+pub mod hooks;
 pub mod ids;
 pub mod mcp;
 pub mod message;

@@ -106,6 +106,13 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
+    /// Returns the context of a run.
+    pub fn of_run(root: &SessionId, run: &SampledRun) -> Self {
+        let trace_id = TraceId::of_run(root, &run.id);
+        let is_sampled = trace_id.is_sampled(run.ratio);
+        Self { trace_id, span_id: SpanId::of_run(&run.id), is_sampled }
+    }
+
     /// Returns the context of a call of a tool.
     pub fn of_tool_call(
         root: &SessionId,

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, atomic::A
 
 use crow_core::{
     capability::{PermissionRequest, QuarantinedFile, QuestionRequest},
+    hooks::SessionHooks,
     ids::{SessionId, SnapshotId},
     model::ModelRef,
     permission::PermissionPolicy,
@@ -44,6 +45,8 @@ pub(crate) struct AgentTree {
     pub(crate) traced_run: TracedRun,
     /// The source of dynamic tools for all agents.
     pub(crate) tool_source: OnceLock<Arc<dyn ToolSource>>,
+    /// The hooks of all agents.
+    pub(crate) hooks: OnceLock<Arc<dyn SessionHooks>>,
     /// Files moved aside that the user has not been asked about.
     unasked: Mutex<Vec<QuarantinedFile>>,
     policy: RwLock<PermissionPolicy>,
@@ -89,6 +92,7 @@ impl AgentTree {
             has_recovered: AtomicBool::new(false),
             traced_run: TracedRun::default(),
             tool_source: OnceLock::new(),
+            hooks: OnceLock::new(),
             unasked: Mutex::default(),
             policy: RwLock::new(policy),
             spent: Mutex::new(family.spent.clone()),

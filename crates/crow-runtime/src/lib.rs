@@ -66,7 +66,7 @@ pub use agent::{
     AgentSession, ChildFactory, ChildRun, ChildSpec, ExecutedCall, HandleError, InputMessage,
     ModelCall, Observer, ObserverItem, RequestSize, RunBudget, RunGuard, SessionHeader,
     SessionPermissions, SessionSpec, ShutdownReport, UnaskedRead, make_readable, read_unasked,
-    readable_unasked,
+    readable_unasked, run_hooks, set_hooks, take_hook_stop,
 };
 pub use changes::SnapshotStores;
 pub use clock::SystemClock;

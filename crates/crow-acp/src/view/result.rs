@@ -139,6 +139,8 @@ fn refusal(denial: &Denial) -> String {
     match (denial.source, reason.is_empty()) {
         (DenialSource::User, true) => "Rejected.".to_owned(),
         (DenialSource::User, false) => format!("Rejected: {reason}"),
+        (DenialSource::Hook, true) => "Refused by a hook.".to_owned(),
+        (DenialSource::Hook, false) => format!("Refused by a hook: {reason}"),
         (DenialSource::Policy, true) => "Not permitted by policy.".to_owned(),
         (DenialSource::Policy, false) => format!("Not permitted by policy: {reason}"),
     }
@@ -148,6 +150,7 @@ fn marks(result: &ToolResult, denial: Option<&Denial>) -> Map<String, Value> {
     let mut marks = Map::new();
     match denial.map(|denial| denial.source) {
         Some(DenialSource::User) => drop(marks.insert("denied".to_owned(), "user".into())),
+        Some(DenialSource::Hook) => drop(marks.insert("denied".to_owned(), "hook".into())),
         Some(DenialSource::Policy) => drop(marks.insert("denied".to_owned(), "policy".into())),
         None => {}
     }

@@ -169,10 +169,13 @@ impl Run<'_> {
                     // Boxed: a future in a span takes its room twice where it is made.
                     let turn = Box::pin(self.primary_turn(turn_input));
                     let outcome = turn.instrument(round.clone()).await;
-                    if outcome.is_err() || !self.round_continues() {
+                    let is_refused = matches!(outcome, Ok(Some(_)));
+                    if outcome.is_err() || is_refused || !self.round_continues() {
                         self.session.internals.emit(AgentEvent::RoundEnd).await?;
                     }
-                    outcome?;
+                    if let Some(finish) = outcome? {
+                        return Ok(self.result(finish).await);
+                    }
                 }
                 NextAction::Generate { prompt } => {
                     let request = self.work_so_far().for_generator(&prompt);
@@ -214,11 +217,18 @@ impl Run<'_> {
         matches!(self.machine.next_action(), NextAction::Review | NextAction::Generate { .. })
     }
 
-    async fn primary_turn(&mut self, input: Option<RunInput>) -> Result<(), AgentError> {
+    /// Executes a turn of the primary. Returns the end of the run if a hook refuses its prompt.
+    async fn primary_turn(
+        &mut self,
+        input: Option<RunInput>,
+    ) -> Result<Option<RunFinish>, AgentError> {
         self.session.internals.start_round().await?;
         self.rounds_begun += 1;
-        if let Some(input) = input {
-            self.say(input).await?;
+        if let Some(input) = input
+            && let Some(refusal) = self.say(input).await?
+        {
+            let reason = format!("a hook refused the prompt: {refusal}");
+            return Ok(Some(RunFinish::Stopped(TurnEnd::Condition { reason })));
         }
         let internals = &mut self.session.internals;
         // Only in this flow the end of a turn with a text is the end of the run.
@@ -237,11 +247,21 @@ impl Run<'_> {
         self.turn = turn;
         let spent = self.spent();
         self.machine.on_primary_turn(&facts, spent);
-        Ok(())
+        Ok(None)
     }
 
-    async fn say(&mut self, mut input: RunInput) -> Result<(), AgentError> {
-        let internals = &mut self.session.internals;
+    /// Adds an input to the conversation. Returns the reason if a hook refuses it.
+    async fn say(&mut self, mut input: RunInput) -> Result<Option<String>, AgentError> {
+        let AcpSession { internals, prompt_hooks, surroundings, .. } = &mut *self.session;
+        let mut context = Vec::new();
+        if input.source == InputSource::Prompt {
+            let text = Block::text_of(&input.content);
+            let check = prompt_hooks.check(internals, &text, self.cancel).await?;
+            if check.refusal.is_some() {
+                return Ok(check.refusal);
+            }
+            context = check.context;
+        }
         self.agent.primary.give_instructions(internals, self.cancel).await?;
         let named_files = match input.source {
             InputSource::Prompt => {
@@ -274,9 +294,12 @@ impl Run<'_> {
             | InputSource::Generator
             | InputSource::Reviewer => None,
         };
-        let surroundings = &self.session.surroundings;
         environment::add_input(internals, surroundings, input.source, input.content, named_files)
-            .await
+            .await?;
+        for text in context {
+            internals.add_notice(text).await?;
+        }
+        Ok(None)
     }
 
     /// Runs all coagents at the same time.

@@ -62,7 +62,10 @@ pub async fn serve_latest(
                 internals.emit(AgentEvent::Notice { level, audience, text }).await?;
                 continue;
             }
-            Err(AgentError::Closed) => return Ok(()),
+            Err(AgentError::Closed) => {
+                let AcpSession { internals, prompt_hooks, .. } = &mut session;
+                return prompt_hooks.end(internals).await;
+            }
             Err(error) => return Err(error),
         };
         // Take over changes since the last run: agent, model, subagents.

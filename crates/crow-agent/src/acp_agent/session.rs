@@ -6,7 +6,7 @@ use crow_core::{event::AgentRole, ids::SessionId};
 use crow_runtime::{AgentAccess, AgentError, AgentInternals, ChildSpec};
 
 use super::{AcpAgent, Coagent};
-use crate::prompt::Surroundings;
+use crate::{prompt::Surroundings, session_hooks::PromptHooks};
 
 /// The sessions of a composition: the root session of the primary, whose id is the public one, and those of the
 /// coagents, created when first needed.
@@ -23,6 +23,7 @@ pub struct AcpSession {
     pub(super) generated_handoff: Option<String>,
     /// Session of the message generator for the current run.
     pub(super) generator: Option<Box<AgentInternals>>,
+    pub(super) prompt_hooks: PromptHooks,
 }
 
 /// Session of a coagent.
@@ -55,6 +56,7 @@ impl AcpSession {
             reopenable: earlier,
             generated_handoff: None,
             generator: None,
+            prompt_hooks: PromptHooks::default(),
         }
     }
 

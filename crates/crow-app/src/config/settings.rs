@@ -38,6 +38,8 @@ pub struct Settings {
     pub(crate) web_search: WebSearchTable,
     /// Skills.
     pub(crate) skills: SkillsTable,
+    /// Hooks. Only the user's file may set it.
+    pub(crate) hooks: HooksTable,
 }
 
 /// A command that must succeed before work counts as done.
@@ -73,6 +75,8 @@ struct RawSettings {
     web_search: WebSearchTable,
     #[serde(default)]
     skills: SkillsTable,
+    #[serde(default)]
+    hooks: HooksTable,
 }
 
 /// What must succeed before work counts as done.
@@ -149,6 +153,35 @@ pub(crate) struct SkillsTable {
     pub(crate) disabled: Vec<String>,
 }
 
+/// Hooks: commands that are told what the agent does. They are configured in files of their own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HooksTable {
+    /// `false` runs no hooks [default: `true`].
+    enabled: Option<bool>,
+    /// `false` leaves out your settings of Claude Code, `~/.claude/settings.json` [default: `true`].
+    claude_settings: Option<bool>,
+    /// `true` runs your own hooks outside of the sandbox [default: `false`, only those of notifications run outside].
+    outside_sandbox: Option<bool>,
+}
+
+impl HooksTable {
+    /// Returns true if hooks run.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.enabled.unwrap_or(true)
+    }
+
+    /// Returns true if the user's settings of Claude Code count.
+    pub(crate) fn uses_claude_settings(&self) -> bool {
+        self.claude_settings.unwrap_or(true)
+    }
+
+    /// Returns true if the user's own hooks run outside of the sandbox.
+    pub(crate) fn runs_outside(&self) -> bool {
+        self.outside_sandbox.unwrap_or(false)
+    }
+}
+
 /// The search service of the tool `web_search`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -189,6 +222,7 @@ impl Settings {
             ("telemetry", "telemetry"),
             ("web_search", "the search service"),
             ("skills", "which skills are used"),
+            ("hooks", "which hooks are used"),
         ] {
             let Some(table) = node.find(&[key]) else { continue };
             let tables = table.leaves();
@@ -210,6 +244,7 @@ impl Settings {
             telemetry: raw.telemetry,
             web_search: raw.web_search,
             skills: raw.skills,
+            hooks: raw.hooks,
         })
     }
 }

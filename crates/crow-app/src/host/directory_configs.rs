@@ -26,6 +26,7 @@ use crate::{
     config::{AgentLimits, Configuration},
     environment::ProcessEnvironment,
     error::AppError,
+    hooks::{HookSet, user_hook_files},
     project_checks::accepted_check,
     skills::{SkillSet, home_skill_folders},
     trust::{self, Project, TrustStamp, TrustStatus},
@@ -50,6 +51,7 @@ pub(super) struct DirectoryConfig {
     pub(super) review_model: Option<ModelRef>,
     pub(super) prompts: PromptFiles,
     pub(super) skills: Arc<SkillSet>,
+    pub(super) hooks: Arc<HookSet>,
     /// Warnings about files that look like agents but lie in a folder that is not read.
     pub(super) misplaced: Vec<String>,
 }
@@ -105,7 +107,7 @@ impl DirectoryConfigs {
         // If the trust status cannot be determined, the directory is read again at the first session.
         if let Ok(status) = trust::trust_status(&cwd, &self.environment) {
             let stamp = self.stamp(&status);
-            let place = Arc::new(self.make(project, configuration));
+            let place = Arc::new(self.make(&cwd, project, configuration));
             self.cache().insert(cwd.clone(), (stamp, place));
         }
         self.start = Some(cwd);
@@ -140,7 +142,7 @@ impl DirectoryConfigs {
             }
             ConfigurationSource::Shipped => Configuration::shipped(),
         };
-        let place = Arc::new(self.make(project, configuration));
+        let place = Arc::new(self.make(cwd, project, configuration));
         let mut cache = self.cache();
         if cache.len() >= MOST_PLACES {
             cache.retain(|_, (_, place)| Arc::strong_count(place) > 1);
@@ -149,12 +151,14 @@ impl DirectoryConfigs {
         Ok(place)
     }
 
-    fn make(&self, project: Project, configuration: Configuration) -> DirectoryConfig {
-        let (prompts, skills, misplaced) = match self.configuration_source {
+    fn make(&self, cwd: &Path, project: Project, configuration: Configuration) -> DirectoryConfig {
+        let (prompts, skills, hooks, misplaced) = match self.configuration_source {
             ConfigurationSource::InFiles => {
                 let agents = &configuration.agents;
                 let (skills, _) = SkillSet::of_configuration(&configuration, &self.environment);
-                (PromptFiles::read(agents.layers()), Arc::new(skills), agents.misplaced())
+                let hooks = HookSet::of_configuration(&configuration, &self.environment, cwd);
+                let prompts = PromptFiles::read(agents.layers());
+                (prompts, Arc::new(skills), Arc::new(hooks), agents.misplaced())
             }
             ConfigurationSource::Shipped => Default::default(),
         };
@@ -173,7 +177,7 @@ impl DirectoryConfigs {
             instructions,
             self.is_attended,
         );
-        DirectoryConfig { project, agents, model, review_model, prompts, skills, misplaced }
+        DirectoryConfig { project, agents, model, review_model, prompts, skills, hooks, misplaced }
     }
 
     fn stamp(&self, status: &TrustStatus) -> Stamp {
@@ -185,6 +189,11 @@ impl DirectoryConfigs {
             // Of skills in the home only what is directly in their folders: others are there too.
             for folder in home_skill_folders(&self.environment) {
                 files_below(&folder, DEEPEST - 1, &mut user);
+            }
+            for file in user_hook_files(&self.environment) {
+                if let Ok(metadata) = fs::metadata(&file) {
+                    user.push((file, metadata.modified().ok(), metadata.len()));
+                }
             }
             user.sort();
         }

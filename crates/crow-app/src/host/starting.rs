@@ -5,7 +5,10 @@
 //! configuration; `start_stored` takes the header of the stored session, changed by the request; `switch` replaces
 //! the agent of a running session, which uses the new one from its next run on.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use crow_agent::{AssembledAgent, Surroundings, serve_latest};
 use crow_core::{
@@ -17,8 +20,8 @@ use crow_core::{
     tool::ToolSource as _,
 };
 use crow_runtime::{
-    AgentHandle, AgentSession, HostError, NewSession, OpenedWith, RuntimeConfig, SessionError,
-    SessionMetadata, SessionSetup, SessionSpec, make_readable,
+    AgentHandle, AgentSession, HostError, NewSession, OpenedWith, ProcessRunner, RuntimeConfig,
+    SessionError, SessionMetadata, SessionSetup, SessionSpec, make_readable, set_hooks,
 };
 use tokio::sync::watch;
 
@@ -29,7 +32,11 @@ use super::{
     opened::OpenSession,
     product_host::{ProductHost, blocking, parse_model, refused},
 };
-use crate::{known_secrets::secrets_of_server, trust::project_root};
+use crate::{
+    hooks::{CommandHooks, HookLaunch},
+    known_secrets::secrets_of_server,
+    trust::{project_root, started_files},
+};
 
 /// Everything read from disk before a new session is created.
 struct StartContext {
@@ -278,6 +285,20 @@ impl ProductHost {
         self.open.switch(current.handle.session_id(), with, assembled)
     }
 
+    /// Returns the hooks of sessions in a directory, if there are some.
+    fn hooks_of(&self, place: &DirectoryConfig, cwd: &Path) -> Option<Arc<CommandHooks>> {
+        if !CommandHooks::is_needed(&place.hooks) {
+            return None;
+        }
+        let launch = HookLaunch {
+            runner: ProcessRunner::new(self.runtime().config().child_env.clone()),
+            store: Arc::clone(&self.runtime().config().store),
+            project: project_root(cwd),
+            trusted: place.project.trusted.clone().map(Arc::new),
+        };
+        Some(Arc::new(CommandHooks::new(Arc::clone(&place.hooks), launch)))
+    }
+
     /// Starts the agent of a session: connects the tools of its servers, adds rules and protected files of the
     /// project, and spawns the agent loop.
     async fn start(
@@ -292,6 +313,7 @@ impl ProductHost {
         let (mcp, config) = (self.mcp.clone(), Arc::clone(&place));
         let directories = crow.additional_directories.clone();
         let date = self.today();
+        let (hook_cwd, environment) = (crow.cwd.clone(), self.environment.clone());
         // 1) Blocking part: connect tools, add rules and protected files, collect the facts of the environment block.
         let (session, surroundings, tools) = blocking(move || {
             let roots = crow.workspace().roots().to_vec();
@@ -299,6 +321,8 @@ impl ProductHost {
             let tools = mcp.tools(roots, &config.project, servers).map_err(refused)?;
             session.add_rules(config.project.additions.rules.clone());
             session.protect_files(started);
+            let outside = config.hooks.outside_programs(&crow.cwd, &environment);
+            session.protect_files(started_files(&project_root(&crow.cwd), &outside));
             if let Some(trusted) = &config.project.trusted {
                 session.protect_files(trusted.protected.clone());
             }
@@ -312,7 +336,9 @@ impl ProductHost {
         let mcp = Arc::downgrade(&tools);
         let notice = place.project.notice.clone();
         let (agent, agents) = watch::channel(made.agent);
-        let readable = place.skills.readable_folders(&self.environment);
+        let mut readable = place.skills.readable_folders(&self.environment);
+        readable.extend(place.hooks.readable_folders(&self.environment));
+        let hooks = self.hooks_of(&place, &hook_cwd);
         let handle = self.runtime().spawn(session, |mut internals| async move {
             for folder in &readable {
                 make_readable(&internals, folder);
@@ -322,6 +348,9 @@ impl ProductHost {
                 internals.emit(AgentEvent::Notice { level, audience, text }).await?;
             }
             internals.offer_tools(Arc::clone(&tools) as _);
+            if let Some(hooks) = hooks {
+                set_hooks(&internals, hooks);
+            }
             let served = serve_latest(agents, surroundings, internals).await;
             tools.close().await;
             served

@@ -24,6 +24,7 @@ use crate::{
     dialog::{Audience, UserDialog},
     environment::ProcessEnvironment,
     error::AppError,
+    hooks::user_hook_files,
     skills::user_skill_folders,
 };
 
@@ -94,8 +95,7 @@ pub fn trust_status(cwd: &Path, environment: &ProcessEnvironment) -> Result<Trus
         let user_servers = started_from(&root, &user_servers);
         TrustStatus::Refused { reason, user_servers }
     };
-    let contents = match ProjectFiles::read(&root, &user_servers, &user_skill_folders(environment))
-    {
+    let contents = match ProjectFiles::read(&root, &user_servers, &user_paths(environment)) {
         Ok(Some(contents)) => contents,
         Ok(None) => return Ok(TrustStatus::Nothing),
         Err(error) => return Ok(refused(error.to_string())),
@@ -110,6 +110,13 @@ pub fn trust_status(cwd: &Path, environment: &ProcessEnvironment) -> Result<Trus
         Some(before) if before.covers(&fingerprint) => TrustStatus::Trusted(contents),
         before => TrustStatus::Untrusted(UntrustedConfig { contents, fingerprint, before }),
     })
+}
+
+/// Returns the folders and files of the user that are no project's, even if they lie in one.
+fn user_paths(environment: &ProcessEnvironment) -> Vec<PathBuf> {
+    let hooks = user_hook_files(environment).into_iter();
+    let hooks = hooks.map(|file| file.canonicalize().unwrap_or(file));
+    user_skill_folders(environment).into_iter().chain(hooks).collect()
 }
 
 /// Returns what the project of a working directory adds. Does not ask. Blocks.

@@ -1,5 +1,5 @@
-//! The files of a project's configuration: everything below `.crow-agent`, `.mcp.json`, and the instructions of skills that
-//! other programs use as well, read once into memory.
+//! The files of a project's configuration: everything below `.crow-agent`, and what other programs use as well: `.mcp.json`, the
+//! instructions of skills, and the hooks in Claude Code's settings. They are read once into memory.
 //!
 //! The same bytes are shown, hashed and used; nothing is read from disk a second time. Names are relative to
 //! `.crow-agent`; those of files beside it start with [`OUTSIDE_PREFIX`]. Links are stored as links, and accepted only if
@@ -17,9 +17,10 @@ use rustix::io::Errno;
 
 use crate::{
     config::PROJECT_FILE,
+    hooks::{ProjectHookFile, hooks_of_settings},
     trust::{
         programs::{ProjectPrograms, StartedServer},
-        project::servers,
+        project::{hook_programs, servers},
     },
 };
 
@@ -30,6 +31,11 @@ pub(super) const OUTSIDE_PREFIX: &str = "../";
 /// Folders of skills beside the folder, and the file that is read of each skill.
 const SKILL_FOLDERS: [&str; 2] = [".agents/skills", ".claude/skills"];
 const SKILL_FILE: &str = "SKILL.md";
+/// Claude Code's settings with hooks, in its folder.
+const CLAUDE_FOLDER: &str = ".claude";
+const HOOK_FILES: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
+/// Maximum size of such a file, in bytes.
+const LARGEST_SETTINGS: u64 = 1024 * 1024;
 /// Maximum number of skills outside of the folder, and maximum size of their instructions, in bytes.
 const MOST_SKILL_ITEMS: usize = 300;
 const LARGEST_SKILL: u64 = 64 * 1024;
@@ -55,10 +61,10 @@ pub struct ProjectFiles {
     pub(super) programs: ProjectPrograms,
     /// The user's own servers that are started from project files.
     pub(super) user_servers: Vec<StartedServer>,
-    /// Messages about skills that are not used.
+    /// Messages about skills and hooks that are not used.
     pub(super) skill_faults: Vec<String>,
-    /// Folders of the user's own skills, which were passed over.
-    pub(super) user_skills: Vec<PathBuf>,
+    /// Folders of the user's own skills, and files of their hooks, which were passed over.
+    pub(super) user_paths: Vec<PathBuf>,
 }
 
 /// An entry of the folder.
@@ -104,15 +110,15 @@ pub fn project_root(cwd: &Path) -> PathBuf {
 
 impl ProjectFiles {
     /// Reads the configuration of a project, and finds the files that its servers and `user_servers` are started
-    /// from. `user_skills` are the folders of the user's own skills. Returns `None` if there is no file, no link and no such
+    /// from. `user_paths` are the folders of the user's own skills and the files of their hooks. Returns `None` if there is no file, no link and no such
     /// server. Blocks.
     pub(crate) fn read(
         root: &Path,
         user_servers: &[StartedServer],
-        user_skills: &[PathBuf],
+        user_paths: &[PathBuf],
     ) -> Result<Option<Self>, ContentsError> {
         let folder = root.join(FOLDER);
-        // 1) `.mcp.json` and skills, then everything below `.crow-agent`.
+        // 1) What other programs use as well, then everything below `.crow-agent`.
         let mut reader = ProjectReader {
             folder: &folder,
             items: BTreeMap::new(),
@@ -120,7 +126,8 @@ impl ProjectFiles {
             skill_count: 0,
             skill_faults: Vec::new(),
         };
-        reader.read_skills(root, user_skills);
+        reader.read_skills(root, user_paths);
+        reader.read_hooks(root, user_paths);
         reader.skill_count = reader.items.len();
         reader.read_servers(root)?;
         match Directory::open(&folder) {
@@ -148,7 +155,7 @@ impl ProjectFiles {
             programs,
             user_servers,
             skill_faults,
-            user_skills: user_skills.to_vec(),
+            user_paths: user_paths.to_vec(),
         };
         // 2) Every link must lead to a file that was read.
         for (name, item) in &contents.items {
@@ -159,11 +166,12 @@ impl ProjectFiles {
                 return Err(ContentsError::Link { path, target });
             }
         }
-        // 3) The files that servers are started from.
+        // 3) The files that servers and hooks are started from.
         let project_servers = servers(&contents);
         let project_servers: Vec<_> = project_servers
             .values()
             .filter_map(|server| StartedServer::of_project(root, server))
+            .chain(hook_programs(&contents))
             .collect();
         contents.programs = ProjectPrograms::find(root, &project_servers);
         let of_user = ProjectPrograms::find(root, &contents.user_servers);
@@ -305,12 +313,42 @@ impl ProjectReader<'_> {
         }
     }
 
+    /// Reads the hooks in Claude Code's settings. The rest of the settings is left out: nothing depends on it, and it changes
+    /// often. A file that cannot be used has none.
+    fn read_hooks(&mut self, root: &Path, user_paths: &[PathBuf]) {
+        for file in HOOK_FILES {
+            let path = root.join(file);
+            if user_paths.contains(&path) {
+                continue;
+            }
+            let opened = Directory::open(root).and_then(|root| {
+                let folder = root.open_beneath(Path::new(CLAUDE_FOLDER))?;
+                let name = EntryName::new(file.rsplit('/').next().unwrap_or(file))?;
+                crow_fs::read_file(folder.open_file(&name)?, LARGEST_SETTINGS)
+            });
+            let text = match opened {
+                Ok(bytes) => hooks_of_settings(&bytes)
+                    .map_err(|why| format!("{}:{why}: its hooks are not used", path.display())),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => Err(unreadable(path, error).to_string()),
+            };
+            match text {
+                Ok(ProjectHookFile::None) => {}
+                Ok(ProjectHookFile::Hooks(bytes)) => {
+                    let item = ProjectItem::File { bytes, executable: false };
+                    self.items.insert(format!("{OUTSIDE_PREFIX}{file}"), item);
+                }
+                Err(fault) => self.skill_faults.push(fault),
+            }
+        }
+    }
+
     /// Reads the instructions of skills. What cannot be read is a fault of that skill alone. Folders of the user's own skills
     /// are passed over: they are no project's.
-    fn read_skills(&mut self, root: &Path, user_skills: &[PathBuf]) {
+    fn read_skills(&mut self, root: &Path, user_paths: &[PathBuf]) {
         for folder in SKILL_FOLDERS {
             let path = root.join(folder);
-            if user_skills.contains(&path) {
+            if user_paths.contains(&path) {
                 continue;
             }
             let opened =

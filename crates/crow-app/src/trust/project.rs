@@ -17,13 +17,17 @@ use crow_providers::{ProviderConfig, is_built_in};
 use crow_runtime::RuleStore;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use super::contents::{FOLDER, ProjectFiles, ProjectItem};
+use super::{
+    contents::{FOLDER, ProjectFiles, ProjectItem},
+    programs::StartedServer,
+};
 use crate::{
     config::{
         PROJECT_FILE, SETTINGS, ServerTable, Settings, describe_access, servers_of_project,
         tool_names,
     },
     error::AppError,
+    hooks::{hooks_of_file, is_hook_file},
     rule_text::describe_rule,
     skills::skill_of_file,
 };
@@ -105,6 +109,17 @@ pub(super) fn servers(contents: &ProjectFiles) -> BTreeMap<String, ServerTable> 
     servers
 }
 
+/// Returns the programs that a project's hooks start. Files that cannot be used start none.
+pub(super) fn hook_programs(contents: &ProjectFiles) -> Vec<StartedServer> {
+    let mut programs = Vec::new();
+    for name in contents.items.keys().filter(|name| is_hook_file(name)) {
+        let bytes = contents.file(name).unwrap_or_default();
+        let (hooks, _) = hooks_of_file(&contents.path(name), bytes).unwrap_or_default();
+        programs.extend(hooks.iter().map(|hook| hook.started_program(contents.root())));
+    }
+    programs
+}
+
 /// Returns for each file and link its name (as in fingerprints), a description, and what it could do if it were
 /// trusted.
 pub(crate) fn capabilities(contents: &ProjectFiles) -> Vec<(String, String, Vec<String>)> {
@@ -135,6 +150,8 @@ fn file_capabilities(contents: &ProjectFiles, name: &str) -> Vec<String> {
         provider(&path, bytes).map(|provider| vec![reach(&provider)])
     } else if contents.servers().is_some_and(|(file, _)| file == path) {
         mcp_powers(&path, bytes)
+    } else if is_hook_file(name) {
+        hook_powers(&path, bytes)
     } else if let Some(powers) = layer_capabilities(&layer(contents), name) {
         powers
     } else {
@@ -217,6 +234,19 @@ fn of_settings(settings: &Settings) -> Vec<String> {
         settings.review_model.iter().map(|model| format!("uses the model {model} for reviews"));
     let servers = settings.mcp.servers.iter().map(|(name, server)| describe_access(name, server));
     checks.chain(agent).chain(model).chain(review).chain(servers).collect()
+}
+
+/// Describes the hooks of a project.
+fn hook_powers(path: &Path, bytes: &[u8]) -> Result<Vec<String>, AppError> {
+    let (hooks, unused) = hooks_of_file(path, bytes).map_err(AppError::usage)?;
+    let powers = hooks.iter().map(|hook| {
+        let matcher = hook.matcher();
+        let matcher = if matcher.is_empty() { String::new() } else { format!(" of {matcher}") };
+        format!("the hook {}{matcher}: runs `{}` in the sandbox", hook.event, hook.command())
+    });
+    let unused =
+        unused.iter().map(|unused| format!("{} does not run: {}", unused.place, unused.reason));
+    Ok(powers.chain(unused).collect())
 }
 
 /// Describes the servers of a project.

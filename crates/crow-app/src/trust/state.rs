@@ -24,8 +24,8 @@ pub struct TrustedState {
     commands: Vec<Vec<String>>,
     /// The user's own servers that are started from its files.
     user_servers: Vec<StartedServer>,
-    /// Folders of the user's own skills.
-    user_skills: Vec<PathBuf>,
+    /// Folders of the user's own skills, and files of their hooks.
+    user_paths: Vec<PathBuf>,
 }
 
 /// Reason for which a server is not started.
@@ -59,7 +59,7 @@ impl TrustedState {
             fingerprint: Fingerprint::compute(contents),
             commands: commands.collect(),
             user_servers: contents.user_servers.clone(),
-            user_skills: contents.user_skills.clone(),
+            user_paths: contents.user_paths.clone(),
         }
     }
 
@@ -75,7 +75,7 @@ impl TrustedState {
 
     /// Fails if the project has changed since it was trusted. Blocks.
     pub(crate) fn check(&self) -> Result<(), ServerRefusal> {
-        let contents = match ProjectFiles::read(&self.root, &self.user_servers, &self.user_skills) {
+        let contents = match ProjectFiles::read(&self.root, &self.user_servers, &self.user_paths) {
             Ok(Some(contents)) => contents,
             Ok(None) => return Err(ServerRefusal::Unknown("its configuration is gone".to_owned())),
             Err(error) => return Err(ServerRefusal::Unknown(error.to_string())),

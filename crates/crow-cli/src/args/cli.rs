@@ -11,7 +11,7 @@ use crow_core::{permission::PermissionMode, turn::BudgetLimits};
 use crow_runtime::{HostPattern, HostPatternError, SandboxConfig};
 use crow_telemetry::statistics::StatisticsGroup;
 
-use super::{EvalArgs, McpCommand, budget::budget, completions};
+use super::{EvalArgs, HooksCommand, McpCommand, SkillsCommand, budget::budget, completions};
 use crate::{
     error::CliError,
     undo::{HowWords, PathAt, UndoWords},
@@ -72,6 +72,9 @@ pub(crate) enum Command {
     /// List, show and switch off skills: instructions for kinds of tasks
     #[command(subcommand)]
     Skills(SkillsCommand),
+    /// List hooks, commands that are told what the agent does, and try them out
+    #[command(subcommand)]
+    Hooks(HooksCommand),
     /// Show, change and check the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -501,35 +504,6 @@ pub(crate) enum AgentsCommand {
         /// The agent to copy: a base agent or a composition
         #[arg(long, value_name = "AGENT", add = completions::agents())]
         from: Option<String>,
-    },
-}
-
-/// The subcommands of `skills`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum SkillsCommand {
-    /// List the skills of this directory, and what is wrong with any
-    List {
-        /// Output format: text, or one JSON object per line
-        #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
-        output: OutputForm,
-    },
-    /// Show a skill and its instructions
-    Show {
-        /// The skill
-        name: String,
-        /// Output format: text, or one JSON object
-        #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
-        output: OutputForm,
-    },
-    /// Switch a skill off
-    Disable {
-        /// The skill
-        name: String,
-    },
-    /// Switch a skill on again
-    Enable {
-        /// The skill
-        name: String,
     },
 }
 

@@ -4,15 +4,19 @@ mod budget;
 mod cli;
 mod completions;
 mod eval;
+mod hooks;
 mod mcp;
+mod skills;
 
 pub(crate) use cli::{
     AcpArgs, AgentOptions, AgentsCommand, ChatArgs, Cli, Command, ConfigCommand, DemoArgs,
     DiffArgs, ExplainArgs, LedgerArgs, ListArgs, LoginArgs, LogoutArgs, ModelsArgs, ModelsCommand,
     OfSession, OutputForm, Permissions, PermissionsCommand, RedoArgs, ReportArgs, RestoreArgs,
     RunArgs, RunOptions, SandboxOptions, SchemaOf, ServeArgs, SessionOptions, SessionsCommand,
-    ShowArgs, SkillsCommand, StatsArgs, StatsGroup, TraceArgs, TrustArgs, UndoArgs, WireArgs,
+    ShowArgs, StatsArgs, StatsGroup, TraceArgs, TrustArgs, UndoArgs, WireArgs,
 };
 pub(crate) use completions::{completions, man, print_completions, quoted};
 pub(crate) use eval::{EvalArgs, EvalCommand, EvalListArgs, EvalRunArgs, TaskArgs};
+pub(crate) use hooks::{HooksCommand, HooksTestArgs};
 pub(crate) use mcp::{McpAddArgs, McpCommand, McpServeArgs};
+pub(crate) use skills::SkillsCommand;

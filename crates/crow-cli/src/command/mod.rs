@@ -5,6 +5,7 @@ pub(crate) mod agents;
 pub(crate) mod config;
 mod demo;
 mod eval;
+pub(crate) mod hooks;
 mod login;
 pub(crate) mod mcp;
 mod mcp_serve;

@@ -113,6 +113,7 @@ fn refused_by(denial: &Denial) -> &'static str {
     match denial.source {
         DenialSource::User => "refused by you",
         DenialSource::Policy => "refused by policy",
+        DenialSource::Hook => "refused by a hook",
     }
 }
 
@@ -123,7 +124,7 @@ fn refusal(style: &ConsoleStyle, denial: &Denial) -> String {
         lines.push_str(&wrap(style, Paint::Plain, "  ", &reason));
     }
     match denial.source {
-        DenialSource::User => {}
+        DenialSource::User | DenialSource::Hook => {}
         DenialSource::Policy => {
             if let Some(hint) = style.hints.for_refusal(&reason) {
                 lines.push_str(&wrap(style, Paint::Dim, "  ", &hint));

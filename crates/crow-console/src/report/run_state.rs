@@ -340,7 +340,7 @@ impl RunState {
         if let Some(step) = &mut self.last_step
             && envelope.is_root()
             && step.reply_id == *reply_id
-            && denial.source == DenialSource::Policy
+            && denial.source != DenialSource::User
         {
             step.refused =
                 Some(RefusedCall { title: title.clone(), reason: denial.reason.clone() });

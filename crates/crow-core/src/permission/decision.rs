@@ -56,6 +56,18 @@ impl Permit {
         Self { call_id: call_id.clone(), input: hash(input) }
     }
 
+    /// Makes a question of it: the call may run only if the user says yes.
+    #[must_use]
+    pub fn asked_about(self, reason: String) -> Ask {
+        Ask {
+            reason,
+            offers: Vec::new(),
+            least_mode: None,
+            disclosure: Disclosure::Immediate,
+            permit: self,
+        }
+    }
+
     /// Returns true if this permit was made for that call with that input.
     pub fn covers(&self, call_id: &CallId, input: &Value) -> bool {
         self.call_id == *call_id && self.input == hash(input)
@@ -91,6 +103,17 @@ pub enum Disclosure {
 }
 
 impl Ask {
+    /// Adds a reason to ask.
+    #[must_use]
+    pub fn because_of(self, reason: &str) -> Self {
+        Self { reason: format!("{}; {reason}", self.reason), ..self }
+    }
+
+    /// Returns the permit, if nothing but the permission mode is the reason to ask.
+    pub fn permitted_by_hook(self) -> Result<Permit, Self> {
+        if self.least_mode.is_some() { Ok(self.permit) } else { Err(self) }
+    }
+
     /// Converts the answer into a permit or a denial.
     pub fn answered(self, answer: PermissionAnswer) -> Result<Permit, Denial> {
         match answer {
@@ -113,6 +136,8 @@ pub enum DenialSource {
     User,
     /// A rule, a mode, or nobody being there to ask.
     Policy,
+    /// A hook.
+    Hook,
 }
 
 /// A call that may not run.
@@ -134,6 +159,7 @@ impl Denial {
             (DenialSource::User, reason) => {
                 format!("The user said no to this call and says: {reason}")
             }
+            (DenialSource::Hook, reason) => format!("A hook refused this call: {reason}"),
             (DenialSource::Policy, reason) => {
                 format!(
                     "Not permitted by policy: {reason}. Go on without it, or say in your answer what you could not do."

@@ -465,6 +465,20 @@ impl TurnMachine {
         }
     }
 
+    /// Records that a hook objects to the end of the turn: however the model ended it, it goes on, and the model is told.
+    pub fn on_hook_objection(&mut self, objection: String) {
+        let is_end_by_model = matches!(
+            self.phase,
+            TurnPhase::Done(
+                TurnEnd::Text | TurnEnd::TaskComplete { .. } | TurnEnd::SubmitForReview { .. }
+            )
+        );
+        if is_end_by_model {
+            self.reminders.push(objection);
+            self.call_model_next();
+        }
+    }
+
     /// Records that the turn was cancelled. The driver answers the open calls.
     pub fn on_cancelled(&mut self) {
         self.end(TurnEnd::Cancelled);

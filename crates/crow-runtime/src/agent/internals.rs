@@ -8,6 +8,7 @@ use std::{
 use crow_core::{
     event::{AgentEvent, AgentState, InputSource, RunEnding},
     history::History,
+    hooks::{HookMoment, HookOutcome, SessionHooks},
     ids::{ReplyId, RunId, SessionId},
     message::{Block, Message},
     model::{Abilities, ModelInfo, ModelReply},
@@ -32,13 +33,14 @@ use super::{
     agent_shared::AgentShared,
     child_agents::ChildAgents,
     children::wait_for_end,
+    hook_port::HookPort,
     inbox::AgentInbox,
     job_changes::{JobChanges, JobChangesParts},
     job_notices::{JobNotices, last_job},
     model_call::{ModelPort, RequestSize},
     pipeline::{
-        CallPipeline, CallPipelineParts, CallSandbox, CallSandboxParts, ChangeTracker,
-        ChangeTrackerParts, MovedFileNotices, UnaskedRead, wait_for_scan,
+        CallHookResults, CallPipeline, CallPipelineParts, CallSandbox, CallSandboxParts,
+        ChangeTracker, ChangeTrackerParts, MovedFileNotices, UnaskedRead, wait_for_scan,
     },
     questions::AgentQuestions,
     recorder::Recorder,
@@ -70,6 +72,9 @@ pub struct AgentInternals {
     undo_notices: UndoNotices,
     job_notices: JobNotices,
     children: Arc<ChildAgents>,
+    hooks: HookPort,
+    /// Reason of a hook to end the turn.
+    hook_stop: Option<String>,
     /// Ends the jobs when the internals are dropped: jobs never outlive the agent.
     _ends_jobs: DropGuard,
     /// Likewise for background children.
@@ -152,7 +157,9 @@ impl AgentInternals {
         let jobs = Arc::new(jobs);
         let children = Arc::new(ChildAgents::new(&parts));
         let (shared, config) = (&parts.shared, &parts.config);
-        let (questions, record_queue) = AgentQuestions::new(Arc::clone(config), Arc::clone(shared));
+        let hooks = HookPort::new(Arc::clone(shared), process_runner(&parts));
+        let (questions, record_queue) =
+            AgentQuestions::new(Arc::clone(config), Arc::clone(shared), hooks.clone());
         let budget = RunBudget::new(Arc::clone(shared), Arc::clone(config));
         let side_model = SideRequests::new(config, shared, budget.clone(), questions.events());
         let last_model = side_model.last_model();
@@ -223,6 +230,7 @@ impl AgentInternals {
             }),
             moved_files: MovedFileNotices::new(tree, workspace, tasks.clone()),
             record_queue,
+            hooks: hooks.clone(),
         });
         let internals = Self {
             inbox: AgentInbox::new(Arc::clone(&shared), Arc::clone(&config.ids), input),
@@ -234,6 +242,8 @@ impl AgentInternals {
             _ends_children: children.background.token().clone().drop_guard(),
             job_notices: JobNotices::new(jobs, Arc::clone(&children)),
             children,
+            hooks,
+            hook_stop: None,
             session: SessionWriter::new(SessionWriterParts {
                 config,
                 shared,
@@ -409,9 +419,21 @@ impl AgentInternals {
         let mut text_so_far: Option<String> = None;
         while let Some(content) = self.inbox.next_steering() {
             let text = Block::text_of(&content);
+            let cancel = self.session.shared().run_token();
+            let outcome = run_hooks(self, HookMoment::Prompt { text: &text }, &cancel).await?;
+            if let Some(reason) = outcome.objection.or(outcome.stop) {
+                let text = format!(
+                    "a hook refused what you wrote, and the agent did not read it: {reason}"
+                );
+                self.session.warn_user(text).await?;
+                continue;
+            }
             text_so_far =
                 Some(text_so_far.map_or(text.clone(), |before| format!("{before}\n{text}")));
             self.add_input(InputSource::Steering, None, content).await?;
+            for text in outcome.context {
+                self.add_notice(text).await?;
+            }
         }
         Ok(text_so_far)
     }
@@ -491,7 +513,13 @@ impl AgentInternals {
         calls: Vec<RequestedCall>,
         cancel: &CancellationToken,
     ) -> Result<Vec<ExecutedCall>, AgentError> {
-        self.calls.call(&mut self.session, tools, reply_id, calls, cancel).await
+        let executed = self.calls.call(&mut self.session, tools, reply_id, calls, cancel).await?;
+        let CallHookResults { context, stop } = self.calls.take_hook_results();
+        self.hook_stop = self.hook_stop.take().or(stop);
+        for text in context {
+            self.add_notice(text).await?;
+        }
+        Ok(executed)
     }
 
     /// Answers every open call, as after a crash or a cancel, so that the model can be called again. Returns their
@@ -619,4 +647,29 @@ pub fn make_readable(agent: &AgentInternals, folder: &Path) {
     if let Some(sandbox) = &tree.sandbox {
         sandbox.make_readable(folder);
     }
+}
+
+/// Sets the hooks for all agents of the tree. Returns false if there are some already, which are kept.
+pub fn set_hooks(agent: &AgentInternals, hooks: Arc<dyn SessionHooks>) -> bool {
+    agent.session.shared().tree.hooks.set(hooks).is_ok()
+}
+
+/// Runs the hooks of a moment, and shows the user what they say. The caller acts on the rest of the answer.
+pub async fn run_hooks(
+    agent: &mut AgentInternals,
+    moment: HookMoment<'_>,
+    cancel: &CancellationToken,
+) -> Result<HookOutcome, AgentError> {
+    let AgentInternals { session, hooks, .. } = agent;
+    if !hooks.has(moment.kind()) {
+        return Ok(HookOutcome::default());
+    }
+    let mut outcome = hooks.run(moment, cancel).await;
+    session.show_notices(std::mem::take(&mut outcome.notices)).await?;
+    Ok(outcome)
+}
+
+/// Returns the reason of a hook of a call to end the turn, once.
+pub fn take_hook_stop(agent: &mut AgentInternals) -> Option<String> {
+    agent.hook_stop.take()
 }

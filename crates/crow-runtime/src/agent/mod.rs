@@ -7,6 +7,7 @@ mod child_agents;
 mod children;
 mod error;
 mod handle;
+mod hook_port;
 mod inbox;
 mod input;
 mod internals;
@@ -36,7 +37,10 @@ pub use children::{AgentAccess, ChildSpec};
 pub use error::{AgentError, HandleError};
 pub use handle::{AgentEnd, AgentHandle};
 pub use input::InputMessage;
-pub use internals::{AgentInternals, RunGuard, make_readable, read_unasked, readable_unasked};
+pub use internals::{
+    AgentInternals, RunGuard, make_readable, read_unasked, readable_unasked, run_hooks, set_hooks,
+    take_hook_stop,
+};
 pub use model_call::{ModelCall, RequestSize};
 pub use observer::{Observer, ObserverItem};
 pub use pipeline::{ExecutedCall, UnaskedRead};

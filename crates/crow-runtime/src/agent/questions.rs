@@ -11,15 +11,18 @@ use std::{
 use async_trait::async_trait;
 use crow_core::{
     capability::{Answerer, QuestionAnswer, QuestionRequest, UserQuestion, UserQuestions},
-    event::AgentEvent,
+    event::{AgentEvent, NoticeAudience},
+    hooks::{HookMoment, NotificationKind},
     ids::{CallId, RequestId},
+    tool::SourceNotice,
 };
 use futures_util::FutureExt as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    AgentError, agent_shared::AgentShared, panic::panic_message, session_writer::SessionWriter,
+    AgentError, agent_shared::AgentShared, hook_port::HookPort, panic::panic_message,
+    session_writer::SessionWriter,
 };
 use crate::config::RuntimeConfig;
 
@@ -54,20 +57,33 @@ pub(super) struct AgentQuestions {
     config: Arc<RuntimeConfig>,
     shared: Arc<AgentShared>,
     events: EventSender,
+    hooks: HookPort,
 }
 
 impl AgentQuestions {
     /// Creates the asker, and the queue of its events.
-    pub(super) fn new(config: Arc<RuntimeConfig>, shared: Arc<AgentShared>) -> (Self, RecordQueue) {
+    pub(super) fn new(
+        config: Arc<RuntimeConfig>,
+        shared: Arc<AgentShared>,
+        hooks: HookPort,
+    ) -> (Self, RecordQueue) {
         let (record, requests) = mpsc::channel(QUEUE);
         let queue =
             RecordQueue { config: Arc::clone(&config), shared: Arc::clone(&shared), requests };
-        (Self { config, shared, events: EventSender(record) }, queue)
+        (Self { config, shared, events: EventSender(record), hooks }, queue)
     }
 
     /// Returns the sender of events of calls.
     pub(super) fn events(&self) -> EventSender {
         self.events.clone()
+    }
+
+    /// Shows messages of hooks to the user.
+    async fn show(&self, notices: Vec<SourceNotice>) {
+        for SourceNotice { level, text } in notices {
+            let audience = NoticeAudience::User;
+            self.events.record(AgentEvent::Notice { level, audience, text }).await;
+        }
     }
 
     fn request(&self, call_id: &CallId, mut question: UserQuestion) -> QuestionRequest {
@@ -109,12 +125,30 @@ impl UserQuestions for AgentQuestions {
         // Opened first, so that it can be answered as soon as its event is visible.
         let mut open = self.shared.tree.questions.open(request.clone());
         self.events.record(asked).await;
-        let answer = tokio::select! {
-            biased;
-            () = cancellation.cancelled() => None,
-            answer = open.answered() => Some(answer),
-            answer = ask_answerer(self.config.answerer.as_ref(), request) => Some(answer),
+        // The hooks run beside the question and end with it: an answer waits for none.
+        let hooks_token = cancellation.child_token();
+        let text = format!("the agent asks: {}", request.question.text);
+        let moment = HookMoment::Notification { kind: NotificationKind::Question, text: &text };
+        let mut notify = pin!(async {
+            if self.config.answerer.is_attended() {
+                self.show(self.hooks.run(moment, &hooks_token).await.notices).await;
+            }
+        });
+        let mut is_notified = false;
+        let mut answerer = pin!(ask_answerer(self.config.answerer.as_ref(), request));
+        let answer = loop {
+            tokio::select! {
+                biased;
+                () = cancellation.cancelled() => break None,
+                answer = open.answered() => break Some(answer),
+                answer = &mut answerer => break Some(answer),
+                () = &mut notify, if !is_notified => is_notified = true,
+            }
         };
+        hooks_token.cancel();
+        if !is_notified {
+            notify.await;
+        }
         let answer = match answer {
             Some(answer) => Some(open.close_answered(answer)),
             // An answer that was accepted before counts, since its sender was told so.

@@ -15,7 +15,7 @@ use crow_core::{
     message::Block,
     model::ModelInfo,
     settings::SessionSettings,
-    tool::AgentContext,
+    tool::{AgentContext, SourceNotice},
 };
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -142,6 +142,17 @@ impl SessionWriter {
 
     pub(crate) async fn warn_user(&mut self, text: String) -> Result<(), AgentError> {
         self.notice(NoticeLevel::Warning, NoticeAudience::User, text).await
+    }
+
+    /// Shows messages to the user.
+    pub(crate) async fn show_notices(
+        &mut self,
+        notices: Vec<SourceNotice>,
+    ) -> Result<(), AgentError> {
+        for SourceNotice { level, text } in notices {
+            self.notice(level, NoticeAudience::User, text).await?;
+        }
+        Ok(())
     }
 
     /// Warns the user, unless the same warning was given recently.

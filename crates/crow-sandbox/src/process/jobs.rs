@@ -144,7 +144,8 @@ impl Jobs for AgentJobs {
         title: String,
         cancellation: &CancellationToken,
     ) -> Result<JobId, ProcessError> {
-        let prepared = self.runner.prepare(&spec, CommandKind::Background, cancellation).await?;
+        let prepared =
+            self.runner.prepare((&spec).into(), CommandKind::Background, cancellation).await?;
         let mut known = self.known();
         if self.token.is_cancelled() {
             return Err(ProcessError::Closed);

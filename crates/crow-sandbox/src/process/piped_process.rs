@@ -1,9 +1,6 @@
 //! Processes with pipes for standard input, output and error.
 
-use std::{
-    collections::BTreeMap, ffi::OsStr, io, os::fd::OwnedFd, path::Path, process::Stdio,
-    time::Duration,
-};
+use std::{io, os::fd::OwnedFd, time::Duration};
 
 use async_trait::async_trait;
 use crow_core::{
@@ -17,13 +14,10 @@ use tokio_util::{
 };
 
 use super::{
-    command_process::CommandProcess,
-    group::ProcessGroup,
-    runner::{ProcessRunner, StandardStreams, find, program_name, spawn},
-    running_process::{OutputSink, ProcessParts, RunningProcess},
+    runner::{ProcessRunner, ProcessSetup, WantedProcess, program_name, start_with},
+    running_process::OutputSink,
 };
-use crate::orphans::CommandMark;
-use crate::sandbox::CommandLaunch;
+use crate::sandbox::{CommandKind, CommandStreams};
 
 /// Size of standard error in bytes above which it is read slowly, so that endless output does not keep the
 /// agent busy.
@@ -61,72 +55,32 @@ impl PipedProcesses for ProcessRunner {
         spec: PipedSpec,
         cancellation: CancellationToken,
     ) -> Result<PipedProcess, ProcessError> {
-        if self.sandbox.is_some() {
-            // A sandboxed process has only one pipe, for its output.
-            let text = "it has no input for processes".to_owned();
-            return Err(ProcessError::Sandbox(text));
-        }
-        let env = cancellation.run_until_cancelled(self.env.variables()).await;
-        let env = env.ok_or(ProcessError::Cancelled)?;
-        start(&env, &spec, cancellation)
+        let wanted = WantedProcess { argv: &spec.argv, cwd: &spec.cwd, only_reads: false };
+        let prepared = self.prepare(wanted, CommandKind::Foreground, &cancellation).await?;
+        start_piped(prepared, &spec, cancellation)
     }
 }
 
-fn start(
-    env: &BTreeMap<String, String>,
+fn start_piped(
+    prepared: ProcessSetup,
     spec: &PipedSpec,
     cancellation: CancellationToken,
 ) -> Result<PipedProcess, ProcessError> {
-    // An empty name is not found.
-    let program = spec.argv.first().cloned().unwrap_or_default();
-    let start_error = |source| ProcessError::Start { program: program.clone(), source };
-    // 1) Program and environment. A relative path is relative to the working directory.
-    let mut all = env.clone();
-    all.extend(spec.env.clone());
-    let path = find(&all, &program).ok_or_else(|| start_error(io::ErrorKind::NotFound.into()))?;
-    let path = if path.is_relative() { spec.cwd.join(path) } else { path };
-    let mut mark = CommandMark::new();
-    let mark_variable = mark.variable();
-    let mark_variable = mark_variable.as_ref().map(|(name, value)| (*name, value.as_str()));
-    let texts =
-        all.iter().map(|(name, value)| (name.as_str(), value.as_str())).chain(mark_variable);
-    let variables = texts.map(|(name, value)| (OsStr::new(name), OsStr::new(value))).collect();
-    // 2) Pipes: the first of each pair stays in this program.
+    // Of each pair, the first stays in this program.
     let (input, their_input) = pipe_to()?;
     let (output, their_output) = pipe_from()?;
-    let (errors, their_errors) = pipe_from()?;
-    let launch =
-        CommandLaunch { path: &path, argv: &spec.argv, env: variables, output: their_errors };
+    let (errors, their_errors) = io::pipe().map_err(ProcessError::Watch)?;
     let streams =
-        StandardStreams { input: Stdio::from(their_input), output: Stdio::from(their_output) };
-    // 3) Start, and pass standard error to the tail buffer.
-    let start = || spawn(launch, streams, &spec.cwd, None).map(CommandProcess::Own);
-    let child = mark.start(start, CommandProcess::id, true).map_err(|error| {
-        start_error(if spec.cwd.is_dir() { error } else { no_folder(&spec.cwd) })
-    })?;
-    let group = ProcessGroup::new(child.id());
+        CommandStreams { input: their_input, output: their_output, errors: their_errors.into() };
+    let started = start_with(prepared, (&spec.argv, &spec.cwd, &spec.env), streams)?;
     let sink = StderrTail { tail: spec.stderr_tail.clone(), total: 0 };
-    tracing::debug!(pid = child.id(), "process started");
-    let running = RunningProcess::new(ProcessParts {
-        child,
-        group,
-        mark,
-        pipe: errors,
-        sink,
-        progress: Progress::default(),
-        timeout: Duration::MAX,
-        sandboxed_command: None,
-    });
+    let running = started.watched(errors, sink, Progress::default(), Duration::MAX)?;
+    tracing::debug!(pid = running.id(), "process started");
     Ok(PipedProcess {
         input: Box::new(input.compat_write()),
         output: Box::new(output.compat()),
         end: Box::pin(async move { running.end(&cancellation).await.map(|ended| ended.end) }),
     })
-}
-
-/// Names the missing working directory, since the system's error does not.
-fn no_folder(cwd: &Path) -> io::Error {
-    io::Error::new(io::ErrorKind::NotFound, format!("there is no folder {}", cwd.display()))
 }
 
 /// Makes a pipe that this program writes to.

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
-    io,
+    io::{self, PipeReader},
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::Stdio,
@@ -11,11 +11,14 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
-use crow_core::capability::{ProcessError, ProcessOutcome, ProcessSpec, Processes};
+use crow_core::{
+    capability::{ProcessError, ProcessOutcome, ProcessSpec, Processes},
+    tool::Progress,
+};
 use tokio::{net::unix::pipe, process::Command};
 use tokio_util::sync::CancellationToken;
 
@@ -28,12 +31,14 @@ use super::{
 };
 use crate::orphans::CommandMark;
 use crate::sandbox::{
-    CommandKind, CommandLaunch, Program, Sandbox, SandboxProfile, SandboxedCommand,
+    CommandKind, CommandLaunch, CommandStreams, Program, Sandbox, SandboxProfile, SandboxedCommand,
 };
 
 /// Maximum length of a command line as shown to the user, in bytes.
 const LINE: usize = 80;
-/// Search path for programs if the children have no `PATH`.
+/// Variable with the search path for programs.
+const SEARCH_PATH: &str = "PATH";
+/// Search path for programs if the children have none.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Starts processes with a given environment; nothing of the agent's own environment is inherited.
@@ -69,27 +74,25 @@ impl ProcessRunner {
         self.is_read_only.load(Ordering::Relaxed)
     }
 
-    fn profile(&self, spec: &ProcessSpec) -> SandboxProfile {
-        if spec.only_reads || self.is_read_only() {
-            SandboxProfile::ReadOnly
-        } else {
-            SandboxProfile::Workspace
-        }
-    }
-
     /// Prepares the environment and the confinement of a process.
     pub(super) async fn prepare(
         &self,
-        spec: &ProcessSpec,
+        wanted: WantedProcess<'_>,
         kind: CommandKind,
         cancellation: &CancellationToken,
     ) -> Result<ProcessSetup, ProcessError> {
+        let WantedProcess { argv, cwd, only_reads } = wanted;
+        let is_read_only = only_reads || self.is_read_only();
         let prepare = async {
             let env = self.env.variables().await;
             let confined = match &self.sandbox {
                 Some(sandbox) => {
-                    let (line, profile) = (command_line(&spec.argv), self.profile(spec));
-                    Some(sandbox.confine(&line, &spec.cwd, profile, kind).await?)
+                    let profile = if is_read_only {
+                        SandboxProfile::ReadOnly
+                    } else {
+                        SandboxProfile::Workspace
+                    };
+                    Some(sandbox.confine(&command_line(argv), cwd, profile, kind).await?)
                 }
                 None => None,
             };
@@ -114,7 +117,7 @@ impl Processes for ProcessRunner {
         cancellation: CancellationToken,
     ) -> Result<ProcessOutcome, ProcessError> {
         let started = Instant::now();
-        let prepared = self.prepare(&spec, CommandKind::Foreground, &cancellation).await?;
+        let prepared = self.prepare((&spec).into(), CommandKind::Foreground, &cancellation).await?;
         let buffer = OutputBuffer::new(spec.output.clone());
         let running = start(prepared, spec, buffer)?;
         tracing::debug!(
@@ -155,6 +158,21 @@ fn command_line(argv: &[String]) -> String {
     crow_text::shorten(&crow_text::one_line(&line), LINE)
 }
 
+/// What a process is prepared for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WantedProcess<'a> {
+    pub argv: &'a [String],
+    pub cwd: &'a Path,
+    /// True if it need not change the workspace.
+    pub only_reads: bool,
+}
+
+impl<'a> From<&'a ProcessSpec> for WantedProcess<'a> {
+    fn from(spec: &'a ProcessSpec) -> Self {
+        Self { argv: &spec.argv, cwd: &spec.cwd, only_reads: spec.only_reads }
+    }
+}
+
 /// Environment and confinement of a process that is about to start.
 #[derive(Debug)]
 pub(super) struct ProcessSetup {
@@ -164,47 +182,92 @@ pub(super) struct ProcessSetup {
     pub sandboxed_command: Option<SandboxedCommand>,
 }
 
-/// Starts a process.
+/// Starts a process. Its output and its errors go to one pipe, which the process that is returned reads.
 pub(super) fn start<S: OutputSink>(
     prepared: ProcessSetup,
     spec: ProcessSpec,
     sink: S,
 ) -> Result<RunningProcess<S>, ProcessError> {
+    let (reader, writer) = io::pipe().map_err(ProcessError::Watch)?;
+    let streams = CommandStreams::merged(writer.into()).map_err(ProcessError::Watch)?;
+    let ProcessSpec { argv, cwd, env, timeout, progress, .. } = spec;
+    let started = start_with(prepared, (&argv, &cwd, &env), streams)?;
+    started.watched(reader, sink, progress, timeout)
+}
+
+/// A process that was started and is not read yet.
+pub(super) struct StartedProcess {
+    child: CommandProcess,
+    mark: CommandMark,
+    sandboxed_command: Option<SandboxedCommand>,
+}
+
+impl StartedProcess {
+    /// Reads the pipe to a sink while the process runs.
+    pub(super) fn watched<S: OutputSink>(
+        self,
+        pipe: PipeReader,
+        sink: S,
+        progress: Progress,
+        timeout: Duration,
+    ) -> Result<RunningProcess<S>, ProcessError> {
+        let Self { child, mark, sandboxed_command } = self;
+        let group = ProcessGroup::new(child.id());
+        let pipe =
+            pipe::Receiver::from_owned_fd(OwnedFd::from(pipe)).map_err(ProcessError::Watch)?;
+        Ok(RunningProcess::new(ProcessParts {
+            child,
+            group,
+            mark,
+            pipe,
+            sink,
+            progress,
+            timeout,
+            sandboxed_command,
+        }))
+    }
+}
+
+/// Starts a process with a command line, in a directory, with variables added to its environment.
+pub(super) fn start_with(
+    prepared: ProcessSetup,
+    (argv, cwd, variables): (&[String], &Path, &BTreeMap<String, String>),
+    streams: CommandStreams,
+) -> Result<StartedProcess, ProcessError> {
     // An empty name is not found.
-    let program = spec.argv.first().cloned().unwrap_or_default();
+    let program = argv.first().cloned().unwrap_or_default();
     let start_error = |source| ProcessError::Start { program: program.clone(), source };
     let ProcessSetup { env, sandboxed_command: mut confined } = prepared;
-    let path = find(&env, &program).ok_or_else(|| start_error(io::ErrorKind::NotFound.into()))?;
-    // 1) Output pipe and environment. Later variables override earlier ones: the sandbox has the last word.
-    let (reader, writer) = io::pipe().map_err(ProcessError::Watch)?;
+    // 1) Program and environment. Later variables override earlier ones: the sandbox has the last word.
+    let own_path = variables.get(SEARCH_PATH).or_else(|| env.get(SEARCH_PATH));
+    let path = find(own_path.map(String::as_str), &program)
+        .ok_or_else(|| start_error(io::ErrorKind::NotFound.into()))?;
+    // A relative path is relative to the working directory.
+    let path = if path.is_relative() { cwd.join(path) } else { path };
     let mut mark = CommandMark::new();
     let mark_value = mark.variable();
     let mark_variable = mark_value.as_ref().map(|(name, value)| (*name, value.as_str()));
     let sandbox_variables =
         confined.as_ref().map(|confined| confined.variables().clone()).unwrap_or_default();
-    let mut variables: BTreeMap<&OsStr, &OsStr> = BTreeMap::new();
-    let texts = env.iter().chain(&spec.env).map(|(name, value)| (name.as_str(), value.as_str()));
-    variables.extend(
+    let mut all: BTreeMap<&OsStr, &OsStr> = BTreeMap::new();
+    let texts = env.iter().chain(variables).map(|(name, value)| (name.as_str(), value.as_str()));
+    all.extend(
         texts.chain(mark_variable).map(|(name, value)| (OsStr::new(name), OsStr::new(value))),
     );
-    variables.extend(
+    all.extend(
         sandbox_variables.iter().map(|(name, value)| (OsStr::new(*name), value.as_os_str())),
     );
-    let launch =
-        CommandLaunch { path: &path, argv: &spec.argv, env: variables, output: writer.into() };
+    let launch = CommandLaunch { path: &path, argv, env: all, streams };
     // 2) Start: by the keeper, or as a child of this program.
     let started = match &mut confined {
         Some(confined) if confined.ends_descendants() => {
             let started = start_by_keeper(&mut mark, confined, &launch);
-            // The write end of the output pipe must close here, so that reading ends with the command.
+            // The write ends of the pipes must close here, so that reading ends with the command.
             drop(launch);
             started
         }
         confined => {
-            let start = || {
-                let streams = StandardStreams::only_output(&launch)?;
-                spawn(launch, streams, &spec.cwd, confined.as_mut()).map(CommandProcess::Own)
-            };
+            let start = || spawn(launch, cwd, confined.as_mut()).map(CommandProcess::Own);
             mark.start(start, CommandProcess::id, true)
         }
     };
@@ -212,22 +275,19 @@ pub(super) fn start<S: OutputSink>(
     let child = started.map_err(|error| {
         let failure = confined.as_mut().and_then(SandboxedCommand::failure);
         // A working directory that does not exist is not reported as a failure of the sandbox.
-        let failure = failure.filter(|_| spec.cwd.is_dir());
-        failure.map_or_else(|| start_error(error), ProcessError::Sandbox)
+        let is_there = cwd.is_dir();
+        match failure.filter(|_| is_there) {
+            Some(failure) => ProcessError::Sandbox(failure),
+            None if is_there => start_error(error),
+            None => start_error(no_folder(cwd)),
+        }
     })?;
-    let group = ProcessGroup::new(child.id());
-    let pipe = pipe::Receiver::from_owned_fd(OwnedFd::from(reader)).map_err(ProcessError::Watch)?;
-    let ProcessSpec { timeout, progress, .. } = spec;
-    Ok(RunningProcess::new(ProcessParts {
-        child,
-        group,
-        mark,
-        pipe,
-        sink,
-        progress,
-        timeout,
-        sandboxed_command: confined,
-    }))
+    Ok(StartedProcess { child, mark, sandboxed_command: confined })
+}
+
+/// Names the missing working directory, since the system's error does not.
+fn no_folder(cwd: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("there is no folder {}", cwd.display()))
 }
 
 /// Starts a process by the sandbox's keeper; starts a new keeper, once, if that has ended.
@@ -256,24 +316,10 @@ fn start_by_keeper(
     second
 }
 
-/// Standard input and output of a process; standard error is in [`CommandLaunch`].
-pub(super) struct StandardStreams {
-    pub input: Stdio,
-    pub output: Stdio,
-}
-
-impl StandardStreams {
-    /// Empty input; output goes to the same pipe as errors.
-    fn only_output(launch: &CommandLaunch<'_>) -> io::Result<Self> {
-        Ok(Self { input: Stdio::null(), output: Stdio::from(launch.output.try_clone()?) })
-    }
-}
-
 /// Starts a process as a child of this program, confined if `confined` is given.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that starts processes")]
-pub(super) fn spawn(
+fn spawn(
     launch: CommandLaunch<'_>,
-    streams: StandardStreams,
     cwd: &Path,
     confined: Option<&mut SandboxedCommand>,
 ) -> io::Result<tokio::process::Child> {
@@ -283,6 +329,7 @@ pub(super) fn spawn(
     if let Some(confined) = &confined {
         program = confined.program(program);
     }
+    let CommandStreams { input, output, errors } = launch.streams;
     let mut command = Command::new(program.path);
     command
         .arg0(program.name)
@@ -290,9 +337,9 @@ pub(super) fn spawn(
         .current_dir(cwd)
         .env_clear()
         .envs(launch.env)
-        .stdin(streams.input)
-        .stdout(streams.output)
-        .stderr(Stdio::from(launch.output))
+        .stdin(Stdio::from(input))
+        .stdout(Stdio::from(output))
+        .stderr(Stdio::from(errors))
         .kill_on_drop(true);
     match confined {
         // It calls `setsid`, and thereby leads a process group, too.
@@ -304,13 +351,13 @@ pub(super) fn spawn(
     command.spawn()
 }
 
-/// Finds a program in the children's `PATH`. With a full path the standard library can start it without
+/// Finds a program in a search path. With a full path the standard library can start it without
 /// forking this process, which is most of the cost of a start.
-pub(super) fn find(env: &BTreeMap<String, String>, program: &str) -> Option<PathBuf> {
+fn find(search_path: Option<&str>, program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program));
     }
-    let folders = env.get("PATH").map_or(DEFAULT_PATH, String::as_str);
+    let folders = search_path.unwrap_or(DEFAULT_PATH);
     let candidates = std::env::split_paths(folders).map(|folder| folder.join(program));
     candidates.into_iter().find(|path| {
         rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()

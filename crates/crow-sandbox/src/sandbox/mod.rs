@@ -35,5 +35,5 @@ pub use signals::reset_ignored_signals;
 
 pub(crate) use program::{Program, process_end};
 pub(crate) use sandbox::{
-    CommandKind, CommandLaunch, Refusals, SandboxedCommand, SandboxedCommandEnd,
+    CommandKind, CommandLaunch, CommandStreams, Refusals, SandboxedCommand, SandboxedCommandEnd,
 };

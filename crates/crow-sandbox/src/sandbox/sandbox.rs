@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
+    fs::File,
     io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
@@ -33,6 +34,9 @@ use super::{
     proxy::{Proxy, RefusalWindow},
     system::{PlatformConfinement, PlatformSandbox},
 };
+
+/// File that is empty and takes whatever is written.
+const NULL_DEVICE: &str = "/dev/null";
 
 /// Sandbox that all commands of a session share. It is set up when the first command needs it.
 #[derive(Debug)]
@@ -88,14 +92,38 @@ pub(crate) enum CommandKind {
 #[derive(Debug, Default)]
 pub(crate) struct Refusals(Option<RefusalWindow>);
 
-/// Program, arguments, environment and output of a command.
+/// Standard streams of a command.
+#[derive(Debug)]
+pub(crate) struct CommandStreams {
+    pub input: OwnedFd,
+    pub output: OwnedFd,
+    pub errors: OwnedFd,
+}
+
+impl CommandStreams {
+    /// Empty input; output and errors go to the same pipe.
+    pub(crate) fn merged(pipe: OwnedFd) -> io::Result<Self> {
+        let input = File::open(NULL_DEVICE)?.into();
+        Ok(Self { input, output: pipe.try_clone()?, errors: pipe })
+    }
+
+    /// Duplicates the descriptors.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self {
+            input: self.input.try_clone()?,
+            output: self.output.try_clone()?,
+            errors: self.errors.try_clone()?,
+        })
+    }
+}
+
+/// Program, arguments, environment and standard streams of a command.
 #[derive(Debug)]
 pub(crate) struct CommandLaunch<'a> {
     pub path: &'a Path,
     pub argv: &'a [String],
     pub env: BTreeMap<&'a OsStr, &'a OsStr>,
-    /// Pipe for its output.
-    pub output: OwnedFd,
+    pub streams: CommandStreams,
 }
 
 /// End of a command as reported by its init.

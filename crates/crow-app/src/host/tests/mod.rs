@@ -2,6 +2,7 @@ mod commands;
 #[cfg(target_os = "linux")]
 mod figures;
 mod folders;
+mod hooks;
 mod life;
 mod places;
 mod scene;

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     agent::{
-        AgentError, agent_shared::AgentShared, questions::RecordQueue,
+        AgentError, agent_shared::AgentShared, hook_port::HookPort, questions::RecordQueue,
         session_writer::SessionWriter,
     },
     config::RuntimeConfig,
@@ -65,6 +65,25 @@ pub(crate) struct CallPipeline {
     pub(super) moved_files: MovedFileNotices,
     /// Events that running calls ask the agent to record.
     pub(super) record_queue: RecordQueue,
+    pub(super) hooks: HookPort,
+    /// What hooks said since it was taken.
+    pub(super) hook_results: CallHookResults,
+}
+
+/// What the hooks of calls want, beside what they say about the calls themselves.
+#[derive(Debug, Default)]
+pub(crate) struct CallHookResults {
+    /// Texts for the model.
+    pub context: Vec<String>,
+    /// Reason to end the turn.
+    pub stop: Option<String>,
+}
+
+impl CallHookResults {
+    pub(super) fn add(&mut self, context: Vec<String>, stop: Option<String>) {
+        self.context.extend(context);
+        self.stop = self.stop.take().or(stop);
+    }
 }
 
 /// The calls of one reply, on their way through the pipeline.
@@ -84,13 +103,27 @@ pub(crate) struct CallPipelineParts {
     pub changes: ChangeTracker,
     pub moved_files: MovedFileNotices,
     pub record_queue: RecordQueue,
+    pub hooks: HookPort,
 }
 
 impl CallPipeline {
     pub(crate) fn new(parts: CallPipelineParts) -> Self {
-        let CallPipelineParts { config, shared, sandbox, changes, moved_files, record_queue } =
-            parts;
-        Self { config, shared, sandbox, changes, moved_files, record_queue }
+        let CallPipelineParts {
+            config,
+            shared,
+            sandbox,
+            changes,
+            moved_files,
+            record_queue,
+            hooks,
+        } = parts;
+        let hook_results = CallHookResults::default();
+        Self { config, shared, sandbox, changes, moved_files, record_queue, hooks, hook_results }
+    }
+
+    /// Returns what hooks said since the last time.
+    pub(crate) fn take_hook_results(&mut self) -> CallHookResults {
+        std::mem::take(&mut self.hook_results)
     }
 
     /// Answers the calls of a reply, each exactly once, and returns the answers in the order of the calls. Fails without
@@ -255,7 +288,7 @@ impl ReplyCalls<'_> {
         };
         let metadata = &executed.result.metadata;
         let status = match &executed.denial {
-            Some(denial) if denial.source == DenialSource::Policy => WorkStatus::Refused,
+            Some(denial) if denial.source != DenialSource::User => WorkStatus::Refused,
             Some(_) => WorkStatus::Declined,
             None => WorkStatus::of(executed.result.status),
         };

@@ -11,7 +11,7 @@ mod sandbox;
 mod unasked_read;
 
 pub use call::ExecutedCall;
-pub(crate) use call::{CallPipeline, CallPipelineParts};
+pub(crate) use call::{CallHookResults, CallPipeline, CallPipelineParts};
 pub(crate) use changes::{ChangeTracker, ChangeTrackerParts, wait_for_scan};
 pub(crate) use moved_files::{MovedFileNotices, report_last_moved_files};
 pub(crate) use sandbox::{CallSandbox, CallSandboxParts};

@@ -3,16 +3,18 @@
 //! The result is a [`ReadyCall`] with a permit, or the recorded answer of a call that does not run. Every path emits
 //! exactly one `CallEnd` for a call that is not ready.
 
-use std::{panic::AssertUnwindSafe, path::PathBuf, sync::Arc};
+use std::{panic::AssertUnwindSafe, path::PathBuf, pin::pin, sync::Arc};
 
 use crow_core::{
-    call::ResolvedCall,
+    call::{ResolvedCall, resolve},
     capability::{Answerer, PermissionAnswer, PermissionRequest},
     event::{AgentEvent, AgentState},
+    hooks::{HookKind, HookMoment, HookOutcome, HookPermission, NotificationKind},
     ids::RequestId,
+    message::{CallArguments, ToolCall},
     permission::{
-        Ask, CallFacts, Decision, DecisionCause, Denial, Disclosure, Explanation, PermissionMode,
-        Permit, SandboxPaths, WithheldReads,
+        Ask, CallFacts, Decision, DecisionCause, Denial, DenialSource, Disclosure, Explanation,
+        PermissionMode, Permit, SandboxPaths, WithheldReads,
     },
     redact::Redactor,
     tool::{CallPlan, Preview, Progress, ToolCategory, ToolContext, ToolError, ToolResult},
@@ -115,7 +117,7 @@ impl ReplyCalls<'_> {
         if cancel.is_cancelled() {
             return self.record_answered(answer(not_run(), Validity::Valid)).await;
         }
-        let resolved = match meaning {
+        let mut resolved = match meaning {
             Ok(resolved) => resolved,
             Err(CallRejection::Refused(reason)) => {
                 return self
@@ -131,18 +133,14 @@ impl ReplyCalls<'_> {
                     .await;
             }
         };
-        let answer = |result| ExecutedCall {
-            name: resolved.tool.name().to_owned(),
-            arguments: resolved.input.clone(),
-            ..answer(result, Validity::Valid)
-        };
         if self.would_write_mark(&resolved) {
-            return self.record_answered(answer(ToolResult::failure(MARK_WRITTEN))).await;
+            let result = ToolResult::failure(MARK_WRITTEN);
+            return self.record_answered(answered(&call, &resolved, result)).await;
         }
         // 2) The places that links of the user lead to, which plan and decision respect.
         match guarded(cancel, self.pipeline.sandbox.links()).await {
             Ok(found) => self.pipeline.sandbox.add_links(found, self.session).await?,
-            Err(error) => return self.record_answered(answer(error.to_result())).await,
+            Err(error) => return self.record_refusal(&call, &resolved, error.into()).await,
         }
         // 3) The plan.
         let mut ctx = ToolContext {
@@ -154,27 +152,107 @@ impl ReplyCalls<'_> {
             disclosure: Disclosure::AfterApproval,
             progress: Progress::default(),
         };
-        let plan = match guarded(cancel, resolved.tool.plan(&resolved.input, &ctx)).await {
+        let mut plan = match guarded(cancel, resolved.tool.plan(&resolved.input, &ctx)).await {
             Ok(plan) => plan,
-            Err(error) => return self.record_answered(answer(error.to_result())).await,
+            Err(error) => return self.record_refusal(&call, &resolved, error.into()).await,
         };
-        // 4) The decision of the policy, and of the user if the policy asks.
-        match self.decide(&resolved, &plan, &mut ctx).await? {
+        // 4) Hooks, which may change the input. Then the plan is another one, and all hooks see the call that will run.
+        let mut changes = 0;
+        let permission = loop {
+            let hooked = match self.run_hooks_before(&resolved, &plan, &call).await? {
+                Ok(hooked) => hooked,
+                Err(error) => return self.record_refusal(&call, &resolved, error.into()).await,
+            };
+            let Some(changed) = hooked.changed else { break hooked.permission };
+            if changes == MOST_CHANGES {
+                let text = "hooks change the input of this call again and again";
+                self.session.warn_user(text.to_owned()).await?;
+                let error = ToolError::Model(text.to_owned());
+                return self.record_refusal(&call, &resolved, error.into()).await;
+            }
+            changes += 1;
+            resolved = changed;
+            if self.would_write_mark(&resolved) {
+                let result = ToolResult::failure(MARK_WRITTEN);
+                return self.record_answered(answered(&call, &resolved, result)).await;
+            }
+            plan = match guarded(cancel, resolved.tool.plan(&resolved.input, &ctx)).await {
+                Ok(plan) => plan,
+                Err(error) => return self.record_refusal(&call, &resolved, error.into()).await,
+            };
+        };
+        // 5) The decision of hooks and policy, and of the user if one of them asks.
+        match self.decide(&resolved, &plan, &mut ctx, permission).await? {
             Ok(permit) => {
                 Ok(PreparedCall::Ready(Box::new(ReadyCall { resolved, plan, permit, ctx, span })))
             }
-            Err(PermitRefusal::Denied(denial)) => {
-                let answer = ExecutedCall {
-                    denial: Some(denial.clone()),
-                    ..answer(ToolResult::failure(denial.to_model_text()))
-                };
-                self.record_answered(answer).await
+            Err(refusal) => self.record_refusal(&call, &resolved, refusal).await,
+        }
+    }
+
+    /// Records the answer of a call that gets no permit.
+    async fn record_refusal(
+        &mut self,
+        call: &ToolCall,
+        resolved: &ResolvedCall,
+        refusal: PermitRefusal,
+    ) -> Result<PreparedCall, AgentError> {
+        let (result, denial) = match refusal {
+            PermitRefusal::Denied(denial) => {
+                (ToolResult::failure(denial.to_model_text()), Some(denial))
             }
-            Err(PermitRefusal::Tool(ToolError::Cancelled)) => {
-                self.record_answered(answer(not_run())).await
+            PermitRefusal::Tool(ToolError::Cancelled) => (not_run(), None),
+            PermitRefusal::Tool(error) => (error.to_result(), None),
+        };
+        self.record_answered(ExecutedCall { denial, ..answered(call, resolved, result) }).await
+    }
+
+    /// Runs the hooks before a call. The inner error answers the call.
+    async fn run_hooks_before(
+        &mut self,
+        resolved: &ResolvedCall,
+        plan: &CallPlan,
+        call: &ToolCall,
+    ) -> Result<Result<HookedCall, ToolError>, AgentError> {
+        if !self.pipeline.hooks.has(HookKind::BeforeCall) {
+            return Ok(Ok(HookedCall::default()));
+        }
+        let hooks = self.pipeline.hooks.clone();
+        let moment = HookMoment::BeforeCall {
+            call_id: &call.id,
+            tool: resolved.tool.name(),
+            input: &resolved.input,
+            plan,
+        };
+        let outcome = hooks.run(moment, self.cancel).await;
+        if self.cancel.is_cancelled() {
+            return Ok(Err(ToolError::Cancelled));
+        }
+        let HookOutcome { permission, input, notices, context, stop, objection: _ } = outcome;
+        self.session.show_notices(notices).await?;
+        self.pipeline.hook_results.add(context, stop);
+        let hooked = HookedCall { permission, changed: None };
+        // A refused call need not be understood any more.
+        let is_denied = matches!(hooked.permission, Some(HookPermission::Deny(_)));
+        let Some(input) = input.filter(|input| !is_denied && *input != resolved.input) else {
+            return Ok(Ok(hooked));
+        };
+        let shown = crow_text::shorten(&input.to_string(), SHOWN_INPUT);
+        let name = resolved.tool.name().to_owned();
+        let arguments = CallArguments::Json(input);
+        match resolve(self.tools, &ToolCall { name, arguments, ..call.clone() }) {
+            Ok(mut changed) => {
+                changed.repairs.splice(0..0, resolved.repairs.iter().cloned());
+                changed.repairs.push(format!("a hook changed the input to {shown}"));
+                Ok(Ok(HookedCall { changed: Some(changed), ..hooked }))
             }
-            Err(PermitRefusal::Tool(error)) => {
-                self.record_answered(answer(error.to_result())).await
+            Err(invalid) => {
+                let (tool, why) = (resolved.tool.name(), invalid.message);
+                let text = format!(
+                    "a hook changed the input of a call of {tool} to one that is invalid: {why}"
+                );
+                self.session.warn_user(text.clone()).await?;
+                Ok(Err(ToolError::Model(text)))
             }
         }
     }
@@ -194,12 +272,13 @@ impl ReplyCalls<'_> {
             && Redactor::contains_mark(&resolved.input)
     }
 
-    /// Asks the policy and, if required, the user.
+    /// Asks the policy and, if required, the user. `hooked` is the permission by hooks.
     async fn decide(
         &mut self,
         resolved: &ResolvedCall,
         plan: &CallPlan,
         ctx: &mut ToolContext,
+        hooked: Option<HookPermission>,
     ) -> Result<Result<Permit, PermitRefusal>, AgentError> {
         let tool = &resolved.tool;
         // 1) What the policy must know: the sandbox, and paths that would start programs.
@@ -224,7 +303,7 @@ impl ReplyCalls<'_> {
         ctx.withheld_reads = withheld_reads;
         ctx.disclosure = disclosure;
         // 2) A decision without a question.
-        let ask = match decision {
+        let ask = match with_hooks(decision, hooked) {
             Decision::Allow(permit) => {
                 self.announce(resolved, plan, ctx, None).await?;
                 return Ok(Ok(permit));
@@ -315,12 +394,38 @@ impl ReplyCalls<'_> {
             offers: request.offers.clone(),
         };
         self.session.emit(asked).await?;
-        let answer = tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => None,
-            answer = question.answered() => Some(answer),
-            answer = ask_answerer(config.answerer.as_ref(), request) => Some(answer),
+        // The hooks run beside the question and end with it: an answer waits for none.
+        let text = format!("{} needs your permission: {}", request.tool, request.title);
+        let hooks = self.pipeline.hooks.clone();
+        let moment = HookMoment::Notification { kind: NotificationKind::Permission, text: &text };
+        let hooks_token = self.cancel.child_token();
+        // Without a person nobody is notified.
+        let notify = async {
+            if !config.answerer.is_attended() {
+                return Vec::new();
+            }
+            hooks.run(moment, &hooks_token).await.notices
         };
+        let mut notify = pin!(notify);
+        let mut is_notified = false;
+        let mut answerer = pin!(ask_answerer(config.answerer.as_ref(), request));
+        let answer = loop {
+            tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => break None,
+                answer = question.answered() => break Some(answer),
+                answer = &mut answerer => break Some(answer),
+                notices = &mut notify, if !is_notified => {
+                    is_notified = true;
+                    self.session.show_notices(notices).await?;
+                }
+            }
+        };
+        hooks_token.cancel();
+        if !is_notified {
+            let notices = notify.await;
+            self.session.show_notices(notices).await?;
+        }
         // 2) The answer that counts, or a withdrawal.
         let answer = match answer {
             Some(answer) => Some(question.close_answered(answer)),
@@ -367,6 +472,28 @@ impl ReplyCalls<'_> {
     }
 }
 
+/// Returns the decision of the policy and of hooks. A hook that allows answers only a question that the mode alone asks.
+fn with_hooks(decision: Decision, hooked: Option<HookPermission>) -> Decision {
+    match (decision, hooked) {
+        (Decision::Deny(denial), _) => Decision::Deny(denial),
+        (_, Some(HookPermission::Deny(reason))) => {
+            Decision::Deny(Denial { source: DenialSource::Hook, reason })
+        }
+        (Decision::Ask(ask), Some(HookPermission::Allow)) => match ask.permitted_by_hook() {
+            Ok(permit) => Decision::Allow(permit),
+            Err(ask) => Decision::Ask(ask),
+        },
+        (Decision::Allow(permit), Some(HookPermission::Ask(reason))) => {
+            Decision::Ask(permit.asked_about(reason))
+        }
+        (Decision::Ask(ask), Some(HookPermission::Ask(reason))) => {
+            Decision::Ask(ask.because_of(&reason))
+        }
+        (decision @ Decision::Allow(_), Some(HookPermission::Allow) | None)
+        | (decision @ Decision::Ask(_), None) => decision,
+    }
+}
+
 /// Logs the rules, or the mode, that decided about a call. Rules are named by their ids.
 fn log_decision(explanation: &Explanation) {
     let decision = explanation.decision;
@@ -378,6 +505,11 @@ fn log_decision(explanation: &Explanation) {
         DecisionCause::Mode(mode) => tracing::debug!(?decision, %mode, "decided by the mode"),
     }
 }
+
+/// Maximum number of times that hooks may change the input of a call.
+const MOST_CHANGES: u32 = 3;
+/// Length of a changed input in the result of its call, in bytes.
+const SHOWN_INPUT: usize = 500;
 
 /// The error for a call that contains the redaction mark.
 const MARK_WRITTEN: &str = "`[redacted by crow]` stands in place of a secret that you were not shown. It is in no file, \
@@ -395,6 +527,34 @@ pub(super) fn not_run() -> ToolResult {
 enum PermitRefusal {
     Denied(Denial),
     Tool(ToolError),
+}
+
+impl From<ToolError> for PermitRefusal {
+    fn from(error: ToolError) -> Self {
+        Self::Tool(error)
+    }
+}
+
+/// What hooks say to a call before it is decided about.
+#[derive(Default)]
+struct HookedCall {
+    permission: Option<HookPermission>,
+    /// The call with the input of a hook.
+    changed: Option<ResolvedCall>,
+}
+
+/// Makes the answer of a call that does not run.
+fn answered(call: &ToolCall, resolved: &ResolvedCall, result: ToolResult) -> ExecutedCall {
+    ExecutedCall {
+        id: call.id.clone(),
+        name: resolved.tool.name().to_owned(),
+        arguments: resolved.input.clone(),
+        result,
+        duration_ms: 0,
+        validity: Validity::Valid,
+        ends_turn: false,
+        denial: None,
+    }
 }
 
 /// Asks the answerer. A panic in it becomes the answer `Nobody`.

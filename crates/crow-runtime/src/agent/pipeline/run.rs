@@ -15,8 +15,10 @@ use std::{
 
 use crow_core::{
     event::{AgentEvent, AgentState},
+    file_views::{ContentHash, FileView, FileViews},
+    hooks::{HookKind, HookMoment, HookOutcome},
     ids::CallId,
-    tool::{Access, Effects, Progress, ToolCategory, ToolResult, ToolStatus},
+    tool::{Access, AgentContext, Effects, Progress, ToolCategory, ToolResult, ToolStatus},
     turn::Validity,
 };
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
@@ -38,6 +40,8 @@ use crate::{
 
 /// Time for a call to stop by itself after a cancel, before it is dropped.
 const CANCEL_GRACE: Duration = Duration::from_secs(3);
+/// Size in bytes of the largest file that is compared after hooks.
+const MOST_COMPARED: u64 = 64 << 20;
 
 /// Returns the paths that a call declares to write.
 pub(super) fn written_paths(effects: &Effects) -> Vec<PathBuf> {
@@ -50,7 +54,17 @@ pub(super) fn written_paths(effects: &Effects) -> Vec<PathBuf> {
     }
 }
 
-type RunningCall<'a> = Pin<Box<dyn Future<Output = (usize, ToolResult, u64)> + Send + 'a>>;
+type RunningCall<'a> = Pin<Box<dyn Future<Output = EndedCall> + Send + 'a>>;
+
+/// A call that ended by itself.
+struct EndedCall {
+    /// Its position in the batch.
+    index: usize,
+    result: ToolResult,
+    duration_ms: u64,
+    /// What hooks say beside the result.
+    hooked: HookOutcome,
+}
 
 impl<'a> ReplyCalls<'a> {
     /// Runs the calls of a batch concurrently and records each result when it arrives.
@@ -101,7 +115,7 @@ impl<'a> ReplyCalls<'a> {
                 biased;
                 finished = running.next() => match finished {
                     None => break,
-                    Some((index, result, duration_ms)) => {
+                    Some(EndedCall { index, result, duration_ms, hooked }) => {
                         // The rest of the progress output precedes the end of the call.
                         if let Some((call_id, said)) = reports.end(index) {
                             self.report(call_id, said).await?;
@@ -113,6 +127,8 @@ impl<'a> ReplyCalls<'a> {
                             let (guard, span) = guards.remove(&index).unzip();
                             let span = span.unwrap_or_else(Span::none);
                             Box::pin(self.finish(call, guard)).instrument(span).await?;
+                            self.session.show_notices(hooked.notices).await?;
+                            self.pipeline.hook_results.add(hooked.context, hooked.stop);
                         }
                     }
                 },
@@ -194,10 +210,12 @@ impl<'a> ReplyCalls<'a> {
         let config = Arc::clone(&self.pipeline.config);
         let scratch = self.session.context().scratch.clone();
         let change = self.pipeline.sandbox.permitted_change(written_paths(&plan.effects));
+        let hooks = self.pipeline.hooks.clone();
         let work = async move {
             tracing::debug!("call started");
             let started = config.clock.monotonic();
             let name = resolved.tool.name().to_owned();
+            let input = hooks.has(HookKind::AfterCall).then(|| resolved.input.clone());
             change.prepare().await;
             let work = tools.execute(permit, &name, resolved.input, &plan, &ctx);
             let caught = AssertUnwindSafe(work).catch_unwind().await;
@@ -217,9 +235,31 @@ impl<'a> ReplyCalls<'a> {
             // Redacted before the output is cut: half a secret is a secret, too.
             config.redactor.redact_result(&mut result);
             let limit = ctx.model.output_limit();
-            let result = bound_output(result, limit, scratch.as_deref(), &ctx.call_id);
+            let mut result = bound_output(result, limit, scratch.as_deref(), &ctx.call_id);
             let elapsed = config.since(started);
-            (index, result, u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
+            let duration_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+            // While the lease is held: what hooks change is part of what the call changes, and is undone with it.
+            let hooked = match input {
+                Some(input) => {
+                    let moment = HookMoment::AfterCall {
+                        call_id: &ctx.call_id,
+                        tool: &name,
+                        input: &input,
+                        plan: &plan,
+                        result: &result,
+                        duration: elapsed,
+                    };
+                    let mut hooked = hooks.run(moment, &ctx.cancellation).await;
+                    refresh_views(&ctx.agent, &mut result).await;
+                    if let Some(mut objection) = hooked.objection.take() {
+                        config.redactor.redact_string(&mut objection);
+                        result.output.push_str(&format!("\n[a hook says: {objection}]"));
+                    }
+                    hooked
+                }
+                None => HookOutcome::default(),
+            };
+            EndedCall { index, result, duration_ms, hooked }
         };
         Box::pin(work.instrument(span))
     }
@@ -250,6 +290,31 @@ impl<'a> ReplyCalls<'a> {
             self.session.emit(AgentEvent::Plan { items }).await?;
         }
         Ok(())
+    }
+}
+
+/// Takes over what hooks made of the files that a call wrote, so that the agent can edit them without reading them again,
+/// and tells the model of it: a hook that formats files runs after each edit.
+async fn refresh_views(agent: &AgentContext, result: &mut ToolResult) {
+    let written = FileViews::in_extra(&result.metadata.extra).into_iter();
+    let written: Vec<_> = written.filter(|view| view.lines.is_none()).collect();
+    if written.is_empty() {
+        return;
+    }
+    let changed = tokio::task::spawn_blocking(move || {
+        let now = written.into_iter().filter_map(|view| {
+            let content = crow_fs::read_bounded(&view.path, MOST_COMPARED).ok()?;
+            let hash = ContentHash::of_content(&content);
+            (hash != view.hash).then_some(FileView { hash, ..view })
+        });
+        now.collect::<Vec<_>>()
+    });
+    let Ok(changed) = changed.await else { return };
+    for view in changed {
+        let path = agent.workspace.display(&view.path);
+        result.output.push_str(&format!("\n[a hook changed {path} after this call]"));
+        FileViews::replace_in_extra(&mut result.metadata.extra, &view);
+        agent.file_views.insert(view);
     }
 }
 

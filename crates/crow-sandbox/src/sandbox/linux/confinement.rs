@@ -29,8 +29,8 @@ use super::{
     syscall_filter::SyscallFilter,
 };
 use crate::sandbox::{
-    CommandLaunch, ProcessLimits, SandboxProfile, SandboxedCommandEnd, autorun::SealedMounts,
-    process_end,
+    CommandLaunch, CommandStreams, ProcessLimits, SandboxProfile, SandboxedCommandEnd,
+    autorun::SealedMounts, process_end,
 };
 
 /// Smallest value that the kernel accepts for `pid_max`: it reserves some process numbers.
@@ -99,12 +99,15 @@ impl KeeperLaunch {
         };
         let plan = plan.write().to_file()?;
         let (ready, ready_writer) = io::pipe()?;
+        let CommandStreams { input, output, errors } = launch.streams.try_clone()?;
         let order = InitDescriptors {
             plan,
             ruleset: self.ruleset.try_clone()?,
             report: self.report.try_clone()?,
             ready: ready_writer.into(),
-            output: launch.output.try_clone()?,
+            input,
+            output,
+            errors,
         };
         self.keeper.launch(order, ready)
     }
@@ -214,7 +217,9 @@ impl LinuxConfinement {
         let Some(mut confinement) = confinement else { return Ok(()) };
         let output = fs::File::options().write(true).open(EMPTY_FILE);
         let output = output.map_err(|error| error.to_string())?.into();
-        let launch = CommandLaunch { path: Path::new(""), argv: &[], env: BTreeMap::new(), output };
+        let streams = CommandStreams::merged(output).map_err(|error| error.to_string())?;
+        let launch =
+            CommandLaunch { path: Path::new(""), argv: &[], env: BTreeMap::new(), streams };
         let result = confinement.start(&launch).and_then(|init| {
             retry_on_intr(|| rustix::process::waitpid(Some(init), WaitOptions::empty()))?;
             Ok(())

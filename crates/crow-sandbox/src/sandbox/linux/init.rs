@@ -52,8 +52,10 @@ pub(super) struct InitDescriptors<F> {
     pub report: F,
     /// Pipe for init's process number, then the error that prevented the start. Closed at exec.
     pub ready: F,
-    /// Pipe for the command's output.
+    /// Standard input, output and error of the command.
+    pub input: F,
     pub output: F,
+    pub errors: F,
 }
 
 /// Plan of one command: mounts, rules, limits, filter, program.
@@ -222,8 +224,9 @@ fn confine(
 ) -> Result<(), SetupFailure> {
     // Detaches from the terminal's session: the command can neither read nor write there.
     rustix::process::setsid().or_else(failed_at(SetupStage::Session))?;
+    rustix::stdio::dup2_stdin(&order.input).or_else(failed_at(SetupStage::Session))?;
     rustix::stdio::dup2_stdout(&order.output).or_else(failed_at(SetupStage::Session))?;
-    rustix::stdio::dup2_stderr(&order.output).or_else(failed_at(SetupStage::Session))?;
+    rustix::stdio::dup2_stderr(&order.errors).or_else(failed_at(SetupStage::Session))?;
     privileges::limit(program.limits).or_else(failed_at(SetupStage::Rights))?;
     privileges::drop_capabilities().or_else(failed_at(SetupStage::Rights))?;
     rustix::thread::set_no_new_privs(true).or_else(failed_at(SetupStage::Rights))?;

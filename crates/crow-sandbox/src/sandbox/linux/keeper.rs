@@ -13,7 +13,7 @@
 //! since nothing in them depends on the keeper. The program holds the namespaces open, so the next command
 //! that finds no keeper starts another one in them, once for each command.
 //!
-//! Protocol: the program sends one message with five descriptors ([`InitDescriptors`]) over `control`; the
+//! Protocol: the program sends one message with seven descriptors ([`InitDescriptors`]) over `control`; the
 //! keeper answers with init's process number, or a negative error number. When the socket closes, the
 //! keeper exits.
 
@@ -51,7 +51,7 @@ use crate::orphans::OwnProcess;
 /// New namespaces of each command.
 const NAMESPACES: libc::c_int = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC;
 /// Maximum number of descriptors in one message.
-const PASSED: usize = 5;
+const PASSED: usize = 7;
 
 std::thread_local! {
     /// Its address lies in this thread's thread-local memory.
@@ -207,7 +207,8 @@ impl KeeperProcess {
         if self.is_gone {
             return Ok(None);
         }
-        let fds = [&order.plan, &order.ruleset, &order.report, &order.ready, &order.output];
+        let InitDescriptors { plan, ruleset, report, ready, input, output, errors } = order;
+        let fds = [plan, ruleset, report, ready, input, output, errors];
         match send(self.control.as_fd(), fds.map(|fd| Some(fd.as_fd()))) {
             Ok(()) => {}
             Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {
@@ -242,9 +243,17 @@ fn run_keeper([control, lifeline]: [BorrowedFd<'static>; 2]) -> ! {
     let Ok(number) = child::shared_number() else { child::exit(1) };
     loop {
         let order = match receive(control) {
-            Ok([Some(plan), Some(ruleset), Some(report), Some(ready), Some(output)]) => {
-                InitDescriptors { plan, ruleset, report, ready, output }
-            }
+            Ok(
+                [
+                    Some(plan),
+                    Some(ruleset),
+                    Some(report),
+                    Some(ready),
+                    Some(input),
+                    Some(output),
+                    Some(errors),
+                ],
+            ) => InitDescriptors { plan, ruleset, report, ready, input, output, errors },
             Err(Errno::INTR) => continue,
             // The program has closed the socket, or the message is malformed.
             Ok(_) | Err(_) => child::exit(0),
@@ -368,9 +377,12 @@ mod tests {
     fn launch(keeper: &SandboxKeeper) -> io::Result<Option<Pid>> {
         let any = || File::open("/dev/null").unwrap().into();
         let (ready, writer) = io::pipe().unwrap();
-        let (plan, ruleset, report, output) = (any(), any(), any(), any());
-        keeper
-            .launch(InitDescriptors { plan, ruleset, report, ready: writer.into(), output }, ready)
+        let (plan, ruleset, report) = (any(), any(), any());
+        let (input, output, errors) = (any(), any(), any());
+        let ready_writer = writer.into();
+        let order =
+            InitDescriptors { plan, ruleset, report, ready: ready_writer, input, output, errors };
+        keeper.launch(order, ready)
     }
 
     fn none() -> Namespaces {
@@ -386,7 +398,7 @@ mod tests {
 
     #[test]
     fn an_init_reported_only_by_itself_is_returned() {
-        let keeper = with_worker(none(), |[_, _, _, ready, _]| {
+        let keeper = with_worker(none(), |[_, _, _, ready, _, _, _]| {
             File::from(ready.unwrap()).write_all(&77_i32.to_le_bytes()).unwrap();
         });
         assert_eq!(launch(&keeper).unwrap(), Pid::from_raw(77));

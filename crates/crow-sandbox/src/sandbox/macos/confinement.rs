@@ -172,7 +172,7 @@ mod tests {
 
     use super::*;
     use crate::sandbox::{
-        CommandKind, SandboxConfig,
+        CommandKind, CommandStreams, SandboxConfig,
         autorun::{AutorunGuard, InventoryScope, KernelSeal},
     };
 
@@ -303,7 +303,8 @@ mod tests {
         assert!(!confinement.has_init() && confinement.failure().is_none());
         let (_reader, writer) = io::pipe().unwrap();
         let (path, env) = (Path::new(SHELL), BTreeMap::new());
-        let launch = CommandLaunch { path, argv: &[], env, output: writer.into() };
+        let streams = CommandStreams::merged(writer.into()).unwrap();
+        let launch = CommandLaunch { path, argv: &[], env, streams };
         assert!(confinement.start(&launch).is_err() && !confinement.is_keeper_gone());
         assert!(confinement.restart_keeper().is_ok());
         assert!(confinement.wait_for_report().now_or_never().is_none());

@@ -1,0 +1,399 @@
+//! The hooks of a session at work: which run at a moment, what they answer, and what the answers mean together.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use crow_core::{
+    capability::PipedProcesses,
+    event::NoticeLevel,
+    hooks::{HookKind, HookMoment, HookOutcome, HookPermission, HookScene, SessionHooks},
+    ids::SessionId,
+    tool::SourceNotice,
+};
+use crow_runtime::{ProcessRunner, SessionStore};
+use futures_util::future::join_all;
+use serde_json::Value;
+use tokio::task::JoinSet;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    answer::{AnsweredPermission, HookAnswer},
+    hook_file::{FailureEffect, HookCommand, HookEvent},
+    hook_input::EventInput,
+    hook_process::HookRun,
+    hook_set::{HookOrigin, HookSet, SessionHook},
+    tool_names::input_with_changes,
+};
+use crate::trust::TrustedState;
+
+/// Variable with the root of the project.
+const PROJECT_VARIABLE: &str = "CLAUDE_PROJECT_DIR";
+/// Variable with the trace context.
+const TRACE_VARIABLE: &str = "TRACEPARENT";
+/// Length of a command in messages, in bytes.
+const SHOWN: usize = 60;
+/// Maximum number of hooks that the agent does not wait for, at a time.
+const MOST_IN_BACKGROUND: usize = 16;
+/// What is added to the failure of a hook of the user that ran in the sandbox.
+const SANDBOX_HINT: &str = " (it ran in the sandbox; `outside_sandbox = true` under `[hooks]` in config.toml runs your own hooks outside)";
+
+/// How hooks are started.
+#[derive(Debug, Clone)]
+pub(crate) struct HookLaunch {
+    /// Starts those that run outside of the sandbox.
+    pub(crate) runner: ProcessRunner,
+    pub(crate) store: Arc<dyn SessionStore>,
+    /// Root of the project.
+    pub(crate) project: PathBuf,
+    /// State of the trusted project, without which its hooks do not run.
+    pub(crate) trusted: Option<Arc<TrustedState>>,
+}
+
+/// The hooks of a session. Dropping it ends those that the agent does not wait for.
+#[derive(Debug)]
+pub(crate) struct CommandHooks {
+    set: Arc<HookSet>,
+    launch: HookLaunch,
+    kinds: BTreeSet<HookKind>,
+    /// Positions of the hooks that run once and have run.
+    done: Mutex<BTreeSet<usize>>,
+    background: Mutex<JoinSet<Vec<SourceNotice>>>,
+    background_token: CancellationToken,
+    _ends_background: DropGuard,
+    /// Messages about the configuration, shown with the first answer.
+    untold: Mutex<Vec<SourceNotice>>,
+}
+
+/// A hook that is about to run at an event.
+struct PreparedHook {
+    event: HookEvent,
+    processes: Arc<dyn PipedProcesses>,
+    /// The first that can be started runs: a system may have no `bash`.
+    runs: Vec<HookRun>,
+    /// For a hook of a project: it runs only while the project is as it was when it was trusted.
+    trusted: Option<Arc<TrustedState>>,
+}
+
+/// What one hook gave at an event.
+pub(super) struct HookResult<'a> {
+    pub(super) hook: &'a SessionHook,
+    pub(super) event: HookEvent,
+    /// The answer, or how it failed.
+    pub(super) answer: Result<HookAnswer, String>,
+    /// True if it ran in the sandbox.
+    is_sandboxed: bool,
+    /// The tool of the call, by the name that hooks read.
+    pub(super) tool: Option<String>,
+    /// What the hook was shown of the call.
+    shown: Value,
+}
+
+impl CommandHooks {
+    /// Makes the hooks of a session.
+    pub(crate) fn new(set: Arc<HookSet>, launch: HookLaunch) -> Self {
+        let kinds = set.hooks.iter().map(|hook| hook.hook.event.kind()).collect();
+        let background_token = CancellationToken::new();
+        let untold = skipped_message(&set).map(warning).into_iter().collect();
+        Self {
+            set,
+            launch,
+            kinds,
+            done: Mutex::default(),
+            background: Mutex::default(),
+            _ends_background: background_token.clone().drop_guard(),
+            background_token,
+            untold: Mutex::new(untold),
+        }
+    }
+
+    /// Returns true if there is a hook, or something to tell about one.
+    pub(crate) fn is_needed(set: &HookSet) -> bool {
+        !set.hooks.is_empty() || skipped_message(set).is_some()
+    }
+
+    /// Returns the hooks that run at an event, each with its position.
+    fn hooks_at(&self, input: &EventInput) -> Vec<&SessionHook> {
+        let names: Vec<&str> = input.names.iter().map(String::as_str).collect();
+        let subject = input.call.as_ref().and_then(|call| call.subject.as_deref());
+        let is_wanted = |(_, session_hook): &(usize, &SessionHook)| {
+            let hook = &session_hook.hook;
+            hook.event == input.event
+                && hook.matcher.matches(&names)
+                && hook.condition.as_ref().is_none_or(|condition| {
+                    !hook.event.is_about_calls() || condition.matches(&names, subject)
+                })
+        };
+        let mut hooks: Vec<_> = self.set.hooks.iter().enumerate().filter(is_wanted).collect();
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        hooks.retain(|(index, hook)| !hook.hook.is_once || done.insert(*index));
+        hooks.into_iter().map(|(_, hook)| hook).collect()
+    }
+
+    fn prepare(
+        &self,
+        scene: &HookScene<'_>,
+        session_hook: &SessionHook,
+        input: &EventInput,
+    ) -> (PreparedHook, bool) {
+        let sandbox = scene.sandboxed.clone().filter(|_| !session_hook.may_run_outside);
+        let is_sandboxed = sandbox.is_some();
+        let outside = || Arc::new(self.launch.runner.clone()) as Arc<dyn PipedProcesses>;
+        let project = self.launch.project.to_string_lossy().into_owned();
+        let mut env = BTreeMap::from([(PROJECT_VARIABLE.to_owned(), project.clone())]);
+        if let Some(trace) = scene.trace {
+            env.insert(TRACE_VARIABLE.to_owned(), trace.to_string());
+        }
+        let commands = match &session_hook.hook.command {
+            HookCommand::Line(line) => {
+                ["bash", "sh"].map(|shell| [shell, "-c", line].map(str::to_owned).to_vec()).to_vec()
+            }
+            HookCommand::Program(words) => {
+                let variable = format!("${{{PROJECT_VARIABLE}}}");
+                vec![words.iter().map(|word| word.replace(&variable, &project)).collect()]
+            }
+        };
+        let text = input.to_json(scene, |id| self.transcript(id));
+        let runs = commands.into_iter().map(|argv| HookRun {
+            argv,
+            cwd: scene.cwd.to_path_buf(),
+            env: env.clone(),
+            input: text.clone(),
+            timeout: session_hook.hook.timeout,
+        });
+        let is_of_project = session_hook.origin == HookOrigin::Project;
+        let prepared = PreparedHook {
+            event: input.event,
+            processes: sandbox.unwrap_or_else(outside),
+            runs: runs.collect(),
+            trusted: self.launch.trusted.clone().filter(|_| is_of_project),
+        };
+        (prepared, is_sandboxed)
+    }
+
+    /// Returns the path of the log of a session; empty if there is none.
+    fn transcript(&self, id: &SessionId) -> String {
+        let output = self.launch.store.scratch(id);
+        let folder = output.as_deref().and_then(Path::parent);
+        folder.map_or_else(String::new, |folder| {
+            folder.join("history.jsonl").to_string_lossy().into_owned()
+        })
+    }
+
+    /// Runs the hooks of events, all at the same time.
+    pub(super) async fn results<'a>(
+        &'a self,
+        scene: &HookScene<'_>,
+        inputs: &[EventInput],
+        cancellation: &CancellationToken,
+    ) -> Vec<HookResult<'a>> {
+        let mut running = Vec::new();
+        for input in inputs {
+            for hook in self.hooks_at(input) {
+                let (prepared, is_sandboxed) = self.prepare(scene, hook, input);
+                if hook.hook.is_async {
+                    self.start_in_background(hook, prepared, is_sandboxed);
+                    continue;
+                }
+                let shown = input.call.as_ref().map_or(Value::Null, |call| call.input.clone());
+                let tool = input.call.as_ref().map(|call| call.name().to_owned());
+                running.push(async move {
+                    let event = prepared.event;
+                    let answer = prepared.run(cancellation).await;
+                    HookResult { hook, event, answer, is_sandboxed, tool, shown }
+                });
+            }
+        }
+        join_all(running).await
+    }
+
+    /// Starts a hook that the agent does not wait for. What it answers has no effect, but its failure is told later.
+    fn start_in_background(&self, hook: &SessionHook, prepared: PreparedHook, is_sandboxed: bool) {
+        let mut background = self.background.lock().unwrap_or_else(PoisonError::into_inner);
+        if background.len() >= MOST_IN_BACKGROUND {
+            let why = format!("it did not run: {MOST_IN_BACKGROUND} hooks run in the background");
+            let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+            untold.push(failure_notice(hook, prepared.event, &why, is_sandboxed));
+            return;
+        }
+        let (hook, token) = (hook.clone(), self.background_token.clone());
+        background.spawn(async move {
+            let event = prepared.event;
+            match prepared.run(&token).await {
+                Ok(answer) => answer.message.into_iter().map(|text| told(&hook, &text)).collect(),
+                Err(why) => vec![failure_notice(&hook, event, &why, is_sandboxed)],
+            }
+        });
+    }
+
+    /// Returns the messages of hooks that the agent did not wait for, and those about the configuration.
+    fn take_untold(&self) -> Vec<SourceNotice> {
+        let mut notices =
+            std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut background = self.background.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(ended) = background.try_join_next() {
+            notices.extend(ended.unwrap_or_default());
+        }
+        notices
+    }
+}
+
+impl PreparedHook {
+    async fn run(self, cancellation: &CancellationToken) -> Result<HookAnswer, String> {
+        if let Some(trusted) = self.trusted {
+            let checked = tokio::task::spawn_blocking(move || trusted.check()).await;
+            let checked = checked.map_err(io::Error::other).map_err(|error| error.to_string());
+            let checked = checked.and_then(|checked| checked.map_err(|error| error.to_string()));
+            checked.map_err(|error| format!("it did not run: {error}"))?;
+        }
+        let mut failure = String::new();
+        for run in self.runs {
+            match run.execute(self.processes.as_ref(), cancellation).await {
+                Ok(print) => return HookAnswer::read(self.event, &print),
+                Err(error) if error.is_missing => failure = error.message,
+                Err(error) => return Err(error.message),
+            }
+        }
+        Err(failure)
+    }
+}
+
+#[async_trait]
+impl SessionHooks for CommandHooks {
+    fn has(&self, kind: HookKind) -> bool {
+        // The first prompt shows what is wrong with the configuration.
+        self.kinds.contains(&kind) || kind == HookKind::Prompt
+    }
+
+    async fn run(
+        &self,
+        scene: HookScene<'_>,
+        moment: HookMoment<'_>,
+        cancellation: &CancellationToken,
+    ) -> HookOutcome {
+        let inputs = EventInput::of_moment(&scene, &moment);
+        let results = self.results(&scene, &inputs, cancellation).await;
+        let mut outcome = HookOutcome { notices: self.take_untold(), ..HookOutcome::default() };
+        for result in results {
+            add_result(&mut outcome, result, &moment);
+        }
+        outcome
+    }
+}
+
+/// Adds what one hook gave to the answer of all.
+fn add_result(outcome: &mut HookOutcome, result: HookResult<'_>, moment: &HookMoment<'_>) {
+    let HookResult { hook, event, answer, is_sandboxed, shown, tool: _ } = result;
+    let answer = match answer {
+        Ok(answer) => answer,
+        // A notification ends with the question that it is about.
+        Err(_) if event == HookEvent::Notification => return,
+        Err(why) => {
+            outcome.notices.push(failure_notice(hook, event, &why, is_sandboxed));
+            match hook.hook.on_failure {
+                FailureEffect::Tell => return,
+                FailureEffect::Object => {
+                    HookAnswer::of_objection(event, format!("a hook failed: {why}"))
+                }
+            }
+        }
+    };
+    let HookAnswer { permission, input, objection, context, message, stop, unused } = answer;
+    outcome.notices.extend(message.map(|text| told(hook, &text)));
+    if !unused.is_empty() {
+        let why = format!("what it answered as {} has no effect", unused.join(", "));
+        outcome.notices.push(failure_notice(hook, event, &why, false));
+    }
+    outcome.context.extend(context.map(|text| {
+        let (name, source) = ("hook", format!("a hook of {event}"));
+        crow_core::message::wrap_in_tag(name, &source, &text)
+    }));
+    outcome.stop = outcome.stop.take().or(stop);
+    if let Some(objection) = objection {
+        outcome.objection = Some(match outcome.objection.take() {
+            Some(before) => format!("{before}\n{objection}"),
+            None => objection,
+        });
+    }
+    if let Some((permission, reason)) = permission {
+        let given = match permission {
+            // A project's hook can only object.
+            AnsweredPermission::Allow if hook.origin == HookOrigin::Project => None,
+            AnsweredPermission::Allow => Some(HookPermission::Allow),
+            AnsweredPermission::Ask => Some(HookPermission::Ask(format!("a hook asks: {reason}"))),
+            AnsweredPermission::Deny => Some(HookPermission::Deny(reason)),
+        };
+        outcome.permission = stricter(outcome.permission.take(), given);
+    }
+    if let (Some(changed), HookMoment::BeforeCall { tool, input, .. }) = (input, moment) {
+        match input_with_changes(tool, input, &shown, &changed) {
+            Ok(changed) => {
+                if outcome.input.as_ref().is_some_and(|other| *other != changed) {
+                    let why = "another hook changed the input as well; this change counts";
+                    outcome.notices.push(failure_notice(hook, event, why, false));
+                }
+                outcome.input = Some(changed);
+            }
+            Err(why) => outcome.notices.push(failure_notice(hook, event, &why, false)),
+        }
+    }
+}
+
+/// Returns the stricter of two permissions; of two equally strict ones the first.
+fn stricter(one: Option<HookPermission>, other: Option<HookPermission>) -> Option<HookPermission> {
+    let rank = |permission: &Option<HookPermission>| match permission {
+        None => 0,
+        Some(HookPermission::Allow) => 1,
+        Some(HookPermission::Ask(_)) => 2,
+        Some(HookPermission::Deny(_)) => 3,
+    };
+    if rank(&other) > rank(&one) { other } else { one }
+}
+
+/// Returns the message about hooks and files that are not used, if there are some.
+fn skipped_message(set: &HookSet) -> Option<String> {
+    // What the user switched off needs no message.
+    let is_mistake = |reason: &str| !reason.contains("switches all hooks off");
+    let skipped = set.unused.iter().filter(|(_, unused)| is_mistake(&unused.reason)).count();
+    match (skipped, set.faults.as_slice()) {
+        (0, []) => None,
+        (0, [fault, ..]) => Some(format!("hooks are not used: {fault}")),
+        (1, []) => {
+            let (file, unused) = set.unused.first()?;
+            let (file, place, reason) = (file.display(), &unused.place, &unused.reason);
+            Some(format!("a hook does not run: {file}, {place}: {reason}"))
+        }
+        (count, _) => Some(format!("{count} hooks do not run; `crow-agent hooks list` says why")),
+    }
+}
+
+fn warning(text: String) -> SourceNotice {
+    SourceNotice { level: NoticeLevel::Warning, text }
+}
+
+/// Returns the message of a hook for the user.
+fn told(hook: &SessionHook, text: &str) -> SourceNotice {
+    let text = format!("{} says: {text}", describe(hook, hook.hook.event));
+    SourceNotice { level: NoticeLevel::Info, text }
+}
+
+/// Returns the message about the failure of a hook.
+fn failure_notice(
+    hook: &SessionHook,
+    event: HookEvent,
+    why: &str,
+    is_sandboxed: bool,
+) -> SourceNotice {
+    let has_hint = is_sandboxed && hook.origin == HookOrigin::User && why.contains("status");
+    let hint = if has_hint { SANDBOX_HINT } else { "" };
+    warning(format!("{}: {why}{hint}", describe(hook, event)))
+}
+
+fn describe(hook: &SessionHook, event: HookEvent) -> String {
+    let command = crow_text::shorten(&crow_text::one_line(&hook.hook.command()), SHOWN);
+    format!("the {event} hook `{command}`")
+}

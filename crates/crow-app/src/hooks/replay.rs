@@ -1,0 +1,253 @@
+//! Trying out hooks: they run on sample events, or on those of a stored session, and their answers are shown.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use crow_core::{
+    capability::PipedProcesses,
+    event::{AgentEvent, CompactionTrigger, InputSource},
+    hooks::{HookMoment, HookScene, NotificationKind, SessionStartSource},
+    ids::{CallId, SessionId},
+    message::{Block, ReplyContent},
+    permission::PermissionMode,
+    tool::{
+        Access, CallPlan, CommandLine, CommandMeaning, Effects, PathEffect, Subject, ToolResult,
+    },
+};
+use crow_runtime::{ProcessRunner, Sandbox, SandboxConfig, SessionStore, StoredSession};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    HookEvent, HookSet,
+    answer::AnsweredPermission,
+    command_hooks::{CommandHooks, HookLaunch, HookResult},
+    hook_input::EventInput,
+};
+use crate::{
+    environment::ProcessEnvironment,
+    trust::{Project, project_root},
+};
+
+/// An event to try hooks on.
+#[derive(Debug, Clone)]
+pub enum RecordedEvent {
+    Prompt(String),
+    Call {
+        tool: String,
+        input: Value,
+        /// The result; none before the call.
+        result: Option<ToolResult>,
+    },
+    SessionStart,
+    SessionEnd,
+    TurnEnd(String),
+    Compaction,
+    Notification(String),
+}
+
+/// What a hook did at an event.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HookReport {
+    pub event: HookEvent,
+    /// The tool of the call, by the name that hooks read.
+    pub tool: Option<String>,
+    pub command: String,
+    /// The file that configures it.
+    pub file: PathBuf,
+    /// The effects of its answer, each a part of a sentence; or how it failed.
+    pub answer: Result<Vec<String>, String>,
+}
+
+/// Runs hooks without an agent.
+#[derive(Debug)]
+pub struct HookReplay {
+    hooks: CommandHooks,
+    sandboxed: Arc<dyn PipedProcesses>,
+    cwd: PathBuf,
+    id: SessionId,
+}
+
+impl RecordedEvent {
+    /// Returns a sample of an event.
+    pub fn sample(event: HookEvent, tool: Option<&str>, input: Option<Value>) -> Self {
+        let call = |result: Option<ToolResult>| Self::Call {
+            tool: tool.unwrap_or("bash").to_owned(),
+            input: input.clone().unwrap_or_else(|| json!({ "command": "echo sample" })),
+            result,
+        };
+        match event {
+            HookEvent::PreToolUse => call(None),
+            HookEvent::PostToolUse => call(Some(ToolResult::success("sample"))),
+            HookEvent::PostToolUseFailure => call(Some(ToolResult::failure("it failed"))),
+            HookEvent::UserPromptSubmit => Self::Prompt("This is a sample prompt.".to_owned()),
+            HookEvent::SessionStart => Self::SessionStart,
+            HookEvent::SessionEnd => Self::SessionEnd,
+            HookEvent::Stop | HookEvent::SubagentStop => Self::TurnEnd("Done.".to_owned()),
+            HookEvent::PreCompact => Self::Compaction,
+            HookEvent::Notification => Self::Notification("This is a sample.".to_owned()),
+        }
+    }
+
+    /// Returns the events of a stored session: prompts, calls before and after they ran, and the ends of turns.
+    pub fn of_session(session: &StoredSession) -> Vec<Self> {
+        let mut events = vec![Self::SessionStart];
+        let mut started: Vec<(CallId, String, Value)> = Vec::new();
+        let mut text = String::new();
+        for envelope in &session.events {
+            match &envelope.event {
+                AgentEvent::UserInput { source: InputSource::Prompt, content, .. } => {
+                    events.push(Self::Prompt(Block::text_of(content)));
+                }
+                AgentEvent::CallStart { call_id, tool, arguments, .. } => {
+                    let (tool, input) = (tool.clone(), arguments.clone());
+                    events.push(Self::Call {
+                        tool: tool.clone(),
+                        input: input.clone(),
+                        result: None,
+                    });
+                    started.push((call_id.clone(), tool, input));
+                }
+                AgentEvent::CallEnd { call_id, result, .. } => {
+                    if let Some(at) = started.iter().position(|(id, ..)| id == call_id) {
+                        let (_, tool, input) = started.remove(at);
+                        events.push(Self::Call { tool, input, result: Some(result.clone()) });
+                    }
+                }
+                AgentEvent::Reply { blocks, .. } => {
+                    let texts = blocks.iter().filter_map(|block| match &block.content {
+                        ReplyContent::Text { text } => Some(text.as_str()),
+                        _ => None,
+                    });
+                    text = texts.collect();
+                }
+                AgentEvent::RunEnd { .. } => {
+                    events.push(Self::TurnEnd(std::mem::take(&mut text)));
+                }
+                _ => {}
+            }
+        }
+        events.push(Self::SessionEnd);
+        events
+    }
+}
+
+impl HookReplay {
+    /// Prepares the hooks of a directory. Hooks that run in the sandbox get one of their own, as a session would.
+    pub fn new(
+        set: HookSet,
+        (project, cwd): (&Project, &Path),
+        environment: &ProcessEnvironment,
+        store: Arc<dyn SessionStore>,
+        (runner, mut config): (ProcessRunner, SandboxConfig),
+    ) -> Self {
+        let id = SessionId::new(format!("hooks-test-{}", std::process::id()));
+        config.folder = config.folder.join("trial");
+        let sandbox = Sandbox::new(config, id.to_string(), vec![cwd.to_path_buf()]);
+        for folder in set.readable_folders(environment) {
+            sandbox.make_readable(&folder);
+        }
+        let sandboxed = runner.clone().in_sandbox(Arc::new(sandbox));
+        let launch = HookLaunch {
+            runner,
+            store,
+            project: project_root(cwd),
+            trusted: project.trusted.clone().map(Arc::new),
+        };
+        let hooks = CommandHooks::new(Arc::new(set), launch);
+        Self { hooks, sandboxed: Arc::new(sandboxed), cwd: cwd.to_path_buf(), id }
+    }
+
+    /// Runs the hooks of an event.
+    pub async fn run(&self, event: &RecordedEvent, is_subagent: bool) -> Vec<HookReport> {
+        let call_id = CallId::new("call_1");
+        let child = SessionId::new(format!("{}-child", self.id));
+        let scene = HookScene {
+            session_id: if is_subagent { &child } else { &self.id },
+            root_id: &self.id,
+            agent: "sample",
+            cwd: &self.cwd,
+            mode: PermissionMode::Ask,
+            sandboxed: Some(Arc::clone(&self.sandboxed)),
+            trace: None,
+        };
+        let plan;
+        let moment = match event {
+            RecordedEvent::Prompt(text) => HookMoment::Prompt { text },
+            RecordedEvent::Call { tool, input, result } => {
+                plan = plan_of(input, &self.cwd);
+                let (call_id, plan) = (&call_id, &plan);
+                match result {
+                    None => HookMoment::BeforeCall { call_id, tool, input, plan },
+                    Some(result) => {
+                        let duration = Duration::from_millis(result.metadata.duration_ms);
+                        HookMoment::AfterCall { call_id, tool, input, plan, result, duration }
+                    }
+                }
+            }
+            RecordedEvent::SessionStart => {
+                HookMoment::SessionStart { source: SessionStartSource::New }
+            }
+            RecordedEvent::SessionEnd => HookMoment::SessionEnd,
+            RecordedEvent::TurnEnd(text) => {
+                HookMoment::TurnEnd { text: Some(text), has_objected: false }
+            }
+            RecordedEvent::Compaction => {
+                HookMoment::Compaction { trigger: CompactionTrigger::User, focus: None }
+            }
+            RecordedEvent::Notification(text) => {
+                HookMoment::Notification { kind: NotificationKind::Permission, text }
+            }
+        };
+        let inputs = EventInput::of_moment(&scene, &moment);
+        let results = self.hooks.results(&scene, &inputs, &CancellationToken::new()).await;
+        results.into_iter().map(report).collect()
+    }
+}
+
+/// Plans a call from its arguments alone.
+fn plan_of(input: &Value, cwd: &Path) -> CallPlan {
+    let text = |names: &[&str]| {
+        names.iter().find_map(|name| input.get(name).and_then(Value::as_str)).map(str::to_owned)
+    };
+    let plan = CallPlan::without_effects("sample");
+    if let Some(line) = text(&["command", "cmd", "script"]) {
+        let meaning = CommandMeaning::Commands(Vec::new());
+        let subject = Subject::Command(CommandLine { text: line, folder: None, meaning });
+        return CallPlan { subject, ..plan };
+    }
+    let path = text(&["path", "file_path", "filePath", "filename", "file"]);
+    let effects = path.map(|path| vec![PathEffect::new(cwd.join(path), Access::Write)]);
+    CallPlan { effects: effects.map_or(Effects::None, Effects::Paths), ..plan }
+}
+
+/// Describes what a hook did.
+fn report(result: HookResult<'_>) -> HookReport {
+    let HookResult { hook, event, answer, tool, .. } = result;
+    let answer = answer.map(|answer| {
+        let mut effects = Vec::new();
+        if let Some((permission, reason)) = answer.permission {
+            let verb = match permission {
+                AnsweredPermission::Allow => "allows the call",
+                AnsweredPermission::Ask => "asks about the call",
+                AnsweredPermission::Deny => "refuses the call",
+            };
+            effects.push(format!("{verb}: {reason}"));
+        }
+        let changed = answer.input.map(|input| {
+            let input = Value::Object(input);
+            format!("changes the input to {input}")
+        });
+        effects.extend(changed);
+        effects.extend(answer.objection.map(|text| format!("objects: {text}")));
+        effects.extend(answer.context.map(|text| format!("tells the model: {text}")));
+        effects.extend(answer.message.map(|text| format!("tells you: {text}")));
+        effects.extend(answer.stop.map(|text| format!("ends the turn: {text}")));
+        effects.extend(answer.unused.into_iter().map(|name| format!("{name} has no effect")));
+        effects
+    });
+    HookReport { event, tool, command: hook.hook.command(), file: hook.file.clone(), answer }
+}

@@ -1,0 +1,184 @@
+//! The commands `hooks list` and `hooks test`.
+
+use std::{fmt::Write as _, path::Path};
+
+use crow_app::{
+    ProcessEnvironment,
+    config::Configuration,
+    hooks::{HookEvent, HookReplay, HookReport, HookSet, RecordedEvent, SessionHook, UnusedHook},
+    product,
+    sandbox::{SandboxSettings, sandbox_settings},
+    trust::Project,
+};
+use crow_console::ExitCode;
+use crow_core::config::unknown_word_message;
+use crow_runtime::ProcessRunner;
+use crow_text::{neutralise, one_line};
+use serde_json::json;
+
+use super::trust::project_around;
+use crate::{
+    args::{HooksTestArgs, OutputForm},
+    error::CliError,
+    terminal::{print_message, write_out},
+};
+
+/// Hint about where hooks are.
+const NO_HOOKS: &str = "There are no hooks. They are configured in ~/.config/crow-agent/hooks.json or ~/.claude/settings.json, or in .crow-agent/hooks.json, .claude/settings.json or .claude/settings.local.json of a trusted project.\n";
+
+/// Prints the hooks of the current directory, and why any does not run.
+pub(crate) fn list(
+    output: OutputForm,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
+    let cwd = environment.current_dir()?;
+    let (set, _) = hooks(environment, cwd)?;
+    let mut text = String::new();
+    for hook in &set.hooks {
+        match output {
+            OutputForm::Text => describe(hook, &mut text),
+            OutputForm::Json => drop(writeln!(text, "{}", to_json(hook))),
+        }
+    }
+    for (file, unused) in &set.unused {
+        match output {
+            OutputForm::Text => describe_unused(file, unused, &mut text),
+            OutputForm::Json => {
+                let UnusedHook { place, reason } = unused;
+                let file = file.to_string_lossy();
+                let unused =
+                    json!({ "file": file, "place": place, "runs": false, "reason": reason });
+                let _ = writeln!(text, "{unused}");
+            }
+        }
+    }
+    if output == OutputForm::Text && text.is_empty() {
+        text.push_str(if set.faults.is_empty() { NO_HOOKS } else { "No hook can run.\n" });
+    }
+    set.faults.iter().for_each(|fault| print_message(&one_line(fault)));
+    write_out(text.as_bytes())
+}
+
+fn describe(hook: &SessionHook, text: &mut String) {
+    let matcher = hook.hook.matcher();
+    let matcher =
+        if matcher.is_empty() { String::new() } else { format!(" {}", one_line(matcher)) };
+    let sandbox = if hook.may_run_outside { "outside the sandbox" } else { "in the sandbox" };
+    let seconds = hook.hook.timeout().as_secs_f64();
+    let marks = format!("{}, {sandbox}, at most {seconds} s", hook.origin.as_str());
+    let _ = writeln!(text, "{}{matcher}  [{marks}]", hook.hook.event);
+    let _ = writeln!(text, "  {}", one_line(&hook.hook.command()));
+    let _ = writeln!(text, "  {}", one_line(&hook.file.display().to_string()));
+}
+
+fn describe_unused(file: &Path, unused: &UnusedHook, text: &mut String) {
+    let _ = writeln!(text, "{}  [does not run]", one_line(&unused.place));
+    let _ = writeln!(text, "  ! {}", one_line(&unused.reason));
+    let _ = writeln!(text, "  {}", one_line(&file.display().to_string()));
+}
+
+fn to_json(hook: &SessionHook) -> serde_json::Value {
+    json!({
+        "event": hook.hook.event.name(),
+        "matcher": hook.hook.matcher(),
+        "command": hook.hook.command(),
+        "from": hook.origin.as_str(),
+        "file": hook.file.to_string_lossy(),
+        "timeout_s": hook.hook.timeout().as_secs_f64(),
+        "sandboxed": !hook.may_run_outside,
+        "runs": true,
+    })
+}
+
+/// Runs the hooks of the current directory on events, and prints what they answer. Fails if one of them fails.
+pub(crate) async fn test(
+    args: HooksTestArgs,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
+    let cwd = environment.current_dir()?.canonicalize();
+    let cwd = cwd.map_err(|error| CliError::usage(format!("the directory is gone: {error}")))?;
+    let (set, project) = hooks(environment, &cwd)?;
+    set.faults.iter().for_each(|fault| print_message(&one_line(fault)));
+    let store = product::session_store(environment)?;
+    let events = match &args.session {
+        Some(id) => RecordedEvent::of_session(&store.read(&store.find(id)?)?),
+        None => sample_events(&args)?,
+    };
+    let keys = product::models(environment, &project.additions.providers)?.key_variables();
+    let runner = ProcessRunner::new(environment.child_environment(&keys));
+    let SandboxSettings { config, .. } = sandbox_settings(environment, &[])?;
+    let has_hooks = !set.hooks.is_empty();
+    let replay = HookReplay::new(set, (&project, &cwd), environment, store, (runner, config));
+    let (mut count, mut failed) = (0, 0);
+    for event in &events {
+        let is_subagent = args.event.as_deref() == Some(HookEvent::SubagentStop.name());
+        for report in replay.run(event, is_subagent).await {
+            count += 1;
+            failed += usize::from(report.answer.is_err());
+            let text = match args.output {
+                OutputForm::Text => report_text(&report),
+                OutputForm::Json => format!("{}\n", report_json(&report)),
+            };
+            write_out(text.as_bytes())?;
+        }
+    }
+    if count == 0 && args.output == OutputForm::Text {
+        let text = if has_hooks { "No hook runs at these events.\n" } else { NO_HOOKS };
+        write_out(text.as_bytes())?;
+    }
+    Ok(if failed == 0 { ExitCode::Done } else { ExitCode::Failed })
+}
+
+/// Returns the sample events that the arguments name.
+fn sample_events(args: &HooksTestArgs) -> Result<Vec<RecordedEvent>, CliError> {
+    let input = args.input.as_deref().map(serde_json::from_str).transpose();
+    let input = input.map_err(|error| CliError::usage(format!("--input is not JSON: {error}")))?;
+    let Some(name) = &args.event else {
+        let all = HookEvent::ALL.into_iter().filter(|event| *event != HookEvent::SubagentStop);
+        return Ok(all.map(|event| RecordedEvent::sample(event, None, None)).collect());
+    };
+    let event = HookEvent::of_name(name).ok_or_else(|| {
+        let names = HookEvent::ALL.map(HookEvent::name);
+        CliError::usage(unknown_word_message("event", name, &names))
+    })?;
+    Ok(vec![RecordedEvent::sample(event, args.tool.as_deref(), input)])
+}
+
+fn report_text(report: &HookReport) -> String {
+    let tool = report.tool.as_deref().map(|tool| format!(" {}", one_line(tool)));
+    let tool = tool.unwrap_or_default();
+    let mut text = format!("{}{tool}  {}\n", report.event, one_line(&report.command));
+    match &report.answer {
+        Ok(effects) if effects.is_empty() => text.push_str("  no objection\n"),
+        Ok(effects) => {
+            for effect in effects {
+                let _ = writeln!(text, "  {}", neutralise(effect).replace('\n', "\n  "));
+            }
+        }
+        Err(why) => drop(writeln!(text, "  ! {}", one_line(why))),
+    }
+    text
+}
+
+fn report_json(report: &HookReport) -> serde_json::Value {
+    let (effects, error) = match &report.answer {
+        Ok(effects) => (effects.as_slice(), None),
+        Err(error) => (&[][..], Some(error)),
+    };
+    json!({
+        "event": report.event.name(),
+        "tool": report.tool,
+        "command": report.command,
+        "file": report.file.to_string_lossy(),
+        "effects": effects,
+        "error": error,
+    })
+}
+
+/// Returns the hooks of a directory, and its project.
+fn hooks(environment: &ProcessEnvironment, cwd: &Path) -> Result<(HookSet, Project), CliError> {
+    let project = project_around(cwd, environment)?;
+    let configuration = Configuration::load(environment, &project.additions)?;
+    let set = HookSet::of_configuration(&configuration, environment, cwd);
+    Ok((set, project))
+}
