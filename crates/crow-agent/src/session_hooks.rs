@@ -103,9 +103,8 @@ impl TurnEndHooks {
         cancel: &CancellationToken,
     ) -> Result<Option<String>, AgentError> {
         let text = match end {
-            TurnEnd::Text => text,
+            TurnEnd::Text | TurnEnd::SubmitForReview { .. } => text,
             TurnEnd::TaskComplete { summary } => Some(summary.as_str()),
-            TurnEnd::SubmitForReview { .. } => text,
             _ => return Ok(None),
         };
         let has_objected = self.objections > 0;

@@ -123,7 +123,7 @@ impl FileViews {
     /// Never: a view is plain data.
     pub fn replace_in_extra(extra: &mut Value, view: &FileView) {
         let is_same = |other: &Value| {
-            let path = other.get("path").map(|path| PathBuf::deserialize(path));
+            let path = other.get("path").map(PathBuf::deserialize);
             matches!(path, Some(Ok(path)) if path == view.path)
         };
         let views = match extra.get_mut(Self::EXTRA_KEY) {

@@ -136,11 +136,10 @@ impl HookAnswer {
         let reason = reason.map(|reason| bounded(&reason));
         let given = |reason: Option<String>| reason.unwrap_or_else(|| "a hook says so".to_owned());
         match (decision.as_deref(), event) {
-            (None, _) => {}
             (Some("approve"), HookEvent::PreToolUse) => {
                 answer.permission = Some((AnsweredPermission::Allow, given(reason)));
             }
-            (Some("approve"), _) => {}
+            (None | Some("approve"), _) => {}
             (Some("block"), _) => {
                 let objection = Self::of_objection(event, given(reason));
                 answer.permission = objection.permission;

@@ -18,9 +18,9 @@ const HOOKS_MEMBER: &str = "hooks";
 /// The member of the settings that switches all hooks off.
 const DISABLE_MEMBER: &str = "disableAllHooks";
 /// Time for a hook that names none.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 /// Longest time for a hook.
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
+const LONGEST_TIMEOUT: Duration = Duration::from_hours(1);
 /// Maximum number of hooks of one file.
 const MOST_HOOKS: usize = 200;
 /// Events of Claude Code at which Crow runs nothing.

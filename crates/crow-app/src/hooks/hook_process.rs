@@ -99,12 +99,11 @@ impl HookRun {
             }
         };
         // 2) The rest of the output.
-        let output = match read {
-            Some(output) => output,
-            None => {
-                let rest = tokio::time::timeout(LAST_OUTPUT, streams).await;
-                rest.map_or_else(|_| Some(Vec::new()), |((), output)| output)
-            }
+        let output = if let Some(output) = read {
+            output
+        } else {
+            let rest = tokio::time::timeout(LAST_OUTPUT, streams).await;
+            rest.map_or_else(|_| Some(Vec::new()), |((), output)| output)
         };
         let Some(stdout) = output else {
             let message = format!("it printed more than {} KiB and was ended", MOST_OUTPUT >> 10);

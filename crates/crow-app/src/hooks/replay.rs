@@ -40,7 +40,7 @@ pub enum RecordedEvent {
         tool: String,
         input: Value,
         /// The result; none before the call.
-        result: Option<ToolResult>,
+        result: Option<Box<ToolResult>>,
     },
     SessionStart,
     SessionEnd,
@@ -73,16 +73,16 @@ pub struct HookReplay {
 
 impl RecordedEvent {
     /// Returns a sample of an event.
-    pub fn sample(event: HookEvent, tool: Option<&str>, input: Option<Value>) -> Self {
-        let call = |result: Option<ToolResult>| Self::Call {
+    pub fn sample(event: HookEvent, tool: Option<&str>, input: Option<&Value>) -> Self {
+        let call = |result: Option<Box<ToolResult>>| Self::Call {
             tool: tool.unwrap_or("bash").to_owned(),
-            input: input.clone().unwrap_or_else(|| json!({ "command": "echo sample" })),
+            input: input.cloned().unwrap_or_else(|| json!({ "command": "echo sample" })),
             result,
         };
         match event {
             HookEvent::PreToolUse => call(None),
-            HookEvent::PostToolUse => call(Some(ToolResult::success("sample"))),
-            HookEvent::PostToolUseFailure => call(Some(ToolResult::failure("it failed"))),
+            HookEvent::PostToolUse => call(Some(Box::new(ToolResult::success("sample")))),
+            HookEvent::PostToolUseFailure => call(Some(Box::new(ToolResult::failure("it failed")))),
             HookEvent::UserPromptSubmit => Self::Prompt("This is a sample prompt.".to_owned()),
             HookEvent::SessionStart => Self::SessionStart,
             HookEvent::SessionEnd => Self::SessionEnd,
@@ -114,7 +114,11 @@ impl RecordedEvent {
                 AgentEvent::CallEnd { call_id, result, .. } => {
                     if let Some(at) = started.iter().position(|(id, ..)| id == call_id) {
                         let (_, tool, input) = started.remove(at);
-                        events.push(Self::Call { tool, input, result: Some(result.clone()) });
+                        events.push(Self::Call {
+                            tool,
+                            input,
+                            result: Some(Box::new(result.clone())),
+                        });
                     }
                 }
                 AgentEvent::Reply { blocks, .. } => {

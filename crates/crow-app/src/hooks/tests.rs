@@ -19,7 +19,10 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::{CommandHooks, HookLaunch, HookSet};
-use crate::{config::Configuration, environment::ProcessEnvironment};
+use crate::{
+    config::{Configuration, ProjectAdditions},
+    environment::ProcessEnvironment,
+};
 
 /// Longest time that a hook of these tests may take, with the time to end what it started.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -41,13 +44,14 @@ impl HookScenario {
     }
 
     /// Makes one hook at an event.
-    fn with_hook(event: &str, hook: Value) -> Self {
+    fn with_hook(event: &str, hook: &Value) -> Self {
         Self::new(&json!({ "hooks": { event: [{ "hooks": [hook] }] } }).to_string())
     }
 
     fn set(&self) -> HookSet {
         let environment = ProcessEnvironment::with([("HOME", self.home.path().to_str().unwrap())]);
-        let configuration = Configuration::load(&environment, &Default::default()).unwrap();
+        let configuration =
+            Configuration::load(&environment, &ProjectAdditions::default()).unwrap();
         HookSet::of_configuration(&configuration, &environment, &self.cwd)
     }
 
@@ -88,7 +92,7 @@ async fn run(hooks: &CommandHooks, cwd: &Path, moment: HookMoment<'_>) -> HookOu
 
 /// Runs one hook before a call of `bash`.
 async fn before_call(hook: Value) -> HookOutcome {
-    let scenario = HookScenario::with_hook("PreToolUse", hook);
+    let scenario = HookScenario::with_hook("PreToolUse", &hook);
     let (call_id, input) = (CallId::new("c1"), json!({ "command": "ls" }));
     let plan = CallPlan::without_effects("ls");
     let moment =
@@ -101,7 +105,8 @@ fn line(command: &str) -> Value {
 }
 
 fn notices(outcome: &HookOutcome) -> String {
-    outcome.notices.iter().map(|notice| format!("{}\n", notice.text)).collect()
+    let texts: Vec<_> = outcome.notices.iter().map(|notice| notice.text.as_str()).collect();
+    texts.join("\n")
 }
 
 #[tokio::test]
@@ -217,7 +222,7 @@ async fn a_hook_that_is_to_block_on_failure_does() {
 #[tokio::test]
 async fn a_hook_gets_all_of_a_long_prompt() {
     let hook = line("wc -c");
-    let scenario = HookScenario::with_hook("UserPromptSubmit", hook);
+    let scenario = HookScenario::with_hook("UserPromptSubmit", &hook);
     let prompt = "x".repeat(5 << 20);
     let outcome = scenario.run(HookMoment::Prompt { text: &prompt }).await;
     let [context] = outcome.context.as_slice() else { panic!("{outcome:?}") };
@@ -228,7 +233,7 @@ async fn a_hook_gets_all_of_a_long_prompt() {
 
 #[tokio::test]
 async fn a_hook_in_a_folder_that_is_gone_is_told() {
-    let scenario = HookScenario::with_hook("Stop", line("true"));
+    let scenario = HookScenario::with_hook("Stop", &line("true"));
     let hooks = scenario.hooks();
     fs::remove_dir(&scenario.cwd).unwrap();
     let moment = HookMoment::TurnEnd { text: None, has_objected: false };
@@ -275,7 +280,7 @@ async fn a_hook_that_runs_once_runs_once_and_the_same_command_is_not_run_twice()
 #[tokio::test]
 async fn the_agent_does_not_wait_for_an_asynchronous_hook_but_its_failure_is_told_later() {
     let hook = json!({ "type": "command", "command": "exit 3", "async": true });
-    let scenario = HookScenario::with_hook("UserPromptSubmit", hook);
+    let scenario = HookScenario::with_hook("UserPromptSubmit", &hook);
     let hooks = scenario.hooks();
     let mut told = notices(&run(&hooks, &scenario.cwd, HookMoment::Prompt { text: "p" }).await);
     let deadline = Instant::now() + PATIENCE;
@@ -376,7 +381,7 @@ fn all_hooks_can_be_switched_off() {
     let set = HookScenario::new(&settings.to_string()).set();
     assert!(set.hooks.is_empty() && !CommandHooks::is_needed(&set));
     assert!(set.unused[0].1.reason.contains("disableAllHooks"));
-    let scenario = HookScenario::with_hook("Stop", line("true"));
+    let scenario = HookScenario::with_hook("Stop", &line("true"));
     let config = scenario.home.path().join(".config/crow-agent");
     fs::create_dir_all(&config).unwrap();
     fs::write(config.join("config.toml"), "[hooks]\nclaude_settings = false\n").unwrap();

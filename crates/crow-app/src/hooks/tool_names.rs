@@ -107,24 +107,24 @@ impl HookCall {
                     let by_name = |name: &&str| arguments.get(*name).and_then(Value::as_str);
                     ["url", "query", "subagent_type", "skill"]
                         .iter()
-                        .find_map(|name| by_name(&name))
+                        .find_map(by_name)
                         .map(str::to_owned)
                 }
             };
             return vec![Self { names, input: Value::Object(arguments), subject }];
         };
-        let calls = touched_paths(plan).into_iter().map(|path| {
+        let calls = touched_paths(plan).into_iter().map(|touched| {
             let mut arguments = arguments.clone();
             arguments.retain(|name, _| !PATH_ARGUMENTS.contains(&name.as_str()));
-            let path = path.to_string_lossy().into_owned();
+            let file = touched.to_string_lossy().into_owned();
             if tool == APPLY_PATCH {
                 let patch = arguments.values().find_map(Value::as_str).unwrap_or_default();
-                let (old, new) = texts_of_patch(patch, Path::new(&path));
+                let (old, new) = texts_of_patch(patch, Path::new(&file));
                 arguments.insert("old_string".to_owned(), old.into());
                 arguments.insert("new_string".to_owned(), new.into());
             }
-            arguments.insert(argument.to_owned(), path.clone().into());
-            Self { names: names.clone(), input: Value::Object(arguments), subject: Some(path) }
+            arguments.insert(argument.to_owned(), file.clone().into());
+            Self { names: names.clone(), input: Value::Object(arguments), subject: Some(file) }
         });
         let calls: Vec<_> = calls.collect();
         if calls.is_empty() {
@@ -160,7 +160,7 @@ fn touched_paths(plan: &CallPlan) -> Vec<PathBuf> {
 
 /// Returns the removed and the added lines of one file in a patch, with those around them. A file that is not found, since
 /// its path is written in another way, gets those of all files.
-fn texts_of_patch(patch: &str, path: &Path) -> (String, String) {
+fn texts_of_patch(patch: &str, file: &Path) -> (String, String) {
     const MARKS: [&str; 3] = ["*** Add File: ", "*** Update File: ", "*** Delete File: "];
     let mut sections: Vec<(Option<&str>, String, String)> =
         vec![(None, String::new(), String::new())];
@@ -184,9 +184,9 @@ fn texts_of_patch(patch: &str, path: &Path) -> (String, String) {
             Some(_) | None => {}
         }
     }
-    let is_of = |name: &Option<&str>| name.is_some_and(|name| path.ends_with(Path::new(name)));
-    let found = sections.iter().any(|(name, ..)| is_of(name));
-    let own = sections.iter().filter(|(name, ..)| !found || is_of(name));
+    let is_of = |name: Option<&str>| name.is_some_and(|name| file.ends_with(Path::new(name)));
+    let found = sections.iter().any(|(name, ..)| is_of(*name));
+    let own = sections.iter().filter(|(name, ..)| !found || is_of(*name));
     let (mut old, mut new) = (String::new(), String::new());
     for (_, removed, added) in own {
         old.push_str(removed);

@@ -141,7 +141,7 @@ fn sample_events(args: &HooksTestArgs) -> Result<Vec<RecordedEvent>, CliError> {
         let names = HookEvent::ALL.map(HookEvent::name);
         CliError::usage(unknown_word_message("event", name, &names))
     })?;
-    Ok(vec![RecordedEvent::sample(event, args.tool.as_deref(), input)])
+    Ok(vec![RecordedEvent::sample(event, args.tool.as_deref(), input.as_ref())])
 }
 
 fn report_text(report: &HookReport) -> String {

@@ -56,7 +56,7 @@ use crate::{
     ProcessRunner,
     changes::{Leases, ToolSnapshots},
     config::RuntimeConfig,
-    session::{SessionMetadata, StoredConversation, ToolState},
+    session::{CrowMetadata, SessionMetadata, StoredConversation, ToolState},
 };
 use crow_sandbox::AgentJobs;
 
@@ -121,6 +121,15 @@ fn process_runner(parts: &InternalsParts) -> ProcessRunner {
     }
 }
 
+fn tool_snapshots(parts: &InternalsParts, crow: &CrowMetadata) -> Option<ToolSnapshots> {
+    parts.config.snapshots.clone().map(|stores| ToolSnapshots {
+        stores,
+        workspace: crow.workspace(),
+        session: crow.root_id.clone(),
+        tasks: parts.tasks.clone(),
+    })
+}
+
 impl AgentInternals {
     /// Assembles the internals. Also returns the changes of its jobs, which are recorded beyond the end of its function.
     pub(super) fn new(parts: InternalsParts) -> (Self, JobChanges) {
@@ -140,12 +149,7 @@ impl AgentInternals {
             sandbox.make_readable(folder);
         }
         // 2) Capabilities that calls use.
-        let snapshots = parts.config.snapshots.clone().map(|stores| ToolSnapshots {
-            stores,
-            workspace: crow.workspace(),
-            session: crow.root_id.clone(),
-            tasks: parts.tasks.clone(),
-        });
+        let snapshots = tool_snapshots(&parts, &crow);
         let runner = process_runner(&parts);
         let user_processes =
             UserProcesses { runner: process_runner(&parts), tree: Arc::clone(&parts.shared.tree) };
@@ -210,16 +214,17 @@ impl AgentInternals {
             leases: Arc::clone(&leases),
             tasks: tasks.clone(),
         });
+        let sandbox = CallSandbox::new(CallSandboxParts {
+            tree: Arc::clone(&tree),
+            runner: call_runner,
+            access: shared.access,
+            workspace: workspace.clone(),
+            tasks: tasks.clone(),
+        });
         let calls = CallPipeline::new(CallPipelineParts {
             config: Arc::clone(&config),
             shared: Arc::clone(&shared),
-            sandbox: CallSandbox::new(CallSandboxParts {
-                tree: Arc::clone(&tree),
-                runner: call_runner,
-                access: shared.access,
-                workspace: workspace.clone(),
-                tasks: tasks.clone(),
-            }),
+            sandbox,
             changes: ChangeTracker::new(ChangeTrackerParts {
                 config: Arc::clone(&config),
                 workspace: workspace.clone(),

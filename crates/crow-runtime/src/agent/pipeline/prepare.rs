@@ -157,20 +157,20 @@ impl ReplyCalls<'_> {
             Err(error) => return self.record_refusal(&call, &resolved, error.into()).await,
         };
         // 4) Hooks, which may change the input. Then the plan is another one, and all hooks see the call that will run.
-        let mut changes = 0;
+        let mut rounds = 0;
         let permission = loop {
             let hooked = match self.run_hooks_before(&resolved, &plan, &call).await? {
                 Ok(hooked) => hooked,
                 Err(error) => return self.record_refusal(&call, &resolved, error.into()).await,
             };
             let Some(changed) = hooked.changed else { break hooked.permission };
-            if changes == MOST_CHANGES {
+            if rounds == MOST_CHANGES {
                 let text = "hooks change the input of this call again and again";
                 self.session.warn_user(text.to_owned()).await?;
                 let error = ToolError::Model(text.to_owned());
                 return self.record_refusal(&call, &resolved, error.into()).await;
             }
-            changes += 1;
+            rounds += 1;
             resolved = changed;
             if self.would_write_mark(&resolved) {
                 let result = ToolResult::failure(MARK_WRITTEN);

@@ -6,6 +6,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Write as _,
     panic::AssertUnwindSafe,
     path::PathBuf,
     pin::Pin,
@@ -253,7 +254,7 @@ impl<'a> ReplyCalls<'a> {
                     refresh_views(&ctx.agent, &mut result).await;
                     if let Some(mut objection) = hooked.objection.take() {
                         config.redactor.redact_string(&mut objection);
-                        result.output.push_str(&format!("\n[a hook says: {objection}]"));
+                        let _ = write!(result.output, "\n[a hook says: {objection}]");
                     }
                     hooked
                 }
@@ -312,7 +313,7 @@ async fn refresh_views(agent: &AgentContext, result: &mut ToolResult) {
     let Ok(changed) = changed.await else { return };
     for view in changed {
         let path = agent.workspace.display(&view.path);
-        result.output.push_str(&format!("\n[a hook changed {path} after this call]"));
+        let _ = write!(result.output, "\n[a hook changed {path} after this call]");
         FileViews::replace_in_extra(&mut result.metadata.extra, &view);
         agent.file_views.insert(view);
     }
