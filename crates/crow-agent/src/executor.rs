@@ -228,7 +228,7 @@ fn main_stream(handle: &AgentHandle) -> EventStream {
 /// Works on the first input, and ends.
 async fn run_once(agent: BaseAgent, mut internals: AgentInternals) -> Result<(), AgentError> {
     internals.set_state(AgentState::Idle).await?;
-    let InputMessage::UserInput { run_id, content } = internals.receive().await? else {
+    let InputMessage::UserInput { run_id, content, .. } = internals.receive().await? else {
         return Ok(());
     };
     let run = internals.start_run(run_id).await?;

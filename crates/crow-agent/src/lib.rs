@@ -48,6 +48,7 @@ mod mentioned_files;
 mod named_files;
 mod profile;
 mod prompt;
+mod prompt_commands;
 mod session_hooks;
 mod task;
 mod toolset;

@@ -295,7 +295,8 @@ fn digest(content: &ReplyContent) -> String {
 }
 
 /// Tags of marks that Crow itself puts into the messages of a user. Texts of others can neither begin nor end them.
-pub const OWN_TAGS: [&str; 13] = [
+pub const OWN_TAGS: [&str; 14] = [
+    "command_output",
     "environment",
     "environment_update",
     "instructions",
@@ -325,6 +326,35 @@ pub fn words_of_user(message: &str) -> &str {
         end += line.len();
     }
     &message[..end]
+}
+
+/// A prompt of the user, with the commands whose output belongs into it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct UserPrompt {
+    /// The words and pictures.
+    pub content: Vec<Block>,
+    /// Commands that the text contains, in order. A loop that runs none leaves them in the text as they are.
+    pub commands: Vec<PromptCommand>,
+}
+
+/// A command in the text of a prompt: its output is to stand in its place. The line comes from a file of the user or of a
+/// trusted project, and never from what was typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptCommand {
+    /// The place: the text that the output replaces, once.
+    pub place: String,
+    /// The line for a shell.
+    pub line: String,
+    /// What was typed after the name of the prompt: `$ARGUMENTS` of the shell.
+    pub argument: String,
+    /// The words of it: `$1`, `$2` and so on of the shell.
+    pub words: Vec<String>,
+}
+
+impl From<Vec<Block>> for UserPrompt {
+    fn from(content: Vec<Block>) -> Self {
+        Self { content, commands: Vec::new() }
+    }
 }
 
 /// Escapes the angle bracket of these tags in a text, whatever their case, so that the text can neither end the marks

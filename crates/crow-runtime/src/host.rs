@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use crow_core::{
     ids::{RunId, SessionId},
     mcp::McpServerConfig,
-    message::Block,
+    message::UserPrompt,
     model::ModelsError,
     permission::PermissionMode,
     settings::SystemPrompt,
@@ -148,7 +148,7 @@ pub enum CommandOutcome {
     /// The command is done, and this plain text is to be shown.
     Shown(String),
     /// The agent gets this as a prompt of the user.
-    Prompt(Vec<Block>),
+    Prompt(UserPrompt),
     /// The command is a run of the agent, which was started: its events are to be shown.
     Started(RunId),
 }

@@ -15,7 +15,7 @@
 //! /// Answers every prompt with a greeting.
 //! async fn greeter(mut internals: AgentInternals) -> Result<(), AgentError> {
 //!     loop {
-//!         let InputMessage::UserInput { run_id, content } = internals.receive().await? else { continue };
+//!         let InputMessage::UserInput { run_id, content, .. } = internals.receive().await? else { continue };
 //!         let run = internals.start_run(run_id).await?;
 //!         internals.add_input(InputSource::Prompt, None, content).await?;
 //!         let summary = format!("Hello. You are number {}.", internals.history().entries().len());
@@ -64,9 +64,10 @@ pub use access::{AccessToken, is_loopback_host};
 pub use agent::{
     AgentAccess, AgentEnd, AgentError, AgentFn, AgentHandle, AgentInternals, AgentRuntime,
     AgentSession, ChildFactory, ChildRun, ChildSpec, ExecutedCall, HandleError, InputMessage,
-    ModelCall, Observer, ObserverItem, RequestSize, RunBudget, RunGuard, SessionHeader,
-    SessionPermissions, SessionSpec, ShutdownReport, UnaskedRead, make_readable, read_unasked,
-    readable_unasked, run_hooks, set_hooks, take_hook_stop,
+    ModelCall, Observer, ObserverItem, ReadingLine, ReadingLineEnd, RequestSize, RunBudget,
+    RunGuard, SessionHeader, SessionPermissions, SessionSpec, ShutdownReport, UnaskedRead,
+    make_readable, read_unasked, readable_unasked, run_hooks, run_reading_line, set_hooks,
+    take_hook_stop,
 };
 pub use changes::SnapshotStores;
 pub use clock::SystemClock;

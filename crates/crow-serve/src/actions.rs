@@ -143,8 +143,8 @@ pub(crate) async fn send(
             CommandOutcome::Shown(text) => {
                 json_response(&json!({ "shown": shorten(&neutralise(&text), MAX_SHOWN) }))
             }
-            CommandOutcome::Prompt(content) => {
-                handle.send_input(content)?;
+            CommandOutcome::Prompt(prompt) => {
+                handle.send_prompt(prompt)?;
                 Ok(done())
             }
             CommandOutcome::Started(_) => Ok(done()),

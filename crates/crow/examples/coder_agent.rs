@@ -19,7 +19,7 @@ async fn coder(
     loop {
         agent.set_state(AgentState::Idle).await?;
         // Shutdown ends this function with an error that says so. No tool of this agent runs outside.
-        let (InputMessage::UserInput { run_id, content }
+        let (InputMessage::UserInput { run_id, content, .. }
         | InputMessage::Steering { run_id, content }) = agent.receive().await?
         else {
             continue;

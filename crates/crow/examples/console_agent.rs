@@ -13,7 +13,9 @@ async fn own_loop(
 ) -> Result<(), AgentError> {
     loop {
         agent.set_state(AgentState::Idle).await?;
-        let InputMessage::UserInput { run_id, content } = agent.receive().await? else { continue };
+        let InputMessage::UserInput { run_id, content, .. } = agent.receive().await? else {
+            continue;
+        };
         let run = agent.start_run(run_id).await?;
         agent.add_input(InputSource::Prompt, None, content).await?;
         loop {

@@ -27,7 +27,7 @@
 //! async fn echo(mut agent: AgentInternals) -> Result<(), AgentError> {
 //!     loop {
 //!         agent.set_state(AgentState::Idle).await?;
-//!         let InputMessage::UserInput { run_id, content } = agent.receive().await? else { continue };
+//!         let InputMessage::UserInput { run_id, content, .. } = agent.receive().await? else { continue };
 //!         let run = agent.start_run(run_id).await?;
 //!         agent.add_input(InputSource::Prompt, None, content).await?;
 //!         agent.end_run(run, RunOutcome::NeedsInput).await?;

@@ -7,7 +7,7 @@ use agent_client_protocol::{
 use crow_core::{
     event::{AgentEvent, Envelope, RunOutcome},
     ids::RunId,
-    message::Block,
+    message::UserPrompt,
     usage::TokenUsage,
 };
 use crow_runtime::CommandOutcome;
@@ -129,11 +129,11 @@ impl Pump {
             Some(Ok(CommandOutcome::Started(run_id))) => {
                 self.record_open(run_id, content, cancellation, &cancel_mark, reply);
             }
-            Some(Ok(CommandOutcome::Prompt(blocks))) => {
-                self.start(content, blocks, cancellation, &cancel_mark, reply);
+            Some(Ok(CommandOutcome::Prompt(prompt))) => {
+                self.start(content, prompt, cancellation, &cancel_mark, reply);
             }
             Some(Err(error)) => reply.refuse(error),
-            None => self.start(content, blocks, cancellation, &cancel_mark, reply),
+            None => self.start(content, blocks.into(), cancellation, &cancel_mark, reply),
         }
     }
 
@@ -175,7 +175,7 @@ impl Pump {
     fn start(
         &mut self,
         content: Vec<ContentBlock>,
-        blocks: Vec<Block>,
+        prompt: UserPrompt,
         cancellation: Option<RequestCancellation>,
         cancel_mark: &CancelMark,
         reply: PromptReply,
@@ -183,7 +183,7 @@ impl Pump {
         if cancel_mark.is_cancelled() {
             return refuse_cancelled(reply);
         }
-        let run_id = match self.handle.send_input(blocks) {
+        let run_id = match self.handle.send_prompt(prompt) {
             Ok(run_id) => run_id,
             Err(error) => return reply.refuse(handle_error(&error)),
         };

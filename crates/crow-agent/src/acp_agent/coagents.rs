@@ -170,7 +170,8 @@ pub(super) async fn run_review(
             let run = async {
                 session.internals.switch_model(&agent.model().info).await?;
                 let content = vec![Block::text(handoff)];
-                let input = RunInput { source: InputSource::ControlFlow, content };
+                let input =
+                    RunInput { source: InputSource::ControlFlow, content, commands: Vec::new() };
                 Box::pin(agent.run(session, input, cancel)).await
             };
             run.await.map(|result| CoagentOutcome::after_run(agent.name(), result))

@@ -15,7 +15,7 @@ use crow_core::{
         Verdict,
     },
     ids::SnapshotId,
-    message::Block,
+    message::{Block, PromptCommand, UserPrompt},
     model::ResolvedModel,
     tool::{Patch, ToolRegistry},
     turn::{LimitKind, RunUsage, TurnEnd},
@@ -36,6 +36,7 @@ use crate::{
     environment,
     handoff::{Bundle, Handoff, HandoffScene, TurnResult},
     named_files::missing_files,
+    prompt_commands::run_prompt_commands,
     toolset::emit_notices,
 };
 
@@ -51,12 +52,15 @@ pub struct RunInput {
     pub source: InputSource,
     /// Content of the input.
     pub content: Vec<Block>,
+    /// Commands in the text whose output is to stand there.
+    pub commands: Vec<PromptCommand>,
 }
 
 impl RunInput {
     /// Makes the input of a user.
-    pub fn prompt(content: Vec<Block>) -> Self {
-        Self { source: InputSource::Prompt, content }
+    pub fn prompt(prompt: impl Into<UserPrompt>) -> Self {
+        let UserPrompt { content, commands } = prompt.into();
+        Self { source: InputSource::Prompt, content, commands }
     }
 }
 
@@ -163,7 +167,11 @@ impl Run<'_> {
                 NextAction::PrimaryTurn { message } => {
                     let turn_input = input.take().or_else(|| {
                         let (source, text) = message?;
-                        Some(RunInput { source, content: vec![Block::text(text)] })
+                        Some(RunInput {
+                            source,
+                            content: vec![Block::text(text)],
+                            commands: Vec::new(),
+                        })
                     });
                     round = tracing::debug_span!("round", round = self.rounds_begun + 1);
                     // Boxed: a future in a span takes its room twice where it is made.
@@ -294,8 +302,12 @@ impl Run<'_> {
             | InputSource::Generator
             | InputSource::Reviewer => None,
         };
-        environment::add_input(internals, surroundings, input.source, input.content, named_files)
-            .await?;
+        let RunInput { source, mut content, commands } = input;
+        if !commands.is_empty() {
+            let tools = self.agent.primary.tools();
+            run_prompt_commands(internals, tools, &mut content, &commands, self.cancel).await?;
+        }
+        environment::add_input(internals, surroundings, source, content, named_files).await?;
         for text in context {
             internals.add_notice(text).await?;
         }

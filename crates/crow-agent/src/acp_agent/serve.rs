@@ -8,7 +8,7 @@ use crow_core::{
         AgentEvent, AgentState, Failure, FailureKind, NoticeAudience, NoticeLevel, RunEnding,
         RunOutcome,
     },
-    message::Block,
+    message::UserPrompt,
     model::ModelsError,
 };
 use crow_runtime::{AgentError, AgentInternals, InputMessage, RunGuard};
@@ -49,10 +49,12 @@ pub async fn serve_latest(
         let internals = session.primary_mut();
         internals.set_state(AgentState::Idle).await?;
         let (run_id, work) = match internals.receive().await {
-            Ok(
-                InputMessage::UserInput { run_id, content }
-                | InputMessage::Steering { run_id, content },
-            ) => (run_id, RunWork::Prompt(content)),
+            Ok(InputMessage::UserInput { run_id, content, commands }) => {
+                (run_id, RunWork::Prompt(UserPrompt { content, commands }))
+            }
+            Ok(InputMessage::Steering { run_id, content }) => {
+                (run_id, RunWork::Prompt(content.into()))
+            }
             Ok(InputMessage::Compaction { run_id, focus }) => (run_id, RunWork::Compaction(focus)),
             Ok(InputMessage::ToolResult { call_id, .. }) => {
                 let text = format!(
@@ -82,8 +84,8 @@ pub async fn serve_latest(
             internals.offer_children(Arc::new(subagents));
         }
         let run = internals.start_run(run_id).await?;
-        let content = match work {
-            RunWork::Prompt(content) => content,
+        let prompt = match work {
+            RunWork::Prompt(prompt) => prompt,
             RunWork::Compaction(focus) => {
                 compact(&agent, internals, run, focus.as_deref()).await?;
                 continue;
@@ -93,14 +95,14 @@ pub async fn serve_latest(
             // Steering texts that came between the runs precede the prompt in the history.
             internals.take_steering().await?;
         }
-        serve_run(&agent, &mut session, run, content).await?;
+        serve_run(&agent, &mut session, run, prompt).await?;
     }
 }
 
 /// The work of a run.
 enum RunWork {
     /// The agent works on a prompt.
-    Prompt(Vec<Block>),
+    Prompt(UserPrompt),
     /// The conversation is compacted, with what is to be kept above all.
     Compaction(Option<String>),
 }
@@ -140,7 +142,7 @@ pub(crate) async fn serve_run(
     agent: &AcpAgent,
     session: &mut AcpSession,
     run: RunGuard,
-    content: Vec<Block>,
+    prompt: UserPrompt,
 ) -> Result<(), AgentError> {
     if run.cancel.is_cancelled() {
         // The input was withdrawn while it was queued: the model never reads it.
@@ -151,7 +153,7 @@ pub(crate) async fn serve_run(
     let clock = Arc::clone(&session.primary().config().clock);
     let started = clock.monotonic();
     tracing::debug!(composition = agent.name(), "run started");
-    let input = RunInput::prompt(content);
+    let input = RunInput::prompt(prompt);
     let result = Box::pin(agent.run(session, input, &run.cancel)).await;
     let ending = match result {
         Ok(mut result) => {

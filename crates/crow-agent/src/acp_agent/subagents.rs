@@ -106,5 +106,5 @@ async fn work(
     let id = RunId::new(internals.config().ids.next_id());
     let run = internals.start_run(id).await?;
     let mut session = AcpSession::new(internals, surroundings);
-    serve_run(&agent, &mut session, run, vec![Block::text(prompt)]).await
+    serve_run(&agent, &mut session, run, vec![Block::text(prompt)].into()).await
 }

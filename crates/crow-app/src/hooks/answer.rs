@@ -4,7 +4,7 @@ use crow_core::capability::ProcessEnd;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::hook_file::HookEvent;
+use crate::hook_files::HookEvent;
 
 /// Exit status with which a hook objects; its reason is on standard error.
 const OBJECTION: i32 = 2;

@@ -23,13 +23,15 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     answer::{AnsweredPermission, HookAnswer},
-    hook_file::{FailureEffect, HookCommand, HookEvent},
     hook_input::EventInput,
     hook_process::HookRun,
     hook_set::{HookOrigin, HookSet, SessionHook},
     tool_names::input_with_changes,
 };
-use crate::trust::TrustedState;
+use crate::{
+    hook_files::{FailureEffect, HookCommand, HookEvent},
+    trust::TrustedState,
+};
 
 /// Variable with the root of the project.
 const PROJECT_VARIABLE: &str = "CLAUDE_PROJECT_DIR";

@@ -8,10 +8,8 @@ use crow_core::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{
-    hook_file::HookEvent,
-    tool_names::{HookCall, tool_response},
-};
+use super::tool_names::{HookCall, tool_response};
+use crate::hook_files::HookEvent;
 
 /// An event as hooks see it.
 #[derive(Debug, Clone)]

@@ -1,32 +1,24 @@
 //! The hooks of a user and of a trusted project.
 
 use std::{
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
 };
 
 use crow_agent::layers::{LayerKind, Layers};
 
-use super::hook_file::{Hook, HookCommand, HookFile, UnusedHook};
 use crate::{
     config::{Configuration, HooksTable},
     environment::ProcessEnvironment,
+    hook_files::{
+        CLAUDE_USER_FILE, Hook, HookEvent, HookFile, PROJECT_FILES, UnusedHook, user_hook_files,
+    },
     trust::{StartedServer, project_root, started_files},
 };
 
 /// Maximum size of a file with hooks, in bytes.
 const LARGEST: u64 = 1024 * 1024;
-/// The user's own file, in the folder of the configuration, and that of a project, in `.crow-agent`.
-const OWN_FILE: &str = "hooks.json";
-/// Claude Code's settings of the user, below the home.
-const CLAUDE_USER_FILE: &str = ".claude/settings.json";
-/// The files of a project: their names among the trusted files, and their paths from its root.
-const PROJECT_FILES: [(&str, &str); 3] = [
-    ("hooks.json", ".crow-agent/hooks.json"),
-    ("../.claude/settings.json", ".claude/settings.json"),
-    ("../.claude/settings.local.json", ".claude/settings.local.json"),
-];
-
 /// Whose hook it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HookOrigin {
@@ -66,26 +58,6 @@ pub struct HookSet {
     pub unused: Vec<(PathBuf, UnusedHook)>,
     /// Messages about files that cannot be used.
     pub faults: Vec<String>,
-}
-
-/// Returns true if a file of a project, by its name among the trusted files, may have hooks.
-pub(crate) fn is_hook_file(name: &str) -> bool {
-    PROJECT_FILES.iter().any(|(file, _)| *file == name)
-}
-
-/// Returns the hooks of a file, and those that do not run.
-pub(crate) fn hooks_of_file(
-    path: &Path,
-    bytes: &[u8],
-) -> Result<(Vec<Hook>, Vec<UnusedHook>), String> {
-    HookFile::parse(path, bytes).map(|file| (file.hooks, file.unused))
-}
-
-/// Returns the files of the user that may have hooks.
-pub(crate) fn user_hook_files(environment: &ProcessEnvironment) -> Vec<PathBuf> {
-    let own = environment.config_dir().ok().map(|folder| folder.join(OWN_FILE));
-    let home = environment.var("HOME").map(PathBuf::from);
-    own.into_iter().chain(home.map(|home| home.join(CLAUDE_USER_FILE))).collect()
 }
 
 impl HookSet {
@@ -165,9 +137,10 @@ impl HookSet {
         let root = project_root(cwd);
         for hook in &mut set.hooks {
             let is_own = hook.origin == HookOrigin::User;
-            let is_outside = is_own && (table.runs_outside() || hook.hook.is_notification());
+            let is_outside =
+                is_own && (table.runs_outside() || hook.hook.event == HookEvent::Notification);
             hook.may_run_outside = is_outside && {
-                let program = hook.hook.started_program(cwd).with_search_path(environment);
+                let program = started_program(&hook.hook, cwd).with_search_path(environment);
                 started_files(&root, &[program]).is_empty()
             };
         }
@@ -180,7 +153,7 @@ impl HookSet {
             // The same command at the same event runs once.
             let is_known = self.hooks.iter().any(|known| {
                 known.hook.event == hook.event
-                    && known.hook.command == hook.command
+                    && known.hook.command() == hook.command()
                     && known.hook.matcher() == hook.matcher()
                     && known.origin == origin
             });
@@ -204,7 +177,7 @@ impl HookSet {
         let Some(home) = environment.var("HOME").map(PathBuf::from) else { return Vec::new() };
         let mut folders: Vec<PathBuf> = Vec::new();
         for hook in self.hooks.iter().filter(|hook| hook.origin == HookOrigin::User) {
-            for script in hook.hook.scripts_below(&home) {
+            for script in scripts_below(&hook.hook, &home) {
                 let folder = script.parent().unwrap_or(&home).to_path_buf();
                 // The settings beside it are not the scripts'.
                 let is_scripts = folder != home && folder != home.join(".claude");
@@ -224,43 +197,25 @@ impl HookSet {
         environment: &ProcessEnvironment,
     ) -> Vec<StartedServer> {
         let outside = self.hooks.iter().filter(|hook| hook.may_run_outside);
-        outside.map(|hook| hook.hook.started_program(cwd).with_search_path(environment)).collect()
+        outside.map(|hook| started_program(&hook.hook, cwd).with_search_path(environment)).collect()
     }
 }
 
-impl Hook {
-    fn is_notification(&self) -> bool {
-        self.event == super::HookEvent::Notification
-    }
-
-    /// Returns the program that it starts in a directory.
-    pub(crate) fn started_program(&self, cwd: &Path) -> StartedServer {
-        let argv = self.command.argv();
-        StartedServer::new(argv, std::collections::BTreeMap::new(), cwd.to_path_buf())
-    }
-
-    /// Returns the existing files below the home that its command names.
-    fn scripts_below(&self, home: &Path) -> Vec<PathBuf> {
-        let text = self.command.to_string();
-        let is_end = |char: char| char.is_whitespace() || "'\"`;|&()<>=".contains(char);
-        let expanded = text.split(is_end).filter_map(|word| {
-            let below =
-                ["~/", "$HOME/", "${HOME}/"].iter().find_map(|mark| word.strip_prefix(mark));
-            let path = below.map_or_else(|| PathBuf::from(word), |below| home.join(below));
-            path.starts_with(home).then_some(path)
-        });
-        expanded.filter(|path| path.is_file()).collect()
-    }
+/// Returns the program that a hook starts in a directory.
+fn started_program(hook: &Hook, cwd: &Path) -> StartedServer {
+    StartedServer::new(hook.argv(), BTreeMap::new(), cwd.to_path_buf())
 }
 
-impl HookCommand {
-    /// Returns the words that start it.
-    pub(super) fn argv(&self) -> Vec<String> {
-        match self {
-            Self::Line(line) => ["sh", "-c", line].map(str::to_owned).to_vec(),
-            Self::Program(words) => words.clone(),
-        }
-    }
+/// Returns the existing files below the home that the command of a hook names.
+fn scripts_below(hook: &Hook, home: &Path) -> Vec<PathBuf> {
+    let text = hook.command();
+    let is_end = |char: char| char.is_whitespace() || "'\"`;|&()<>=".contains(char);
+    let expanded = text.split(is_end).filter_map(|word| {
+        let below = ["~/", "$HOME/", "${HOME}/"].iter().find_map(|mark| word.strip_prefix(mark));
+        let path = below.map_or_else(|| PathBuf::from(word), |below| home.join(below));
+        path.starts_with(home).then_some(path)
+    });
+    expanded.filter(|path| path.is_file()).collect()
 }
 
 /// Reads a file of the user. Links are followed: users link their configuration from elsewhere.

@@ -5,19 +5,16 @@
 
 mod answer;
 mod command_hooks;
-mod hook_file;
 mod hook_input;
 mod hook_process;
 mod hook_set;
-mod matcher;
 mod replay;
 #[cfg(test)]
 mod tests;
 mod tool_names;
 
 pub(crate) use command_hooks::{CommandHooks, HookLaunch};
-pub use hook_file::{Hook, HookEvent, UnusedHook};
-pub(crate) use hook_file::{ProjectHookFile, hooks_of_settings};
 pub use hook_set::{HookOrigin, HookSet, SessionHook};
-pub(crate) use hook_set::{hooks_of_file, is_hook_file, user_hook_files};
 pub use replay::{HookReplay, HookReport, RecordedEvent};
+
+pub use crate::hook_files::{Hook, HookEvent, UnusedHook};

@@ -18,13 +18,16 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    directory_configs::DirectoryConfig,
     front_end_commands::SessionCommands,
     opened::SessionState,
     options::{self, AGENT, MODE, MODEL, PERMISSIONS, REVIEWER, THINKING},
     product_host::{ProductHost, blocking},
-    prompt_files::is_command_name,
 };
-use crate::skills::{Skill, loaded};
+use crate::{
+    prompt_files::is_command_name,
+    skills::{Skill, loaded},
+};
 
 /// Time limit of a prompt of an MCP server: the session waits meanwhile.
 const PROMPT_LIMIT: Duration = Duration::from_secs(20);
@@ -111,7 +114,7 @@ impl ProductHost {
                 };
                 let argument = argument.to_owned();
                 let prompt = blocking(move || review_prompt(&handle, &reviewer, &argument)).await?;
-                return Ok(CommandOutcome::Prompt(vec![Block::text(prompt)]));
+                return Ok(CommandOutcome::Prompt(vec![Block::text(prompt)].into()));
             }
             ("compact", focus) => {
                 let focus = (!focus.is_empty()).then(|| focus.to_owned());
@@ -141,17 +144,36 @@ impl ProductHost {
                         commands.run(self.command_session(handle), name, argument).await
                     }
                     (None, Some(file)) => {
-                        let prompt = file.prompt(argument);
-                        return Ok(CommandOutcome::Prompt(vec![Block::text(prompt)]));
+                        return Ok(CommandOutcome::Prompt(file.prompt(argument)));
                     }
                     (None, None) => {
                         let prompt = prompt_of_skill_or_server(&current, name, argument).await?;
-                        return Ok(CommandOutcome::Prompt(prompt));
+                        return Ok(CommandOutcome::Prompt(prompt.into()));
                     }
                 }
             }
         };
         shown.map(CommandOutcome::Shown)
+    }
+
+    /// Returns messages about prompt files and skills of a directory that have the name of another command.
+    pub(super) fn command_clashes(&self, place: &DirectoryConfig) -> Vec<String> {
+        let mut names: Vec<String> =
+            vec![REVIEW.name.to_string(), THINKING_COMMAND.name.to_string()];
+        let of_front_end = self.session_commands.iter().flat_map(|commands| commands.commands());
+        let own = [OUTPUT, COMPACT, AGENTS, MODE_COMMAND, MODEL_COMMAND, REVIEWER_COMMAND];
+        let own = own.into_iter().chain([PERMISSIONS_COMMAND, STATUS, SESSIONS, HELP]);
+        names.extend(of_front_end.chain(own).map(|command| command.name.into_owned()));
+        let mut clashes = place.prompts.clashes(|name| names.iter().any(|own| own == name));
+        for skill in place.skills.skills.iter().filter(|skill| is_command(skill)) {
+            if place.prompts.find(&skill.name).is_some() {
+                clashes.push(format!(
+                    "/{} is a command of a prompt file: the skill of that name is not started by it",
+                    skill.name
+                ));
+            }
+        }
+        clashes
     }
 
     /// Returns the commands of the front end if one of them has that name.

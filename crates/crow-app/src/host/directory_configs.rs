@@ -20,14 +20,15 @@ use crow_runtime::HostError;
 use super::{
     agents::Agents,
     product_host::{ConfigurationSource, StartPlace},
-    prompt_files::PromptFiles,
 };
 use crate::{
     config::{AgentLimits, Configuration},
     environment::ProcessEnvironment,
     error::AppError,
-    hooks::{HookSet, user_hook_files},
+    hook_files::user_hook_files,
+    hooks::HookSet,
     project_checks::accepted_check,
+    prompt_files::{PromptFiles, claude_commands_folder},
     skills::{SkillSet, home_skill_folders},
     trust::{self, Project, TrustStamp, TrustStatus},
     web::WebTools,
@@ -157,7 +158,7 @@ impl DirectoryConfigs {
                 let agents = &configuration.agents;
                 let (skills, _) = SkillSet::of_configuration(&configuration, &self.environment);
                 let hooks = HookSet::of_configuration(&configuration, &self.environment, cwd);
-                let prompts = PromptFiles::read(agents.layers());
+                let prompts = PromptFiles::read(agents.layers(), &self.environment);
                 (prompts, Arc::new(skills), Arc::new(hooks), agents.misplaced())
             }
             ConfigurationSource::Shipped => Default::default(),
@@ -189,6 +190,9 @@ impl DirectoryConfigs {
             // Of skills in the home only what is directly in their folders: others are there too.
             for folder in home_skill_folders(&self.environment) {
                 files_below(&folder, DEEPEST - 1, &mut user);
+            }
+            if let Some(folder) = claude_commands_folder(&self.environment) {
+                files_below(&folder, 1, &mut user);
             }
             for file in user_hook_files(&self.environment) {
                 if let Ok(metadata) = fs::metadata(&file) {

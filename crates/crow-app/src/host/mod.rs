@@ -10,7 +10,6 @@ mod front_end_commands;
 mod opened;
 mod options;
 mod product_host;
-mod prompt_files;
 mod providers;
 mod starting;
 #[cfg(test)]
@@ -23,4 +22,3 @@ pub use product_host::{
     ChoiceMemory, ConfigurationSource, HostParts, ProductHost, StartPlace, blocking, remove,
     session_title,
 };
-pub use prompt_files::PromptFiles;

@@ -358,6 +358,7 @@ impl ProductHost {
         // 3) Register the open session.
         let file_warnings = place.prompts.warnings.iter().chain(&place.misplaced);
         let file_warnings = file_warnings.chain(&place.skills.faults).cloned();
+        let file_warnings = file_warnings.chain(self.command_clashes(&place));
         let warnings = made.warnings.into_iter().chain(file_warnings).collect();
         let standing = made.review;
         let session = OpenSession {

@@ -24,7 +24,8 @@ use crate::{
     dialog::{Audience, UserDialog},
     environment::ProcessEnvironment,
     error::AppError,
-    hooks::user_hook_files,
+    hook_files::user_hook_files,
+    prompt_files::claude_commands_folder,
     skills::user_skill_folders,
 };
 
@@ -116,7 +117,9 @@ pub fn trust_status(cwd: &Path, environment: &ProcessEnvironment) -> Result<Trus
 fn user_paths(environment: &ProcessEnvironment) -> Vec<PathBuf> {
     let hooks = user_hook_files(environment).into_iter();
     let hooks = hooks.map(|file| file.canonicalize().unwrap_or(file));
-    user_skill_folders(environment).into_iter().chain(hooks).collect()
+    let commands = claude_commands_folder(environment);
+    let commands = commands.map(|folder| folder.canonicalize().unwrap_or(folder));
+    user_skill_folders(environment).into_iter().chain(hooks).chain(commands).collect()
 }
 
 /// Returns what the project of a working directory adds. Does not ask. Blocks.

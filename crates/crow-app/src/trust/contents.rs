@@ -1,5 +1,5 @@
 //! The files of a project's configuration: everything below `.crow-agent`, and what other programs use as well: `.mcp.json`, the
-//! instructions of skills, and the hooks in Claude Code's settings. They are read once into memory.
+//! instructions of skills, and the hooks and commands of Claude Code. They are read once into memory.
 //!
 //! The same bytes are shown, hashed and used; nothing is read from disk a second time. Names are relative to
 //! `.crow-agent`; those of files beside it start with [`OUTSIDE_PREFIX`]. Links are stored as links, and accepted only if
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::{
     config::PROJECT_FILE,
-    hooks::{ProjectHookFile, hooks_of_settings},
+    hook_files::{ProjectHookFile, hooks_of_settings},
     trust::{
         programs::{ProjectPrograms, StartedServer},
         project::{hook_programs, servers},
@@ -34,7 +34,10 @@ const SKILL_FILE: &str = "SKILL.md";
 /// Claude Code's settings with hooks, in its folder.
 const CLAUDE_FOLDER: &str = ".claude";
 const HOOK_FILES: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
-/// Maximum size of such a file, in bytes.
+/// Folder of Claude Code's commands, and depth of folders in it.
+const COMMAND_FOLDER: &str = ".claude/commands";
+const DEEPEST_COMMANDS: usize = 3;
+/// Maximum size of a file of settings, in bytes.
 const LARGEST_SETTINGS: u64 = 1024 * 1024;
 /// Maximum number of skills outside of the folder, and maximum size of their instructions, in bytes.
 const MOST_SKILL_ITEMS: usize = 300;
@@ -128,6 +131,7 @@ impl ProjectFiles {
         };
         reader.read_skills(root, user_paths);
         reader.read_hooks(root, user_paths);
+        reader.read_commands(root, user_paths);
         reader.skill_count = reader.items.len();
         reader.read_servers(root)?;
         match Directory::open(&folder) {
@@ -339,6 +343,69 @@ impl ProjectReader<'_> {
                     self.items.insert(format!("{OUTSIDE_PREFIX}{file}"), item);
                 }
                 Err(fault) => self.skill_faults.push(fault),
+            }
+        }
+    }
+
+    /// Reads Claude Code's commands. What cannot be read is a fault of that file alone.
+    fn read_commands(&mut self, root: &Path, user_paths: &[PathBuf]) {
+        let path = root.join(COMMAND_FOLDER);
+        if user_paths.contains(&path) {
+            return;
+        }
+        let opened =
+            Directory::open(root).and_then(|root| root.open_beneath(Path::new(COMMAND_FOLDER)));
+        match opened {
+            Ok(folder) => self.read_command_folder(&folder, COMMAND_FOLDER, &path, 0),
+            Err(error) if is_absent(&error) => {}
+            Err(error) => self.skill_faults.push(unreadable(path, error).to_string()),
+        }
+    }
+
+    fn read_command_folder(&mut self, folder: &Directory, name: &str, path: &Path, depth: usize) {
+        let entries = folder.entries(MOST_ITEMS);
+        let entries = match entries {
+            Ok(entries) => entries,
+            Err(error) => {
+                return self.skill_faults.push(unreadable(path.to_path_buf(), error).to_string());
+            }
+        };
+        for (entry, kind) in entries {
+            let Some(file) = entry.as_os_str().to_str().filter(|file| !file.starts_with('.'))
+            else {
+                continue;
+            };
+            let (item, path) = (format!("{name}/{file}"), path.join(file));
+            match kind {
+                EntryKind::Directory if depth < DEEPEST_COMMANDS => {
+                    match folder.open_beneath(Path::new(file)) {
+                        Ok(inner) => self.read_command_folder(&inner, &item, &path, depth + 1),
+                        Err(error) => self.skill_faults.push(unreadable(path, error).to_string()),
+                    }
+                }
+                EntryKind::File if file.ends_with(".md") => {
+                    let has_room = self.items.len() < MOST_SKILL_ITEMS;
+                    let read = folder.open_file(&entry);
+                    let read = read.and_then(|file| crow_fs::read_file(file, LARGEST_SKILL));
+                    match read {
+                        Ok(bytes) if has_room => {
+                            let file = ProjectItem::File { bytes, executable: false };
+                            self.items.insert(format!("{OUTSIDE_PREFIX}{item}"), file);
+                        }
+                        Ok(_) => self.skill_faults.push(format!(
+                            "the command {} is not used: there are more than {MOST_SKILL_ITEMS} skills and commands",
+                            path.display()
+                        )),
+                        Err(error) => self.skill_faults.push(unreadable(path, error).to_string()),
+                    }
+                }
+                EntryKind::Symlink if file.ends_with(".md") => self
+                    .skill_faults
+                    .push(format!("the command {} is a link and is not used", path.display())),
+                EntryKind::Directory
+                | EntryKind::File
+                | EntryKind::Symlink
+                | EntryKind::Special => {}
             }
         }
     }

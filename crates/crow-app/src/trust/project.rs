@@ -27,7 +27,8 @@ use crate::{
         tool_names,
     },
     error::AppError,
-    hooks::{hooks_of_file, is_hook_file},
+    hook_files::{hooks_of_file, is_hook_file},
+    prompt_files::{command_lines, is_claude_command},
     rule_text::describe_rule,
     skills::skill_of_file,
 };
@@ -115,7 +116,9 @@ pub(super) fn hook_programs(contents: &ProjectFiles) -> Vec<StartedServer> {
     for name in contents.items.keys().filter(|name| is_hook_file(name)) {
         let bytes = contents.file(name).unwrap_or_default();
         let (hooks, _) = hooks_of_file(&contents.path(name), bytes).unwrap_or_default();
-        programs.extend(hooks.iter().map(|hook| hook.started_program(contents.root())));
+        programs.extend(hooks.iter().map(|hook| {
+            StartedServer::new(hook.argv(), BTreeMap::new(), contents.root().to_path_buf())
+        }));
     }
     programs
 }
@@ -182,9 +185,15 @@ fn layer_capabilities(layer: &ConfigLayer, name: &str) -> Option<Result<Vec<Stri
             "the profile {profile}: prompt style, tools and thinking of models that it matches"
         )]));
     }
-    if let Some(command) = name.strip_prefix("commands/").and_then(|file| file.strip_suffix(".md"))
-    {
-        return Some(Ok(vec![format!("the command /{command}: its prompt")]));
+    let is_own = name.starts_with("commands/") && name.ends_with(".md");
+    if is_own || is_claude_command(name) {
+        let file = name.rsplit('/').next().unwrap_or(name);
+        let command = file.strip_suffix(".md").unwrap_or(file);
+        let text = layer.read(name).ok().flatten().unwrap_or_default();
+        let lines = command_lines(&text).into_iter();
+        let lines = lines.map(|line| format!("/{command} runs `{line}`, which can change nothing"));
+        let prompt = format!("the command /{command}: its prompt");
+        return Some(Ok(std::iter::once(prompt).chain(lines).collect()));
     }
     // Anything else below `agents/` describes an agent, whose kind is told by the subfolder.
     let file = name.strip_prefix("agents/")?;

@@ -11,7 +11,7 @@ use crow_console::{ExitCode, Keyboard, LineInputBuffer, QuestionQueue};
 use crow_core::{
     event::{AgentEvent, Envelope},
     ids::SessionId,
-    message::Block,
+    message::{Block, UserPrompt},
     model::Models,
 };
 use crow_runtime::{AgentEnd, AgentHandle, AgentHost as _, EventStream, SessionStore};
@@ -207,7 +207,7 @@ impl ChatLoop {
                 ChatLine::Command { name, argument } => {
                     self.command(&name, &argument, ChatPhase::Prompt).await?
                 }
-                ChatLine::Prompt(text) => self.send_prompt(vec![Block::text(text)]).await?,
+                ChatLine::Prompt(text) => self.send_prompt(vec![Block::text(text)].into()).await?,
             };
             if let Some(end) = end {
                 return Ok(end);
@@ -218,10 +218,10 @@ impl ChatLoop {
     /// Sends input to the agent and shows its work until it is idle.
     pub(super) async fn send_prompt(
         &mut self,
-        content: Vec<Block>,
+        prompt: UserPrompt,
     ) -> Result<Option<ChatEnd>, CliError> {
         self.retention = SessionRetention::Yes;
-        let sent = self.handle.send_input(content);
+        let sent = self.handle.send_prompt(prompt);
         sent.map_err(|error| CliError::failed(error.to_string()))?;
         self.follow().await
     }

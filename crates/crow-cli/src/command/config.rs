@@ -15,8 +15,8 @@ use crow_app::{
         agent_schema, configured_servers, layers, set_value, settings_schema, tool_names,
         unset_effect, write,
     },
-    host::PromptFiles,
     private_file, product,
+    prompt_files::PromptFiles,
     trust::{Project, TrustStatus, project_root, trust_status},
 };
 use crow_console::ExitCode;
@@ -338,7 +338,7 @@ pub(crate) fn check(
     let (broken, unread) = agents.check_unread_prompts();
     errors.extend(broken.iter().map(ToString::to_string));
     warnings.push(unread);
-    warnings.push(PromptFiles::read(&layers).warnings);
+    warnings.push(PromptFiles::read(&layers, environment).warnings);
     let warnings = warnings.into_iter().flatten().collect();
     Ok(ConfigurationCheck { errors, warnings, count })
 }

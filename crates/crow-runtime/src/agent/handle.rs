@@ -7,7 +7,7 @@ use crow_core::{
     event::{AgentEvent, AgentState, RunOutcome},
     history::History,
     ids::{CallId, RequestId, RunId, SessionId},
-    message::Block,
+    message::{Block, UserPrompt},
     model::ModelRef,
     redact::Redactor,
     tool::ToolResult,
@@ -73,7 +73,13 @@ pub struct AgentHandle {
 impl AgentHandle {
     /// Sends a prompt to the agent, which starts a run. Does not wait.
     pub fn send_input(&self, content: Vec<Block>) -> Result<RunId, HandleError> {
-        self.start_run(|run_id| InputMessage::UserInput { run_id, content })
+        self.send_prompt(content.into())
+    }
+
+    /// Sends a prompt that may contain commands, which starts a run. Does not wait.
+    pub fn send_prompt(&self, prompt: UserPrompt) -> Result<RunId, HandleError> {
+        let UserPrompt { content, commands } = prompt;
+        self.start_run(|run_id| InputMessage::UserInput { run_id, content, commands })
     }
 
     /// Asks the agent to compact its conversation, which is a run of its own. `focus` is what is to be kept above all.

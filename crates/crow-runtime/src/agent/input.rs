@@ -2,7 +2,7 @@
 
 use crow_core::{
     ids::{CallId, RunId},
-    message::Block,
+    message::{Block, PromptCommand},
     tool::ToolResult,
 };
 
@@ -15,6 +15,8 @@ pub enum InputMessage {
         run_id: RunId,
         /// The content of the prompt.
         content: Vec<Block>,
+        /// The commands in its text whose output is to stand there, see [`UserPrompt`](crow_core::message::UserPrompt).
+        commands: Vec<PromptCommand>,
     },
     /// A steering message of the user that arrived when no run was under way.
     Steering {

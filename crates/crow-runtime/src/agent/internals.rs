@@ -40,7 +40,8 @@ use super::{
     model_call::{ModelPort, RequestSize},
     pipeline::{
         CallHookResults, CallPipeline, CallPipelineParts, CallSandbox, CallSandboxParts,
-        ChangeTracker, ChangeTrackerParts, MovedFileNotices, UnaskedRead, wait_for_scan,
+        ChangeTracker, ChangeTrackerParts, MovedFileNotices, ReadingLine, ReadingLineEnd,
+        UnaskedRead, wait_for_scan,
     },
     questions::AgentQuestions,
     recorder::Recorder,
@@ -642,6 +643,17 @@ pub async fn read_unasked(
     cancel: &CancellationToken,
 ) -> Result<UnaskedRead, AgentError> {
     agent.calls.read_unasked(&mut agent.session, tool, input, cancel).await
+}
+
+/// Runs a line in the shell of an agent so that it can change nothing, if the rules permit it in the read-only mode. Nothing is
+/// recorded.
+pub async fn run_reading_line(
+    agent: &mut AgentInternals,
+    shell: &Arc<dyn Tool>,
+    line: ReadingLine<'_>,
+    cancel: &CancellationToken,
+) -> Result<ReadingLineEnd, AgentError> {
+    agent.calls.run_reading_line(&mut agent.session, shell, line, cancel).await
 }
 
 /// Lets tools and commands of a session read a folder without a question, even if it lies in a hidden one. Rules of the user

@@ -38,12 +38,12 @@ pub use error::{AgentError, HandleError};
 pub use handle::{AgentEnd, AgentHandle};
 pub use input::InputMessage;
 pub use internals::{
-    AgentInternals, RunGuard, make_readable, read_unasked, readable_unasked, run_hooks, set_hooks,
-    take_hook_stop,
+    AgentInternals, RunGuard, make_readable, read_unasked, readable_unasked, run_hooks,
+    run_reading_line, set_hooks, take_hook_stop,
 };
 pub use model_call::{ModelCall, RequestSize};
 pub use observer::{Observer, ObserverItem};
-pub use pipeline::{ExecutedCall, UnaskedRead};
+pub use pipeline::{ExecutedCall, ReadingLine, ReadingLineEnd, UnaskedRead};
 pub use run_budget::RunBudget;
 pub use runtime::{AgentRuntime, ShutdownReport};
 pub use session_header::SessionHeader;

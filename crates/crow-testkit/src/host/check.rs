@@ -251,7 +251,9 @@ async fn check_commands(host: &dyn AgentHost, id: &SessionId) {
     for command in host.commands(id).await.unwrap() {
         match host.run_command(id, &command.name, "").await.unwrap() {
             CommandOutcome::Shown(_) | CommandOutcome::Started(_) => {}
-            CommandOutcome::Prompt(content) => assert!(!content.is_empty(), "{}", command.name),
+            CommandOutcome::Prompt(prompt) => {
+                assert!(!prompt.content.is_empty(), "{}", command.name)
+            }
         }
     }
     assert!(host.run_command(id, "no such command", "").await.is_err());

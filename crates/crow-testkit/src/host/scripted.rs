@@ -265,7 +265,7 @@ impl AgentHost for ScriptedHost {
             "echo" => Ok(CommandOutcome::Shown(argument.to_owned())),
             "greet" => {
                 let prompt = Block::text(format!("Greet {argument}.").replace(" .", "."));
-                Ok(CommandOutcome::Prompt(vec![prompt]))
+                Ok(CommandOutcome::Prompt(vec![prompt].into()))
             }
             name => Err(refusal(format!("no {name}"))),
         }

@@ -1,7 +1,9 @@
 //! Slash commands of the host.
 
-use crow_core::message::Block;
-use crow_runtime::{AgentHost as _, CommandOutcome, SessionSetup};
+use std::fs;
+
+use crow_core::{event::AgentEvent, message::Block};
+use crow_runtime::{AgentHandle, AgentHost as _, CommandOutcome, ObserverItem, SessionSetup};
 use crow_testkit::scripted::{call, reply, text};
 use serde_json::json;
 
@@ -15,7 +17,7 @@ async fn shown(
 ) -> String {
     match scene.host.run_command(handle.session_id(), name, argument).await.unwrap() {
         CommandOutcome::Shown(text) => text,
-        CommandOutcome::Prompt(prompt) => Block::text_of(&prompt),
+        CommandOutcome::Prompt(prompt) => Block::text_of(&prompt.content),
         CommandOutcome::Started(run) => run.to_string(),
     }
 }
@@ -134,4 +136,104 @@ async fn the_output_command_shows_the_complete_output_of_a_call() {
         let commands = "the commands of this session:\n  2  seq 100\n  1  seq 200 300; false";
         assert_eq!(listed, format!("no command has the number or id {unknown}; {commands}"));
     }
+}
+
+/// Writes a command of Claude Code into the home.
+fn write_command(scene: &Scene, name: &str, text: &str) {
+    let folder = scene.home.path().join(".claude/commands/team");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join(format!("{name}.md")), text).unwrap();
+}
+
+/// Runs a command that is a prompt, and returns what the model was sent for it.
+async fn run_prompt(scene: &Scene, handle: &AgentHandle, name: &str, argument: &str) -> String {
+    let outcome = scene.host.run_command(handle.session_id(), name, argument).await.unwrap();
+    let CommandOutcome::Prompt(prompt) = outcome else { panic!("{outcome:?}") };
+    scene.model.push(reply([text("I see.")]));
+    let mut events = handle.subscribe();
+    handle.send_prompt(prompt).unwrap();
+    while let Some(item) = events.next().await {
+        if let ObserverItem::Event(event) = item
+            && matches!(event.event, AgentEvent::RunEnd { .. })
+        {
+            break;
+        }
+    }
+    format!("{:?}", scene.model.requests().last().unwrap())
+}
+
+#[tokio::test]
+async fn commands_in_a_prompt_run_before_the_model_reads_it() {
+    let scene = Scene::new();
+    write_command(
+        &scene,
+        "look",
+        "---\ndescription: Looks\n---\nThe file: !`cat $1`\nGone: !`cat gone`\nAnd @b.txt for $1.",
+    );
+    fs::write(scene.project.join("a.txt"), "content of a").unwrap();
+    fs::write(scene.project.join("b.txt"), "content of b").unwrap();
+    let handle = scene.create(SessionSetup::default()).await;
+    let sent = run_prompt(&scene, &handle, "look", "a.txt").await;
+    for part in ["content of a", "exit status 1", "content of b", "for a.txt."] {
+        assert!(sent.contains(part), "{part}: {sent}");
+    }
+}
+
+#[tokio::test]
+async fn an_argument_is_never_part_of_a_command() {
+    let scene = Scene::new();
+    write_command(&scene, "look", "!`cat $1 $ARGUMENTS` and $ARGUMENTS");
+    let handle = scene.create(SessionSetup::default()).await;
+    for argument in
+        ["x; touch pwned", "$(touch pwned)", "`touch pwned`", "!`touch pwned`", "'; touch pwned; '"]
+    {
+        run_prompt(&scene, &handle, "look", argument).await;
+        assert!(!scene.project.join("pwned").exists(), "{argument}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_in_a_prompt_that_could_change_something_does_not_run() {
+    let scene = Scene::new();
+    write_command(&scene, "change", "!`touch made` and go on");
+    let handle = scene.create(SessionSetup::default()).await;
+    let sent = run_prompt(&scene, &handle, "change", "").await;
+    assert!(sent.contains("`touch made` was not run"), "{sent}");
+    assert!(!scene.project.join("made").exists());
+    let typed = "look at !`touch made`";
+    scene.model.push(reply([text("I see.")]));
+    run(&handle, typed).await;
+    assert!(!scene.project.join("made").exists());
+}
+
+#[tokio::test]
+async fn two_commands_of_one_name_are_told() {
+    let scene = Scene::new();
+    write_command(&scene, "ship", "mine");
+    write_command(&scene, "help", "mine");
+    Scene::configure(&scene.project, "commands/ship.md", "theirs");
+    scene.trust(&scene.project);
+    let handle = scene.create(SessionSetup::default()).await;
+    assert_eq!(shown(&scene, &handle, "ship", "").await, "theirs");
+    let warnings = scene.host.warnings(handle.session_id(), None).join("\n");
+    assert!(warnings.contains("there are two commands named /ship"), "{warnings}");
+    assert!(warnings.contains("the command /help of"), "{warnings}");
+}
+
+#[tokio::test]
+async fn a_command_of_claude_code_in_a_project_counts_after_trust() {
+    let scene = Scene::new();
+    let folder = scene.project.join(".claude/commands");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("deploy.md"), "Deploy: !`git log -1`").unwrap();
+    let handle = scene.create(SessionSetup::default()).await;
+    let names = |commands: Vec<crow_runtime::HostCommand>| {
+        commands.into_iter().map(|command| command.name.into_owned()).collect::<Vec<_>>()
+    };
+    let before = names(scene.host.commands(handle.session_id()).await.unwrap());
+    scene.trust(&scene.project);
+    let handle = scene.create(SessionSetup::default()).await;
+    let after = names(scene.host.commands(handle.session_id()).await.unwrap());
+    let has = |names: &[String]| names.iter().any(|name| name == "deploy");
+    assert_eq!((has(&before), has(&after)), (false, true));
 }

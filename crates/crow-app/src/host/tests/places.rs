@@ -29,7 +29,10 @@ async fn a_session_uses_the_configuration_of_its_own_project() {
         assert_eq!(scene.value(&handle, "agent").await, agent);
         let shipped = scene.host.run_command(handle.session_id(), "ship", "").await.unwrap();
         let CommandOutcome::Prompt(prompt) = shipped else { panic!("{shipped:?}") };
-        assert_eq!(crow_core::message::Block::text_of(&prompt), format!("Ship as {agent}."));
+        assert_eq!(
+            crow_core::message::Block::text_of(&prompt.content),
+            format!("Ship as {agent}.")
+        );
     }
 }
 

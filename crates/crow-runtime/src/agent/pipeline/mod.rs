@@ -15,4 +15,4 @@ pub(crate) use call::{CallHookResults, CallPipeline, CallPipelineParts};
 pub(crate) use changes::{ChangeTracker, ChangeTrackerParts, wait_for_scan};
 pub(crate) use moved_files::{MovedFileNotices, report_last_moved_files};
 pub(crate) use sandbox::{CallSandbox, CallSandboxParts};
-pub use unasked_read::UnaskedRead;
+pub use unasked_read::{ReadingLine, ReadingLineEnd, UnaskedRead};

@@ -95,6 +95,19 @@ impl CallPipeline {
     }
 }
 
+impl CallPipeline {
+    /// Returns the decision of the policy about a call in the read-only mode.
+    pub(super) fn read_only_decision(
+        &self,
+        facts: CallFacts<'_>,
+        workspace: &Workspace,
+    ) -> Decision {
+        let mut policy = self.shared.tree.with_policy(Clone::clone);
+        policy.set_mode(PermissionMode::ReadOnly);
+        policy.decide(facts, workspace)
+    }
+}
+
 impl ReplyCalls<'_> {
     /// Takes a call up to its permit, or answers it.
     pub(super) async fn prepare(

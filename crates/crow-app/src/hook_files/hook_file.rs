@@ -103,7 +103,7 @@ impl HookEvent {
     }
 
     /// Returns the kind of moments at which it may happen.
-    pub(super) fn kind(self) -> HookKind {
+    pub(crate) fn kind(self) -> HookKind {
         match self {
             Self::PreToolUse => HookKind::BeforeCall,
             Self::PostToolUse | Self::PostToolUseFailure => HookKind::AfterCall,
@@ -117,7 +117,7 @@ impl HookEvent {
     }
 
     /// Returns true if it is about a call of a tool.
-    pub(super) fn is_about_calls(self) -> bool {
+    pub(crate) fn is_about_calls(self) -> bool {
         matches!(self, Self::PreToolUse | Self::PostToolUse | Self::PostToolUseFailure)
     }
 }
@@ -130,7 +130,7 @@ impl fmt::Display for HookEvent {
 
 /// What a hook runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum HookCommand {
+pub(crate) enum HookCommand {
     /// A line for a shell.
     Line(String),
     /// A program with arguments.
@@ -148,7 +148,7 @@ impl fmt::Display for HookCommand {
 
 /// The effect of a hook that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FailureEffect {
+pub(crate) enum FailureEffect {
     /// The user is told, and the agent goes on.
     Tell,
     /// It counts as an objection.
@@ -159,15 +159,15 @@ pub(super) enum FailureEffect {
 #[derive(Debug, Clone)]
 pub struct Hook {
     pub event: HookEvent,
-    pub(super) matcher: HookMatcher,
-    pub(super) condition: Option<CallCondition>,
-    pub(super) command: HookCommand,
-    pub(super) timeout: Duration,
-    pub(super) on_failure: FailureEffect,
+    pub(crate) matcher: HookMatcher,
+    pub(crate) condition: Option<CallCondition>,
+    pub(crate) command: HookCommand,
+    pub(crate) timeout: Duration,
+    pub(crate) on_failure: FailureEffect,
     /// True if the agent does not wait for it.
-    pub(super) is_async: bool,
+    pub(crate) is_async: bool,
     /// True if it runs once a session.
-    pub(super) is_once: bool,
+    pub(crate) is_once: bool,
 }
 
 impl Hook {
@@ -179,6 +179,14 @@ impl Hook {
     /// Returns what it runs, for display.
     pub fn command(&self) -> String {
         self.command.to_string()
+    }
+
+    /// Returns the words that start it, by which the files that it starts from are found.
+    pub(crate) fn argv(&self) -> Vec<String> {
+        match &self.command {
+            HookCommand::Line(line) => ["sh", "-c", line].map(str::to_owned).to_vec(),
+            HookCommand::Program(words) => words.clone(),
+        }
     }
 
     /// Returns the time that it may take.
@@ -197,11 +205,11 @@ pub struct UnusedHook {
 
 /// The hooks of a file.
 #[derive(Debug, Clone, Default)]
-pub(super) struct HookFile {
-    pub(super) hooks: Vec<Hook>,
-    pub(super) unused: Vec<UnusedHook>,
+pub(crate) struct HookFile {
+    pub(crate) hooks: Vec<Hook>,
+    pub(crate) unused: Vec<UnusedHook>,
     /// True if it switches all hooks off.
-    pub(super) disables_all: bool,
+    pub(crate) disables_all: bool,
 }
 
 /// The part of a project's settings that hooks depend on.
@@ -238,7 +246,7 @@ fn without_place(error: &serde_json::Error) -> String {
 
 impl HookFile {
     /// Parses the text of a file. Fails if it is no JSON object.
-    pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Self, String> {
+    pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<Self, String> {
         let settings: Value = serde_json::from_slice(bytes).map_err(|error| {
             let (line, column) = (error.line(), error.column());
             format!("{}:{line}:{column}: {}", path.display(), without_place(&error))
@@ -372,4 +380,12 @@ fn read_hook(event: HookEvent, matcher: &HookMatcher, hook: &Value) -> Result<Ho
         is_async: flag("async")? || flag("asyncRewake")?,
         is_once: flag("once")?,
     })
+}
+
+/// Returns the hooks of a file, and those that do not run.
+pub(crate) fn hooks_of_file(
+    path: &Path,
+    bytes: &[u8],
+) -> Result<(Vec<Hook>, Vec<UnusedHook>), String> {
+    HookFile::parse(path, bytes).map(|file| (file.hooks, file.unused))
 }

@@ -7,7 +7,7 @@ const LARGEST_PATTERN: usize = 1 << 20;
 
 /// The `matcher` of hooks: it is compared with the name of the tool, or with what tells events of one name apart.
 #[derive(Debug, Clone, Default)]
-pub(super) struct HookMatcher {
+pub(crate) struct HookMatcher {
     text: String,
     /// `None` for all.
     pattern: Option<MatcherPattern>,
@@ -23,7 +23,7 @@ enum MatcherPattern {
 
 impl HookMatcher {
     /// Parses a matcher: nothing or `*` for all, names between `|`, or a regular expression. The error is a sentence.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let trimmed = text.trim();
         let is_plain = |char: char| char.is_alphanumeric() || "_-|, ".contains(char);
         let pattern = if trimmed.is_empty() || trimmed == "*" {
@@ -45,12 +45,12 @@ impl HookMatcher {
     }
 
     /// Returns the text.
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// Returns true if one of the names matches.
-    pub(super) fn matches(&self, names: &[&str]) -> bool {
+    pub(crate) fn matches(&self, names: &[&str]) -> bool {
         match &self.pattern {
             None => true,
             Some(MatcherPattern::Names(wanted)) => {
@@ -63,7 +63,7 @@ impl HookMatcher {
 
 /// The condition `if` of a hook: `Tool(pattern)`, where `*` stands for any text.
 #[derive(Debug, Clone)]
-pub(super) struct CallCondition {
+pub(crate) struct CallCondition {
     tool: String,
     /// `None` for each call of the tool.
     pattern: Option<Regex>,
@@ -71,7 +71,7 @@ pub(super) struct CallCondition {
 
 impl CallCondition {
     /// Parses a condition. The error is a sentence.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let (tool, pattern) = match text.split_once('(') {
             None => (text, None),
@@ -101,7 +101,7 @@ impl CallCondition {
 
     /// Returns true if a call of a tool with one of these names, about this subject, fulfils it. A subject that is not known
     /// fulfils it: a hook runs rather once too often.
-    pub(super) fn matches(&self, names: &[&str], subject: Option<&str>) -> bool {
+    pub(crate) fn matches(&self, names: &[&str], subject: Option<&str>) -> bool {
         names.contains(&self.tool.as_str())
             && match (&self.pattern, subject) {
                 (Some(pattern), Some(subject)) => pattern.is_match(subject),
