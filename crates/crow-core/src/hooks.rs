@@ -4,7 +4,12 @@
 //! hooks are, how they are started and what they read and print is the business of the program that implements
 //! [`SessionHooks`].
 
-use std::{fmt, path::Path, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -122,10 +127,14 @@ pub struct HookScene<'a> {
     pub agent: &'a str,
     /// The directory that it works in.
     pub cwd: &'a Path,
+    /// The directories that it may change, the first of which contains `cwd`.
+    pub roots: &'a [PathBuf],
     /// The permission mode of the session.
     pub mode: PermissionMode,
-    /// Starts processes in the sandbox of the agent's commands; `None` if there is none.
+    /// Starts processes in the sandbox of the agent's commands; `None` if it confines nothing.
     pub sandboxed: Option<Arc<dyn PipedProcesses>>,
+    /// True if the sandbox keeps processes in it from changing files in the read-only mode.
+    pub enforces_read_only: bool,
     /// The span in which it happens, if programs are told of it.
     pub trace: Option<TraceContext>,
 }
@@ -139,6 +148,19 @@ pub enum HookPermission {
     Ask(String),
     /// The call may not run, for this reason.
     Deny(String),
+}
+
+impl HookPermission {
+    /// Returns the stricter of two permissions; of two equally strict ones the first.
+    pub fn stricter(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        let rank = |permission: &Option<Self>| match permission {
+            None => 0,
+            Some(Self::Allow) => 1,
+            Some(Self::Ask(_)) => 2,
+            Some(Self::Deny(_)) => 3,
+        };
+        if rank(&other) > rank(&one) { other } else { one }
+    }
 }
 
 /// The answer of all hooks to a moment.
@@ -156,6 +178,15 @@ pub struct HookOutcome {
     pub notices: Vec<SourceNotice>,
     /// Reason to end the turn.
     pub stop: Option<String>,
+    /// True if a hook ran.
+    pub has_run: bool,
+}
+
+impl HookOutcome {
+    /// Returns the reason not to go on with what is about to happen, if there is one.
+    pub fn refusal(&self) -> Option<&str> {
+        self.stop.as_deref().or(self.objection.as_deref())
+    }
 }
 
 /// The hooks of a session.

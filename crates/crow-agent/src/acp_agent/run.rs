@@ -37,6 +37,7 @@ use crate::{
     handoff::{Bundle, Handoff, HandoffScene, TurnResult},
     named_files::missing_files,
     prompt_commands::run_prompt_commands,
+    session_hooks::PromptRefusal,
     toolset::emit_notices,
 };
 
@@ -235,8 +236,13 @@ impl Run<'_> {
         if let Some(input) = input
             && let Some(refusal) = self.say(input).await?
         {
-            let reason = format!("a hook refused the prompt: {refusal}");
-            return Ok(Some(RunFinish::Stopped(TurnEnd::Condition { reason })));
+            return Ok(Some(match refusal {
+                PromptRefusal::Cancelled => RunFinish::Cancelled,
+                PromptRefusal::Objection(why) => {
+                    let reason = format!("a hook refused the prompt: {why}");
+                    RunFinish::Stopped(TurnEnd::Condition { reason })
+                }
+            }));
         }
         let internals = &mut self.session.internals;
         // Only in this flow the end of a turn with a text is the end of the run.
@@ -259,7 +265,7 @@ impl Run<'_> {
     }
 
     /// Adds an input to the conversation. Returns the reason if a hook refuses it.
-    async fn say(&mut self, mut input: RunInput) -> Result<Option<String>, AgentError> {
+    async fn say(&mut self, mut input: RunInput) -> Result<Option<PromptRefusal>, AgentError> {
         let AcpSession { internals, prompt_hooks, surroundings, .. } = &mut *self.session;
         let mut context = Vec::new();
         if input.source == InputSource::Prompt {

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use crow_core::{
     control::{CompletionOwner, RunFinish},
     event::{
-        AgentEvent, AgentState, Failure, FailureKind, NoticeAudience, NoticeLevel, RunEnding,
-        RunOutcome,
+        AgentEvent, AgentState, CompactionTrigger, Failure, FailureKind, NoticeAudience,
+        NoticeLevel, RunEnding, RunOutcome,
     },
     message::UserPrompt,
     model::ModelsError,
@@ -19,7 +19,7 @@ use super::{
     run::{RunInput, RunResult},
     session::AcpSession,
 };
-use crate::prompt::Surroundings;
+use crate::{prompt::Surroundings, session_hooks::permits_compaction};
 
 /// Serves inputs until the agent is shut down; each input is a run.
 ///
@@ -114,6 +114,10 @@ async fn compact(
     run: RunGuard,
     focus: Option<&str>,
 ) -> Result<(), AgentError> {
+    let trigger = CompactionTrigger::User;
+    if !permits_compaction(internals, trigger, focus, &run.cancel).await? {
+        return internals.end_run(run, RunOutcome::NeedsInput).await;
+    }
     let outcome = match Box::pin(agent.primary().compact(internals, focus, &run.cancel)).await {
         Ok(true) => RunOutcome::NeedsInput,
         Ok(false) => {

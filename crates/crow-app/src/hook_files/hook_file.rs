@@ -17,7 +17,8 @@ use super::matcher::{CallCondition, HookMatcher};
 const HOOKS_MEMBER: &str = "hooks";
 /// The member of the settings that switches all hooks off.
 const DISABLE_MEMBER: &str = "disableAllHooks";
-/// Time for a hook that names none.
+/// Time for a hook that names none: at calls and ends of turns, where hooks run tests, and elsewhere.
+const WORK_TIMEOUT: Duration = Duration::from_mins(10);
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 /// Longest time for a hook.
 const LONGEST_TIMEOUT: Duration = Duration::from_hours(1);
@@ -50,6 +51,9 @@ const OTHER_EVENTS: &[&str] = &[
     "WorktreeCreate",
     "WorktreeRemove",
 ];
+
+/// The names of the end of a session: Crow gives no reason.
+pub(crate) const SESSION_END_NAMES: [&str; 2] = ["other", "prompt_input_exit"];
 
 /// The event at which a hook runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -116,6 +120,42 @@ impl HookEvent {
         }
     }
 
+    /// Returns true if matchers have no effect: nothing tells events of this name apart.
+    pub(crate) fn ignores_matcher(self) -> bool {
+        matches!(self, Self::UserPromptSubmit | Self::Stop)
+    }
+
+    /// Returns the names that matchers are compared with; `None` if there are others.
+    fn names(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::SessionStart => Some(&["startup", "resume", "compact"]),
+            Self::SessionEnd => Some(&SESSION_END_NAMES),
+            Self::PreCompact => Some(&["manual", "auto"]),
+            Self::Notification => Some(&["permission_prompt", "elicitation_dialog"]),
+            Self::PreToolUse
+            | Self::PostToolUse
+            | Self::PostToolUseFailure
+            | Self::UserPromptSubmit
+            | Self::Stop
+            | Self::SubagentStop => None,
+        }
+    }
+
+    fn default_timeout(self) -> Duration {
+        match self {
+            Self::PreToolUse
+            | Self::PostToolUse
+            | Self::PostToolUseFailure
+            | Self::Stop
+            | Self::SubagentStop => WORK_TIMEOUT,
+            Self::UserPromptSubmit
+            | Self::SessionStart
+            | Self::SessionEnd
+            | Self::PreCompact
+            | Self::Notification => DEFAULT_TIMEOUT,
+        }
+    }
+
     /// Returns true if it is about a call of a tool.
     pub(crate) fn is_about_calls(self) -> bool {
         matches!(self, Self::PreToolUse | Self::PostToolUse | Self::PostToolUseFailure)
@@ -168,12 +208,21 @@ pub struct Hook {
     pub(crate) is_async: bool,
     /// True if it runs once a session.
     pub(crate) is_once: bool,
+    /// All of it as it is configured, by which equal hooks are found.
+    configured: Value,
 }
 
 impl Hook {
     /// Returns the text of its matcher; empty if it runs at each event.
     pub fn matcher(&self) -> &str {
         self.matcher.text()
+    }
+
+    /// Returns true if another hook is the same.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.event == other.event
+            && self.matcher.text() == other.matcher.text()
+            && self.configured == other.configured
     }
 
     /// Returns what it runs, for display.
@@ -301,6 +350,13 @@ impl HookFile {
                     continue;
                 }
             };
+            if let Some(names) = event.names()
+                && !names.iter().any(|name| matcher.matches(&[name]))
+            {
+                let names = names.join(", ");
+                self.leave_out(place, format!("its matcher fits none of {names}"));
+                continue;
+            }
             let Some(Value::Array(hooks)) = group.get("hooks") else {
                 self.leave_out(place, "it has no list `hooks`");
                 continue;
@@ -355,7 +411,7 @@ fn read_hook(event: HookEvent, matcher: &HookMatcher, hook: &Value) -> Result<Ho
         return Err(format!("crow-agent runs no lines of the shell `{shell}`"));
     }
     let timeout = match hook.get("timeout") {
-        None | Some(Value::Null) => DEFAULT_TIMEOUT,
+        None | Some(Value::Null) => event.default_timeout(),
         Some(seconds) => {
             let seconds = seconds.as_f64().filter(|seconds| *seconds > 0.0);
             let seconds = seconds.ok_or("`timeout` is not a number of seconds above zero")?;
@@ -379,6 +435,7 @@ fn read_hook(event: HookEvent, matcher: &HookMatcher, hook: &Value) -> Result<Ho
         on_failure,
         is_async: flag("async")? || flag("asyncRewake")?,
         is_once: flag("once")?,
+        configured: hook.clone(),
     })
 }
 

@@ -99,12 +99,14 @@ impl CallCondition {
         Ok(Self { tool: tool.to_owned(), pattern })
     }
 
-    /// Returns true if a call of a tool with one of these names, about this subject, fulfils it. A subject that is not known
-    /// fulfils it: a hook runs rather once too often.
-    pub(crate) fn matches(&self, names: &[&str], subject: Option<&str>) -> bool {
+    /// Returns true if a call of a tool with one of these names fulfils it. `subjects` are the ways to write what it is about;
+    /// if they are not known, it does: a hook runs rather once too often.
+    pub(crate) fn matches(&self, names: &[&str], subjects: Option<&[String]>) -> bool {
         names.contains(&self.tool.as_str())
-            && match (&self.pattern, subject) {
-                (Some(pattern), Some(subject)) => pattern.is_match(subject),
+            && match (&self.pattern, subjects) {
+                (Some(pattern), Some(subjects)) => {
+                    subjects.iter().any(|subject| pattern.is_match(subject))
+                }
                 (None, _) | (_, None) => true,
             }
     }
@@ -158,7 +160,12 @@ mod tests {
             ("Edit(*.rs)", "Edit", None, true),
         ] {
             let condition = CallCondition::parse(text).unwrap();
-            assert_eq!(condition.matches(&[tool], subject), expected, "{text} {subject:?}");
+            let subjects = subject.map(|subject| vec![subject.to_owned()]);
+            assert_eq!(
+                condition.matches(&[tool], subjects.as_deref()),
+                expected,
+                "{text} {subject:?}"
+            );
         }
         assert!(CallCondition::parse("Bash(git").is_err());
         assert!(CallCondition::parse("(git)").is_err());

@@ -5,7 +5,8 @@ mod matcher;
 mod places;
 
 pub(crate) use hook_file::{
-    FailureEffect, HookCommand, HookFile, ProjectHookFile, hooks_of_file, hooks_of_settings,
+    FailureEffect, HookCommand, HookFile, ProjectHookFile, SESSION_END_NAMES, hooks_of_file,
+    hooks_of_settings,
 };
 pub use hook_file::{Hook, HookEvent, UnusedHook};
-pub(crate) use places::{CLAUDE_USER_FILE, PROJECT_FILES, is_hook_file, user_hook_files};
+pub(crate) use places::{CLAUDE_USER_FILE, PROJECT_FILES, is_hook_file, resolved, user_hook_files};

@@ -1,6 +1,6 @@
 //! Where hooks are configured.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::environment::ProcessEnvironment;
 
@@ -25,4 +25,9 @@ pub(crate) fn user_hook_files(environment: &ProcessEnvironment) -> Vec<PathBuf> 
     let own = environment.config_dir().ok().map(|folder| folder.join(OWN_FILE));
     let home = environment.var("HOME").map(PathBuf::from);
     own.into_iter().chain(home.map(|home| home.join(CLAUDE_USER_FILE))).collect()
+}
+
+/// Resolves a path as far as it exists.
+pub(crate) fn resolved(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }

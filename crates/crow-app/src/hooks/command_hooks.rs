@@ -2,21 +2,24 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io,
+    fmt, io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use async_trait::async_trait;
 use crow_core::{
-    capability::PipedProcesses,
+    capability::{PipedProcesses, ProcessEnd},
     event::NoticeLevel,
     hooks::{HookKind, HookMoment, HookOutcome, HookPermission, HookScene, SessionHooks},
     ids::SessionId,
+    permission::PermissionMode,
+    redact::Redactor,
     tool::SourceNotice,
 };
 use crow_runtime::{ProcessRunner, SessionStore};
-use futures_util::future::join_all;
+use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -25,8 +28,8 @@ use super::{
     answer::{AnsweredPermission, HookAnswer},
     hook_input::EventInput,
     hook_process::HookRun,
-    hook_set::{HookOrigin, HookSet, SessionHook},
-    tool_names::input_with_changes,
+    hook_set::{HookOrigin, HookSet, SessionHook, names_path_below, script_of},
+    tool_names::{ConditionPlaces, input_with_changes},
 };
 use crate::{
     hook_files::{FailureEffect, HookCommand, HookEvent},
@@ -39,8 +42,19 @@ const PROJECT_VARIABLE: &str = "CLAUDE_PROJECT_DIR";
 const TRACE_VARIABLE: &str = "TRACEPARENT";
 /// Length of a command in messages, in bytes.
 const SHOWN: usize = 60;
-/// Maximum number of hooks that the agent does not wait for, at a time.
+/// Maximum number of hooks that run at a time, and of those that the agent does not wait for.
+const MOST_AT_ONCE: usize = 8;
 const MOST_IN_BACKGROUND: usize = 16;
+/// Time for a hook at the end of a session, and time that the end waits for hooks in the background.
+const SESSION_END: Duration = Duration::from_millis(1500);
+const LAST_IN_BACKGROUND: Duration = Duration::from_millis(500);
+/// What messages of programs say that cannot reach a file.
+const SANDBOX_SIGNS: [&str; 4] = [
+    "No such file or directory",
+    "Permission denied",
+    "Operation not permitted",
+    "Read-only file system",
+];
 /// What is added to the failure of a hook of the user that ran in the sandbox.
 const SANDBOX_HINT: &str = " (it ran in the sandbox; `outside_sandbox = true` under `[hooks]` in config.toml runs your own hooks outside)";
 
@@ -54,6 +68,10 @@ pub(crate) struct HookLaunch {
     pub(crate) project: PathBuf,
     /// State of the trusted project, without which its hooks do not run.
     pub(crate) trusted: Option<Arc<TrustedState>>,
+    /// The home of the user.
+    pub(crate) home: Option<PathBuf>,
+    /// Removes secrets from what hooks print.
+    pub(crate) redactor: Redactor,
 }
 
 /// The hooks of a session. Dropping it ends those that the agent does not wait for.
@@ -74,11 +92,15 @@ pub(crate) struct CommandHooks {
 /// A hook that is about to run at an event.
 struct PreparedHook {
     event: HookEvent,
+    is_sandboxed: bool,
     processes: Arc<dyn PipedProcesses>,
+    redactor: Redactor,
     /// The first that can be started runs: a system may have no `bash`.
     runs: Vec<HookRun>,
     /// For a hook of a project: it runs only while the project is as it was when it was trusted.
     trusted: Option<Arc<TrustedState>>,
+    /// A script that must be there.
+    script: Option<PathBuf>,
 }
 
 /// What one hook gave at an event.
@@ -86,7 +108,7 @@ pub(super) struct HookResult<'a> {
     pub(super) hook: &'a SessionHook,
     pub(super) event: HookEvent,
     /// The answer, or how it failed.
-    pub(super) answer: Result<HookAnswer, String>,
+    pub(super) answer: Result<HookAnswer, HookFailure>,
     /// True if it ran in the sandbox.
     is_sandboxed: bool,
     /// The tool of the call, by the name that hooks read.
@@ -118,16 +140,22 @@ impl CommandHooks {
         !set.hooks.is_empty() || skipped_message(set).is_some()
     }
 
-    /// Returns the hooks that run at an event, each with its position.
+    /// Returns the places that paths in conditions may be relative to.
+    pub(super) fn condition_places(&self, scene: &HookScene<'_>) -> ConditionPlaces {
+        let folders = vec![scene.cwd.to_path_buf(), self.launch.project.clone()];
+        ConditionPlaces { folders, home: self.launch.home.clone() }
+    }
+
+    /// Returns the hooks that run at an event.
     fn hooks_at(&self, input: &EventInput) -> Vec<&SessionHook> {
         let names: Vec<&str> = input.names.iter().map(String::as_str).collect();
-        let subject = input.call.as_ref().and_then(|call| call.subject.as_deref());
+        let subjects = input.call.as_ref().and_then(|call| call.subjects.as_deref());
         let is_wanted = |(_, session_hook): &(usize, &SessionHook)| {
             let hook = &session_hook.hook;
             hook.event == input.event
-                && hook.matcher.matches(&names)
+                && (hook.event.ignores_matcher() || hook.matcher.matches(&names))
                 && hook.condition.as_ref().is_none_or(|condition| {
-                    !hook.event.is_about_calls() || condition.matches(&names, subject)
+                    !hook.event.is_about_calls() || condition.matches(&names, subjects)
                 })
         };
         let mut hooks: Vec<_> = self.set.hooks.iter().enumerate().filter(is_wanted).collect();
@@ -136,21 +164,49 @@ impl CommandHooks {
         hooks.into_iter().map(|(_, hook)| hook).collect()
     }
 
+    /// Prepares a hook. The error says why it does not run.
     fn prepare(
         &self,
         scene: &HookScene<'_>,
         session_hook: &SessionHook,
         input: &EventInput,
-    ) -> (PreparedHook, bool) {
-        let sandbox = scene.sandboxed.clone().filter(|_| !session_hook.may_run_outside);
+    ) -> Result<PreparedHook, String> {
+        let hook = &session_hook.hook;
+        let is_of_project = session_hook.origin == HookOrigin::Project;
+        // 1) Where it runs. The sandbox is that of the agent's commands.
+        let is_outside = session_hook.may_run_outside && {
+            let roots = scene.roots.iter().chain([&self.launch.project]);
+            !names_path_below(hook, self.launch.home.as_deref(), roots)
+        };
+        let sandbox = scene.sandboxed.clone().filter(|_| !is_outside);
         let is_sandboxed = sandbox.is_some();
-        let outside = || Arc::new(self.launch.runner.clone()) as Arc<dyn PipedProcesses>;
+        if is_of_project && !is_sandboxed {
+            return Err(
+                "it did not run: there is no sandbox, in which hooks of projects run".to_owned()
+            );
+        }
+        let is_read_only = scene.mode == PermissionMode::ReadOnly;
+        if is_of_project && is_read_only && !scene.enforces_read_only {
+            return Err(
+                "it did not run: the sandbox cannot keep it from changing files in this read-only session"
+                    .to_owned(),
+            );
+        }
+        // 2) Hooks of a project run where their files were looked for when they were trusted, those outside where no word means a
+        //    file of the project.
+        let cwd = if is_of_project {
+            self.launch.project.clone()
+        } else if is_outside {
+            self.launch.home.clone().unwrap_or_else(|| PathBuf::from("/"))
+        } else {
+            scene.cwd.to_path_buf()
+        };
         let project = self.launch.project.to_string_lossy().into_owned();
         let mut env = BTreeMap::from([(PROJECT_VARIABLE.to_owned(), project.clone())]);
         if let Some(trace) = scene.trace {
             env.insert(TRACE_VARIABLE.to_owned(), trace.to_string());
         }
-        let commands = match &session_hook.hook.command {
+        let commands = match &hook.command {
             HookCommand::Line(line) => {
                 ["bash", "sh"].map(|shell| [shell, "-c", line].map(str::to_owned).to_vec()).to_vec()
             }
@@ -159,22 +215,28 @@ impl CommandHooks {
                 vec![words.iter().map(|word| word.replace(&variable, &project)).collect()]
             }
         };
+        let timeout = match input.event {
+            HookEvent::SessionEnd => hook.timeout.min(SESSION_END),
+            _ => hook.timeout,
+        };
         let text = input.to_json(scene, |id| self.transcript(id));
         let runs = commands.into_iter().map(|argv| HookRun {
             argv,
-            cwd: scene.cwd.to_path_buf(),
+            cwd: cwd.clone(),
             env: env.clone(),
-            input: text.clone(),
-            timeout: session_hook.hook.timeout,
+            input: Arc::clone(&text),
+            timeout,
         });
-        let is_of_project = session_hook.origin == HookOrigin::Project;
-        let prepared = PreparedHook {
+        let outside = || Arc::new(self.launch.runner.clone()) as Arc<dyn PipedProcesses>;
+        Ok(PreparedHook {
             event: input.event,
+            is_sandboxed,
+            redactor: self.launch.redactor.clone(),
             processes: sandbox.unwrap_or_else(outside),
             runs: runs.collect(),
             trusted: self.launch.trusted.clone().filter(|_| is_of_project),
-        };
-        (prepared, is_sandboxed)
+            script: script_of(hook, self.launch.home.as_deref(), &self.launch.project, &cwd),
+        })
     }
 
     /// Returns the path of the log of a session; empty if there is none.
@@ -186,50 +248,96 @@ impl CommandHooks {
         })
     }
 
-    /// Runs the hooks of events, all at the same time.
+    /// Runs the hooks of events at the same time, as far as they are not too many. `waits` tells if it waits for all.
     pub(super) async fn results<'a>(
         &'a self,
         scene: &HookScene<'_>,
         inputs: &[EventInput],
+        waits: bool,
         cancellation: &CancellationToken,
     ) -> Vec<HookResult<'a>> {
         let mut running = Vec::new();
         for input in inputs {
             for hook in self.hooks_at(input) {
-                let (prepared, is_sandboxed) = self.prepare(scene, hook, input);
-                if hook.hook.is_async {
-                    self.start_in_background(hook, prepared, is_sandboxed);
+                let prepared = self.prepare(scene, hook, input);
+                if hook.hook.is_async && !waits {
+                    self.start_in_background(hook, input.event, prepared);
                     continue;
                 }
-                let shown = input.call.as_ref().map_or(Value::Null, |call| call.input.clone());
-                let tool = input.call.as_ref().map(|call| call.name().to_owned());
+                let (event, call) = (input.event, input.call.as_ref());
+                let shown = call.map_or(Value::Null, |call| call.input.clone());
+                let tool = call.map(|call| call.name().to_owned());
                 running.push(async move {
-                    let event = prepared.event;
-                    let answer = prepared.run(cancellation).await;
+                    let (answer, is_sandboxed) = match prepared {
+                        Ok(prepared) => {
+                            let is_sandboxed = prepared.is_sandboxed;
+                            (prepared.run(cancellation).await, is_sandboxed)
+                        }
+                        Err(why) => (Err(HookFailure::Failed(why)), false),
+                    };
                     HookResult { hook, event, answer, is_sandboxed, tool, shown }
                 });
             }
         }
-        join_all(running).await
+        // In their order, in which the answers count.
+        stream::iter(running).buffered(MOST_AT_ONCE).collect().await
     }
 
     /// Starts a hook that the agent does not wait for. What it answers has no effect, but its failure is told later.
-    fn start_in_background(&self, hook: &SessionHook, prepared: PreparedHook, is_sandboxed: bool) {
+    fn start_in_background(
+        &self,
+        hook: &SessionHook,
+        event: HookEvent,
+        prepared: Result<PreparedHook, String>,
+    ) {
         let mut background = self.background.lock().unwrap_or_else(PoisonError::into_inner);
-        if background.len() >= MOST_IN_BACKGROUND {
-            let why = format!("it did not run: {MOST_IN_BACKGROUND} hooks run in the background");
-            let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
-            untold.push(failure_notice(hook, prepared.event, &why, is_sandboxed));
-            return;
-        }
+        let prepared = prepared.and_then(|prepared| {
+            let is_full = background.len() >= MOST_IN_BACKGROUND;
+            let why =
+                || format!("it did not run: {MOST_IN_BACKGROUND} hooks run in the background");
+            if is_full { Err(why()) } else { Ok(prepared) }
+        });
+        let prepared = match prepared {
+            Ok(prepared) => prepared,
+            Err(why) => {
+                let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+                return untold.push(failure_notice(hook, event, &why, false));
+            }
+        };
         let (hook, token) = (hook.clone(), self.background_token.clone());
         background.spawn(async move {
-            let event = prepared.event;
+            let is_sandboxed = prepared.is_sandboxed;
             match prepared.run(&token).await {
                 Ok(answer) => answer.message.into_iter().map(|text| told(&hook, &text)).collect(),
-                Err(why) => vec![failure_notice(&hook, event, &why, is_sandboxed)],
+                Err(failure) => {
+                    vec![failure_notice(&hook, event, &failure.to_string(), is_sandboxed)]
+                }
             }
         });
+    }
+
+    /// Waits for the hooks in the background, not long, and ends them.
+    async fn end_background(&self) {
+        let mut background = {
+            let mut background = self.background.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *background)
+        };
+        let mut notices = Vec::new();
+        let collect = async {
+            while let Some(ended) = background.join_next().await {
+                notices.extend(ended.unwrap_or_default());
+            }
+        };
+        let is_late = tokio::time::timeout(LAST_IN_BACKGROUND, collect).await.is_err();
+        if is_late {
+            self.background_token.cancel();
+            while let Ok(Some(ended)) =
+                tokio::time::timeout(LAST_IN_BACKGROUND, background.join_next()).await
+            {
+                notices.extend(ended.unwrap_or_default());
+            }
+        }
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner).extend(notices);
     }
 
     /// Returns the messages of hooks that the agent did not wait for, and those about the configuration.
@@ -244,31 +352,67 @@ impl CommandHooks {
     }
 }
 
+/// Why a hook gave no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum HookFailure {
+    /// It did not run or failed: a part of a sentence.
+    Failed(String),
+    /// It was ended, since nobody waits for its answer any more.
+    Cancelled,
+}
+
+impl fmt::Display for HookFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(why) => f.write_str(why),
+            Self::Cancelled => f.write_str("it was ended with the run"),
+        }
+    }
+}
+
 impl PreparedHook {
-    async fn run(self, cancellation: &CancellationToken) -> Result<HookAnswer, String> {
+    async fn run(self, cancellation: &CancellationToken) -> Result<HookAnswer, HookFailure> {
+        let failed = |why: String| HookFailure::Failed(format!("it did not run: {why}"));
         if let Some(trusted) = self.trusted {
             let checked = tokio::task::spawn_blocking(move || trusted.check()).await;
             let checked = checked.map_err(io::Error::other).map_err(|error| error.to_string());
             let checked = checked.and_then(|checked| checked.map_err(|error| error.to_string()));
-            checked.map_err(|error| format!("it did not run: {error}"))?;
+            checked.map_err(failed)?;
+        }
+        // Shells and interpreters report a missing script with the status of an objection.
+        if let Some(script) = self.script.filter(|script| !script.exists()) {
+            return Err(failed(format!("there is no file {}", script.display())));
         }
         let mut failure = String::new();
         for run in self.runs {
             match run.execute(self.processes.as_ref(), cancellation).await {
-                Ok(print) => return HookAnswer::read(self.event, &print),
+                Ok(print) if print.end == ProcessEnd::Cancelled => {
+                    return Err(HookFailure::Cancelled);
+                }
+                Ok(mut print) => {
+                    // Before anything is cut: half a secret is a secret, too.
+                    self.redactor.redact_string(&mut print.stderr);
+                    if let Ok(mut text) = String::from_utf8(print.stdout.clone())
+                        && self.redactor.redact_string(&mut text)
+                    {
+                        print.stdout = text.into_bytes();
+                    }
+                    return HookAnswer::read(self.event, &print).map_err(HookFailure::Failed);
+                }
                 Err(error) if error.is_missing => failure = error.message,
-                Err(error) => return Err(error.message),
+                Err(_) if cancellation.is_cancelled() => return Err(HookFailure::Cancelled),
+                Err(error) => return Err(HookFailure::Failed(error.message)),
             }
         }
-        Err(failure)
+        Err(HookFailure::Failed(failure))
     }
 }
 
 #[async_trait]
 impl SessionHooks for CommandHooks {
     fn has(&self, kind: HookKind) -> bool {
-        // The first prompt shows what is wrong with the configuration.
-        self.kinds.contains(&kind) || kind == HookKind::Prompt
+        // The first prompt shows what is wrong with the configuration, the end of the session what hooks in the background did.
+        self.kinds.contains(&kind) || matches!(kind, HookKind::Prompt | HookKind::SessionEnd)
     }
 
     async fn run(
@@ -277,9 +421,16 @@ impl SessionHooks for CommandHooks {
         moment: HookMoment<'_>,
         cancellation: &CancellationToken,
     ) -> HookOutcome {
-        let inputs = EventInput::of_moment(&scene, &moment);
-        let results = self.results(&scene, &inputs, cancellation).await;
-        let mut outcome = HookOutcome { notices: self.take_untold(), ..HookOutcome::default() };
+        let inputs = EventInput::of_moment(&scene, &moment, &self.condition_places(&scene));
+        let results = self.results(&scene, &inputs, false, cancellation).await;
+        if moment.kind() == HookKind::SessionEnd {
+            self.end_background().await;
+        }
+        let mut outcome = HookOutcome {
+            notices: self.take_untold(),
+            has_run: !results.is_empty(),
+            ..HookOutcome::default()
+        };
         for result in results {
             add_result(&mut outcome, result, &moment);
         }
@@ -292,9 +443,9 @@ fn add_result(outcome: &mut HookOutcome, result: HookResult<'_>, moment: &HookMo
     let HookResult { hook, event, answer, is_sandboxed, shown, tool: _ } = result;
     let answer = match answer {
         Ok(answer) => answer,
-        // A notification ends with the question that it is about.
-        Err(_) if event == HookEvent::Notification => return,
-        Err(why) => {
+        // Whoever cancelled it knows.
+        Err(HookFailure::Cancelled) => return,
+        Err(HookFailure::Failed(why)) => {
             outcome.notices.push(failure_notice(hook, event, &why, is_sandboxed));
             match hook.hook.on_failure {
                 FailureEffect::Tell => return,
@@ -315,6 +466,14 @@ fn add_result(outcome: &mut HookOutcome, result: HookResult<'_>, moment: &HookMo
         crow_core::message::wrap_in_tag(name, &source, &text)
     }));
     outcome.stop = outcome.stop.take().or(stop);
+    // An objection because the sandbox hides a file is none.
+    let reasons = permission.iter().map(|(_, reason)| reason).chain(&objection);
+    if is_sandboxed
+        && hook.origin == HookOrigin::User
+        && reasons.into_iter().any(|reason| SANDBOX_SIGNS.iter().any(|sign| reason.contains(sign)))
+    {
+        outcome.notices.push(warning(format!("{}{SANDBOX_HINT}", describe(hook, event))));
+    }
     if let Some(objection) = objection {
         outcome.objection = Some(match outcome.objection.take() {
             Some(before) => format!("{before}\n{objection}"),
@@ -329,7 +488,7 @@ fn add_result(outcome: &mut HookOutcome, result: HookResult<'_>, moment: &HookMo
             AnsweredPermission::Ask => Some(HookPermission::Ask(format!("a hook asks: {reason}"))),
             AnsweredPermission::Deny => Some(HookPermission::Deny(reason)),
         };
-        outcome.permission = stricter(outcome.permission.take(), given);
+        outcome.permission = HookPermission::stricter(outcome.permission.take(), given);
     }
     if let (Some(changed), HookMoment::BeforeCall { tool, input, .. }) = (input, moment) {
         match input_with_changes(tool, input, &shown, &changed) {
@@ -343,17 +502,6 @@ fn add_result(outcome: &mut HookOutcome, result: HookResult<'_>, moment: &HookMo
             Err(why) => outcome.notices.push(failure_notice(hook, event, &why, false)),
         }
     }
-}
-
-/// Returns the stricter of two permissions; of two equally strict ones the first.
-fn stricter(one: Option<HookPermission>, other: Option<HookPermission>) -> Option<HookPermission> {
-    let rank = |permission: &Option<HookPermission>| match permission {
-        None => 0,
-        Some(HookPermission::Allow) => 1,
-        Some(HookPermission::Ask(_)) => 2,
-        Some(HookPermission::Deny(_)) => 3,
-    };
-    if rank(&other) > rank(&one) { other } else { one }
 }
 
 /// Returns the message about hooks and files that are not used, if there are some.

@@ -1,15 +1,18 @@
 //! What a hook reads from its standard input: a JSON object, with the members of Claude Code's.
 
+use std::sync::Arc;
+
 use crow_core::{
     event::CompactionTrigger,
     hooks::{HookMoment, HookScene, NotificationKind, SessionStartSource},
+    ids::SessionId,
     permission::PermissionMode,
     tool::ToolStatus,
 };
 use serde_json::{Map, Value, json};
 
-use super::tool_names::{HookCall, tool_response};
-use crate::hook_files::HookEvent;
+use super::tool_names::{ConditionPlaces, HookCall, tool_response};
+use crate::hook_files::{HookEvent, SESSION_END_NAMES};
 
 /// An event as hooks see it.
 #[derive(Debug, Clone)]
@@ -25,7 +28,11 @@ pub(super) struct EventInput {
 
 impl EventInput {
     /// Returns the events of a moment: several if a call changes several files.
-    pub(super) fn of_moment(scene: &HookScene<'_>, moment: &HookMoment<'_>) -> Vec<Self> {
+    pub(super) fn of_moment(
+        scene: &HookScene<'_>,
+        moment: &HookMoment<'_>,
+        places: &ConditionPlaces,
+    ) -> Vec<Self> {
         let is_child = scene.session_id != scene.root_id;
         let single = |event: HookEvent, name: &str, members: Value| {
             let members = match members {
@@ -36,12 +43,12 @@ impl EventInput {
         };
         match moment {
             HookMoment::BeforeCall { call_id, tool, input, plan } => {
-                let calls = HookCall::of_call(tool, input, plan).into_iter();
+                let calls = HookCall::of_call(tool, input, plan, places).into_iter();
                 let members = json!({ "tool_use_id": call_id.as_str() });
                 calls.map(|call| Self::of_call(HookEvent::PreToolUse, call, &members)).collect()
             }
             HookMoment::AfterCall { call_id, tool, input, plan, result, duration } => {
-                let calls = HookCall::of_call(tool, input, plan).into_iter();
+                let calls = HookCall::of_call(tool, input, plan, places).into_iter();
                 let duration = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
                 let mut members =
                     json!({ "tool_use_id": call_id.as_str(), "duration_ms": duration });
@@ -74,7 +81,11 @@ impl EventInput {
                 single(HookEvent::SessionStart, source, json!({ "source": source }))
             }
             HookMoment::SessionEnd => {
-                single(HookEvent::SessionEnd, "other", json!({ "reason": "other" }))
+                let mut end = single(HookEvent::SessionEnd, "", json!({ "reason": "other" }));
+                for input in &mut end {
+                    input.names = SESSION_END_NAMES.map(str::to_owned).to_vec();
+                }
+                end
             }
             HookMoment::TurnEnd { text, has_objected } => {
                 let mut members = json!({ "stop_hook_active": has_objected });
@@ -118,8 +129,8 @@ impl EventInput {
     pub(super) fn to_json(
         &self,
         scene: &HookScene<'_>,
-        transcript: impl Fn(&crow_core::ids::SessionId) -> String,
-    ) -> Vec<u8> {
+        transcript: impl Fn(&SessionId) -> String,
+    ) -> Arc<[u8]> {
         let mode = match scene.mode {
             PermissionMode::ReadOnly => "plan",
             PermissionMode::Ask => "default",
@@ -144,6 +155,6 @@ impl EventInput {
         let mut text = serde_json::to_vec(&json).expect("invariant: a JSON value can be written");
         // Hooks that read a line get one.
         text.push(b'\n');
-        text
+        text.into()
     }
 }

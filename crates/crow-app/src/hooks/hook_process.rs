@@ -1,6 +1,6 @@
 //! Running of one hook: its input, its output within bounds, and its end.
 
-use std::{collections::BTreeMap, io, path::PathBuf, pin::pin, time::Duration};
+use std::{collections::BTreeMap, io, path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
 use crow_core::capability::{
     OutputTail, PipedProcess, PipedProcesses, PipedSpec, ProcessEnd, ProcessError,
@@ -26,7 +26,7 @@ pub(super) struct HookRun {
     pub(super) argv: Vec<String>,
     pub(super) cwd: PathBuf,
     pub(super) env: BTreeMap<String, String>,
-    pub(super) input: Vec<u8>,
+    pub(super) input: Arc<[u8]>,
     pub(super) timeout: Duration,
 }
 

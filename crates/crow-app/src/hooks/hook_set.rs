@@ -1,7 +1,6 @@
 //! The hooks of a user and of a trusted project.
 
 use std::{
-    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
 };
@@ -12,9 +11,9 @@ use crate::{
     config::{Configuration, HooksTable},
     environment::ProcessEnvironment,
     hook_files::{
-        CLAUDE_USER_FILE, Hook, HookEvent, HookFile, PROJECT_FILES, UnusedHook, user_hook_files,
+        CLAUDE_USER_FILE, Hook, HookCommand, HookEvent, HookFile, PROJECT_FILES, UnusedHook,
+        user_hook_files,
     },
-    trust::{StartedServer, project_root, started_files},
 };
 
 /// Maximum size of a file with hooks, in bytes.
@@ -45,7 +44,7 @@ pub struct SessionHook {
     pub origin: HookOrigin,
     /// The file that configures it.
     pub file: PathBuf,
-    /// True if it may run outside of the sandbox.
+    /// True if it may run outside of the sandbox, unless it names something of the project.
     pub may_run_outside: bool,
 }
 
@@ -61,22 +60,16 @@ pub struct HookSet {
 }
 
 impl HookSet {
-    /// Collects the hooks of a configuration for sessions in a directory. Blocks.
+    /// Collects the hooks of a configuration. Blocks.
     pub fn of_configuration(
         configuration: &Configuration,
         environment: &ProcessEnvironment,
-        cwd: &Path,
     ) -> Self {
         let table = &configuration.settings.hooks;
-        Self::read(configuration.agents.layers(), environment, table, cwd)
+        Self::read(configuration.agents.layers(), environment, table)
     }
 
-    fn read(
-        layers: &Layers,
-        environment: &ProcessEnvironment,
-        table: &HooksTable,
-        cwd: &Path,
-    ) -> Self {
+    fn read(layers: &Layers, environment: &ProcessEnvironment, table: &HooksTable) -> Self {
         let mut set = Self::default();
         // 1) The user's files.
         let mut is_disabled = false;
@@ -133,16 +126,11 @@ impl HookSet {
                 set.unused.push((hook.file, UnusedHook { place, reason }));
             }
         }
-        // 4) What may run outside of the sandbox: hooks of the user that start nothing of the project.
-        let root = project_root(cwd);
+        // 4) What may run outside of the sandbox, if it names nothing of the project.
         for hook in &mut set.hooks {
             let is_own = hook.origin == HookOrigin::User;
-            let is_outside =
-                is_own && (table.runs_outside() || hook.hook.event == HookEvent::Notification);
-            hook.may_run_outside = is_outside && {
-                let program = started_program(&hook.hook, cwd).with_search_path(environment);
-                started_files(&root, &[program]).is_empty()
-            };
+            let is_notification = hook.hook.event == HookEvent::Notification;
+            hook.may_run_outside = is_own && (table.runs_outside() || is_notification);
         }
         set
     }
@@ -150,13 +138,9 @@ impl HookSet {
     fn add(&mut self, file: HookFile, origin: HookOrigin, path: &Path) {
         for hook in file.hooks {
             let file = path.to_path_buf();
-            // The same command at the same event runs once.
-            let is_known = self.hooks.iter().any(|known| {
-                known.hook.event == hook.event
-                    && known.hook.command() == hook.command()
-                    && known.hook.matcher() == hook.matcher()
-                    && known.origin == origin
-            });
+            // The same hook runs once.
+            let is_known =
+                self.hooks.iter().any(|known| known.origin == origin && known.hook.is_same(&hook));
             if !is_known {
                 self.hooks.push(SessionHook { hook, origin, file, may_run_outside: false });
             }
@@ -172,50 +156,105 @@ impl HookSet {
         }
     }
 
-    /// Returns the folders with scripts of the user's hooks, which their sandbox lets them read.
-    pub(crate) fn readable_folders(&self, environment: &ProcessEnvironment) -> Vec<PathBuf> {
+    /// Returns the scripts that the user's hooks start in hidden folders, and the folders of scripts that they are in: the
+    /// sandbox lets hooks read them.
+    pub(crate) fn readable_paths(&self, environment: &ProcessEnvironment) -> Vec<PathBuf> {
         let Some(home) = environment.var("HOME").map(PathBuf::from) else { return Vec::new() };
-        let mut folders: Vec<PathBuf> = Vec::new();
+        let mut paths: Vec<PathBuf> = Vec::new();
         for hook in self.hooks.iter().filter(|hook| hook.origin == HookOrigin::User) {
-            for script in scripts_below(&hook.hook, &home) {
-                let folder = script.parent().unwrap_or(&home).to_path_buf();
-                // The settings beside it are not the scripts'.
-                let is_scripts = folder != home && folder != home.join(".claude");
-                let readable = if is_scripts { folder } else { script };
-                if !folders.contains(&readable) {
-                    folders.push(readable);
-                }
+            let script = script_of(&hook.hook, Some(&home), &home, &home);
+            let script = script.filter(|script| script.is_file() && script.starts_with(&home));
+            let Some(script) = script else { continue };
+            // Beside settings and keys only the script itself; a folder of scripts is named so.
+            let folder = script.parent().filter(|folder| {
+                folder.file_name().is_some_and(|name| SCRIPT_FOLDERS.iter().any(|one| name == *one))
+            });
+            let path = folder.unwrap_or(&script).to_path_buf();
+            if !paths.contains(&path) {
+                paths.push(path);
             }
         }
-        folders
-    }
-
-    /// Returns the programs of the hooks that run outside of the sandbox, as sessions in `cwd` start them.
-    pub(crate) fn outside_programs(
-        &self,
-        cwd: &Path,
-        environment: &ProcessEnvironment,
-    ) -> Vec<StartedServer> {
-        let outside = self.hooks.iter().filter(|hook| hook.may_run_outside);
-        outside.map(|hook| started_program(&hook.hook, cwd).with_search_path(environment)).collect()
+        paths
     }
 }
 
-/// Returns the program that a hook starts in a directory.
-fn started_program(hook: &Hook, cwd: &Path) -> StartedServer {
-    StartedServer::new(hook.argv(), BTreeMap::new(), cwd.to_path_buf())
+/// Names of folders that have scripts and nothing else.
+const SCRIPT_FOLDERS: [&str; 4] = ["hooks", "scripts", "bin", "tools"];
+/// Beginnings of words for the home and for the project.
+const HOME_MARKS: [&str; 3] = ["~/", "$HOME/", "${HOME}/"];
+const PROJECT_MARKS: [&str; 2] = ["$CLAUDE_PROJECT_DIR", "${CLAUDE_PROJECT_DIR}"];
+/// Programs whose first argument is a script.
+const INTERPRETERS: [&str; 14] = [
+    "bash", "bun", "deno", "fish", "node", "perl", "php", "python", "python3", "ruby", "sh",
+    "source", "uv", "zsh",
+];
+
+/// Returns the words of a command, without quotes, roughly as a shell would.
+fn words_of(hook: &Hook) -> Vec<String> {
+    match &hook.command {
+        HookCommand::Program(words) => words.clone(),
+        HookCommand::Line(line) => {
+            let is_end = |char: char| char.is_whitespace() || ";|&()<>=`".contains(char);
+            let words = line.split(is_end).map(|word| word.replace(['"', '\''], ""));
+            words.filter(|word| !word.is_empty()).collect()
+        }
+    }
 }
 
-/// Returns the existing files below the home that the command of a hook names.
-fn scripts_below(hook: &Hook, home: &Path) -> Vec<PathBuf> {
-    let text = hook.command();
-    let is_end = |char: char| char.is_whitespace() || "'\"`;|&()<>=".contains(char);
-    let expanded = text.split(is_end).filter_map(|word| {
-        let below = ["~/", "$HOME/", "${HOME}/"].iter().find_map(|mark| word.strip_prefix(mark));
-        let path = below.map_or_else(|| PathBuf::from(word), |below| home.join(below));
-        path.starts_with(home).then_some(path)
-    });
-    expanded.filter(|path| path.is_file()).collect()
+/// Returns the script that a hook starts, if its first command names one by its path: the program, or what an interpreter
+/// runs.
+pub(super) fn script_of(
+    hook: &Hook,
+    home: Option<&Path>,
+    project: &Path,
+    cwd: &Path,
+) -> Option<PathBuf> {
+    let words = words_of(hook);
+    let mut words = words.iter().map(String::as_str);
+    let program = words.next()?;
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let script = if INTERPRETERS.contains(&name) {
+        // An option could take the next word as its value.
+        words.next().filter(|word| !word.starts_with('-'))?
+    } else {
+        program
+    };
+    let below_home = || HOME_MARKS.iter().find_map(|mark| script.strip_prefix(mark));
+    let below_project = || PROJECT_MARKS.iter().find_map(|mark| script.strip_prefix(mark));
+    if let Some(below) = below_home() {
+        return Some(home?.join(below));
+    }
+    if let Some(below) = below_project() {
+        return Some(project.join(below.trim_start_matches('/')));
+    }
+    // Other variables and patterns are known only to the shell.
+    let is_path = script.contains('/') && !script.contains(['$', '*', '?', '[', '{', '~', '\\']);
+    is_path.then(|| cwd.join(script))
+}
+
+/// Returns true if the command of a hook names a path in one of these directories, or one that only the shell knows.
+pub(super) fn names_path_below<'a>(
+    hook: &Hook,
+    home: Option<&Path>,
+    roots: impl Iterator<Item = &'a PathBuf>,
+) -> bool {
+    let roots: Vec<PathBuf> = roots
+        .flat_map(|root| [root.clone(), root.canonicalize().unwrap_or_else(|_| root.clone())])
+        .collect();
+    // Relative words are paths of the home.
+    if home.is_none_or(|home| roots.iter().any(|root| home.starts_with(root))) {
+        return true;
+    }
+    let home = home.unwrap_or(Path::new("/"));
+    words_of(hook).iter().any(|word| {
+        let below = HOME_MARKS.iter().find_map(|mark| word.strip_prefix(mark));
+        if below.is_none() && word.contains('$') {
+            return true;
+        }
+        let path = home.join(below.unwrap_or(word));
+        let resolved = path.canonicalize().unwrap_or_else(|_| path.clone());
+        roots.iter().any(|root| path.starts_with(root) || resolved.starts_with(root))
+    })
 }
 
 /// Reads a file of the user. Links are followed: users link their configuration from elsewhere.

@@ -7,17 +7,18 @@ use std::{
 };
 
 use crow_core::{
-    capability::PipedProcesses,
+    capability::{Containment, PipedProcesses},
     event::{AgentEvent, CompactionTrigger, InputSource},
     hooks::{HookMoment, HookScene, NotificationKind, SessionStartSource},
     ids::{CallId, SessionId},
     message::{Block, ReplyContent},
     permission::PermissionMode,
+    redact::Redactor,
     tool::{
         Access, CallPlan, CommandLine, CommandMeaning, Effects, PathEffect, Subject, ToolResult,
     },
 };
-use crow_runtime::{ProcessRunner, Sandbox, SandboxConfig, SessionStore, StoredSession};
+use crow_runtime::{LinkSearch, ProcessRunner, Sandbox, SessionStore, StoredSession};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -26,9 +27,11 @@ use super::{
     answer::AnsweredPermission,
     command_hooks::{CommandHooks, HookLaunch, HookResult},
     hook_input::EventInput,
+    tool_names::{APPLY_PATCH, files_of_patch},
 };
 use crate::{
     environment::ProcessEnvironment,
+    sandbox::SandboxSettings,
     trust::{Project, project_root},
 };
 
@@ -66,8 +69,10 @@ pub struct HookReport {
 #[derive(Debug)]
 pub struct HookReplay {
     hooks: CommandHooks,
+    sandbox: Arc<Sandbox>,
     sandboxed: Arc<dyn PipedProcesses>,
-    cwd: PathBuf,
+    /// The working directory.
+    roots: Vec<PathBuf>,
     id: SessionId,
 }
 
@@ -146,43 +151,54 @@ impl HookReplay {
         (project, cwd): (&Project, &Path),
         environment: &ProcessEnvironment,
         store: Arc<dyn SessionStore>,
-        (runner, mut config): (ProcessRunner, SandboxConfig),
+        runner: ProcessRunner,
+        settings: SandboxSettings,
     ) -> Self {
         let id = SessionId::new(format!("hooks-test-{}", std::process::id()));
+        let SandboxSettings { mut config, links } = settings;
         config.folder = config.folder.join("trial");
-        let sandbox = Sandbox::new(config, id.to_string(), vec![cwd.to_path_buf()]);
-        for folder in set.readable_folders(environment) {
-            sandbox.make_readable(&folder);
+        let roots = vec![cwd.to_path_buf()];
+        let links = Arc::new(LinkSearch::new(links, roots.clone()));
+        let sandbox = Sandbox::new(config, id.to_string(), roots).with_links(links);
+        for path in set.readable_paths(environment) {
+            sandbox.make_readable(&path);
         }
-        let sandboxed = runner.clone().in_sandbox(Arc::new(sandbox));
+        let sandbox = Arc::new(sandbox);
+        let sandboxed = runner.clone().in_sandbox(Arc::clone(&sandbox));
         let launch = HookLaunch {
             runner,
             store,
             project: project_root(cwd),
             trusted: project.trusted.clone().map(Arc::new),
+            home: environment.var("HOME").map(PathBuf::from),
+            redactor: Redactor::default(),
         };
         let hooks = CommandHooks::new(Arc::new(set), launch);
-        Self { hooks, sandboxed: Arc::new(sandboxed), cwd: cwd.to_path_buf(), id }
+        Self { hooks, sandbox, sandboxed: Arc::new(sandboxed), roots: vec![cwd.to_path_buf()], id }
     }
 
     /// Runs the hooks of an event.
     pub async fn run(&self, event: &RecordedEvent, is_subagent: bool) -> Vec<HookReport> {
         let call_id = CallId::new("call_1");
+        let containment = self.sandbox.containment().await;
+        let cwd = self.roots.first().map_or(Path::new("/"), PathBuf::as_path);
         let child = SessionId::new(format!("{}-child", self.id));
         let scene = HookScene {
             session_id: if is_subagent { &child } else { &self.id },
             root_id: &self.id,
             agent: "sample",
-            cwd: &self.cwd,
+            cwd,
+            roots: &self.roots,
             mode: PermissionMode::Ask,
-            sandboxed: Some(Arc::clone(&self.sandboxed)),
+            sandboxed: containment.has_any_layer().then(|| Arc::clone(&self.sandboxed)),
+            enforces_read_only: containment == Containment::Full,
             trace: None,
         };
         let plan;
         let moment = match event {
             RecordedEvent::Prompt(text) => HookMoment::Prompt { text },
             RecordedEvent::Call { tool, input, result } => {
-                plan = plan_of(input, &self.cwd);
+                plan = plan_of(tool, input, cwd);
                 let (call_id, plan) = (&call_id, &plan);
                 match result {
                     None => HookMoment::BeforeCall { call_id, tool, input, plan },
@@ -206,22 +222,29 @@ impl HookReplay {
                 HookMoment::Notification { kind: NotificationKind::Permission, text }
             }
         };
-        let inputs = EventInput::of_moment(&scene, &moment);
-        let results = self.hooks.results(&scene, &inputs, &CancellationToken::new()).await;
+        let places = self.hooks.condition_places(&scene);
+        let inputs = EventInput::of_moment(&scene, &moment, &places);
+        let results = self.hooks.results(&scene, &inputs, true, &CancellationToken::new()).await;
         results.into_iter().map(report).collect()
     }
 }
 
 /// Plans a call from its arguments alone.
-fn plan_of(input: &Value, cwd: &Path) -> CallPlan {
+fn plan_of(tool: &str, input: &Value, cwd: &Path) -> CallPlan {
     let text = |names: &[&str]| {
         names.iter().find_map(|name| input.get(name).and_then(Value::as_str)).map(str::to_owned)
     };
     let plan = CallPlan::without_effects("sample");
     if let Some(line) = text(&["command", "cmd", "script"]) {
-        let meaning = CommandMeaning::Commands(Vec::new());
+        let meaning = CommandMeaning::Unclear("it was not parsed".to_owned());
         let subject = Subject::Command(CommandLine { text: line, folder: None, meaning });
         return CallPlan { subject, ..plan };
+    }
+    if tool == APPLY_PATCH {
+        let patch = text(&["input", "patch"]).unwrap_or_default();
+        let files = files_of_patch(&patch).into_iter();
+        let effects = files.map(|file| PathEffect::new(cwd.join(file), Access::Write)).collect();
+        return CallPlan { effects: Effects::Paths(effects), ..plan };
     }
     let path = text(&["path", "file_path", "filePath", "filename", "file"]);
     let effects = path.map(|path| vec![PathEffect::new(cwd.join(path), Access::Write)]);
@@ -231,7 +254,7 @@ fn plan_of(input: &Value, cwd: &Path) -> CallPlan {
 /// Describes what a hook did.
 fn report(result: HookResult<'_>) -> HookReport {
     let HookResult { hook, event, answer, tool, .. } = result;
-    let answer = answer.map(|answer| {
+    let answer = answer.map_err(|failure| failure.to_string()).map(|answer| {
         let mut effects = Vec::new();
         if let Some((permission, reason)) = answer.permission {
             let verb = match permission {

@@ -11,6 +11,7 @@ use crow_core::{
     hooks::{HookMoment, HookOutcome, HookPermission, HookScene, SessionHooks as _},
     ids::{CallId, SessionId},
     permission::PermissionMode,
+    redact::Redactor,
     tool::{CallPlan, ToolResult},
 };
 use crow_runtime::{MemoryStore, ProcessRunner};
@@ -18,7 +19,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use super::{CommandHooks, HookLaunch, HookSet};
+use super::{
+    CommandHooks, HookLaunch, HookSet,
+    hook_set::{names_path_below, script_of},
+};
 use crate::{
     config::{Configuration, ProjectAdditions},
     environment::ProcessEnvironment,
@@ -52,7 +56,7 @@ impl HookScenario {
         let environment = ProcessEnvironment::with([("HOME", self.home.path().to_str().unwrap())]);
         let configuration =
             Configuration::load(&environment, &ProjectAdditions::default()).unwrap();
-        HookSet::of_configuration(&configuration, &environment, &self.cwd)
+        HookSet::of_configuration(&configuration, &environment)
     }
 
     fn hooks(&self) -> CommandHooks {
@@ -62,6 +66,8 @@ impl HookScenario {
             store: Arc::new(MemoryStore::default()),
             project: self.cwd.clone(),
             trusted: None,
+            home: Some(self.home.path().canonicalize().unwrap()),
+            redactor: Redactor::default(),
         };
         CommandHooks::new(Arc::new(self.set()), launch)
     }
@@ -78,8 +84,10 @@ async fn run(hooks: &CommandHooks, cwd: &Path, moment: HookMoment<'_>) -> HookOu
         root_id: &id,
         agent: "builder",
         cwd,
+        roots: &[cwd.to_path_buf()],
         mode: PermissionMode::Ask,
         sandboxed: None,
+        enforces_read_only: false,
         trace: None,
     };
     let started = Instant::now();
@@ -181,7 +189,7 @@ async fn each_fault_of_a_hook_is_told_and_none_hangs() {
             "has no effect",
         ),
         // Programs.
-        ("is a missing program", program(&["/no/such/program", "x"]), "cannot be started"),
+        ("is a missing program", program(&["no-such-program", "x"]), "cannot be started"),
         ("is a folder", program(&["/tmp", "x"]), "cannot be started"),
         ("is an unexecutable program", program(&["/etc/passwd", "x"]), "cannot be started"),
     ];
@@ -393,15 +401,82 @@ fn all_hooks_can_be_switched_off() {
 }
 
 #[test]
-fn only_hooks_that_start_nothing_of_the_project_may_run_outside_of_the_sandbox() {
-    let settings = json!({ "hooks": { "Notification": [
-        { "hooks": [line("notify-send hi")] },
-        { "hooks": [line("./tools/notify.sh")] },
-        { "hooks": [line("\"$CLAUDE_PROJECT_DIR\"/tools/notify.sh")] },
-    ], "PostToolUse": [{ "hooks": [line("prettier --write .")] }] } });
+fn only_hooks_that_name_nothing_of_the_project_may_run_outside_of_the_sandbox() {
+    let home = Path::new("/home/me");
+    let roots = [PathBuf::from("/home/me/project"), PathBuf::from("/srv/other")];
+    for (command, expected) in [
+        ("notify-send hi", false),
+        ("sh ~/bin/notify.sh", false),
+        ("sh ./notify.sh", false),
+        ("make check", false),
+        ("/home/me/project/tools/notify.sh", true),
+        ("sh ~/project/tools/notify.sh", true),
+        ("sh project/tools/notify.sh", true),
+        ("sh /srv/other/x.sh", true),
+        ("\"$CLAUDE_PROJECT_DIR\"/tools/notify.sh", true),
+        ("cd $PWD && make", true),
+        ("cd /srv/other; make", true),
+    ] {
+        let settings = json!({ "hooks": { "Notification": [{ "hooks": [line(command)] }] } });
+        let set = HookScenario::new(&settings.to_string()).set();
+        let hook = &set.hooks[0];
+        assert!(hook.may_run_outside, "{command}");
+        let names = names_path_below(&hook.hook, Some(home), roots.iter());
+        assert_eq!(names, expected, "{command}");
+    }
+    // In a session in the home, everything may be the agent's.
+    let settings = json!({ "hooks": { "Notification": [{ "hooks": [line("notify-send hi")] }] } });
+    let set = HookScenario::new(&settings.to_string()).set();
+    assert!(names_path_below(&set.hooks[0].hook, Some(home), [home.to_path_buf()].iter()));
+}
+
+#[test]
+fn a_script_is_found_only_where_a_command_starts_it() {
+    let places = (Path::new("/h"), Path::new("/p"), Path::new("/w"));
+    for (command, expected) in [
+        ("python3 ~/.claude/hooks/x.py --key ~/.ssh/id", Some("/h/.claude/hooks/x.py")),
+        ("$CLAUDE_PROJECT_DIR/tools/x.sh", Some("/p/tools/x.sh")),
+        ("\"${CLAUDE_PROJECT_DIR}\"/tools/x.sh a", Some("/p/tools/x.sh")),
+        ("./x.sh", Some("/w/./x.sh")),
+        ("/opt/x", Some("/opt/x")),
+        ("jq -r .tool_input ~/.ssh/id", None),
+        ("node -e 'x' ~/y.js", None),
+        ("$SHELL x.sh", None),
+        ("echo hi", None),
+    ] {
+        let settings = json!({ "hooks": { "Stop": [{ "hooks": [line(command)] }] } });
+        let set = HookScenario::new(&settings.to_string()).set();
+        let script = script_of(&set.hooks[0].hook, Some(places.0), places.1, places.2);
+        assert_eq!(script.as_deref(), expected.map(Path::new), "{command}");
+    }
+}
+
+#[tokio::test]
+async fn a_script_that_is_missing_is_no_objection() {
+    for command in ["sh ./missing.sh", "python3 /no/such/script.py", "./missing"] {
+        let outcome = before_call(line(command)).await;
+        assert!(notices(&outcome).contains("there is no file"), "{command}: {outcome:?}");
+        assert_eq!(outcome.permission, None, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn hooks_that_differ_only_in_their_condition_all_run() {
+    let deny = |condition: &str| json!({ "type": "command", "command": "exit 2", "if": condition });
+    let hooks = json!([deny("Bash(git *)"), deny("Bash(rm *)")]);
+    let settings = json!({ "hooks": { "PreToolUse": [{ "matcher": "Bash", "hooks": hooks }] } });
     let scenario = HookScenario::new(&settings.to_string());
-    fs::create_dir(scenario.cwd.join("tools")).unwrap();
-    fs::write(scenario.cwd.join("tools/notify.sh"), "true").unwrap();
-    let outside: Vec<bool> = scenario.set().hooks.iter().map(|hook| hook.may_run_outside).collect();
-    assert_eq!(outside.iter().filter(|outside| **outside).count(), 1, "{:?}", scenario.set().hooks);
+    assert_eq!(scenario.set().hooks.len(), 2);
+}
+
+#[tokio::test]
+async fn a_matcher_of_prompts_and_ends_of_turns_has_no_effect() {
+    let settings = json!({ "hooks": {
+        "Stop": [{ "matcher": "Bash", "hooks": [line("exit 2")] }],
+        "SessionEnd": [{ "matcher": "prompt_input_exit", "hooks": [line("exit 1")] }],
+    } });
+    let scenario = HookScenario::new(&settings.to_string());
+    let moment = HookMoment::TurnEnd { text: None, has_objected: false };
+    assert!(scenario.run(moment).await.objection.is_some());
+    assert!(notices(&scenario.run(HookMoment::SessionEnd).await).contains("status 1"));
 }

@@ -5,11 +5,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crow_core::tool::{Access, CallPlan, Effects, Subject, ToolResult, ToolStatus};
+use crow_core::tool::{
+    Access, CallPlan, CommandLine, CommandMeaning, CommandWord, Effects, Subject, ToolResult,
+    ToolStatus,
+};
 use serde_json::{Map, Value, json};
 
 /// How hooks see a tool.
-struct ToolName {
+struct HookToolName {
     crow: &'static str,
     /// The name that hooks read, and further ones that matchers may use.
     names: &'static [&'static str],
@@ -19,18 +22,18 @@ struct ToolName {
     renamed: &'static [(&'static str, &'static str)],
 }
 
-const fn tool(crow: &'static str, names: &'static [&'static str]) -> ToolName {
-    ToolName { crow, names, path: None, renamed: &[] }
+const fn tool(crow: &'static str, names: &'static [&'static str]) -> HookToolName {
+    HookToolName { crow, names, path: None, renamed: &[] }
 }
 
 /// The tools that have another name for hooks. Those of MCP servers have the same.
-const TOOLS: &[ToolName] = &[
+const TOOLS: &[HookToolName] = &[
     tool("bash", &["Bash"]),
-    ToolName { renamed: &[("job_id", "bash_id")], ..tool("bash_output", &["BashOutput"]) },
-    ToolName { renamed: &[("job_id", "shell_id")], ..tool("bash_kill", &["KillShell"]) },
-    ToolName { path: Some("file_path"), ..tool("read_file", &["Read"]) },
-    ToolName { path: Some("file_path"), ..tool("write_file", &["Write"]) },
-    ToolName {
+    HookToolName { renamed: &[("job_id", "bash_id")], ..tool("bash_output", &["BashOutput"]) },
+    HookToolName { renamed: &[("job_id", "shell_id")], ..tool("bash_kill", &["KillShell"]) },
+    HookToolName { path: Some("file_path"), ..tool("read_file", &["Read"]) },
+    HookToolName { path: Some("file_path"), ..tool("write_file", &["Write"]) },
+    HookToolName {
         path: Some("file_path"),
         renamed: &[
             ("old_str", "old_string"),
@@ -46,27 +49,27 @@ const TOOLS: &[ToolName] = &[
         ],
         ..tool("edit_file", &["Edit", "MultiEdit"])
     },
-    ToolName { path: Some("file_path"), ..tool(APPLY_PATCH, &["Edit", "MultiEdit", "Write"]) },
-    ToolName { path: Some("path"), ..tool("list_directory", &["LS"]) },
-    ToolName { path: Some("path"), ..tool("glob", &["Glob"]) },
-    ToolName {
+    HookToolName { path: Some("file_path"), ..tool(APPLY_PATCH, &["Edit", "MultiEdit", "Write"]) },
+    HookToolName { path: Some("path"), ..tool("list_directory", &["LS"]) },
+    HookToolName { path: Some("path"), ..tool("glob", &["Glob"]) },
+    HookToolName {
         path: Some("path"),
         renamed: &[("ignore_case", "-i"), ("context", "-C"), ("limit", "head_limit")],
         ..tool("grep", &["Grep"])
     },
     tool("web_fetch", &["WebFetch"]),
     tool("web_search", &["WebSearch"]),
-    ToolName {
+    HookToolName {
         renamed: &[("agent", "subagent_type"), ("background", "run_in_background")],
         ..tool("task", &["Task", "Agent"])
     },
     tool("todo_write", &["TodoWrite"]),
     tool("ask_user", &["AskUserQuestion"]),
-    ToolName { renamed: &[("name", "skill")], ..tool("skill", &["Skill"]) },
+    HookToolName { renamed: &[("name", "skill")], ..tool("skill", &["Skill"]) },
 ];
 
 /// The tool whose one call changes several files.
-const APPLY_PATCH: &str = "apply_patch";
+pub(super) const APPLY_PATCH: &str = "apply_patch";
 /// Names under which tools take the path of a file.
 const PATH_ARGUMENTS: [&str; 5] = ["path", "file_path", "filePath", "filename", "file"];
 
@@ -76,13 +79,56 @@ pub(super) struct HookCall {
     /// The names that matchers may use. Hooks read the first.
     pub(super) names: Vec<String>,
     pub(super) input: Value,
-    /// What conditions are compared with: the command line, the file, the address.
-    pub(super) subject: Option<String>,
+    /// What conditions are compared with: the commands, the ways to write the path, the address; `None` if it is not known.
+    pub(super) subjects: Option<Vec<String>>,
+}
+
+/// The places that paths of conditions may be relative to.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ConditionPlaces {
+    /// The working directory and the root of the project.
+    pub(super) folders: Vec<PathBuf>,
+    pub(super) home: Option<PathBuf>,
+}
+
+impl ConditionPlaces {
+    /// Returns the ways to write a path in a condition.
+    fn spellings(&self, path: &Path) -> Vec<String> {
+        let shown = path.to_string_lossy().into_owned();
+        let mut spellings = vec![format!("/{shown}"), shown];
+        for folder in &self.folders {
+            if let Ok(below) = path.strip_prefix(folder) {
+                let below = below.to_string_lossy();
+                spellings.extend([format!("./{below}"), format!("/{below}"), below.into_owned()]);
+            }
+        }
+        if let Some(below) = self.home.as_ref().and_then(|home| path.strip_prefix(home).ok()) {
+            spellings.push(format!("~/{}", below.to_string_lossy()));
+        }
+        spellings
+    }
+}
+
+/// Returns the commands of a line without what only starts them, and the line itself; `None` if it may run anything.
+fn commands_of(line: &CommandLine) -> Option<Vec<String>> {
+    let CommandMeaning::Commands(commands) = &line.meaning else { return None };
+    let mut found = vec![line.text.trim().to_owned()];
+    for command in commands {
+        let words: Option<Vec<_>> = command.words.iter().map(CommandWord::as_literal).collect();
+        // A word that is known only when it runs may be anything.
+        found.push(words?.join(" "));
+    }
+    Some(found)
 }
 
 impl HookCall {
     /// Returns the call of a tool as hooks see it; several if it changes several files.
-    pub(super) fn of_call(tool: &str, input: &Value, plan: &CallPlan) -> Vec<Self> {
+    pub(super) fn of_call(
+        tool: &str,
+        input: &Value,
+        plan: &CallPlan,
+        places: &ConditionPlaces,
+    ) -> Vec<Self> {
         let known = TOOLS.iter().find(|known| known.crow == tool);
         let mut names: Vec<String> = known.map_or_else(Vec::new, |known| {
             known.names.iter().map(|name| (*name).to_owned()).collect()
@@ -101,17 +147,19 @@ impl HookCall {
             arguments.insert("command".to_owned(), line.text.clone().into());
         }
         let Some(argument) = known.and_then(|known| known.path) else {
-            let subject = match &plan.subject {
-                Subject::Command(line) => Some(line.text.clone()),
-                Subject::Nothing | Subject::Path(_) | Subject::Host(_) => {
+            let subjects = match &plan.subject {
+                Subject::Command(line) => commands_of(line),
+                Subject::Host(host) => {
+                    let url = arguments.get("url").and_then(Value::as_str).map(str::to_owned);
+                    Some(url.into_iter().chain([format!("domain:{host}")]).collect())
+                }
+                Subject::Nothing | Subject::Path(_) => {
                     let by_name = |name: &&str| arguments.get(*name).and_then(Value::as_str);
-                    ["url", "query", "subagent_type", "skill"]
-                        .iter()
-                        .find_map(by_name)
-                        .map(str::to_owned)
+                    let known = ["url", "query", "subagent_type", "skill"];
+                    known.iter().find_map(by_name).map(|subject| vec![subject.to_owned()])
                 }
             };
-            return vec![Self { names, input: Value::Object(arguments), subject }];
+            return vec![Self { names, input: Value::Object(arguments), subjects }];
         };
         let calls = touched_paths(plan).into_iter().map(|touched| {
             let mut arguments = arguments.clone();
@@ -120,15 +168,18 @@ impl HookCall {
             if tool == APPLY_PATCH {
                 let patch = arguments.values().find_map(Value::as_str).unwrap_or_default();
                 let (old, new) = texts_of_patch(patch, Path::new(&file));
+                // The whole patch would be with each of its files.
+                arguments.retain(|_, value| !value.is_string());
                 arguments.insert("old_string".to_owned(), old.into());
                 arguments.insert("new_string".to_owned(), new.into());
             }
-            arguments.insert(argument.to_owned(), file.clone().into());
-            Self { names: names.clone(), input: Value::Object(arguments), subject: Some(file) }
+            arguments.insert(argument.to_owned(), file.into());
+            let subjects = Some(places.spellings(&touched));
+            Self { names: names.clone(), input: Value::Object(arguments), subjects }
         });
         let calls: Vec<_> = calls.collect();
         if calls.is_empty() {
-            return vec![Self { names, input: Value::Object(arguments), subject: None }];
+            return vec![Self { names, input: Value::Object(arguments), subjects: None }];
         }
         calls
     }
@@ -158,14 +209,22 @@ fn touched_paths(plan: &CallPlan) -> Vec<PathBuf> {
     if written.is_empty() { of(Access::Read) } else { written }
 }
 
+/// Beginnings of the lines of a patch that name a file.
+const FILE_MARKS: [&str; 3] = ["*** Add File: ", "*** Update File: ", "*** Delete File: "];
+
+/// Returns the names of the files in a patch.
+pub(super) fn files_of_patch(patch: &str) -> Vec<&str> {
+    let named = |line| FILE_MARKS.iter().find_map(|mark| str::strip_prefix(line, *mark));
+    patch.lines().filter_map(named).map(str::trim).collect()
+}
+
 /// Returns the removed and the added lines of one file in a patch, with those around them. A file that is not found, since
 /// its path is written in another way, gets those of all files.
 fn texts_of_patch(patch: &str, file: &Path) -> (String, String) {
-    const MARKS: [&str; 3] = ["*** Add File: ", "*** Update File: ", "*** Delete File: "];
     let mut sections: Vec<(Option<&str>, String, String)> =
         vec![(None, String::new(), String::new())];
     for line in patch.lines() {
-        if let Some(name) = MARKS.iter().find_map(|mark| line.strip_prefix(mark)) {
+        if let Some(name) = FILE_MARKS.iter().find_map(|mark| line.strip_prefix(mark)) {
             sections.push((Some(name.trim()), String::new(), String::new()));
             continue;
         }
@@ -231,7 +290,7 @@ pub(super) fn input_with_changes(
 }
 
 /// Returns the names under which a tool may have an argument that hooks know as `name`.
-fn spellings<'a>(known: Option<&ToolName>, name: &'a str) -> Vec<&'a str> {
+fn spellings<'a>(known: Option<&HookToolName>, name: &'a str) -> Vec<&'a str> {
     let mut spellings: Vec<&'a str> = Vec::new();
     let Some(known) = known else { return vec![name] };
     if known.path == Some(name) {
@@ -282,8 +341,12 @@ mod tests {
     fn a_path_is_shown_whatever_the_argument_is_called() {
         for argument in PATH_ARGUMENTS {
             let input = json!({ argument: "src/a.rs", "content": "x" });
-            let calls =
-                HookCall::of_call("write_file", &input, &plan(&[("/p/src/a.rs", Access::Write)]));
+            let calls = HookCall::of_call(
+                "write_file",
+                &input,
+                &plan(&[("/p/src/a.rs", Access::Write)]),
+                &ConditionPlaces::default(),
+            );
             assert_eq!(calls.len(), 1);
             assert_eq!(calls[0].name(), "Write");
             assert_eq!(calls[0].input, json!({ "file_path": "/p/src/a.rs", "content": "x" }));
@@ -298,7 +361,12 @@ mod tests {
             ("/p/b.rs", Access::Write),
             ("/p/a.rs", Access::Read),
         ]);
-        let calls = HookCall::of_call("apply_patch", &json!({ "input": patch }), &plan);
+        let calls = HookCall::of_call(
+            "apply_patch",
+            &json!({ "input": patch }),
+            &plan,
+            &ConditionPlaces::default(),
+        );
         let shown: Vec<_> = calls
             .iter()
             .map(|call| {

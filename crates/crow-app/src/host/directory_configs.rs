@@ -108,7 +108,7 @@ impl DirectoryConfigs {
         // If the trust status cannot be determined, the directory is read again at the first session.
         if let Ok(status) = trust::trust_status(&cwd, &self.environment) {
             let stamp = self.stamp(&status);
-            let place = Arc::new(self.make(&cwd, project, configuration));
+            let place = Arc::new(self.make(project, configuration));
             self.cache().insert(cwd.clone(), (stamp, place));
         }
         self.start = Some(cwd);
@@ -143,7 +143,7 @@ impl DirectoryConfigs {
             }
             ConfigurationSource::Shipped => Configuration::shipped(),
         };
-        let place = Arc::new(self.make(cwd, project, configuration));
+        let place = Arc::new(self.make(project, configuration));
         let mut cache = self.cache();
         if cache.len() >= MOST_PLACES {
             cache.retain(|_, (_, place)| Arc::strong_count(place) > 1);
@@ -152,12 +152,12 @@ impl DirectoryConfigs {
         Ok(place)
     }
 
-    fn make(&self, cwd: &Path, project: Project, configuration: Configuration) -> DirectoryConfig {
+    fn make(&self, project: Project, configuration: Configuration) -> DirectoryConfig {
         let (prompts, skills, hooks, misplaced) = match self.configuration_source {
             ConfigurationSource::InFiles => {
                 let agents = &configuration.agents;
                 let (skills, _) = SkillSet::of_configuration(&configuration, &self.environment);
-                let hooks = HookSet::of_configuration(&configuration, &self.environment, cwd);
+                let hooks = HookSet::of_configuration(&configuration, &self.environment);
                 let prompts = PromptFiles::read(agents.layers(), &self.environment);
                 (prompts, Arc::new(skills), Arc::new(hooks), agents.misplaced())
             }

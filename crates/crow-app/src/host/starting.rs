@@ -35,7 +35,7 @@ use super::{
 use crate::{
     hooks::{CommandHooks, HookLaunch},
     known_secrets::secrets_of_server,
-    trust::{project_root, started_files},
+    trust::project_root,
 };
 
 /// Everything read from disk before a new session is created.
@@ -295,6 +295,8 @@ impl ProductHost {
             store: Arc::clone(&self.runtime().config().store),
             project: project_root(cwd),
             trusted: place.project.trusted.clone().map(Arc::new),
+            home: self.environment.var("HOME").map(PathBuf::from),
+            redactor: self.runtime().config().redactor.clone(),
         };
         Some(Arc::new(CommandHooks::new(Arc::clone(&place.hooks), launch)))
     }
@@ -313,7 +315,7 @@ impl ProductHost {
         let (mcp, config) = (self.mcp.clone(), Arc::clone(&place));
         let directories = crow.additional_directories.clone();
         let date = self.today();
-        let (hook_cwd, environment) = (crow.cwd.clone(), self.environment.clone());
+        let hook_cwd = crow.cwd.clone();
         // 1) Blocking part: connect tools, add rules and protected files, collect the facts of the environment block.
         let (session, surroundings, tools) = blocking(move || {
             let roots = crow.workspace().roots().to_vec();
@@ -321,8 +323,6 @@ impl ProductHost {
             let tools = mcp.tools(roots, &config.project, servers).map_err(refused)?;
             session.add_rules(config.project.additions.rules.clone());
             session.protect_files(started);
-            let outside = config.hooks.outside_programs(&crow.cwd, &environment);
-            session.protect_files(started_files(&project_root(&crow.cwd), &outside));
             if let Some(trusted) = &config.project.trusted {
                 session.protect_files(trusted.protected.clone());
             }
@@ -337,7 +337,7 @@ impl ProductHost {
         let notice = place.project.notice.clone();
         let (agent, agents) = watch::channel(made.agent);
         let mut readable = place.skills.readable_folders(&self.environment);
-        readable.extend(place.hooks.readable_folders(&self.environment));
+        readable.extend(place.hooks.readable_paths(&self.environment));
         let hooks = self.hooks_of(&place, &hook_cwd);
         let handle = self.runtime().spawn(session, |mut internals| async move {
             for folder in &readable {

@@ -24,7 +24,7 @@ use crate::{
     dialog::{Audience, UserDialog},
     environment::ProcessEnvironment,
     error::AppError,
-    hook_files::user_hook_files,
+    hook_files::{resolved, user_hook_files},
     prompt_files::claude_commands_folder,
     skills::user_skill_folders,
 };
@@ -115,10 +115,8 @@ pub fn trust_status(cwd: &Path, environment: &ProcessEnvironment) -> Result<Trus
 
 /// Returns the folders and files of the user that are no project's, even if they lie in one.
 fn user_paths(environment: &ProcessEnvironment) -> Vec<PathBuf> {
-    let hooks = user_hook_files(environment).into_iter();
-    let hooks = hooks.map(|file| file.canonicalize().unwrap_or(file));
+    let hooks = user_hook_files(environment).into_iter().map(|file| resolved(&file));
     let commands = claude_commands_folder(environment);
-    let commands = commands.map(|folder| folder.canonicalize().unwrap_or(folder));
     user_skill_folders(environment).into_iter().chain(hooks).chain(commands).collect()
 }
 
@@ -304,7 +302,8 @@ fn programs(
         return String::new();
     }
     let mut text =
-        "  The servers run outside of the sandbox, from these files of the project:\n".to_owned();
+        "  Servers, which run outside of the sandbox, and hooks are started from these files of the project:\n"
+            .to_owned();
     let mut others = 0_usize;
     for name in programs.marks.keys().filter(|name| !contents.items.contains_key(*name)) {
         if programs.named.contains(&contents.path(name)) || differences.contains_key(name) {

@@ -36,6 +36,7 @@ const CLAUDE_FOLDER: &str = ".claude";
 const HOOK_FILES: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
 /// Folder of Claude Code's commands, and depth of folders in it.
 const COMMAND_FOLDER: &str = ".claude/commands";
+const COMMAND_ENDING: &str = ".md";
 const DEEPEST_COMMANDS: usize = 3;
 /// Maximum size of a file of settings, in bytes.
 const LARGEST_SETTINGS: u64 = 1024 * 1024;
@@ -383,7 +384,7 @@ impl ProjectReader<'_> {
                         Err(error) => self.skill_faults.push(unreadable(path, error).to_string()),
                     }
                 }
-                EntryKind::File if file.ends_with(".md") => {
+                EntryKind::File if file.ends_with(COMMAND_ENDING) => {
                     let has_room = self.items.len() < MOST_SKILL_ITEMS;
                     let read = folder.open_file(&entry);
                     let read = read.and_then(|file| crow_fs::read_file(file, LARGEST_SKILL));
@@ -399,7 +400,7 @@ impl ProjectReader<'_> {
                         Err(error) => self.skill_faults.push(unreadable(path, error).to_string()),
                     }
                 }
-                EntryKind::Symlink if file.ends_with(".md") => self
+                EntryKind::Symlink if file.ends_with(COMMAND_ENDING) => self
                     .skill_faults
                     .push(format!("the command {} is a link and is not used", path.display())),
                 EntryKind::Directory

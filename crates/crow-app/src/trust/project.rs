@@ -185,10 +185,9 @@ fn layer_capabilities(layer: &ConfigLayer, name: &str) -> Option<Result<Vec<Stri
             "the profile {profile}: prompt style, tools and thinking of models that it matches"
         )]));
     }
-    let is_own = name.starts_with("commands/") && name.ends_with(".md");
-    if is_own || is_claude_command(name) {
-        let file = name.rsplit('/').next().unwrap_or(name);
-        let command = file.strip_suffix(".md").unwrap_or(file);
+    let is_own = name.starts_with("commands/");
+    let file = name.rsplit('/').next().unwrap_or(name);
+    if let Some(command) = file.strip_suffix(".md").filter(|_| is_own || is_claude_command(name)) {
         let text = layer.read(name).ok().flatten().unwrap_or_default();
         let lines = command_lines(&text).into_iter();
         let lines = lines.map(|line| format!("/{command} runs `{line}`, which can change nothing"));

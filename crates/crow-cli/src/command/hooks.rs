@@ -7,7 +7,7 @@ use crow_app::{
     config::Configuration,
     hooks::{HookEvent, HookReplay, HookReport, HookSet, RecordedEvent, SessionHook, UnusedHook},
     product,
-    sandbox::{SandboxSettings, sandbox_settings},
+    sandbox::sandbox_settings,
     trust::Project,
 };
 use crow_console::ExitCode;
@@ -106,9 +106,9 @@ pub(crate) async fn test(
     };
     let keys = product::models(environment, &project.additions.providers)?.key_variables();
     let runner = ProcessRunner::new(environment.child_environment(&keys));
-    let SandboxSettings { config, .. } = sandbox_settings(environment, &[])?;
+    let settings = sandbox_settings(environment, &[])?;
     let has_hooks = !set.hooks.is_empty();
-    let replay = HookReplay::new(set, (&project, &cwd), environment, store, (runner, config));
+    let replay = HookReplay::new(set, (&project, &cwd), environment, store, runner, settings);
     let (mut count, mut failed) = (0, 0);
     for event in &events {
         let is_subagent = args.event.as_deref() == Some(HookEvent::SubagentStop.name());
@@ -133,6 +133,9 @@ pub(crate) async fn test(
 fn sample_events(args: &HooksTestArgs) -> Result<Vec<RecordedEvent>, CliError> {
     let input = args.input.as_deref().map(serde_json::from_str).transpose();
     let input = input.map_err(|error| CliError::usage(format!("--input is not JSON: {error}")))?;
+    if input.as_ref().is_some_and(|input: &serde_json::Value| !input.is_object()) {
+        return Err(CliError::usage("--input is no JSON object".to_owned()));
+    }
     let Some(name) = &args.event else {
         let all = HookEvent::ALL.into_iter().filter(|event| *event != HookEvent::SubagentStop);
         return Ok(all.map(|event| RecordedEvent::sample(event, None, None)).collect());
@@ -179,6 +182,6 @@ fn report_json(report: &HookReport) -> serde_json::Value {
 fn hooks(environment: &ProcessEnvironment, cwd: &Path) -> Result<(HookSet, Project), CliError> {
     let project = project_around(cwd, environment)?;
     let configuration = Configuration::load(environment, &project.additions)?;
-    let set = HookSet::of_configuration(&configuration, environment, cwd);
+    let set = HookSet::of_configuration(&configuration, environment);
     Ok((set, project))
 }

@@ -345,6 +345,12 @@ fn of_reach(
     }
 }
 
+/// Returns true if a call reaches nothing that a rule must name, and no file whose name suggests keys.
+pub(super) fn is_unguarded(setting: &DecisionContext<'_>, facts: &CallFacts<'_>) -> bool {
+    AccessClass::of_call(facts, setting).into_iter().all(|reach| !reach.is_guarded())
+        && !names_secret(&facts.plan.subject)
+}
+
 /// Returns true if a command is known to touch a file whose name suggests keys.
 fn names_secret(subject: &Subject) -> bool {
     let Subject::Command(CommandLine { meaning: CommandMeaning::Commands(commands), .. }) = subject

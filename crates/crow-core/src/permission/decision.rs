@@ -64,6 +64,7 @@ impl Permit {
             offers: Vec::new(),
             least_mode: None,
             disclosure: Disclosure::Immediate,
+            is_by_mode_alone: false,
             permit: self,
         }
     }
@@ -90,6 +91,8 @@ pub struct Ask {
     pub least_mode: Option<PermissionMode>,
     /// The time at which the model may learn why the call would fail.
     pub disclosure: Disclosure,
+    /// True if the permission mode alone is the reason, and the call reaches no protected, hidden or outside place.
+    pub(super) is_by_mode_alone: bool,
     pub(super) permit: Permit,
 }
 
@@ -109,9 +112,9 @@ impl Ask {
         Self { reason: format!("{}; {reason}", self.reason), ..self }
     }
 
-    /// Returns the permit, if nothing but the permission mode is the reason to ask.
+    /// Returns the permit, if the permission mode alone is the reason to ask, about no protected, hidden or outside place.
     pub fn permitted_by_hook(self) -> Result<Permit, Self> {
-        if self.least_mode.is_some() { Ok(self.permit) } else { Err(self) }
+        if self.is_by_mode_alone { Ok(self.permit) } else { Err(self) }
     }
 
     /// Converts the answer into a permit or a denial.

@@ -8,7 +8,7 @@ use std::cmp::max_by;
 
 use super::{
     CallFacts, PermissionMode, PermissionRule, RuleDecision, RuleMatcher, RuleScope, SandboxPaths,
-    access_class::{RUNS_A_COMMAND, by_mode},
+    access_class::{RUNS_A_COMMAND, by_mode, is_unguarded},
     call_part::{CallPart, RuleMatch, parts},
     policy::SandboxGuarantees,
     rule::{names_tool, restricts_tool},
@@ -130,6 +130,14 @@ impl<'a, 'r> Evaluation<'a, 'r> {
                 covering.chain(element.best).max_by(|one, other| one.rank().cmp(&other.rank()));
             best.map_or(element.passes_along(), |rule| rule.decision == RuleDecision::Allow)
         })
+    }
+
+    /// Returns true if the permission mode alone is the reason to ask, about nothing that a rule must name.
+    pub(super) fn is_asked_by_mode_alone(&self) -> bool {
+        self.question().is_none()
+            && self.doubt().is_none()
+            && self.parts.iter().all(|element| element.part.warning().is_none())
+            && is_unguarded(&self.context, &self.facts)
     }
 
     /// Records a rule that denies or asks.

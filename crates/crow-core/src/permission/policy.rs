@@ -254,6 +254,7 @@ impl PermissionPolicy {
                     offers,
                     least_mode: self.least_mode(facts, workspace),
                     disclosure: self.disclosure(facts, workspace),
+                    is_by_mode_alone: evaluation.is_asked_by_mode_alone(),
                     permit: permit(),
                 })
             }

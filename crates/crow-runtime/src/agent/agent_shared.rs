@@ -134,6 +134,12 @@ impl RunTracker {
         self.steering.drain(..).collect()
     }
 
+    /// Puts a steering message back as the oldest unread one, which starts no run.
+    pub(super) fn return_steering(&mut self, content: Vec<Block>) {
+        self.steering.push_front(content);
+        self.interrupted += 1;
+    }
+
     /// Takes the oldest unread steering message.
     pub(super) fn next_steering(&mut self) -> Option<Vec<Block>> {
         self.interrupted = self.interrupted.saturating_sub(1);

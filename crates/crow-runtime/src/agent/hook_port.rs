@@ -1,12 +1,14 @@
 //! Running of the session's hooks on behalf of an agent.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use crow_core::{
+    capability::Containment,
     hooks::{HookKind, HookMoment, HookOutcome, HookScene, SessionHooks},
     ids::SessionId,
     permission::{PermissionMode, PermissionPolicy},
     trace::TraceContext,
+    workspace::Workspace,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +22,7 @@ use crate::{
 pub(crate) struct HookPort {
     shared: Arc<AgentShared>,
     root: SessionId,
-    cwd: PathBuf,
+    workspace: Workspace,
     /// Separate from the runner of the agent's calls: its profile is that of the hooks.
     runner: ProcessRunner,
 }
@@ -28,7 +30,8 @@ pub(crate) struct HookPort {
 impl HookPort {
     pub(crate) fn new(shared: Arc<AgentShared>, runner: ProcessRunner) -> Self {
         let crow = shared.metadata().crow();
-        Self { shared, root: crow.root_id, cwd: crow.cwd, runner }
+        let workspace = crow.workspace();
+        Self { shared, root: crow.root_id, workspace, runner }
     }
 
     /// Returns the hooks, if there may be some for moments of this kind.
@@ -61,13 +64,20 @@ impl HookPort {
             }
         });
         let agent = self.shared.metadata().agent_type.clone();
+        let containment = match &tree.sandbox {
+            Some(sandbox) => sandbox.containment().await,
+            None => Containment::None,
+        };
+        let is_confined = containment.has_any_layer();
         let scene = HookScene {
             session_id: &self.shared.id,
             root_id: &self.root,
             agent: &agent,
-            cwd: &self.cwd,
+            cwd: self.workspace.cwd(),
+            roots: self.workspace.roots(),
             mode,
-            sandboxed: tree.sandbox.is_some().then(|| Arc::new(self.runner.clone()) as _),
+            sandboxed: is_confined.then(|| Arc::new(self.runner.clone()) as _),
+            enforces_read_only: containment == Containment::Full,
             trace: self.trace_of(&moment),
         };
         hooks.run(scene, moment, cancellation).await

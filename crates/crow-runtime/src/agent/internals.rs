@@ -427,7 +427,12 @@ impl AgentInternals {
             let text = Block::text_of(&content);
             let cancel = self.session.shared().run_token();
             let outcome = run_hooks(self, HookMoment::Prompt { text: &text }, &cancel).await?;
-            if let Some(reason) = outcome.objection.or(outcome.stop) {
+            if outcome.has_run && cancel.is_cancelled() {
+                // Nobody knows what the hooks would have said: it stays unread.
+                self.session.shared().runs().return_steering(content);
+                return Ok(text_so_far);
+            }
+            if let Some(reason) = outcome.refusal() {
                 let text = format!(
                     "a hook refused what you wrote, and the agent did not read it: {reason}"
                 );

@@ -125,13 +125,12 @@ impl UserQuestions for AgentQuestions {
         // Opened first, so that it can be answered as soon as its event is visible.
         let mut open = self.shared.tree.questions.open(request.clone());
         self.events.record(asked).await;
-        // The hooks run beside the question and end with it: an answer waits for none.
-        let hooks_token = cancellation.child_token();
+        // The hooks run beside the question, and are dropped with it: an answer waits for none.
         let text = format!("the agent asks: {}", request.question.text);
         let moment = HookMoment::Notification { kind: NotificationKind::Question, text: &text };
         let mut notify = pin!(async {
             if self.config.answerer.is_attended() {
-                self.show(self.hooks.run(moment, &hooks_token).await.notices).await;
+                self.show(self.hooks.run(moment, cancellation).await.notices).await;
             }
         });
         let mut is_notified = false;
@@ -145,10 +144,6 @@ impl UserQuestions for AgentQuestions {
                 () = &mut notify, if !is_notified => is_notified = true,
             }
         };
-        hooks_token.cancel();
-        if !is_notified {
-            notify.await;
-        }
         let answer = match answer {
             Some(answer) => Some(open.close_answered(answer)),
             // An answer that was accepted before counts, since its sender was told so.

@@ -252,7 +252,7 @@ async fn check_commands(host: &dyn AgentHost, id: &SessionId) {
         match host.run_command(id, &command.name, "").await.unwrap() {
             CommandOutcome::Shown(_) | CommandOutcome::Started(_) => {}
             CommandOutcome::Prompt(prompt) => {
-                assert!(!prompt.content.is_empty(), "{}", command.name)
+                assert!(!prompt.content.is_empty(), "{}", command.name);
             }
         }
     }

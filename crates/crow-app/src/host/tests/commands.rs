@@ -3,7 +3,9 @@
 use std::fs;
 
 use crow_core::{event::AgentEvent, message::Block};
-use crow_runtime::{AgentHandle, AgentHost as _, CommandOutcome, ObserverItem, SessionSetup};
+use crow_runtime::{
+    AgentHandle, AgentHost as _, CommandOutcome, ObserverItem, SandboxConfig, SessionSetup,
+};
 use crow_testkit::scripted::{call, reply, text};
 use serde_json::json;
 
@@ -164,7 +166,7 @@ async fn run_prompt(scene: &Scene, handle: &AgentHandle, name: &str, argument: &
 
 #[tokio::test]
 async fn commands_in_a_prompt_run_before_the_model_reads_it() {
-    let scene = Scene::new();
+    let scene = Scene::with_sandbox(|home| Some(SandboxConfig::new(home.join("sandbox"))));
     write_command(
         &scene,
         "look",

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use crow_core::{event::AgentEvent, permission::PermissionMode};
-use crow_runtime::{AgentHandle, AgentHost as _, SessionSetup};
+use crow_runtime::{AgentHandle, AgentHost as _, SandboxConfig, SessionSetup};
 use crow_testkit::scripted::{Play, call, reply, text};
 use serde_json::{Value, json};
 
@@ -32,6 +32,11 @@ fn settings(hooks: &[(&str, &str, &str)]) -> String {
 
 fn play(scene: &Scene, plays: impl IntoIterator<Item = Play>) {
     plays.into_iter().for_each(|play| scene.model.push(play));
+}
+
+/// A scene whose commands, and hooks of projects, run in a sandbox.
+fn sandboxed() -> Scene {
+    Scene::with_sandbox(|home| Some(SandboxConfig::new(home.join("sandbox"))))
 }
 
 /// Starts a session in a mode.
@@ -117,15 +122,20 @@ async fn a_hook_of_the_user_allows_what_the_mode_asks_about_and_nothing_else() {
             reply([text("I wrote one file.")]),
         ],
     );
+    fs::write(scene.project.join(".env"), "KEY=1234").unwrap();
+    fs::write(scene.project.parent().unwrap().join("readable.txt"), "outside text").unwrap();
     let handle = start(&scene, PermissionMode::Ask).await;
     run(&handle, "Write.").await;
-    assert!(scene.project.join("a.txt").exists(), "{:?}", results(&scene, &handle));
+    let all = results(&scene, &handle).join("\n");
+    assert!(!all.contains("outside text") && !all.contains("1234"), "{all}");
+    assert!(!scene.project.join("AGENTS.md").exists());
+    assert!(scene.project.join("a.txt").exists(), "{all}");
     assert!(!scene.project.join(".mcp.json").exists());
     assert!(!scene.project.parent().unwrap().join("outside.txt").exists());
     play(
         &scene,
         [
-            reply([call("c4", "write_file", json!({ "path": "b.txt", "content": "x" }))]),
+            reply([call("c7", "write_file", json!({ "path": "b.txt", "content": "x" }))]),
             reply([text("It is read-only.")]),
         ],
     );
@@ -136,7 +146,7 @@ async fn a_hook_of_the_user_allows_what_the_mode_asks_about_and_nothing_else() {
 
 #[tokio::test]
 async fn a_hook_of_a_trusted_project_can_object_but_not_allow() {
-    let scene = Scene::new();
+    let scene = sandboxed();
     let allow = r#"echo '{"hookSpecificOutput":{"permissionDecision":"allow"}}'"#;
     let claude = scene.project.join(".claude");
     fs::create_dir(&claude).unwrap();
@@ -171,7 +181,7 @@ async fn a_hook_of_a_trusted_project_can_object_but_not_allow() {
 
 #[tokio::test]
 async fn a_hook_of_a_project_does_not_run_once_its_script_has_changed() {
-    let scene = Scene::new();
+    let scene = sandboxed();
     let claude = scene.project.join(".claude");
     fs::create_dir_all(claude.join("hooks")).unwrap();
     fs::write(claude.join("hooks/check.sh"), "exit 2").unwrap();
@@ -413,4 +423,88 @@ async fn a_compaction_on_request_can_be_refused() {
     let notices = notices(&scene, &handle).join("\n");
     assert!(notices.contains("a hook refused to compact the conversation"), "{notices}");
     assert_eq!(scene.model.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn hooks_of_a_project_do_not_run_without_a_sandbox() {
+    let scene = Scene::new();
+    let claude = scene.project.join(".claude");
+    fs::create_dir(&claude).unwrap();
+    let made = scene.project.join("made");
+    fs::write(claude.join("settings.json"), settings(&[("PreToolUse", "", "touch made")])).unwrap();
+    scene.trust(&scene.project);
+    scene.model.push(reply([call("c1", "glob", json!({ "pattern": "*" }))]));
+    scene.model.push(reply([text("I looked.")]));
+    let handle = start(&scene, PermissionMode::FullAuto).await;
+    run(&handle, "Look.").await;
+    assert!(!made.exists());
+    let notices = notices(&scene, &handle).join("\n");
+    assert!(notices.contains("there is no sandbox, in which hooks of projects run"), "{notices}");
+}
+
+#[tokio::test]
+async fn a_hook_of_a_project_runs_in_the_sandbox_and_in_its_root() {
+    let scene = sandboxed();
+    let claude = scene.project.join(".claude");
+    fs::create_dir(&claude).unwrap();
+    let outside = scene.project.parent().unwrap().join("outside");
+    let command = format!("pwd > where; touch {} 2>/dev/null; exit 0", outside.display());
+    fs::write(claude.join("settings.json"), settings(&[("PreToolUse", "", &command)])).unwrap();
+    scene.trust(&scene.project);
+    scene.model.push(reply([call("c1", "glob", json!({ "pattern": "*" }))]));
+    scene.model.push(reply([text("I looked.")]));
+    let handle = start(&scene, PermissionMode::FullAuto).await;
+    run(&handle, "Look.").await;
+    let where_it_ran = read(&scene.project.join("where"));
+    assert_eq!(Path::new(where_it_ran.trim()), scene.project);
+    assert!(!outside.exists());
+}
+
+#[tokio::test]
+async fn a_question_of_one_hook_survives_the_change_of_another() {
+    let scene = Scene::new();
+    let ask = r#"grep -q '"content":"x"' && printf '%s' '{"hookSpecificOutput":{"permissionDecision":"ask"}}'; exit 0"#;
+    let change = r#"printf '%s' '{"hookSpecificOutput":{"updatedInput":{"file_path":"a.txt","content":"y"}}}'"#;
+    configure_hooks(&scene, &[("PreToolUse", "Write", ask), ("PreToolUse", "Write", change)]);
+    scene.model.push(reply([call("c1", "write_file", json!({ "path": "a.txt", "content": "x" }))]));
+    scene.model.push(reply([text("I tried.")]));
+    let handle = start(&scene, PermissionMode::FullAuto).await;
+    run(&handle, "Write.").await;
+    // Nobody is there to be asked.
+    assert!(!scene.project.join("a.txt").exists(), "{:?}", results(&scene, &handle));
+}
+
+#[tokio::test]
+async fn a_hook_that_ends_the_turn_before_a_call_stops_this_call_and_the_others() {
+    let scene = Scene::new();
+    let stop = r#"printf '%s' '{"continue":false,"stopReason":"enough"}'"#;
+    configure_hooks(&scene, &[("PreToolUse", "Write", stop)]);
+    scene.model.push(reply([
+        call("c1", "write_file", json!({ "path": "a.txt", "content": "x" })),
+        call("c2", "glob", json!({ "pattern": "*" })),
+    ]));
+    let handle = start(&scene, PermissionMode::FullAuto).await;
+    run(&handle, "Write.").await;
+    assert!(!scene.project.join("a.txt").exists());
+    let results = results(&scene, &handle);
+    assert!(results[1].contains("a hook ended the turn: enough"), "{results:?}");
+    assert_eq!(scene.model.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn the_context_of_the_start_of_a_session_waits_for_a_prompt_that_is_taken() {
+    let scene = Scene::new();
+    let refuse = "grep -q refused && exit 2; exit 0";
+    configure_hooks(
+        &scene,
+        &[
+            ("SessionStart", "", "echo 'the sprint ends on Friday'"),
+            ("UserPromptSubmit", "", refuse),
+        ],
+    );
+    scene.model.push(reply([text("Hello.")]));
+    let handle = start(&scene, PermissionMode::Ask).await;
+    run(&handle, "refused").await;
+    run(&handle, "Hello.").await;
+    assert!(last_request(&scene).contains("the sprint ends on Friday"));
 }

@@ -130,6 +130,10 @@ impl ReplyCalls<'_> {
         if cancel.is_cancelled() {
             return self.record_answered(answer(not_run(), Validity::Valid)).await;
         }
+        if let Some(reason) = &self.pipeline.hook_results.stop {
+            let text = format!("The call was not run: a hook ended the turn: {reason}");
+            return self.record_answered(answer(ToolResult::failure(text), Validity::Valid)).await;
+        }
         let mut resolved = match meaning {
             Ok(resolved) => resolved,
             Err(CallRejection::Refused(reason)) => {
@@ -170,13 +174,18 @@ impl ReplyCalls<'_> {
             Err(error) => return self.record_refusal(&call, &resolved, error.into()).await,
         };
         // 4) Hooks, which may change the input. Then the plan is another one, and all hooks see the call that will run.
-        let mut rounds = 0;
+        let (mut rounds, mut before) = (0, None);
         let permission = loop {
             let hooked = match self.run_hooks_before(&resolved, &plan, &call).await? {
                 Ok(hooked) => hooked,
                 Err(error) => return self.record_refusal(&call, &resolved, error.into()).await,
             };
-            let Some(changed) = hooked.changed else { break hooked.permission };
+            // What hooks asked or refused about the former input still counts; what they allowed does not.
+            let Some(changed) = hooked.changed else {
+                break HookPermission::stricter(before, hooked.permission);
+            };
+            let given = hooked.permission.filter(|given| *given != HookPermission::Allow);
+            before = HookPermission::stricter(before, given);
             if rounds == MOST_CHANGES {
                 let text = "hooks change the input of this call again and again";
                 self.session.warn_user(text.to_owned()).await?;
@@ -241,8 +250,11 @@ impl ReplyCalls<'_> {
         if self.cancel.is_cancelled() {
             return Ok(Err(ToolError::Cancelled));
         }
-        let HookOutcome { permission, input, notices, context, stop, objection: _ } = outcome;
+        let HookOutcome { mut permission, input, notices, context, stop, .. } = outcome;
         self.session.show_notices(notices).await?;
+        if let Some(reason) = &stop {
+            permission = Some(HookPermission::Deny(reason.clone()));
+        }
         self.pipeline.hook_results.add(context, stop);
         let hooked = HookedCall { permission, changed: None };
         // A refused call need not be understood any more.
@@ -407,17 +419,16 @@ impl ReplyCalls<'_> {
             offers: request.offers.clone(),
         };
         self.session.emit(asked).await?;
-        // The hooks run beside the question and end with it: an answer waits for none.
+        // The hooks run beside the question, and are dropped with it: an answer waits for none.
         let text = format!("{} needs your permission: {}", request.tool, request.title);
         let hooks = self.pipeline.hooks.clone();
         let moment = HookMoment::Notification { kind: NotificationKind::Permission, text: &text };
-        let hooks_token = self.cancel.child_token();
         // Without a person nobody is notified.
         let notify = async {
             if !config.answerer.is_attended() {
                 return Vec::new();
             }
-            hooks.run(moment, &hooks_token).await.notices
+            hooks.run(moment, self.cancel).await.notices
         };
         let mut notify = pin!(notify);
         let mut is_notified = false;
@@ -434,11 +445,6 @@ impl ReplyCalls<'_> {
                 }
             }
         };
-        hooks_token.cancel();
-        if !is_notified {
-            let notices = notify.await;
-            self.session.show_notices(notices).await?;
-        }
         // 2) The answer that counts, or a withdrawal.
         let answer = match answer {
             Some(answer) => Some(question.close_answered(answer)),

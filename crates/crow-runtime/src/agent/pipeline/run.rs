@@ -35,12 +35,14 @@ use super::{
     prepare::{PreparedCall, ReadyCall, not_run},
 };
 use crate::{
-    agent::{AgentError, panic_message},
+    agent::{AgentError, hook_port::HookPort, panic_message},
     changes::ChangeScope,
 };
 
 /// Time for a call to stop by itself after a cancel, before it is dropped.
 const CANCEL_GRACE: Duration = Duration::from_secs(3);
+/// Time for the hooks after a cancelled call.
+const CANCELLED_HOOKS: Duration = Duration::from_millis(500);
 /// Size in bytes of the largest file that is compared after hooks.
 const MOST_COMPARED: u64 = 64 << 20;
 
@@ -250,8 +252,10 @@ impl<'a> ReplyCalls<'a> {
                         result: &result,
                         duration: elapsed,
                     };
-                    let mut hooked = hooks.run(moment, &ctx.cancellation).await;
-                    refresh_views(&ctx.agent, &mut result).await;
+                    let mut hooked = run_hooks_after(&hooks, moment, &ctx.cancellation).await;
+                    if hooked.has_run {
+                        refresh_views(&ctx.agent, &mut result).await;
+                    }
                     if let Some(mut objection) = hooked.objection.take() {
                         config.redactor.redact_string(&mut objection);
                         let _ = write!(result.output, "\n[a hook says: {objection}]");
@@ -292,6 +296,20 @@ impl<'a> ReplyCalls<'a> {
         }
         Ok(())
     }
+}
+
+/// Runs the hooks after a call. Those of a cancelled call get a little time, within that of the call to stop.
+async fn run_hooks_after(
+    hooks: &HookPort,
+    moment: HookMoment<'_>,
+    cancel: &CancellationToken,
+) -> HookOutcome {
+    if !cancel.is_cancelled() {
+        return hooks.run(moment, cancel).await;
+    }
+    let token = CancellationToken::new();
+    let run = hooks.run(moment, &token);
+    tokio::time::timeout(CANCELLED_HOOKS, run).await.unwrap_or_default()
 }
 
 /// Takes over what hooks made of the files that a call wrote, so that the agent can edit them without reading them again,
