@@ -91,6 +91,7 @@ fn execute(
 ) -> Result<ExitCode, CliError> {
     match command {
         Command::Run(args) => block_on(run::run(args, environment)),
+        Command::Review(args) => block_on(command::review(args, environment)),
         Command::Acp(args) => block_on(command::acp(args, environment)),
         Command::Serve(args) => block_on(command::serve(args, environment)),
         Command::Demo(args) => block_on(command::demo(&args, environment)),
@@ -190,6 +191,7 @@ fn block_on(work: impl Future<Output = Result<ExitCode, CliError>>) -> Result<Ex
 fn output_form(command: &Command) -> OutputForm {
     match command {
         Command::Run(args) => args.options.output,
+        Command::Review(args) => args.output,
         Command::Demo(args) => args.output,
         Command::Undo(UndoArgs { of, .. })
         | Command::Redo(RedoArgs { of, .. })

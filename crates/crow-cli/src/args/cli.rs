@@ -11,7 +11,9 @@ use crow_core::{permission::PermissionMode, turn::BudgetLimits};
 use crow_runtime::{HostPattern, HostPatternError, SandboxConfig};
 use crow_telemetry::statistics::StatisticsGroup;
 
-use super::{EvalArgs, HooksCommand, McpCommand, SkillsCommand, budget::budget, completions};
+use super::{
+    EvalArgs, HooksCommand, McpCommand, ReviewArgs, SkillsCommand, budget::budget, completions,
+};
 use crate::{
     error::CliError,
     undo::{HowWords, PathAt, UndoWords},
@@ -30,7 +32,7 @@ pub(crate) struct Cli {
 const AFTER_HELP: &str = "\
 Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 no credentials · 4 provider unavailable
             5 limit reached · 6 a call was refused by policy · 7 stopped before it was done
-            130 interrupted
+            8 a review found something · 130 interrupted
 
 Without a command and at a terminal it opens a chat; the options above are for it.
 A task of several words needs no command: crow-agent \"fix the test\" is crow-agent run \"fix the test\".
@@ -41,6 +43,8 @@ Try it without a model: crow-agent demo";
 pub(crate) enum Command {
     /// Give the agent a task and watch it work
     Run(RunArgs),
+    /// Have changes or files reviewed by an agent that only reads; exit code 8 if it finds something
+    Review(ReviewArgs),
     /// Watch a recorded conversation drive the real agent; needs no model
     Demo(DemoArgs),
     /// Serve an editor: the Agent Client Protocol over standard input and output
@@ -237,6 +241,9 @@ pub(crate) struct RunOptions {
     /// With `--output json`: omit text deltas; the whole text follows in any case
     #[arg(long)]
     pub no_deltas: bool,
+    /// A file with a JSON Schema that the answer must fit; the model is asked again at most twice
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output_schema: Option<PathBuf>,
 }
 
 /// Parses a temperature.

@@ -6,6 +6,7 @@ mod completions;
 mod eval;
 mod hooks;
 mod mcp;
+mod review;
 mod skills;
 
 pub(crate) use cli::{
@@ -19,4 +20,5 @@ pub(crate) use completions::{completions, man, print_completions, quoted};
 pub(crate) use eval::{EvalArgs, EvalCommand, EvalListArgs, EvalRunArgs, TaskArgs};
 pub(crate) use hooks::{HooksCommand, HooksTestArgs};
 pub(crate) use mcp::{McpAddArgs, McpCommand, McpServeArgs};
+pub(crate) use review::ReviewArgs;
 pub(crate) use skills::SkillsCommand;

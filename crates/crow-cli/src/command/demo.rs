@@ -15,6 +15,7 @@ use crow_app::{
 use crow_console::ExitCode;
 use crow_core::{
     capability::{OutputLimits, ProcessEnd, ProcessSpec, Processes as _},
+    message::Block,
     model::{ModelRef, Models, ModelsError, Price, Provider as _, ResolvedModel},
     permission::{PermissionRule, RuleSet},
     tool::Progress,
@@ -26,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     args::{DemoArgs, OutputForm, Permissions},
     error::CliError,
-    run::{AgentRequest, ProductLaunch, RunDisplay, audience_of, drive, launch},
+    run::{AgentRequest, ProductLaunch, RunDisplay, RunTask, audience_of, drive, launch},
     terminal::print_message,
 };
 
@@ -88,7 +89,7 @@ pub(crate) async fn demo(
     // The recorded model drives a real session; the outcome is then checked independently of it.
     let exit = drive(
         launched,
-        (PROMPT.to_owned(), Vec::new()),
+        RunTask { prompt: vec![Block::text(PROMPT)].into(), form: None },
         RunDisplay::new(args.output, environment),
         models,
     )

@@ -9,18 +9,21 @@ use std::{io, sync::Arc, time::Duration};
 use crow_app::Audience;
 use crow_console::{
     AnswerDelivery, ErrorReport, ExitCode, Keyboard, LineInputBuffer, QuestionEffect,
-    QuestionQueue, ReportBuilder, TypedLine,
+    QuestionQueue, ReportBuilder, ReportOutcome, RunReport, TypedLine,
 };
 use crow_core::{
     event::{AgentEvent, Envelope},
-    message::{Block, Image},
+    message::{Block, UserPrompt},
     model::Models,
 };
 use crow_runtime::{AgentHandle, EventStream};
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
 use rustix::termios::{QueueSelector, tcflush};
+use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::output_schema::{MOST_REPAIRS, OutputSchema, add_earlier};
 
 use crate::{
     error::CliError,
@@ -35,26 +38,41 @@ const SILENCE: Duration = Duration::from_millis(800);
 /// Time limit for the shutdown of the agents after the run.
 pub(crate) const SHUTDOWN: Duration = Duration::from_secs(3);
 
+/// What a run is to do.
+pub(crate) struct RunTask {
+    pub(crate) prompt: UserPrompt,
+    /// The form of the answer; any text if absent.
+    pub(crate) form: Option<AnswerForm>,
+}
+
+/// The form that an answer must have.
+pub(crate) struct AnswerForm {
+    pub(crate) schema: OutputSchema,
+    /// Returns the answer as it is shown to people, and the exit code that it means.
+    pub(crate) show: fn(&Value) -> (String, ExitCode),
+}
+
 /// Runs one prompt to its end and returns the exit code of the process.
 pub(crate) async fn drive(
     launched: StartedAgent,
-    (prompt, images): (String, Vec<Image>),
+    task: RunTask,
     show: RunDisplay,
     models: Arc<dyn Models>,
 ) -> Result<ExitCode, CliError> {
     let StartedAgent { host, handle, audience, warnings } = launched;
     let events = event_stream(&handle)?;
-    if !images.is_empty() {
+    let RunTask { mut prompt, form } = task;
+    if prompt.content.iter().any(|block| matches!(block, Block::Image(_))) {
         let model = handle.metadata().model_ref();
         let resolved = models.resolve(&model).await;
         if resolved.is_ok_and(|resolved| !resolved.info.abilities.vision) {
             return Err(CliError::usage(format!("--image: {model} cannot see pictures")));
         }
     }
-    let images = images.into_iter().map(Block::Image);
-    handle
-        .send_input(std::iter::once(Block::text(prompt)).chain(images).collect())
-        .map_err(|error| CliError::failed(error.to_string()))?;
+    if let (Some(form), Some(Block::Text { text })) = (&form, prompt.content.first_mut()) {
+        text.push_str(&form.schema.instruction());
+    }
+    handle.send_prompt(prompt).map_err(|error| CliError::failed(error.to_string()))?;
     for warning in warnings {
         print_message(&warning);
     }
@@ -77,9 +95,58 @@ pub(crate) async fn drive(
     if driver.follow(&handle).await.is_none() {
         return Ok(ExitCode::Interrupted);
     }
-    // 2) The report, which needs the prices, and the shutdown of the agents.
+    // 2) The form of the answer, for which the model may be asked again.
     set_prices(&mut driver.report, &*models).await;
-    let exit = driver.finish().await;
+    let mut earlier: Vec<RunReport> = Vec::new();
+    let mut structured = None;
+    if let Some(form) = &form {
+        loop {
+            let report = driver.report.report();
+            if report.code() != ExitCode::Done || driver.interrupts > 0 || driver.failed {
+                break;
+            }
+            let fault = match form.schema.check(&report.text) {
+                Ok(value) => {
+                    structured = Some(Ok(value));
+                    break;
+                }
+                Err(fault) => fault,
+            };
+            let repairs = u32::try_from(earlier.len()).unwrap_or(u32::MAX);
+            if repairs == MOST_REPAIRS {
+                structured = Some(Err(fault));
+                break;
+            }
+            print_message("the answer does not fit the schema; the model is asked again");
+            let prompt = vec![Block::text(OutputSchema::repair_prompt(&fault))];
+            handle.send_input(prompt).map_err(|error| CliError::failed(error.to_string()))?;
+            earlier.push(report);
+            driver.ended = false;
+            if driver.follow(&handle).await.is_none() {
+                return Ok(ExitCode::Interrupted);
+            }
+            set_prices(&mut driver.report, &*models).await;
+        }
+    }
+    // 3) The report, which needs the prices, and the shutdown of the agents.
+    let change = move |report: &mut RunReport| {
+        earlier.iter().rev().for_each(|earlier| add_earlier(report, earlier));
+        match (structured, form) {
+            (Some(Ok(value)), Some(form)) => {
+                let (text, code) = (form.show)(&value);
+                (report.text, report.structured_output) = (text, Some(value));
+                report.exit_code = code.number();
+            }
+            (Some(Err(fault)), _) => {
+                let message = format!("the answer does not fit the schema: {fault}");
+                report.outcome = ReportOutcome::Failed;
+                report.exit_code = ExitCode::Failed.number();
+                report.error = Some(ErrorReport::new(ExitCode::Failed, message));
+            }
+            (Some(Ok(_)) | None, _) => {}
+        }
+    };
+    let exit = driver.finish(change).await;
     if let Some(message) = host.shut_down(SHUTDOWN).await {
         print_message(&message);
     }
@@ -206,14 +273,15 @@ impl Driver {
     }
 
     /// Shows the result and returns the exit code. A second signal ends the wait for a reader that does not read.
-    async fn finish(mut self) -> ExitCode {
+    async fn finish(mut self, change: impl FnOnce(&mut RunReport)) -> ExitCode {
         if self.interrupts > 0 {
             self.report.on_interrupt();
         } else if self.failed {
             let code = ExitCode::Failed;
             self.report.on_failure(code, ErrorReport::new(code, "the output cannot be written"));
         }
-        let report = self.report.report();
+        let mut report = self.report.report();
+        change(&mut report);
         let exit = report.code();
         let writing = self.screen.finish(report);
         tokio::pin!(writing);

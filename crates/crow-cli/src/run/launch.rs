@@ -16,6 +16,7 @@ use crow_console::ExitCode;
 use crow_core::{
     capability::{Answerer, PermissionAnswer, PermissionRequest, QuestionAnswer, QuestionRequest},
     ids::SessionId,
+    message::Block,
     model::{ModelRef, ModelRefError, Models},
     permission::PermissionMode,
     tool::Subject,
@@ -26,7 +27,7 @@ use crow_runtime::{
     SessionStore, SnapshotStores, StoredRules,
 };
 
-use super::{AgentRequest, RunDisplay, RunRequest, drive};
+use super::{AgentRequest, RunDisplay, RunRequest, RunTask, drive};
 use crate::{
     args::{OutputForm, RunArgs, RunOptions},
     error::CliError,
@@ -53,7 +54,7 @@ pub(crate) async fn resume(
     start(RunRequest::resume(id, prompt, options, environment)?, environment).await
 }
 
-async fn start(
+pub(crate) async fn start(
     request: RunRequest,
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
@@ -66,7 +67,12 @@ async fn start(
     let models = Arc::clone(&parts.models);
     let launched = launch(parts).await?;
     let show = RunDisplay::new(request.output, environment).with_deltas(request.deltas);
-    drive(launched, (request.prompt, request.images), show, models).await
+    // An answer of a certain form is shown once it has it.
+    let show = if request.form.is_some() { show.with_answer_at_end() } else { show };
+    let images = request.images.into_iter().map(Block::Image);
+    let mut prompt = request.prompt;
+    prompt.content.extend(images);
+    drive(launched, RunTask { prompt, form: request.form }, show, models).await
 }
 
 /// Parameters of [`launch`] and [`host`].

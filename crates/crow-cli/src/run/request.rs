@@ -13,9 +13,10 @@ use crow_app::{
     config::AgentLimits,
     host::{ChoiceMemory, working_directory},
 };
+use crow_console::ExitCode;
 use crow_core::{
     ids::SessionId,
-    message::{Image, wrap_in_tag},
+    message::{Block, Image, UserPrompt, wrap_in_tag},
 };
 use crow_runtime::SessionStore;
 use crow_tools::read_picture;
@@ -24,7 +25,9 @@ use rustix::{
     fs::{FileType, fstat},
     io::retry_on_intr,
 };
+use serde_json::Value;
 
+use super::{AnswerForm, OutputSchema};
 use crate::{
     args::{
         AcpArgs, AgentOptions, McpServeArgs, OutputForm, Permissions, RunArgs, RunOptions,
@@ -41,9 +44,10 @@ use crate::{
 const FIRST_BYTE: Duration = Duration::from_secs(3);
 
 /// Request for a run: the prompt, the form of the output, and the agent.
-#[derive(Debug)]
 pub(crate) struct RunRequest {
-    pub prompt: String,
+    pub prompt: UserPrompt,
+    /// The form of the answer, if it must have one.
+    pub form: Option<AnswerForm>,
     pub images: Vec<Image>,
     pub output: OutputForm,
     pub deltas: Deltas,
@@ -105,6 +109,11 @@ impl AgentRequest {
             cwd: None,
             additional_directories: Vec::new(),
         }
+    }
+
+    /// Builds the request of a review, in a new session.
+    pub(crate) fn of_review(agent: AgentOptions) -> Self {
+        Self::new(agent)
     }
 
     /// Sets the session in which the agent works.
@@ -184,6 +193,11 @@ impl AgentRequest {
     }
 }
 
+/// Shows an answer as JSON.
+fn show_json(value: &Value) -> (String, ExitCode) {
+    (format!("{value:#}"), ExitCode::Done)
+}
+
 impl RunRequest {
     /// Builds the request from the arguments of `run`; reads the prompt if it comes from standard input.
     pub(crate) fn new(args: RunArgs, environment: &ProcessEnvironment) -> Result<Self, CliError> {
@@ -216,6 +230,17 @@ impl RunRequest {
             agent: AgentRequest { resume: Some(Resume::Named(id)), ..request.agent },
             ..request
         })
+    }
+
+    /// Builds the request of a review.
+    pub(crate) fn of_review(
+        prompt: UserPrompt,
+        form: AnswerForm,
+        output: OutputForm,
+        agent: AgentRequest,
+    ) -> Self {
+        let form = Some(form);
+        Self { prompt, form, images: Vec::new(), output, deltas: Deltas::Written, agent }
     }
 
     fn read(
@@ -251,13 +276,19 @@ impl RunRequest {
             seed,
             output,
             no_deltas,
+            output_schema,
         } = options;
+        let form = output_schema
+            .map(|path| OutputSchema::read(&environment.current_dir()?.join(path)))
+            .transpose()?
+            .map(|schema| AnswerForm { schema, show: show_json });
         let sampling = SamplingChoice { temperature, seed };
         let budget = budget.unwrap_or_default();
         let limits = AgentLimits { max_steps, max_rounds, budget };
         let deltas = if no_deltas { Deltas::LeftOut } else { Deltas::Written };
         let agent = AgentRequest { limits, sampling, ..AgentRequest::new(agent) };
-        Ok(Self { prompt, images: Vec::new(), output, deltas, agent })
+        let prompt = vec![Block::text(prompt)].into();
+        Ok(Self { prompt, form, images: Vec::new(), output, deltas, agent })
     }
 }
 

@@ -16,7 +16,9 @@ use std::{
 };
 
 use crow_app::ProcessEnvironment;
-use crow_console::{ConsoleRenderer, LiveInput, RunActivity, RunReport, terminal_width};
+use crow_console::{
+    AnswerDestination, ConsoleRenderer, LiveInput, RunActivity, RunReport, terminal_width,
+};
 use crow_core::event::Envelope;
 use jiff::Timestamp;
 use tokio::{
@@ -285,6 +287,17 @@ impl RunDisplay {
     pub(crate) fn new(form: OutputForm, environment: &ProcessEnvironment) -> Self {
         let waits_silently = !environment.stderr_is_terminal || form == OutputForm::Json;
         Self { sink: RunSink::new(form, environment), reports_waits: waits_silently }
+    }
+
+    /// Shows the answer at the end, from the report.
+    pub(crate) fn with_answer_at_end(self) -> Self {
+        let sink = match self.sink {
+            RunSink::Console(renderer) => {
+                RunSink::Console(Box::new(renderer.with_answer(AnswerDestination::AtEnd)))
+            }
+            json @ RunSink::Json(_) => json,
+        };
+        Self { sink, ..self }
     }
 
     /// Sets whether JSON lines include deltas.

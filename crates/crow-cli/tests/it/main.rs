@@ -48,6 +48,7 @@ mod sessions;
 mod shipped_agents;
 mod signals;
 mod skills;
+mod structured_output;
 #[cfg(feature = "syntax")]
 mod syntax;
 mod telemetry;

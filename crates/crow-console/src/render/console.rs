@@ -81,6 +81,13 @@ enum ConsoleOpenBlock {
 }
 
 impl<O: Write, E: Write> ConsoleRenderer<O, E> {
+    /// Sets when the answer is shown.
+    #[must_use]
+    pub fn with_answer(mut self, answer: AnswerDestination) -> Self {
+        self.style.answer = answer;
+        self
+    }
+
     /// Creates a renderer that writes the answer to `out` and everything else to `err`.
     pub fn new(style: ConsoleStyle, out: O, err: E) -> Self {
         Self {

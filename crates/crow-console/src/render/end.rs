@@ -19,7 +19,7 @@ const NAMED_TITLE: usize = 30;
 /// Renders the last line: outcome, steps, duration, tokens, cost.
 pub(super) fn end_line(style: &ConsoleStyle, report: &RunReport) -> String {
     let (mark, paint) = match report.code() {
-        ExitCode::Done => (style.glyphs.pick("✓", "ok:"), Paint::Green),
+        ExitCode::Done | ExitCode::Findings => (style.glyphs.pick("✓", "ok:"), Paint::Green),
         ExitCode::Interrupted | ExitCode::Limit | ExitCode::Stopped => {
             (style.glyphs.pick("■", "stopped:"), Paint::Yellow)
         }
@@ -110,6 +110,7 @@ fn outcome(report: &RunReport) -> &'static str {
             Some(_) | None => "done, unverified",
         },
         (ExitCode::Interrupted, _) => "interrupted",
+        (ExitCode::Findings, _) => "reviewed, with findings",
         (ExitCode::Limit, _) => "stopped at a limit",
         (ExitCode::Stopped, _) => "not done",
         (ExitCode::Refused, _) => "not done: a call was refused",

@@ -86,6 +86,7 @@ impl ReportBuilder {
             outcome,
             exit_code: code.number(),
             text: text.to_owned(),
+            structured_output: None,
             summary,
             verified,
             turns: self.run.turns,
@@ -149,7 +150,7 @@ impl ReportBuilder {
             end: run.assessment.as_ref().map(|assessment| assessment.kind),
         });
         let error = match code {
-            ExitCode::Done => None,
+            ExitCode::Done | ExitCode::Findings => None,
             ExitCode::Interrupted => Some(advice::interrupt_error(self.session_id(), &self.hints)),
             ExitCode::Limit => Some(run.deciding_turn_end().map_or_else(
                 || run.failure(ExitCode::Failed),

@@ -14,6 +14,7 @@ use crow_core::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -33,7 +34,7 @@ pub enum ReportOutcome {
 
 /// The result of a run. The last line of the JSON output.
 ///
-/// `error` is set if and only if `exit_code` is not 0.
+/// `error` is set if and only if `exit_code` is neither 0 nor 8.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunReport {
     /// The version of the format.
@@ -43,10 +44,13 @@ pub struct RunReport {
     /// How it ended.
     pub outcome: ReportOutcome,
     /// The exit code of the process: 0 done, 1 failed, 2 usage or configuration, 3 credentials, 4 provider unavailable,
-    /// 5 limit, 6 refused by policy, 7 stopped before the work was done, 130 interrupted.
+    /// 5 limit, 6 refused by policy, 7 stopped before the work was done, 8 a review found something, 130 interrupted.
     pub exit_code: u8,
     /// The answer: the text of the last reply; of a completed run whose last reply has none, the summary.
     pub text: String,
+    /// The answer as JSON, if it had to fit a schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured_output: Option<Value>,
     /// What the agent says about the finished task.
     pub summary: Option<String>,
     /// True if all configured checks passed with the final files.
@@ -72,7 +76,7 @@ pub struct RunReport {
     /// and what speaks against it.
     #[serde(default)]
     pub assessment: Option<EndAssessment>,
-    /// Why the exit code is not 0.
+    /// Why the exit code is neither 0 nor 8.
     pub error: Option<ErrorReport>,
 }
 
@@ -151,6 +155,7 @@ impl RunReport {
             outcome: ReportOutcome::Failed,
             exit_code: code.number(),
             text: String::new(),
+            structured_output: None,
             summary: None,
             verified: false,
             turns: 0,
@@ -191,6 +196,8 @@ pub enum ExitCode {
     /// It stopped before the work was done: the log contradicts the claim, or it ended with a promise, a plan or a
     /// question.
     Stopped,
+    /// A review found something.
+    Findings,
     /// The run was interrupted or terminated.
     Interrupted,
 }
@@ -247,6 +254,7 @@ impl ExitCode {
             Self::Limit => 5,
             Self::Refused => 6,
             Self::Stopped => 7,
+            Self::Findings => 8,
             Self::Interrupted => 130,
         }
     }
@@ -261,6 +269,7 @@ impl ExitCode {
             5 => Self::Limit,
             6 => Self::Refused,
             7 => Self::Stopped,
+            8 => Self::Findings,
             130 => Self::Interrupted,
             _ => Self::Failed,
         }
@@ -277,6 +286,7 @@ impl ExitCode {
             Self::Limit => "limit",
             Self::Refused => "refused",
             Self::Stopped => "stopped",
+            Self::Findings => "findings",
             Self::Interrupted => "interrupted",
         }
     }
