@@ -432,7 +432,8 @@ impl<'a> AssemblyBuilder<'a> {
             .with_fallbacks(fallbacks)
             .with_sourced(sourced);
         if duty == AgentDuty::Worker {
-            agent = agent.with_mentioned_files(&self.assembly.tools);
+            let tools = &self.assembly.tools;
+            agent = agent.with_mentioned_files(tools).with_prompt_commands(tools);
         }
         if profile.shows_named_files && duty == AgentDuty::Worker {
             agent = agent.with_named_files(&self.assembly.tools);

@@ -38,6 +38,8 @@ use crate::{
     toolset::{SourcedFilter, Toolset},
 };
 
+/// The tool that runs commands.
+const SHELL: &str = "bash";
 /// The tool that reads a file.
 const READ_FILE: &str = "read_file";
 
@@ -110,6 +112,8 @@ pub struct BaseAgent {
     named_file_reader: ToolRegistry,
     /// The tools that read what a message mentions with `@`; empty if mentions are only text.
     mention_readers: ToolRegistry,
+    /// The tool whose rules count for commands in prompts; without it none runs.
+    prompt_shell: ToolRegistry,
     hooks: Vec<Arc<dyn AgentHooks>>,
     conditions: Vec<Arc<dyn TerminationCondition>>,
 }
@@ -132,6 +136,7 @@ impl BaseAgent {
             sourced: SourcedFilter::default(),
             named_file_reader: ToolRegistry::new(),
             mention_readers: ToolRegistry::new(),
+            prompt_shell: ToolRegistry::new(),
             hooks: Vec::new(),
             conditions: Vec::new(),
         };
@@ -152,6 +157,14 @@ impl BaseAgent {
     #[must_use]
     pub fn with_named_files(mut self, tools: &ToolRegistry) -> Self {
         self.named_file_reader = tools.for_agent(&[READ_FILE.to_owned()]).0;
+        self
+    }
+
+    /// Runs the commands of prompts by the rules of the tool `bash` of these tools, whether or not the model has it: they can
+    /// change nothing.
+    #[must_use]
+    pub fn with_prompt_commands(mut self, tools: &ToolRegistry) -> Self {
+        self.prompt_shell = tools.for_agent(&[SHELL.to_owned()]).0;
         self
     }
 
@@ -230,6 +243,11 @@ impl BaseAgent {
         let mut tools = self.tools.as_ref().clone();
         tools.register_shared(Arc::clone(tool));
         self.set_tools(tools);
+    }
+
+    /// Returns the tool whose rules count for commands in prompts.
+    pub(crate) fn prompt_shell(&self) -> Option<&Arc<dyn Tool>> {
+        self.prompt_shell.get(SHELL)
     }
 
     /// Returns its tools.

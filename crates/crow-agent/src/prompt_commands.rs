@@ -6,14 +6,12 @@ use crow_core::{
     capability::ProcessEnd,
     event::{AgentEvent, NoticeAudience, NoticeLevel},
     message::{Block, PromptCommand, wrap_in_tag},
-    tool::{Tool, ToolRegistry},
+    tool::Tool,
 };
 use crow_runtime::{AgentError, AgentInternals, ReadingLine, ReadingLineEnd, run_reading_line};
 use crow_text::one_line;
 use tokio_util::sync::CancellationToken;
 
-/// The tool whose rules count for commands.
-const SHELL: &str = "bash";
 /// The tag around an output.
 const TAG: &str = "command_output";
 
@@ -21,14 +19,13 @@ const TAG: &str = "command_output";
 /// not run. Without a shell none runs.
 pub(crate) async fn run_prompt_commands(
     agent: &mut AgentInternals,
-    tools: &ToolRegistry,
+    shell: Option<&Arc<dyn Tool>>,
     content: &mut [Block],
     commands: &[PromptCommand],
     cancel: &CancellationToken,
 ) -> Result<(), AgentError> {
-    let shell = tools.get(SHELL).cloned();
     for command in commands {
-        let output = output_of(agent, shell.as_ref(), command, cancel).await?;
+        let output = output_of(agent, shell, command, cancel).await?;
         let texts = content.iter_mut().filter_map(|block| match block {
             Block::Text { text } => Some(text),
             Block::Image(_) => None,

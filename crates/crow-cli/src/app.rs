@@ -90,7 +90,7 @@ fn execute(
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     match command {
-        Command::Run(args) => block_on(run::run(args, environment)),
+        Command::Run(args) => block_on(run::run(*args, environment)),
         Command::Review(args) => block_on(command::review(args, environment)),
         Command::Acp(args) => block_on(command::acp(args, environment)),
         Command::Serve(args) => block_on(command::serve(args, environment)),

@@ -17,6 +17,7 @@ mod run;
 mod session_commands;
 mod session_context;
 mod session_ledger;
+mod session_picker;
 mod session_trace;
 mod statistics_table;
 mod stored_sessions;

@@ -310,8 +310,8 @@ impl Run<'_> {
         };
         let RunInput { source, mut content, commands } = input;
         if !commands.is_empty() {
-            let tools = self.agent.primary.tools();
-            run_prompt_commands(internals, tools, &mut content, &commands, self.cancel).await?;
+            let shell = self.agent.primary.prompt_shell();
+            run_prompt_commands(internals, shell, &mut content, &commands, self.cancel).await?;
         }
         environment::add_input(internals, surroundings, source, content, named_files).await?;
         for text in context {

@@ -38,6 +38,16 @@ const LISTED_SESSIONS: usize = 10;
 
 const REVIEW: HostCommand =
     HostCommand::new("review", "[WHAT]", "have a reviewer look at the work of this session");
+const PLAN: HostCommand = HostCommand::new(
+    "plan",
+    "[TASK]",
+    "write a plan first, changing nothing; /build carries it out",
+);
+const BUILD: HostCommand =
+    HostCommand::new("build", "[WORDS]", "approve the plan, and have it carried out");
+/// The agent that plans, and the one that builds if none was chosen before.
+const PLANNER: &str = "PLAN";
+const BUILDER: &str = "BUILD-HITL";
 const AGENTS: HostCommand =
     HostCommand::new("agents", "[NAME]", "list the agents, or switch to another");
 const MODE_COMMAND: HostCommand =
@@ -71,7 +81,12 @@ impl ProductHost {
         let of_front_end = self.session_commands.iter().flat_map(|commands| commands.commands());
         let review = current.reviewer.is_some().then_some(REVIEW);
         let thinking = current.abilities().thinking.then_some(THINKING_COMMAND);
-        let own = [OUTPUT, COMPACT].into_iter().chain(review);
+        let planning = if current.opened_with.agent == PLANNER {
+            Some(BUILD)
+        } else {
+            current.config.agents.check(PLANNER).is_ok().then_some(PLAN)
+        };
+        let own = [OUTPUT, COMPACT].into_iter().chain(review).chain(planning);
         let own = own.chain([AGENTS, MODE_COMMAND, MODEL_COMMAND]).chain(thinking);
         let rest = [REVIEWER_COMMAND, PERMISSIONS_COMMAND, STATUS, SESSIONS, HELP];
         let mut commands: Vec<HostCommand> = of_front_end.chain(own).chain(rest).collect();
@@ -116,6 +131,8 @@ impl ProductHost {
                 let prompt = blocking(move || review_prompt(&handle, &reviewer, &argument)).await?;
                 return Ok(CommandOutcome::Prompt(vec![Block::text(prompt)].into()));
             }
+            ("plan", task) => return self.plan(&current, task).await,
+            ("build", words) => return self.build(&current, words).await,
             ("compact", focus) => {
                 let focus = (!focus.is_empty()).then(|| focus.to_owned());
                 return Ok(CommandOutcome::Started(handle.compact(focus)?));
@@ -156,12 +173,51 @@ impl ProductHost {
         shown.map(CommandOutcome::Shown)
     }
 
+    /// Switches to the agent that plans. Without a task the next prompt is the task.
+    async fn plan(&self, current: &SessionState, task: &str) -> Result<CommandOutcome, HostError> {
+        let id = current.handle.session_id();
+        let with = options::with_option(current, AGENT, PLANNER)?;
+        self.switch(current, with).await?;
+        self.open.keep_before_plan(id, current.opened_with.clone());
+        if task.is_empty() {
+            let text =
+                "the next prompt is planned and nothing is changed; /build carries the plan out";
+            return Ok(CommandOutcome::Shown(text.to_owned()));
+        }
+        Ok(CommandOutcome::Prompt(vec![Block::text(task)].into()))
+    }
+
+    /// Switches back to the agent that builds, and tells it to carry out the plan.
+    async fn build(
+        &self,
+        current: &SessionState,
+        words: &str,
+    ) -> Result<CommandOutcome, HostError> {
+        let id = current.handle.session_id();
+        let with = match self.open.take_before_plan(id) {
+            Some(with) if with.agent != PLANNER => with,
+            Some(_) | None => {
+                let default = current.config.agents.default_name();
+                let builder = if default == PLANNER { BUILDER } else { default };
+                options::with_option(current, AGENT, builder)?
+            }
+        };
+        self.switch(current, with).await?;
+        let mut text = "I approve the plan. Carry it out now, and check the result.".to_owned();
+        if !words.is_empty() {
+            text.push_str("\n\n");
+            text.push_str(words);
+        }
+        Ok(CommandOutcome::Prompt(vec![Block::text(text)].into()))
+    }
+
     /// Returns messages about prompt files and skills of a directory that have the name of another command.
     pub(super) fn command_clashes(&self, place: &DirectoryConfig) -> Vec<String> {
         let mut names: Vec<String> =
             vec![REVIEW.name.to_string(), THINKING_COMMAND.name.to_string()];
         let of_front_end = self.session_commands.iter().flat_map(|commands| commands.commands());
-        let own = [OUTPUT, COMPACT, AGENTS, MODE_COMMAND, MODEL_COMMAND, REVIEWER_COMMAND];
+        let own =
+            [OUTPUT, COMPACT, PLAN, BUILD, AGENTS, MODE_COMMAND, MODEL_COMMAND, REVIEWER_COMMAND];
         let own = own.into_iter().chain([PERMISSIONS_COMMAND, STATUS, SESSIONS, HELP]);
         names.extend(of_front_end.chain(own).map(|command| command.name.into_owned()));
         let mut clashes = place.prompts.clashes(|name| names.iter().any(|own| own == name));

@@ -36,6 +36,8 @@ pub(super) struct OpenSession {
     pub(super) mcp: Weak<McpTools>,
     /// Warnings for the user.
     pub(super) warnings: Vec<String>,
+    /// The parameters of the agent before `/plan` chose one that plans.
+    pub(super) before_plan: Option<OpenedWith>,
 }
 
 /// Copy of the state of an open session.
@@ -95,6 +97,18 @@ impl OpenSessions {
         open.agent.send_replace(made.agent);
         (open.opened_with, open.review, open.warnings) = (with, made.review, made.warnings);
         Ok(())
+    }
+
+    /// Keeps the parameters with which `/build` goes on.
+    pub(super) fn keep_before_plan(&self, id: &SessionId, with: OpenedWith) {
+        if let Some(open) = self.lock().get_mut(id) {
+            open.before_plan = Some(with);
+        }
+    }
+
+    /// Takes the parameters that were kept.
+    pub(super) fn take_before_plan(&self, id: &SessionId) -> Option<OpenedWith> {
+        self.lock().get_mut(id)?.before_plan.take()
     }
 
     /// Returns the warnings about the agent of a session. The one about its model is left out if the model is

@@ -369,6 +369,7 @@ impl ProductHost {
             config: place,
             mcp,
             warnings,
+            before_plan: None,
         };
         self.open.add(id, session);
         self.telemetry.watch(&handle);

@@ -42,7 +42,7 @@ Try it without a model: crow-agent demo";
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Give the agent a task and watch it work
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Have changes or files reviewed by an agent that only reads; exit code 8 if it finds something
     Review(ReviewArgs),
     /// Watch a recorded conversation drive the real agent; needs no model
@@ -133,7 +133,7 @@ pub(crate) struct ChatArgs {
 /// The session in which an agent works.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct SessionOptions {
-    /// Continue a session: its id or an id prefix [without one: the last session of this directory]
+    /// Continue a session: its id or an id prefix [without one you choose; without a terminal the last one here]
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", add = completions::session_ids())]
     pub resume: Option<String>,
     /// Continue the last session of this directory

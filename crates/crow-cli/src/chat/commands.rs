@@ -65,10 +65,9 @@ pub(super) const ALIASES: [(&str, &str); 1] = [("exit", "quit")];
 
 /// Maximum length of a command with its argument in the list of commands; of a longer one only the name is listed.
 const LONGEST_HEAD: usize = 23;
-/// Text of the help about keys.
-const KEYS: &str = "\
-ctrl-c      stop the agent; again: leave. up, ctrl-r: earlier prompts
-\\ enter     a further line; what you type meanwhile reaches the next step.";
+/// Parts of the help about keys. They fit on one line of 80 columns, and each of them on one of 40.
+const KEYS: [&str; 3] =
+    ["ctrl-c: stop, again: leave.", "up, ctrl-r: earlier prompts.", "\\ enter: another line"];
 
 /// Formats the help: each command with the first clause of its description, so that all of it fits on a screen of 80
 /// by 24. A description that does not fit beside its command within `columns` goes on its own line.
@@ -89,7 +88,8 @@ pub(super) fn help(commands: &[HostCommand], columns: usize) -> String {
             let _ = writeln!(text, "{head}\n    {about}");
         }
     }
-    text.push_str(KEYS);
+    let fits = KEYS.iter().map(|keys| keys.len() + 1).sum::<usize>() <= columns;
+    text.push_str(&KEYS.join(if fits { " " } else { "\n" }));
     text
 }
 

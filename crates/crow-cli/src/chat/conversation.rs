@@ -42,7 +42,10 @@ pub(crate) async fn chat(
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     let ChatArgs { agent, session, prompt } = args;
-    let request = AgentRequest::of_chat(agent, session)?;
+    let mut request = AgentRequest::of_chat(agent, session)?;
+    if !request.choose_session(environment)? {
+        return Ok(ExitCode::Done);
+    }
     if prompt.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
         return Err(CliError::usage("--prompt: the prompt is empty"));
     }

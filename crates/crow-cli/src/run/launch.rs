@@ -55,9 +55,12 @@ pub(crate) async fn resume(
 }
 
 pub(crate) async fn start(
-    request: RunRequest,
+    mut request: RunRequest,
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
+    if !request.agent.choose_session(environment)? {
+        return Ok(ExitCode::Interrupted);
+    }
     let audience = audience_of(request.output, environment);
     let parts = ProductLaunch::new(&request.agent, audience, environment)?;
     if let (Some(notice), OutputForm::Json) = (&parts.project.notice, request.output) {

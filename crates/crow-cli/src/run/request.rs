@@ -35,6 +35,7 @@ use crate::{
     },
     error::CliError,
     output::Deltas,
+    session_picker::pick_session,
     stored_sessions::last_session_of_current_dir,
     terminal::print_message,
 };
@@ -80,14 +81,16 @@ pub(crate) struct AgentRequest {
 pub(crate) enum Resume {
     /// The last session of the current directory, or of its nearest ancestor that has sessions.
     Last,
+    /// The one that the user chooses; without a terminal the last one.
+    Chosen,
     /// The session whose id starts with this prefix.
     Named(String),
 }
 
 impl From<String> for Resume {
-    /// Converts the value of `--resume`; an empty one means the last session.
+    /// Converts the value of `--resume`; an empty one means that the user chooses.
     fn from(id: String) -> Self {
-        if id.is_empty() { Self::Last } else { Self::Named(id) }
+        if id.is_empty() { Self::Chosen } else { Self::Named(id) }
     }
 }
 
@@ -129,6 +132,21 @@ impl AgentRequest {
 }
 
 impl AgentRequest {
+    /// Lets the user choose the session to resume, if it is to be chosen and there is a terminal. Returns false if the user
+    /// leaves. Blocks.
+    pub(crate) fn choose_session(
+        &mut self,
+        environment: &ProcessEnvironment,
+    ) -> Result<bool, CliError> {
+        let has_terminal = environment.stdin_is_terminal && environment.stderr_is_terminal;
+        if self.resume != Some(Resume::Chosen) || !has_terminal {
+            return Ok(true);
+        }
+        let picked = pick_session(environment)?;
+        self.resume = picked.map(|id| Resume::Named(id.to_string()));
+        Ok(self.resume.is_some())
+    }
+
     /// Returns the working directory: that of the resumed session, or for a new one the directory of the request.
     /// Blocks.
     pub(crate) fn directory(
@@ -154,7 +172,7 @@ impl AgentRequest {
         match &self.resume {
             None => Ok(None),
             Some(Resume::Named(prefix)) => Ok(Some(store.find(prefix)?)),
-            Some(Resume::Last) => {
+            Some(Resume::Last | Resume::Chosen) => {
                 let with_hint = |error: CliError| {
                     error.hint("name one with --resume ID; `crow-agent sessions list` shows them")
                 };

@@ -43,7 +43,8 @@ pages! {
     skills_show_what_the_program_prints("docs/book/src/skills.md", a_skill, no_replies);
     editors_show_what_the_program_prints("docs/book/src/editors.md", nothing, no_replies);
     troubleshooting_shows_what_the_program_prints("docs/book/src/troubleshooting.md", nothing, fix_total);
-    scripts_show_what_the_program_prints("docs/book/src/scripts.md", nothing, answers);
+    hooks_show_what_the_program_prints("docs/book/src/hooks.md", a_hook, no_replies);
+    scripts_show_what_the_program_prints("docs/book/src/scripts.md", a_schema, answers);
     eval_shows_what_the_program_prints("docs/book/src/eval.md", nothing, fix_total);
 }
 
@@ -253,5 +254,32 @@ fn answers() -> Vec<ScriptedReply> {
         ScriptedReply::new().text("A hammer costs 18.99."),
         ScriptedReply::new().call("c1", "bash", &command),
         ScriptedReply::new().text("I may not create a file."),
+        ScriptedReply::new().text(r#"{"wrong": ["hammer"]}"#),
+        ScriptedReply::new().text(REVIEW),
     ]
+}
+
+/// The answer of a review.
+const REVIEW: &str = r#"{"findings": [{"file": "total.sh", "line": 7, "severity": "high", "confidence": 0.9, "title": "the last order is dropped", "explanation": "`while read` ends before a last line without a line break. `|| [ -n \"$line\" ]` takes it in."}], "summary": "The rest is sound."}"#;
+
+/// A schema of answers.
+fn a_schema(fixture: &Fixture) {
+    let schema = json!({
+        "type": "object",
+        "properties": {"wrong": {"type": "array", "items": {"type": "string"}}},
+        "required": ["wrong"],
+    });
+    fs::write(fixture.project("prices.json"), schema.to_string()).unwrap();
+}
+
+/// A hook that guards commands.
+fn a_hook(fixture: &Fixture) {
+    let folder = fixture.home(".claude/hooks");
+    fs::create_dir_all(&folder).unwrap();
+    let guard = "import json, sys\ncall = json.load(sys.stdin)\nif \"rm -rf\" in call[\"tool_input\"].get(\"command\", \"\"):\n    print(\"use `git clean -n` first\", file=sys.stderr)\n    sys.exit(2)\n";
+    fs::write(folder.join("guard.py"), guard).unwrap();
+    let command = "python3 ~/.claude/hooks/guard.py";
+    let hook = json!({"type": "command", "command": command, "timeout": 10});
+    let settings = json!({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]}});
+    fs::write(fixture.home(".claude/settings.json"), settings.to_string()).unwrap();
 }

@@ -49,7 +49,7 @@ pub struct RunReport {
     /// The answer: the text of the last reply; of a completed run whose last reply has none, the summary.
     pub text: String,
     /// The answer as JSON, if it had to fit a schema.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub structured_output: Option<Value>,
     /// What the agent says about the finished task.
     pub summary: Option<String>,

@@ -239,3 +239,22 @@ async fn a_command_of_claude_code_in_a_project_counts_after_trust() {
     let has = |names: &[String]| names.iter().any(|name| name == "deploy");
     assert_eq!((has(&before), has(&after)), (false, true));
 }
+
+#[tokio::test]
+async fn a_plan_is_approved_and_carried_out_in_the_same_session() {
+    let scene = Scene::new();
+    let handle = scene.create(SessionSetup::default()).await;
+    let agent = scene.value(&handle, "agent").await;
+    let planned = run_prompt(&scene, &handle, "plan", "Add a cache.").await;
+    assert!(planned.contains("Add a cache."));
+    assert_eq!(scene.value(&handle, "agent").await, "PLAN");
+    let tools = scene.model.requests().last().unwrap().tools.clone();
+    assert!(!tools.iter().any(|tool| tool == "write_file"), "{tools:?}");
+    scene.model.allow_rewind(); // another agent has another system prompt
+    let built = run_prompt(&scene, &handle, "build", "Without the second step.").await;
+    assert!(built.contains("I approve the plan.") && built.contains("Without the second step."));
+    assert!(built.contains("Add a cache."), "the conversation goes on");
+    assert_eq!(scene.value(&handle, "agent").await, agent);
+    let tools = scene.model.requests().last().unwrap().tools.clone();
+    assert!(tools.iter().any(|tool| tool == "write_file"), "{tools:?}");
+}
