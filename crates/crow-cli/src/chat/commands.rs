@@ -67,7 +67,7 @@ pub(super) const ALIASES: [(&str, &str); 1] = [("exit", "quit")];
 const LONGEST_HEAD: usize = 23;
 /// Parts of the help about keys. They fit on one line of 80 columns, and each of them on one of 40.
 const KEYS: [&str; 3] =
-    ["ctrl-c: stop, again: leave.", "up, ctrl-r: earlier prompts.", "\\ enter: another line"];
+    ["ctrl-c: stop, again: leave.", "up, ctrl-r: earlier prompts.", "\\ enter: new line"];
 
 /// Formats the help: each command with the first clause of its description, so that all of it fits on a screen of 80
 /// by 24. A description that does not fit beside its command within `columns` goes on its own line.

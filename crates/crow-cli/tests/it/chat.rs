@@ -273,7 +273,7 @@ async fn no_line_wraps_on_forty_columns() {
     terminal.wait_for_prompt("").await;
     assert_eq!(terminal.broken_lines(), 0, "{}", terminal.screen());
     terminal.type_keys("/help\r");
-    terminal.wait_for_text("another line").await.wait_for_prompt("").await;
+    terminal.wait_for_text("enter: new line").await.wait_for_prompt("").await;
     assert_eq!(terminal.broken_lines(), 0, "{}", terminal.screen());
     terminal.type_keys("漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字 and more\r");
     terminal.wait_for_text("allow?").await;
@@ -323,7 +323,7 @@ async fn slash_commands_show_and_set_values_and_other_input_goes_to_the_agent() 
     terminal
         .wait_for_text("/sessions [ID]")
         .await
-        .wait_for_text("another line")
+        .wait_for_text("enter: new line")
         .await
         .wait_for_prompt("")
         .await;
