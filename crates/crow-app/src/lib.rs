@@ -15,6 +15,7 @@ mod error;
 mod hook_files;
 pub mod hooks;
 pub mod host;
+pub mod import;
 pub mod known_secrets;
 mod live_view_token;
 pub mod mcp;

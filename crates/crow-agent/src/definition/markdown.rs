@@ -57,6 +57,11 @@ const FOREIGN: [&str; 22] = [
 /// Names of models in other programs.
 const FOREIGN_MODELS: [&str; 5] = ["inherit", "sonnet", "opus", "haiku", "default"];
 
+/// Returns true if agents in Markdown files have this key here.
+pub fn is_markdown_key(key: &str) -> bool {
+    KEYS.iter().any(|(known, _)| *known == key)
+}
+
 /// An agent from a Markdown file, in the form that TOML gives it.
 #[derive(Debug)]
 pub(super) struct MarkdownDefinition {

@@ -13,6 +13,7 @@ mod types;
 
 pub use base::ToolNames;
 pub(crate) use base::is_optional_tool;
+pub use markdown::is_markdown_key;
 pub(crate) use raw::RawThinking;
 pub use raw::{Seconds, schema};
 pub use registry::{AgentKind, AgentRegistry, DefinitionError, ListedAgent, SHIPPED, is_name};

@@ -12,7 +12,8 @@ use crow_runtime::{HostPattern, HostPatternError, SandboxConfig};
 use crow_telemetry::statistics::StatisticsGroup;
 
 use super::{
-    EvalArgs, HooksCommand, McpCommand, ReviewArgs, SkillsCommand, budget::budget, completions,
+    EvalArgs, HooksCommand, ImportArgs, McpCommand, ReviewArgs, SkillsCommand, budget::budget,
+    completions,
 };
 use crate::{
     error::CliError,
@@ -79,6 +80,8 @@ pub(crate) enum Command {
     /// List hooks, commands that are told what the agent does, and try them out
     #[command(subcommand)]
     Hooks(HooksCommand),
+    /// Take over servers, rules, agents, commands and skills from another coding agent
+    Import(ImportArgs),
     /// Show, change and check the configuration
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -5,6 +5,7 @@ mod cli;
 mod completions;
 mod eval;
 mod hooks;
+mod import;
 mod mcp;
 mod review;
 mod skills;
@@ -19,6 +20,7 @@ pub(crate) use cli::{
 pub(crate) use completions::{completions, man, print_completions, quoted};
 pub(crate) use eval::{EvalArgs, EvalCommand, EvalListArgs, EvalRunArgs, TaskArgs};
 pub(crate) use hooks::{HooksCommand, HooksTestArgs};
+pub(crate) use import::ImportArgs;
 pub(crate) use mcp::{McpAddArgs, McpCommand, McpServeArgs};
 pub(crate) use review::ReviewArgs;
 pub(crate) use skills::SkillsCommand;

@@ -143,6 +143,7 @@ pub(crate) fn add(
         headers: headers.collect::<Result<_, _>>()?,
         client_id: args.client_id.clone(),
         scopes: args.scope.clone(),
+        ..NewServer::default()
     };
     let path = add_server(environment, &server, args.replace)?;
     let name = one_line(&args.name);

@@ -6,6 +6,7 @@ pub(crate) mod config;
 mod demo;
 mod eval;
 pub(crate) mod hooks;
+pub(crate) mod import;
 mod login;
 pub(crate) mod mcp;
 mod mcp_serve;

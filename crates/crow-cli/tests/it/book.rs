@@ -43,6 +43,7 @@ pages! {
     skills_show_what_the_program_prints("docs/book/src/skills.md", a_skill, no_replies);
     editors_show_what_the_program_prints("docs/book/src/editors.md", nothing, no_replies);
     troubleshooting_shows_what_the_program_prints("docs/book/src/troubleshooting.md", nothing, fix_total);
+    import_shows_what_the_program_prints("docs/book/src/import.md", other_programs, no_replies);
     hooks_show_what_the_program_prints("docs/book/src/hooks.md", a_hook, no_replies);
     scripts_show_what_the_program_prints("docs/book/src/scripts.md", a_schema, answers);
     eval_shows_what_the_program_prints("docs/book/src/eval.md", nothing, fix_total);
@@ -270,6 +271,15 @@ fn a_schema(fixture: &Fixture) {
         "required": ["wrong"],
     });
     fs::write(fixture.project("prices.json"), schema.to_string()).unwrap();
+}
+
+/// Files of Codex.
+fn other_programs(fixture: &Fixture) {
+    let folder = fixture.home(".codex/prompts");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("ticket.md"), "Write a ticket about $1.\n").unwrap();
+    let config = "model = \"gpt-5\"\n\n[mcp_servers.docs]\ncommand = \"docs-server\"\nstartup_timeout_sec = 20\n";
+    fs::write(fixture.home(".codex/config.toml"), config).unwrap();
 }
 
 /// A hook that guards commands.

@@ -30,6 +30,7 @@ mod errors;
 mod eval;
 mod export;
 mod hardening;
+mod import;
 mod instructions;
 mod jobs;
 mod local_servers;

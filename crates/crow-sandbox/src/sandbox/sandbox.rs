@@ -106,15 +106,6 @@ impl CommandStreams {
         let input = File::open(NULL_DEVICE)?.into();
         Ok(Self { input, output: pipe.try_clone()?, errors: pipe })
     }
-
-    /// Duplicates the descriptors.
-    pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self {
-            input: self.input.try_clone()?,
-            output: self.output.try_clone()?,
-            errors: self.errors.try_clone()?,
-        })
-    }
 }
 
 /// Program, arguments, environment and standard streams of a command.

@@ -31,6 +31,10 @@ pub struct NewServer {
     pub client_id: Option<String>,
     /// Scopes of the login.
     pub scopes: Vec<String>,
+    /// Working directory of a program.
+    pub cwd: Option<PathBuf>,
+    /// The tools to take; `None` for all.
+    pub tools: Option<Vec<String>>,
 }
 
 impl From<&NewServer> for ServerTable {
@@ -44,6 +48,8 @@ impl From<&NewServer> for ServerTable {
             env: server.env.iter().cloned().collect(),
             headers: server.headers.iter().cloned().collect(),
             oauth: server.oauth(),
+            cwd: server.cwd.clone(),
+            tools: server.tools.clone(),
             ..Self::default()
         }
     }
@@ -89,6 +95,12 @@ impl NewServer {
             if !given.is_empty() {
                 table.insert(key, Item::Value(Value::InlineTable(pairs(given))));
             }
+        }
+        if let Some(cwd) = &self.cwd {
+            table.insert("cwd", cwd.to_string_lossy().as_ref().into());
+        }
+        if let Some(tools) = &self.tools {
+            table.insert("tools", Item::Value(Value::Array(texts(tools))));
         }
         let mut oauth = InlineTable::new();
         if let Some(id) = &self.client_id {

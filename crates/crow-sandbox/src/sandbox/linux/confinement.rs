@@ -99,15 +99,15 @@ impl KeeperLaunch {
         };
         let plan = plan.write().to_file()?;
         let (ready, ready_writer) = io::pipe()?;
-        let CommandStreams { input, output, errors } = launch.streams.try_clone()?;
+        let CommandStreams { input, output, errors } = &launch.streams;
         let order = InitDescriptors {
             plan,
             ruleset: self.ruleset.try_clone()?,
             report: self.report.try_clone()?,
             ready: ready_writer.into(),
-            input,
-            output,
-            errors,
+            input: input.try_clone()?,
+            output: output.try_clone()?,
+            errors: errors.try_clone()?,
         };
         self.keeper.launch(order, ready)
     }

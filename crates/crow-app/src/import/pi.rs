@@ -1,0 +1,31 @@
+//! pi: the folder `~/.pi/agent`, or that of `PI_CODING_AGENT_DIR`.
+
+use super::plan::{ImportPlan, files_below, name_of};
+
+pub(super) fn read(plan: &mut ImportPlan) {
+    let own = plan.folder_variable("PI_CODING_AGENT_DIR");
+    let folder = own.unwrap_or_else(|| plan.home.join(".pi/agent"));
+    for path in files_below(&folder.join("prompts"), ".md") {
+        if let Some(text) = plan.read_text(&path) {
+            // `$@` is all arguments there; parts of them (`${@:2}`) have no equal.
+            let mut notes = Vec::new();
+            if text.contains("${@:") {
+                notes.push("`${@:…}` has no equal and stays as it is".to_owned());
+            }
+            plan.add_command(&path, &name_of(&path), text.replace("$@", "$ARGUMENTS"), notes);
+        }
+    }
+    plan.add_skills(&folder.join("skills"));
+    plan.add_instructions(&folder.join("AGENTS.md"));
+    for (name, why) in [
+        ("extensions", "extensions are programs for pi; MCP servers and hooks do such things here"),
+        ("themes", "there are no themes"),
+        ("SYSTEM.md", "the system prompt belongs to an agent: agents/NAME.md"),
+        ("APPEND_SYSTEM.md", "write it into your AGENTS.md"),
+        ("settings.json", "models and compaction are set in config.toml and per agent"),
+        ("models.json", "describe providers in providers/NAME.toml, see the book"),
+        ("sessions", "sessions are not imported"),
+    ] {
+        plan.leave_out_path(&folder.join(name), why);
+    }
+}

@@ -1,0 +1,49 @@
+//! `crow-agent import`.
+
+use std::fs;
+
+use crate::program::Fixture;
+
+/// Writes a file below the home.
+fn write(fixture: &Fixture, path: &str, text: &str) {
+    let path = fixture.home(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+#[tokio::test]
+async fn an_import_is_shown_first_and_written_on_request() {
+    let fixture = Fixture::new();
+    write(
+        &fixture,
+        ".codex/config.toml",
+        "model = \"x\"\n[mcp_servers.docs]\ncommand = \"docs\"\n",
+    );
+    write(&fixture, ".codex/prompts/ticket.md", "Write a ticket about $1.");
+    let shown = fixture.run(&["import", "--from", "codex"]).await;
+    let shown = shown.exited(0);
+    assert!(shown.out.contains("+ MCP server docs\n"), "{}", shown.out);
+    assert!(shown.out.contains("+ command ticket\n"), "{}", shown.out);
+    assert!(shown.out.contains("choose a model with `crow-agent models`"), "{}", shown.out);
+    assert!(shown.err.contains("2 things; nothing was written"), "{}", shown.err);
+    let listed = fixture.run(&["mcp", "list"]).await;
+    assert!(!listed.exited(0).out.contains("docs"), "{}", listed.out);
+    let applied = fixture.run(&["import", "--from", "codex", "--apply"]).await;
+    assert!(applied.exited(0).err.contains("2 things written"), "{}", applied.err);
+    let listed = fixture.run(&["mcp", "list"]).await;
+    assert!(listed.exited(0).out.contains("docs"), "{}", listed.out);
+    let again = fixture.run(&["import", "--from", "codex", "-o", "json"]).await;
+    let lines = again.exited(0).out.lines().map(|line| serde_json::from_str(line).unwrap());
+    let states: Vec<String> = lines
+        .filter_map(|line: serde_json::Value| line["state"].as_str().map(str::to_owned))
+        .collect();
+    assert_eq!(states, ["other", "present"]);
+}
+
+#[tokio::test]
+async fn an_import_without_anything_to_import_says_so() {
+    let ran = Fixture::new().run(&["import", "--from", "gemini"]).await;
+    assert_eq!(ran.exited(0).out, "There is nothing of Gemini CLI in your home.\n");
+    let refused = Fixture::new().run(&["import", "--from", "vim"]).await;
+    assert!(refused.exited(2).err.contains("claude, codex, opencode, pi, gemini"));
+}
