@@ -39,6 +39,8 @@ pub(crate) struct PromptCheck {
 pub(crate) enum PromptRefusal {
     /// A hook objects.
     Objection(String),
+    /// A command in it failed that it makes no sense without.
+    FailedCommand(String),
     /// The run was cancelled before all hooks had answered.
     Cancelled,
 }

@@ -162,6 +162,7 @@ impl PromptFile {
                         line: line.to_owned(),
                         argument: argument.to_owned(),
                         words: words.clone(),
+                        is_required: false,
                     });
                 }
             }

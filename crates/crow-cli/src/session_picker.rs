@@ -59,11 +59,12 @@ impl SessionPicker<'_> {
         }
         loop {
             self.show(&shown, output)?;
-            let mut line = String::new();
-            if input.read_line(&mut line)? == 0 {
+            let mut line = Vec::new();
+            if input.read_until(b'\n', &mut line)? == 0 {
                 output.write_all(b"\n")?;
                 return Ok(None);
             }
+            let line = String::from_utf8_lossy(&line);
             let typed = line.trim();
             if matches!(typed, "q" | "quit") {
                 return Ok(None);

@@ -349,6 +349,8 @@ pub struct PromptCommand {
     pub argument: String,
     /// The words of it: `$1`, `$2` and so on of the shell.
     pub words: Vec<String>,
+    /// True if the prompt makes no sense without the output: a command that fails or does not run then ends the run.
+    pub is_required: bool,
 }
 
 impl From<Vec<Block>> for UserPrompt {

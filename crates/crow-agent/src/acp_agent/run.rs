@@ -242,6 +242,7 @@ impl Run<'_> {
                     let reason = format!("a hook refused the prompt: {why}");
                     RunFinish::Stopped(TurnEnd::Condition { reason })
                 }
+                PromptRefusal::FailedCommand(why) => RunFinish::Failed(Failure::other(why)),
             }));
         }
         let internals = &mut self.session.internals;
@@ -311,7 +312,11 @@ impl Run<'_> {
         let RunInput { source, mut content, commands } = input;
         if !commands.is_empty() {
             let shell = self.agent.primary.prompt_shell();
-            run_prompt_commands(internals, shell, &mut content, &commands, self.cancel).await?;
+            let failed =
+                run_prompt_commands(internals, shell, &mut content, &commands, self.cancel).await?;
+            if let Some(reason) = failed {
+                return Ok(Some(PromptRefusal::FailedCommand(reason)));
+            }
         }
         environment::add_input(internals, surroundings, source, content, named_files).await?;
         for text in context {

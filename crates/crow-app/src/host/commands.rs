@@ -5,8 +5,9 @@ use std::{fmt::Write as _, time::Duration};
 use crow_core::{
     control::Preset,
     event::{AgentEvent, AgentState, Envelope},
-    ids::CallId,
+    ids::{CallId, SessionId},
     message::Block,
+    settings::OpenedWith,
 };
 use crow_mcp::{ServerState, ServerSummary};
 use crow_runtime::{
@@ -90,7 +91,10 @@ impl ProductHost {
         let own = own.chain([AGENTS, MODE_COMMAND, MODEL_COMMAND]).chain(thinking);
         let rest = [REVIEWER_COMMAND, PERMISSIONS_COMMAND, STATUS, SESSIONS, HELP];
         let mut commands: Vec<HostCommand> = of_front_end.chain(own).chain(rest).collect();
-        let free = |command: &HostCommand| commands.iter().all(|own| own.name != command.name);
+        let free = |command: &HostCommand| {
+            !RESERVED.contains(&&*command.name)
+                && commands.iter().all(|own| own.name != command.name)
+        };
         let prompts: Vec<HostCommand> = current.config.prompts.commands().filter(free).collect();
         commands.extend(prompts);
         let skills = current.config.skills.skills.iter().filter(|skill| is_command(skill));
@@ -131,8 +135,8 @@ impl ProductHost {
                 let prompt = blocking(move || review_prompt(&handle, &reviewer, &argument)).await?;
                 return Ok(CommandOutcome::Prompt(vec![Block::text(prompt)].into()));
             }
-            ("plan", task) => return self.plan(&current, task).await,
-            ("build", words) => return self.build(&current, words).await,
+            ("plan", task) => return self.plan(handle.session_id(), task).await,
+            ("build", words) => return self.build(handle.session_id(), words).await,
             ("compact", focus) => {
                 let focus = (!focus.is_empty()).then(|| focus.to_owned());
                 return Ok(CommandOutcome::Started(handle.compact(focus)?));
@@ -174,11 +178,15 @@ impl ProductHost {
     }
 
     /// Switches to the agent that plans. Without a task the next prompt is the task.
-    async fn plan(&self, current: &SessionState, task: &str) -> Result<CommandOutcome, HostError> {
-        let id = current.handle.session_id();
-        let with = options::with_option(current, AGENT, PLANNER)?;
-        self.switch(current, with).await?;
-        self.open.keep_before_plan(id, current.opened_with.clone());
+    async fn plan(&self, id: &SessionId, task: &str) -> Result<CommandOutcome, HostError> {
+        let _opening = self.opening.lock().await;
+        let current = self.open.current(id)?;
+        refuse_while_working(&current)?;
+        let with = options::with_option(&current, AGENT, PLANNER)?;
+        self.switch(&current, with).await?;
+        if current.opened_with.agent != PLANNER {
+            self.open.keep_before_plan(id, current.opened_with.clone());
+        }
         if task.is_empty() {
             let text =
                 "the next prompt is planned and nothing is changed; /build carries the plan out";
@@ -187,22 +195,20 @@ impl ProductHost {
         Ok(CommandOutcome::Prompt(vec![Block::text(task)].into()))
     }
 
-    /// Switches back to the agent that builds, and tells it to carry out the plan.
-    async fn build(
-        &self,
-        current: &SessionState,
-        words: &str,
-    ) -> Result<CommandOutcome, HostError> {
-        let id = current.handle.session_id();
-        let with = match self.open.take_before_plan(id) {
-            Some(with) if with.agent != PLANNER => with,
-            Some(_) | None => {
-                let default = current.config.agents.default_name();
-                let builder = if default == PLANNER { BUILDER } else { default };
-                options::with_option(current, AGENT, builder)?
-            }
+    /// Switches back to the agent that builds, and tells it to carry out the plan. A model that was chosen meanwhile stays.
+    async fn build(&self, id: &SessionId, words: &str) -> Result<CommandOutcome, HostError> {
+        let _opening = self.opening.lock().await;
+        let current = self.open.current(id)?;
+        refuse_while_working(&current)?;
+        let with = if let Some(before) = self.open.before_plan(id) {
+            let OpenedWith { agent, mode, reviewers, .. } = before;
+            OpenedWith { agent, mode, reviewers, ..current.opened_with.clone() }
+        } else {
+            let default = current.config.agents.default_name();
+            let builder = if default == PLANNER { BUILDER } else { default };
+            options::with_option(&current, AGENT, builder)?
         };
-        self.switch(current, with).await?;
+        self.switch(&current, with).await?;
         let mut text = "I approve the plan. Carry it out now, and check the result.".to_owned();
         if !words.is_empty() {
             text.push_str("\n\n");
@@ -304,7 +310,16 @@ async fn prompt_of_skill_or_server(
 }
 
 /// Names that are never those of skills, whether or not the session has the command.
-const RESERVED: [&str; 2] = ["review", THINKING];
+const RESERVED: [&str; 4] = ["review", THINKING, "plan", "build"];
+
+/// Fails while the agent works: it would go on under other rules than those that it began with.
+fn refuse_while_working(current: &SessionState) -> Result<(), HostError> {
+    if current.handle.state() == AgentState::Idle {
+        return Ok(());
+    }
+    let message = "the agent is working".to_owned();
+    Err(HostError::Refused { message, hint: "wait for it, or stop it".to_owned() })
+}
 
 /// Returns true if a skill can be started by typing its name.
 fn is_command(skill: &Skill) -> bool {

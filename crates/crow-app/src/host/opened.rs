@@ -106,9 +106,9 @@ impl OpenSessions {
         }
     }
 
-    /// Takes the parameters that were kept.
-    pub(super) fn take_before_plan(&self, id: &SessionId) -> Option<OpenedWith> {
-        self.lock().get_mut(id)?.before_plan.take()
+    /// Returns the parameters that were kept.
+    pub(super) fn before_plan(&self, id: &SessionId) -> Option<OpenedWith> {
+        self.lock().get(id)?.before_plan.clone()
     }
 
     /// Returns the warnings about the agent of a session. The one about its model is left out if the model is

@@ -179,7 +179,7 @@ pub struct ProductHost {
     faults: Vec<String>,
     pub(super) open: OpenSessions,
     /// Locked while a session is opened, switched, renamed or deleted: a concurrent request gets the same session.
-    opening: tokio::sync::Mutex<()>,
+    pub(super) opening: tokio::sync::Mutex<()>,
 }
 
 impl ProductHost {

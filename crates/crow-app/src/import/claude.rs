@@ -6,13 +6,13 @@ use crow_core::permission::RuleDecision;
 use serde_json::{Map, Value};
 
 use super::{
-    plan::{ImportPlan, files_below, name_of},
+    plan::{ImportPlan, files_below},
     rules::{self, RulePaths},
     servers::add_servers,
 };
 
 /// Settings of Claude Code that Crow has no equal for, or has elsewhere.
-const ELSEWHERE: [(&str, &str); 8] = [
+const ELSEWHERE: [(&str, &str); 10] = [
     ("model", "choose a model with `crow-agent models`"),
     ("env", "set variables in your shell"),
     ("apiKeyHelper", "store a key with `crow-agent login`"),
@@ -20,6 +20,8 @@ const ELSEWHERE: [(&str, &str); 8] = [
     ("enabledPlugins", "plugins have no equal; their skills can be copied"),
     ("outputStyle", "write it into your AGENTS.md"),
     ("statusLine", "there is no status line of your own"),
+    ("disabledMcpjsonServers", "switch servers off with `enabled = false` in config.toml"),
+    ("deniedMcpServers", "switch servers off with `enabled = false` in config.toml"),
     ("additionalDirectories", "name them with --add-dir"),
 ];
 
@@ -28,17 +30,18 @@ pub(super) fn read(plan: &mut ImportPlan) {
     let folder = own.clone().unwrap_or_else(|| plan.home.join(".claude"));
     let state = own.map_or_else(|| plan.home.join(".claude.json"), |own| own.join(".claude.json"));
     if let Some(object) = plan.read_json(&state) {
-        add_servers(plan, &state, object.get("mcpServers"), str::to_owned);
+        // Those of the folder go before those of the user.
         read_projects(plan, &state, &object);
+        add_servers(plan, &state, object.get("mcpServers"), str::to_owned);
     }
-    for name in ["settings.json", "settings.local.json"] {
-        let path = folder.join(name);
-        if let Some(settings) = plan.read_json(&path) {
-            read_settings(plan, &path, &settings);
-        }
+    let path = folder.join("settings.json");
+    if let Some(settings) = plan.read_json(&path) {
+        read_settings(plan, &path, &settings);
     }
+    let why = "it is about work in your home directory alone";
+    plan.leave_out_path(&folder.join("settings.local.json"), why);
     for path in files_below(&folder.join("agents"), ".md") {
-        plan.add_agent_file(&path, &name_of(&path));
+        plan.add_agent_file(&path);
     }
     plan.add_instructions(&folder.join("CLAUDE.md"));
     let is_default = folder == plan.home.join(".claude");
@@ -48,7 +51,7 @@ pub(super) fn read(plan: &mut ImportPlan) {
     } else {
         plan.add_skills(&folder.join("skills"));
         for path in files_below(&folder.join("commands"), ".md") {
-            plan.add_command_file(&path, &name_of(&path));
+            plan.add_command_file(&path);
         }
     }
     plan.leave_out_path(&folder.join("projects"), "sessions are not imported");
@@ -101,9 +104,11 @@ fn read_settings(plan: &mut ImportPlan, from: &Path, settings: &Map<String, Valu
                 continue;
             };
             let home = plan.home.clone();
-            let paths = RulePaths { home: &home, settings: &base };
-            match rules::rule(written, decision, paths) {
-                Ok(rule) => plan.add_rule(from, &format!("{key} {written}"), rule),
+            let paths = RulePaths { home: &home, settings: &base, star_crosses_folders: false };
+            // A question goes before a permission there, however narrow either is.
+            let priority = i32::from(decision == RuleDecision::AskUser);
+            match rules::rules(written, decision, priority, paths) {
+                Ok(rules) => plan.add_rules(from, &format!("{key} {written}"), rules),
                 Err(why) => plan.leave_out(what, why),
             }
         }

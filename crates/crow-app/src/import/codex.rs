@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    plan::{ImportPlan, files_below, name_of},
+    plan::{ImportPlan, files_below},
     servers::add_servers,
 };
 
@@ -37,7 +37,7 @@ pub(super) fn read(plan: &mut ImportPlan) {
         }
     }
     for path in files_below(&folder.join("prompts"), ".md") {
-        plan.add_command_file(&path, &name_of(&path));
+        plan.add_text_command(&path, str::to_owned);
     }
     plan.add_skills(&folder.join("skills"));
     plan.add_instructions(&folder.join("AGENTS.md"));

@@ -27,6 +27,31 @@ impl<'a> MarkdownFile<'a> {
         Self { head, body: body.trim() }
     }
 
+    /// Returns the value on the line of a key, without quotes; `None` if there is none.
+    pub(super) fn value(&self, key: &str) -> Option<&'a str> {
+        let line = self.entry(key)?.lines().next()?;
+        let value = line.split_once(':')?.1.trim().trim_matches(['"', '\'']).trim();
+        (!value.is_empty()).then_some(value)
+    }
+
+    /// Returns the lines of a key: its own, and those below that belong to it.
+    pub(super) fn entry(&self, key: &str) -> Option<&'a str> {
+        let mut at = 0;
+        let mut start = None;
+        for line in self.head.split_inclusive('\n') {
+            let is_key = !line.starts_with([' ', '\t', '-', '#', '\n', '\r']);
+            if is_key {
+                if let Some(start) = start {
+                    return self.head.get(start..at);
+                }
+                let name = line.split_once(':').map(|(name, _)| name.trim());
+                start = (name == Some(key)).then_some(at);
+            }
+            at += line.len();
+        }
+        self.head.get(start?..)
+    }
+
     /// Returns the keys at the beginning of lines.
     pub(super) fn keys(&self) -> impl Iterator<Item = &'a str> {
         let lines = self.head.lines().filter(|line| !line.starts_with([' ', '\t', '-', '#']));
@@ -34,18 +59,24 @@ impl<'a> MarkdownFile<'a> {
     }
 }
 
-/// Returns a Markdown file with these keys, those without a value left out.
-pub(super) fn markdown(keys: &[(&str, Option<&str>)], body: &str) -> String {
-    let mut text = String::from("---\n");
+/// Returns the lines of a front matter with these keys, those without a value left out.
+pub(super) fn head(keys: &[(&str, Option<&str>)]) -> String {
+    let mut text = String::new();
     for (key, value) in keys {
-        if let Some(value) = value {
-            let value = value.replace(['\n', '\r'], " ").replace('"', "'");
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{key}: \"{value}\"");
+        let Some(value) = value else { continue };
+        let value = value.replace(['\n', '\r'], " ");
+        let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./ ".contains(char);
+        // Writing to a string cannot fail.
+        if !value.trim().is_empty() && value.chars().all(is_plain) {
+            let _ = writeln!(text, "{key}: {}", value.trim());
+        } else {
+            let _ = writeln!(text, "{key}: \"{}\"", value.replace(['"', '\\'], "'"));
         }
     }
-    text.push_str("---\n\n");
-    text.push_str(body.trim());
-    text.push('\n');
     text
+}
+
+/// Returns a Markdown file with these keys.
+pub(super) fn markdown(keys: &[(&str, Option<&str>)], body: &str) -> String {
+    format!("---\n{}---\n\n{}\n", head(keys), body.trim())
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{
     front_matter::markdown,
-    plan::{ImportPlan, files_below, name_of},
+    plan::{ImportPlan, clean_name, files_below, name_of},
     rules::{self, RulePaths},
     servers::add_servers,
 };
@@ -18,7 +18,7 @@ pub(super) fn read(plan: &mut ImportPlan) {
     let folder = home.join(".gemini");
     let path = folder.join("settings.json");
     if let Some(settings) = plan.read_json(&path) {
-        add_servers(plan, &path, settings.get("mcpServers"), with_variables);
+        read_servers(plan, &path, &settings);
         read_tools(plan, &path, &settings);
         for (key, hint) in [
             ("model", "choose a model with `crow-agent models`"),
@@ -38,11 +38,11 @@ pub(super) fn read(plan: &mut ImportPlan) {
             };
             let description = command.get("description").and_then(Value::as_str);
             let text = markdown(&[("description", description)], &with_own_notation(prompt));
-            plan.add_command(&path, &name_of(&path), text, Vec::new());
+            plan.add_command(&path, &clean_name(name_of(&path)), text, Vec::new());
         }
     }
     for path in files_below(&folder.join("agents"), ".md") {
-        plan.add_agent_file(&path, &name_of(&path));
+        plan.add_agent_file(&path);
     }
     plan.add_skills(&folder.join("skills"));
     plan.add_instructions(&folder.join("GEMINI.md"));
@@ -56,6 +56,28 @@ pub(super) fn read(plan: &mut ImportPlan) {
     plan.leave_out_path(&folder.join("tmp"), "sessions are not imported");
 }
 
+/// Servers that `mcp.excluded` names, or that `mcp.allowed` does not, are switched off.
+fn read_servers(plan: &mut ImportPlan, from: &Path, settings: &Map<String, Value>) {
+    let lists = settings.get("mcp").and_then(Value::as_object);
+    let list = |key: &str| lists.and_then(|lists| lists.get(key)).and_then(Value::as_array);
+    let names = |list: &Vec<Value>, name: &str| list.iter().any(|value| value == name);
+    let Some(servers) = settings.get("mcpServers").and_then(Value::as_object) else { return };
+    let is_on = |name: &str| {
+        list("excluded").is_none_or(|list| !names(list, name))
+            && list("allowed").is_none_or(|list| names(list, name))
+    };
+    let mut used = Map::new();
+    for (name, server) in servers {
+        if is_on(name) {
+            used.insert(name.clone(), server.clone());
+        } else {
+            let what = format!("MCP server {name} of {}", from.display());
+            plan.leave_out(what, "it is switched off there");
+        }
+    }
+    add_servers(plan, from, Some(&Value::Object(used)), with_variables);
+}
+
 /// `tools.allowed` needs no question there, `tools.exclude` is switched off.
 fn read_tools(plan: &mut ImportPlan, from: &Path, settings: &Map<String, Value>) {
     let tools = settings.get("tools").and_then(Value::as_object);
@@ -65,6 +87,10 @@ fn read_tools(plan: &mut ImportPlan, from: &Path, settings: &Map<String, Value>)
         ("allowedTools", RuleDecision::Allow, settings.get("allowedTools")),
         ("excludeTools", RuleDecision::Deny, settings.get("excludeTools")),
     ];
+    if tools.is_some_and(|tools| tools.contains_key("core")) {
+        let why = "name the tools of an agent in its file, agents/NAME.md";
+        plan.leave_out(format!("`tools.core` of {}", from.display()), why);
+    }
     for (key, decision, list) in lists {
         for written in list.and_then(Value::as_array).into_iter().flatten() {
             let what = format!("tools.{key} {written}");
@@ -73,15 +99,16 @@ fn read_tools(plan: &mut ImportPlan, from: &Path, settings: &Map<String, Value>)
                 continue;
             };
             // A command there is the beginning of those that it is about.
-            let rewritten = match written.strip_suffix(')') {
+            let rewritten = match written.strip_suffix(')').filter(|rest| !rest.ends_with('*')) {
                 Some(rest) if rest.starts_with("run_shell_command(") => format!("{rest}:*)"),
                 Some(rest) if rest.starts_with("ShellTool(") => format!("{rest}:*)"),
                 _ => written.to_owned(),
             };
             let home = plan.home.clone();
-            let paths = RulePaths { home: &home, settings: from.parent().unwrap_or(from) };
-            match rules::rule(&rewritten, decision, paths) {
-                Ok(rule) => plan.add_rule(from, &format!("{key} {written}"), rule),
+            let settings = from.parent().unwrap_or(from);
+            let paths = RulePaths { home: &home, settings, star_crosses_folders: false };
+            match rules::rules(&rewritten, decision, 0, paths) {
+                Ok(rules) => plan.add_rules(from, &format!("{key} {written}"), rules),
                 Err(why) => plan.leave_out(what, why),
             }
         }

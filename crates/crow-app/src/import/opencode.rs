@@ -7,8 +7,8 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::{
-    front_matter::markdown,
-    plan::{ImportPlan, files_below, name_of},
+    front_matter::{head, markdown},
+    plan::{ImportPlan, files_below},
     rules::{self, RulePaths},
     servers::add_servers,
 };
@@ -24,7 +24,7 @@ const PERMISSIONS: [(&str, &str); 7] = [
     ("skill", "Skill"),
 ];
 /// Keys of opencode that Crow has elsewhere.
-const ELSEWHERE: [(&str, &str); 7] = [
+const ELSEWHERE: [(&str, &str); 8] = [
     ("model", "choose a model with `crow-agent models`"),
     ("small_model", "agents have models of their own"),
     ("provider", "describe providers in providers/NAME.toml, see the book"),
@@ -32,6 +32,7 @@ const ELSEWHERE: [(&str, &str); 7] = [
     ("instructions", "write them into your AGENTS.md"),
     ("formatter", "a hook of the event PostToolUse does that, see the book"),
     ("lsp", "there are no language servers"),
+    ("tools", "name the tools of an agent in its file, or write rules"),
 ];
 
 pub(super) fn read(plan: &mut ImportPlan) {
@@ -39,7 +40,8 @@ pub(super) fn read(plan: &mut ImportPlan) {
     let config = plan.folder_variable("XDG_CONFIG_HOME");
     let config = config.unwrap_or_else(|| plan.home.join(".config"));
     let folder = own.unwrap_or_else(|| config.join("opencode"));
-    for name in ["config.json", "opencode.json", "opencode.jsonc"] {
+    // A later file goes before an earlier one.
+    for name in ["opencode.jsonc", "opencode.json", "config.json"] {
         let path = folder.join(name);
         if let Some(settings) = plan.read_json(&path) {
             read_settings(plan, &path, &settings);
@@ -47,12 +49,12 @@ pub(super) fn read(plan: &mut ImportPlan) {
     }
     for kind in ["agent", "agents"] {
         for path in files_below(&folder.join(kind), ".md") {
-            plan.add_agent_file(&path, &name_of(&path));
+            plan.add_agent_file(&path);
         }
     }
     for kind in ["command", "commands"] {
         for path in files_below(&folder.join(kind), ".md") {
-            plan.add_command_file(&path, &name_of(&path));
+            plan.add_command_file(&path);
         }
     }
     for kind in ["skill", "skills"] {
@@ -75,9 +77,12 @@ fn read_settings(plan: &mut ImportPlan, from: &Path, settings: &Map<String, Valu
         };
         let prompt = match prompt.strip_prefix("{file:").and_then(|rest| rest.strip_suffix('}')) {
             Some(file) => {
-                let path = from.parent().unwrap_or(from).join(file.trim_start_matches("./"));
+                let path = match file.strip_prefix("~/") {
+                    Some(file) => plan.home.join(file),
+                    None => from.parent().unwrap_or(from).join(file),
+                };
                 let Some(text) = plan.read_text(&path) else {
-                    let why = format!("there is no {}", path.display());
+                    let why = format!("its text, {}, cannot be read", path.display());
                     plan.leave_out(format!("agent {name} of {}", from.display()), why);
                     continue;
                 };
@@ -85,15 +90,22 @@ fn read_settings(plan: &mut ImportPlan, from: &Path, settings: &Map<String, Valu
             }
             None => prompt.to_owned(),
         };
+        let tools = agent.get("tools").and_then(Value::as_object);
+        let has_limits = agent.contains_key("permission")
+            || tools.is_some_and(|tools| tools.values().any(|value| value == false));
+        if has_limits {
+            let why = "it is limited by `tools` or `permission` in a way that has no equal";
+            plan.leave_out(format!("agent {name} of {}", from.display()), why);
+            continue;
+        }
         let keys = [
-            ("name", Some(name.as_str())),
             ("description", text("description")),
             ("mode", text("mode")),
             ("model", text("model")),
         ];
         let known = ["prompt", "description", "mode", "model"];
         let notes = left_out_keys(agent.keys().map(String::as_str), &known);
-        plan.add_agent(from, name, markdown(&keys, &prompt), notes);
+        plan.add_agent(from, name, &head(&keys), &prompt, notes);
     }
     for (name, command) in objects(settings.get("command")) {
         let text = |key: &str| command.get(key).and_then(Value::as_str);
@@ -126,11 +138,13 @@ fn read_permissions(plan: &mut ImportPlan, from: &Path, permissions: &Value) {
         let patterns: Vec<(String, &Value)> = match value {
             Value::Object(patterns) => {
                 let patterns = patterns.iter();
-                patterns.map(|(pattern, value)| (format!("{tool}({pattern})"), value)).collect()
+                let written = |pattern: &String| format!("{tool}({})", with_own_base(pattern));
+                patterns.map(|(pattern, value)| (written(pattern), value)).collect()
             }
             value => vec![((*tool).to_owned(), value)],
         };
-        for (written, value) in patterns {
+        // The last pattern that matches decides there, so a later one goes first here.
+        for ((written, value), priority) in patterns.iter().zip(0..) {
             let what = format!("permission {written} {value}");
             let decision = match value.as_str() {
                 Some("allow") => RuleDecision::Allow,
@@ -142,11 +156,29 @@ fn read_permissions(plan: &mut ImportPlan, from: &Path, permissions: &Value) {
                 }
             };
             let (home, base) = (plan.home.clone(), from.parent().unwrap_or(from).to_path_buf());
-            match rules::rule(&written, decision, RulePaths { home: &home, settings: &base }) {
-                Ok(rule) => plan.add_rule(from, &what["permission ".len()..], rule),
+            let paths = RulePaths { home: &home, settings: &base, star_crosses_folders: true };
+            match rules::rules(written, decision, priority, paths) {
+                Ok(mut rules) => {
+                    let later = patterns.iter().skip(usize::try_from(priority).unwrap_or(0) + 1);
+                    let has_exception = later.clone().any(|(_, value)| *value != "deny");
+                    if decision == RuleDecision::Deny && has_exception {
+                        let note = "a denial goes first here: what follows it makes no exception";
+                        rules.notes.push(note.to_owned());
+                    }
+                    plan.add_rules(from, &what["permission ".len()..], rules);
+                }
                 Err(why) => plan.leave_out(what, why),
             }
         }
+    }
+}
+
+/// Rewrites the beginning of a path to the notation of [`rules`].
+fn with_own_base(pattern: &str) -> String {
+    match pattern.strip_prefix("$HOME/") {
+        Some(rest) => format!("~/{rest}"),
+        None if pattern.starts_with('/') => format!("/{pattern}"),
+        None => pattern.to_owned(),
     }
 }
 

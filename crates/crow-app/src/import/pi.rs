@@ -1,19 +1,13 @@
 //! pi: the folder `~/.pi/agent`, or that of `PI_CODING_AGENT_DIR`.
 
-use super::plan::{ImportPlan, files_below, name_of};
+use super::plan::{ImportPlan, files_below};
 
 pub(super) fn read(plan: &mut ImportPlan) {
     let own = plan.folder_variable("PI_CODING_AGENT_DIR");
     let folder = own.unwrap_or_else(|| plan.home.join(".pi/agent"));
     for path in files_below(&folder.join("prompts"), ".md") {
-        if let Some(text) = plan.read_text(&path) {
-            // `$@` is all arguments there; parts of them (`${@:2}`) have no equal.
-            let mut notes = Vec::new();
-            if text.contains("${@:") {
-                notes.push("`${@:…}` has no equal and stays as it is".to_owned());
-            }
-            plan.add_command(&path, &name_of(&path), text.replace("$@", "$ARGUMENTS"), notes);
-        }
+        // `$@` is all arguments there.
+        plan.add_text_command(&path, |text| text.replace("$@", "$ARGUMENTS"));
     }
     plan.add_skills(&folder.join("skills"));
     plan.add_instructions(&folder.join("AGENTS.md"));

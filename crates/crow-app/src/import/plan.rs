@@ -9,19 +9,26 @@ use std::{
 use crow_core::permission::{PermissionRule, RuleMatcher, RuleSet};
 use serde_json::{Map, Value};
 
-use super::front_matter::MarkdownFile;
+use super::{front_matter::MarkdownFile, rules::ImportedRules};
 use crate::{
     config::{NewServer, ProjectAdditions, add_server, configured_servers},
     environment::ProcessEnvironment,
     error::AppError,
     private_file, product,
+    prompt_files::is_command_name,
 };
 
 /// Maximum size of a file that is read, in bytes.
 const LARGEST: u64 = 4 * 1024 * 1024;
-/// Maximum number of files of one folder, and depth of folders in it.
+/// Maximum number of entries that are looked at below one folder, of files of a skill, and depth of folders.
+const MOST_ENTRIES: usize = 5_000;
 const MOST_FILES: usize = 1_000;
 const DEEPEST: usize = 4;
+/// Keys that limit an agent.
+const LIMITS: [&str; 3] = ["disallowedTools", "permission", "permissionMode"];
+/// Reason for leaving out what has such a name.
+const NO_NAME: &str =
+    "a name here has at most 64 letters, digits, \"-\" and \"_\", and begins with a letter";
 /// Keys in the front matter of commands that Crow reads.
 const COMMAND_KEYS: [&str; 2] = ["description", "argument-hint"];
 /// Maximum size of a skill with all its files, in bytes.
@@ -88,7 +95,7 @@ enum ImportChange {
         to: PathBuf,
     },
     Server(NewServer),
-    Rule(PermissionRule),
+    Rules(Vec<PermissionRule>),
 }
 
 /// Something that is not imported.
@@ -116,6 +123,8 @@ pub struct ImportPlan {
     pub left_out: Vec<LeftOut>,
     environment: ProcessEnvironment,
     pub(super) home: PathBuf,
+    /// Names of servers that were seen: also one that is switched off hides those that would come after it.
+    servers: BTreeSet<String>,
     /// Crow's folder.
     folder: PathBuf,
 }
@@ -128,6 +137,7 @@ impl ImportPlan {
             items: Vec::new(),
             used: Vec::new(),
             left_out: Vec::new(),
+            servers: BTreeSet::new(),
             environment: environment.clone(),
             home,
             folder: environment.config_dir()?,
@@ -153,12 +163,34 @@ impl ImportPlan {
         self.add(ImportKind::Server, name, from, ImportChange::Server(server), notes);
     }
 
-    pub(super) fn add_rule(&mut self, from: &Path, written: &str, rule: PermissionRule) {
-        let name = written.to_owned();
-        self.add(ImportKind::Rule, name, from, ImportChange::Rule(rule), Vec::new());
+    /// Returns true for the first server of a name.
+    pub(super) fn is_first_server(&mut self, name: &str) -> bool {
+        self.servers.insert(name.to_owned())
     }
 
-    pub(super) fn add_agent(&mut self, from: &Path, name: &str, text: String, notes: Vec<String>) {
+    pub(super) fn add_rules(&mut self, from: &Path, written: &str, rules: ImportedRules) {
+        let change = ImportChange::Rules(rules.rules);
+        self.add(ImportKind::Rule, written.to_owned(), from, change, rules.notes);
+    }
+
+    /// Adds an agent with these keys of its front matter, besides the name.
+    pub(super) fn add_agent(
+        &mut self,
+        from: &Path,
+        name: &str,
+        head: &str,
+        body: &str,
+        notes: Vec<String>,
+    ) {
+        let what = format!("agent {name} of {}", from.display());
+        if !is_plain_name(name) || !crow_agent::definition::is_name(name) {
+            return self.leave_out(what, NO_NAME);
+        }
+        if body.contains("{{") {
+            return self
+                .leave_out(what, "its text has `{{`, which begins a part of a template here");
+        }
+        let text = format!("---\nname: {name}\n{head}---\n\n{}\n", body.trim());
         let to = self.folder.join("agents").join(format!("{name}.md"));
         let change = ImportChange::File { to, text };
         self.add(ImportKind::Agent, name.to_owned(), from, change, notes);
@@ -171,27 +203,57 @@ impl ImportPlan {
         text: String,
         notes: Vec<String>,
     ) {
+        if !is_plain_name(name) || !is_command_name(name) {
+            return self.leave_out(format!("command {name} of {}", from.display()), NO_NAME);
+        }
         let to = self.folder.join("prompts/commands").join(format!("{name}.md"));
         let change = ImportChange::File { to, text };
         self.add(ImportKind::Command, name.to_owned(), from, change, notes);
     }
 
-    /// Adds an agent that is written in the format that Crow reads, too.
-    pub(super) fn add_agent_file(&mut self, from: &Path, name: &str) {
+    /// Adds an agent from a Markdown file. One that is limited in a way that has no equal is left out: here it could do more.
+    pub(super) fn add_agent_file(&mut self, from: &Path) {
         let Some(text) = self.read_text(from) else { return };
-        if MarkdownFile::new(&text).keys().next().is_none() {
-            return self
-                .leave_out(from.display().to_string(), "it does not begin with a front matter");
+        let file = MarkdownFile::new(&text);
+        let what = from.display().to_string();
+        if file.keys().next().is_none() {
+            return self.leave_out(what, "it does not begin with a front matter");
         }
+        if let Some(limit) = file.keys().find(|key| LIMITS.contains(key)) {
+            return self.leave_out(what, format!("it is limited by `{limit}`, which has no equal"));
+        }
+        if file.entry("tools").is_some_and(|entry| entry.contains("false")) {
+            return self.leave_out(what, "it is limited by `tools` in a way that has no equal");
+        }
+        let written = file.value("name").filter(|name| is_plain_name(name));
+        let name = written.map_or_else(|| clean_name(name_of(from)), str::to_owned);
+        let is_read = |key: &&str| *key != "name" && crow_agent::definition::is_markdown_key(key);
+        let entries = file.keys().filter(is_read).filter_map(|key| file.entry(key));
+        let head = entries.collect::<String>();
         let notes = left_out_keys(&text, crow_agent::definition::is_markdown_key);
-        self.add_agent(from, name, text, notes);
+        let body = file.body.to_owned();
+        self.add_agent(from, &name, &head, &body, notes);
     }
 
     /// Adds a command that is written in the format that Crow reads, too.
-    pub(super) fn add_command_file(&mut self, from: &Path, name: &str) {
+    pub(super) fn add_command_file(&mut self, from: &Path) {
         let Some(text) = self.read_text(from) else { return };
+        let name = clean_name(name_of(from));
         let notes = left_out_keys(&text, |key| COMMAND_KEYS.contains(&key));
-        self.add_command(from, name, text, notes);
+        self.add_command(from, &name, text, notes);
+    }
+
+    /// Adds a command of a program that runs nothing in the text of commands.
+    pub(super) fn add_text_command(&mut self, from: &Path, rewrite: fn(&str) -> String) {
+        let Some(text) = self.read_text(from) else { return };
+        let mut notes = left_out_keys(&text, |key| COMMAND_KEYS.contains(&key));
+        if text.contains("${@") {
+            notes.push("`${@…}` has no equal and stays as it is".to_owned());
+        }
+        if text.contains("!`") {
+            notes.push("text like !`…` in it runs a command here".to_owned());
+        }
+        self.add_command(from, &clean_name(name_of(from)), rewrite(&text), notes);
     }
 
     /// Notes what Crow reads where it is.
@@ -234,7 +296,16 @@ impl ImportPlan {
             }
             let to = self.folder.join("skills").join(name);
             let (name, change) = (name.to_owned(), ImportChange::Folder { to });
-            self.add(ImportKind::Skill, name, &skill, change, Vec::new());
+            match skill_files(&skill) {
+                Ok(files) => {
+                    let notes = match files.left_out {
+                        0 => Vec::new(),
+                        count => vec![format!("{count} links or special files are left out")],
+                    };
+                    self.add(ImportKind::Skill, name, &skill, change, notes);
+                }
+                Err(error) => self.leave_out(skill.display().to_string(), error.to_string()),
+            }
         }
     }
 
@@ -264,7 +335,7 @@ impl ImportPlan {
                 return None;
             }
         };
-        match serde_json::from_str(&without_comments(&text)) {
+        match serde_json::from_str(&without_comments(text.trim_start_matches('\u{feff}'))) {
             Ok(Value::Object(object)) => Some(object),
             Ok(_) => {
                 self.leave_out(path.display().to_string(), "it is no JSON object");
@@ -328,8 +399,10 @@ impl ImportPlan {
                     if is_same { ImportState::Present } else { ImportState::Other }
                 }
                 ImportChange::Server(server) if known.contains(&server.name) => ImportState::Other,
-                ImportChange::Rule(rule) if is_present(&rules, rule) => ImportState::Present,
-                ImportChange::Server(_) | ImportChange::Rule(_) => ImportState::New,
+                ImportChange::Rules(new) if new.iter().all(|rule| is_present(&rules, rule)) => {
+                    ImportState::Present
+                }
+                ImportChange::Server(_) | ImportChange::Rules(_) => ImportState::New,
             };
         }
         self.items.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
@@ -351,14 +424,15 @@ impl ImportPlan {
         let mut result = ImportResult { written: 0, failed: Vec::new() };
         // 1) The rules, all at once.
         let new = wanted.iter().filter_map(|item| match &item.change {
-            ImportChange::Rule(rule) => Some(rule.clone()),
+            ImportChange::Rules(rules) => Some(rules.clone()),
             _ => None,
         });
-        let new: Vec<PermissionRule> = new.collect();
+        let new: Vec<Vec<PermissionRule>> = new.collect();
         if !new.is_empty() {
             let store = product::rule_store(&self.environment)?;
             let mut rules = store.load()?.user.into_rules();
             result.written += new.len();
+            let new: Vec<PermissionRule> = new.into_iter().flatten().collect();
             for rule in new {
                 let id = free_id(&rules, &rule.id);
                 rules.push(PermissionRule { id, ..rule });
@@ -369,12 +443,12 @@ impl ImportPlan {
         // 2) Everything else.
         for item in wanted {
             let written = match &item.change {
-                ImportChange::Rule(_) => continue,
+                ImportChange::Rules(_) => continue,
                 ImportChange::File { to, text } => {
                     private_file::replace(to, text).map_err(|error| error.to_string())
                 }
                 ImportChange::Folder { to } => {
-                    copy_folder(&item.from, to, replaces).map_err(|error| error.to_string())
+                    copy_skill(&item.from, to, replaces).map_err(|error| error.to_string())
                 }
                 ImportChange::Server(server) => {
                     let added = add_server(&self.environment, server, replaces);
@@ -429,36 +503,49 @@ pub(super) fn read_text(path: &Path) -> Result<Option<String>, String> {
 
 /// Returns the files below a folder that have this ending, sorted.
 pub(super) fn files_below(folder: &Path, ending: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    collect(folder, ending, 0, &mut found);
+    let (mut found, mut looked_at) = (Vec::new(), 0);
+    let mut pending = vec![(folder.to_path_buf(), 0)];
+    while let Some((folder, depth)) = pending.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            looked_at += 1;
+            // Links to folders are followed, so that there may be many more paths than files.
+            if looked_at > MOST_ENTRIES {
+                break;
+            }
+            let path = entry.path();
+            let name = entry.file_name();
+            let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
+            if path.is_dir() {
+                if depth < DEEPEST {
+                    pending.push((path, depth + 1));
+                }
+            } else if name.ends_with(ending) {
+                found.push(path);
+            }
+        }
+    }
     found.sort();
     found
 }
 
-fn collect(folder: &Path, ending: &str, depth: usize, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if found.len() == MOST_FILES {
-            return;
-        }
-        let path = entry.path();
-        let name = entry.file_name();
-        let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
-        if path.is_dir() {
-            if depth < DEEPEST {
-                collect(&path, ending, depth + 1, found);
-            }
-        } else if name.ends_with(ending) {
-            found.push(path);
-        }
-    }
+/// Returns the name of a file without its ending.
+pub(super) fn name_of(path: &Path) -> &str {
+    path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default()
 }
 
-/// Returns the name of a file without its ending, as the name of a command or an agent: other characters become `-`.
-pub(super) fn name_of(path: &Path) -> String {
-    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    let is_fine = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_');
-    let name = stem.chars().map(|char| if is_fine(char) { char } else { '-' });
+/// Returns the name of a command or agent for that of a file: other characters become `-`.
+pub(super) fn clean_name(name: &str) -> String {
+    let name = name.chars().map(|char| if is_plain(char) { char } else { '-' });
     name.collect::<String>().trim_matches('-').to_ascii_lowercase()
+}
+
+/// Returns true for a name that cannot lead out of a folder.
+fn is_plain_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(is_plain)
+}
+
+fn is_plain(char: char) -> bool {
+    char.is_ascii_alphanumeric() || matches!(char, '-' | '_')
 }
 
 /// Returns a note for each key of the front matter that Crow does not read.
@@ -489,41 +576,63 @@ fn toml_to_json(item: &toml_edit::Item) -> Value {
     }
 }
 
-/// Copies the regular files of a folder; links and special files are left out.
-fn copy_folder(from: &Path, to: &Path, replaces: bool) -> io::Result<()> {
-    let mut files = Vec::new();
-    let mut size = 0;
-    let mut pending = vec![(from.to_path_buf(), 0)];
+/// The files of a skill.
+struct SkillFiles {
+    files: Vec<PathBuf>,
+    /// Number of links and special files, which are not copied.
+    left_out: usize,
+}
+
+/// Lists the regular files of a skill, and its `SKILL.md` also if that is a link.
+fn skill_files(skill: &Path) -> io::Result<SkillFiles> {
+    let main = skill.join("SKILL.md");
+    let (mut files, mut left_out, mut size) = (Vec::new(), 0, 0);
+    let mut pending = vec![(skill.to_path_buf(), 0)];
     while let Some((folder, depth)) = pending.pop() {
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
             let kind = entry.file_type()?;
-            if kind.is_dir() && depth < DEEPEST {
+            if kind.is_dir() {
+                if depth == DEEPEST {
+                    return Err(io::Error::other("its folders are too deep"));
+                }
                 pending.push((entry.path(), depth + 1));
-            } else if kind.is_file() {
-                size += entry.metadata()?.len();
+            } else if kind.is_file() || entry.path() == main {
+                size += fs::metadata(entry.path())?.len();
                 files.push(entry.path());
+            } else {
+                left_out += 1;
             }
             if files.len() > MOST_FILES || size > LARGEST_SKILL {
                 return Err(io::Error::other("it has too many files, or they are too large"));
             }
         }
     }
-    if to.exists() {
-        if !replaces {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-        fs::remove_dir_all(to)?;
-    }
-    for file in files {
+    Ok(SkillFiles { files, left_out })
+}
+
+/// Copies a skill. What was there stays until all files are copied.
+fn copy_skill(from: &Path, to: &Path, replaces: bool) -> io::Result<()> {
+    let parent = to.parent().expect("invariant: it is in Crow's folder");
+    fs::create_dir_all(parent)?;
+    let fresh = tempfile::Builder::new().prefix(".new-").tempdir_in(parent)?;
+    let copy = fresh.path().join("skill");
+    fs::create_dir(&copy)?;
+    for file in skill_files(from)?.files {
         let Ok(below) = file.strip_prefix(from) else { continue };
-        let target = to.join(below);
+        let target = copy.join(below);
         if let Some(folder) = target.parent() {
             fs::create_dir_all(folder)?;
         }
         fs::copy(&file, &target)?;
     }
-    Ok(())
+    if to.exists() {
+        if !replaces {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        fs::rename(to, fresh.path().join("old"))?;
+    }
+    fs::rename(&copy, to)
 }
 
 /// Replaces comments of JSON, and commas before closing brackets, by blanks.

@@ -1,9 +1,9 @@
 //! Permissions of Claude Code and of Gemini CLI as rules.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crow_core::{
-    permission::{PermissionRule, RuleDecision, RuleMatcher, RuleRegex},
+    permission::{PermissionRule, RuleDecision, RuleMatcher, RuleRegex, RuleSet},
     tool::Access,
 };
 
@@ -41,33 +41,65 @@ const TOOLS: [(&str, &str); 28] = [
 /// Characters that make more of a command than one program with its arguments.
 const SHELL_SYNTAX: [char; 9] = ['&', '|', ';', '<', '>', '$', '`', '\n', '('];
 
-/// Where the paths of a file with permissions begin.
+/// Tools that do what one tool of another program does: a denial of `Edit` is about all that changes files.
+const GROUPS: [(&str, &[&str]); 2] = [
+    ("edit_file", &["edit_file", "write_file"]),
+    ("read_file", &["read_file", "grep", "glob", "list_directory"]),
+];
+/// Maximum length of a server's name in the names of its tools.
+const LONGEST_SERVER: usize = 24;
+
+/// How a program reads the paths of its permissions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RulePaths<'a> {
     pub(super) home: &'a Path,
     /// The folder that `/path` begins at.
     pub(super) settings: &'a Path,
+    /// True if a star also stands for names of folders.
+    pub(super) star_crosses_folders: bool,
 }
 
-/// Returns the rule for a permission such as `Bash(npm run test:*)`.
+/// The rules for a permission.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ImportedRules {
+    pub(super) rules: Vec<PermissionRule>,
+    pub(super) notes: Vec<String>,
+}
+
+/// Returns the rules for a permission such as `Bash(npm run test:*)`. Rules that allow never match more than it did; others may.
 ///
 /// # Errors
-/// Fails with the reason why there is no such rule.
-pub(super) fn rule(
+/// Fails with the reason why there are no such rules.
+pub(super) fn rules(
     written: &str,
     decision: RuleDecision,
+    priority: i32,
     paths: RulePaths<'_>,
-) -> Result<PermissionRule, String> {
-    let matcher = matcher(written.trim(), decision, paths)?;
-    let id = format!("imported: {}", written.trim());
-    Ok(PermissionRule::new(id, matcher, decision))
+) -> Result<ImportedRules, String> {
+    let written = written.trim();
+    let matchers = matchers(written, decision, paths)?;
+    let mut notes = Vec::new();
+    if matchers.iter().any(|matcher| matches!(matcher, RuleMatcher::Regex(_)))
+        && decision != RuleDecision::Allow
+    {
+        notes.push("it is about all commands and paths that look so".to_owned());
+    }
+    let rule = |matcher| {
+        let id = format!("imported: {written}");
+        PermissionRule::new(id, matcher, decision).with_priority(priority)
+    };
+    let rules: Vec<PermissionRule> = matchers.into_iter().map(rule).collect();
+    for rule in &rules {
+        RuleSet::new([rule.clone()]).map_err(|error| error.to_string())?;
+    }
+    Ok(ImportedRules { rules, notes })
 }
 
-fn matcher(
+fn matchers(
     written: &str,
     decision: RuleDecision,
     paths: RulePaths<'_>,
-) -> Result<RuleMatcher, String> {
+) -> Result<Vec<RuleMatcher>, String> {
     let (tool, subject) = match written.split_once('(') {
         Some((tool, rest)) => {
             let subject = rest.strip_suffix(')').ok_or("it has no closing bracket")?;
@@ -75,19 +107,17 @@ fn matcher(
         }
         None => (written, None),
     };
-    if let Some(rest) = tool.strip_prefix("mcp__") {
-        if subject.is_some() {
-            return Err("rules for tools of MCP servers name no arguments here".to_owned());
-        }
-        let names_tool = rest.contains("__");
-        let name = if names_tool { tool.to_owned() } else { format!("{tool}__*") };
-        return Ok(RuleMatcher::ToolName(name));
+    if let Some(name) = tool.strip_prefix("mcp__") {
+        return match subject {
+            Some(_) => Err("rules for tools of MCP servers name no arguments here".to_owned()),
+            None => Ok(vec![server_tools(name)?]),
+        };
     }
     let known = TOOLS.iter().find(|(other, _)| *other == tool).map(|(_, crow)| *crow);
     let crow = known.ok_or_else(|| format!("there is no tool like {tool}"))?;
-    let Some(subject) = subject else { return Ok(RuleMatcher::ToolName(crow.to_owned())) };
+    let Some(subject) = subject else { return Ok(whole_tools(crow, decision)) };
     match crow {
-        "bash" => command(subject),
+        "bash" => Ok(vec![command(subject, decision)?]),
         "read_file" | "list_directory" | "glob" | "grep" => {
             path(subject, Access::Read, decision, paths)
         }
@@ -95,14 +125,38 @@ fn matcher(
         "web_fetch" => {
             let host = subject.strip_prefix("domain:").ok_or("it names no domain")?;
             let host = host.trim().parse().map_err(|error| format!("{error}"))?;
-            Ok(RuleMatcher::Host(host))
+            Ok(vec![RuleMatcher::Host(host)])
         }
         _ => Err(format!("rules for {crow} name no arguments here")),
     }
 }
 
+/// Every call of a tool; if it is denied or asked about, also of those that do the same.
+fn whole_tools(crow: &str, decision: RuleDecision) -> Vec<RuleMatcher> {
+    let group = GROUPS.iter().find(|(first, _)| *first == crow && decision != RuleDecision::Allow);
+    let names = group.map_or_else(|| vec![crow], |(_, names)| names.to_vec());
+    names.into_iter().map(|name| RuleMatcher::ToolName(name.to_owned())).collect()
+}
+
+/// `mcp__SERVER`, `mcp__SERVER__TOOL`, `mcp__SERVER__*` and `mcp__*`, without `mcp__`.
+fn server_tools(name: &str) -> Result<RuleMatcher, String> {
+    let beginning = name.strip_suffix('*').unwrap_or(name);
+    if beginning.contains('*') {
+        return Err("a star stands only at the end of a tool's name here".to_owned());
+    }
+    if beginning.is_empty() {
+        return Ok(RuleMatcher::ToolName("mcp__*".to_owned()));
+    }
+    let server = beginning.split("__").next().unwrap_or_default();
+    if server.len() > LONGEST_SERVER || beginning.matches("__").count() > 1 {
+        return Err("the tools of that server have other names here".to_owned());
+    }
+    let names_tool = name.contains("__") || name.ends_with('*');
+    Ok(RuleMatcher::ToolName(format!("mcp__{name}{}", if names_tool { "" } else { "__*" })))
+}
+
 /// `npm run test:*` and `npm run *` begin with words, `npm test` is the whole command, other stars stand for any text.
-fn command(subject: &str) -> Result<RuleMatcher, String> {
+fn command(subject: &str, decision: RuleDecision) -> Result<RuleMatcher, String> {
     if subject.contains(SHELL_SYNTAX) {
         return Err(
             "a rule is about one program with its arguments, not about a line of the shell"
@@ -124,11 +178,13 @@ fn command(subject: &str) -> Result<RuleMatcher, String> {
         return Err("it has quotes, which rules here do not see".to_owned());
     }
     let words = subject.replace(":*", " *").split_whitespace().collect::<Vec<_>>().join(" ");
-    if words.starts_with('*') {
+    let program = words.split(' ').next().unwrap_or_default();
+    // A pattern is also compared with paths, which look like the first word.
+    if program.starts_with('*') || (decision == RuleDecision::Allow && program.contains('*')) {
         return Err("it names no program".to_owned());
     }
     let pattern = words.split('*').map(regex_text).collect::<Vec<_>>().join(".*");
-    regex(&format!("^{pattern}$"))
+    regex(&format!("(?s)^{pattern}$"))
 }
 
 /// A path as in `.gitignore`: `//` begins at the root, `~/` at the home, `/` at the folder of the settings, and all others in
@@ -138,7 +194,7 @@ fn path(
     access: Access,
     decision: RuleDecision,
     paths: RulePaths<'_>,
-) -> Result<RuleMatcher, String> {
+) -> Result<Vec<RuleMatcher>, String> {
     let (base, rest) = if let Some(rest) = subject.strip_prefix("//") {
         (Some(Path::new("/")), rest)
     } else if let Some(rest) = subject.strip_prefix("~/") {
@@ -150,30 +206,40 @@ fn path(
     };
     let folder = rest.strip_suffix("/**").or_else(|| (rest == "**").then_some(""));
     let literal = folder.unwrap_or(rest).trim_end_matches('/');
-    let is_anywhere = base.is_none() && !subject.starts_with("./") && !rest.contains('/');
-    let is_pattern = literal.contains(['*', '?', '[', '!']);
-    if !is_pattern && (decision == RuleDecision::Allow || !is_anywhere) {
-        let base = base.map(Path::to_path_buf).unwrap_or_default();
-        let path = if literal.is_empty() { base } else { base.join(literal) };
-        let path = if path.as_os_str().is_empty() { PathBuf::from(".") } else { path };
-        return Ok(RuleMatcher::Path { access, path });
+    let names_one = folder.is_some() || subject.starts_with("./") || literal.contains('/');
+    let is_anywhere = base.is_none() && !names_one;
+    let is_allowed = decision == RuleDecision::Allow;
+    if base.is_none() && matches!(literal, "" | ".") {
+        // All of the project: for a rule that allows there is no such path.
+        let tool = if access == Access::Read { "read_file" } else { "edit_file" };
+        return if is_allowed {
+            Err("it is about the whole project: choose a mode with --permissions".to_owned())
+        } else {
+            Ok(whole_tools(tool, decision))
+        };
     }
-    if decision == RuleDecision::Allow {
+    let is_pattern = literal.contains(['*', '?', '[', '!']);
+    if !is_pattern && (is_allowed || !is_anywhere) {
+        let path = base.map(Path::to_path_buf).unwrap_or_default().join(literal);
+        return Ok(vec![RuleMatcher::Path { access, path }]);
+    }
+    if is_allowed {
         return Err("a rule that allows names a file or a folder here, no pattern".to_owned());
     }
     if literal.contains(['[', '!']) {
         return Err("patterns with [ or ! have no equal here".to_owned());
     }
     let start = match base {
-        Some(base) => format!("^{}/", regex_text(base.to_string_lossy().trim_end_matches('/'))),
-        None => "^(.*/)?".to_owned(),
+        Some(base) => regex_text(&format!("{}/", base.to_string_lossy().trim_end_matches('/'))),
+        None => "(.*/)?".to_owned(),
     };
-    let end = if folder.is_some() { "(/.*)?$" } else { "$" };
-    regex(&format!("{start}{}{end}", glob_pattern(literal)))
+    // What matches a folder is about all below it.
+    let pattern = glob_pattern(literal, paths.star_crosses_folders);
+    Ok(vec![regex(&format!("(?s)^{start}{pattern}(/.*)?$"))?])
 }
 
 /// Returns the regular expression for stars and question marks of a path.
-fn glob_pattern(glob: &str) -> String {
+fn glob_pattern(glob: &str, star_crosses_folders: bool) -> String {
     let mut pattern = String::new();
     let mut rest = glob;
     while let Some(first) = rest.chars().next() {
@@ -182,7 +248,7 @@ fn glob_pattern(glob: &str) -> String {
         } else if rest.starts_with("**") {
             (".*".to_owned(), 2)
         } else if first == '*' {
-            ("[^/]*".to_owned(), 1)
+            (if star_crosses_folders { ".*" } else { "[^/]*" }.to_owned(), 1)
         } else if first == '?' {
             ("[^/]".to_owned(), 1)
         } else {

@@ -19,6 +19,11 @@ pub(super) fn add_servers(
 ) {
     let Some(servers) = servers.and_then(Value::as_object) else { return };
     for (name, settings) in servers {
+        if !plan.is_first_server(name) {
+            let what = format!("MCP server {name} of {}", from.display());
+            plan.leave_out(what, "another one goes before it");
+            continue;
+        }
         let read = match settings.as_object() {
             Some(settings) => ServerReader { settings, rewrite, notes: Vec::new() }.read(name),
             None => Err("it is no object".to_owned()),
@@ -53,7 +58,11 @@ impl ServerReader<'_> {
                 "command" | "args" | "enabled" | "disabled" => {}
                 "url" if kind.is_none() && settings.contains_key("httpUrl") => {}
                 "url" | "httpUrl" | "serverUrl" => {
-                    server.target = vec![self.text(key, value)?];
+                    let url = self.text(key, value)?;
+                    if !(url.starts_with("http://") || url.starts_with("https://")) {
+                        return Err("its url does not begin with http:// or https://".to_owned());
+                    }
+                    server.target = vec![url];
                 }
                 "env" | "environment" => server.env = self.pairs(key, value)?,
                 "headers" | "http_headers" => server.headers.extend(self.pairs(key, value)?),
@@ -82,7 +91,7 @@ impl ServerReader<'_> {
             Some(value) => vec![self.text("command", value)?],
             None => Vec::new(),
         };
-        if let Some(value) = settings.get("args") {
+        if let Some(value) = settings.get("args").filter(|_| !command.is_empty()) {
             command.extend(self.texts("args", value)?);
         }
         if !command.is_empty() {

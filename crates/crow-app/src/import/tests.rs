@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use super::{
     ImportPlan, ImportSource, ImportState, plan_import,
-    rules::{RulePaths, rule},
+    rules::{RulePaths, rules},
 };
 use crate::{
     config::{ProjectAdditions, configured_servers},
@@ -71,35 +71,53 @@ impl Home {
     }
 }
 
-/// Returns the matcher of a permission as JSON, or why there is none.
+/// Returns the matchers of a permission as JSON, or why there is none.
 fn matcher(written: &str, decision: RuleDecision) -> String {
-    let paths =
-        RulePaths { home: Path::new("/users/me"), settings: Path::new("/users/me/.claude") };
-    match rule(written, decision, paths) {
-        Ok(rule) => serde_json::to_string(&rule.matcher).unwrap(),
+    let paths = RulePaths {
+        home: Path::new("/users/me"),
+        settings: Path::new("/users/me/.claude"),
+        star_crosses_folders: false,
+    };
+    match rules(written, decision, 0, paths) {
+        Ok(found) => {
+            let matchers = found.rules.iter().map(|rule| serde_json::to_string(&rule.matcher));
+            matchers.map(Result::unwrap).collect::<Vec<_>>().join(" ")
+        }
         Err(why) => why,
     }
 }
 
 #[test]
-fn permissions_become_rules_that_match_the_same() {
+fn permissions_become_rules_that_allow_no_more_and_deny_no_less() {
     use RuleDecision::{Allow, Deny};
     for (written, decision, expected) in [
         ("Bash", Allow, r#"{"tool_name":"bash"}"#),
         ("Bash(*)", Allow, r#"{"tool_name":"bash"}"#),
         ("Bash(npm run test:*)", Allow, r#"{"command_prefix":["npm","run","test"]}"#),
         ("Bash(git commit *)", Allow, r#"{"command_prefix":["git","commit"]}"#),
-        ("Bash(npm test)", Allow, r#"{"regex":"^npm test$"}"#),
-        ("Bash(git * main)", Allow, r#"{"regex":"^git .* main$"}"#),
+        ("Bash(npm test)", Allow, r#"{"regex":"(?s)^npm test$"}"#),
+        ("Bash(git * main)", Allow, r#"{"regex":"(?s)^git .* main$"}"#),
         ("Bash(* --help)", Allow, "it names no program"),
+        ("Bash(python*)", Allow, "it names no program"),
+        ("Bash(rm*)", Deny, r#"{"regex":"(?s)^rm.*$"}"#),
+        ("Edit", Deny, r#"{"tool_name":"edit_file"} {"tool_name":"write_file"}"#),
+        ("Edit", Allow, r#"{"tool_name":"edit_file"}"#),
+        ("Edit(**)", Allow, "it is about the whole project: choose a mode with --permissions"),
+        ("Edit(./**)", Deny, r#"{"tool_name":"edit_file"} {"tool_name":"write_file"}"#),
+        ("Read(secrets/)", Deny, r#"{"regex":"(?s)^(.*/)?secrets(/.*)?$"}"#),
+        ("Read(secrets/**)", Deny, r#"{"path":{"access":"read","path":"secrets"}}"#),
+        ("mcp__*", Deny, r#"{"tool_name":"mcp__*"}"#),
+        ("mcp__github__*", Deny, r#"{"tool_name":"mcp__github__*"}"#),
+        ("mcp__gh__*_write", Deny, "a star stands only at the end of a tool's name here"),
+        ("mcp__my__server__x", Deny, "the tools of that server have other names here"),
         ("Bash(:*)", Allow, r#"{"tool_name":"bash"}"#),
         ("Read(//etc/hosts)", Allow, r#"{"path":{"access":"read","path":"/etc/hosts"}}"#),
         ("Read(~/notes/**)", Allow, r#"{"path":{"access":"read","path":"/users/me/notes"}}"#),
         ("Edit(/a)", Allow, r#"{"path":{"access":"write","path":"/users/me/.claude/a"}}"#),
         ("Edit(src/**)", Allow, r#"{"path":{"access":"write","path":"src"}}"#),
         ("Read(./.env)", Deny, r#"{"path":{"access":"read","path":".env"}}"#),
-        ("Read(.env)", Deny, r#"{"regex":"^(.*/)?\\.env$"}"#),
-        ("Read(**/*.pem)", Deny, r#"{"regex":"^(.*/)?(.*/)?[^/]*\\.pem$"}"#),
+        ("Read(.env)", Deny, r#"{"regex":"(?s)^(.*/)?\\.env(/.*)?$"}"#),
+        ("Read(**/*.pem)", Deny, r#"{"regex":"(?s)^(.*/)?(.*/)?[^/]*\\.pem(/.*)?$"}"#),
         ("Edit(docs/*.md)", Allow, "a rule that allows names a file or a folder here, no pattern"),
         ("WebFetch(domain:docs.rs)", Allow, r#"{"host":"docs.rs"}"#),
         ("mcp__github", Allow, r#"{"tool_name":"mcp__github__*"}"#),
@@ -198,7 +216,7 @@ fn what_opencode_has_is_imported_or_named() {
     let (servers, rules) = home.import(ImportSource::OpenCode);
     assert!(servers.contains(r#"command: "bun""#), "{servers}");
     assert!(home.own("config.toml").unwrap().contains("${KEY}"));
-    assert_eq!(rules.len(), 3);
+    assert_eq!(rules.len(), 4, "`edit` is about two tools");
     assert!(home.own("agents/docs.md").unwrap().contains("Write documents."));
     assert!(home.own("prompts/commands/test.md").unwrap().contains("Run !`make` for $ARGUMENTS"));
 }
@@ -268,4 +286,61 @@ fn damaged_files_are_named_with_their_place_and_the_others_are_imported() {
     insta::assert_snapshot!(home.shown(ImportSource::Claude));
     let home = Home::new(&[(".codex/config.toml", "[mcp_servers\n"), (".codex/AGENTS.md", "Hi.")]);
     insta::assert_snapshot!(home.shown(ImportSource::Codex));
+}
+
+#[test]
+fn names_that_lead_out_of_the_folder_are_left_out() {
+    let home = Home::new(&[(
+        ".config/opencode/opencode.json",
+        r#"{"command": {"../../../x": {"template": "a"}, "/tmp/y": {"template": "b"}, "git/commit": {"template": "c"}},
+            "agent": {"../evil": {"prompt": "d"}, "two words": {"prompt": "e"}}}"#,
+    )]);
+    let plan = home.plan(ImportSource::OpenCode);
+    assert_eq!(plan.items, []);
+    assert_eq!(plan.left_out.len(), 5);
+}
+
+#[test]
+fn agents_with_limits_that_have_no_equal_are_left_out() {
+    let home = Home::new(&[
+        (
+            ".config/opencode/opencode.json",
+            r#"{"agent": {"a": {"prompt": "x", "tools": {"write": false}}, "b": {"prompt": "x", "permission": {"edit": "deny"}},
+                          "c": {"prompt": "{{x}}"}}}"#,
+        ),
+        (".config/opencode/agent/d.md", "---\ndescription: x\ntools:\n  write: false\n---\nx"),
+        (".config/opencode/agent/e.md", "---\ndescription: x\npermission:\n  edit: deny\n---\nx"),
+    ]);
+    let plan = home.plan(ImportSource::OpenCode);
+    assert_eq!(plan.items, []);
+    assert_eq!(plan.left_out.len(), 5);
+}
+
+#[test]
+fn the_order_of_permissions_of_opencode_decides() {
+    let home = Home::new(&[(
+        ".config/opencode/opencode.json",
+        r#"{"permission": {"bash": {"git *": "allow", "git push*": "ask", "rm *": "deny", "*": "ask"}}}"#,
+    )]);
+    let (_, rules) = home.import(ImportSource::OpenCode);
+    let mut order: Vec<(i32, &str)> =
+        rules.iter().map(|rule| (rule.priority, rule.id.as_str())).collect();
+    order.sort_unstable();
+    let ids = order.iter().map(|(_, id)| id.trim_start_matches("imported: ")).collect::<Vec<_>>();
+    assert_eq!(ids, ["Bash(git *)", "Bash(git push*)", "Bash(rm *)", "Bash(*)"]);
+}
+
+#[test]
+fn a_skill_is_replaced_only_by_a_whole_copy() {
+    let home = Home::new(&[
+        (".codex/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: New\n---\nNew."),
+        (".codex/skills/pdf/a/b/c/d/e/deep.txt", "x"),
+        (".config/crow-agent/skills/pdf/SKILL.md", "Mine."),
+    ]);
+    assert!(home.shown(ImportSource::Codex).contains("its folders are too deep"));
+    fs::remove_dir_all(home.folder.path().join(".codex/skills/pdf/a")).unwrap();
+    assert_eq!(home.plan(ImportSource::Codex).carry_out(true).unwrap().written, 1);
+    assert!(home.own("skills/pdf/SKILL.md").unwrap().contains("New."));
+    let folder = home.environment.config_dir().unwrap().join("skills");
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 1, "nothing else is left");
 }

@@ -46,6 +46,7 @@ fn prompt(args: &ReviewArgs) -> Result<UserPrompt, CliError> {
         line: line.to_owned(),
         argument: String::new(),
         words,
+        is_required: true,
     };
     if let Some(base) = &args.base {
         if base.is_empty() || base.starts_with('-') || base.chars().any(char::is_control) {
@@ -72,11 +73,14 @@ fn prompt(args: &ReviewArgs) -> Result<UserPrompt, CliError> {
     } else {
         text.push_str("These files and folders:\n");
         for file in &args.files {
+            if !file.exists() {
+                return Err(CliError::usage(format!("there is no {}", file.display())));
+            }
             let _ = writeln!(text, "- {}", one_line(&file.display().to_string()));
         }
     }
     text.push_str(
-        "\nIf they are long, only a part stands here: read the rest from the files, or by git. Report each finding with the file, the line in it as it is now, how severe it is, and how sure you are, from 0 to 1. An empty list means that you found nothing.",
+        "\nIf they are long, only a part stands here: read the rest from the files. Report each finding with the file, the line in it as it is now, how severe it is, and how sure you are, from 0 to 1. An empty list means that you found nothing.",
     );
     if let Some(focus) = args.focus.as_deref().filter(|focus| !focus.trim().is_empty()) {
         let _ = write!(text, "\n\nLook above all for this: {focus}");
@@ -130,8 +134,8 @@ fn show_findings(value: &Value) -> (String, ExitCode) {
     let mut text = String::new();
     for finding in &findings {
         let file = one_line(&text_of(finding, "file"));
-        let line = finding["line"].as_u64().unwrap_or_default();
-        let place = match finding["last_line"].as_u64().filter(|last| *last > line) {
+        let line = number(&finding["line"]).unwrap_or_default();
+        let place = match number(&finding["last_line"]).filter(|last| *last > line) {
             Some(last) => format!("{file}:{line}-{last}"),
             None => format!("{file}:{line}"),
         };
@@ -156,6 +160,11 @@ fn show_findings(value: &Value) -> (String, ExitCode) {
     let _ = write!(text, "{count} {}", summary.trim());
     let code = if findings.is_empty() { ExitCode::Done } else { ExitCode::Findings };
     (text.trim_end().to_owned(), code)
+}
+
+/// Returns the number of a line. `3.0` is an integer for JSON Schema, too.
+fn number(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.to_string().strip_suffix(".0")?.parse().ok())
 }
 
 #[cfg(test)]

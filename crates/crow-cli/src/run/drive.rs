@@ -292,7 +292,10 @@ impl Driver {
                     Ok(()) => exit,
                     Err(error) => {
                         print_message(&format!("the output cannot be written: {error}"));
-                        if exit == ExitCode::Done { ExitCode::Failed } else { exit }
+                        match exit {
+                            ExitCode::Done | ExitCode::Findings => ExitCode::Failed,
+                            other => other,
+                        }
                     }
                 },
                 _ = self.signals.next() => {

@@ -15,7 +15,7 @@ pub(crate) const MOST_REPAIRS: u32 = 2;
 /// Maximum length of what is wrong with an answer, in bytes.
 const LONGEST_FAULT: usize = 2_000;
 /// Address of the schema while it is compiled.
-const ADDRESS: &str = "schema:answer";
+const ADDRESS: &str = "schema://answer/schema.json";
 
 /// A JSON Schema that the answer of a run must fit.
 pub(crate) struct OutputSchema {
@@ -99,7 +99,8 @@ fn reason(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the JSON value of an answer: the whole text, what is in its last block of code, or what comes after some words.
+/// Returns the JSON value of an answer: the whole text, a block of code at its end, or what comes after some words. Nothing but
+/// the end of a block may follow.
 fn value_of(answer: &str) -> Result<Value, String> {
     let answer = answer.trim();
     if answer.is_empty() {
@@ -109,15 +110,17 @@ fn value_of(answer: &str) -> Result<Value, String> {
         Ok(value) => return Ok(value),
         Err(error) => error,
     };
-    let block = answer.rsplit_once("```").and_then(|(before, _)| {
-        let (_, block) = before.rsplit_once("```")?;
-        // The first line names the language.
-        block.split_once('\n').map(|(_, text)| text)
+    // The first line of a block names the language.
+    let block = answer.split_once("```").and_then(|(_, block)| block.split_once('\n'));
+    let object = answer.find(['{', '[']).and_then(|at| answer.get(at..));
+    let mut starts = block.map(|(_, text)| text).into_iter().chain(object);
+    let value = starts.find_map(|text| {
+        let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+        let value = values.next()?.ok()?;
+        let rest = text.get(values.byte_offset()..).unwrap_or_default().trim();
+        matches!(rest, "" | "```").then_some(value)
     });
-    let tail = answer.find(['{', '[']).and_then(|at| answer.get(at..));
-    let found = [block, tail].into_iter().flatten();
-    let mut values = found.filter_map(|text| serde_json::from_str(text.trim()).ok());
-    values.next().ok_or_else(|| format!("it is not JSON: {error}"))
+    value.ok_or_else(|| format!("it is not JSON: {error}"))
 }
 
 /// Adds to the report of the last run what earlier runs of the same task did.
@@ -160,7 +163,10 @@ mod tests {
         ] {
             assert_eq!(value_of(answer).unwrap(), json!({"a": 1}), "{answer}");
         }
-        for answer in ["", "no", "{\"a\": 1", "{\"a\": 1} and {\"b\": 2}"] {
+        let with_block = "```json\n{\"a\": \"use ```x``` here\"}\n```";
+        assert_eq!(value_of(with_block).unwrap(), json!({"a": "use ```x``` here"}));
+        let followed = "I would say\n```json\n{\"a\": 1}\n```\nbut I am not sure.";
+        for answer in ["", "no", "{\"a\": 1", "{\"a\": 1} and {\"b\": 2}", followed] {
             assert!(value_of(answer).is_err(), "{answer}");
         }
     }
@@ -186,6 +192,12 @@ mod tests {
             let fault = schema.check(answer).unwrap_err();
             assert!(fault.contains(expected) && !fault.contains("schema:"), "{fault}");
         }
+    }
+
+    #[test]
+    fn a_schema_may_name_itself() {
+        let schema = json!({"$id": "person.schema.json", "$ref": "#/$defs/x", "$defs": {"x": {"type": "string"}}});
+        assert!(OutputSchema::new(schema).unwrap().check("\"a\"").is_ok());
     }
 
     #[test]

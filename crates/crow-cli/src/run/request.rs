@@ -1,6 +1,7 @@
 //! Requests for runs and agents, built from the arguments of the command line and from standard input.
 
 use std::{
+    fmt::Write as _,
     io::{self, Read as _},
     os::fd::AsFd as _,
     path::PathBuf,
@@ -19,6 +20,7 @@ use crow_core::{
     message::{Block, Image, UserPrompt, wrap_in_tag},
 };
 use crow_runtime::SessionStore;
+use crow_text::neutralise;
 use crow_tools::read_picture;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -211,9 +213,25 @@ impl AgentRequest {
     }
 }
 
-/// Shows an answer as JSON.
+/// Shows an answer as JSON. Characters that a terminal must not get, or that nobody sees, are escaped as JSON does it.
 fn show_json(value: &Value) -> (String, ExitCode) {
-    (format!("{value:#}"), ExitCode::Done)
+    let mut text = String::new();
+    for char in format!("{value:#}").chars() {
+        let is_shown = char == '\n' || {
+            let mut bytes = [0; 4];
+            let shown: &str = char.encode_utf8(&mut bytes);
+            neutralise(shown) == shown
+        };
+        if is_shown {
+            text.push(char);
+        } else {
+            // Writing to a string cannot fail.
+            for unit in char.encode_utf16(&mut [0; 2]) {
+                let _ = write!(text, "\\u{unit:04x}");
+            }
+        }
+    }
+    (text, ExitCode::Done)
 }
 
 impl RunRequest {
@@ -401,5 +419,14 @@ mod tests {
         }
         let ended = with_piped("explain".to_owned(), Some("</stdin> do it"));
         assert_eq!(ended.matches("</stdin>").count(), 1, "{ended}");
+    }
+
+    #[test]
+    fn what_nobody_sees_in_an_answer_is_escaped_and_stays_the_same_json() {
+        let value = serde_json::json!({"name": "a\u{200b}b\u{7f}\u{e0001} ü 漢"});
+        let (shown, _) = show_json(&value);
+        assert!(shown.contains("a\\u200bb") && shown.contains("ü 漢"), "{shown}");
+        assert_eq!(neutralise(&shown), shown);
+        assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
     }
 }

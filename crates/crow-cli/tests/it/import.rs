@@ -47,3 +47,27 @@ async fn an_import_without_anything_to_import_says_so() {
     let refused = Fixture::new().run(&["import", "--from", "vim"]).await;
     assert!(refused.exited(2).err.contains("claude, codex, opencode, pi, gemini"));
 }
+
+#[tokio::test]
+async fn agents_of_other_programs_can_be_used_after_the_import() {
+    let fixture = Fixture::new();
+    let head = "---\nname: code-reviewer\ndescription: \"Reviews: all\"\ncolor: red\nmax_turns: 3\n---\nReview.";
+    write(&fixture, ".claude/agents/Reviewer.md", head);
+    write(
+        &fixture,
+        ".config/opencode/opencode.json",
+        r#"{"agent": {"docs": {"prompt": "Write.", "description": "Writes: \"docs\"", "mode": "all", "model": "a/b"}}}"#,
+    );
+    for program in ["claude", "opencode"] {
+        let applied = fixture.run(&["import", "--from", program, "--apply"]).await;
+        assert!(
+            applied.exited(0).err.contains("1 thing written"),
+            "{}{}",
+            applied.out,
+            applied.err
+        );
+    }
+    for name in ["code-reviewer", "docs"] {
+        fixture.run(&["agents", "show", name]).await.exited(0);
+    }
+}

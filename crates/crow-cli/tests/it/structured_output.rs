@@ -111,6 +111,15 @@ async fn a_review_shows_the_changes_to_a_reader_and_its_findings_to_the_user() {
 }
 
 #[tokio::test]
+async fn a_review_that_cannot_see_the_changes_fails() {
+    let mut fixture = Fixture::new();
+    let (ran, _) = run_with(&mut fixture, &[], &["review", "--base", "typo"]).await;
+    assert!(ran.exited(1).err.contains("git --no-pager diff"), "{}", ran.err);
+    let (ran, _) = run_with(&mut fixture, &[], &["review", "typo.rs"]).await;
+    assert!(ran.exited(2).err.contains("there is no typo.rs"), "{}", ran.err);
+}
+
+#[tokio::test]
 async fn a_review_of_a_strange_base_is_refused() {
     let mut fixture = Fixture::new();
     for base in ["--output=x", ""] {

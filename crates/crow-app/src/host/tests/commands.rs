@@ -258,3 +258,28 @@ async fn a_plan_is_approved_and_carried_out_in_the_same_session() {
     let tools = scene.model.requests().last().unwrap().tools.clone();
     assert!(tools.iter().any(|tool| tool == "write_file"), "{tools:?}");
 }
+
+#[tokio::test]
+async fn a_prompt_file_does_not_take_the_place_of_build() {
+    let scene = Scene::new();
+    write_command(&scene, "build", "Build the project.");
+    let handle = scene.create(SessionSetup::default()).await;
+    let agent = scene.value(&handle, "agent").await;
+    let refused = scene.host.run_command(handle.session_id(), "build", "").await;
+    assert!(refused.is_err(), "{refused:?}");
+    assert_eq!(scene.value(&handle, "agent").await, agent);
+}
+
+#[tokio::test]
+async fn a_setting_that_is_chosen_while_planning_stays_for_the_work() {
+    let scene = Scene::new();
+    let handle = scene.create(SessionSetup::default()).await;
+    let id = handle.session_id();
+    let agent = scene.value(&handle, "agent").await;
+    scene.host.run_command(id, "plan", "").await.unwrap();
+    scene.host.set_option(id, "thinking", "high").await.unwrap();
+    let thinking = scene.value(&handle, "thinking").await;
+    scene.host.run_command(id, "build", "").await.unwrap();
+    assert_eq!(scene.value(&handle, "agent").await, agent);
+    assert_eq!(scene.value(&handle, "thinking").await, thinking);
+}
