@@ -32,6 +32,8 @@ use crate::{
 
 /// Time limit of a prompt of an MCP server: the session waits meanwhile.
 const PROMPT_LIMIT: Duration = Duration::from_secs(20);
+/// Time in which an agent becomes idle after the end of its run.
+const IDLE_LIMIT: Duration = Duration::from_millis(500);
 /// Maximum length of the description of a skill in the list of commands, in bytes.
 const COMMAND_DESCRIPTION: usize = 200;
 /// Maximum number of sessions that `sessions` lists.
@@ -179,9 +181,9 @@ impl ProductHost {
 
     /// Switches to the agent that plans. Without a task the next prompt is the task.
     async fn plan(&self, id: &SessionId, task: &str) -> Result<CommandOutcome, HostError> {
+        wait_until_idle(&self.open.current(id)?.handle).await?;
         let _opening = self.opening.lock().await;
         let current = self.open.current(id)?;
-        refuse_while_working(&current)?;
         let with = options::with_option(&current, AGENT, PLANNER)?;
         self.switch(&current, with).await?;
         if current.opened_with.agent != PLANNER {
@@ -197,9 +199,9 @@ impl ProductHost {
 
     /// Switches back to the agent that builds, and tells it to carry out the plan. A model that was chosen meanwhile stays.
     async fn build(&self, id: &SessionId, words: &str) -> Result<CommandOutcome, HostError> {
+        wait_until_idle(&self.open.current(id)?.handle).await?;
         let _opening = self.opening.lock().await;
         let current = self.open.current(id)?;
-        refuse_while_working(&current)?;
         let with = if let Some(before) = self.open.before_plan(id) {
             let OpenedWith { agent, mode, reviewers, .. } = before;
             OpenedWith { agent, mode, reviewers, ..current.opened_with.clone() }
@@ -312,9 +314,15 @@ async fn prompt_of_skill_or_server(
 /// Names that are never those of skills, whether or not the session has the command.
 const RESERVED: [&str; 4] = ["review", THINKING, "plan", "build"];
 
-/// Fails while the agent works: it would go on under other rules than those that it began with.
-fn refuse_while_working(current: &SessionState) -> Result<(), HostError> {
-    if current.handle.state() == AgentState::Idle {
+/// Fails while the agent works: it would go on under other rules than those that it began with. An agent whose run has just
+/// ended becomes idle a moment later, which is waited for.
+async fn wait_until_idle(handle: &AgentHandle) -> Result<(), HostError> {
+    let mut events = handle.subscribe();
+    let idle =
+        async { while handle.state() != AgentState::Idle && events.next().await.is_some() {} };
+    // What counts is the state, however the wait ends.
+    let _ = timeout(IDLE_LIMIT, idle).await;
+    if handle.state() == AgentState::Idle {
         return Ok(());
     }
     let message = "the agent is working".to_owned();
