@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{
     front_matter::markdown,
-    plan::{ImportPlan, clean_name, files_below, name_of},
+    plan::{ImportPlan, file_name, files_below},
     rules::{self, RulePaths},
     servers::add_servers,
 };
@@ -38,7 +38,7 @@ pub(super) fn read(plan: &mut ImportPlan) {
             };
             let description = command.get("description").and_then(Value::as_str);
             let text = markdown(&[("description", description)], &with_own_notation(prompt));
-            plan.add_command(&path, &clean_name(name_of(&path)), text, Vec::new());
+            plan.add_command(&path, &file_name(&path), text, Vec::new());
         }
     }
     for path in files_below(&folder.join("agents"), ".md") {

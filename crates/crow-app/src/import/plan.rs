@@ -226,7 +226,7 @@ impl ImportPlan {
             return self.leave_out(what, "it is limited by `tools` in a way that has no equal");
         }
         let written = file.value("name").filter(|name| is_plain_name(name));
-        let name = written.map_or_else(|| clean_name(name_of(from)), str::to_owned);
+        let name = written.map_or_else(|| file_name(from), str::to_owned);
         let is_read = |key: &&str| *key != "name" && crow_agent::definition::is_markdown_key(key);
         let entries = file.keys().filter(is_read).filter_map(|key| file.entry(key));
         let head = entries.collect::<String>();
@@ -238,7 +238,7 @@ impl ImportPlan {
     /// Adds a command that is written in the format that Crow reads, too.
     pub(super) fn add_command_file(&mut self, from: &Path) {
         let Some(text) = self.read_text(from) else { return };
-        let name = clean_name(name_of(from));
+        let name = file_name(from);
         let notes = left_out_keys(&text, |key| COMMAND_KEYS.contains(&key));
         self.add_command(from, &name, text, notes);
     }
@@ -253,7 +253,7 @@ impl ImportPlan {
         if text.contains("!`") {
             notes.push("text like !`…` in it runs a command here".to_owned());
         }
-        self.add_command(from, &clean_name(name_of(from)), rewrite(&text), notes);
+        self.add_command(from, &file_name(from), rewrite(&text), notes);
     }
 
     /// Notes what Crow reads where it is.
@@ -300,7 +300,7 @@ impl ImportPlan {
                 Ok(files) => {
                     let notes = match files.left_out {
                         0 => Vec::new(),
-                        count => vec![format!("{count} links or special files are left out")],
+                        count => vec![format!("links and special files are left out: {count}")],
                     };
                     self.add(ImportKind::Skill, name, &skill, change, notes);
                 }
@@ -505,10 +505,14 @@ pub(super) fn read_text(path: &Path) -> Result<Option<String>, String> {
 pub(super) fn files_below(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let (mut found, mut looked_at) = (Vec::new(), 0);
     let mut pending = vec![(folder.to_path_buf(), 0)];
+    let mut seen = BTreeSet::new();
     while let Some((folder, depth)) = pending.pop() {
+        // Links to folders are followed, each folder once.
+        if folder.canonicalize().is_ok_and(|real| !seen.insert(real)) {
+            continue;
+        }
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             looked_at += 1;
-            // Links to folders are followed, so that there may be many more paths than files.
             if looked_at > MOST_ENTRIES {
                 break;
             }
@@ -528,15 +532,13 @@ pub(super) fn files_below(folder: &Path, ending: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the name of a file without its ending.
-pub(super) fn name_of(path: &Path) -> &str {
-    path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default()
-}
-
-/// Returns the name of a command or agent for that of a file: other characters become `-`.
-pub(super) fn clean_name(name: &str) -> String {
-    let name = name.chars().map(|char| if is_plain(char) { char } else { '-' });
-    name.collect::<String>().trim_matches('-').to_ascii_lowercase()
+/// Returns the name of a command or agent for its file: other characters than [`is_plain`] ones become `-`. A name without any
+/// stays as it is, for the message that says so.
+pub(super) fn file_name(path: &Path) -> String {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let name = stem.chars().map(|char| if is_plain(char) { char } else { '-' });
+    let name = name.collect::<String>().trim_matches('-').to_ascii_lowercase();
+    if name.is_empty() { stem.to_owned() } else { name }
 }
 
 /// Returns true for a name that cannot lead out of a folder.

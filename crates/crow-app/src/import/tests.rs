@@ -344,3 +344,13 @@ fn a_skill_is_replaced_only_by_a_whole_copy() {
     let folder = home.environment.config_dir().unwrap().join("skills");
     assert_eq!(fs::read_dir(folder).unwrap().count(), 1, "nothing else is left");
 }
+
+#[test]
+fn a_folder_that_links_to_itself_is_read_once() {
+    let home =
+        Home::new(&[(".pi/agent/prompts/a.md", "A."), (".pi/agent/prompts/\u{6f22}.md", "B.")]);
+    let prompts = home.folder.path().join(".pi/agent/prompts");
+    std::os::unix::fs::symlink(&prompts, prompts.join("again")).unwrap();
+    let plan = home.plan(ImportSource::Pi);
+    assert_eq!((plan.items.len(), plan.left_out.len()), (1, 1));
+}
