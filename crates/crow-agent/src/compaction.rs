@@ -139,7 +139,7 @@ impl Compactor {
             return Ok(false);
         }
         let CompactionReason { trigger, focus } = reason;
-        // What the user asks for was permitted before.
+        // A compaction that the user started was checked by the hooks at its start.
         if trigger != CompactionTrigger::User {
             permits_compaction(agent, trigger, focus, cancel).await?;
         }

@@ -17,7 +17,7 @@ const LONGEST_FAULT: usize = 500;
 /// The tag around an output.
 const TAG: &str = "command_output";
 
-/// What stands in the place of a command.
+/// Text that replaces a command in the prompt.
 struct CommandOutput {
     text: String,
     /// Why it did not succeed.

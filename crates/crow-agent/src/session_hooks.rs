@@ -21,11 +21,11 @@ const SESSION_END: Duration = Duration::from_millis(2500);
 pub(crate) struct PromptHooks {
     /// True once the hooks of the start of the session ran.
     is_started: bool,
-    /// What they said to the model, until a prompt is taken.
+    /// Context from the start hooks, sent with the first accepted prompt.
     context: Vec<String>,
 }
 
-/// What hooks say about a prompt.
+/// Result of the hooks of a prompt.
 #[derive(Debug, Default)]
 pub(crate) struct PromptCheck {
     /// Texts for the model.

@@ -168,7 +168,7 @@ impl fmt::Display for HookEvent {
     }
 }
 
-/// What a hook runs.
+/// Command of a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HookCommand {
     /// A line for a shell.

@@ -1,4 +1,4 @@
-//! What a hook answers: by its exit status, and by what it printed.
+//! Parses the answer of a hook: its exit status, standard output and standard error.
 
 use crow_core::capability::ProcessEnd;
 use serde::Deserialize;
@@ -39,7 +39,7 @@ pub(super) struct HookAnswer {
     /// A message for the user.
     pub(super) message: Option<String>,
     pub(super) stop: Option<String>,
-    /// What in the answer has no effect.
+    /// Keys of the answer that have no effect.
     pub(super) unused: Vec<String>,
 }
 

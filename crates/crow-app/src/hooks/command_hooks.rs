@@ -48,14 +48,14 @@ const MOST_IN_BACKGROUND: usize = 16;
 /// Time for a hook at the end of a session, and time that the end waits for hooks in the background.
 const SESSION_END: Duration = Duration::from_millis(1500);
 const LAST_IN_BACKGROUND: Duration = Duration::from_millis(500);
-/// What messages of programs say that cannot reach a file.
+/// Error messages that suggest that the sandbox hid a file from a program.
 const SANDBOX_SIGNS: [&str; 4] = [
     "No such file or directory",
     "Permission denied",
     "Operation not permitted",
     "Read-only file system",
 ];
-/// What is added to the failure of a hook of the user that ran in the sandbox.
+/// Hint that is appended to the failure of a sandboxed hook of the user.
 const SANDBOX_HINT: &str = " (it ran in the sandbox; `outside_sandbox = true` under `[hooks]` in config.toml runs your own hooks outside)";
 
 /// How hooks are started.
@@ -103,7 +103,7 @@ struct PreparedHook {
     script: Option<PathBuf>,
 }
 
-/// What one hook gave at an event.
+/// Result of one hook for one event.
 pub(super) struct HookResult<'a> {
     pub(super) hook: &'a SessionHook,
     pub(super) event: HookEvent,
@@ -113,7 +113,7 @@ pub(super) struct HookResult<'a> {
     is_sandboxed: bool,
     /// The tool of the call, by the name that hooks read.
     pub(super) tool: Option<String>,
-    /// What the hook was shown of the call.
+    /// Input of the call as the hook received it.
     shown: Value,
 }
 
@@ -443,7 +443,7 @@ fn add_result(outcome: &mut HookOutcome, result: HookResult<'_>, moment: &HookMo
     let HookResult { hook, event, answer, is_sandboxed, shown, tool: _ } = result;
     let answer = match answer {
         Ok(answer) => answer,
-        // Whoever cancelled it knows.
+        // A cancelled hook needs no notice: the run was cancelled.
         Err(HookFailure::Cancelled) => return,
         Err(HookFailure::Failed(why)) => {
             outcome.notices.push(failure_notice(hook, event, &why, is_sandboxed));

@@ -66,7 +66,8 @@ pub(super) struct ImportedRules {
     pub(super) notes: Vec<String>,
 }
 
-/// Returns the rules for a permission such as `Bash(npm run test:*)`. Rules that allow never match more than it did; others may.
+/// Returns the rules for a permission such as `Bash(npm run test:*)`. Rules that allow match no more than the permission did, with
+/// one exception: patterns also match paths, so `Bash(make)` allows to write a file `make`. Others may match more.
 ///
 /// # Errors
 /// Fails with the reason why there are no such rules.
