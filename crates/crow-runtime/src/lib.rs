@@ -101,10 +101,10 @@ pub use provider_route::{
 pub use rule_links::{resolve_path, resolve_rules};
 pub use rule_store::{RuleStore, RuleStoreError, StoredRules};
 pub use session::{
-    CallKey, CrowMetadata, Damage, FileStore, ListCursor, LostLine, MemoryStore, ModelUsage,
-    OpenedSession, PathException, ReservedKey, RootSession, SessionError, SessionFilter,
-    SessionLog, SessionMetadata, SessionRepair, SessionStore, StoredSession, UndoAction,
-    UndoRecord, UnusedSessions,
+    CallKey, CrowMetadata, Damage, FileStore, ImportedSession, ListCursor, LostLine, MemoryStore,
+    ModelUsage, OpenedSession, PathException, ReservedKey, RootSession, SessionError,
+    SessionFilter, SessionLog, SessionMetadata, SessionRepair, SessionStore, StoredSession,
+    UndoAction, UndoRecord, UnusedSessions,
 };
 pub use undo::{
     ChangedCall, PathOutcome, RestorePoint, RestoredPath, UndoError, UndoJournal, UndoOptions,

@@ -34,6 +34,7 @@ use super::{
 };
 use crate::{
     hooks::{CommandHooks, HookLaunch},
+    import::is_new_import,
     known_secrets::secrets_of_server,
     trust::project_root,
 };
@@ -167,7 +168,7 @@ impl ProductHost {
     async fn start_stored(
         &self,
         id: &SessionId,
-        setup: SessionSetup,
+        mut setup: SessionSetup,
         open: impl FnOnce(&RuntimeConfig, Abilities) -> Result<AgentSession, SessionError>
         + Send
         + 'static,
@@ -192,13 +193,18 @@ impl ProductHost {
         })
         .await??;
         // 2) Assemble the agent with the requested changes.
-        let mut with = opened_with(&metadata);
-        change(&mut with, &setup)?;
-        let reviewer_model = self.reviewer_model.as_ref().or(place.review_model.as_ref());
-        if let Some(model) = reviewer_model {
-            with.reviewer_model = Some(model.clone());
-        }
-        let made = place.agents.assemble(&with, Ok(metadata.model_ref())).await?;
+        let (with, made) = if is_new_import(&metadata) {
+            self.agent_of_import(&mut setup, &metadata, &place).await?
+        } else {
+            let mut with = opened_with(&metadata);
+            change(&mut with, &setup)?;
+            let reviewer_model = self.reviewer_model.as_ref().or(place.review_model.as_ref());
+            if let Some(model) = reviewer_model {
+                with.reviewer_model = Some(model.clone());
+            }
+            let made = place.agents.assemble(&with, Ok(metadata.model_ref())).await?;
+            (with, made)
+        };
         let (reference, abilities) = model_of(&made);
         let (primary, stored_with) = (made.agent.primary().name().to_owned(), with.clone());
         let config = Arc::clone(self.runtime().config());
@@ -220,6 +226,29 @@ impl ProductHost {
             setup.mcp_servers,
         )
         .await
+    }
+
+    /// Assembles the agent of a session of another program that is opened for the first time: as for a new session, and with
+    /// its permission mode.
+    async fn agent_of_import(
+        &self,
+        setup: &mut SessionSetup,
+        metadata: &SessionMetadata,
+        place: &Arc<DirectoryConfig>,
+    ) -> Result<(OpenedWith, AssembledAgent), HostError> {
+        let (cwd, store) = (metadata.crow().cwd, self.choices.clone());
+        let load = move || store.map(|store| store.load(&project_root(&cwd))).unwrap_or_default();
+        let choices = blocking(load).await?;
+        let mode = setup.permissions.or(self.permissions).or(choices.permissions);
+        setup.permissions = Some(mode.unwrap_or(PermissionMode::Ask));
+        let context = StartContext {
+            cwd: metadata.crow().cwd,
+            additional_directories: Vec::new(),
+            config: Arc::clone(place),
+            choices,
+        };
+        let prepared = self.first_agent(&context, setup).await?;
+        Ok((prepared.opened_with, prepared.agent))
     }
 
     /// Applies `setup` to a session that is open already. Fails if it names another working directory, or other

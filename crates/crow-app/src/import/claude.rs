@@ -6,9 +6,12 @@ use crow_core::permission::RuleDecision;
 use serde_json::{Map, Value};
 
 use super::{
-    plan::{ImportPlan, files_below},
+    files::files_below,
+    plan::ImportPlan,
     rules::{self, RulePaths},
     servers::add_servers,
+    sessions::{add_sessions, claude::ClaudeSessions},
+    source::ImportSource,
 };
 
 /// Settings of Claude Code that Crow has no equal for, or has elsewhere.
@@ -54,7 +57,7 @@ pub(super) fn read(plan: &mut ImportPlan) {
             plan.add_command_file(&path);
         }
     }
-    plan.leave_out_path(&folder.join("projects"), "sessions are not imported");
+    add_sessions(plan, ImportSource::Claude, ClaudeSessions { folder });
 }
 
 /// Servers that belong to one folder are a project's: only those of the folder that the user works in are taken.

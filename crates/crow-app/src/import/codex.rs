@@ -3,8 +3,11 @@
 use serde_json::Value;
 
 use super::{
-    plan::{ImportPlan, files_below},
+    files::files_below,
+    plan::ImportPlan,
     servers::add_servers,
+    sessions::{add_sessions, codex::CodexSessions},
+    source::ImportSource,
 };
 
 /// Settings of Codex that Crow has elsewhere.
@@ -45,5 +48,5 @@ pub(super) fn read(plan: &mut ImportPlan) {
         let why = "rules in Starlark have no equal; `crow-agent permissions list` shows how rules are written";
         plan.leave_out(path.display().to_string(), why);
     }
-    plan.leave_out_path(&folder.join("sessions"), "sessions are not imported");
+    add_sessions(plan, ImportSource::Codex, CodexSessions { folder });
 }

@@ -7,10 +7,13 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::{
+    files::files_below,
     front_matter::markdown,
-    plan::{ImportPlan, file_name, files_below},
+    plan::{ImportPlan, file_name},
     rules::{self, RulePaths},
     servers::add_servers,
+    sessions::{add_sessions, gemini::GeminiSessions},
+    source::ImportSource,
 };
 
 pub(super) fn read(plan: &mut ImportPlan) {
@@ -53,7 +56,7 @@ pub(super) fn read(plan: &mut ImportPlan) {
     }
     let why = "extensions have no equal; their servers and commands can be written as your own";
     plan.leave_out_path(&folder.join("extensions"), why);
-    plan.leave_out_path(&folder.join("tmp"), "sessions are not imported");
+    add_sessions(plan, ImportSource::Gemini, GeminiSessions { folder });
 }
 
 /// Servers that `mcp.excluded` names, or that `mcp.allowed` does not, are switched off.

@@ -7,8 +7,9 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::{
+    files::files_below,
     front_matter::{head, markdown},
-    plan::{ImportPlan, files_below},
+    plan::ImportPlan,
     rules::{self, RulePaths},
     servers::add_servers,
 };
@@ -61,6 +62,25 @@ pub(super) fn read(plan: &mut ImportPlan) {
         plan.add_skills(&folder.join(kind));
     }
     plan.add_instructions(&folder.join("AGENTS.md"));
+    add_stored_sessions(plan);
+}
+
+/// Adds the sessions, which are in the folder of data.
+fn add_stored_sessions(plan: &mut ImportPlan) {
+    let data = plan.folder_variable("XDG_DATA_HOME");
+    let data = data.unwrap_or_else(|| plan.home.join(".local/share")).join("opencode");
+    let database = data.join("opencode.db");
+    if !database.exists() {
+        let why = "sessions in files are of an older version: a newer opencode moves them into its database";
+        return plan.leave_out_path(&data.join("storage/session"), why);
+    }
+    #[cfg(feature = "databases")]
+    {
+        let format = super::sessions::opencode::OpenCodeSessions::new(database);
+        super::sessions::add_sessions(plan, super::source::ImportSource::OpenCode, format);
+    }
+    #[cfg(not(feature = "databases"))]
+    plan.leave_out(database.display().to_string(), "this build of Crow reads no databases");
 }
 
 fn read_settings(plan: &mut ImportPlan, from: &Path, settings: &Map<String, Value>) {

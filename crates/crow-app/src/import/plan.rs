@@ -1,29 +1,26 @@
-//! The plan of an import, and carrying it out.
+//! The plan of an import.
 
 use std::{
     collections::BTreeSet,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use crow_core::permission::{PermissionRule, RuleMatcher, RuleSet};
+use crow_core::{ids::SessionId, permission::PermissionRule};
 use serde_json::{Map, Value};
 
-use super::{front_matter::MarkdownFile, rules::ImportedRules};
+use super::{
+    files::{MOST_FILES, read_text, skill_files, toml_to_json, without_comments},
+    front_matter::MarkdownFile,
+    rules::ImportedRules,
+    sessions::format::{SessionFile, SessionFormat},
+};
 use crate::{
-    config::{NewServer, ProjectAdditions, add_server, configured_servers},
-    environment::ProcessEnvironment,
-    error::AppError,
-    private_file, product,
+    config::NewServer, environment::ProcessEnvironment, error::AppError,
     prompt_files::is_command_name,
 };
 
-/// Maximum size of a file that is read, in bytes.
-const LARGEST: u64 = 4 * 1024 * 1024;
-/// Maximum number of entries that are looked at below one folder, of files of a skill, and depth of folders.
-const MOST_ENTRIES: usize = 5_000;
-const MOST_FILES: usize = 1_000;
-const DEEPEST: usize = 4;
 /// Keys that limit an agent.
 const LIMITS: [&str; 3] = ["disallowedTools", "permission", "permissionMode"];
 /// Reason for leaving out what has such a name.
@@ -31,9 +28,6 @@ const NO_NAME: &str =
     "a name here has at most 64 letters, digits, \"-\" and \"_\", and begins with a letter";
 /// Keys in the front matter of commands that Crow reads.
 const COMMAND_KEYS: [&str; 2] = ["description", "argument-hint"];
-/// Maximum size of a skill with all its files, in bytes.
-const LARGEST_SKILL: u64 = 20 * 1024 * 1024;
-
 /// What is imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ImportKind {
@@ -43,6 +37,7 @@ pub enum ImportKind {
     Command,
     Skill,
     Instructions,
+    Session,
 }
 
 impl ImportKind {
@@ -55,6 +50,7 @@ impl ImportKind {
             Self::Command => "command",
             Self::Skill => "skill",
             Self::Instructions => "instructions",
+            Self::Session => "session",
         }
     }
 }
@@ -70,8 +66,30 @@ pub enum ImportState {
     Other,
 }
 
+/// Which sessions are imported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionChoice {
+    None,
+    /// Those of the project that the user is in.
+    Project,
+    All,
+}
+
+/// A session to import.
+#[derive(Debug)]
+pub(super) struct SessionImport {
+    /// The name of the program for people.
+    pub(super) program: &'static str,
+    pub(super) id: SessionId,
+    /// Number of entries of the conversation.
+    pub(super) entries: usize,
+    pub(super) file: SessionFile,
+    /// Reads the file again.
+    pub(super) format: Arc<dyn SessionFormat>,
+}
+
 /// Something to import.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct ImportItem {
     pub kind: ImportKind,
     pub name: String,
@@ -80,11 +98,11 @@ pub struct ImportItem {
     pub state: ImportState,
     /// What of it has no meaning here.
     pub notes: Vec<String>,
-    change: ImportChange,
+    pub(super) change: ImportChange,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-enum ImportChange {
+#[derive(Debug)]
+pub(super) enum ImportChange {
     /// A file with this text.
     File {
         to: PathBuf,
@@ -96,6 +114,7 @@ enum ImportChange {
     },
     Server(NewServer),
     Rules(Vec<PermissionRule>),
+    Session(SessionImport),
 }
 
 /// Something that is not imported.
@@ -121,16 +140,20 @@ pub struct ImportPlan {
     /// What Crow reads where it is: nothing has to be imported.
     pub used: Vec<String>,
     pub left_out: Vec<LeftOut>,
-    environment: ProcessEnvironment,
+    pub(super) environment: ProcessEnvironment,
     pub(super) home: PathBuf,
     /// Names of servers that were seen: also one that is switched off hides those that would come after it.
     servers: BTreeSet<String>,
     /// Crow's folder.
     folder: PathBuf,
+    pub(super) sessions: SessionChoice,
 }
 
 impl ImportPlan {
-    pub(super) fn new(environment: &ProcessEnvironment) -> Result<Self, AppError> {
+    pub(super) fn new(
+        environment: &ProcessEnvironment,
+        sessions: SessionChoice,
+    ) -> Result<Self, AppError> {
         let home = environment.var("HOME").map(PathBuf::from);
         let home = home.ok_or_else(|| AppError::usage("HOME is not set"))?;
         Ok(Self {
@@ -141,6 +164,7 @@ impl ImportPlan {
             environment: environment.clone(),
             home,
             folder: environment.config_dir()?,
+            sessions,
         })
     }
 
@@ -166,6 +190,11 @@ impl ImportPlan {
     /// Returns true for the first server of a name.
     pub(super) fn is_first_server(&mut self, name: &str) -> bool {
         self.servers.insert(name.to_owned())
+    }
+
+    pub(super) fn add_session(&mut self, session: SessionImport, notes: Vec<String>) {
+        let (name, from) = (session.id.to_string(), session.file.path.clone());
+        self.add(ImportKind::Session, name, &from, ImportChange::Session(session), notes);
     }
 
     pub(super) fn add_rules(&mut self, from: &Path, written: &str, rules: ImportedRules) {
@@ -378,158 +407,6 @@ impl ImportPlan {
             }
         }
     }
-
-    /// Compares with what Crow has.
-    pub(super) fn compare(&mut self) -> Result<(), AppError> {
-        let servers = configured_servers(&self.environment, &ProjectAdditions::default())?;
-        let mut known: BTreeSet<String> = servers.disabled.iter().cloned().collect();
-        known.extend(servers.servers.iter().map(|(known, _)| known.server.name.clone()));
-        let rules = product::rule_store(&self.environment)?.load()?.user;
-        for item in &mut self.items {
-            item.state = match &item.change {
-                ImportChange::File { to, text } => match read_text(to) {
-                    Ok(None) => ImportState::New,
-                    Ok(Some(present)) if present == *text => ImportState::Present,
-                    Ok(Some(_)) | Err(_) => ImportState::Other,
-                },
-                ImportChange::Folder { to } if !to.exists() => ImportState::New,
-                ImportChange::Folder { to } => {
-                    let file = |folder: &Path| read_text(&folder.join("SKILL.md"));
-                    let is_same = matches!((file(to), file(&item.from)), (Ok(one), Ok(other)) if one == other);
-                    if is_same { ImportState::Present } else { ImportState::Other }
-                }
-                ImportChange::Server(server) if known.contains(&server.name) => ImportState::Other,
-                ImportChange::Rules(new) if new.iter().all(|rule| is_present(&rules, rule)) => {
-                    ImportState::Present
-                }
-                ImportChange::Server(_) | ImportChange::Rules(_) => ImportState::New,
-            };
-        }
-        self.items.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
-        Ok(())
-    }
-
-    /// Writes what is new, or also replaces what is there. One item that cannot be written does not keep the others from it.
-    /// Blocks.
-    ///
-    /// # Errors
-    /// Fails if the rules cannot be read or written; nothing else is written then.
-    pub fn carry_out(&self, replaces: bool) -> Result<ImportResult, AppError> {
-        let is_wanted = |item: &&ImportItem| match item.state {
-            ImportState::New => true,
-            ImportState::Other => replaces,
-            ImportState::Present => false,
-        };
-        let wanted: Vec<&ImportItem> = self.items.iter().filter(is_wanted).collect();
-        let mut result = ImportResult { written: 0, failed: Vec::new() };
-        // 1) The rules, all at once.
-        let new = wanted.iter().filter_map(|item| match &item.change {
-            ImportChange::Rules(rules) => Some(rules.clone()),
-            _ => None,
-        });
-        let new: Vec<Vec<PermissionRule>> = new.collect();
-        if !new.is_empty() {
-            let store = product::rule_store(&self.environment)?;
-            let mut rules = store.load()?.user.into_rules();
-            result.written += new.len();
-            let new: Vec<PermissionRule> = new.into_iter().flatten().collect();
-            for rule in new {
-                let id = free_id(&rules, &rule.id);
-                rules.push(PermissionRule { id, ..rule });
-            }
-            let rules = RuleSet::new(rules).map_err(|error| AppError::failed(error.to_string()))?;
-            store.save(&rules)?;
-        }
-        // 2) Everything else.
-        for item in wanted {
-            let written = match &item.change {
-                ImportChange::Rules(_) => continue,
-                ImportChange::File { to, text } => {
-                    private_file::replace(to, text).map_err(|error| error.to_string())
-                }
-                ImportChange::Folder { to } => {
-                    copy_skill(&item.from, to, replaces).map_err(|error| error.to_string())
-                }
-                ImportChange::Server(server) => {
-                    let added = add_server(&self.environment, server, replaces);
-                    added.map(drop).map_err(|error| error.message)
-                }
-            };
-            match written {
-                Ok(()) => result.written += 1,
-                Err(why) => {
-                    let what = format!("{} {}", item.kind.as_str(), item.name);
-                    result.failed.push(LeftOut { what, why });
-                }
-            }
-        }
-        Ok(result)
-    }
-}
-
-/// Returns true if there is a rule that matches and decides the same.
-fn is_present(rules: &RuleSet, rule: &PermissionRule) -> bool {
-    let text = |matcher: &RuleMatcher| serde_json::to_string(matcher).ok();
-    let wanted = text(&rule.matcher);
-    let is_same = |known: &PermissionRule| {
-        known.decision == rule.decision
-            && known.scope == rule.scope
-            && text(&known.matcher) == wanted
-    };
-    rules.rules().iter().any(is_same)
-}
-
-/// Returns an id that no rule has.
-fn free_id(rules: &[PermissionRule], wanted: &str) -> String {
-    let is_free = |id: &str| rules.iter().all(|rule| rule.id != id);
-    if is_free(wanted) {
-        return wanted.to_owned();
-    }
-    let mut numbered = (2..).map(|number: u64| format!("{wanted}-{number}"));
-    numbered.find(|id| is_free(id)).expect("invariant: there are more numbers than rules")
-}
-
-/// Reads a file of at most [`LARGEST`] bytes; `None` if there is none. Links are followed: users link their configuration from
-/// elsewhere.
-pub(super) fn read_text(path: &Path) -> Result<Option<String>, String> {
-    let real = match path.canonicalize() {
-        Ok(real) => real,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.to_string()),
-    };
-    let bytes = crow_fs::read_bounded(&real, LARGEST).map_err(|error| error.to_string())?;
-    String::from_utf8(bytes).map(Some).map_err(|_| "it is not UTF-8".to_owned())
-}
-
-/// Returns the files below a folder that have this ending, sorted.
-pub(super) fn files_below(folder: &Path, ending: &str) -> Vec<PathBuf> {
-    let (mut found, mut looked_at) = (Vec::new(), 0);
-    let mut pending = vec![(folder.to_path_buf(), 0)];
-    let mut seen = BTreeSet::new();
-    while let Some((folder, depth)) = pending.pop() {
-        // Links to folders are followed, each folder once.
-        if folder.canonicalize().is_ok_and(|real| !seen.insert(real)) {
-            continue;
-        }
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            looked_at += 1;
-            if looked_at > MOST_ENTRIES {
-                break;
-            }
-            let path = entry.path();
-            let name = entry.file_name();
-            let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
-            if path.is_dir() {
-                if depth < DEEPEST {
-                    pending.push((path, depth + 1));
-                }
-            } else if name.ends_with(ending) {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    found
 }
 
 /// Returns the name of a command or agent for its file: other characters than [`is_plain`] ones become `-`. A name without any
@@ -554,136 +431,4 @@ fn is_plain(char: char) -> bool {
 fn left_out_keys(text: &str, is_read: impl Fn(&str) -> bool) -> Vec<String> {
     let file = MarkdownFile::new(text);
     file.keys().filter(|key| !is_read(key)).map(|key| format!("`{key}` is left out")).collect()
-}
-
-fn toml_to_json(item: &toml_edit::Item) -> Value {
-    use toml_edit::{Item, Value as Toml};
-    let table = |table: &dyn toml_edit::TableLike| {
-        let entries = table.iter().map(|(key, item)| (key.to_owned(), toml_to_json(item)));
-        Value::Object(entries.collect())
-    };
-    match item {
-        Item::None => Value::Null,
-        Item::Table(found) => table(found),
-        Item::ArrayOfTables(tables) => tables.iter().map(|found| table(found)).collect(),
-        Item::Value(Toml::InlineTable(found)) => table(found),
-        Item::Value(Toml::Array(values)) => {
-            values.iter().map(|value| toml_to_json(&Item::Value(value.clone()))).collect()
-        }
-        Item::Value(Toml::String(text)) => Value::String(text.value().clone()),
-        Item::Value(Toml::Integer(number)) => Value::from(*number.value()),
-        Item::Value(Toml::Float(number)) => Value::from(*number.value()),
-        Item::Value(Toml::Boolean(value)) => Value::Bool(*value.value()),
-        Item::Value(Toml::Datetime(moment)) => Value::String(moment.value().to_string()),
-    }
-}
-
-/// The files of a skill.
-struct SkillFiles {
-    files: Vec<PathBuf>,
-    /// Number of links and special files, which are not copied.
-    left_out: usize,
-}
-
-/// Lists the regular files of a skill, and its `SKILL.md` also if that is a link.
-fn skill_files(skill: &Path) -> io::Result<SkillFiles> {
-    let main = skill.join("SKILL.md");
-    let (mut files, mut left_out, mut size) = (Vec::new(), 0, 0);
-    let mut pending = vec![(skill.to_path_buf(), 0)];
-    while let Some((folder, depth)) = pending.pop() {
-        for entry in fs::read_dir(&folder)? {
-            let entry = entry?;
-            let kind = entry.file_type()?;
-            if kind.is_dir() {
-                if depth == DEEPEST {
-                    return Err(io::Error::other("its folders are too deep"));
-                }
-                pending.push((entry.path(), depth + 1));
-            } else if kind.is_file() || entry.path() == main {
-                size += fs::metadata(entry.path())?.len();
-                files.push(entry.path());
-            } else {
-                left_out += 1;
-            }
-            if files.len() > MOST_FILES || size > LARGEST_SKILL {
-                return Err(io::Error::other("it has too many files, or they are too large"));
-            }
-        }
-    }
-    Ok(SkillFiles { files, left_out })
-}
-
-/// Copies a skill. What was there stays until all files are copied.
-fn copy_skill(from: &Path, to: &Path, replaces: bool) -> io::Result<()> {
-    let parent = to.parent().expect("invariant: it is in Crow's folder");
-    fs::create_dir_all(parent)?;
-    let fresh = tempfile::Builder::new().prefix(".new-").tempdir_in(parent)?;
-    let copy = fresh.path().join("skill");
-    fs::create_dir(&copy)?;
-    for file in skill_files(from)?.files {
-        let Ok(below) = file.strip_prefix(from) else { continue };
-        let target = copy.join(below);
-        if let Some(folder) = target.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        fs::copy(&file, &target)?;
-    }
-    if to.exists() {
-        if !replaces {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-        fs::rename(to, fresh.path().join("old"))?;
-    }
-    fs::rename(&copy, to)
-}
-
-/// Replaces comments of JSON, and commas before closing brackets, by blanks.
-fn without_comments(text: &str) -> String {
-    let mut output = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    let mut is_text = false;
-    while let Some(char) = chars.next() {
-        if is_text {
-            output.push(char);
-            match char {
-                '\\' => output.extend(chars.next()),
-                '"' => is_text = false,
-                _ => {}
-            }
-            continue;
-        }
-        match (char, chars.peek()) {
-            ('"', _) => {
-                is_text = true;
-                output.push(char);
-            }
-            ('/', Some('/')) => {
-                while chars.peek().is_some_and(|next| *next != '\n') {
-                    chars.next();
-                }
-            }
-            ('/', Some('*')) => {
-                chars.next();
-                let mut last = ' ';
-                for next in chars.by_ref() {
-                    if last == '*' && next == '/' {
-                        break;
-                    }
-                    if next == '\n' {
-                        output.push('\n');
-                    }
-                    last = next;
-                }
-            }
-            (']' | '}', _) => {
-                let end = output.trim_end().len();
-                if output[..end].ends_with(',') {
-                    output.replace_range(end - 1..end, " ");
-                }
-                output.push(char);
-            }
-            _ => output.push(char),
-        }
-    }
-    output
 }

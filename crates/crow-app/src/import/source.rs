@@ -1,6 +1,9 @@
 //! The programs to import from.
 
-use super::{claude, codex, gemini, opencode, pi, plan::ImportPlan};
+use super::{
+    claude, codex, gemini, opencode, pi,
+    plan::{ImportPlan, SessionChoice},
+};
 use crate::{environment::ProcessEnvironment, error::AppError};
 
 /// A program to import from.
@@ -17,7 +20,18 @@ impl ImportSource {
     /// All programs.
     pub const ALL: [Self; 5] = [Self::Claude, Self::Codex, Self::OpenCode, Self::Pi, Self::Gemini];
 
-    /// Returns the name of the program.
+    /// Returns the name of the program in commands and ids.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::OpenCode => "opencode",
+            Self::Pi => "pi",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    /// Returns the name of the program for people.
     pub fn title(self) -> &'static str {
         match self {
             Self::Claude => "Claude Code",
@@ -37,8 +51,9 @@ impl ImportSource {
 pub fn plan_import(
     source: ImportSource,
     environment: &ProcessEnvironment,
+    sessions: SessionChoice,
 ) -> Result<ImportPlan, AppError> {
-    let mut plan = ImportPlan::new(environment)?;
+    let mut plan = ImportPlan::new(environment, sessions)?;
     match source {
         ImportSource::Claude => claude::read(&mut plan),
         ImportSource::Codex => codex::read(&mut plan),

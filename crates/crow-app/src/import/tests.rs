@@ -4,7 +4,7 @@ use crow_core::permission::{PermissionRule, RuleDecision};
 use tempfile::TempDir;
 
 use super::{
-    ImportPlan, ImportSource, ImportState, plan_import,
+    ImportPlan, ImportSource, ImportState, SessionChoice, plan_import,
     rules::{RulePaths, rules},
 };
 use crate::{
@@ -38,7 +38,7 @@ impl Home {
     }
 
     fn plan(&self, source: ImportSource) -> ImportPlan {
-        plan_import(source, &self.environment).unwrap()
+        plan_import(source, &self.environment, SessionChoice::Project).unwrap()
     }
 
     /// Returns the file of Crow's folder.
@@ -296,7 +296,7 @@ fn names_that_lead_out_of_the_folder_are_left_out() {
             "agent": {"../evil": {"prompt": "d"}, "two words": {"prompt": "e"}}}"#,
     )]);
     let plan = home.plan(ImportSource::OpenCode);
-    assert_eq!(plan.items, []);
+    assert!(plan.items.is_empty(), "{:?}", plan.items);
     assert_eq!(plan.left_out.len(), 5);
 }
 
@@ -312,7 +312,7 @@ fn agents_with_limits_that_have_no_equal_are_left_out() {
         (".config/opencode/agent/e.md", "---\ndescription: x\npermission:\n  edit: deny\n---\nx"),
     ]);
     let plan = home.plan(ImportSource::OpenCode);
-    assert_eq!(plan.items, []);
+    assert!(plan.items.is_empty(), "{:?}", plan.items);
     assert_eq!(plan.left_out.len(), 5);
 }
 

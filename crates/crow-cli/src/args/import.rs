@@ -1,7 +1,7 @@
 //! Arguments of `crow-agent import`.
 
 use clap::{Args, ValueEnum};
-use crow_app::import::ImportSource;
+use crow_app::import::{ImportSource, SessionChoice};
 
 use super::OutputForm;
 
@@ -17,9 +17,30 @@ pub(crate) struct ImportArgs {
     /// Replace what Crow has under the same name
     #[arg(long)]
     pub(crate) replace: bool,
+    /// Which sessions: those of the project that you are in, of all folders, or none
+    #[arg(long, value_enum, default_value_t = ImportedSessions::Project)]
+    pub(crate) sessions: ImportedSessions,
     /// Output format: text, or one JSON object per line
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub(crate) output: OutputForm,
+}
+
+/// The sessions to import.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum ImportedSessions {
+    Project,
+    All,
+    None,
+}
+
+impl From<ImportedSessions> for SessionChoice {
+    fn from(sessions: ImportedSessions) -> Self {
+        match sessions {
+            ImportedSessions::Project => Self::Project,
+            ImportedSessions::All => Self::All,
+            ImportedSessions::None => Self::None,
+        }
+    }
 }
 
 /// A program to import from.

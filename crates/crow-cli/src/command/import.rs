@@ -22,7 +22,7 @@ pub(crate) fn import(
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     let source = ImportSource::from(args.from);
-    let plan = plan_import(source, environment)?;
+    let plan = plan_import(source, environment, args.sessions.into())?;
     let text = match args.output {
         OutputForm::Text => describe(&plan, source, args.replace),
         OutputForm::Json => to_json(&plan),

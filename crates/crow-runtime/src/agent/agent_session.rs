@@ -202,19 +202,17 @@ impl AgentSession {
         crow.root_id = fork.clone();
         crow.role = AgentRole::Primary;
         metadata.set_crow(&crow);
-        let mut log = config.store.create(&metadata)?;
         let undos = config.store.undos(id)?;
         // The copy needs its own references to the snapshots, which live as long as a session refers to them.
         let snapshots = snapshots_of(&events, &undos);
-        let copied_log = events.into_iter().try_for_each(|mut event| {
+        let copies = events.into_iter().map(|mut event| {
             allow_once(&mut event.event);
             let (session_id, root_id) = (fork.clone(), fork.clone());
             let role = AgentRole::Primary;
-            log.append(&Envelope { session_id, root_id, role, parent: None, ..event })
+            Envelope { session_id, root_id, role, parent: None, ..event }
         });
-        drop(log);
-        let copy_undos = |()| undos.iter().try_for_each(|undo| config.store.add_undo(&fork, undo));
-        if let Err(error) = copied_log.and_then(copy_undos) {
+        config.store.add(&metadata, &copies.collect::<Vec<_>>())?;
+        if let Err(error) = undos.iter().try_for_each(|undo| config.store.add_undo(&fork, undo)) {
             remove_incomplete(config, &fork);
             return Err(error);
         }

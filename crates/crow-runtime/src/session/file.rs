@@ -113,6 +113,42 @@ impl FileStore {
     fn folders(&self) -> Result<Vec<PathBuf>, SessionError> {
         folders_in(&self.folder)
     }
+
+    /// Builds the folder of a new session: `make_log` writes the log into the folder that it is given. Returns the folder
+    /// and its lock.
+    fn build(
+        &self,
+        metadata: &SessionMetadata,
+        make_log: impl FnOnce(&Path) -> Result<(), SessionError>,
+    ) -> Result<(PathBuf, FileLock), SessionError> {
+        let id = &metadata.session_id;
+        let folder = self.folder_of(id)?;
+        let write_error = |path: &Path| {
+            let path = path.to_path_buf();
+            move |source| SessionError::Write { path, source }
+        };
+        private_dir().recursive(true).create(&self.folder).map_err(write_error(&self.folder))?;
+        // The session is built in a temporary folder and renamed into place, so a kill leaves nothing that counts as a
+        // session.
+        let (new, lock) = unfinished_sessions::make(&self.folder, id)?;
+        let built = make_log(&new).and_then(|()| {
+            write_metadata(&new, metadata)?;
+            // A rename never replaces a folder that is not empty.
+            fs::rename(&new, &folder).map_err(|source| {
+                if source.kind() == io::ErrorKind::DirectoryNotEmpty {
+                    return SessionError::Exists { id: id.clone() };
+                }
+                SessionError::Write { path: folder.clone(), source }
+            })
+        });
+        if built.is_err() {
+            // Nothing was acknowledged yet, so the incomplete session is removed.
+            unfinished_sessions::remove(&new);
+        }
+        unfinished_sessions::end(&self.folder);
+        built?;
+        Ok((folder, lock))
+    }
 }
 
 fn folders_in(sessions: &Path) -> Result<Vec<PathBuf>, SessionError> {
@@ -126,34 +162,14 @@ fn folders_in(sessions: &Path) -> Result<Vec<PathBuf>, SessionError> {
 
 impl SessionStore for FileStore {
     fn create(&self, metadata: &SessionMetadata) -> Result<Box<dyn SessionLog>, SessionError> {
-        let id = &metadata.session_id;
-        let folder = self.folder_of(id)?;
-        let write_error = |path: &Path| {
-            let path = path.to_path_buf();
-            move |source| SessionError::Write { path, source }
-        };
-        private_dir().recursive(true).create(&self.folder).map_err(write_error(&self.folder))?;
-        // The session is built in a temporary folder and renamed into place, so a kill leaves nothing that counts as a
-        // session.
-        let (new, lock) = unfinished_sessions::make(&self.folder, id)?;
-        let created = LogFile::create(new.join(HISTORY)).and_then(|_| {
-            write_metadata(&new, metadata)?;
-            // A rename never replaces a folder that is not empty.
-            fs::rename(&new, &folder).map_err(|source| {
-                if source.kind() == io::ErrorKind::DirectoryNotEmpty {
-                    return SessionError::Exists { id: id.clone() };
-                }
-                SessionError::Write { path: folder.clone(), source }
-            })
-        });
-        if created.is_err() {
-            // Nothing was acknowledged yet, so the incomplete session is removed.
-            unfinished_sessions::remove(&new);
-        }
-        unfinished_sessions::end(&self.folder);
-        created?;
+        let (folder, lock) =
+            self.build(metadata, |new| LogFile::create(new.join(HISTORY)).map(drop))?;
         let (log, _) = LogFile::open(folder.join(HISTORY))?;
         Ok(Box::new(FileLog { folder, log, recent: self.recent.clone(), _lock: lock }))
+    }
+
+    fn add(&self, metadata: &SessionMetadata, events: &[Envelope]) -> Result<(), SessionError> {
+        self.build(metadata, |new| write_log(&new.join(HISTORY), events)).map(drop)
     }
 
     fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {

@@ -73,6 +73,11 @@ impl SessionStore for MemoryStore {
         Ok(self.log(id))
     }
 
+    fn add(&self, metadata: &SessionMetadata, events: &[Envelope]) -> Result<(), SessionError> {
+        let mut log = self.create(metadata)?;
+        events.iter().try_for_each(|event| log.append(event))
+    }
+
     fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {
         let mut sessions = self.lock();
         let session =

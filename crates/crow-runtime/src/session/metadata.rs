@@ -108,7 +108,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-const CROW: &str = "crow";
+pub(super) const CROW: &str = "crow";
 /// Maximum number of characters of a title.
 const TITLE: usize = 80;
 

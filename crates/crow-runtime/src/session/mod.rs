@@ -3,6 +3,7 @@
 mod conversation_log;
 mod error;
 mod file;
+mod imported_session;
 mod list;
 mod log_file;
 mod memory_store;
@@ -18,6 +19,7 @@ mod unfinished_sessions;
 
 pub use error::SessionError;
 pub use file::FileStore;
+pub use imported_session::ImportedSession;
 pub use memory_store::MemoryStore;
 pub use metadata::{CrowMetadata, ModelUsage, ReservedKey, SessionMetadata};
 pub use root_session::RootSession;

@@ -120,6 +120,9 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
     /// Creates a new session.
     fn create(&self, metadata: &SessionMetadata) -> Result<Box<dyn SessionLog>, SessionError>;
 
+    /// Adds a session with these events. After a crash it is there with all of them, or not at all.
+    fn add(&self, metadata: &SessionMetadata, events: &[Envelope]) -> Result<(), SessionError>;
+
     /// Opens a session as its only writer and cuts off a torn last line.
     fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError>;
 

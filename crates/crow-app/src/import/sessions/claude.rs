@@ -1,0 +1,379 @@
+//! Sessions of Claude Code: `projects/FOLDER/ID.jsonl`, a tree of records with a `uuid` and a `parentUuid`.
+//!
+//! A reply is written as one record for each of its blocks; results of calls that ran at once are siblings, of which only one is
+//! on the way to the last record. So the records of the conversation are those on the way, the other blocks of a reply on the
+//! way, and the results of its calls, in the order of the file.
+
+use std::{collections::HashSet, fs, path::PathBuf};
+
+use crow_core::{
+    ids::CallId,
+    message::{Block, CallArguments, ReplyContent, ToolCall},
+    model::ModelRef,
+};
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::{
+    conversation::{ConversationEntry, EntryContent, EntryResult, ImportedConversation},
+    format::{SessionFile, SessionFormat, single_files},
+    json_lines::{
+        HEADING_LINES, LineProblems, for_each_object, image, missing_image, take_text,
+        text_and_images, text_at, time_of,
+    },
+    tree::{TreeRecord, branch_to},
+};
+
+/// Records that are about the program and not about the conversation.
+const OTHER_KINDS: [&str; 25] = [
+    "agent-color",
+    "agent-name",
+    "agent-setting",
+    "ai-title",
+    "api-request",
+    "api-request-blob",
+    "api-request-shape",
+    "atis-latch",
+    "attachment",
+    "attribution-snapshot",
+    "bridge-session",
+    "content-replacement",
+    "cost-state",
+    "custom-title",
+    "file-history-snapshot",
+    "last-prompt",
+    "mode",
+    "permission-mode",
+    "pr-link",
+    "progress",
+    "queue-operation",
+    "summary",
+    "tag",
+    "tools-used",
+    "worktree-state",
+];
+
+/// The sessions of Claude Code in its folder.
+#[derive(Debug)]
+pub(in crate::import) struct ClaudeSessions {
+    pub(in crate::import) folder: PathBuf,
+}
+
+impl SessionFormat for ClaudeSessions {
+    fn files(&self) -> Result<Vec<SessionFile>, String> {
+        // Files of subagents are deeper, or in older versions named for them.
+        let projects = fs::read_dir(self.folder.join("projects")).into_iter().flatten().flatten();
+        let files = projects.flat_map(|project| fs::read_dir(project.path()).into_iter().flatten());
+        let is_session = |path: &PathBuf| {
+            let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+            path.extension().is_some_and(|ending| ending == "jsonl") && !name.starts_with("agent-")
+        };
+        Ok(single_files(files.flatten().map(|entry| entry.path()).filter(is_session)))
+    }
+
+    fn cwd(&self, file: &SessionFile) -> Result<Option<PathBuf>, String> {
+        let (mut cwd, mut lines, mut problems) = (None, 0, LineProblems::default());
+        for_each_object(&file.path, &mut problems, |record, _| {
+            lines += 1;
+            cwd = text_at(&record, "cwd").map(PathBuf::from);
+            cwd.is_none() && lines < HEADING_LINES
+        })?;
+        // A file without a prompt has only records about the program.
+        Ok(cwd)
+    }
+
+    fn read(&self, file: &SessionFile) -> Result<ImportedConversation, String> {
+        let mut reader = ClaudeReader::default();
+        let mut problems = LineProblems::default();
+        for_each_object(&file.path, &mut problems, |record, problems| {
+            reader.add(record, problems);
+            true
+        })?;
+        let id = file.path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+        reader.conversation(id, &problems)
+    }
+}
+
+/// A record with its content, if it is part of the conversation.
+type ClaudeRecord = TreeRecord<Option<ClaudeContent>>;
+
+#[derive(Debug)]
+struct ClaudeContent {
+    time: Option<Timestamp>,
+    content: EntryContent,
+}
+
+#[derive(Debug, Default)]
+struct ClaudeReader {
+    records: Vec<ClaudeRecord>,
+    cwd: Option<PathBuf>,
+    title: Option<String>,
+}
+
+impl ClaudeReader {
+    fn add(&mut self, mut record: Map<String, Value>, problems: &mut LineProblems) {
+        let Some(kind) = take_text(&mut record, "type") else {
+            return problems.add_unknown("without a type");
+        };
+        // A title that the user gave counts more than one that the program made.
+        match kind.as_str() {
+            "custom-title" => self.title = take_text(&mut record, "customTitle"),
+            "ai-title" if self.title.is_none() => self.title = take_text(&mut record, "aiTitle"),
+            _ => {}
+        }
+        let is_true = |key: &str| record.get(key) == Some(&Value::Bool(true));
+        if is_true("isSidechain") {
+            return;
+        }
+        let is_hidden = is_true("isMeta");
+        let is_summary = is_true("isCompactSummary");
+        if self.cwd.is_none() {
+            self.cwd = text_at(&record, "cwd").map(PathBuf::from);
+        }
+        let time = time_of(record.get("timestamp"));
+        let parent = take_text(&mut record, "parentUuid")
+            .or_else(|| take_text(&mut record, "logicalParentUuid"));
+        let contents = match (kind.as_str(), record.remove("message")) {
+            ("user", Some(Value::Object(message))) if !is_hidden => {
+                user_contents(message, is_summary)
+            }
+            ("assistant", Some(Value::Object(message))) => reply_content(message, problems),
+            ("user" | "assistant" | "system", _) => Vec::new(),
+            (other, _) if OTHER_KINDS.contains(&other) => Vec::new(),
+            (other, _) => {
+                problems.add_unknown(other);
+                Vec::new()
+            }
+        };
+        let Some(id) = take_text(&mut record, "uuid") else { return };
+        // A record with several results is a chain of them.
+        let mut parent = parent;
+        let last = contents.len().saturating_sub(1);
+        for (number, content) in contents.into_iter().enumerate() {
+            let own = if number == last { id.clone() } else { format!("{id}-{number}") };
+            let content = Some(ClaudeContent { time, content });
+            self.records.push(TreeRecord { id: own.clone(), parent, content });
+            parent = Some(own);
+        }
+        if last == 0 && self.records.last().is_none_or(|record| record.id != id) {
+            self.records.push(TreeRecord { id, parent, content: None });
+        }
+    }
+
+    fn conversation(
+        self,
+        id: &str,
+        problems: &LineProblems,
+    ) -> Result<ImportedConversation, String> {
+        let is_said = |record: &&ClaudeRecord| record.content.is_some();
+        let leaf = self.records.iter().rfind(is_said).map(|record| record.id.as_str());
+        let branch = branch_to(&self.records, leaf);
+        let is_on_branch = |record: &ClaudeRecord| branch.contains(record.id.as_str());
+        // Other blocks of replies on the branch, and the results of their calls.
+        let replies: HashSet<String> = self
+            .records
+            .iter()
+            .filter(|record| is_on_branch(record))
+            .filter_map(|record| reply_of(record).map(str::to_owned))
+            .collect();
+        let is_in_reply =
+            |record: &ClaudeRecord| reply_of(record).is_some_and(|reply| replies.contains(reply));
+        let calls: HashSet<String> = self
+            .records
+            .iter()
+            .filter(|record| is_on_branch(record) || is_in_reply(record))
+            .flat_map(|record| calls_of(record).map(|call| call.id.to_string()))
+            .collect();
+        let is_answer = |record: &ClaudeRecord| {
+            let content = record.content.as_ref().map(|content| &content.content);
+            matches!(content, Some(EntryContent::Result(result)) if calls.contains(&result.call_id))
+        };
+        let is_kept: Vec<bool> = self
+            .records
+            .iter()
+            .map(|record| is_on_branch(record) || is_in_reply(record) || is_answer(record))
+            .collect();
+        let mut notes = problems.notes();
+        let left_out = self
+            .records
+            .iter()
+            .zip(&is_kept)
+            .filter(|(record, is_kept)| record.content.is_some() && !**is_kept)
+            .count();
+        if left_out > 0 {
+            notes.push(format!(
+                "records of the conversation that were rewound are left out: {left_out}"
+            ));
+        }
+        let mut last = None;
+        let mut entries = Vec::new();
+        for (record, _) in self.records.into_iter().zip(is_kept).filter(|(_, is_kept)| *is_kept) {
+            let Some(content) = record.content else { continue };
+            let time = content.time.or(last).unwrap_or_default();
+            last = Some(time);
+            entries.push(ConversationEntry { id: Some(record.id), time, content: content.content });
+        }
+        let started = entries.first().map_or(Timestamp::UNIX_EPOCH, |entry| entry.time);
+        Ok(ImportedConversation {
+            id: id.to_owned(),
+            cwd: self.cwd.ok_or("it does not say in which folder it was held")?,
+            title: self.title,
+            started,
+            entries,
+            notes,
+        })
+    }
+}
+
+fn reply_of(record: &ClaudeRecord) -> Option<&str> {
+    match &record.content.as_ref()?.content {
+        EntryContent::Reply { reply, .. } => reply.as_deref(),
+        EntryContent::Prompt(_) | EntryContent::Result(_) | EntryContent::Summary { .. } => None,
+    }
+}
+
+fn calls_of(record: &ClaudeRecord) -> impl Iterator<Item = &ToolCall> {
+    let blocks = match record.content.as_ref().map(|content| &content.content) {
+        Some(EntryContent::Reply { blocks, .. }) => blocks.as_slice(),
+        _ => &[],
+    };
+    blocks.iter().filter_map(|block| match block {
+        ReplyContent::Call(call) => Some(call),
+        _ => None,
+    })
+}
+
+/// Returns the results of a message of the user, and then what else it says.
+fn user_contents(mut message: Map<String, Value>, is_summary: bool) -> Vec<EntryContent> {
+    let (mut contents, mut blocks) = (Vec::new(), Vec::new());
+    match message.remove("content") {
+        Some(Value::String(text)) => blocks.extend(prompt_text(&text).map(Block::text)),
+        Some(Value::Array(values)) => {
+            for value in values {
+                let Value::Object(mut block) = value else { continue };
+                if text_at(&block, "type") == Some("tool_result") {
+                    contents.extend(result(&mut block).map(EntryContent::Result));
+                } else {
+                    blocks.extend(content_block(block));
+                }
+            }
+        }
+        _ => {}
+    }
+    if is_summary {
+        contents.push(EntryContent::Summary { text: Block::text_of(&blocks), first_kept: None });
+    } else if !blocks.is_empty() {
+        contents.push(EntryContent::Prompt(blocks));
+    }
+    contents
+}
+
+/// Returns what the user wrote; `None` for text that the program adds as a message of the user.
+fn prompt_text(text: &str) -> Option<String> {
+    const ADDED: [&str; 6] = [
+        "<local-command-stdout>",
+        "<local-command-stderr>",
+        "<local-command-caveat>",
+        "<system-reminder>",
+        "<task-notification>",
+        "<bash-stdout>",
+    ];
+    let start = text.trim_start();
+    if start.is_empty() || ADDED.iter().any(|tag| start.starts_with(tag)) {
+        return None;
+    }
+    let inside = |tag: &str| {
+        let (_, rest) = text.split_once(&format!("<{tag}>"))?;
+        Some(rest.split_once(&format!("</{tag}>"))?.0.trim())
+    };
+    // A command of the user, such as `/review` or a line of the shell.
+    if start.starts_with("<command-") {
+        let (name, arguments) =
+            (inside("command-name")?, inside("command-args").unwrap_or_default());
+        return Some(format!("{name} {arguments}").trim().to_owned());
+    }
+    if start.starts_with("<bash-input>") {
+        return inside("bash-input").map(|line| format!("!{line}"));
+    }
+    Some(text.to_owned())
+}
+
+/// Returns a block of text or a picture; `None` for others and for text that the program added.
+fn content_block(mut block: Map<String, Value>) -> Option<Block> {
+    match text_at(&block, "type")? {
+        "text" => prompt_text(text_at(&block, "text")?).map(Block::text),
+        "image" => {
+            let Some(Value::Object(source)) = block.remove("source") else {
+                return Some(missing_image());
+            };
+            let (media_type, data) = (text_at(&source, "media_type"), text_at(&source, "data"));
+            let found = media_type.zip(data).and_then(|(kind, data)| image(kind, data));
+            Some(found.unwrap_or_else(missing_image))
+        }
+        "document" => Some(Block::text("[a document that was not imported]")),
+        _ => None,
+    }
+}
+
+fn result(block: &mut Map<String, Value>) -> Option<EntryResult> {
+    let call_id = take_text(block, "tool_use_id")?;
+    let is_error = block.get("is_error") == Some(&Value::Bool(true));
+    let (output, images) = match block.remove("content") {
+        Some(Value::String(text)) => (text, Vec::new()),
+        Some(Value::Array(values)) => {
+            let blocks = values.into_iter().filter_map(|value| match value {
+                Value::Object(block) if text_at(&block, "type") == Some("text") => {
+                    text_at(&block, "text").map(Block::text)
+                }
+                Value::Object(block) => content_block(block),
+                _ => None,
+            });
+            text_and_images(blocks.collect())
+        }
+        _ => (String::new(), Vec::new()),
+    };
+    Some(EntryResult { call_id, output, images, is_error })
+}
+
+/// Returns the blocks of a record of a reply. Messages that the program writes in the model's name are left out.
+fn reply_content(
+    mut message: Map<String, Value>,
+    problems: &mut LineProblems,
+) -> Vec<EntryContent> {
+    let model = take_text(&mut message, "model").unwrap_or_default();
+    if model == "<synthetic>" {
+        return Vec::new();
+    }
+    let values = match message.remove("content") {
+        Some(Value::Array(values)) => values,
+        Some(Value::String(text)) => {
+            vec![serde_json::json!({ "type": "text", "text": text })]
+        }
+        _ => Vec::new(),
+    };
+    let blocks = values.into_iter().filter_map(|value| {
+        let Value::Object(mut block) = value else { return None };
+        match take_text(&mut block, "type")?.as_str() {
+            "text" => take_text(&mut block, "text").map(|text| ReplyContent::Text { text }),
+            "thinking" => {
+                take_text(&mut block, "thinking").map(|text| ReplyContent::Thinking { text })
+            }
+            "redacted_thinking" => None,
+            "tool_use" => Some(ReplyContent::Call(ToolCall {
+                id: CallId::new(take_text(&mut block, "id")?),
+                name: take_text(&mut block, "name")?,
+                arguments: CallArguments::Json(block.remove("input").unwrap_or_default()),
+            })),
+            other => {
+                problems.add_unknown(other);
+                None
+            }
+        }
+    });
+    let blocks: Vec<_> = blocks.collect();
+    if blocks.is_empty() {
+        return Vec::new();
+    }
+    let model = ModelRef { provider: "anthropic".to_owned(), model };
+    vec![EntryContent::Reply { reply: take_text(&mut message, "id"), model, blocks }]
+}

@@ -1,0 +1,262 @@
+//! Sessions of pi: `sessions/FOLDER/TIME_ID.jsonl`, a heading and a tree of entries with an `id` and a `parentId`.
+
+use std::path::PathBuf;
+
+use crow_core::{
+    ids::CallId,
+    message::{Block, CallArguments, ReplyContent, ToolCall},
+    model::ModelRef,
+};
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::{
+    conversation::{ConversationEntry, EntryContent, EntryResult, ImportedConversation},
+    format::{SessionFile, SessionFormat, single_files},
+    json_lines::{
+        LineProblems, for_each_object, image, missing_image, take_text, text_and_images, text_at,
+        time_of,
+    },
+    tree::{TreeRecord, branch_to},
+};
+use crate::import::files::files_below;
+
+/// The newest version of the format that is known.
+const VERSION: u64 = 3;
+/// Entries that are not part of the conversation.
+const OTHER_KINDS: [&str; 5] =
+    ["custom", "label", "model_change", "session_info", "thinking_level_change"];
+
+/// The sessions of pi in its folder.
+#[derive(Debug)]
+pub(in crate::import) struct PiSessions {
+    pub(in crate::import) folder: PathBuf,
+}
+
+impl SessionFormat for PiSessions {
+    fn files(&self) -> Result<Vec<SessionFile>, String> {
+        Ok(single_files(files_below(&self.folder.join("sessions"), ".jsonl")))
+    }
+
+    fn cwd(&self, file: &SessionFile) -> Result<Option<PathBuf>, String> {
+        let (mut heading, mut problems) = (None, LineProblems::default());
+        for_each_object(&file.path, &mut problems, |record, _| {
+            heading = Some(SessionHeading::new(&record));
+            false
+        })?;
+        heading.ok_or("it is empty")?.map(|heading| Some(heading.cwd))
+    }
+
+    fn read(&self, file: &SessionFile) -> Result<ImportedConversation, String> {
+        let mut problems = LineProblems::default();
+        let (mut heading, mut reader) = (None, PiReader::default());
+        for_each_object(&file.path, &mut problems, |record, problems| {
+            match &heading {
+                None => heading = Some(SessionHeading::new(&record)),
+                Some(Ok(_)) => reader.add(record, problems),
+                Some(Err(_)) => return false,
+            }
+            true
+        })?;
+        Ok(reader.conversation(heading.ok_or("it is empty")??, &problems))
+    }
+}
+
+struct SessionHeading {
+    id: String,
+    cwd: PathBuf,
+    started: Timestamp,
+}
+
+impl SessionHeading {
+    fn new(record: &Map<String, Value>) -> Result<Self, String> {
+        if text_at(record, "type") != Some("session") {
+            return Err("it does not begin with a record of the type `session`".to_owned());
+        }
+        let version = record.get("version").and_then(Value::as_u64).unwrap_or(1);
+        if version > VERSION {
+            return Err(format!(
+                "its format has the version {version}; the newest known is {VERSION}"
+            ));
+        }
+        let (Some(id), Some(cwd)) = (text_at(record, "id"), text_at(record, "cwd")) else {
+            return Err("its heading has no `id` or no `cwd`".to_owned());
+        };
+        let started = time_of(record.get("timestamp")).unwrap_or_default();
+        Ok(Self { id: id.to_owned(), cwd: PathBuf::from(cwd), started })
+    }
+}
+
+/// An entry with its content, if it is part of the conversation.
+type PiRecord = TreeRecord<Option<(Timestamp, EntryContent)>>;
+
+#[derive(Debug, Default)]
+struct PiReader {
+    records: Vec<PiRecord>,
+    title: Option<String>,
+    time: Timestamp,
+}
+
+impl PiReader {
+    fn add(&mut self, mut record: Map<String, Value>, problems: &mut LineProblems) {
+        let Some(kind) = take_text(&mut record, "type") else {
+            return problems.add_unknown("without a type");
+        };
+        self.time = time_of(record.get("timestamp")).unwrap_or(self.time);
+        let content = match kind.as_str() {
+            "message" => match record.remove("message") {
+                Some(Value::Object(message)) => message_content(message, problems),
+                _ => None,
+            },
+            "compaction" => Some(EntryContent::Summary {
+                text: take_text(&mut record, "summary").unwrap_or_default(),
+                first_kept: take_text(&mut record, "firstKeptEntryId"),
+            }),
+            "branch_summary" => take_text(&mut record, "summary").map(|summary| {
+                let text =
+                    format!("What was done before, in a part that was rewound:\n\n{summary}");
+                EntryContent::Prompt(vec![Block::text(text)])
+            }),
+            "custom_message" => record.remove("content").and_then(prompt),
+            other => {
+                if other == "session_info" {
+                    self.title = take_text(&mut record, "name").or(self.title.take());
+                } else if !OTHER_KINDS.contains(&other) {
+                    problems.add_unknown(other);
+                }
+                None
+            }
+        };
+        // Files of the first version are no trees.
+        let last = self.records.last().map(|record| record.id.clone());
+        let (id, parent) = match take_text(&mut record, "id") {
+            Some(id) => (id, take_text(&mut record, "parentId")),
+            None => (format!("line-{}", self.records.len()), last),
+        };
+        let content = content.map(|content| (self.time, content));
+        self.records.push(TreeRecord { id, parent, content });
+    }
+
+    fn conversation(
+        self,
+        heading: SessionHeading,
+        problems: &LineProblems,
+    ) -> ImportedConversation {
+        let leaf = self.records.last().map(|record| record.id.as_str());
+        let branch = branch_to(&self.records, leaf);
+        let on_branch: Vec<bool> =
+            self.records.iter().map(|record| branch.contains(record.id.as_str())).collect();
+        let mut notes = problems.notes();
+        let mut left_out = 0;
+        let (mut entries, mut is_kept) = (Vec::<ConversationEntry>::new(), Vec::new());
+        // Every id on the branch, and the number of entries before it: a summary may name one without content.
+        let mut positions = Vec::new();
+        for (record, is_on_branch) in self.records.into_iter().zip(on_branch) {
+            if !is_on_branch {
+                left_out += usize::from(record.content.is_some());
+                continue;
+            }
+            positions.push((record.id.clone(), entries.len()));
+            let Some((time, mut content)) = record.content else { continue };
+            if let EntryContent::Summary { first_kept, .. } = &mut content {
+                *first_kept = first_kept.take().and_then(|first| {
+                    let (_, at) = positions.iter().find(|(id, _)| *id == first)?;
+                    let mut after = entries[*at..].iter().zip(&is_kept[*at..]);
+                    after.find(|(_, is_kept)| **is_kept).and_then(|(entry, _)| entry.id.clone())
+                });
+            }
+            is_kept.push(matches!(content, EntryContent::Prompt(_) | EntryContent::Reply { .. }));
+            entries.push(ConversationEntry { id: Some(record.id), time, content });
+        }
+        if left_out > 0 {
+            notes.push(format!("entries of other branches are left out: {left_out}"));
+        }
+        let SessionHeading { id, cwd, started } = heading;
+        ImportedConversation { id, cwd, title: self.title, started, entries, notes }
+    }
+}
+
+fn message_content(
+    mut message: Map<String, Value>,
+    problems: &mut LineProblems,
+) -> Option<EntryContent> {
+    match take_text(&mut message, "role")?.as_str() {
+        "user" | "custom" => message.remove("content").and_then(prompt),
+        "assistant" => {
+            let model = ModelRef {
+                provider: take_text(&mut message, "provider")
+                    .unwrap_or_else(|| "unknown".to_owned()),
+                model: take_text(&mut message, "model").unwrap_or_else(|| "unknown".to_owned()),
+            };
+            let Some(Value::Array(values)) = message.remove("content") else { return None };
+            let blocks: Vec<_> =
+                values.into_iter().filter_map(|value| reply_block(value, problems)).collect();
+            (!blocks.is_empty()).then_some(EntryContent::Reply { reply: None, model, blocks })
+        }
+        "toolResult" => {
+            let (output, images) =
+                text_and_images(message.remove("content").map(blocks_of).unwrap_or_default());
+            let is_error = message.get("isError") == Some(&Value::Bool(true));
+            let call_id = take_text(&mut message, "toolCallId")?;
+            Some(EntryContent::Result(EntryResult { call_id, output, images, is_error }))
+        }
+        "bashExecution" => {
+            let command = take_text(&mut message, "command")?;
+            let output = take_text(&mut message, "output").unwrap_or_default();
+            let text = format!("I ran `{command}`:\n\n{output}");
+            Some(EntryContent::Prompt(vec![Block::text(text)]))
+        }
+        "branchSummary" | "compactionSummary" => {
+            let summary = take_text(&mut message, "summary")?;
+            Some(EntryContent::Prompt(vec![Block::text(summary)]))
+        }
+        "system" => None,
+        other => {
+            problems.add_unknown(other);
+            None
+        }
+    }
+}
+
+fn prompt(content: Value) -> Option<EntryContent> {
+    let blocks = blocks_of(content);
+    (!blocks.is_empty()).then_some(EntryContent::Prompt(blocks))
+}
+
+fn blocks_of(content: Value) -> Vec<Block> {
+    let values = match content {
+        Value::String(text) => return vec![Block::text(text)],
+        Value::Array(values) => values,
+        _ => return Vec::new(),
+    };
+    let blocks = values.into_iter().filter_map(|value| {
+        let Value::Object(mut block) = value else { return None };
+        match text_at(&block, "type")? {
+            "text" => take_text(&mut block, "text").map(Block::text),
+            "image" => {
+                let (kind, data) = (text_at(&block, "mimeType"), text_at(&block, "data"));
+                let found = kind.zip(data).and_then(|(kind, data)| image(kind, data));
+                Some(found.unwrap_or_else(missing_image))
+            }
+            _ => None,
+        }
+    });
+    blocks.collect()
+}
+
+fn reply_block(value: Value, problems: &mut LineProblems) -> Option<ReplyContent> {
+    let Value::Object(mut block) = value else { return None };
+    match take_text(&mut block, "type")?.as_str() {
+        "text" => take_text(&mut block, "text").map(|text| ReplyContent::Text { text }),
+        "thinking" => take_text(&mut block, "thinking").map(|text| ReplyContent::Thinking { text }),
+        "toolCall" => Some(ReplyContent::Call(ToolCall {
+            id: CallId::new(take_text(&mut block, "id")?),
+            name: take_text(&mut block, "name")?,
+            arguments: CallArguments::Json(block.remove("arguments").unwrap_or_default()),
+        })),
+        other => {
+            problems.add_unknown(other);
+            None
+        }
+    }
+}

@@ -1,0 +1,429 @@
+use std::{fs, path::Path};
+
+use crow_core::{
+    event::{AgentEvent, Envelope},
+    history::{History, HistoryEntry},
+    ids::SessionId,
+};
+use crow_runtime::{MemoryStore, SessionStore as _};
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+use super::{
+    claude::ClaudeSessions, codex::CodexSessions, events::imported_session, format::SessionFormat,
+    gemini::GeminiSessions, pi::PiSessions,
+};
+
+/// Writes a file of these records, one a line.
+fn write(path: &Path, records: &[Value]) {
+    let lines = records.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, lines).unwrap();
+}
+
+/// Imports the one session of a program, and returns the events, or why it cannot be read.
+fn import(format: &dyn SessionFormat) -> Result<(Vec<Envelope>, Vec<String>), String> {
+    let files = format.files()?;
+    let [file] = files.as_slice() else { panic!("{files:?}") };
+    assert_eq!(format.cwd(file)?, Some("/project".into()));
+    let conversation = format.read(file)?;
+    let notes = conversation.notes.clone();
+    let store = MemoryStore::default();
+    let id = SessionId::new("p-1");
+    let redactor = crow_core::redact::Redactor::new(["secret-token-1234567890".to_owned()]);
+    let session = imported_session(conversation, id.clone(), "other", Map::new(), &redactor);
+    session.add_to(&store).unwrap();
+    Ok((store.read(&id).unwrap().events, notes))
+}
+
+/// Describes the timeline and then what the model is sent: one line for each entry.
+fn shown(events: &[Envelope]) -> String {
+    let history = History::from_log(events).unwrap();
+    let entries = history.entries().into_iter().filter_map(|entry| match entry {
+        HistoryEntry::User { content, .. } => Some(format!("> {content}")),
+        HistoryEntry::AssistantText { content, .. } => Some(content),
+        HistoryEntry::Thinking { content, .. } => Some(format!("~ {content}")),
+        HistoryEntry::ToolCall { name, arguments, .. } => {
+            Some(format!("{name}({})", arguments.to_object()))
+        }
+        HistoryEntry::ToolResult { status, output, .. } => Some(format!("= {status:?} {output}")),
+        HistoryEntry::Handoff { .. } | HistoryEntry::System { .. } => None,
+    });
+    let mut lines: Vec<String> = entries.collect();
+    lines.push(format!("({} messages for the model)", history.messages().unwrap().len()));
+    lines.join("\n")
+}
+
+fn claude(records: &[Value]) -> Result<(Vec<Envelope>, Vec<String>), String> {
+    let folder = TempDir::new().unwrap();
+    write(&folder.path().join("projects/-project/11.jsonl"), records);
+    write(&folder.path().join("projects/-project/11/subagents/agent-1.jsonl"), &[]);
+    import(&ClaudeSessions { folder: folder.path().to_owned() })
+}
+
+/// A record of Claude Code.
+fn claude_record(id: &str, parent: Option<&str>, kind: &str, message: &Value) -> Value {
+    json!({
+        "type": kind, "uuid": id, "parentUuid": parent, "cwd": "/project", "sessionId": "11",
+        "timestamp": "2026-01-02T03:04:05.678Z", "isSidechain": false, "message": message,
+    })
+}
+
+fn claude_call(id: &str, parent: &str, message: &str, call: &str) -> Value {
+    let block =
+        json!({ "type": "tool_use", "id": call, "name": "Bash", "input": { "command": call } });
+    claude_record(
+        id,
+        Some(parent),
+        "assistant",
+        &json!({ "id": message, "model": "claude-x", "content": [block] }),
+    )
+}
+
+fn claude_result(id: &str, parent: &str, call: &str) -> Value {
+    let block =
+        json!({ "type": "tool_result", "tool_use_id": call, "content": format!("did {call}") });
+    claude_record(id, Some(parent), "user", &json!({ "role": "user", "content": [block] }))
+}
+
+fn claude_text(id: &str, parent: &str, text: &str) -> Value {
+    let block = json!({ "type": "text", "text": text });
+    claude_record(
+        id,
+        Some(parent),
+        "assistant",
+        &json!({ "id": id, "model": "claude-x", "content": [block] }),
+    )
+}
+
+#[test]
+fn results_of_calls_that_claude_code_ran_at_once_are_all_found() {
+    // The chain of parents goes over the second result only.
+    let (events, notes) = claude(&[
+        claude_record("u1", None, "user", &json!({ "role": "user", "content": "go" })),
+        claude_call("a1", "u1", "m", "one"),
+        claude_result("r1", "a1", "one"),
+        claude_call("a2", "a1", "m", "two"),
+        claude_result("r2", "a2", "two"),
+        claude_text("a3", "r2", "both done"),
+    ])
+    .unwrap();
+    assert_eq!(notes, [""; 0]);
+    insta::assert_snapshot!(shown(&events));
+}
+
+#[test]
+fn what_claude_code_rewound_or_added_is_left_out() {
+    let user = |id: &str, parent: Option<&str>, text: &str| {
+        claude_record(id, parent, "user", &json!({ "role": "user", "content": text }))
+    };
+    let mut hidden = user("x", Some("u1"), "a caveat");
+    hidden["isMeta"] = json!(true);
+    let mut aside = user("y", None, "a task of a subagent");
+    aside["isSidechain"] = json!(true);
+    let (events, notes) = claude(&[
+        user("u1", None, "first"),
+        hidden,
+        aside,
+        claude_text("a1", "x", "rewound"),
+        user(
+            "u2",
+            Some("u1"),
+            "<command-name>/review</command-name><command-args>now</command-args>",
+        ),
+        user("u3", Some("u2"), "<local-command-stdout>done</local-command-stdout>"),
+        claude_text("a2", "u3", "kept"),
+        json!({ "type": "custom-title", "customTitle": "mine" }),
+        json!({ "type": "of-the-future", "uuid": "z", "parentUuid": "a2" }),
+    ])
+    .unwrap();
+    insta::assert_snapshot!(format!("{}\n{notes:#?}", shown(&events)));
+}
+
+#[test]
+fn a_summary_becomes_a_compaction_and_the_log_keeps_what_it_replaced() {
+    let mut summary =
+        claude_record("s", None, "user", &json!({ "role": "user", "content": "we counted" }));
+    summary["isCompactSummary"] = json!(true);
+    summary["logicalParentUuid"] = json!("a1");
+    let (events, _) = claude(&[
+        claude_record("u1", None, "user", &json!({ "role": "user", "content": "count" })),
+        claude_text("a1", "u1", "two"),
+        summary,
+        claude_record("u2", Some("s"), "user", &json!({ "role": "user", "content": "go on" })),
+        claude_text("a2", "u2", "three"),
+    ])
+    .unwrap();
+    insta::assert_snapshot!(shown(&events));
+}
+
+#[test]
+fn damaged_lines_are_named_and_cost_only_themselves() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("projects/-project/11.jsonl");
+    let good = claude_record("u1", None, "user", &json!({ "role": "user", "content": "hello" }));
+    write(&path, &[json!([1]), good]);
+    let mut text = fs::read_to_string(&path).unwrap();
+    text.push_str("\n{\"type\":\"user\",\"uu");
+    fs::write(&path, text).unwrap();
+    let (events, notes) = import(&ClaudeSessions { folder: folder.path().to_owned() }).unwrap();
+    assert_eq!(notes, ["2 lines are damaged and left out, the first is line 1"]);
+    assert!(shown(&events).starts_with("> hello"), "{}", shown(&events));
+}
+
+#[test]
+fn a_call_without_a_result_is_answered_and_secrets_are_not_copied() {
+    let (events, _) = claude(&[
+        claude_record(
+            "u1",
+            None,
+            "user",
+            &json!({ "role": "user", "content": "my secret-token-1234567890" }),
+        ),
+        claude_call("a1", "u1", "m", "one"),
+    ])
+    .unwrap();
+    let text = serde_json::to_string(&events).unwrap();
+    assert!(!text.contains("secret-token"), "{text}");
+    insta::assert_snapshot!(shown(&events));
+}
+
+fn codex(records: &[(&str, Value)]) -> Result<(Vec<Envelope>, Vec<String>), String> {
+    let folder = TempDir::new().unwrap();
+    let records: Vec<Value> = records
+        .iter()
+        .map(|(kind, payload)| {
+            json!({ "timestamp": "2026-01-02T03:04:05Z", "type": kind, "payload": payload })
+        })
+        .collect();
+    write(&folder.path().join("sessions/2026/01/02/rollout-1.jsonl"), &records);
+    import(&CodexSessions { folder: folder.path().to_owned() })
+}
+
+#[test]
+fn sessions_of_codex_are_read_without_what_the_program_added() {
+    let message = |role: &str, text: &str| {
+        let kind = if role == "assistant" { "output_text" } else { "input_text" };
+        json!({ "type": "message", "role": role, "content": [{ "type": kind, "text": text }] })
+    };
+    let (events, notes) = codex(&[
+        ("session_meta", json!({ "id": "22", "cwd": "/project", "model_provider": "openai", "source": "cli" })),
+        ("turn_context", json!({ "model": "gpt-x" })),
+        ("response_item", message("developer", "be good")),
+        ("response_item", message("user", "<environment_context>x</environment_context>")),
+        ("response_item", message("user", "rolled back")),
+        ("response_item", message("assistant", "rolled back")),
+        ("event_msg", json!({ "type": "thread_rolled_back", "num_turns": 1 })),
+        ("response_item", message("user", "list the files")),
+        ("response_item", json!({ "type": "reasoning", "summary": [{ "type": "summary_text", "text": "hm" }] })),
+        ("response_item", json!({ "type": "function_call", "name": "shell", "arguments": "{\"command\":[\"ls\"]}", "call_id": "c1" })),
+        ("response_item", json!({ "type": "function_call_output", "call_id": "c1", "output": "{\"output\":\"no\",\"metadata\":{\"exit_code\":2}}" })),
+        ("response_item", json!({ "type": "custom_tool_call", "name": "apply_patch", "input": "*** Begin Patch", "call_id": "c2" })),
+        ("response_item", json!({ "type": "custom_tool_call_output", "call_id": "c2", "output": [{ "type": "input_text", "text": "ok" }] })),
+        ("response_item", message("assistant", "done")),
+        ("response_item", json!({ "type": "hologram" })),
+        ("compacted", json!({ "message": "we listed" })),
+        ("response_item", message("user", "thanks")),
+    ])
+    .unwrap();
+    insta::assert_snapshot!(format!("{}\n{notes:#?}", shown(&events)));
+}
+
+fn pi(records: &[Value]) -> Result<(Vec<Envelope>, Vec<String>), String> {
+    let folder = TempDir::new().unwrap();
+    write(&folder.path().join("sessions/--project--/1_33.jsonl"), records);
+    import(&PiSessions { folder: folder.path().to_owned() })
+}
+
+#[test]
+fn sessions_of_pi_are_read_along_the_branch_of_the_last_entry() {
+    let message = |id: &str, parent: &str, message: Value| {
+        json!({
+            "type": "message", "id": id, "parentId": parent, "timestamp": "2026-01-02T03:04:05Z",
+            "message": message,
+        })
+    };
+    let user = |text: &str| json!({ "role": "user", "content": text });
+    let reply = |content: Value| json!({ "role": "assistant", "provider": "p", "model": "m", "content": content });
+    let (events, notes) = pi(&[
+        json!({ "type": "session", "version": 3, "id": "33", "cwd": "/project", "timestamp": "2026-01-02T03:04:05Z" }),
+        message("a", "", user("first")),
+        message("b", "a", reply(json!([{ "type": "text", "text": "left behind" }]))),
+        message("c", "a", reply(json!([
+            { "type": "thinking", "thinking": "hm" },
+            { "type": "toolCall", "id": "t", "name": "bash", "arguments": { "command": "ls" } },
+        ]))),
+        message("d", "c", json!({ "role": "toolResult", "toolCallId": "t", "isError": true, "content": [{ "type": "text", "text": "no" }] })),
+        message("e", "d", json!({ "role": "bashExecution", "command": "pwd", "output": "/project", "exitCode": 0 })),
+        json!({ "type": "compaction", "id": "f", "parentId": "e", "summary": "we tried", "firstKeptEntryId": "d", "timestamp": "2026-01-02T03:04:05Z" }),
+        message("g", "f", user("go on")),
+        message("h", "g", reply(json!([{ "type": "text", "text": "done" }]))),
+    ])
+    .unwrap();
+    insta::assert_snapshot!(format!("{}\n{notes:#?}", shown(&events)));
+}
+
+#[test]
+fn a_newer_format_is_refused_with_both_versions() {
+    let refused = pi(&[json!({ "type": "session", "version": 4, "id": "33", "cwd": "/project" })]);
+    assert_eq!(refused.unwrap_err(), "its format has the version 4; the newest known is 3");
+    let refused = pi(&[json!({ "type": "of-the-future" })]);
+    assert_eq!(refused.unwrap_err(), "it does not begin with a record of the type `session`");
+}
+
+fn gemini(name: &str, records: &[Value]) -> Result<(Vec<Envelope>, Vec<String>), String> {
+    let folder = TempDir::new().unwrap();
+    let project = folder.path().join("tmp/project");
+    write(&project.join("chats").join(name), records);
+    fs::write(project.join(".project_root"), "/project\n").unwrap();
+    import(&GeminiSessions { folder: folder.path().to_owned() })
+}
+
+/// The heading of a session of Gemini CLI.
+fn gemini_heading() -> Value {
+    json!({ "sessionId": "44", "projectHash": "h", "startTime": "2026-01-02T03:04:05Z", "kind": "main" })
+}
+
+#[test]
+fn records_of_gemini_cli_change_the_conversation_before_them() {
+    let user =
+        |id: &str, text: &str| json!({ "id": id, "type": "user", "content": [{ "text": text }] });
+    let call = json!({
+        "id": "c", "name": "run_shell_command", "args": { "command": "ls" }, "status": "error",
+        "result": [{ "functionResponse": { "id": "c", "name": "x", "response": { "error": "no" } } }],
+    });
+    let response =
+        json!({ "functionResponse": { "id": "c", "name": "x", "response": { "error": "no" } } });
+    let (events, notes) = gemini("session-1.jsonl", &[
+        gemini_heading(),
+        user("a", "<session_context>"),
+        user("b", "first"),
+        user("c", "dropped"),
+        json!({ "$rewindTo": "c" }),
+        json!({ "id": "d", "type": "gemini", "content": "I look", "model": "m" }),
+        json!({ "id": "d", "type": "gemini", "content": "I look", "model": "m", "toolCalls": [call] }),
+        json!({ "id": "e", "type": "user", "content": [response] }),
+        json!({ "id": "f", "type": "info", "content": "an update is there" }),
+        // The list is sent again when the session is resumed, and is shorter after a compression.
+        json!({ "$set": { "messages": [user("a", "<session_context>")] } }),
+        json!({ "$set": { "messages": [
+            user("a", "<session_context>"),
+            user("b", "first"),
+            { "id": "d", "type": "gemini", "content": [{ "text": "hm", "thought": true }, { "functionCall": { "id": "c", "name": "run_shell_command", "args": {} } }] },
+            { "id": "d", "type": "user", "content": [response] },
+        ] } }),
+        json!({ "$set": { "messages": [user("g", "what was: first")] } }),
+        json!({ "id": "h", "type": "gemini", "content": "understood", "model": "m" }),
+    ])
+    .unwrap();
+    insta::assert_snapshot!(format!("{}\n{notes:#?}", shown(&events)));
+}
+
+#[test]
+fn older_files_of_gemini_cli_are_one_object() {
+    let mut whole = gemini_heading();
+    whole["messages"] = json!([{ "id": "a", "type": "user", "content": "hello" }]);
+    let (events, _) = gemini("session-1.json", &[whole]).unwrap();
+    assert!(shown(&events).starts_with("> hello"), "{}", shown(&events));
+    let refused = gemini("session-1.json", &[json!([1])]);
+    assert!(refused.unwrap_err().starts_with("it is no JSON object"));
+}
+
+#[test]
+fn every_run_of_an_imported_session_ends() {
+    let (events, _) = claude(&[
+        claude_record("u1", None, "user", &json!({ "role": "user", "content": "one" })),
+        claude_record("u2", Some("u1"), "user", &json!({ "role": "user", "content": "two" })),
+    ])
+    .unwrap();
+    let count = |is: fn(&AgentEvent) -> bool| events.iter().filter(|line| is(&line.event)).count();
+    assert_eq!(count(|event| matches!(event, AgentEvent::RunStart { .. })), 2);
+    assert_eq!(count(|event| matches!(event, AgentEvent::RunEnd { .. })), 2);
+}
+
+#[test]
+fn a_fork_of_codex_begins_with_what_it_shares_with_its_session() {
+    let folder = TempDir::new().unwrap();
+    let record = |ordinal: u64, kind: &str, payload: Value| json!({ "timestamp": "2026-01-02T03:04:05Z", "ordinal": ordinal, "type": kind, "payload": payload });
+    let user = |text: &str| json!({ "type": "message", "role": "user", "content": [{ "type": "input_text", "text": text }] });
+    let day = folder.path().join("sessions/2026/01/02");
+    write(
+        &day.join("rollout-1-aa.jsonl"),
+        &[
+            record(0, "session_meta", json!({ "id": "aa", "cwd": "/project" })),
+            record(1, "response_item", user("shared")),
+            record(2, "response_item", user("only there")),
+        ],
+    );
+    let base = json!({ "thread_id": "aa", "end_ordinal_exclusive": 2 });
+    let fork = day.join("rollout-2-bb.jsonl");
+    let meta = json!({ "id": "bb", "cwd": "/project", "history_base": base });
+    write(&fork, &[record(2, "session_meta", meta), record(3, "response_item", user("only here"))]);
+    let format = CodexSessions { folder: folder.path().to_owned() };
+    let file = format.files().unwrap().into_iter().find(|file| file.path == fork).unwrap();
+    let conversation = format.read(&file).unwrap();
+    assert_eq!((conversation.id.as_str(), conversation.prompts()), ("bb", 2));
+    assert_eq!(conversation.title(), "shared");
+    fs::remove_file(day.join("rollout-1-aa.jsonl")).unwrap();
+    let missing = format.read(&file).unwrap_err();
+    assert_eq!(missing, "it is a fork of the session aa, which is missing");
+}
+
+#[cfg(feature = "databases")]
+#[test]
+fn sessions_of_opencode_are_read_from_a_database_in_use_and_no_file_of_it_changes() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("a folder%").join("opencode.db");
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    let database = rusqlite::Connection::open(&path).unwrap();
+    database
+        .execute_batch(
+            "PRAGMA journal_mode = wal;
+             CREATE TABLE session (id, parent_id, directory, title, time_created, revert);
+             CREATE TABLE message (id, session_id, time_created, data);
+             CREATE TABLE part (id, message_id, session_id, data);
+             INSERT INTO session VALUES
+                 ('s', NULL, '/project', 'a title', 1, '{\"messageID\":\"m5\"}'),
+                 ('child', 's', '/project', 'of a subagent', 2, NULL);
+             INSERT INTO message VALUES
+                 ('m1', 's', 1, '{\"role\":\"user\"}'),
+                 ('m2', 's', 2, '{\"role\":\"assistant\",\"providerID\":\"p\",\"modelID\":\"m\"}'),
+                 ('m3', 's', 3, '{\"role\":\"assistant\",\"summary\":true}'),
+                 ('m4', 's', 4, '{\"role\":\"user\"}'),
+                 ('m5', 's', 5, '{\"role\":\"user\"}');
+             INSERT INTO part VALUES
+                 ('p1', 'm1', 's', '{\"type\":\"text\",\"text\":\"list\"}'),
+                 ('p2', 'm1', 's', '{\"type\":\"text\",\"text\":\"added\",\"synthetic\":true}'),
+                 ('p3', 'm2', 's', '{\"type\":\"reasoning\",\"text\":\"hm\"}'),
+                 ('p4', 'm2', 's', '{\"type\":\"tool\",\"callID\":\"c\",\"tool\":\"bash\",\"state\":{\"status\":\"error\",\"input\":{\"command\":\"ls\"},\"error\":\"no\"}}'),
+                 ('p5', 'm2', 's', '{\"type\":\"hologram\"}'),
+                 ('p6', 'm2', 's', 'no JSON'),
+                 ('p7', 'm3', 's', '{\"type\":\"text\",\"text\":\"we listed\"}'),
+                 ('p8', 'm4', 's', '{\"type\":\"text\",\"text\":\"go on\"}'),
+                 ('p9', 'm5', 's', '{\"type\":\"text\",\"text\":\"reverted\"}');",
+        )
+        .unwrap();
+    let state = || {
+        let entries =
+            fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> = entries.map(|path| (fs::read(&path).unwrap(), path)).collect();
+        files.sort();
+        files
+    };
+    // In use, with everything in the journal, and closed.
+    for database in [Some(database), None] {
+        let before = state();
+        let (events, notes) =
+            import(&super::opencode::OpenCodeSessions::new(path.clone())).unwrap();
+        assert!(state() == before, "files of opencode changed");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(format!("{}\n{notes:#?}", shown(&events)));
+        }
+        drop(database);
+    }
+    let newer = rusqlite::Connection::open(&path).unwrap();
+    newer.execute_batch("ALTER TABLE part RENAME COLUMN data TO content").unwrap();
+    drop(newer);
+    let refused = import(&super::opencode::OpenCodeSessions::new(path)).unwrap_err();
+    assert!(refused.contains("no such column: data"), "{refused}");
+}
