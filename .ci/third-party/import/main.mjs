@@ -14,7 +14,7 @@ const PROGRAMS = [
 	{ name: "claude", sessions: 4, call: "Bash: wc -l < notes.txt", isSummarized: true },
 	{ name: "codex", sessions: 3, call: "exec: const result = await", isSummarized: false },
 	{ name: "pi", sessions: 2, call: "bash: wc -l < notes.txt", isSummarized: true },
-	{ name: "gemini", sessions: 1, call: "run_shell_command: wc -l < notes.txt", isSummarized: true },
+	{ name: "gemini", sessions: 1, call: "run_shell_command: wc -l < notes.txt", isSummarized: false },
 	{ name: "opencode", sessions: 3, call: "bash: wc -l < notes.txt", isSummarized: true },
 ];
 

@@ -26,6 +26,7 @@ pub fn rule_subject(matcher: &RuleMatcher) -> String {
         RuleMatcher::ToolCategory(category) => format!("tools that {}", purpose(*category)),
         RuleMatcher::CommandPrefix(words) => format!("`{} …`", words.join(" ")),
         RuleMatcher::Regex(pattern) => format!("/{}/", pattern.as_str()),
+        RuleMatcher::CommandRegex(pattern) => format!("commands like /{}/", pattern.as_str()),
         RuleMatcher::Path { access, path } => {
             let access = match access {
                 Access::Read => "reading",

@@ -12,7 +12,7 @@ mod report;
 mod typing;
 
 pub use agent_console::{AgentConsole, ConsoleError};
-pub use open_reply::text_of;
+pub use open_reply::{StreamedReplyProgress, text_of, thinking_of};
 pub use questions::{AnswerDelivery, QuestionEffect, QuestionQueue, TerminalQuestion};
 pub use render::{
     AnswerDestination, ConsoleRenderer, ConsoleStyle, Glyphs, LiveInput, Paint, RunActivity,

@@ -29,7 +29,7 @@ impl ReceivedText {
 
 /// Received bytes of the texts of the reply that is being streamed.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct StreamedReplyProgress {
+pub struct StreamedReplyProgress {
     id: Option<ReplyId>,
     pub(crate) text: ReceivedText,
     pub(crate) thinking: ReceivedText,
@@ -37,7 +37,7 @@ pub(crate) struct StreamedReplyProgress {
 
 impl StreamedReplyProgress {
     /// Switches to the reply `id`. Returns true if it is not the current one, whose progress is then dropped.
-    pub(crate) fn switch_to(&mut self, id: &ReplyId) -> bool {
+    pub fn switch_to(&mut self, id: &ReplyId) -> bool {
         if self.id.as_ref() == Some(id) {
             return false;
         }
@@ -45,8 +45,23 @@ impl StreamedReplyProgress {
         true
     }
 
+    /// Takes a delta of the text and returns its new part.
+    pub fn take_text<'a>(&mut self, offset: u64, delta: &'a str) -> &'a str {
+        self.text.take(offset, delta)
+    }
+
+    /// Takes a delta of the reasoning and returns its new part.
+    pub fn take_thinking<'a>(&mut self, offset: u64, delta: &'a str) -> &'a str {
+        self.thinking.take(offset, delta)
+    }
+
+    /// Returns true if no text has been received.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
     /// Drops the progress of the current reply, which starts anew.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         (self.text, self.thinking) = (ReceivedText::default(), ReceivedText::default());
     }
 }
@@ -61,7 +76,7 @@ pub fn text_of(blocks: &[ReplyBlock]) -> String {
 }
 
 /// Returns the concatenated readable reasoning of a reply's blocks, as its deltas add up to.
-pub(crate) fn thinking_of(blocks: &[ReplyBlock]) -> String {
+pub fn thinking_of(blocks: &[ReplyBlock]) -> String {
     let texts = blocks.iter().filter_map(|block| match &block.content {
         ReplyContent::Thinking { text } => Some(text.as_str()),
         ReplyContent::Text { .. } | ReplyContent::Call(_) | ReplyContent::Opaque => None,

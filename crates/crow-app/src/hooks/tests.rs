@@ -133,6 +133,10 @@ async fn each_fault_of_a_hook_is_told_and_none_hangs() {
         ("is terminated", line("kill -15 $$"), "signal 15"),
         ("crashes", line("kill -SEGV $$"), "signal 11"),
         ("kills its group", line("kill -9 0"), "signal 9"),
+        ("aborts", line("kill -ABRT $$"), "signal 6"),
+        ("ends after half a JSON", line("printf '{'; exit 3"), "status 3"),
+        ("writes to the terminal", line("echo mine >/dev/tty"), "status"),
+        ("asks at the terminal", line("read answer </dev/tty || exit 9"), "status"),
         // Time.
         ("never ends", with_timeout("sleep 1000"), "took more than 300ms"),
         ("never ends in its own process", with_timeout("exec sleep 1000"), "took more than"),
@@ -143,6 +147,8 @@ async fn each_fault_of_a_hook_is_told_and_none_hangs() {
         ),
         ("closes its output and goes on", with_timeout("exec >&- 2>&-; sleep 1000"), "took more"),
         ("waits for more input", with_timeout("cat; sleep 1000"), "took more than"),
+        ("stops itself", with_timeout("kill -STOP $$"), "took more than"),
+        ("answers and never ends", with_timeout("echo '{}'; sleep 1000"), "took more than"),
         ("spins", with_timeout("while :; do :; done"), "took more than"),
         (
             "starts many",
@@ -167,6 +173,17 @@ async fn each_fault_of_a_hook_is_told_and_none_hangs() {
             "JSON that cannot be used",
         ),
         ("prints JSON that is no UTF-8", line(r"printf '{\377'"), "JSON that cannot be used"),
+        ("prints JSON with a zero byte", line(r"printf '{\0}'"), "JSON that cannot be used"),
+        (
+            "nests its answer deeply",
+            line(r#"printf '{"a":'; head -c 100000 /dev/zero | tr '\0' '['"#),
+            "JSON that cannot be used",
+        ),
+        (
+            "decides twice",
+            answer(r#"{"decision": "approve", "decision": "block"}"#),
+            "JSON that cannot be used",
+        ),
         ("decides something else", answer(r#"{"decision": "perhaps"}"#), "neither `approve`"),
         (
             "permits something else",
@@ -189,6 +206,16 @@ async fn each_fault_of_a_hook_is_told_and_none_hangs() {
             "has no effect",
         ),
         // Programs.
+        (
+            "is a script without its interpreter",
+            line(r"f=$(mktemp); printf '#!/no/such\n' >$f; chmod +x $f; exec $f"),
+            "status 12",
+        ),
+        (
+            "is a script with line ends of Windows",
+            line(r"f=$(mktemp); printf '#!/bin/sh\r\nexit 0\r\n' >$f; chmod +x $f; exec $f"),
+            "status 12",
+        ),
         ("is a missing program", program(&["no-such-program", "x"]), "cannot be started"),
         ("is a folder", program(&["/tmp", "x"]), "cannot be started"),
         ("is an unexecutable program", program(&["/etc/passwd", "x"]), "cannot be started"),

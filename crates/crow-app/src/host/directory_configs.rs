@@ -29,7 +29,7 @@ use crate::{
     hooks::HookSet,
     project_checks::accepted_check,
     prompt_files::{PromptFiles, claude_commands_folder},
-    skills::{SkillSet, home_skill_folders},
+    skills::{SKILL_FILE, SKILL_FOLDER, SkillSet, user_skill_folders},
     trust::{self, Project, TrustStamp, TrustStatus},
     web::WebTools,
 };
@@ -186,13 +186,13 @@ impl DirectoryConfigs {
         if self.configuration_source == ConfigurationSource::InFiles
             && let Ok(folder) = self.environment.config_dir()
         {
-            files_below(&folder, 0, &mut user);
-            // Of skills in the home only what is directly in their folders: others are there too.
-            for folder in home_skill_folders(&self.environment) {
-                files_below(&folder, DEEPEST - 1, &mut user);
+            // Of skills only the files that are read at the start count: there may be many others.
+            files_below(&folder, 0, Some(&folder.join(SKILL_FOLDER)), &mut user);
+            for folder in user_skill_folders(&self.environment) {
+                add_skill_files(&folder, &mut user);
             }
             if let Some(folder) = claude_commands_folder(&self.environment) {
-                files_below(&folder, 1, &mut user);
+                files_below(&folder, 1, None, &mut user);
             }
             for file in user_hook_files(&self.environment) {
                 if let Ok(metadata) = fs::metadata(&file) {
@@ -209,8 +209,16 @@ impl DirectoryConfigs {
     }
 }
 
-/// Collects the files below a folder with modification time and size, within the bounds.
-fn files_below(folder: &Path, depth: usize, found: &mut Vec<(PathBuf, Option<SystemTime>, u64)>) {
+/// A file with its modification time and size.
+type ConfigFileStamp = (PathBuf, Option<SystemTime>, u64);
+
+/// Collects the files below a folder, except in the folder `except`, within the bounds.
+fn files_below(
+    folder: &Path,
+    depth: usize,
+    except: Option<&Path>,
+    found: &mut Vec<ConfigFileStamp>,
+) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         // Follows links: users link their configuration from elsewhere.
         let Ok(metadata) = fs::metadata(entry.path()) else { continue };
@@ -218,9 +226,24 @@ fn files_below(folder: &Path, depth: usize, found: &mut Vec<(PathBuf, Option<Sys
             return;
         }
         if metadata.is_dir() && depth < DEEPEST {
-            files_below(&entry.path(), depth + 1, found);
+            if except != Some(entry.path().as_path()) {
+                files_below(&entry.path(), depth + 1, except, found);
+            }
         } else if metadata.is_file() {
             found.push((entry.path(), metadata.modified().ok(), metadata.len()));
+        }
+    }
+}
+
+/// Collects the `SKILL.md` of each skill in a folder, within the bounds.
+fn add_skill_files(folder: &Path, found: &mut Vec<ConfigFileStamp>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if found.len() == MOST_FILES {
+            return;
+        }
+        let file = entry.path().join(SKILL_FILE);
+        if let Ok(metadata) = fs::metadata(&file) {
+            found.push((file, metadata.modified().ok(), metadata.len()));
         }
     }
 }

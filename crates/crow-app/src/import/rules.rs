@@ -66,8 +66,8 @@ pub(super) struct ImportedRules {
     pub(super) notes: Vec<String>,
 }
 
-/// Returns the rules for a permission such as `Bash(npm run test:*)`. Rules that allow match no more than the permission did, with
-/// one exception: patterns also match paths, so `Bash(make)` allows to write a file `make`. Others may match more.
+/// Returns the rules for a permission such as `Bash(npm run test:*)`. Rules that allow match no more than the permission did; others
+/// may match more.
 ///
 /// # Errors
 /// Fails with the reason why there are no such rules.
@@ -118,7 +118,7 @@ fn matchers(
     let crow = known.ok_or_else(|| format!("there is no tool like {tool}"))?;
     let Some(subject) = subject else { return Ok(whole_tools(crow, decision)) };
     match crow {
-        "bash" => Ok(vec![command(subject, decision)?]),
+        "bash" => Ok(vec![command(subject)?]),
         "read_file" | "list_directory" | "glob" | "grep" => {
             path(subject, Access::Read, decision, paths)
         }
@@ -157,7 +157,7 @@ fn server_tools(name: &str) -> Result<RuleMatcher, String> {
 }
 
 /// `npm run test:*` and `npm run *` begin with words, `npm test` is the whole command, other stars stand for any text.
-fn command(subject: &str, decision: RuleDecision) -> Result<RuleMatcher, String> {
+fn command(subject: &str) -> Result<RuleMatcher, String> {
     if subject.contains(SHELL_SYNTAX) {
         return Err(
             "a rule is about one program with its arguments, not about a line of the shell"
@@ -180,12 +180,12 @@ fn command(subject: &str, decision: RuleDecision) -> Result<RuleMatcher, String>
     }
     let words = subject.replace(":*", " *").split_whitespace().collect::<Vec<_>>().join(" ");
     let program = words.split(' ').next().unwrap_or_default();
-    // A pattern is also compared with paths, which look like the first word.
-    if program.starts_with('*') || (decision == RuleDecision::Allow && program.contains('*')) {
+    if program.starts_with('*') {
         return Err("it names no program".to_owned());
     }
     let pattern = words.split('*').map(regex_text).collect::<Vec<_>>().join(".*");
-    regex(&format!("(?s)^{pattern}$"))
+    let pattern = RuleRegex::new(&format!("(?s)^{pattern}$")).map_err(|error| error.to_string())?;
+    Ok(RuleMatcher::CommandRegex(pattern))
 }
 
 /// A path as in `.gitignore`: `//` begins at the root, `~/` at the home, `/` at the folder of the settings, and all others in

@@ -11,7 +11,7 @@ use super::skill_file::SkillFile;
 use crate::{config::Configuration, environment::ProcessEnvironment, error::AppError};
 
 /// Name of the file with the instructions.
-pub(super) const SKILL_FILE: &str = "SKILL.md";
+pub(crate) const SKILL_FILE: &str = "SKILL.md";
 /// Maximum size of the file, in bytes.
 const LARGEST: u64 = 1024 * 1024;
 /// Maximum length of a name in bytes.
@@ -19,7 +19,7 @@ const LONGEST_NAME: usize = 128;
 /// Maximum number of skills of one folder.
 const MOST_SKILLS: usize = 1_000;
 /// Folders of the user's skills: in the folder of the configuration, and in the home.
-const USER_FOLDER: &str = "skills";
+pub(crate) const SKILL_FOLDER: &str = "skills";
 const HOME_FOLDERS: [&str; 2] = [".agents/skills", ".claude/skills"];
 /// Folders of a project's skills, in the order in which a name is looked up. The first is below `.crow-agent`.
 const PROJECT_FOLDERS: [(&str, &str); 3] = [
@@ -30,13 +30,13 @@ const PROJECT_FOLDERS: [(&str, &str); 3] = [
 
 /// Returns the folders of the user's skills, resolved as far as they exist, in the order in which a name is looked up.
 pub(crate) fn user_skill_folders(environment: &ProcessEnvironment) -> Vec<PathBuf> {
-    let own = environment.config_dir().ok().map(|folder| folder.join(USER_FOLDER));
+    let own = environment.config_dir().ok().map(|folder| folder.join(SKILL_FOLDER));
     let folders = own.into_iter().chain(home_skill_folders(environment));
     folders.map(|folder| folder.canonicalize().unwrap_or(folder)).collect()
 }
 
 /// Returns the folders of skills in the home, which other programs use too.
-pub(crate) fn home_skill_folders(environment: &ProcessEnvironment) -> Vec<PathBuf> {
+fn home_skill_folders(environment: &ProcessEnvironment) -> Vec<PathBuf> {
     let home = environment.var("HOME").map(PathBuf::from);
     let folders = home.iter().flat_map(|home| HOME_FOLDERS.map(|folder| home.join(folder)));
     folders.collect()
@@ -266,11 +266,14 @@ fn user_skills(folder: &Path) -> Vec<Result<Skill, String>> {
     };
     let skill = |path: PathBuf| {
         let name = path.file_name()?.to_str().filter(|name| is_visible(name))?.to_owned();
-        let file = path.join(SKILL_FILE);
+        // The folder of skills is resolved already, so that only links need to be.
+        let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+        let folder = if is_link { path.canonicalize().unwrap_or(path) } else { path };
+        let file = folder.join(SKILL_FILE);
         // Other folders and files may be there too.
-        file.symlink_metadata().ok()?;
-        let folder = path.canonicalize().unwrap_or(path);
-        let text = match read(&file) {
+        let metadata = file.symlink_metadata().ok()?;
+        let text = if metadata.is_file() { read_resolved(&file) } else { read(&file) };
+        let text = match text {
             Ok(text) => text,
             Err(why) => return Some(Err(why)),
         };
@@ -281,8 +284,13 @@ fn user_skills(folder: &Path) -> Vec<Result<Skill, String>> {
 
 /// Reads a file of at most [`LARGEST`] bytes. The error is a sentence.
 fn read(path: &Path) -> Result<String, String> {
+    let resolved = path.canonicalize();
+    read_resolved(&resolved.map_err(|error| format!("cannot read {}: {error}", path.display()))?)
+}
+
+/// Reads a file whose path contains no links.
+fn read_resolved(path: &Path) -> Result<String, String> {
     let failed = |why: &dyn std::fmt::Display| format!("cannot read {}: {why}", path.display());
-    let path_of_file = path.canonicalize().map_err(|error| failed(&error))?;
-    let bytes = crow_fs::read_bounded(&path_of_file, LARGEST).map_err(|error| failed(&error))?;
+    let bytes = crow_fs::read_bounded(path, LARGEST).map_err(|error| failed(&error))?;
     String::from_utf8(bytes).map_err(|_| failed(&"it is not UTF-8"))
 }

@@ -11,7 +11,7 @@ mod skill_tool;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use discovery::{SKILL_FILE, SKILL_FOLDER, skill_of_file, user_skill_folders};
 pub use discovery::{Skill, SkillOrigin, SkillSet};
-pub(crate) use discovery::{home_skill_folders, skill_of_file, user_skill_folders};
 pub use listing::{MOST_LISTED, SkillListing};
 pub(crate) use skill_tool::{SkillTool, loaded};

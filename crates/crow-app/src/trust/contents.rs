@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use crate::{
     config::PROJECT_FILE,
     hook_files::{ProjectHookFile, hooks_of_settings},
+    skills::SKILL_FILE,
     trust::{
         programs::{ProjectPrograms, StartedServer},
         project::{hook_programs, servers},
@@ -28,9 +29,8 @@ use crate::{
 pub(crate) const FOLDER: &str = ".crow-agent";
 /// Prefix of the names of files outside the folder. No name below the folder starts with it.
 pub(super) const OUTSIDE_PREFIX: &str = "../";
-/// Folders of skills beside the folder, and the file that is read of each skill.
+/// Folders of skills beside the folder.
 const SKILL_FOLDERS: [&str; 2] = [".agents/skills", ".claude/skills"];
-const SKILL_FILE: &str = "SKILL.md";
 /// Claude Code's settings with hooks, in its folder.
 const CLAUDE_FOLDER: &str = ".claude";
 const HOOK_FILES: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];

@@ -211,6 +211,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         let answered = match self.style.answer {
             AnswerDestination::Streamed => !self.reply.text.is_empty(),
             AnswerDestination::AtEnd => false,
+            AnswerDestination::Separate => true,
         };
         if !answered && !report.text.is_empty() {
             self.screen.end_line()?;
@@ -279,6 +280,9 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             return Ok(());
         }
         self.restart_wait(envelope);
+        if self.style.answer == AnswerDestination::Separate {
+            return Ok(());
+        }
         // With stdout piped the text waits: only the end of the run decides whether it is the answer.
         if self.style.answer == AnswerDestination::AtEnd {
             self.held.push_str(fresh);
@@ -434,6 +438,11 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
                 self.screen.write(ScreenStream::Err, &lines)
             }
         }
+    }
+
+    /// Returns what is waited for at this time, as one line with a spinner; `None` if nothing is.
+    pub fn waiting_line(&self, now: Timestamp) -> Option<String> {
+        Some(self.wait_indicator(now)?.line(&self.style, now))
     }
 
     /// Restarts the time of the waiting line.

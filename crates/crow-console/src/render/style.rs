@@ -43,6 +43,8 @@ pub enum AnswerDestination {
     /// Stdout is a pipe or a file: only the text of the run's last reply is written to it, at the end. Text of earlier
     /// replies goes to stderr.
     AtEnd,
+    /// The caller shows the text of the root session's agent itself.
+    Separate,
 }
 
 /// Style of the output. The caller chooses it, since only the caller knows the terminal and the environment.

@@ -227,7 +227,9 @@ impl CallPart<'_> {
             (Self::Command(part), RuleMatcher::CommandPrefix(prefix)) => {
                 part.is_covered_by_prefix(prefix)
             }
-            (Self::Command(part), RuleMatcher::Regex(regex)) => part.is_covered_by_regex(regex),
+            (Self::Command(part), RuleMatcher::Regex(regex) | RuleMatcher::CommandRegex(regex)) => {
+                part.is_covered_by_regex(regex)
+            }
             (
                 Self::Path { path: place, access, class: reach, origin },
                 RuleMatcher::Path { access: named_access, path: named },
@@ -261,8 +263,12 @@ impl CallPart<'_> {
         match (self, matcher) {
             (Self::Command(part), RuleMatcher::CommandPrefix(prefix)) => part.match_prefix(prefix),
             (Self::Line(line), RuleMatcher::CommandPrefix(prefix)) => line.mentions(prefix),
-            (Self::Command(part), RuleMatcher::Regex(regex)) => part.match_regex(regex),
-            (Self::Line(line), RuleMatcher::Regex(regex)) => line.match_regex(regex),
+            (Self::Command(part), RuleMatcher::Regex(regex) | RuleMatcher::CommandRegex(regex)) => {
+                part.match_regex(regex)
+            }
+            (Self::Line(line), RuleMatcher::Regex(regex) | RuleMatcher::CommandRegex(regex)) => {
+                line.match_regex(regex)
+            }
             (Self::Command(part), RuleMatcher::Path { access, path }) => {
                 let leads_there = part
                     .redirects(workspace)

@@ -307,6 +307,7 @@ fn match_of_call(rule: &PermissionRule, facts: &CallFacts<'_>) -> Option<RuleMat
         RuleMatcher::Custom(custom) => Some(custom.matches(facts)),
         RuleMatcher::CommandPrefix(_)
         | RuleMatcher::Regex(_)
+        | RuleMatcher::CommandRegex(_)
         | RuleMatcher::Path { .. }
         | RuleMatcher::Host(_) => None,
     }

@@ -158,6 +158,7 @@ fn matches_path(matcher: &RuleMatcher, candidate: &PermissionPath<'_>) -> bool {
         RuleMatcher::ToolName(_)
         | RuleMatcher::ToolCategory(_)
         | RuleMatcher::CommandPrefix(_)
+        | RuleMatcher::CommandRegex(_)
         | RuleMatcher::Host(_)
         | RuleMatcher::Custom(_)
         | RuleMatcher::All => false,

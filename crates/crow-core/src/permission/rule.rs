@@ -301,6 +301,8 @@ pub enum RuleMatcher {
     /// asks lets the user be asked.
     #[serde(alias = "Regex")]
     Regex(#[schemars(with = "String")] RuleRegex),
+    /// Commands, as for a `regex`, but no paths.
+    CommandRegex(#[schemars(with = "String")] RuleRegex),
     /// A file, or everything below a folder.
     #[serde(alias = "Path")]
     Path {
@@ -328,7 +330,7 @@ impl RuleMatcher {
             Self::ToolCategory(_) => (1, 0),
             Self::ToolName(name) => (2, name.strip_suffix('*').map_or(usize::MAX, str::len)),
             Self::Custom(_) => (3, 0),
-            Self::Regex(_) => (4, 0),
+            Self::Regex(_) | Self::CommandRegex(_) => (4, 0),
             Self::CommandPrefix(words) => (5, words.len()),
             Self::Path { path, .. } => (5, path.components().count()),
             Self::Host(host) => (5, host.specificity()),

@@ -213,6 +213,7 @@ pub(super) fn validate_rule(mut rule: PermissionRule) -> Result<PermissionRule, 
         | RuleMatcher::Host(_)
         | RuleMatcher::CommandPrefix(_)
         | RuleMatcher::Regex(_)
+        | RuleMatcher::CommandRegex(_)
         | RuleMatcher::Path { .. }
         | RuleMatcher::Custom(_)
         | RuleMatcher::All => None,

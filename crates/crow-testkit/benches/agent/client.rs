@@ -61,6 +61,41 @@ impl BenchClient {
         }
     }
 
+    /// Gives the user a hook before each call.
+    pub(crate) fn add_hook(&self) {
+        let hooks = serde_json::json!({ "hooks": { "PreToolUse": [
+            { "matcher": "Bash", "hooks": [{ "type": "command", "command": "true" }] },
+        ] } });
+        let folder = self.home().join(".config/crow-agent");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("hooks.json"), hooks.to_string()).unwrap();
+    }
+
+    /// Removes what [`Self::add_hook`] added.
+    pub(crate) fn remove_hook(&self) {
+        fs::remove_file(self.home().join(".config/crow-agent/hooks.json")).unwrap();
+    }
+
+    /// Gives the user skills, with descriptions as long as those of public ones.
+    pub(crate) fn add_skills(&self, count: usize) {
+        for n in 0..count {
+            let folder = self.home().join(format!(".config/crow-agent/skills/skill-{n}"));
+            fs::create_dir_all(&folder).unwrap();
+            let description = format!(
+                "Reads and writes documents of the kind {n}: tables, forms, comments and pictures. Use it whenever the user \
+                 mentions such a file, or asks for one to be made, filled in, split, merged or checked."
+            );
+            let text =
+                format!("---\nname: skill-{n}\ndescription: {description}\n---\n\n# Skill {n}\n");
+            fs::write(folder.join("SKILL.md"), text).unwrap();
+        }
+    }
+
+    /// Removes what [`Self::add_skills`] added.
+    pub(crate) fn remove_skills(&self) {
+        fs::remove_dir_all(self.home().join(".config/crow-agent/skills")).unwrap();
+    }
+
     /// Starts a run against the server.
     pub(crate) fn start(&self, server: &ModelServer) -> Started {
         let url = server.base_url(WireDialect::AnthropicMessages);

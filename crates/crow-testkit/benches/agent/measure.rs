@@ -1,6 +1,11 @@
 //! The measurements.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
 use crow_testkit::{
     Delivery, Fault, ModelServer, PrefixCheck, ScriptStep, ScriptedReply, ServerChecks,
@@ -26,6 +31,12 @@ const DELTAS: usize = 20_000;
 const STREAMS: usize = 5;
 /// Files of agents.
 const AGENTS: usize = 200;
+/// Skills of the user.
+const SKILLS: usize = 200;
+/// Window of the model that the runs use, in bytes at 4 bytes a token.
+const WINDOW: usize = 200_000 * 4;
+/// Steps of the run with a hook.
+const HOOK_STEPS: usize = 100;
 /// Sessions in the list.
 const SESSIONS: usize = 10_000;
 
@@ -34,6 +45,10 @@ pub(crate) async fn all(
     bare: &BenchClient,
     confined: &BenchClient,
 ) -> Vec<TableRow> {
+    if std::env::var_os("CROW_BENCH_HOOKS").is_some() {
+        let [start, body] = skills(crow).await;
+        return vec![hook(crow).await, start, body];
+    }
     if let Ok(many) = std::env::var("CROW_BENCH_STEPS") {
         return vec![memory(crow, bare, many.parse().unwrap()).await];
     }
@@ -104,6 +119,8 @@ pub(crate) async fn all(
     ));
     rows.push(memory(crow, bare, MANY_STEPS).await);
     rows.extend(streams(crow, bare).await);
+    rows.push(hook(crow).await);
+    rows.extend(skills(crow).await);
     crow.add_agents(AGENTS);
     rows.push(alone(
         "first request after start with 200 agent files more",
@@ -120,6 +137,60 @@ pub(crate) async fn all(
         ms(median((0..5).map(|_| crow.time(&["sessions", "list"])))),
     ));
     rows
+}
+
+/// Measures a hook before each call, beside the same runs without it and the bare process that it starts. The runs alternate.
+async fn hook(crow: &BenchClient) -> TableRow {
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for _ in 0..PAIRS {
+        without.push(steps(crow, HOOK_STEPS).await.gap);
+        crow.add_hook();
+        with.push(steps(crow, HOOK_STEPS).await.gap);
+        crow.remove_hook();
+    }
+    let bare = median((0..HOOK_STEPS).map(|_| {
+        let begun = Instant::now();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "true"]).stdin(Stdio::null()).stdout(Stdio::null());
+        shell.status().unwrap();
+        begun.elapsed()
+    }));
+    let hook = median(with).saturating_sub(median(without));
+    pair(
+        "a hook before a call, in the sandbox; beside `sh -c true` alone",
+        "≤ 3 ms above it",
+        ms(hook),
+        ms(bare),
+    )
+}
+
+/// Measures the start, and the length of the first request, with skills and without.
+async fn skills(crow: &BenchClient) -> [TableRow; 2] {
+    let (start_without, body_without) = (first_request(crow).await, first_body(crow).await);
+    crow.add_skills(SKILLS);
+    let (start, body) = (first_request(crow).await, first_body(crow).await);
+    crow.remove_skills();
+    let start = pair(
+        "first request after start with 200 skills; without",
+        "≤ 3 ms more",
+        ms(start),
+        ms(start_without),
+    );
+    let share = (body - body_without) as f64 / WINDOW as f64 * 100.0;
+    let body = pair(
+        "first request with 200 skills, their share of a window of 200k tokens; without",
+        "≤ 2 %",
+        format!("{}, {share:.2} %", kb(body)),
+        kb(body_without),
+    );
+    [start, body]
+}
+
+async fn first_body(client: &BenchClient) -> usize {
+    let script = [ScriptedReply::new().text("done")];
+    let server = ModelServer::start_with(script, options(Delivery::Together)).await;
+    client.start(&server).child.wait().unwrap();
+    server.finish().await.unwrap()[0].raw_body.len()
 }
 
 /// Measures the memory after many steps, with `CROW_BENCH_STEPS` after so many.

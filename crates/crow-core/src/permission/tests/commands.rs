@@ -203,6 +203,21 @@ fn a_pattern_sees_each_command_and_never_the_line() {
 }
 
 #[test]
+fn a_pattern_for_commands_matches_no_path() {
+    let rule = |decision| {
+        let pattern = RuleRegex::new("^make$").expect("a sound pattern");
+        let matcher = RuleMatcher::CommandRegex(pattern);
+        policy([PermissionRule::new("make", matcher, decision)])
+    };
+    for (decision, of_path) in [(Allow, AskUser), (Deny, AskUser)] {
+        assert_eq!(Call::bash("make").outcome(&rule(decision)), decision);
+        assert_eq!(Call::write("/p/make").outcome(&rule(decision)), of_path);
+    }
+    assert_eq!(Call::bash("ls ; make").outcome(&rule(Deny)), Deny);
+    assert_eq!(Call::bash("make all").outcome(&rule(Allow)), AskUser);
+}
+
+#[test]
 fn a_line_without_commands_is_allowed_by_no_prefix() {
     let empty = Call::shell("# nothing", CommandMeaning::Commands(Vec::new()));
     let narrow = policy([PermissionRule::allow_bash_prefix(["ls"]), regex("", Allow)]);

@@ -36,6 +36,7 @@ fn the_json_of_every_kind_of_rule_is_as_documented() {
         PermissionRule::deny_bash_prefix(["git", "push"])
             .with_scope(RuleScope::Managed)
             .with_description("releases are pushed by hand"),
+        PermissionRule::new("c", RuleMatcher::CommandRegex(regex.clone()), RuleDecision::Deny),
         PermissionRule::new("r", RuleMatcher::Regex(regex), RuleDecision::Allow)
             .with_scope(RuleScope::Agent("builder".into())),
         PermissionRule::allow_path(Access::Write, "/p/a")

@@ -1,0 +1,476 @@
+//! The screen of a chat: events as finished lines, and below them what is going on and the prompt.
+//!
+//! Texts of the agent are Markdown: lines that can no longer change are finished, the others are part of the live region. What
+//! other events say comes from [`ConsoleRenderer`], which writes into a buffer here; it closes the text before it. Finished lines
+//! are gathered, and printed with the next frame.
+
+use std::{
+    io::{self, Write},
+    mem,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use crow_console::{
+    AnswerDestination, ConsoleRenderer, ConsoleStyle, RunActivity, RunReport, StreamedReplyProgress,
+    Visibility, text_of, thinking_of, wrap,
+};
+use crow_core::{
+    event::{AgentEvent, Envelope},
+    ids::ReplyId,
+};
+use crow_text::neutralise;
+use jiff::Timestamp;
+
+use crate::{
+    live_region::{LiveRegion, RegionContent, ResizeBehavior, TerminalLine},
+    markdown::{MarkdownStream, render_markdown},
+    styled_text::{StyledLine, TextRole},
+    theme::Theme,
+};
+
+/// Minimum time between two frames, unless a key was typed.
+const FRAME: Duration = Duration::from_millis(16);
+/// Maximum number of rows of the live region, and its share of the screen in percent.
+const MOST_ROWS: usize = 12;
+const MOST_PERCENT: usize = 40;
+/// Fewest rows of the live region: a wait, the prompt and the status line.
+const LEAST_ROWS: usize = 3;
+/// Rows of the reasoning that are shown while it streams.
+const THINKING_ROWS: usize = 2;
+/// Maximum length of the reasoning that is kept to show its end, in bytes.
+const THINKING_LENGTH: usize = 4 * 1024;
+
+/// The size of a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScreenSize {
+    pub columns: usize,
+    pub rows: usize,
+}
+
+/// The prompt and the status line, as the chat wants them to be shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct InputView {
+    /// The rows of the prompt.
+    pub rows: Vec<StyledLine>,
+    /// Row and column of the cursor in them.
+    pub cursor: (usize, usize),
+    /// Rows below the prompt, such as a list to choose from and the status line.
+    pub below: Vec<StyledLine>,
+}
+
+/// The screen of a chat.
+pub struct InlineScreen<W> {
+    output: W,
+    size: ScreenSize,
+    theme: Theme,
+    region: LiveRegion,
+    renderer: ConsoleRenderer<CapturedOutput, CapturedOutput>,
+    captured: CapturedOutput,
+    reply: StreamedReplyProgress,
+    text: Option<MarkdownStream>,
+    /// The end of the reasoning that streams, and when it began.
+    thinking: Option<(String, Timestamp)>,
+    finished: Vec<TerminalLine>,
+    input: InputView,
+    now: Option<Timestamp>,
+    drawn: Option<Instant>,
+}
+
+impl<W: Write> InlineScreen<W> {
+    /// Makes a screen at the row of the cursor.
+    pub fn new(
+        output: W,
+        size: ScreenSize,
+        theme: Theme,
+        resize: ResizeBehavior,
+        style: ConsoleStyle,
+    ) -> Self {
+        let captured = CapturedOutput::default();
+        let style = ConsoleStyle {
+            live: false,
+            width: size.columns.saturating_sub(1),
+            answer: AnswerDestination::Separate,
+            thinking: Visibility::Hide,
+            ..style
+        };
+        Self {
+            output,
+            size,
+            theme,
+            region: LiveRegion::new(size.columns, resize),
+            renderer: ConsoleRenderer::new(style, captured.clone(), captured.clone()),
+            captured,
+            reply: StreamedReplyProgress::default(),
+            text: None,
+            thinking: None,
+            finished: Vec::new(),
+            input: InputView::default(),
+            now: None,
+            drawn: None,
+        }
+    }
+
+    /// Takes an event. It is on the screen after the next [`flush`](Self::flush).
+    ///
+    /// # Errors
+    /// Fails if the output cannot be written.
+    pub fn on_event(&mut self, envelope: &Envelope) -> io::Result<()> {
+        if envelope.is_root() {
+            match &envelope.event {
+                AgentEvent::TextDelta { reply_id, offset, delta } => {
+                    self.on_text(reply_id, *offset, delta);
+                    return Ok(());
+                }
+                AgentEvent::TextComplete { reply_id, text } => {
+                    self.on_text(reply_id, 0, text);
+                    return Ok(());
+                }
+                AgentEvent::ThinkingDelta { reply_id, offset, delta } => {
+                    self.on_thinking(envelope.time, reply_id, *offset, delta);
+                    return Ok(());
+                }
+                AgentEvent::ThinkingComplete { reply_id, text } => {
+                    self.on_thinking(envelope.time, reply_id, 0, text);
+                    return Ok(());
+                }
+                AgentEvent::Reply { reply_id, blocks, .. } => {
+                    self.on_thinking(envelope.time, reply_id, 0, &thinking_of(blocks));
+                    self.end_thinking(Some(envelope.time));
+                    self.on_text(reply_id, 0, &text_of(blocks));
+                    self.end_text();
+                }
+                AgentEvent::ReplyReset { .. } => {
+                    self.end_thinking(None);
+                    let had_text = !self.reply.is_empty();
+                    self.end_text();
+                    self.reply.reset();
+                    if had_text {
+                        self.push_text("the reply above is discarded", TextRole::Dim);
+                    }
+                }
+                // Everything else is the renderer's.
+                _ => {}
+            }
+        }
+        self.renderer.render(envelope)?;
+        self.renderer.flush()?;
+        self.take_captured();
+        Ok(())
+    }
+
+    /// Draws a frame, unless the last one was a moment ago.
+    ///
+    /// # Errors
+    /// Fails if the output cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        if self.drawn.is_some_and(|drawn| drawn.elapsed() < FRAME) {
+            return Ok(());
+        }
+        self.draw()
+    }
+
+    /// Draws a frame with the waits as they are at this time.
+    ///
+    /// # Errors
+    /// Fails if the output cannot be written.
+    pub fn tick(&mut self, now: Timestamp, size: Option<ScreenSize>) -> io::Result<()> {
+        self.now = Some(now);
+        self.set_size(size);
+        self.draw()
+    }
+
+    /// Shows the prompt and the status line.
+    ///
+    /// # Errors
+    /// Fails if the output cannot be written.
+    pub fn set_input(&mut self, input: InputView, size: Option<ScreenSize>) -> io::Result<()> {
+        self.input = input;
+        self.set_size(size);
+        self.draw()
+    }
+
+    /// Shows a message that belongs to no event.
+    ///
+    /// # Errors
+    /// Fails if the output cannot be written.
+    pub fn show_message(&mut self, text: &str) -> io::Result<()> {
+        self.end_text();
+        self.renderer.show_message(text)?;
+        self.take_captured();
+        self.draw()
+    }
+
+    /// Shows a message dimly.
+    ///
+    /// # Errors
+    /// Fails if the output cannot be written.
+    pub fn show_dim_message(&mut self, text: &str) -> io::Result<()> {
+        self.end_text();
+        self.renderer.show_dim_message(text)?;
+        self.take_captured();
+        self.draw()
+    }
+
+    /// Shows what the user entered.
+    ///
+    /// # Errors
+    /// Fails if the output cannot be written.
+    pub fn show_prompt(&mut self, text: &str) -> io::Result<()> {
+        self.end_text();
+        self.finished.push(TerminalLine::default());
+        for (number, row) in neutralise(text).lines().enumerate() {
+            let mark = if number == 0 { "> " } else { "  " };
+            for part in wrapped(row, self.columns().saturating_sub(2)) {
+                let mut line = StyledLine::default();
+                line.push(mark, TextRole::Accent);
+                line.push(part, TextRole::Accent);
+                self.finished.push(self.theme.paint(&line));
+            }
+        }
+        self.finished.push(TerminalLine::default());
+        self.draw()
+    }
+
+    /// Shows a whole text of the agent.
+    ///
+    /// # Errors
+    /// Fails if the output cannot be written.
+    pub fn show_markdown(&mut self, text: &str) -> io::Result<()> {
+        self.end_text();
+        let lines = render_markdown(text, self.columns());
+        self.finished.extend(lines.iter().map(|line| self.theme.paint(line)));
+        self.draw()
+    }
+
+    /// Shows a question again.
+    ///
+    /// # Errors
+    /// Fails if the output cannot be written.
+    pub fn repeat_question(&mut self, question: &Envelope) -> io::Result<()> {
+        self.renderer.ask_again(question)?;
+        self.take_captured();
+        self.draw()
+    }
+
+    /// Shows the end of a run.
+    ///
+    /// # Errors
+    /// Fails if the output cannot be written.
+    pub fn finish_reply(&mut self, report: &RunReport, calls: RunActivity) -> io::Result<()> {
+        self.end_thinking(None);
+        self.end_text();
+        self.renderer.finish_reply(report, calls)?;
+        self.take_captured();
+        self.draw()
+    }
+
+    /// Removes the live region. What is written then stands below the finished lines.
+    ///
+    /// # Errors
+    /// Fails if the output cannot be written.
+    pub fn leave(&mut self) -> io::Result<()> {
+        self.end_thinking(None);
+        self.end_text();
+        let lines = mem::take(&mut self.finished);
+        let mut output = self.region.draw(&lines, RegionContent::default());
+        output.push_str(&self.region.clear());
+        self.output.write_all(output.as_bytes())?;
+        self.output.flush()
+    }
+
+    /// Draws everything anew: the screen was cleared, or another program wrote to it.
+    ///
+    /// # Errors
+    /// Fails if the output cannot be written.
+    pub fn redraw(&mut self) -> io::Result<()> {
+        self.region.forget();
+        self.draw()
+    }
+
+    fn columns(&self) -> usize {
+        self.size.columns.saturating_sub(1).max(1)
+    }
+
+    fn set_size(&mut self, size: Option<ScreenSize>) {
+        let Some(size) = size.filter(|size| *size != self.size) else { return };
+        self.size = size;
+        self.region.set_columns(size.columns);
+        self.renderer.set_width(Some(size.columns.saturating_sub(1)));
+        let columns = self.columns();
+        if let Some(text) = &mut self.text {
+            text.set_width(columns);
+        }
+    }
+
+    fn on_text(&mut self, reply_id: &ReplyId, offset: u64, delta: &str) {
+        self.switch_to(reply_id);
+        let columns = self.columns();
+        let fresh = self.reply.take_text(offset, delta);
+        if fresh.is_empty() {
+            return;
+        }
+        let text = self.text.get_or_insert_with(|| MarkdownStream::new(columns));
+        let lines = text.push(fresh);
+        self.end_thinking(None);
+        self.finished.extend(lines.iter().map(|line| self.theme.paint(line)));
+    }
+
+    fn on_thinking(&mut self, time: Timestamp, reply_id: &ReplyId, offset: u64, delta: &str) {
+        self.switch_to(reply_id);
+        let fresh = self.reply.take_thinking(offset, delta);
+        if fresh.is_empty() {
+            return;
+        }
+        let (text, _) = self.thinking.get_or_insert_with(|| (String::new(), time));
+        text.push_str(fresh);
+        if text.len() > THINKING_LENGTH {
+            let cut = text.ceil_char_boundary(text.len() - THINKING_LENGTH / 2);
+            text.drain(..cut);
+        }
+    }
+
+    fn switch_to(&mut self, reply_id: &ReplyId) {
+        if self.reply.switch_to(reply_id) {
+            self.end_thinking(None);
+            self.end_text();
+        }
+    }
+
+    /// Ends the reasoning: one line says how long it took, if that is known.
+    fn end_thinking(&mut self, now: Option<Timestamp>) {
+        let Some((_, since)) = self.thinking.take() else { return };
+        let Some(now) = now.or(self.now) else { return };
+        let seconds = now.duration_since(since).as_secs().max(0);
+        if seconds > 0 {
+            self.push_text(&format!("thought for {seconds} s"), TextRole::Dim);
+        }
+    }
+
+    fn end_text(&mut self) {
+        let Some(text) = self.text.take() else { return };
+        let lines = text.finish();
+        self.finished.extend(lines.iter().map(|line| self.theme.paint(line)));
+    }
+
+    fn push_text(&mut self, text: &str, role: TextRole) {
+        let mut line = StyledLine::default();
+        line.push(text, role);
+        self.finished.push(self.theme.paint(&line));
+    }
+
+    /// Takes what the renderer wrote, as finished lines below the text before it.
+    fn take_captured(&mut self) {
+        let written = self.captured.take();
+        if written.is_empty() {
+            return;
+        }
+        self.end_text();
+        let lines = written.split_terminator('\n').map(|line| {
+            let line = line.trim_end_matches('\r');
+            TerminalLine { text: line.to_owned(), width: wrap::width(&without_sequences(line)) }
+        });
+        self.finished.extend(lines);
+    }
+
+    fn draw(&mut self) -> io::Result<()> {
+        let content = self.content();
+        let lines = mem::take(&mut self.finished);
+        let output = self.region.draw(&lines, content);
+        self.drawn = Some(Instant::now());
+        if output.is_empty() {
+            return Ok(());
+        }
+        self.output.write_all(output.as_bytes())?;
+        self.output.flush()
+    }
+
+    /// Returns the rows of the live region: the text that may change, the wait, the prompt, and what is below it.
+    fn content(&mut self) -> RegionContent {
+        let columns = self.columns();
+        let most = (self.size.rows * MOST_PERCENT / 100).clamp(LEAST_ROWS, MOST_ROWS);
+        let most = most.min(self.size.rows.saturating_sub(1).max(1));
+        let waiting = self.now.and_then(|now| self.renderer.waiting_line(now));
+        let below = self.input.below.len().min(most.saturating_sub(1));
+        let mut left = most.saturating_sub(self.input.rows.len().max(1) + below);
+        let mut rows: Vec<TerminalLine> = Vec::new();
+        let has_wait = waiting.is_some() && left > 0;
+        left -= usize::from(has_wait);
+        // 1) The text.
+        if left > 0 {
+            let most_text = left - 1;
+            let theme = self.theme;
+            if let Some(text) = &mut self.text {
+                rows.extend(text.tail(most_text).iter().map(|line| theme.paint(line)));
+            } else if let Some((thinking, _)) = &self.thinking {
+                let wrapped = wrapped(&neutralise(thinking.trim_end()).replace('\n', " "), columns);
+                let skipped = wrapped.len().saturating_sub(THINKING_ROWS.min(most_text));
+                rows.extend(wrapped.iter().skip(skipped).map(|part| {
+                    let mut line = StyledLine::default();
+                    line.push(part, TextRole::Dim);
+                    theme.paint(&line)
+                }));
+            }
+            // 2) A row between what is finished and the prompt.
+            rows.push(TerminalLine::default());
+        }
+        // 3) The wait.
+        if let Some(waiting) = waiting.filter(|_| has_wait) {
+            let mut line = StyledLine::default();
+            line.push(waiting, TextRole::Dim);
+            rows.push(self.theme.paint(&line));
+        }
+        // 4) The prompt and what is below it.
+        let (row, column) = self.input.cursor;
+        let cursor = (rows.len() + row, column.min(columns));
+        rows.extend(self.input.rows.iter().map(|line| self.theme.paint(line)));
+        rows.extend(self.input.below.iter().take(below).map(|line| self.theme.paint(line)));
+        if rows.is_empty() {
+            rows.push(TerminalLine::default());
+        }
+        RegionContent { rows, cursor }
+    }
+}
+
+/// Returns a text in rows of at most this number of columns.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let style = ConsoleStyle::plain(columns + 1);
+    let lines = wrap::wrap(&style, crow_console::Paint::Plain, "", text);
+    let rows: Vec<String> = lines.lines().map(str::to_owned).collect();
+    if rows.is_empty() { vec![String::new()] } else { rows }
+}
+
+/// Returns a text without the sequences for colours.
+fn without_sequences(text: &str) -> String {
+    let mut output = String::with_capacity(text.len());
+    let mut parts = text.split("\u{1b}[");
+    output.extend(parts.next());
+    for part in parts {
+        // The parameters end with a letter.
+        let end = part.find(|char: char| char.is_ascii_alphabetic());
+        output.push_str(end.map_or("", |end| &part[end + 1..]));
+    }
+    output
+}
+
+/// What the renderer writes. Clones share it.
+#[derive(Debug, Clone, Default)]
+struct CapturedOutput(Arc<Mutex<Vec<u8>>>);
+
+impl CapturedOutput {
+    fn take(&self) -> String {
+        let bytes = mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Write for CapturedOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! Lines of text with a look, which say what a text means and not its colour: a theme decides that.
+
+use std::sync::Arc;
+
+use unicode_width::UnicodeWidthStr as _;
+
+/// The meaning of a text, which a theme gives a colour.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum TextRole {
+    #[default]
+    Plain,
+    /// Less important than the text around it.
+    Dim,
+    /// What the eye should find first: prompts, selected entries, names.
+    Accent,
+    Heading,
+    /// Code within a line, and code whose language is not known.
+    Code,
+    Link,
+    Quote,
+    /// Bullets, numbers of lists, rules, and borders of tables.
+    Marker,
+    Keyword,
+    /// Text in quotes within code.
+    StringLiteral,
+    Number,
+    Comment,
+    Function,
+    Type,
+    Added,
+    Removed,
+    /// The changed words of a line that was added.
+    AddedWord,
+    RemovedWord,
+    Success,
+    Warning,
+    Error,
+}
+
+/// A set of bold, italic, underlined, struck through and reversed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Emphasis(u8);
+
+impl Emphasis {
+    pub const NONE: Self = Self(0);
+    pub const BOLD: Self = Self(1);
+    pub const ITALIC: Self = Self(2);
+    pub const UNDERLINE: Self = Self(4);
+    pub const STRIKETHROUGH: Self = Self(8);
+    pub const REVERSE: Self = Self(16);
+
+    /// Returns both together.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Returns true if all of `other` is in this one.
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// The look of a text.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct TextLook {
+    pub role: TextRole,
+    pub emphasis: Emphasis,
+    /// The address that a click leads to.
+    pub link: Option<Arc<str>>,
+}
+
+impl From<TextRole> for TextLook {
+    fn from(role: TextRole) -> Self {
+        Self { role, ..Self::default() }
+    }
+}
+
+/// A text with one look. It has no line breaks, tabs or control characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StyledSpan {
+    pub text: String,
+    pub look: TextLook,
+}
+
+/// A line of text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StyledLine {
+    spans: Vec<StyledSpan>,
+}
+
+impl StyledLine {
+    /// Appends text. Text of the same look as the end of the line becomes part of its last span.
+    pub fn push(&mut self, text: impl AsRef<str>, look: impl Into<TextLook>) {
+        let (text, look) = (text.as_ref(), look.into());
+        match self.spans.last_mut() {
+            _ if text.is_empty() => {}
+            Some(last) if last.look == look => last.text.push_str(text),
+            _ => self.spans.push(StyledSpan { text: text.to_owned(), look }),
+        }
+    }
+
+    /// Returns the spans.
+    pub fn spans(&self) -> &[StyledSpan] {
+        &self.spans
+    }
+
+    /// Returns the number of columns.
+    pub fn width(&self) -> usize {
+        self.spans.iter().map(|span| span.text.width()).sum()
+    }
+
+    /// Returns the text without its look.
+    pub fn text(&self) -> String {
+        self.spans.iter().map(|span| span.text.as_str()).collect()
+    }
+}

@@ -1,0 +1,244 @@
+//! Themes: the colours of texts by their meaning, and the sequences that show them.
+
+use std::fmt::Write as _;
+
+use crate::{
+    live_region::TerminalLine,
+    styled_text::{Emphasis, StyledLine, StyledSpan, TextLook, TextRole},
+};
+
+/// A colour in 24 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rgb(pub u8, pub u8, pub u8);
+
+/// How texts are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Theme {
+    /// Without colours: bold, italic and underlined text alone.
+    Monochrome,
+    /// The 16 colours that the user chose for the terminal.
+    Terminal,
+    /// Colours for a dark background.
+    Dark,
+    /// Colours for a light background.
+    Light,
+}
+
+/// The colour of a role in a theme of its own colours; `None` for that of the terminal.
+fn rgb(theme: Theme, role: TextRole) -> Option<Rgb> {
+    let (dark, light) = match role {
+        TextRole::Plain | TextRole::Quote => return None,
+        TextRole::Dim | TextRole::Comment | TextRole::Marker => {
+            (Rgb(0x9a, 0xa0, 0xa6), Rgb(0x5f, 0x63, 0x68))
+        }
+        TextRole::Accent | TextRole::Link | TextRole::Function => {
+            (Rgb(0x6c, 0xb6, 0xff), Rgb(0x09, 0x5a, 0xc0))
+        }
+        TextRole::Heading | TextRole::Keyword => (Rgb(0xd2, 0xa8, 0xff), Rgb(0x7a, 0x35, 0xb8)),
+        TextRole::Code | TextRole::Type => (Rgb(0x76, 0xd9, 0xc4), Rgb(0x0b, 0x66, 0x59)),
+        TextRole::StringLiteral => (Rgb(0xa5, 0xd6, 0x7b), Rgb(0x3a, 0x69, 0x0c)),
+        TextRole::Number => (Rgb(0xff, 0xb4, 0x6b), Rgb(0x99, 0x4a, 0x00)),
+        TextRole::Added | TextRole::AddedWord | TextRole::Success => {
+            (Rgb(0x57, 0xd3, 0x7a), Rgb(0x1a, 0x6b, 0x34))
+        }
+        TextRole::Removed | TextRole::RemovedWord | TextRole::Error => {
+            (Rgb(0xff, 0x8b, 0x84), Rgb(0xb4, 0x23, 0x18))
+        }
+        TextRole::Warning => (Rgb(0xe3, 0xb3, 0x41), Rgb(0x85, 0x59, 0x00)),
+    };
+    match theme {
+        Theme::Dark => Some(dark),
+        Theme::Light => Some(light),
+        Theme::Monochrome | Theme::Terminal => None,
+    }
+}
+
+/// The parameter of the terminal's own colour of a role.
+fn terminal_colour(role: TextRole) -> Option<&'static str> {
+    match role {
+        TextRole::Plain | TextRole::Quote | TextRole::Heading => None,
+        TextRole::Dim | TextRole::Comment | TextRole::Marker => Some("2"),
+        TextRole::Accent | TextRole::Function | TextRole::Code | TextRole::Type => Some("36"),
+        TextRole::Link => Some("34"),
+        TextRole::Keyword | TextRole::Number => Some("35"),
+        TextRole::StringLiteral | TextRole::Added | TextRole::AddedWord | TextRole::Success => {
+            Some("32")
+        }
+        TextRole::Removed | TextRole::RemovedWord | TextRole::Error => Some("31"),
+        TextRole::Warning => Some("33"),
+    }
+}
+
+/// Returns the emphasis that a role has besides its colour.
+fn emphasis_of(theme: Theme, role: TextRole) -> Emphasis {
+    match role {
+        TextRole::Heading => Emphasis::BOLD,
+        TextRole::AddedWord | TextRole::RemovedWord => Emphasis::REVERSE,
+        TextRole::Accent | TextRole::Error | TextRole::Warning if theme == Theme::Monochrome => {
+            Emphasis::BOLD
+        }
+        TextRole::Link if theme == Theme::Monochrome => Emphasis::UNDERLINE,
+        TextRole::Plain
+        | TextRole::Dim
+        | TextRole::Accent
+        | TextRole::Code
+        | TextRole::Link
+        | TextRole::Quote
+        | TextRole::Marker
+        | TextRole::Keyword
+        | TextRole::StringLiteral
+        | TextRole::Number
+        | TextRole::Comment
+        | TextRole::Function
+        | TextRole::Type
+        | TextRole::Added
+        | TextRole::Removed
+        | TextRole::Success
+        | TextRole::Warning
+        | TextRole::Error => Emphasis::NONE,
+    }
+}
+
+/// The parameters of emphasis.
+const EMPHASIS: [(Emphasis, &str); 5] = [
+    (Emphasis::BOLD, "1"),
+    (Emphasis::ITALIC, "3"),
+    (Emphasis::UNDERLINE, "4"),
+    (Emphasis::REVERSE, "7"),
+    (Emphasis::STRIKETHROUGH, "9"),
+];
+
+impl Theme {
+    /// Returns a line with the sequences for its look.
+    pub fn paint(self, line: &StyledLine) -> TerminalLine {
+        let mut text = String::new();
+        for span in line.spans() {
+            self.paint_span(span, &mut text);
+        }
+        TerminalLine { text, width: line.width() }
+    }
+
+    fn paint_span(self, span: &StyledSpan, output: &mut String) {
+        let parameters = self.parameters(&span.look);
+        let link = span.look.link.as_deref().filter(|link| self.shows_links() && is_address(link));
+        // Writing to a string cannot fail.
+        if let Some(link) = link {
+            let _ = write!(output, "\u{1b}]8;;{link}\u{1b}\\");
+        }
+        if parameters.is_empty() {
+            output.push_str(&span.text);
+        } else {
+            let _ = write!(output, "\u{1b}[{}m{}\u{1b}[0m", parameters.join(";"), span.text);
+        }
+        if link.is_some() {
+            output.push_str("\u{1b}]8;;\u{1b}\\");
+        }
+    }
+
+    fn parameters(self, look: &TextLook) -> Vec<String> {
+        let emphasis = look.emphasis.with(emphasis_of(self, look.role));
+        let shown = EMPHASIS.iter().filter(|(one, _)| emphasis.contains(*one));
+        let mut parameters: Vec<String> = shown.map(|(_, sgr)| (*sgr).to_owned()).collect();
+        match self {
+            Self::Monochrome => {}
+            Self::Terminal => parameters.extend(terminal_colour(look.role).map(str::to_owned)),
+            Self::Dark | Self::Light => {
+                let colour = rgb(self, look.role);
+                parameters.extend(
+                    colour.map(|Rgb(red, green, blue)| format!("38;2;{red};{green};{blue}")),
+                );
+            }
+        }
+        parameters
+    }
+
+    fn shows_links(self) -> bool {
+        self != Self::Monochrome
+    }
+}
+
+/// Returns true for an address that can be part of a sequence: visible ASCII alone.
+fn is_address(link: &str) -> bool {
+    !link.is_empty() && link.len() <= 2000 && link.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROLES: [TextRole; 20] = [
+        TextRole::Dim,
+        TextRole::Accent,
+        TextRole::Heading,
+        TextRole::Code,
+        TextRole::Link,
+        TextRole::Quote,
+        TextRole::Marker,
+        TextRole::Keyword,
+        TextRole::StringLiteral,
+        TextRole::Number,
+        TextRole::Comment,
+        TextRole::Function,
+        TextRole::Type,
+        TextRole::Added,
+        TextRole::Removed,
+        TextRole::AddedWord,
+        TextRole::RemovedWord,
+        TextRole::Success,
+        TextRole::Warning,
+        TextRole::Error,
+    ];
+
+    /// The relative luminance of WCAG 2.
+    fn luminance(Rgb(red, green, blue): Rgb) -> f64 {
+        let part = |value: u8| {
+            let value = f64::from(value) / 255.0;
+            if value <= 0.03928 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * part(red) + 0.7152 * part(green) + 0.0722 * part(blue)
+    }
+
+    fn contrast(one: Rgb, other: Rgb) -> f64 {
+        let (one, other) = (luminance(one), luminance(other));
+        (one.max(other) + 0.05) / (one.min(other) + 0.05)
+    }
+
+    #[test]
+    fn every_colour_has_the_contrast_of_wcag_aa_on_usual_backgrounds() {
+        let dark = [Rgb(0, 0, 0), Rgb(0x1e, 0x1e, 0x1e), Rgb(0x28, 0x2c, 0x34)];
+        let light = [Rgb(0xff, 0xff, 0xff), Rgb(0xfa, 0xfa, 0xf0), Rgb(0xee, 0xee, 0xee)];
+        for (theme, backgrounds) in [(Theme::Dark, dark), (Theme::Light, light)] {
+            for role in ROLES {
+                for background in backgrounds {
+                    let Some(colour) = rgb(theme, role) else { continue };
+                    let contrast = contrast(colour, background);
+                    assert!(contrast >= 4.5, "{theme:?} {role:?} {background:?}: {contrast:.2}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_is_painted_by_its_roles() {
+        let mut line = StyledLine::default();
+        line.push("see ", TextRole::Plain);
+        let link = Some("https://example.org".into());
+        line.push("here", TextLook { role: TextRole::Link, link, ..TextLook::default() });
+        assert_eq!(
+            Theme::Terminal.paint(&line).text,
+            "see \u{1b}]8;;https://example.org\u{1b}\\\u{1b}[34mhere\u{1b}[0m\u{1b}]8;;\u{1b}\\"
+        );
+        assert_eq!(Theme::Monochrome.paint(&line).text, "see \u{1b}[4mhere\u{1b}[0m");
+        assert_eq!(Theme::Dark.paint(&line).width, 8);
+    }
+
+    #[test]
+    fn an_address_that_could_end_its_sequence_is_left_out() {
+        for link in ["https://a\u{1b}\\b", "https://a b", "https://ä", "", "a\u{7}"] {
+            let mut line = StyledLine::default();
+            let link = Some(link.into());
+            line.push("x", TextLook { link, ..TextLook::default() });
+            assert_eq!(Theme::Dark.paint(&line).text, "x");
+        }
+    }
+}
