@@ -44,7 +44,7 @@ async function imported({ name, sessions, call, isSummarized }) {
 	checks.holds(`${name}: it ends well`, first.code === 0, first.stderr);
 	checks.holds(`${name}: its ${sessions} sessions`, items.length === sessions, first.lines.join("\n"));
 	checks.holds(`${name}: its servers`, servers.join() === "files,remote", servers.join());
-	const unknown = items.flatMap(({ notes }) => notes).filter((note) => /not known|damaged/.test(note));
+	const unknown = items.flatMap(({ notes }) => notes).filter((note) => /unknown|damaged|not in the file/.test(note));
 	checks.holds(`${name}: no record that is not known`, unknown.length === 0, unknown.join("\n"));
 
 	// Of the sessions with the most prompts, the one that is no fork.

@@ -23,6 +23,7 @@ impl ImportPlan {
         known.extend(servers.servers.iter().map(|(known, _)| known.server.name.clone()));
         let rules = product::rule_store(&self.environment)?.load()?.user;
         let store = product::session_store(&self.environment)?;
+        let mut unreadable = Vec::new();
         for item in &mut self.items {
             item.state = match &item.change {
                 ImportChange::File { to, text } => match read_text(to) {
@@ -42,10 +43,19 @@ impl ImportPlan {
                 }
                 ImportChange::Server(_) | ImportChange::Rules(_) => ImportState::New,
                 ImportChange::Session(session) => {
-                    session_state(store.as_ref(), session, &mut item.notes)?
+                    match session_state(store.as_ref(), session, &mut item.notes) {
+                        Ok(state) => state,
+                        Err(error) => {
+                            let what = format!("session {}", session.id);
+                            let why = format!("Crow's copy cannot be read: {error}");
+                            unreadable.push(LeftOut { what, why });
+                            ImportState::Present
+                        }
+                    }
                 }
             };
         }
+        self.left_out.extend(unreadable);
         self.items.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
         Ok(())
     }

@@ -81,8 +81,8 @@ pub(super) struct SessionImport {
     /// The name of the program for people.
     pub(super) program: &'static str,
     pub(super) id: SessionId,
-    /// Number of entries of the conversation.
-    pub(super) entries: usize,
+    /// The digest of the conversation.
+    pub(super) digest: String,
     pub(super) file: SessionFile,
     /// Reads the file again.
     pub(super) format: Arc<dyn SessionFormat>,
@@ -349,7 +349,7 @@ impl ImportPlan {
         let is_known = self.items.iter().any(|item| item.kind == kind && item.name == name);
         if is_known {
             let what = format!("{} {name} of {}", kind.as_str(), from.display());
-            return self.leave_out(what, "another one has its name");
+            return self.leave_out(what, "another one of this name or id goes before it");
         }
         let (from, state) = (from.to_path_buf(), ImportState::New);
         self.items.push(ImportItem { kind, name, from, state, notes, change });

@@ -34,6 +34,8 @@ pub(super) const METADATA: &str = "metadata.json";
 pub(super) const HISTORY: &str = "history.jsonl";
 pub(super) const LOCK: &str = "lock";
 const OUTPUT: &str = "output";
+/// Folder of a session that is being replaced, in the folder of the new one.
+const REPLACED: &str = "replaced";
 const LONGEST_ID: usize = 128;
 
 /// A session store in a folder of the file system.
@@ -114,12 +116,13 @@ impl FileStore {
         folders_in(&self.folder)
     }
 
-    /// Builds the folder of a new session: `make_log` writes the log into the folder that it is given. Returns the folder
-    /// and its lock.
+    /// Builds the folder of a new session: `make_log` writes the log into the folder that it is given, and `put` moves that
+    /// folder into its place. Returns the folder and its lock.
     fn build(
         &self,
         metadata: &SessionMetadata,
         make_log: impl FnOnce(&Path) -> Result<(), SessionError>,
+        put: impl FnOnce(&Path, &Path) -> io::Result<()>,
     ) -> Result<(PathBuf, FileLock), SessionError> {
         let id = &metadata.session_id;
         let folder = self.folder_of(id)?;
@@ -134,7 +137,7 @@ impl FileStore {
         let built = make_log(&new).and_then(|()| {
             write_metadata(&new, metadata)?;
             // A rename never replaces a folder that is not empty.
-            fs::rename(&new, &folder).map_err(|source| {
+            put(&new, &folder).map_err(|source| {
                 if source.kind() == io::ErrorKind::DirectoryNotEmpty {
                     return SessionError::Exists { id: id.clone() };
                 }
@@ -162,14 +165,34 @@ fn folders_in(sessions: &Path) -> Result<Vec<PathBuf>, SessionError> {
 
 impl SessionStore for FileStore {
     fn create(&self, metadata: &SessionMetadata) -> Result<Box<dyn SessionLog>, SessionError> {
+        let make_log = |new: &Path| LogFile::create(new.join(HISTORY)).map(drop);
         let (folder, lock) =
-            self.build(metadata, |new| LogFile::create(new.join(HISTORY)).map(drop))?;
+            self.build(metadata, make_log, |new, folder| fs::rename(new, folder))?;
         let (log, _) = LogFile::open(folder.join(HISTORY))?;
         Ok(Box::new(FileLog { folder, log, recent: self.recent.clone(), _lock: lock }))
     }
 
     fn add(&self, metadata: &SessionMetadata, events: &[Envelope]) -> Result<(), SessionError> {
-        self.build(metadata, |new| write_log(&new.join(HISTORY), events)).map(drop)
+        let make_log = |new: &Path| write_log(&new.join(HISTORY), events);
+        let put = |new: &Path, folder: &Path| {
+            File::open(new.join(METADATA))?.sync_data()?;
+            fs::rename(new, folder)
+        };
+        self.build(metadata, make_log, put).map(drop)
+    }
+
+    fn replace(&self, metadata: &SessionMetadata, events: &[Envelope]) -> Result<(), SessionError> {
+        let old = self.existing_folder(&metadata.session_id)?;
+        let _lock = lock(&old, &metadata.session_id)?;
+        let make_log = |new: &Path| write_log(&new.join(HISTORY), events);
+        let put = |new: &Path, folder: &Path| {
+            File::open(new.join(METADATA))?.sync_data()?;
+            // The old session goes into the folder that counts as unfinished, and so is removed there after a crash.
+            fs::rename(folder, new.join(REPLACED))?;
+            fs::rename(new, folder)?;
+            fs::remove_dir_all(folder.join(REPLACED))
+        };
+        self.build(metadata, make_log, put).map(drop)
     }
 
     fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {

@@ -40,6 +40,29 @@ impl ImportedSession {
     /// # Errors
     /// Fails if the store has a session of this id, if it cannot be written, or if the events cannot follow each other.
     pub fn add_to(self, store: &dyn SessionStore) -> Result<SessionMetadata, SessionError> {
+        let (metadata, lines) = self.into_header_and_log()?;
+        store.add(&metadata, &lines)?;
+        Ok(metadata)
+    }
+
+    /// Replaces the session of this id in a store, and returns its header. Blocks.
+    ///
+    /// # Errors
+    /// Fails if the store has no session of this id or it is in use, if the new one cannot be written, or if the events cannot
+    /// follow each other. The old one stays then.
+    pub fn replace_in(self, store: &dyn SessionStore) -> Result<SessionMetadata, SessionError> {
+        let (metadata, lines) = self.into_header_and_log()?;
+        store.replace(&metadata, &lines)?;
+        Ok(metadata)
+    }
+
+    /// Returns the time of the last event.
+    pub fn updated(&self) -> Timestamp {
+        self.events.iter().map(|(time, _)| *time).fold(self.started, Timestamp::max)
+    }
+
+    fn into_header_and_log(self) -> Result<(SessionMetadata, Vec<Envelope>), SessionError> {
+        let last = self.updated();
         let id = self.id.clone();
         let start = AgentEvent::SessionStart {
             format_version: FORMAT_VERSION,
@@ -62,7 +85,6 @@ impl ImportedSession {
         let lines: Vec<Envelope> = lines.collect();
         let history = History::from_log(&lines)
             .map_err(|source| SessionError::Inconsistent { id: id.clone(), source })?;
-        let last = lines.iter().map(|line| line.time).max().unwrap_or(self.started);
         let mut metadata = SessionMetadata {
             session_id: id.clone(),
             agent_type: self.agent,
@@ -78,8 +100,7 @@ impl ImportedSession {
         metadata.metadata.remove(CROW);
         let crow = CrowMetadata::new(FORMAT_VERSION, id, AgentRole::Primary, self.cwd);
         metadata.set_crow(&CrowMetadata { title: self.title, turns: history.turns(), ..crow });
-        store.add(&metadata, &lines)?;
-        Ok(metadata)
+        Ok((metadata, lines))
     }
 }
 
@@ -120,6 +141,16 @@ mod tests {
         }
     }
 
+    fn result() -> AgentEvent {
+        AgentEvent::CallEnd {
+            call_id: CallId::new("c"),
+            reply_id: ReplyId::new("r"),
+            tool: "t".to_owned(),
+            result: ToolResult::success("x"),
+            denial: None,
+        }
+    }
+
     #[test]
     fn an_imported_session_is_read_and_listed_like_any_other() {
         let folder = tempfile::tempdir().unwrap();
@@ -144,20 +175,22 @@ mod tests {
             drop(store.open(&header.session_id).unwrap());
             let again = session(vec![prompt()]).add_to(store.as_ref());
             assert!(matches!(again, Err(SessionError::Exists { .. })), "{again:?}");
+            // It can be replaced, unless it is in use or the new one is wrong.
+            assert!(session(vec![prompt(), result()]).replace_in(store.as_ref()).is_err());
+            let opened = store.open(&header.session_id).unwrap();
+            let locked = session(vec![prompt(), prompt()]).replace_in(store.as_ref());
+            assert!(matches!(locked, Err(SessionError::Locked { .. })), "{locked:?}");
+            drop(opened);
+            assert_eq!(store.read(&header.session_id).unwrap().events.len(), 2);
+            session(vec![prompt(), prompt()]).replace_in(store.as_ref()).unwrap();
+            assert_eq!(store.read(&header.session_id).unwrap().events.len(), 3);
         }
     }
 
     #[test]
     fn events_that_cannot_follow_each_other_are_refused_and_leave_no_session() {
         let store = MemoryStore::default();
-        let result = AgentEvent::CallEnd {
-            call_id: CallId::new("c"),
-            reply_id: ReplyId::new("r"),
-            tool: "t".to_owned(),
-            result: ToolResult::success("x"),
-            denial: None,
-        };
-        let refused = session(vec![prompt(), result]).add_to(&store);
+        let refused = session(vec![prompt(), result()]).add_to(&store);
         assert!(matches!(refused, Err(SessionError::Inconsistent { .. })), "{refused:?}");
         assert_eq!(store.list(&SessionFilter::default()).unwrap(), []);
     }

@@ -78,6 +78,11 @@ impl SessionStore for MemoryStore {
         events.iter().try_for_each(|event| log.append(event))
     }
 
+    fn replace(&self, metadata: &SessionMetadata, events: &[Envelope]) -> Result<(), SessionError> {
+        self.remove(&metadata.session_id)?;
+        self.add(metadata, events)
+    }
+
     fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {
         let mut sessions = self.lock();
         let session =

@@ -123,6 +123,9 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
     /// Adds a session with these events. After a crash it is there with all of them, or not at all.
     fn add(&self, metadata: &SessionMetadata, events: &[Envelope]) -> Result<(), SessionError>;
 
+    /// Replaces a session that is not in use by another one of its id. If it cannot be written, the old one stays.
+    fn replace(&self, metadata: &SessionMetadata, events: &[Envelope]) -> Result<(), SessionError>;
+
     /// Opens a session as its only writer and cuts off a torn last line.
     fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError>;
 

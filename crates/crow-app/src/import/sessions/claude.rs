@@ -18,14 +18,14 @@ use super::{
     conversation::{ConversationEntry, EntryContent, EntryResult, ImportedConversation},
     format::{SessionFile, SessionFormat, single_files},
     json_lines::{
-        HEADING_LINES, LineProblems, for_each_object, image, missing_image, take_text,
-        text_and_images, text_at, time_of,
+        LineProblems, for_each_object, image, missing_image, take_text, text_and_images, text_at,
+        time_of,
     },
-    tree::{TreeRecord, branch_to},
+    tree::{TreeRecord, path_from_root},
 };
 
-/// Records that are about the program and not about the conversation.
-const OTHER_KINDS: [&str; 25] = [
+/// Types of records that are metadata and not messages.
+const IGNORED_RECORD_TYPES: [&str; 25] = [
     "agent-color",
     "agent-name",
     "agent-setting",
@@ -72,13 +72,16 @@ impl SessionFormat for ClaudeSessions {
     }
 
     fn cwd(&self, file: &SessionFile) -> Result<Option<PathBuf>, String> {
-        let (mut cwd, mut lines, mut problems) = (None, 0, LineProblems::default());
+        let (mut cwd, mut has_records, mut problems) = (None, false, LineProblems::default());
         for_each_object(&file.path, &mut problems, |record, _| {
-            lines += 1;
+            has_records = true;
             cwd = text_at(&record, "cwd").map(PathBuf::from);
-            cwd.is_none() && lines < HEADING_LINES
+            cwd.is_none()
         })?;
-        // A file without a prompt has only records about the program.
+        if !has_records && problems.has_damage() {
+            return Err("it contains no JSON records".to_owned());
+        }
+        // A file without a prompt has only metadata.
         Ok(cwd)
     }
 
@@ -122,9 +125,8 @@ impl ClaudeReader {
             _ => {}
         }
         let is_true = |key: &str| record.get(key) == Some(&Value::Bool(true));
-        if is_true("isSidechain") {
-            return;
-        }
+        // What subagents said is in files of their own, in newer versions.
+        let is_of_subagent = is_true("isSidechain");
         let is_hidden = is_true("isMeta");
         let is_summary = is_true("isCompactSummary");
         if self.cwd.is_none() {
@@ -133,19 +135,27 @@ impl ClaudeReader {
         let time = time_of(record.get("timestamp"));
         let parent = take_text(&mut record, "parentUuid")
             .or_else(|| take_text(&mut record, "logicalParentUuid"));
-        let contents = match (kind.as_str(), record.remove("message")) {
+        let message = record.remove("message").filter(|_| !is_of_subagent);
+        let contents = match (kind.as_str(), message) {
+            ("attachment", _) if !is_of_subagent => {
+                queued_prompt(&mut record).into_iter().collect()
+            }
             ("user", Some(Value::Object(message))) if !is_hidden => {
                 user_contents(message, is_summary)
             }
             ("assistant", Some(Value::Object(message))) => reply_content(message, problems),
             ("user" | "assistant" | "system", _) => Vec::new(),
-            (other, _) if OTHER_KINDS.contains(&other) => Vec::new(),
+            (other, _) if IGNORED_RECORD_TYPES.contains(&other) => Vec::new(),
             (other, _) => {
                 problems.add_unknown(other);
                 Vec::new()
             }
         };
-        let Some(id) = take_text(&mut record, "uuid") else { return };
+        let id = match take_text(&mut record, "uuid") {
+            Some(id) => id,
+            None if contents.is_empty() => return,
+            None => format!("record-{}", self.records.len()),
+        };
         // A record with several results is a chain of them.
         let mut parent = parent;
         let last = contents.len().saturating_sub(1);
@@ -165,23 +175,17 @@ impl ClaudeReader {
         id: &str,
         problems: &LineProblems,
     ) -> Result<ImportedConversation, String> {
-        let is_said = |record: &&ClaudeRecord| record.content.is_some();
-        let leaf = self.records.iter().rfind(is_said).map(|record| record.id.as_str());
-        let branch = branch_to(&self.records, leaf);
-        let is_on_branch = |record: &ClaudeRecord| branch.contains(record.id.as_str());
-        // Other blocks of replies on the branch, and the results of their calls.
-        let replies: HashSet<String> = self
-            .records
-            .iter()
-            .filter(|record| is_on_branch(record))
-            .filter_map(|record| reply_of(record).map(str::to_owned))
-            .collect();
+        let leaf = self.records.iter().rposition(|record| record.content.is_some());
+        let path = path_from_root(&self.records, leaf);
+        // Other blocks of replies on the path, and the results of their calls.
+        let on_path = self.records.iter().enumerate();
+        let on_path = on_path.filter(|(position, _)| path.positions.contains(position));
+        let replies: HashSet<String> =
+            on_path.filter_map(|(_, record)| reply_of(record).map(str::to_owned)).collect();
         let is_in_reply =
             |record: &ClaudeRecord| reply_of(record).is_some_and(|reply| replies.contains(reply));
-        let calls: HashSet<String> = self
-            .records
-            .iter()
-            .filter(|record| is_on_branch(record) || is_in_reply(record))
+        let in_replies = self.records.iter().filter(|record| is_in_reply(record));
+        let calls: HashSet<String> = in_replies
             .flat_map(|record| calls_of(record).map(|call| call.id.to_string()))
             .collect();
         let is_answer = |record: &ClaudeRecord| {
@@ -191,7 +195,10 @@ impl ClaudeReader {
         let is_kept: Vec<bool> = self
             .records
             .iter()
-            .map(|record| is_on_branch(record) || is_in_reply(record) || is_answer(record))
+            .enumerate()
+            .map(|(position, record)| {
+                path.positions.contains(&position) || is_in_reply(record) || is_answer(record)
+            })
             .collect();
         let mut notes = problems.notes();
         let left_out = self
@@ -200,11 +207,7 @@ impl ClaudeReader {
             .zip(&is_kept)
             .filter(|(record, is_kept)| record.content.is_some() && !**is_kept)
             .count();
-        if left_out > 0 {
-            notes.push(format!(
-                "records of the conversation that were rewound are left out: {left_out}"
-            ));
-        }
+        path.add_notes(left_out, &mut notes);
         let mut last = None;
         let mut entries = Vec::new();
         for (record, _) in self.records.into_iter().zip(is_kept).filter(|(_, is_kept)| *is_kept) {
@@ -216,7 +219,7 @@ impl ClaudeReader {
         let started = entries.first().map_or(Timestamp::UNIX_EPOCH, |entry| entry.time);
         Ok(ImportedConversation {
             id: id.to_owned(),
-            cwd: self.cwd.ok_or("it does not say in which folder it was held")?,
+            cwd: self.cwd.ok_or("its working directory is not recorded")?,
             title: self.title,
             started,
             entries,
@@ -247,10 +250,21 @@ fn calls_of(record: &ClaudeRecord) -> impl Iterator<Item = &ToolCall> {
 fn user_contents(mut message: Map<String, Value>, is_summary: bool) -> Vec<EntryContent> {
     let (mut contents, mut blocks) = (Vec::new(), Vec::new());
     match message.remove("content") {
+        Some(content) if is_summary => {
+            let text = summary_text(&content);
+            return vec![EntryContent::Summary { text, first_kept: None }];
+        }
         Some(Value::String(text)) => blocks.extend(prompt_text(&text).map(Block::text)),
         Some(Value::Array(values)) => {
             for value in values {
-                let Value::Object(mut block) = value else { continue };
+                let mut block = match value {
+                    Value::Object(block) => block,
+                    Value::String(text) => {
+                        blocks.extend(prompt_text(&text).map(Block::text));
+                        continue;
+                    }
+                    _ => continue,
+                };
                 if text_at(&block, "type") == Some("tool_result") {
                     contents.extend(result(&mut block).map(EntryContent::Result));
                 } else {
@@ -260,26 +274,53 @@ fn user_contents(mut message: Map<String, Value>, is_summary: bool) -> Vec<Entry
         }
         _ => {}
     }
-    if is_summary {
-        contents.push(EntryContent::Summary { text: Block::text_of(&blocks), first_kept: None });
-    } else if !blocks.is_empty() {
+    if !blocks.is_empty() {
         contents.push(EntryContent::Prompt(blocks));
     }
     contents
 }
 
-/// Returns what the user wrote; `None` for text that the program adds as a message of the user.
+/// Returns a prompt that the user typed while the model worked, if an attachment is one.
+fn queued_prompt(record: &mut Map<String, Value>) -> Option<EntryContent> {
+    let Some(Value::Object(mut attachment)) = record.remove("attachment") else { return None };
+    let is_prompt = text_at(&attachment, "type") == Some("queued_command")
+        && text_at(&attachment, "commandMode").is_none_or(|mode| mode == "prompt");
+    let origin = attachment.get("origin").and_then(|origin| origin.get("kind")?.as_str());
+    if !is_prompt || origin.is_some_and(|origin| origin != "human") {
+        return None;
+    }
+    let message = Map::from_iter([("content".to_owned(), attachment.remove("prompt")?)]);
+    user_contents(message, false).pop()
+}
+
+/// Returns the whole text of a summary.
+fn summary_text(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(blocks) => {
+            let texts = blocks.iter().filter_map(|block| block.get("text")?.as_str());
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        _ => String::new(),
+    }
+}
+
+/// Returns what the user wrote; `None` for text that the program injects as a message of the user.
 fn prompt_text(text: &str) -> Option<String> {
-    const ADDED: [&str; 6] = [
-        "<local-command-stdout>",
-        "<local-command-stderr>",
-        "<local-command-caveat>",
-        "<system-reminder>",
-        "<task-notification>",
-        "<bash-stdout>",
+    const INJECTED_TAGS: [&str; 6] = [
+        "local-command-stdout",
+        "local-command-stderr",
+        "local-command-caveat",
+        "system-reminder",
+        "task-notification",
+        "bash-stdout",
     ];
-    let start = text.trim_start();
-    if start.is_empty() || ADDED.iter().any(|tag| start.starts_with(tag)) {
+    let start = text.trim();
+    let is_injected = |tag: &str| {
+        let rest = start.strip_prefix(&format!("<{tag}>"));
+        rest.is_some_and(|rest| rest.contains(&format!("</{tag}>")))
+    };
+    if start.is_empty() || INJECTED_TAGS.iter().any(|tag| is_injected(tag)) {
         return None;
     }
     let inside = |tag: &str| {
@@ -287,13 +328,16 @@ fn prompt_text(text: &str) -> Option<String> {
         Some(rest.split_once(&format!("</{tag}>"))?.0.trim())
     };
     // A command of the user, such as `/review` or a line of the shell.
-    if start.starts_with("<command-") {
-        let (name, arguments) =
-            (inside("command-name")?, inside("command-args").unwrap_or_default());
+    if start.starts_with("<command-")
+        && let Some(name) = inside("command-name")
+    {
+        let arguments = inside("command-args").unwrap_or_default();
         return Some(format!("{name} {arguments}").trim().to_owned());
     }
-    if start.starts_with("<bash-input>") {
-        return inside("bash-input").map(|line| format!("!{line}"));
+    if start.starts_with("<bash-input>")
+        && let Some(line) = inside("bash-input")
+    {
+        return Some(format!("!{line}"));
     }
     Some(text.to_owned())
 }

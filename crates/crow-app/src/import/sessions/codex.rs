@@ -1,8 +1,8 @@
 //! Sessions of Codex: `sessions/YEAR/MONTH/DAY/rollout-TIME-ID.jsonl`, records of a `type`, a `timestamp` and a `payload`.
 //!
 //! The conversation is in records of the type `response_item`, as the model was sent it: prompts among messages that the program
-//! added, such as instructions and facts about the machine. A fork has only its own records: its heading names the session that it
-//! began as, and the number of the first record (its `ordinal`) that it does not share with it.
+//! added, such as instructions and facts about the machine. A fork has only its own records: its header names the session that it
+//! was forked from, and the number of the first record (its `ordinal`) that it does not share with it.
 
 use std::path::{Path, PathBuf};
 
@@ -18,19 +18,19 @@ use super::{
     conversation::{ConversationEntry, EntryContent, EntryResult, ImportedConversation},
     format::{SessionFile, SessionFormat, single_files},
     json_lines::{
-        HEADING_LINES, LineProblems, for_each_object, image_of_url, missing_image, take_text,
-        text_and_images, text_at, time_of,
+        LineProblems, for_each_object, image_of_url, missing_image, take_text, text_and_images,
+        text_at, time_of,
     },
 };
 use crate::import::files::files_below;
 
-/// Types of records that are not of the conversation.
-const OTHER_KINDS: [&str; 4] =
+/// Types of records that are metadata and not messages.
+const IGNORED_RECORD_TYPES: [&str; 4] =
     ["world_state", "token_usage_record", "session_state", "inter_agent_communication"];
-/// Items that have no equal, and nothing that the next model would need.
-const OTHER_ITEMS: [&str; 4] = ["additional_tools", "ghost_snapshot", "compaction", "other"];
-/// Beginnings of messages that the program added.
-const ADDED: [&str; 7] = [
+/// Types of items that have no counterpart in Crow and that the next model does not need.
+const IGNORED_ITEM_TYPES: [&str; 4] = ["additional_tools", "ghost_snapshot", "compaction", "other"];
+/// Beginnings of messages that the program injected, for older files that do not say so.
+const INJECTED_PREFIXES: [&str; 7] = [
     "# AGENTS.md instructions",
     "<environment_context>",
     "<user_instructions>",
@@ -41,8 +41,8 @@ const ADDED: [&str; 7] = [
 ];
 
 /// Maximum number of forks of forks.
-const MOST_FORKS: usize = 50;
-const NO_META: &str = "it does not begin with `session_meta`";
+const MAX_FORK_DEPTH: usize = 50;
+const NO_META: &str = "it has no record of the type `session_meta`";
 
 /// The sessions of Codex in its folder.
 #[derive(Debug)]
@@ -58,11 +58,12 @@ impl SessionFormat for CodexSessions {
 
     fn cwd(&self, file: &SessionFile) -> Result<Option<PathBuf>, String> {
         let mut reader = CodexReader::default();
-        let (mut lines, mut problems) = (0, LineProblems::default());
+        let mut problems = LineProblems::default();
         for_each_object(&file.path, &mut problems, |record, problems| {
-            lines += 1;
-            reader.add(record, problems);
-            reader.meta.is_none() && lines < HEADING_LINES
+            if text_at(&record, "type") == Some("session_meta") {
+                reader.add(record, problems);
+            }
+            reader.meta.is_none()
         })?;
         let meta = reader.meta.ok_or(NO_META)?;
         Ok((!meta.is_subagent).then_some(meta.cwd))
@@ -70,7 +71,7 @@ impl SessionFormat for CodexSessions {
 
     fn read(&self, file: &SessionFile) -> Result<ImportedConversation, String> {
         let mut problems = LineProblems::default();
-        let reader = self.read_rollout(&file.path, None, &mut problems, MOST_FORKS)?;
+        let reader = self.read_rollout(&file.path, None, &mut problems, MAX_FORK_DEPTH)?;
         let meta = reader.meta.ok_or(NO_META)?;
         Ok(ImportedConversation {
             id: meta.id,
@@ -78,13 +79,13 @@ impl SessionFormat for CodexSessions {
             title: None,
             started: meta.started,
             entries: reader.entries,
-            notes: problems.notes(),
+            notes: problems.notes().into_iter().chain(reader.notes).collect(),
         })
     }
 }
 
 impl CodexSessions {
-    /// Reads the records of a file before the number `end`, after those of the session that it is a fork of.
+    /// Reads the records of a file before the number `end`, after those of the session that it was forked from.
     fn read_rollout(
         &self,
         path: &Path,
@@ -93,7 +94,6 @@ impl CodexSessions {
         forks: usize,
     ) -> Result<CodexReader, String> {
         let mut reader = CodexReader::default();
-        let mut base = Ok(());
         for_each_object(path, problems, |record, problems| {
             let number = record.get("ordinal").and_then(Value::as_u64);
             if end.is_some_and(|end| number.is_some_and(|number| number >= end)) {
@@ -101,35 +101,46 @@ impl CodexSessions {
             }
             let is_first = reader.meta.is_none();
             reader.add(record, problems);
-            if let Some((id, end)) =
-                reader.meta.as_ref().filter(|_| is_first).and_then(|meta| meta.base.clone())
+            let base = reader.meta.as_ref().filter(|_| is_first).and_then(|meta| meta.base.clone());
+            if let Some((id, end)) = base
+                && let Err(why) = self.add_base(&mut reader, &id, end, forks)
             {
-                base = self.add_base(&mut reader, &id, end, problems, forks);
+                reader.notes.push(format!("its beginning is not imported: {why}"));
             }
-            base.is_ok()
+            true
         })?;
-        base.map(|()| reader)
+        Ok(reader)
     }
 
-    /// Adds the entries of the session that a fork began as.
+    /// Adds the entries of the session that a fork was forked from.
     fn add_base(
         &self,
         reader: &mut CodexReader,
         id: &str,
         end: u64,
-        problems: &mut LineProblems,
         forks: usize,
     ) -> Result<(), String> {
-        let forks = forks.checked_sub(1).ok_or("it is a fork of too many forks")?;
+        let forks = forks.checked_sub(1).ok_or_else(|| {
+            format!("its chain of forks is circular or deeper than {MAX_FORK_DEPTH}")
+        })?;
         let is_base = |path: &PathBuf| {
             let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-            name.ends_with(id)
+            name.strip_suffix(id).is_some_and(|rest| rest.ends_with('-'))
         };
         let files = self.files()?;
         let path = files.iter().map(|file| &file.path).find(|path| is_base(path));
         let path =
-            path.ok_or_else(|| format!("it is a fork of the session {id}, which is missing"))?;
-        let base = self.read_rollout(path, Some(end), problems, forks)?;
+            path.ok_or_else(|| format!("it was forked from the session {id}, which is missing"))?;
+        // Line numbers of another file would only confuse.
+        let mut problems = LineProblems::default();
+        let base = self.read_rollout(path, Some(end), &mut problems, forks)?;
+        if base.meta.as_ref().is_none_or(|meta| meta.id != id) {
+            return Err(format!("{} is not the session {id}", path.display()));
+        }
+        reader.notes.extend(base.notes);
+        if !problems.notes().is_empty() {
+            reader.notes.push(format!("the session {id}, which it was forked from, is damaged"));
+        }
         reader.entries = base.entries;
         reader.replies = base.replies;
         reader.model = base.model;
@@ -139,7 +150,7 @@ impl CodexSessions {
 
 #[derive(Debug)]
 struct SessionMeta {
-    /// For a fork, the id of the session that it began as, and the number of the first record that they do not share.
+    /// For a fork, the id of the session that it was forked from, and the number of the first record that they do not share.
     base: Option<(String, u64)>,
     id: String,
     cwd: PathBuf,
@@ -153,6 +164,7 @@ struct CodexReader {
     provider: Option<String>,
     model: Option<String>,
     entries: Vec<ConversationEntry>,
+    notes: Vec<String>,
     /// Number of replies. Items of one reply follow each other, and have no id in common.
     replies: usize,
 }
@@ -168,7 +180,7 @@ impl CodexReader {
         };
         let time = time.or_else(|| self.entries.last().map(|entry| entry.time)).unwrap_or_default();
         match kind.as_str() {
-            // A copy of a session has the heading of the original after its own.
+            // A copy of a session has the header of the original after its own.
             "session_meta" if self.meta.is_none() => self.add_meta(&payload, time),
             "turn_context" => {
                 if let Some(model) = text_at(&payload, "model") {
@@ -185,7 +197,7 @@ impl CodexReader {
                 self.roll_back(usize::try_from(turns).unwrap_or(usize::MAX));
             }
             "session_meta" | "event_msg" => {}
-            other if OTHER_KINDS.contains(&other) => {}
+            other if IGNORED_RECORD_TYPES.contains(&other) => {}
             other => problems.add_unknown(other),
         }
     }
@@ -263,7 +275,7 @@ impl CodexReader {
                 let result = EntryResult { call_id, output, images, is_error };
                 self.push(None, time, EntryContent::Result(result));
             }
-            other if OTHER_ITEMS.contains(&other) => {}
+            other if IGNORED_ITEM_TYPES.contains(&other) => {}
             other => problems.add_unknown(other),
         }
     }
@@ -278,12 +290,21 @@ impl CodexReader {
                 }
             }
             Some("user") => {
-                let is_added = |block: &Block| {
-                    let Block::Text { text } = block else { return false };
-                    ADDED.iter().any(|start| text.trim_start().starts_with(start))
-                };
-                let prompt: Vec<Block> =
-                    blocks.into_iter().filter(|block| !is_added(block)).collect();
+                let kinds = item
+                    .get("internal_chat_message_metadata_passthrough")
+                    .and_then(|metadata| metadata.get("content_item_kinds")?.as_array());
+                let kind_of = |position: usize| kinds?.get(position)?.as_str();
+                let is_injected =
+                    |(position, block): (usize, &Block)| match (kind_of(position), block) {
+                        (Some(kind), _) if kind != "unknown" => !kind.starts_with("user."),
+                        (_, Block::Text { text }) => INJECTED_PREFIXES
+                            .iter()
+                            .any(|start| text.trim_start().starts_with(start)),
+                        (_, Block::Image(_)) => false,
+                    };
+                let flags: Vec<bool> = blocks.iter().enumerate().map(is_injected).collect();
+                let prompt = blocks.into_iter().zip(flags).filter(|(_, is_injected)| !is_injected);
+                let prompt: Vec<Block> = prompt.map(|(block, _)| block).collect();
                 if !prompt.is_empty() {
                     self.push(id, time, EntryContent::Prompt(prompt));
                 }

@@ -1,6 +1,6 @@
 //! A conversation of another program, in terms that all of them share.
 
-use std::path::PathBuf;
+use std::{io::Write as _, path::PathBuf};
 
 use crow_core::{
     message::{Block, Image, ReplyContent},
@@ -20,7 +20,7 @@ pub(in crate::import) struct ImportedConversation {
     pub(in crate::import) started: Timestamp,
     /// What was said, oldest first.
     pub(in crate::import) entries: Vec<ConversationEntry>,
-    /// What could not be taken over.
+    /// What could not be imported.
     pub(in crate::import) notes: Vec<String>,
 }
 
@@ -66,6 +66,13 @@ impl ImportedConversation {
     /// Returns the time of the last entry.
     pub(in crate::import) fn updated(&self) -> Timestamp {
         self.entries.iter().map(|entry| entry.time).max().unwrap_or(self.started)
+    }
+
+    /// Returns a digest of what was said, by which a changed conversation is recognized.
+    pub(in crate::import) fn digest(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        write!(hasher, "{:?}", self.entries).expect("invariant: hashing does not fail");
+        hasher.finalize().to_hex().to_string()
     }
 
     /// Returns the title, or the first line of the first prompt.

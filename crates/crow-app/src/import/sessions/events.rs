@@ -2,15 +2,18 @@
 //!
 //! Each prompt begins a run of one turn, and a summary becomes a compaction: the log keeps all, and the model is sent what the
 //! other program would have sent it. Logs have rules that files of other programs need not keep: every call has exactly one
-//! result, right after its reply, and ids are unique within a reply. [`LogBuilder`] holds the last reply back until its results
-//! are known, and then writes both.
+//! result, right after its reply, and ids are unique. So the results are collected first, by the ids of their calls, and
+//! [`LogBuilder`] buffers a reply until an entry comes that is no part of it.
 
-use std::{collections::BTreeSet, mem};
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    mem,
+};
 
 use crow_core::{
     event::{AgentEvent, InputSource, NoticeAudience, NoticeLevel, RunOutcome},
     ids::{CallId, MessageId, ReplyId, RunId, SessionId},
-    message::{Block, Origin, ReplyBlock, ReplyContent, ToolCall},
+    message::{Block, Origin, ReplyBlock, ReplyContent, ToolCall, calls_of},
     model::{ModelRef, StopReason},
     redact::Redactor,
     tool::ToolResult,
@@ -35,13 +38,24 @@ pub(in crate::import) fn imported_session(
     conversation: ImportedConversation,
     id: SessionId,
     program: &str,
-    values: Map<String, Value>,
     redactor: &Redactor,
 ) -> ImportedSession {
     let title = redactor.redact(&conversation.title()).into_owned();
     let updated = conversation.updated();
-    let mut builder = LogBuilder::new(&id, conversation.started);
+    // The copy of a session may have a later start than what it was copied with.
+    let times = conversation.entries.iter().map(|entry| entry.time);
+    let started = times.min().unwrap_or(conversation.started).min(conversation.started);
+    let mut builder = LogBuilder::new(&id, started);
+    let mut others = Vec::new();
     for entry in conversation.entries {
+        match entry.content {
+            EntryContent::Result(result) => builder.add_result(entry.time, result),
+            EntryContent::Prompt(_) | EntryContent::Reply { .. } | EntryContent::Summary { .. } => {
+                others.push(entry);
+            }
+        }
+    }
+    for entry in others {
         builder.add(entry);
     }
     let (mut events, model) = builder.finish(updated, program);
@@ -54,46 +68,37 @@ pub(in crate::import) fn imported_session(
         model,
         cwd: conversation.cwd,
         title,
-        started: conversation.started,
+        started,
         events,
-        values,
+        values: Map::new(),
     }
 }
 
-/// A reply whose results are not complete.
-struct UnwrittenReply {
+/// A reply that may get further blocks.
+struct BufferedReply {
     id: String,
     /// The id that entries of the same reply share.
     reply: Option<String>,
     time: Timestamp,
     model: ModelRef,
     blocks: Vec<ReplyContent>,
-    results: Vec<(Timestamp, EntryResult)>,
+    calls: HashSet<CallId>,
 }
 
-impl UnwrittenReply {
-    fn calls(&self) -> impl Iterator<Item = &ToolCall> {
-        self.blocks.iter().filter_map(|block| match block {
-            ReplyContent::Call(call) => Some(call),
-            ReplyContent::Text { .. } | ReplyContent::Thinking { .. } | ReplyContent::Opaque => {
-                None
-            }
-        })
-    }
-
+impl BufferedReply {
     /// Adds blocks. A call whose id the reply has already is left out.
     fn extend(&mut self, blocks: Vec<ReplyContent>) {
         for block in blocks {
-            let is_known =
-                matches!(&block, ReplyContent::Call(call) if self.has_call(call.id.as_str()));
-            if !is_known {
+            let is_new = match &block {
+                ReplyContent::Call(call) => self.calls.insert(call.id.clone()),
+                ReplyContent::Text { .. }
+                | ReplyContent::Thinking { .. }
+                | ReplyContent::Opaque => true,
+            };
+            if is_new {
                 self.blocks.push(block);
             }
         }
-    }
-
-    fn has_call(&self, id: &str) -> bool {
-        self.calls().any(|call| call.id.as_str() == id)
     }
 }
 
@@ -105,11 +110,15 @@ struct LogBuilder {
     ids: usize,
     turn: u32,
     is_in_run: bool,
-    unwritten: Option<UnwrittenReply>,
+    buffered: Option<BufferedReply>,
+    /// Results by the ids of their calls, in the order in which they came.
+    results: HashMap<String, VecDeque<(Timestamp, EntryResult)>>,
     /// A summary that the next message follows.
-    summary: Option<(Timestamp, String)>,
-    /// Ids of prompts and replies that were written since the last summary.
-    written: BTreeSet<String>,
+    summary: Option<String>,
+    /// Ids of all prompts and replies.
+    used: HashSet<String>,
+    /// Ids of those that a summary can keep: written since the last one.
+    in_conversation: HashSet<String>,
     /// The model of the last reply.
     model: Option<ModelRef>,
     last: Timestamp,
@@ -123,67 +132,74 @@ impl LogBuilder {
             ids: 0,
             turn: 0,
             is_in_run: false,
-            unwritten: None,
+            buffered: None,
+            results: HashMap::new(),
             summary: None,
-            written: BTreeSet::new(),
+            used: HashSet::new(),
+            in_conversation: HashSet::new(),
             model: None,
             last: started,
         }
     }
 
+    /// Adds the result of a call. Some programs write each result twice.
+    fn add_result(&mut self, time: Timestamp, result: EntryResult) {
+        let results = self.results.entry(result.call_id.clone()).or_default();
+        if results.back().is_none_or(|(_, last)| *last != result) {
+            results.push_back((time, result));
+        }
+    }
+
     fn add(&mut self, entry: ConversationEntry) {
-        // Times never go back: clocks of other programs may.
-        self.last = self.last.max(entry.time);
-        let (id, time) = (entry.id, self.last);
+        let (id, time) = (entry.id, entry.time);
         match entry.content {
             EntryContent::Prompt(content) => {
                 self.end_run();
+                self.last = time;
                 self.begin_run();
                 self.push_input(id, InputSource::Prompt, content);
             }
             EntryContent::Reply { reply, model, blocks } => {
-                let same = self.unwritten.as_mut();
+                let same = self.buffered.as_mut();
                 let same = same.filter(|open| reply.is_some() && open.reply == reply);
                 if let Some(open) = same {
                     return open.extend(blocks);
                 }
                 self.write_reply();
+                self.last = time;
                 self.begin_run();
                 if self.summary.is_some() {
                     let content = vec![Block::text(AFTER_SUMMARY)];
                     self.push_input(None, InputSource::ControlFlow, content);
                 }
                 let id = self.new_id(id);
-                let mut open = UnwrittenReply {
-                    id,
-                    reply,
-                    time,
-                    model,
-                    blocks: Vec::new(),
-                    results: Vec::new(),
-                };
+                let (calls, no_blocks) = (HashSet::new(), Vec::new());
+                let mut open = BufferedReply { id, reply, time, model, blocks: no_blocks, calls };
                 open.extend(blocks);
-                self.unwritten = Some(open);
-            }
-            EntryContent::Result(result) => {
-                // A result without its call says nothing.
-                let open = self.unwritten.as_mut();
-                if let Some(open) = open.filter(|open| open.has_call(&result.call_id)) {
-                    open.results.push((time, result));
-                }
+                self.buffered = Some(open);
             }
             EntryContent::Summary { text, first_kept } => {
                 self.write_reply();
+                // A summary that failed has no text: the conversation stays as it is.
+                if text.trim().is_empty() {
+                    return;
+                }
+                self.last = time;
                 let first_kept = first_kept.map(|id| self.with_prefix(&id));
-                match first_kept.filter(|id| self.written.contains(id)) {
-                    Some(id) => self.push_compaction(time, text, id),
-                    None => self.summary = Some((time, text)),
+                match first_kept.filter(|id| self.in_conversation.contains(id)) {
+                    Some(id) => self.push_compaction(text, id),
+                    None => match &mut self.summary {
+                        Some(before) => *before = format!("{before}\n\n{text}"),
+                        None => self.summary = Some(text),
+                    },
                 }
             }
+            // They were collected before.
+            EntryContent::Result(_) => {}
         }
     }
 
-    /// Writes what is held back, and ends the log.
+    /// Writes what is buffered, and ends the log.
     fn finish(
         mut self,
         updated: Timestamp,
@@ -212,11 +228,16 @@ impl LogBuilder {
         self.events.push((self.last, event));
     }
 
-    /// Returns the id of a message: that of its entry, which is unique in its file, below that of the session.
+    /// Returns the id of a message: that of its entry below that of the session, or a new one.
     fn new_id(&mut self, id: Option<String>) -> String {
-        self.ids += 1;
-        let id = id.map(|id| self.with_prefix(&id)).filter(|id| !self.written.contains(id));
-        id.unwrap_or_else(|| self.with_prefix(&format!("entry-{}", self.ids)))
+        let mut id = id.map(|id| self.with_prefix(&id));
+        loop {
+            if let Some(id) = id.filter(|id| self.used.insert(id.clone())) {
+                return id;
+            }
+            self.ids += 1;
+            id = Some(self.with_prefix(&format!("entry-{}", self.ids)));
+        }
     }
 
     fn with_prefix(&self, id: &str) -> String {
@@ -251,14 +272,13 @@ impl LogBuilder {
         let id = self.new_id(id);
         let message_id = MessageId::new(id.as_str());
         self.push(AgentEvent::UserInput { message_id, source, context: None, content });
-        self.written.insert(id.clone());
-        if let Some((time, text)) = self.summary.take() {
-            self.push_compaction(time, text, id);
+        self.in_conversation.insert(id.clone());
+        if let Some(text) = self.summary.take() {
+            self.push_compaction(text, id);
         }
     }
 
-    fn push_compaction(&mut self, time: Timestamp, summary: String, first_kept: String) {
-        self.last = self.last.max(time);
+    fn push_compaction(&mut self, summary: String, first_kept: String) {
         self.push(AgentEvent::Compaction {
             summary,
             first_kept: MessageId::new(first_kept.as_str()),
@@ -266,49 +286,46 @@ impl LogBuilder {
             masked: Vec::new(),
             report: None,
         });
-        // What the summary replaced can be kept by no later one. Which of the others are before `first_kept` is not known
-        // here, so a later summary may keep only what follows from here on.
-        self.written = BTreeSet::from([first_kept]);
+        // Which of the others come after `first_kept` is not tracked, so a later summary may keep only what follows from here.
+        self.in_conversation = HashSet::from([first_kept]);
     }
 
-    /// Writes the reply that is held back, with a result for each of its calls.
+    /// Writes the buffered reply, with a result for each of its calls.
     fn write_reply(&mut self) {
-        let Some(open) = self.unwritten.take() else { return };
-        let calls: Vec<ToolCall> = open.calls().cloned().collect();
-        if open.blocks.is_empty() {
+        let Some(open) = self.buffered.take().filter(|open| !open.blocks.is_empty()) else {
             return;
-        }
+        };
+        let blocks: Vec<ReplyBlock> =
+            open.blocks.into_iter().map(ReplyBlock::without_native_item).collect();
+        let calls: Vec<ToolCall> = calls_of(&blocks).cloned().collect();
         let reply_id = ReplyId::new(open.id.as_str());
-        self.events.push((
-            open.time,
-            AgentEvent::Reply {
-                reply_id: reply_id.clone(),
-                blocks: open.blocks.into_iter().map(ReplyBlock::without_native_item).collect(),
-                stop: if calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse },
-                origin: Origin {
-                    dialect: "imported".to_owned(),
-                    provider: open.model.provider.clone(),
-                    base_url: String::new(),
-                    model: open.model.model.clone(),
-                },
-                response_id: None,
+        self.last = open.time;
+        self.push(AgentEvent::Reply {
+            reply_id: reply_id.clone(),
+            blocks,
+            stop: if calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse },
+            origin: Origin {
+                dialect: "imported".to_owned(),
+                provider: open.model.provider.clone(),
+                base_url: String::new(),
+                model: open.model.model.clone(),
             },
-        ));
-        self.written.insert(open.id);
+            response_id: None,
+        });
+        self.in_conversation.insert(open.id);
         self.model = Some(open.model);
-        let mut results = open.results;
         for call in calls {
-            let answer = results.iter().position(|(_, result)| result.call_id == call.id.as_str());
-            let answer = answer.map(|at| results.swap_remove(at));
-            let (time, result) = match answer {
-                Some((time, result)) => (time, tool_result(result)),
-                None => (open.time, ToolResult::failure(NO_RESULT)),
+            self.push(call_start(&call, &reply_id));
+            let answer = self.results.get_mut(call.id.as_str()).and_then(VecDeque::pop_front);
+            let result = match answer {
+                Some((time, result)) => {
+                    self.last = self.last.max(time);
+                    tool_result(result)
+                }
+                None => ToolResult::failure(NO_RESULT),
             };
-            self.events.push((open.time, call_start(&call, &reply_id)));
-            let (call_id, tool) = (call.id, call.name);
-            let reply_id = reply_id.clone();
-            let end = AgentEvent::CallEnd { call_id, reply_id, tool, result, denial: None };
-            self.events.push((time, end));
+            let (call_id, tool, reply_id) = (call.id, call.name, reply_id.clone());
+            self.push(AgentEvent::CallEnd { call_id, reply_id, tool, result, denial: None });
         }
     }
 }

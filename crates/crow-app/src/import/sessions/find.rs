@@ -1,7 +1,7 @@
 //! Adding the sessions of a program to a plan.
 
 use std::{
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     sync::Arc,
 };
 
@@ -14,8 +14,12 @@ use crate::{
         plan::{ImportPlan, SessionChoice, SessionImport},
         source::ImportSource,
     },
+    known_secrets,
     trust::project_root,
 };
+
+/// Maximum number of unreadable files that are named one by one.
+const MOST_NAMED: usize = 5;
 
 /// Adds the sessions that are chosen. Those of other folders are counted.
 pub(in crate::import) fn add_sessions(
@@ -27,28 +31,40 @@ pub(in crate::import) fn add_sessions(
     if plan.sessions == SessionChoice::None {
         return;
     }
-    let here = plan.current_dir().map(|cwd| project_root(&cwd));
-    let mut elsewhere = 0_usize;
     let files = match format.files() {
         Ok(files) => files,
         Err(why) => return plan.leave_out(format!("sessions of {}", program.title()), why),
     };
+    let here = plan.current_dir().map(|cwd| project_root(&cwd));
+    let (mut elsewhere, mut unreadable) = (0_usize, Vec::new());
     for file in files {
         match format.cwd(&file) {
             Ok(None) => {}
-            Ok(Some(cwd)) if plan.sessions == SessionChoice::All || is_in(&cwd, here.as_ref()) => {
+            Ok(Some(cwd)) if !cwd.is_absolute() => {
+                unreadable.push((file, "its working directory is not absolute".to_owned()));
+            }
+            Ok(Some(cwd))
+                if plan.sessions == SessionChoice::All || is_in_project(&cwd, here.as_ref()) =>
+            {
                 match format.read(&file) {
                     // A session in which nothing was said has nothing to import.
                     Ok(conversation) if conversation.entries.is_empty() => {}
                     Ok(conversation) => {
                         add_session(plan, program, file, &conversation, Arc::clone(&format));
                     }
-                    Err(why) => plan.leave_out(describe(&file), why),
+                    Err(why) => unreadable.push((file, why)),
                 }
             }
             Ok(Some(_)) => elsewhere += 1,
-            Err(why) => plan.leave_out(describe(&file), why),
+            Err(why) => unreadable.push((file, why)),
         }
+    }
+    let more = unreadable.len().saturating_sub(MOST_NAMED);
+    for (file, why) in unreadable.into_iter().take(MOST_NAMED) {
+        plan.leave_out(describe(&file), why);
+    }
+    if more > 0 {
+        plan.leave_out(format!("more session files: {more}"), "they cannot be read, either");
     }
     if elsewhere > 0 {
         let what = format!("sessions of other folders: {elsewhere}");
@@ -57,9 +73,13 @@ pub(in crate::import) fn add_sessions(
 }
 
 /// Returns true for a directory in the project that the user is in.
-fn is_in(cwd: &Path, project: Option<&PathBuf>) -> bool {
+fn is_in_project(cwd: &Path, project: Option<&PathBuf>) -> bool {
     let real = cwd.canonicalize();
-    project.is_some_and(|project| real.as_deref().unwrap_or(cwd).starts_with(project))
+    let has_parent_components = cwd.components().any(|part| part == Component::ParentDir);
+    project.is_some_and(|project| match &real {
+        Ok(real) => real.starts_with(project),
+        Err(_) => !has_parent_components && cwd.starts_with(project),
+    })
 }
 
 fn add_session(
@@ -70,25 +90,24 @@ fn add_session(
     format: Arc<dyn SessionFormat>,
 ) {
     let Some(id) = session_id(program.name(), &conversation.id) else {
-        return plan
-            .leave_out(describe(&file), "its id has characters that an id here must not have");
+        let why = "its id cannot be used: letters, digits, `-` and `_`, at most 100";
+        return plan.leave_out(describe(&file), why);
     };
     let prompts = conversation.prompts();
+    let title = conversation.title();
+    let title = known_secrets::redactor(&plan.environment, None).redact(&title).into_owned();
     let mut notes = vec![format!(
-        "{:?}, {prompts} {}, last on {}",
-        conversation.title(),
+        "{title:?}, {prompts} {}, last on {}",
         if prompts == 1 { "prompt" } else { "prompts" },
         conversation.updated().strftime("%Y-%m-%d"),
     )];
     notes.extend(conversation.notes.iter().cloned());
-    let session = SessionImport {
-        program: program.title(),
-        id,
-        entries: conversation.entries.len(),
-        file,
-        format,
-    };
-    plan.add_session(session, notes);
+    if !conversation.cwd.is_dir() {
+        let cwd = conversation.cwd.display();
+        notes.push(format!("the folder {cwd} is gone: it can be shown, but not continued"));
+    }
+    let digest = conversation.digest();
+    plan.add_session(SessionImport { program: program.title(), id, digest, file, format }, notes);
 }
 
 fn describe(file: &SessionFile) -> String {

@@ -1,12 +1,12 @@
 //! Sessions of Gemini CLI: `tmp/PROJECT/chats/session-*.jsonl`, or `.json` in older versions.
 //!
 //! Newer files are records that change the conversation: a message (which replaces an earlier one of its id), `$set` with new
-//! values of the heading or all messages, and `$rewindTo` with the first message that is dropped. Older files are one object with
+//! values of the header or all messages, and `$rewindTo` with the first message that is dropped. Older files are one object with
 //! all messages. A message that the program wrote as it came has calls with their results; one of a list of all messages has them
 //! as the parts that were sent to the model. A list that lacks earlier messages is what a compression left.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -23,14 +23,20 @@ use super::{
     conversation::{ConversationEntry, EntryContent, EntryResult, ImportedConversation},
     format::{SessionFile, SessionFormat, single_files},
     json_lines::{
-        HEADING_LINES, LineProblems, for_each_object, image, missing_image, take_text,
-        text_and_images, text_at, time_of,
+        LineProblems, for_each_object, image, missing_image, take_text, text_and_images, text_at,
+        time_of,
     },
 };
 use crate::import::files::read_text;
 
-/// Beginnings of messages that the program added.
-const ADDED: [&str; 2] = ["<session_context>", "This is the Gemini CLI."];
+/// Beginnings of messages that the program injected.
+const INJECTED_PREFIXES: [&str; 3] = [
+    "<session_context>",
+    "<hook_context>",
+    "This is the Gemini CLI. We are setting up the context",
+];
+/// Number of records that are read to find the header.
+const HEADER_RECORDS: usize = 50;
 
 /// The summary that stands before what a compression left.
 const COMPRESSED: &str = "The conversation before was compressed. What is left of it follows.";
@@ -55,7 +61,7 @@ impl SessionFormat for GeminiSessions {
     }
 
     fn cwd(&self, file: &SessionFile) -> Result<Option<PathBuf>, String> {
-        let reader = read_records(&file.path, HEADING_LINES, &mut LineProblems::default())?;
+        let reader = read_records(&file.path, HEADER_RECORDS, &mut LineProblems::default())?;
         if reader.is_subagent {
             return Ok(None);
         }
@@ -77,7 +83,7 @@ fn project_root(file: &Path) -> Result<PathBuf, String> {
     let text = root.as_deref().map_or(Ok(None), read_text)?;
     let text = text.filter(|text| !text.trim().is_empty());
     text.map(|text| PathBuf::from(text.trim()))
-        .ok_or_else(|| "it does not say in which folder it was held".to_owned())
+        .ok_or_else(|| "its working directory is not recorded".to_owned())
 }
 
 /// Reads at most this number of records.
@@ -110,6 +116,8 @@ struct GeminiReader {
     started: Option<Timestamp>,
     is_subagent: bool,
     messages: Vec<GeminiMessage>,
+    /// The positions of the messages, by id and type: a reply and the message with its results may have the same id.
+    positions: HashMap<(String, String), usize>,
     /// Messages before those, which the program no longer sends to the model.
     compressed: Vec<GeminiMessage>,
 }
@@ -122,6 +130,7 @@ impl GeminiReader {
         if let Some(first) = take_text(&mut record, "$rewindTo") {
             let at = self.messages.iter().position(|(id, _)| *id == first).unwrap_or(0);
             self.messages.truncate(at);
+            self.positions.retain(|_, position| *position < at);
         } else if let Some(Value::Object(values)) = record.remove("$set") {
             self.set(values);
         } else if record.contains_key("sessionId") {
@@ -149,19 +158,22 @@ impl GeminiReader {
             let ids: HashSet<&str> = new.iter().map(|(id, _)| id.as_str()).collect();
             self.compressed.append(&mut self.messages);
             self.compressed.retain(|(id, _)| !ids.contains(id.as_str()));
+            self.positions.clear();
+            for (position, (id, message)) in new.iter().enumerate() {
+                self.positions.insert((id.clone(), type_of(message)), position);
+            }
             self.messages = new;
         }
     }
 
     fn add_message(&mut self, message: Map<String, Value>) {
         let Some(id) = text_at(&message, "id").map(str::to_owned) else { return };
-        // A reply and the message with its results may have the same id.
-        let kind = text_at(&message, "type");
-        let is_same =
-            |(known, other): &&mut GeminiMessage| *known == id && text_at(other, "type") == kind;
-        match self.messages.iter_mut().rfind(is_same) {
-            Some((_, known)) => *known = message,
-            None => self.messages.push((id, message)),
+        let key = (id.clone(), type_of(&message));
+        if let Some(position) = self.positions.get(&key) {
+            self.messages[*position].1 = message;
+        } else {
+            self.positions.insert(key, self.messages.len());
+            self.messages.push((id, message));
         }
     }
 
@@ -186,7 +198,7 @@ impl GeminiReader {
             add_message(&mut entries, id, time, message, &mut problems);
         }
         Ok(ImportedConversation {
-            id: self.id.ok_or("it has no heading with its id")?,
+            id: self.id.ok_or("it has no header with its id")?,
             cwd,
             title: self.title,
             started: self.started.unwrap_or(time),
@@ -194,6 +206,10 @@ impl GeminiReader {
             notes: problems.notes(),
         })
     }
+}
+
+fn type_of(message: &Map<String, Value>) -> String {
+    text_at(message, "type").unwrap_or_default().to_owned()
 }
 
 /// Adds a message to the conversation.
@@ -214,8 +230,12 @@ fn add_message(
                 content: EntryContent::Result(result),
             }));
             let text = Block::text_of(&blocks);
-            let is_added = ADDED.iter().any(|start| text.trim_start().starts_with(start));
-            if !blocks.is_empty() && !is_added {
+            let text = text.trim();
+            let is_injected = INJECTED_PREFIXES.iter().any(|start| text.starts_with(start));
+            // Commands of the program such as `/help` are no messages to the model.
+            let is_letter = |char: char| char.is_ascii_lowercase() || char == '-';
+            let is_command = text.strip_prefix('/').is_some_and(|name| name.chars().all(is_letter));
+            if !blocks.is_empty() && !is_injected && !is_command {
                 let (id, content) = (Some(id), EntryContent::Prompt(blocks));
                 entries.push(ConversationEntry { id, time, content });
             }
@@ -285,12 +305,11 @@ fn add_reply(
             };
             let time = time_of(call.get("timestamp")).unwrap_or(time);
             let is_error = text_at(&call, "status").is_some_and(|status| status != "success");
-            let (output, images) = match call.remove("result") {
-                Some(result) => text_and_images(result_blocks(result)),
-                None => (String::new(), Vec::new()),
-            };
-            results
-                .push((time, EntryResult { call_id: call_id.clone(), output, images, is_error }));
+            if let Some(result) = call.remove("result") {
+                let (output, images) = text_and_images(result_blocks(result));
+                let call_id = call_id.clone();
+                results.push((time, EntryResult { call_id, output, images, is_error }));
+            }
             blocks.push(ReplyContent::Call(ToolCall {
                 id: CallId::new(call_id),
                 name,

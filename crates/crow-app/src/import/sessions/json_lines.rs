@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
+    fs::{self, File},
     io::{BufRead as _, BufReader, Read as _},
     path::Path,
 };
@@ -12,10 +12,8 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 /// Maximum size of a file, and of a line, in bytes.
-const LARGEST: u64 = 512 * 1024 * 1024;
-const LONGEST_LINE: u64 = 64 * 1024 * 1024;
-/// Maximum number of lines that are read to find the heading of a file.
-pub(super) const HEADING_LINES: usize = 50;
+const MAX_FILE_SIZE: u64 = 256 * 1024 * 1024;
+const MAX_LINE_LENGTH: u64 = 32 * 1024 * 1024;
 
 /// What was wrong with the lines of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -37,14 +35,19 @@ impl LineProblems {
         *count += 1;
     }
 
+    /// Returns true if there is a damaged line.
+    pub(super) fn has_damage(&self) -> bool {
+        self.damaged.is_some()
+    }
+
     /// Describes the problems.
     pub(super) fn notes(&self) -> Vec<String> {
         let damaged = self.damaged.map(|(line, count)| match count {
-            1 => format!("line {line} is damaged and left out"),
-            _ => format!("{count} lines are damaged and left out, the first is line {line}"),
+            1 => format!("line {line} is damaged and was skipped"),
+            _ => format!("{count} lines are damaged and were skipped, the first is line {line}"),
         });
         let unknown = self.unknown.iter().map(|(kind, count)| {
-            format!("records of the kind {kind:?} are not known and left out: {count}")
+            format!("records of the unknown type {kind:?} were skipped: {count}")
         });
         damaged.into_iter().chain(unknown).collect()
     }
@@ -59,22 +62,29 @@ pub(super) fn for_each_object(
     problems: &mut LineProblems,
     mut read: impl FnMut(Map<String, Value>, &mut LineProblems) -> bool,
 ) -> Result<(), String> {
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    let size = file.metadata().map_err(|error| error.to_string())?;
-    if !size.is_file() {
+    // Opening a pipe would wait for its writer.
+    let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
+    if !metadata.is_file() {
         return Err("it is no regular file".to_owned());
     }
-    if size.len() > LARGEST {
-        let size = size.len() / 1024 / 1024;
-        return Err(format!("it has {size} MiB; at most {} are read", LARGEST / 1024 / 1024));
+    if metadata.len() > MAX_FILE_SIZE {
+        let size = metadata.len() / 1024 / 1024;
+        return Err(format!("it has {size} MiB; at most {} are read", MAX_FILE_SIZE / 1024 / 1024));
     }
+    let file = File::open(path).map_err(|error| error.to_string())?;
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
-        let count = (&mut reader).take(LONGEST_LINE).read_until(b'\n', &mut line);
-        if count.map_err(|error| error.to_string())? == 0 {
+        let count = (&mut reader).take(MAX_LINE_LENGTH).read_until(b'\n', &mut line);
+        let count = count.map_err(|error| error.to_string())?;
+        if count == 0 {
             break;
+        }
+        if count as u64 == MAX_LINE_LENGTH && !line.ends_with(b"\n") {
+            problems.add_damaged(number);
+            reader.skip_until(b'\n').map_err(|error| error.to_string())?;
+            continue;
         }
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;

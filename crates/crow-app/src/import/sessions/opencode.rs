@@ -31,8 +31,8 @@ use super::{
     },
 };
 
-/// Parts of messages that are about the program and not about the conversation.
-const OTHER_PARTS: [&str; 7] =
+/// Types of parts that are metadata and not messages.
+const IGNORED_PART_TYPES: [&str; 7] =
     ["agent", "compaction", "patch", "retry", "snapshot", "step-finish", "step-start"];
 
 /// The sessions of opencode in a database.
@@ -243,7 +243,11 @@ impl OpenCodeReader {
                     parts.into_iter().filter_map(|part| self.prompt_block(part)).collect();
                 (!blocks.is_empty()).then_some(EntryContent::Prompt(blocks))
             }
+            // A compaction that failed has no text, and its error.
             Some("assistant") if message.get("summary") == Some(&Value::Bool(true)) => {
+                if message.contains_key("error") {
+                    return;
+                }
                 let texts = parts.into_iter().filter_map(|part| {
                     (text_at(&part, "type") == Some("text"))
                         .then(|| text_at(&part, "text").map(Block::text))?
@@ -286,7 +290,7 @@ impl OpenCodeReader {
                 Some(Block::text(format!("[attached: {name}]")))
             }
             "subtask" => take_text(&mut part, "prompt").map(Block::text),
-            other if OTHER_PARTS.contains(&other) => None,
+            other if IGNORED_PART_TYPES.contains(&other) => None,
             other => {
                 self.problems.add_unknown(other);
                 None
@@ -322,7 +326,7 @@ impl OpenCodeReader {
                     }
                 }
                 "file" => {}
-                other if OTHER_PARTS.contains(&other) => {}
+                other if IGNORED_PART_TYPES.contains(&other) => {}
                 other => self.problems.add_unknown(other),
             }
         }

@@ -1,6 +1,6 @@
-//! Sessions of pi: `sessions/FOLDER/TIME_ID.jsonl`, a heading and a tree of entries with an `id` and a `parentId`.
+//! Sessions of pi: `sessions/FOLDER/TIME_ID.jsonl`, a header and a tree of entries with an `id` and a `parentId`.
 
-use std::path::PathBuf;
+use std::{collections::HashMap, path::PathBuf};
 
 use crow_core::{
     ids::CallId,
@@ -17,14 +17,14 @@ use super::{
         LineProblems, for_each_object, image, missing_image, take_text, text_and_images, text_at,
         time_of,
     },
-    tree::{TreeRecord, branch_to},
+    tree::{TreeRecord, path_from_root},
 };
 use crate::import::files::files_below;
 
 /// The newest version of the format that is known.
 const VERSION: u64 = 3;
-/// Entries that are not part of the conversation.
-const OTHER_KINDS: [&str; 5] =
+/// Types of entries that are metadata and not messages.
+const IGNORED_ENTRY_TYPES: [&str; 5] =
     ["custom", "label", "model_change", "session_info", "thinking_level_change"];
 
 /// The sessions of pi in its folder.
@@ -39,36 +39,36 @@ impl SessionFormat for PiSessions {
     }
 
     fn cwd(&self, file: &SessionFile) -> Result<Option<PathBuf>, String> {
-        let (mut heading, mut problems) = (None, LineProblems::default());
+        let (mut header, mut problems) = (None, LineProblems::default());
         for_each_object(&file.path, &mut problems, |record, _| {
-            heading = Some(SessionHeading::new(&record));
+            header = Some(PiHeader::new(&record));
             false
         })?;
-        heading.ok_or("it is empty")?.map(|heading| Some(heading.cwd))
+        header.ok_or("it contains no JSON records")?.map(|header| Some(header.cwd))
     }
 
     fn read(&self, file: &SessionFile) -> Result<ImportedConversation, String> {
         let mut problems = LineProblems::default();
-        let (mut heading, mut reader) = (None, PiReader::default());
+        let (mut header, mut reader) = (None, PiReader::default());
         for_each_object(&file.path, &mut problems, |record, problems| {
-            match &heading {
-                None => heading = Some(SessionHeading::new(&record)),
+            match &header {
+                None => header = Some(PiHeader::new(&record)),
                 Some(Ok(_)) => reader.add(record, problems),
                 Some(Err(_)) => return false,
             }
             true
         })?;
-        Ok(reader.conversation(heading.ok_or("it is empty")??, &problems))
+        Ok(reader.conversation(header.ok_or("it contains no JSON records")??, &problems))
     }
 }
 
-struct SessionHeading {
+struct PiHeader {
     id: String,
     cwd: PathBuf,
     started: Timestamp,
 }
 
-impl SessionHeading {
+impl PiHeader {
     fn new(record: &Map<String, Value>) -> Result<Self, String> {
         if text_at(record, "type") != Some("session") {
             return Err("it does not begin with a record of the type `session`".to_owned());
@@ -80,7 +80,7 @@ impl SessionHeading {
             ));
         }
         let (Some(id), Some(cwd)) = (text_at(record, "id"), text_at(record, "cwd")) else {
-            return Err("its heading has no `id` or no `cwd`".to_owned());
+            return Err("its header has no `id` or no `cwd`".to_owned());
         };
         let started = time_of(record.get("timestamp")).unwrap_or_default();
         Ok(Self { id: id.to_owned(), cwd: PathBuf::from(cwd), started })
@@ -121,7 +121,7 @@ impl PiReader {
             other => {
                 if other == "session_info" {
                     self.title = take_text(&mut record, "name").or(self.title.take());
-                } else if !OTHER_KINDS.contains(&other) {
+                } else if !IGNORED_ENTRY_TYPES.contains(&other) {
                     problems.add_unknown(other);
                 }
                 None
@@ -130,37 +130,32 @@ impl PiReader {
         // Files of the first version are no trees.
         let last = self.records.last().map(|record| record.id.clone());
         let (id, parent) = match take_text(&mut record, "id") {
-            Some(id) => (id, take_text(&mut record, "parentId")),
+            Some(id) => {
+                (id, take_text(&mut record, "parentId").filter(|parent| !parent.is_empty()))
+            }
             None => (format!("line-{}", self.records.len()), last),
         };
         let content = content.map(|content| (self.time, content));
         self.records.push(TreeRecord { id, parent, content });
     }
 
-    fn conversation(
-        self,
-        heading: SessionHeading,
-        problems: &LineProblems,
-    ) -> ImportedConversation {
-        let leaf = self.records.last().map(|record| record.id.as_str());
-        let branch = branch_to(&self.records, leaf);
-        let on_branch: Vec<bool> =
-            self.records.iter().map(|record| branch.contains(record.id.as_str())).collect();
+    fn conversation(self, header: PiHeader, problems: &LineProblems) -> ImportedConversation {
+        let path = path_from_root(&self.records, self.records.len().checked_sub(1));
         let mut notes = problems.notes();
         let mut left_out = 0;
         let (mut entries, mut is_kept) = (Vec::<ConversationEntry>::new(), Vec::new());
         // Every id on the branch, and the number of entries before it: a summary may name one without content.
-        let mut positions = Vec::new();
-        for (record, is_on_branch) in self.records.into_iter().zip(on_branch) {
-            if !is_on_branch {
+        let mut positions: HashMap<String, usize> = HashMap::new();
+        for (position, record) in self.records.into_iter().enumerate() {
+            if !path.positions.contains(&position) {
                 left_out += usize::from(record.content.is_some());
                 continue;
             }
-            positions.push((record.id.clone(), entries.len()));
+            positions.insert(record.id.clone(), entries.len());
             let Some((time, mut content)) = record.content else { continue };
             if let EntryContent::Summary { first_kept, .. } = &mut content {
                 *first_kept = first_kept.take().and_then(|first| {
-                    let (_, at) = positions.iter().find(|(id, _)| *id == first)?;
+                    let at = positions.get(&first)?;
                     let mut after = entries[*at..].iter().zip(&is_kept[*at..]);
                     after.find(|(_, is_kept)| **is_kept).and_then(|(entry, _)| entry.id.clone())
                 });
@@ -168,10 +163,8 @@ impl PiReader {
             is_kept.push(matches!(content, EntryContent::Prompt(_) | EntryContent::Reply { .. }));
             entries.push(ConversationEntry { id: Some(record.id), time, content });
         }
-        if left_out > 0 {
-            notes.push(format!("entries of other branches are left out: {left_out}"));
-        }
-        let SessionHeading { id, cwd, started } = heading;
+        path.add_notes(left_out, &mut notes);
+        let PiHeader { id, cwd, started } = header;
         ImportedConversation { id, cwd, title: self.title, started, entries, notes }
     }
 }

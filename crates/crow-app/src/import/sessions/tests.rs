@@ -6,7 +6,7 @@ use crow_core::{
     ids::SessionId,
 };
 use crow_runtime::{MemoryStore, SessionStore as _};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{
@@ -31,7 +31,7 @@ fn import(format: &dyn SessionFormat) -> Result<(Vec<Envelope>, Vec<String>), St
     let store = MemoryStore::default();
     let id = SessionId::new("p-1");
     let redactor = crow_core::redact::Redactor::new(["secret-token-1234567890".to_owned()]);
-    let session = imported_session(conversation, id.clone(), "other", Map::new(), &redactor);
+    let session = imported_session(conversation, id.clone(), "other", &redactor);
     session.add_to(&store).unwrap();
     Ok((store.read(&id).unwrap().events, notes))
 }
@@ -167,7 +167,7 @@ fn damaged_lines_are_named_and_cost_only_themselves() {
     text.push_str("\n{\"type\":\"user\",\"uu");
     fs::write(&path, text).unwrap();
     let (events, notes) = import(&ClaudeSessions { folder: folder.path().to_owned() }).unwrap();
-    assert_eq!(notes, ["2 lines are damaged and left out, the first is line 1"]);
+    assert_eq!(notes, ["2 lines are damaged and were skipped, the first is line 1"]);
     assert!(shown(&events).starts_with("> hello"), "{}", shown(&events));
 }
 
@@ -365,8 +365,10 @@ fn a_fork_of_codex_begins_with_what_it_shares_with_its_session() {
     assert_eq!((conversation.id.as_str(), conversation.prompts()), ("bb", 2));
     assert_eq!(conversation.title(), "shared");
     fs::remove_file(day.join("rollout-1-aa.jsonl")).unwrap();
-    let missing = format.read(&file).unwrap_err();
-    assert_eq!(missing, "it is a fork of the session aa, which is missing");
+    let alone = format.read(&file).unwrap();
+    assert_eq!((alone.title().as_str(), alone.prompts()), ("only here", 1));
+    let note = "its beginning is not imported: it was forked from the session aa, which is missing";
+    assert_eq!(alone.notes, [note]);
 }
 
 #[cfg(feature = "databases")]
@@ -426,4 +428,126 @@ fn sessions_of_opencode_are_read_from_a_database_in_use_and_no_file_of_it_change
     drop(newer);
     let refused = import(&super::opencode::OpenCodeSessions::new(path)).unwrap_err();
     assert!(refused.contains("no such column: data"), "{refused}");
+}
+
+#[test]
+fn a_damaged_line_does_not_cost_what_stands_before_it() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("projects/-project/11.jsonl");
+    let user = |id: &str, parent: Option<&str>, text: &str| {
+        claude_record(id, parent, "user", &json!({ "role": "user", "content": text }))
+    };
+    let records = [
+        user("u1", None, "first"),
+        claude_text("a1", "u1", "one"),
+        user("u2", Some("a1"), "second"),
+        claude_text("a2", "u2", "two"),
+    ];
+    write(&path, &records);
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let damaged = [lines[0], &lines[1][..40], lines[2], lines[3]].join("\n");
+    fs::write(&path, damaged).unwrap();
+    let (events, notes) = import(&ClaudeSessions { folder: folder.path().to_owned() }).unwrap();
+    assert!(shown(&events).starts_with("> first\n> second\ntwo\n"), "{}", shown(&events));
+    assert_eq!(notes[0], "line 2 is damaged and was skipped");
+    assert!(notes[1].starts_with("parents that are not in the file: 1"), "{notes:?}");
+}
+
+#[test]
+fn a_prompt_that_was_typed_while_claude_code_worked_is_imported() {
+    let mut queued = claude_record("q", Some("u1"), "attachment", &json!(null));
+    queued["attachment"] = json!({
+        "type": "queued_command", "commandMode": "prompt", "origin": { "kind": "human" },
+        "prompt": [{ "type": "text", "text": "and the tests" }],
+    });
+    let (events, _) = claude(&[
+        claude_record("u1", None, "user", &json!({ "role": "user", "content": "fix it" })),
+        queued,
+        claude_text("a1", "q", "done"),
+    ])
+    .unwrap();
+    assert!(shown(&events).starts_with("> fix it\n> and the tests\ndone\n"), "{}", shown(&events));
+}
+
+#[test]
+fn a_summary_without_text_replaces_nothing() {
+    let user = |text: &str| json!({ "type": "message", "role": "user", "content": [{ "type": "input_text", "text": text }] });
+    let (events, _) = codex(&[
+        ("session_meta", json!({ "id": "22", "cwd": "/project" })),
+        ("response_item", user("the task")),
+        ("compacted", json!({ "message": "", "replacement_history": [] })),
+        ("response_item", user("go on")),
+    ])
+    .unwrap();
+    assert!(shown(&events).ends_with("(3 messages for the model)"), "{}", shown(&events));
+}
+
+#[test]
+fn a_result_is_found_wherever_it_stands_and_counts_once() {
+    let item = |value: Value| ("response_item", value);
+    let call = |id: &str| {
+        item(json!({ "type": "function_call", "name": "shell", "arguments": "{}", "call_id": id }))
+    };
+    let output = |id: &str, text: &str| {
+        item(json!({ "type": "function_call_output", "call_id": id, "output": text }))
+    };
+    let reply = json!({ "type": "message", "role": "assistant", "content": [{ "type": "output_text", "text": "wait" }] });
+    let (events, _) = codex(&[
+        ("session_meta", json!({ "id": "22", "cwd": "/project" })),
+        call("a"),
+        call("b"),
+        output("a", "of a"),
+        output("a", "of a"),
+        item(reply),
+        output("b", "of b"),
+        call("a"),
+        output("a", "of the second a"),
+    ])
+    .unwrap();
+    let shown = shown(&events);
+    let results: Vec<_> = shown.lines().filter(|line| line.starts_with('=')).collect();
+    assert_eq!(results, ["= Success of a", "= Success of b", "= Success of the second a"]);
+}
+
+#[test]
+fn ids_that_are_used_twice_or_look_generated_stay_unique() {
+    let user = |id: &str, parent: Option<&str>, text: &str| {
+        claude_record(id, parent, "user", &json!({ "role": "user", "content": text }))
+    };
+    let mut summary = user("s", Some("entry-1"), "so far");
+    summary["isCompactSummary"] = json!(true);
+    let (events, _) = claude(&[
+        user("entry-1", None, "one"),
+        summary,
+        claude_text("a", "s", "two"),
+        user("entry-2", Some("a"), "three"),
+        user("entry-2", Some("entry-2"), "four"),
+    ])
+    .unwrap();
+    let ids = events.iter().filter_map(|line| match &line.event {
+        AgentEvent::UserInput { message_id, .. } => Some(message_id.to_string()),
+        AgentEvent::Reply { reply_id, .. } => Some(reply_id.to_string()),
+        _ => None,
+    });
+    let ids: Vec<String> = ids.collect();
+    let unique: std::collections::BTreeSet<_> = ids.iter().collect();
+    assert_eq!(unique.len(), ids.len(), "{ids:?}");
+}
+
+#[test]
+fn a_pipe_as_a_session_file_is_refused_and_not_waited_for() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("projects/-project/11.jsonl");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &path,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
+    let refused = import(&ClaudeSessions { folder: folder.path().to_owned() });
+    assert_eq!(refused.unwrap_err(), "it is no regular file");
 }
