@@ -5,6 +5,7 @@
 //! are gathered, and printed with the next frame.
 
 use std::{
+    fmt,
     io::{self, Write},
     mem,
     sync::{Arc, Mutex, PoisonError},
@@ -12,8 +13,8 @@ use std::{
 };
 
 use crow_console::{
-    AnswerDestination, ConsoleRenderer, ConsoleStyle, RunActivity, RunReport, StreamedReplyProgress,
-    Visibility, text_of, thinking_of, wrap,
+    AnswerDestination, ConsoleRenderer, ConsoleStyle, RunActivity, RunReport,
+    StreamedReplyProgress, Visibility, text_of, thinking_of, wrap,
 };
 use crow_core::{
     event::{AgentEvent, Envelope},
@@ -423,12 +424,19 @@ impl<W: Write> InlineScreen<W> {
         // 4) The prompt and what is below it.
         let (row, column) = self.input.cursor;
         let cursor = (rows.len() + row, column.min(columns));
-        rows.extend(self.input.rows.iter().map(|line| self.theme.paint(line)));
-        rows.extend(self.input.below.iter().take(below).map(|line| self.theme.paint(line)));
+        // Rows that were made for a wider terminal are cut.
+        let input = self.input.rows.iter().chain(self.input.below.iter().take(below));
+        rows.extend(input.map(|line| self.theme.paint(&shortened(line, columns))));
         if rows.is_empty() {
             rows.push(TerminalLine::default());
         }
         RegionContent { rows, cursor }
+    }
+}
+
+impl<W> fmt::Debug for InlineScreen<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InlineScreen").field("size", &self.size).finish_non_exhaustive()
     }
 }
 
@@ -438,6 +446,30 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let lines = wrap::wrap(&style, crow_console::Paint::Plain, "", text);
     let rows: Vec<String> = lines.lines().map(str::to_owned).collect();
     if rows.is_empty() { vec![String::new()] } else { rows }
+}
+
+/// Returns a line in at most this number of columns.
+pub(crate) fn shortened(line: &StyledLine, columns: usize) -> StyledLine {
+    if line.width() <= columns {
+        return line.clone();
+    }
+    let mut shorter = StyledLine::default();
+    let mut room = columns.saturating_sub(1);
+    for span in line.spans() {
+        let part: String = span
+            .text
+            .chars()
+            .take_while(|char| {
+                let width = wrap::char_width(*char);
+                let fits = width <= room;
+                room = if fits { room - width } else { 0 };
+                fits
+            })
+            .collect();
+        shorter.push(part, span.look.clone());
+    }
+    shorter.push("…", TextRole::Dim);
+    shorter
 }
 
 /// Returns a text without the sequences for colours.

@@ -1,11 +1,28 @@
 //! The interactive terminal of Crow.
 //!
-//! [`LiveRegion`] keeps finished lines and the part of the screen that changes apart; a [`Theme`] gives texts their colours.
+//! [`InlineScreen`] shows the events of a run as finished lines, and keeps what changes in a [`LiveRegion`] below them;
+//! [`MarkdownStream`] renders the texts of the agent, and [`PromptInput`] is what the user types. A [`Theme`] gives texts their
+//! colours. This crate reads and writes bytes that its caller passes on, and knows no terminal of its own.
 
+pub mod editor;
+mod inline_screen;
+mod input_decoder;
+mod key_sequences;
+pub mod keys;
 mod live_region;
+mod markdown;
+mod prompt_input;
+mod safe_text;
 mod styled_text;
+#[cfg(test)]
+mod tests;
 mod theme;
+mod visible_characters;
 
+pub use inline_screen::{InlineScreen, InputView, ScreenSize};
+pub use input_decoder::InputDecoder;
 pub use live_region::{LiveRegion, RegionContent, ResizeBehavior, TerminalLine};
+pub use markdown::{MarkdownGlyphs, MarkdownStream, render_markdown};
+pub use prompt_input::{InputAction, ListedCommand, PromptInput};
 pub use styled_text::{Emphasis, StyledLine, StyledSpan, TextLook, TextRole};
 pub use theme::{Rgb, Theme};

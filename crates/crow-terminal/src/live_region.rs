@@ -162,6 +162,8 @@ fn move_up(rows: usize, output: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU16;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -174,6 +176,13 @@ mod tests {
         RegionContent { rows: rows.iter().map(|row| line(row)).collect(), cursor }
     }
 
+    const COLUMNS: u16 = 20;
+
+    fn terminal(rows: u16) -> vt100::Parser {
+        let size = |count| NonZeroU16::new(count).unwrap();
+        vt100::Parser::new(size(rows), size(COLUMNS), 10_000)
+    }
+
     /// Everything on the screen and in the history above it.
     fn all_rows(parser: &mut vt100::Parser) -> Vec<String> {
         let (height, _) = parser.screen().size();
@@ -182,15 +191,13 @@ mod tests {
         let mut rows = Vec::new();
         while above > 0 {
             parser.screen_mut().set_scrollback(above);
-            let (_, columns) = parser.screen().size();
-            let visible: Vec<String> = parser.screen().rows(0, columns).collect();
-            let take = above.min(usize::from(height));
+            let visible: Vec<String> = parser.screen().rows(0, COLUMNS).collect();
+            let take = above.min(usize::from(height.get()));
             rows.extend(visible.into_iter().take(take));
             above -= take;
         }
         parser.screen_mut().set_scrollback(0);
-        let (_, columns) = parser.screen().size();
-        rows.extend(parser.screen().rows(0, columns));
+        rows.extend(parser.screen().rows(0, COLUMNS));
         while rows.last().is_some_and(String::is_empty) {
             rows.pop();
         }
@@ -199,7 +206,7 @@ mod tests {
 
     #[test]
     fn finished_lines_stand_above_the_region_and_the_cursor_is_in_it() {
-        let mut parser = vt100::Parser::new(6, 20, 100);
+        let mut parser = terminal(6);
         let mut region = LiveRegion::new(20, ResizeBehavior::Wrap);
         parser.process(region.draw(&[], content(&["> ", "status"], (0, 2))).as_bytes());
         assert_eq!(parser.screen().cursor_position(), (0, 2));
@@ -223,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_removed_region_leaves_only_finished_lines() {
-        let mut parser = vt100::Parser::new(6, 20, 100);
+        let mut parser = terminal(6);
         let mut region = LiveRegion::new(20, ResizeBehavior::Wrap);
         parser.process(region.draw(&[line("a")], content(&["x", "y", "z"], (1, 0))).as_bytes());
         parser.process(region.clear().as_bytes());
@@ -250,20 +257,22 @@ mod tests {
         finished: usize,
         rows: Vec<usize>,
         cursor: usize,
-        height: u16,
     }
 
     fn frames() -> impl Strategy<Value = Vec<Frame>> {
         let rows = prop::collection::vec(0..18_usize, 1..5);
-        let frame = (0..12_usize, rows, 0..5_usize, 6..20_u16)
-            .prop_map(|(finished, rows, cursor, height)| Frame { finished, rows, cursor, height });
+        let frame = (0..12_usize, rows, 0..5_usize).prop_map(|(finished, rows, cursor)| Frame {
+            finished,
+            rows,
+            cursor,
+        });
         prop::collection::vec(frame, 1..30)
     }
 
     proptest! {
         #[test]
         fn no_finished_line_is_lost_doubled_or_torn(frames in frames()) {
-            let mut parser = vt100::Parser::new(8, 20, 10_000);
+            let mut parser = terminal(8);
             let mut region = LiveRegion::new(20, ResizeBehavior::Truncate);
             let mut expected = Vec::new();
             for frame in &frames {

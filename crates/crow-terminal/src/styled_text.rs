@@ -114,4 +114,25 @@ impl StyledLine {
     pub fn text(&self) -> String {
         self.spans.iter().map(|span| span.text.as_str()).collect()
     }
+
+    /// Appends the text of another line.
+    pub fn append(&mut self, other: &Self) {
+        for span in &other.spans {
+            self.push(&span.text, span.look.clone());
+        }
+    }
+
+    /// Returns the line without the spaces at its end.
+    #[must_use]
+    pub fn without_trailing_spaces(mut self) -> Self {
+        while let Some(last) = self.spans.last_mut() {
+            let length = last.text.trim_end_matches(' ').len();
+            last.text.truncate(length);
+            if length > 0 {
+                break;
+            }
+            self.spans.pop();
+        }
+        self
+    }
 }

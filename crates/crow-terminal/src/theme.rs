@@ -222,8 +222,8 @@ mod tests {
     fn a_line_is_painted_by_its_roles() {
         let mut line = StyledLine::default();
         line.push("see ", TextRole::Plain);
-        let link = Some("https://example.org".into());
-        line.push("here", TextLook { role: TextRole::Link, link, ..TextLook::default() });
+        let address = Some("https://example.org".into());
+        line.push("here", TextLook { role: TextRole::Link, link: address, ..TextLook::default() });
         assert_eq!(
             Theme::Terminal.paint(&line).text,
             "see \u{1b}]8;;https://example.org\u{1b}\\\u{1b}[34mhere\u{1b}[0m\u{1b}]8;;\u{1b}\\"
@@ -234,10 +234,9 @@ mod tests {
 
     #[test]
     fn an_address_that_could_end_its_sequence_is_left_out() {
-        for link in ["https://a\u{1b}\\b", "https://a b", "https://ä", "", "a\u{7}"] {
+        for address in ["https://a\u{1b}\\b", "https://a b", "https://ä", "", "a\u{7}"] {
             let mut line = StyledLine::default();
-            let link = Some(link.into());
-            line.push("x", TextLook { link, ..TextLook::default() });
+            line.push("x", TextLook { link: Some(address.into()), ..TextLook::default() });
             assert_eq!(Theme::Dark.paint(&line).text, "x");
         }
     }

@@ -12,6 +12,8 @@ use super::{
     plan::ImportPlan,
     rules::{self, RulePaths},
     servers::add_servers,
+    sessions::{add_sessions, opencode::OpenCodeSessions},
+    source::ImportSource,
 };
 
 /// opencode's keys of permissions, and the tools that rules name.
@@ -74,13 +76,7 @@ fn add_stored_sessions(plan: &mut ImportPlan) {
         let why = "sessions in files are of an older version: a newer opencode moves them into its database";
         return plan.leave_out_path(&data.join("storage/session"), why);
     }
-    #[cfg(feature = "databases")]
-    {
-        let format = super::sessions::opencode::OpenCodeSessions::new(database);
-        super::sessions::add_sessions(plan, super::source::ImportSource::OpenCode, format);
-    }
-    #[cfg(not(feature = "databases"))]
-    plan.leave_out(database.display().to_string(), "this build of Crow reads no databases");
+    add_sessions(plan, ImportSource::OpenCode, OpenCodeSessions::new(database));
 }
 
 fn read_settings(plan: &mut ImportPlan, from: &Path, settings: &Map<String, Value>) {

@@ -14,14 +14,14 @@ use std::{io, sync::Arc, time::Duration};
 
 use crow_console::{
     AnswerDelivery, ExitCode, LiveInput, QuestionEffect, ReportBuilder, RunActivity,
-    TerminalQuestion, TypedLine,
+    TerminalQuestion,
 };
 use crow_core::{
     event::{AgentEvent, Envelope, InputSource},
     message::Block,
 };
+use crow_terminal::InputAction;
 use futures_util::StreamExt as _;
-use jiff::Timestamp;
 use rustix::{
     process::{Signal, kill_current_process_group},
     termios::{QueueSelector, tcflush},
@@ -29,6 +29,7 @@ use rustix::{
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::{
+    chat_input::ChatInput,
     commands::ChatLine,
     conversation::{
         ChatEnd, ChatLoop, ChatPhase, InterruptAction, SessionRetention, failure, unwritable,
@@ -83,6 +84,13 @@ enum WorkPhase {
     Shown(Instant),
 }
 
+impl AgentWork {
+    /// Returns true while a question is on the screen.
+    pub(super) fn is_asking(&self) -> bool {
+        self.asked.is_some()
+    }
+}
+
 impl ChatLoop {
     /// Shows events and passes typed text on until the agent is done. Returns the end of the chat if the user left.
     pub(super) async fn follow(&mut self) -> Result<Option<ChatEnd>, CliError> {
@@ -123,7 +131,15 @@ impl ChatLoop {
                     PumpEnd::Failed => return Err(unwritable()),
                 },
                 end = self.handle.wait_for_end(), if has_room => return Err(failure(&end)),
-                _ = ticks.tick() => self.screen.tick(Timestamp::now()),
+                _ = ticks.tick() => {
+                    self.on_tick();
+                    let actions = self.typing.on_pause();
+                    if !actions.is_empty()
+                        && let Some(chat_end) = self.on_actions(actions).await?
+                    {
+                        return Ok(Some(chat_end));
+                    }
+                }
             }
             if self.work.phase == WorkPhase::Ended {
                 self.show_end().await;
@@ -206,6 +222,7 @@ impl ChatLoop {
         self.screen.push_report(report, self.work.calls);
         self.interrupts.reset();
         self.work.phase = WorkPhase::Shown(Instant::now());
+        self.refresh_status().await;
     }
 
     fn on_wish(&mut self, wish: SignalAction) -> Option<ChatEnd> {
@@ -238,7 +255,7 @@ impl ChatLoop {
         let typed = match (bytes.is_empty(), self.modes.is_live()) {
             // Keys that arrive one by one do not end the input: an empty read means that the terminal is gone.
             (true, true) => return Ok(Some(ChatEnd::Interrupted)),
-            (true, false) => vec![TypedLine::EndOfInput],
+            (true, false) => vec![InputAction::EndOfInput],
             (false, _) => self.typing.push(bytes),
         };
         if let Some(asked) = &mut self.work.asked
@@ -247,20 +264,33 @@ impl ChatLoop {
             asked.began.get_or_insert_with(Instant::now);
         }
         self.show_input();
+        self.on_actions(typed).await
+    }
+
+    async fn on_actions(&mut self, typed: Vec<InputAction>) -> Result<Option<ChatEnd>, CliError> {
         // Lines that arrive together are sent as one input: the queue of inputs is short.
         let mut words: Vec<String> = Vec::new();
         for typed in typed {
             match typed {
-                TypedLine::Suspend => {
+                InputAction::Interrupt | InputAction::Escape => {
+                    if let Some(chat_end) = self.on_wish(SignalAction::Interrupt) {
+                        return Ok(Some(chat_end));
+                    }
+                }
+                InputAction::Suspend => {
                     if let Some(chat_end) = self.suspend().await {
                         return Ok(Some(chat_end));
                     }
                 }
-                TypedLine::Redraw => self.ask_again(),
-                TypedLine::EndOfInput if self.questions.is_open() => self.refuse(),
-                TypedLine::EndOfInput => {}
-                TypedLine::Line(line) if self.questions.is_open() => self.answer(&line),
-                TypedLine::Line(line) => {
+                InputAction::Redraw => self.ask_again(),
+                InputAction::EndOfInput if self.questions.is_open() => self.refuse(),
+                InputAction::EndOfInput if matches!(self.typing, ChatInput::Lines(_)) => {}
+                InputAction::EndOfInput if self.work.phase == WorkPhase::Running => {
+                    self.screen.push_say("the agent is working; esc stops it".to_owned());
+                }
+                InputAction::EndOfInput => self.ahead.push_back(InputAction::EndOfInput),
+                InputAction::Line(line) if self.questions.is_open() => self.answer(&line),
+                InputAction::Line(line) => {
                     // The line may have been started at the prompt, and contain placeholders of pastes.
                     let line = self.pastes.take_into(&line).unwrap_or(line);
                     match ChatLine::parse(&line) {
@@ -315,7 +345,7 @@ impl ChatLoop {
             Some(size) => format!("{} [{size}]", excerpt(text)),
             None => text.replace('\n', "\n  "),
         };
-        self.screen.push_say(format!("> {shown}"));
+        self.show_entered(&shown);
     }
 
     /// Shows the next question once all earlier output is on the screen.
@@ -336,6 +366,12 @@ impl ChatLoop {
             self.typing.replace(String::new());
             self.screen.push_prompt(text.to_owned());
             return;
+        }
+        if matches!(self.typing, ChatInput::Editor(_)) {
+            self.screen.push_say(text.to_owned());
+            let before = self.typing.replace(String::new());
+            self.work.asked = Some(QuestionOnScreen::new("? ".to_owned(), before));
+            return self.show_input();
         }
         let (offers, prompt) = text.rsplit_once('\n').unwrap_or(("", text));
         if !offers.is_empty() {
@@ -433,8 +469,10 @@ impl ChatLoop {
         self.show_input();
     }
 
-    fn show_input(&mut self) {
-        if self.modes.is_live() {
+    pub(super) fn show_input(&mut self) {
+        if matches!(self.typing, ChatInput::Editor(_)) {
+            self.show_view();
+        } else if self.modes.is_live() {
             let prompt = self.work.asked.as_ref().map(|asked| asked.prompt.clone());
             let text = self.typing.text().to_owned();
             self.screen.push_input(LiveInput { prompt, text });
@@ -442,7 +480,10 @@ impl ChatLoop {
     }
 
     fn resume_typing(&mut self) {
-        if self.modes.is_live() {
+        if matches!(self.typing, ChatInput::Editor(_)) {
+            self.modes.prompt();
+            self.screen.push_prompt(PASTE_ON.to_owned());
+        } else if self.modes.is_live() {
             self.modes.work();
             self.screen.push_prompt(PASTE_ON.to_owned());
         }
@@ -451,6 +492,9 @@ impl ChatLoop {
 
     /// Clears the live line. Text that was not entered stays for the prompt.
     fn pause_typing(&mut self) {
+        if matches!(self.typing, ChatInput::Editor(_)) {
+            return;
+        }
         if self.modes.is_live() {
             self.screen.push_input(LiveInput::default());
             self.screen.push_prompt(PASTE_OFF.to_owned());
@@ -461,6 +505,7 @@ impl ChatLoop {
     async fn suspend(&mut self) -> Option<ChatEnd> {
         self.pause_typing();
         self.screen.push_say("stopped; fg resumes".to_owned());
+        self.screen.push_leave();
         let _ = self.screen.wait_until_shown().await;
         let chat_end = self.stop().await;
         self.resume_typing();

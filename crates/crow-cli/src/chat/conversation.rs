@@ -4,7 +4,7 @@
 //! handles signals, keys and late events ([`ChatLoop::prompt`]). While the agent works, keys are handled here and the
 //! editor rests in `editor` (see `agent_work.rs`). [`Interrupts`] decides what ctrl-c does in either state.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 
 use crow_app::{Audience, ProcessEnvironment, host::ProductHost};
 use crow_console::{ExitCode, Keyboard, LineInputBuffer, QuestionQueue};
@@ -15,15 +15,18 @@ use crow_core::{
     model::Models,
 };
 use crow_runtime::{AgentEnd, AgentHandle, AgentHost as _, EventStream, SessionStore};
+use crow_terminal::{InputAction, PromptInput, ScreenSize, StyledLine};
 use futures_util::StreamExt as _;
 use tokio::{sync::Notify, task::spawn_blocking, time::timeout};
 
 use super::{
     agent_work::AgentWork,
+    chat_input::ChatInput,
     commands::{ALIASES, CHAT_COMMANDS, ChatLine},
     editor::{EditorOutcome, LineEditor, PROMPT},
     feed::{InputFeed, Pastes},
     greeting::{ChatGreeting, farewell, recap},
+    inline_prompt::{earlier_prompts, listed},
     modes::{EscapeSupport, Modes, TerminalModeGuard},
 };
 use crate::{
@@ -41,7 +44,7 @@ pub(crate) async fn chat(
     args: ChatArgs,
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
-    let ChatArgs { agent, session, prompt } = args;
+    let ChatArgs { agent, session, prompt, inline } = args;
     let mut request = AgentRequest::of_chat(agent, session)?;
     if !request.choose_session(environment)? {
         return Ok(ExitCode::Done);
@@ -60,7 +63,7 @@ pub(crate) async fn chat(
     // returned.
     let restore = TerminalModeGuard(terminal.clone());
     let mut conversation =
-        ChatLoop::new(launched, environment.clone(), store, models, terminal).await?;
+        ChatLoop::new(launched, environment.clone(), store, models, (terminal, inline)).await?;
     let is_stored = request.resume.is_some() && !request.fork;
     let retention = if is_stored { SessionRetention::Yes } else { SessionRetention::NotYet };
     let end = conversation.run(retention, prompt).await;
@@ -95,7 +98,13 @@ pub(super) struct ChatLoop {
     pub(super) screen: ScreenThread,
     pub(super) signals: Signals,
     pub(super) keyboard: Keyboard,
-    pub(super) typing: LineInputBuffer,
+    pub(super) typing: ChatInput,
+    /// Actions that came together with one that ended the prompt.
+    pub(super) ahead: VecDeque<InputAction>,
+    /// The status line below the prompt of an inline screen.
+    pub(super) status: StyledLine,
+    /// The size of the terminal when the prompt of an inline screen was shown.
+    pub(super) shown_size: Option<ScreenSize>,
     pub(super) modes: Modes,
     pub(super) questions: QuestionQueue,
     pub(super) interrupts: Interrupts,
@@ -126,7 +135,7 @@ pub(super) enum ChatEnd {
 }
 
 /// Result of one prompt.
-enum PromptOutcome {
+pub(super) enum PromptOutcome {
     Line(String),
     Left(ChatEnd),
 }
@@ -137,7 +146,7 @@ impl ChatLoop {
         environment: ProcessEnvironment,
         store: Arc<dyn SessionStore>,
         models: Arc<dyn Models>,
-        terminal: Modes,
+        (terminal, inline): (Modes, bool),
     ) -> Result<Self, CliError> {
         let StartedAgent { host, handle, warnings, .. } = launched;
         let commands = host.commands(handle.session_id()).await?;
@@ -148,6 +157,14 @@ impl ChatLoop {
         names.sort();
         names.dedup();
         let history = environment.data_dir().ok().map(|folder| folder.join("prompts"));
+        let is_inline = inline && terminal.is_live();
+        let typing = if is_inline {
+            let earlier = history.as_deref().map(earlier_prompts).unwrap_or_default();
+            let all = listed(&commands);
+            ChatInput::Editor(Box::new(PromptInput::new(all, earlier)))
+        } else {
+            ChatInput::Lines(LineInputBuffer::default())
+        };
         let keyboard = Keyboard::new().map_err(|error| unreadable(&error))?;
         let still_reading = Arc::new(Notify::new());
         let pastes = Pastes::default();
@@ -163,10 +180,17 @@ impl ChatLoop {
         let mut conversation = Self {
             events: event_stream(&handle)?,
             retention: SessionRetention::NotYet,
-            screen: ScreenThread::start(RunSink::new(OutputForm::Text, &environment)),
+            screen: ScreenThread::start(if is_inline {
+                RunSink::inline(&environment)
+            } else {
+                RunSink::new(OutputForm::Text, &environment)
+            }),
             signals: Signals::new()?.with_continue()?,
             keyboard,
-            typing: LineInputBuffer::default(),
+            typing,
+            ahead: VecDeque::new(),
+            status: StyledLine::default(),
+            shown_size: None,
             questions: QuestionQueue::default(),
             interrupts: Interrupts::default(),
             work: AgentWork::default(),
@@ -197,7 +221,7 @@ impl ChatLoop {
         loop {
             let line = match first.take() {
                 Some(line) => {
-                    self.screen.push_say(format!("> {}", line.trim()));
+                    self.show_entered(line.trim());
                     line
                 }
                 None => match self.prompt().await? {
@@ -233,6 +257,7 @@ impl ChatLoop {
     async fn close(&mut self) {
         match self.retention {
             SessionRetention::Yes if self.is_stored().await => {
+                self.screen.push_leave();
                 self.screen.push_say(farewell(self.handle.session_id().as_str()));
             }
             SessionRetention::Yes => {}
@@ -241,6 +266,7 @@ impl ChatLoop {
                 drop(self.host.delete(&id).await);
             }
         }
+        self.screen.push_leave();
         // A terminal that accepts no output must not delay the end.
         drop(timeout(LAST_WORDS, self.screen.wait_until_shown()).await);
     }
@@ -289,6 +315,7 @@ impl ChatLoop {
             resumed: (self.retention == SessionRetention::Yes).then_some(crow.title.as_str()),
         };
         self.screen.push_say(greeting.text(&self.environment));
+        self.refresh_status().await;
         if self.retention == SessionRetention::Yes {
             let (store, id) = (Arc::clone(&self.store), self.handle.session_id().clone());
             // The recap is optional: a log that cannot be read is ignored.
@@ -304,6 +331,9 @@ impl ChatLoop {
 
     /// Reads a prompt with the line editor. Events that arrive meanwhile are shown as they come.
     async fn prompt(&mut self) -> Result<PromptOutcome, CliError> {
+        if matches!(self.typing, ChatInput::Editor(_)) {
+            return self.inline_prompt().await;
+        }
         tokio::select! {
             biased;
             _ = self.signals.next() => return Ok(PromptOutcome::Left(ChatEnd::Interrupted)),
@@ -387,7 +417,7 @@ impl ChatLoop {
 }
 
 /// Message after the first ctrl-c at the prompt.
-const LEAVES: &str = "ctrl-c again or /quit leaves";
+pub(super) const LEAVES: &str = "ctrl-c again or /quit leaves";
 
 /// Waits for keys, and passes waiting bytes on to the editor meanwhile. Without a feed the editor reads the terminal
 /// itself, and this never returns.

@@ -9,11 +9,14 @@
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::indexing_slicing, clippy::string_slice))]
 
 mod agent_work;
+mod chat_input;
 mod commands;
 mod conversation;
 mod editor;
 mod feed;
 mod greeting;
+mod inline_prompt;
 mod modes;
+mod status_line;
 
 pub(crate) use conversation::chat;

@@ -20,5 +20,5 @@ pub(crate) use launch::{
 };
 pub(crate) use output_schema::OutputSchema;
 pub(crate) use request::{AgentRequest, RunRequest};
-pub(crate) use screen::{PumpEnd, RunDisplay, RunSink, ScreenThread};
+pub(crate) use screen::{PumpEnd, RunDisplay, RunSink, ScreenThread, screen_size};
 pub(crate) use signals::{SignalAction, Signals, end_signal};

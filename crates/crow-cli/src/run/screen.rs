@@ -20,6 +20,7 @@ use crow_console::{
     AnswerDestination, ConsoleRenderer, LiveInput, RunActivity, RunReport, terminal_width,
 };
 use crow_core::event::Envelope;
+use crow_terminal::{InlineScreen, InputView, ResizeBehavior, ScreenSize, Theme};
 use jiff::Timestamp;
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -63,6 +64,14 @@ enum ScreenCommand {
     Say(String),
     Aside(String),
     Input(LiveInput),
+    /// The prompt and the status line of an inline screen.
+    View(Box<InputView>),
+    /// What the user entered.
+    Entered(String),
+    /// Removes the live region of an inline screen.
+    Leave,
+    /// Draws an inline screen anew.
+    Redraw,
     /// Shows a question again.
     Again(Arc<Envelope>),
     /// Shows the end of a run in a chat.
@@ -112,6 +121,10 @@ impl ScreenThread {
                 | ScreenCommand::Say(_)
                 | ScreenCommand::Aside(_)
                 | ScreenCommand::Input(_)
+                | ScreenCommand::View(_)
+                | ScreenCommand::Entered(_)
+                | ScreenCommand::Leave
+                | ScreenCommand::Redraw
                 | ScreenCommand::Again(_)
                 | ScreenCommand::Reply(..)
                 | ScreenCommand::Report(_)
@@ -144,6 +157,29 @@ impl ScreenThread {
             self.pending.pop_back();
         }
         self.pending.push_back(ScreenCommand::Input(input));
+    }
+
+    /// Queues the prompt and the status line; replaces those at the end of the queue.
+    pub(crate) fn push_view(&mut self, view: InputView) {
+        if matches!(self.pending.back(), Some(ScreenCommand::View(_))) {
+            self.pending.pop_back();
+        }
+        self.pending.push_back(ScreenCommand::View(Box::new(view)));
+    }
+
+    /// Queues what the user entered.
+    pub(crate) fn push_entered(&mut self, text: String) {
+        self.pending.push_back(ScreenCommand::Entered(text));
+    }
+
+    /// Queues the removal of the live region.
+    pub(crate) fn push_leave(&mut self) {
+        self.pending.push_back(ScreenCommand::Leave);
+    }
+
+    /// Queues a frame that does not rely on what is on the screen.
+    pub(crate) fn push_redraw(&mut self) {
+        self.pending.push_back(ScreenCommand::Redraw);
     }
 
     /// Queues the report of a run, after which others may follow.
@@ -254,6 +290,10 @@ fn show(
             ScreenCommand::Say(text) => sink.show_message(&text),
             ScreenCommand::Aside(text) => sink.show_dim_message(&text),
             ScreenCommand::Input(input) => sink.set_input(input),
+            ScreenCommand::View(view) => sink.set_view(*view),
+            ScreenCommand::Entered(text) => sink.show_entered(&text),
+            ScreenCommand::Leave => sink.leave(),
+            ScreenCommand::Redraw => sink.redraw(),
             ScreenCommand::Again(question) => sink.repeat_question(&question),
             ScreenCommand::Reply(report, calls) => sink.finish_reply(&report, calls),
             ScreenCommand::Report(report) => sink.finish(&report),
@@ -295,7 +335,7 @@ impl RunDisplay {
             RunSink::Console(renderer) => {
                 RunSink::Console(Box::new(renderer.with_answer(AnswerDestination::AtEnd)))
             }
-            json @ RunSink::Json(_) => json,
+            other @ (RunSink::Json(_) | RunSink::Inline(_)) => other,
         };
         Self { sink, ..self }
     }
@@ -304,7 +344,7 @@ impl RunDisplay {
     pub(crate) fn with_deltas(self, deltas: Deltas) -> Self {
         let sink = match self.sink {
             RunSink::Json(writer) => RunSink::Json(writer.with_deltas(deltas)),
-            console @ RunSink::Console(_) => console,
+            other @ (RunSink::Console(_) | RunSink::Inline(_)) => other,
         };
         Self { sink, ..self }
     }
@@ -314,6 +354,15 @@ impl RunDisplay {
 pub(crate) enum RunSink {
     Console(Box<ConsoleRenderer<Stdout, Stderr>>),
     Json(JsonWriter<Stdout>),
+    /// Finished lines above a live region, in a chat.
+    Inline(Box<InlineScreen<Stdout>>),
+}
+
+/// Returns the size of the terminal, if there is one.
+pub(crate) fn screen_size() -> Option<ScreenSize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    let (columns, rows) = (usize::from(size.ws_col), usize::from(size.ws_row));
+    (columns > 0 && rows > 0).then_some(ScreenSize { columns, rows })
 }
 
 impl RunSink {
@@ -328,8 +377,21 @@ impl RunSink {
         }
     }
 
+    /// Makes the screen of a chat with an editor.
+    pub(crate) fn inline(environment: &ProcessEnvironment) -> Self {
+        let style = console_style(environment);
+        let theme = if style.colour { Theme::Terminal } else { Theme::Monochrome };
+        // These cut off rows that do not fit a narrower screen; all others wrap them.
+        let term = environment.var("TERM").unwrap_or_default();
+        let cuts_off = term.starts_with("screen") || term == "linux";
+        let resize = if cuts_off { ResizeBehavior::Truncate } else { ResizeBehavior::Wrap };
+        let size = screen_size().unwrap_or(ScreenSize { columns: style.width, rows: 24 });
+        Self::Inline(Box::new(InlineScreen::new(io::stdout(), size, theme, resize, style)))
+    }
+
     pub(crate) fn event(&mut self, envelope: &Envelope) -> io::Result<()> {
         match self {
+            Self::Inline(screen) => screen.on_event(envelope),
             Self::Console(renderer) => renderer.render(envelope),
             Self::Json(writer) => writer.event(envelope),
         }
@@ -340,6 +402,7 @@ impl RunSink {
         match self {
             Self::Console(renderer) => renderer.flush(),
             Self::Json(writer) => writer.flush(),
+            Self::Inline(screen) => screen.flush(),
         }
     }
 
@@ -350,6 +413,7 @@ impl RunSink {
                 renderer.tick(now)
             }
             Self::Json(_) => Ok(()),
+            Self::Inline(screen) => screen.tick(now, screen_size()),
         }
     }
 
@@ -358,6 +422,7 @@ impl RunSink {
         match self {
             Self::Console(renderer) => renderer.show_message(text),
             Self::Json(_) => Ok(()),
+            Self::Inline(screen) => screen.show_message(text),
         }
     }
 
@@ -366,6 +431,7 @@ impl RunSink {
         match self {
             Self::Console(renderer) => renderer.show_dim_message(text),
             Self::Json(_) => Ok(()),
+            Self::Inline(screen) => screen.show_dim_message(text),
         }
     }
 
@@ -376,7 +442,39 @@ impl RunSink {
                 renderer.set_width(terminal_width(io::stderr()));
                 renderer.set_input(input)
             }
-            Self::Json(_) => Ok(()),
+            Self::Json(_) | Self::Inline(_) => Ok(()),
+        }
+    }
+
+    /// Shows the prompt and the status line of an inline screen.
+    fn set_view(&mut self, view: InputView) -> io::Result<()> {
+        match self {
+            Self::Inline(screen) => screen.set_input(view, screen_size()),
+            Self::Console(_) | Self::Json(_) => Ok(()),
+        }
+    }
+
+    /// Shows what the user entered on an inline screen. Others show it while it is typed.
+    fn show_entered(&mut self, text: &str) -> io::Result<()> {
+        match self {
+            Self::Inline(screen) => screen.show_prompt(text),
+            Self::Console(_) | Self::Json(_) => Ok(()),
+        }
+    }
+
+    /// Removes the live region of an inline screen.
+    fn leave(&mut self) -> io::Result<()> {
+        match self {
+            Self::Inline(screen) => screen.leave(),
+            Self::Console(_) | Self::Json(_) => Ok(()),
+        }
+    }
+
+    /// Draws an inline screen anew.
+    fn redraw(&mut self) -> io::Result<()> {
+        match self {
+            Self::Inline(screen) => screen.redraw(),
+            Self::Console(_) | Self::Json(_) => Ok(()),
         }
     }
 
@@ -385,6 +483,7 @@ impl RunSink {
         match self {
             Self::Console(renderer) => renderer.ask_again(question),
             Self::Json(_) => Ok(()),
+            Self::Inline(screen) => screen.repeat_question(question),
         }
     }
 
@@ -393,6 +492,7 @@ impl RunSink {
         match self {
             Self::Console(renderer) => renderer.finish_reply(report, calls),
             Self::Json(writer) => writer.result(report),
+            Self::Inline(screen) => screen.finish_reply(report, calls),
         }
     }
 
@@ -400,6 +500,7 @@ impl RunSink {
         match self {
             Self::Console(renderer) => renderer.finish(report),
             Self::Json(writer) => writer.result(report),
+            Self::Inline(screen) => screen.finish_reply(report, RunActivity::Some),
         }
     }
 }

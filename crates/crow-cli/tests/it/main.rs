@@ -31,6 +31,7 @@ mod eval;
 mod export;
 mod hardening;
 mod import;
+mod inline_chat;
 mod instructions;
 mod jobs;
 mod local_servers;

@@ -35,10 +35,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "crow-text",
             "crow-tools",
             "crow-mcp",
+            "crow-sqlite",
             "crow-telemetry",
         ],
     ),
     ("crow-console", &["crow-core", "crow-runtime", "crow-text"]),
+    ("crow-sqlite", &[]),
+    ("crow-terminal", &["crow-console", "crow-core", "crow-text"]),
     ("crow-eval", &["crow-app", "crow-core", "crow-runtime", "crow-fs", "crow-text"]),
     ("crow-serve", &["crow-app", "crow-core", "crow-runtime", "crow-telemetry", "crow-text"]),
     (
@@ -58,6 +61,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "crow-eval",
             "crow-serve",
             "crow-telemetry",
+            "crow-terminal",
         ],
     ),
     (

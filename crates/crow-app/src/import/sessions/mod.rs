@@ -11,7 +11,6 @@ mod find;
 pub(super) mod format;
 pub(super) mod gemini;
 mod json_lines;
-#[cfg(feature = "databases")]
 pub(super) mod opencode;
 pub(super) mod pi;
 mod stored;

@@ -1,16 +1,14 @@
 //! Sessions of opencode: a database with the tables `session`, `message` and `part`; the last two have a column `data` with JSON.
 //!
-//! A message has its texts, tool calls and results as parts. A compaction is a reply with the summary. The database is opened such
-//! that no file of opencode is written: in place if its journal is empty, as a copy otherwise.
+//! A message has its texts, tool calls and results as parts. A compaction is a reply with the summary. The database may be in use:
+//! it is read again if it was written meanwhile.
 
 use std::{
     collections::HashMap,
-    ffi::OsString,
-    fmt::Write as _,
-    fs, io,
-    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
+    thread,
+    time::Duration,
 };
 
 use crow_core::{
@@ -18,10 +16,9 @@ use crow_core::{
     message::{Block, CallArguments, ReplyContent, ToolCall},
     model::ModelRef,
 };
+use crow_sqlite::{SqliteFile, SqliteFileError, SqliteRow, SqliteTable, SqliteValue};
 use jiff::Timestamp;
-use rusqlite::{Connection, OpenFlags, Row};
 use serde_json::{Map, Value};
-use tempfile::TempDir;
 
 use super::{
     conversation::{ConversationEntry, EntryContent, EntryResult, ImportedConversation},
@@ -35,6 +32,10 @@ use super::{
 const IGNORED_PART_TYPES: [&str; 7] =
     ["agent", "compaction", "patch", "retry", "snapshot", "step-finish", "step-start"];
 
+/// How often a database that is being written is read, and the time between.
+const TRIES: usize = 5;
+const PAUSE: Duration = Duration::from_millis(40);
+
 /// The sessions of opencode in a database.
 #[derive(Debug)]
 pub(in crate::import) struct OpenCodeSessions {
@@ -45,9 +46,10 @@ pub(in crate::import) struct OpenCodeSessions {
 
 #[derive(Debug)]
 struct OpenDatabase {
-    connection: Connection,
-    /// The copy, if it is one.
-    _copy: Option<TempDir>,
+    file: SqliteFile,
+    /// Ids of the rows of messages and of parts, by session.
+    messages: HashMap<String, Vec<i64>>,
+    parts: HashMap<String, Vec<i64>>,
 }
 
 impl OpenCodeSessions {
@@ -55,109 +57,157 @@ impl OpenCodeSessions {
         Self { file, open: Mutex::new(None) }
     }
 
-    /// Reads the database, which is opened once.
+    /// Reads the database, again if it was written meanwhile. Blocks.
+    #[expect(clippy::disallowed_methods, reason = "imports block, and no executor waits for them")]
     fn with_database<T>(
         &self,
-        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+        read: impl Fn(&OpenDatabase) -> Result<T, SqliteFileError>,
     ) -> Result<T, String> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let database = match open.take() {
-            Some(database) => database,
-            None => OpenDatabase::new(&self.file)?,
-        };
-        let result = read(&database.connection);
-        *open = Some(database);
-        result.map_err(|error| format!("the database cannot be read: {error}"))
+        let mut last = SqliteFileError::Busy;
+        for attempt in 0..TRIES {
+            if attempt > 0 {
+                thread::sleep(PAUSE);
+            }
+            let database = match open.take() {
+                Some(database) => Ok(database),
+                None => OpenDatabase::new(&self.file),
+            };
+            let result = database.and_then(|database| {
+                let value = read(&database)?;
+                let has_changed = database.file.has_changed()?;
+                Ok((value, database, has_changed))
+            });
+            match result {
+                Ok((value, database, false)) => {
+                    *open = Some(database);
+                    return Ok(value);
+                }
+                Ok((_, _, true)) => last = SqliteFileError::Busy,
+                Err(error @ (SqliteFileError::Busy | SqliteFileError::Damaged { .. })) => {
+                    last = error;
+                }
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Err(last.to_string())
     }
 }
 
 impl OpenDatabase {
-    fn new(file: &Path) -> Result<Self, String> {
-        let with_ending = |path: &Path, ending: &str| {
-            let mut name = OsString::from(path);
-            name.push(ending);
-            PathBuf::from(name)
-        };
-        let journal = with_ending(file, "-wal");
-        let has_journal = fs::metadata(&journal).is_ok_and(|journal| journal.len() > 0);
-        // The entries of a journal are read only with files beside the database that readers write, too.
-        let copy = if has_journal {
-            let copied = (|| {
-                let folder = tempfile::tempdir()?;
-                let copy = folder.path().join("copy.db");
-                fs::copy(file, &copy)?;
-                fs::copy(&journal, with_ending(&copy, "-wal"))?;
-                Ok((folder, copy))
-            })();
-            Some(copied.map_err(|error: io::Error| format!("it cannot be copied: {error}"))?)
-        } else {
-            None
-        };
-        let address = match &copy {
-            Some((_, copy)) => address_of(copy, "mode=rw"),
-            None => address_of(file, "immutable=1"),
-        };
-        let flags = OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_READ_WRITE;
-        let flags = if copy.is_some() {
-            flags
-        } else {
-            OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_READ_ONLY
-        };
-        let connection = Connection::open_with_flags(address, flags)
-            .map_err(|error| format!("the database cannot be opened: {error}"))?;
-        Ok(Self { connection, _copy: copy.map(|(folder, _)| folder) })
+    fn new(path: &Path) -> Result<Self, SqliteFileError> {
+        let file = SqliteFile::open(path)?;
+        let messages = rows_by_session(&file, "message")?;
+        let parts = rows_by_session(&file, "part")?;
+        Ok(Self { file, messages, parts })
+    }
+
+    /// Passes the rows of a session in a table to `add`.
+    fn read_rows(
+        &self,
+        table: &str,
+        rows: &HashMap<String, Vec<i64>>,
+        session: &str,
+        mut add: impl FnMut(&SqliteTable<'_>, SqliteRow) -> Result<(), SqliteFileError>,
+    ) -> Result<(), SqliteFileError> {
+        let table = self.file.table(table)?;
+        for rowid in rows.get(session).into_iter().flatten() {
+            if let Some(row) = table.row(*rowid)? {
+                add(&table, row)?;
+            }
+        }
+        Ok(())
     }
 }
 
-/// Returns the address of a database file.
-fn address_of(path: &Path, query: &str) -> String {
-    let mut address = "file:".to_owned();
-    for byte in path.as_os_str().as_bytes() {
-        if byte.is_ascii_alphanumeric() || b"/._-".contains(byte) {
-            address.push(char::from(*byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(address, "%{byte:02x}");
+fn rows_by_session(
+    file: &SqliteFile,
+    table: &str,
+) -> Result<HashMap<String, Vec<i64>>, SqliteFileError> {
+    let table = file.table(table)?;
+    let session = table.column("session_id")?;
+    let mut rows: HashMap<String, Vec<i64>> = HashMap::new();
+    for row in table.rows_of(&[session]) {
+        let row = row?;
+        if let SqliteValue::Text(session) = row.value(session) {
+            rows.entry(session.clone()).or_default().push(row.rowid);
         }
     }
-    format!("{address}?{query}")
+    Ok(rows)
+}
+
+/// Returns the text of a column; `None` for other values.
+fn text_of(
+    table: &SqliteTable<'_>,
+    row: &mut SqliteRow,
+    column: &str,
+) -> Result<Option<String>, SqliteFileError> {
+    Ok(match row.take(table.column(column)?) {
+        SqliteValue::Text(text) => Some(text),
+        SqliteValue::Null
+        | SqliteValue::Integer(_)
+        | SqliteValue::Real(_)
+        | SqliteValue::Blob(_) => None,
+    })
+}
+
+/// Returns the time in a column of milliseconds.
+fn time_in(
+    table: &SqliteTable<'_>,
+    row: &SqliteRow,
+    column: &str,
+) -> Result<Timestamp, SqliteFileError> {
+    let SqliteValue::Integer(milliseconds) = row.value(table.column(column)?) else {
+        return Ok(Timestamp::UNIX_EPOCH);
+    };
+    Ok(Timestamp::from_millisecond(*milliseconds).unwrap_or_default())
 }
 
 impl SessionFormat for OpenCodeSessions {
     fn files(&self) -> Result<Vec<SessionFile>, String> {
-        if !self.file.exists() {
+        if !self.file.is_file() {
             return Ok(Vec::new());
         }
         // Sessions with a parent are those of subagents.
-        let query = "SELECT id FROM session WHERE parent_id IS NULL ORDER BY time_created, id";
-        let ids = self.with_database(|database| {
-            let mut statement = database.prepare(query)?;
-            let ids = statement.query_map([], |row| row.get::<_, String>(0))?;
-            ids.collect::<rusqlite::Result<Vec<_>>>()
+        let mut sessions = self.with_database(|database| {
+            let table = database.file.table("session")?;
+            let (id, parent) = (table.column("id")?, table.column("parent_id")?);
+            let mut sessions = Vec::new();
+            for row in table.rows_of(&[id, parent]) {
+                let mut row = row?;
+                if *row.value(parent) == SqliteValue::Null {
+                    sessions.extend(text_of(&table, &mut row, "id")?);
+                }
+            }
+            Ok(sessions)
         })?;
+        sessions.sort();
         let of_session = |session| SessionFile { path: self.file.clone(), session: Some(session) };
-        Ok(ids.into_iter().map(of_session).collect())
+        Ok(sessions.into_iter().map(of_session).collect())
     }
 
     fn cwd(&self, file: &SessionFile) -> Result<Option<PathBuf>, String> {
-        let query = "SELECT directory FROM session WHERE id = ?1";
-        let directory = self.with_database(|database| {
-            database.query_row(query, [&file.session], |row| row.get::<_, String>(0))
-        })?;
-        Ok(Some(PathBuf::from(directory)))
+        let session = file.session.clone().unwrap_or_default();
+        let row = self.with_database(|database| SessionRow::find(database, &session))?;
+        Ok(row.map(|row| PathBuf::from(row.directory)))
     }
 
     fn read(&self, file: &SessionFile) -> Result<ImportedConversation, String> {
-        let mut reader = OpenCodeReader::default();
-        let session = self.with_database(|database| reader.read(database, file))?;
-        Ok(ImportedConversation {
-            id: file.session.clone().unwrap_or_default(),
-            cwd: PathBuf::from(session.directory),
-            title: Some(session.title),
-            started: session.started,
-            entries: reader.entries,
-            notes: reader.problems.notes(),
-        })
+        let id = file.session.clone().unwrap_or_default();
+        let read = self.with_database(|database| {
+            let Some(session) = SessionRow::find(database, &id)? else { return Ok(None) };
+            let mut reader = OpenCodeReader::default();
+            reader.read(database, &id, session.reverted.as_deref())?;
+            Ok(Some(ImportedConversation {
+                id: id.clone(),
+                cwd: PathBuf::from(session.directory),
+                title: Some(session.title),
+                started: session.started,
+                entries: reader.entries,
+                notes: reader.problems.notes(),
+            }))
+        })?;
+        read.ok_or_else(|| "it was removed".to_owned())
     }
 }
 
@@ -171,17 +221,27 @@ struct SessionRow {
 }
 
 impl SessionRow {
-    fn new(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let revert: Option<String> = row.get(3)?;
-        let revert = revert.and_then(|text| serde_json::from_str::<Value>(&text).ok());
-        let reverted =
-            revert.and_then(|revert| Some(revert.get("messageID")?.as_str()?.to_owned()));
-        Ok(Self {
-            directory: row.get(0)?,
-            title: row.get(1)?,
-            started: Timestamp::from_millisecond(row.get(2)?).unwrap_or_default(),
-            reverted,
-        })
+    fn find(database: &OpenDatabase, session: &str) -> Result<Option<Self>, SqliteFileError> {
+        let table = database.file.table("session")?;
+        let names = ["id", "directory", "title", "time_created", "revert"];
+        let columns = names.map(|name| table.column(name));
+        let columns = columns.into_iter().collect::<Result<Vec<_>, _>>()?;
+        for row in table.rows_of(&columns) {
+            let mut row = row?;
+            if text_of(&table, &mut row, "id")?.as_deref() != Some(session) {
+                continue;
+            }
+            let revert = text_of(&table, &mut row, "revert")?;
+            let revert = revert.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+            return Ok(Some(Self {
+                started: time_in(&table, &row, "time_created")?,
+                directory: text_of(&table, &mut row, "directory")?.unwrap_or_default(),
+                title: text_of(&table, &mut row, "title")?.unwrap_or_default(),
+                reverted: revert
+                    .and_then(|revert| Some(revert.get("messageID")?.as_str()?.to_owned())),
+            }));
+        }
+        Ok(None)
     }
 }
 
@@ -192,34 +252,44 @@ struct OpenCodeReader {
 }
 
 impl OpenCodeReader {
-    fn read(&mut self, database: &Connection, file: &SessionFile) -> rusqlite::Result<SessionRow> {
-        let query = "SELECT directory, title, time_created, revert FROM session WHERE id = ?1";
-        let session = database.query_row(query, [&file.session], SessionRow::new)?;
-        // 1) The parts of all messages.
+    fn read(
+        &mut self,
+        database: &OpenDatabase,
+        session: &str,
+        reverted: Option<&str>,
+    ) -> Result<(), SqliteFileError> {
+        // 1) The parts of all messages, in the order of their ids.
+        let mut rows = Vec::new();
+        database.read_rows("part", &database.parts, session, |table, mut row| {
+            let id = text_of(table, &mut row, "id")?.unwrap_or_default();
+            let message = text_of(table, &mut row, "message_id")?.unwrap_or_default();
+            rows.push((id, message, text_of(table, &mut row, "data")?.unwrap_or_default()));
+            Ok(())
+        })?;
+        rows.sort();
         let mut parts: HashMap<String, Vec<Map<String, Value>>> = HashMap::new();
-        let mut statement = database
-            .prepare("SELECT message_id, data FROM part WHERE session_id = ?1 ORDER BY id")?;
-        let mut rows = statement.query([&file.session])?;
-        while let Some(row) = rows.next()? {
-            if let Some(part) = self.object(&row.get::<_, String>(1)?) {
-                parts.entry(row.get(0)?).or_default().push(part);
+        for (_, message, data) in rows {
+            if let Some(part) = self.object(&data) {
+                parts.entry(message).or_default().push(part);
             }
         }
-        // 2) The messages.
-        let query = "SELECT id, time_created, data FROM message WHERE session_id = ?1 ORDER BY time_created, id";
-        let mut statement = database.prepare(query)?;
-        let mut rows = statement.query([&file.session])?;
-        while let Some(row) = rows.next()? {
-            let id: String = row.get(0)?;
-            if session.reverted.as_ref() == Some(&id) {
-                break;
-            }
-            let time = Timestamp::from_millisecond(row.get(1)?).unwrap_or_default();
-            let Some(message) = self.object(&row.get::<_, String>(2)?) else { continue };
+        // 2) The messages, by time.
+        let mut messages = Vec::new();
+        database.read_rows("message", &database.messages, session, |table, mut row| {
+            let time = time_in(table, &row, "time_created")?;
+            let id = text_of(table, &mut row, "id")?.unwrap_or_default();
+            messages.push((time, id, text_of(table, &mut row, "data")?.unwrap_or_default()));
+            Ok(())
+        })?;
+        messages.sort();
+        let end = messages.iter().position(|(_, id, _)| reverted == Some(id.as_str()));
+        messages.truncate(end.unwrap_or(messages.len()));
+        for (time, id, data) in messages {
+            let Some(message) = self.object(&data) else { continue };
             let parts = parts.remove(&id).unwrap_or_default();
             self.add(id, time, message, parts);
         }
-        Ok(session)
+        Ok(())
     }
 
     fn object(&mut self, text: &str) -> Option<Map<String, Value>> {

@@ -1,0 +1,5 @@
+//! The reader beside `SQLite` itself.
+
+mod common;
+mod random;
+mod reading;

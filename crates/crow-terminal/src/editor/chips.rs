@@ -1,0 +1,196 @@
+//! Chips: short labels in the text that stand for long pastes and images.
+//!
+//! A chip is a range of the text. Text that only looks like a label is not one. A [`Fragment`] is a piece of text with
+//! the chips in it, and what is killed, yanked, undone and saved.
+
+use std::{ops::Range, sync::Arc};
+
+use crate::visible_characters::{CharacterForm, clipped, safe};
+
+/// Bounds above which a paste becomes a chip.
+const MOST_PASTED_LINES: usize = 20;
+const MOST_PASTED_BYTES: usize = 2048;
+/// Maximum number of columns of an image's name in its label.
+const WIDEST_NAME: usize = 40;
+
+/// Identifier of a chip. Copies of a chip have the same one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChipId(pub(super) u64);
+
+/// What a chip stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ChipContent {
+    Paste(String),
+    Image(ChipId),
+}
+
+/// A label in a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Chip {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) content: Arc<ChipContent>,
+}
+
+impl Chip {
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.start..self.end
+    }
+
+    /// Moves the chip from a text that begins at `from` to one where this place is `to`.
+    pub(super) fn moved(&self, from: usize, to: usize) -> Self {
+        let content = Arc::clone(&self.content);
+        Self { start: self.start - from + to, end: self.end - from + to, content }
+    }
+}
+
+/// A piece of text with its chips.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Fragment {
+    pub(super) text: String,
+    /// In the order of their places, which do not overlap.
+    pub(super) chips: Vec<Chip>,
+}
+
+impl Fragment {
+    /// Creates a fragment without chips.
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
+        Self { text: text.into(), chips: Vec::new() }
+    }
+
+    /// Creates a fragment that is one chip.
+    pub(super) fn chip(label: String, content: ChipContent) -> Self {
+        let chip = Chip { start: 0, end: label.len(), content: Arc::new(content) };
+        Self { text: label, chips: vec![chip] }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Returns the number of bytes that the fragment takes in memory, about.
+    pub(super) fn size(&self) -> usize {
+        self.text.len() + self.chips.len() * size_of::<Chip>()
+    }
+
+    pub(super) fn append(&mut self, other: &Self) {
+        let offset = self.text.len();
+        self.chips.extend(other.chips.iter().map(|chip| chip.moved(0, offset)));
+        self.text.push_str(&other.text);
+    }
+}
+
+/// A part of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SubmissionBlock {
+    Text(String),
+    Image(ChipId),
+}
+
+/// A prompt that is sent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Submission {
+    /// The whole text, with pastes in the place of their chips, and labels in the place of images.
+    pub text: String,
+    /// The text and the images in their order. Blocks of text are not empty.
+    pub blocks: Vec<SubmissionBlock>,
+}
+
+impl Submission {
+    pub(super) fn new(text: &str, chips: &[Chip]) -> Self {
+        let mut blocks = Vec::new();
+        let mut from = 0;
+        let push_text = |range: Range<usize>, blocks: &mut Vec<SubmissionBlock>| {
+            let within: Vec<Chip> = chips
+                .iter()
+                .filter(|chip| range.contains(&chip.start))
+                .map(|chip| chip.moved(range.start, 0))
+                .collect();
+            let part = expanded(&text[range], &within);
+            if !part.is_empty() {
+                blocks.push(SubmissionBlock::Text(part));
+            }
+        };
+        for chip in chips {
+            match *chip.content {
+                ChipContent::Paste(_) => {}
+                ChipContent::Image(id) => {
+                    push_text(from..chip.start, &mut blocks);
+                    blocks.push(SubmissionBlock::Image(id));
+                    from = chip.end;
+                }
+            }
+        }
+        push_text(from..text.len(), &mut blocks);
+        Self { text: expanded(text, chips), blocks }
+    }
+
+    /// Returns the images in their order.
+    pub fn images(&self) -> impl Iterator<Item = ChipId> + '_ {
+        self.blocks.iter().filter_map(|block| match block {
+            SubmissionBlock::Text(_) => None,
+            SubmissionBlock::Image(id) => Some(*id),
+        })
+    }
+}
+
+/// Returns the text with pastes in the place of their chips. Images keep their labels.
+pub(super) fn expanded(text: &str, chips: &[Chip]) -> String {
+    let mut expanded = String::with_capacity(text.len());
+    let mut from = 0;
+    for chip in chips {
+        match &*chip.content {
+            ChipContent::Paste(pasted) => {
+                expanded.push_str(&text[from..chip.start]);
+                expanded.push_str(pasted);
+                from = chip.end;
+            }
+            ChipContent::Image(_) => {}
+        }
+    }
+    expanded.push_str(&text[from..]);
+    expanded
+}
+
+/// Returns the size of a paste as its label says it, if the paste is long.
+pub(super) fn size_if_long(paste: &str) -> Option<String> {
+    let lines = paste.lines().count();
+    if lines > MOST_PASTED_LINES {
+        Some(format!("{lines} lines"))
+    } else if paste.len() > MOST_PASTED_BYTES && lines > 1 {
+        Some(format!("{lines} long lines"))
+    } else if paste.len() > MOST_PASTED_BYTES {
+        Some(format!("{} characters", paste.chars().count()))
+    } else {
+        None
+    }
+}
+
+/// Returns the label of the `number`th paste of the same size.
+pub(super) fn paste_label(size: &str, number: u32) -> String {
+    if number == 1 { format!("[{size} pasted]") } else { format!("[{size} pasted, {number}]") }
+}
+
+/// Returns the label of the `number`th image of the same name.
+pub(super) fn image_label(name: &str, number: u32) -> String {
+    let mut shown = String::new();
+    // A name may come from anywhere: its characters are shown like those of the text, and not kept.
+    for character in name.chars() {
+        match safe(character) {
+            CharacterForm::Plain => shown.push(character),
+            CharacterForm::Replaced(form) => shown.push_str(&form),
+        }
+    }
+    let shown = clipped(&shown, WIDEST_NAME);
+    if number == 1 { format!("[image {shown}]") } else { format!("[image {shown}, {number}]") }
+}
+
+/// Returns a text with line feeds as its only line ends.
+pub(super) fn with_line_feeds(text: impl Into<String>) -> String {
+    let text = text.into();
+    if text.contains('\r') { text.replace("\r\n", "\n").replace('\r', "\n") } else { text }
+}

@@ -1,0 +1,395 @@
+//! The editor as its owner sees it: keys, pastes and images in, a text and effects out.
+//!
+//! The text is a [`Document`]. Commands that depend on the one before them (kills that are joined, the rotation of the
+//! kill ring, the column of vertical motions) look at `last`. While a search of the history is open, keys go to it and
+//! the document does not change.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use super::{
+    chips::{self, ChipContent, ChipId, Fragment, Submission},
+    completion::{self, CompletionContext},
+    document::Document,
+    history::{HistorySearch, PromptHistory, SearchDirection},
+    key_bindings::{self, EditingStyle},
+    kill_ring::KillRing,
+    undo_log::ChangeKind,
+    vi_commands::ViState,
+};
+use crate::keys::{Key, KeyCode, KeyModifiers};
+
+/// Maximum number of characters that a paste adds to the text of a search.
+const LONGEST_PASTED_QUERY: usize = 200;
+/// Number of columns of the text before the first view.
+const DEFAULT_WIDTH: usize = 77;
+
+/// What the owner of an editor does after a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EditorEffect {
+    /// The key means nothing here.
+    None,
+    /// The view may have changed.
+    Redraw,
+    /// Enter.
+    Submit,
+    /// Ctrl-c.
+    Interrupt,
+    /// Ctrl-d in an empty editor.
+    EndOfInput,
+    /// Ctrl-z.
+    Suspend,
+    /// Ctrl-x ctrl-e.
+    ExternalEditor,
+    /// Tab.
+    Complete,
+    /// The escape key, unless it ended something in the editor.
+    Escape,
+    /// Ctrl-l.
+    ClearScreen,
+    /// Ctrl-o.
+    ToggleTranscript,
+}
+
+/// A draft with its chips and its cursor.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EditorSnapshot {
+    fragment: Fragment,
+    cursor: usize,
+}
+
+/// The command before the current one, as far as commands depend on it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum LastCommand {
+    #[default]
+    Other,
+    Kill,
+    /// The range of the text that was inserted.
+    Yank(Range<usize>),
+    /// The column that vertical motions go to.
+    Vertical(usize),
+}
+
+/// Position in a command of two keys.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum KeyPrefix {
+    #[default]
+    None,
+    ControlX,
+}
+
+/// Editor of a prompt.
+#[derive(Debug, Clone)]
+pub struct PromptEditor {
+    pub(super) document: Document,
+    pub(super) kill_ring: KillRing,
+    pub(super) history: PromptHistory,
+    pub(super) search: Option<HistorySearch>,
+    pub(super) style: EditingStyle,
+    pub(super) vi: ViState,
+    pub(super) prefix: KeyPrefix,
+    pub(super) last: LastCommand,
+    /// Number of columns of the text in the last view.
+    pub(super) width: usize,
+    /// Start of the first row in the last view.
+    pub(super) top: usize,
+    next_chip: u64,
+    /// How many chips have had each label since the last submission.
+    labels: BTreeMap<String, u32>,
+}
+
+impl Default for PromptEditor {
+    fn default() -> Self {
+        Self {
+            document: Document::default(),
+            kill_ring: KillRing::default(),
+            history: PromptHistory::default(),
+            search: None,
+            style: EditingStyle::default(),
+            vi: ViState::default(),
+            prefix: KeyPrefix::default(),
+            last: LastCommand::default(),
+            width: DEFAULT_WIDTH,
+            top: 0,
+            next_chip: 0,
+            labels: BTreeMap::new(),
+        }
+    }
+}
+
+impl PromptEditor {
+    /// Creates an empty editor.
+    pub fn new(style: EditingStyle) -> Self {
+        Self { style, ..Self::default() }
+    }
+
+    /// Changes the set of keys.
+    pub fn set_style(&mut self, style: EditingStyle) {
+        self.style = style;
+        self.vi = ViState::default();
+        self.document.release_group();
+    }
+
+    /// Replaces the earlier prompts, of which the newest is the last. The current text becomes the draft.
+    pub fn set_history(&mut self, entries: Vec<String>) {
+        self.search = None;
+        self.history.set(entries);
+    }
+
+    /// Adds a prompt to the history. The current text becomes the draft.
+    pub fn push_history(&mut self, entry: String) {
+        self.search = None;
+        self.history.push(entry);
+    }
+
+    /// Returns the text with the labels of its chips.
+    pub fn text(&self) -> &str {
+        self.document.text().as_str()
+    }
+
+    /// Returns the text with pastes in the place of their chips. Images keep their labels.
+    pub fn expanded_text(&self) -> String {
+        let text = self.document.text();
+        chips::expanded(text.as_str(), text.chips())
+    }
+
+    /// Returns true if there is no text.
+    pub fn is_empty(&self) -> bool {
+        self.text().is_empty()
+    }
+
+    /// Returns the position of the cursor in the text, in bytes.
+    pub fn cursor(&self) -> usize {
+        self.document.cursor()
+    }
+
+    /// Returns the ranges of the chips in the text.
+    pub fn chips(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        self.document.text().chips().iter().map(chips::Chip::range)
+    }
+
+    /// Returns true if keys are commands of vi and not text.
+    pub fn is_in_normal_mode(&self) -> bool {
+        self.style == EditingStyle::Vi && self.vi.is_normal()
+    }
+
+    /// Returns true while the history is searched.
+    pub fn is_searching(&self) -> bool {
+        self.search.is_some()
+    }
+
+    /// Processes a key.
+    pub fn on_key(&mut self, key: Key) -> EditorEffect {
+        if self.search.is_some() {
+            return self.on_search_key(key);
+        }
+        match self.style {
+            EditingStyle::Emacs => self.on_text_key(key),
+            EditingStyle::Vi => self.on_vi_key(key),
+        }
+    }
+
+    /// Processes a key that is text or a command of readline.
+    pub(super) fn on_text_key(&mut self, key: Key) -> EditorEffect {
+        let command = match std::mem::take(&mut self.prefix) {
+            KeyPrefix::None => key_bindings::command(key),
+            KeyPrefix::ControlX => key_bindings::prefixed_command(key),
+        };
+        match command {
+            Some(command) => self.execute(command),
+            None => EditorEffect::None,
+        }
+    }
+
+    /// Inserts a pasted text, or a chip for it if it is long.
+    pub fn paste(&mut self, text: &str) -> EditorEffect {
+        if text.is_empty() {
+            return EditorEffect::None;
+        }
+        let text = chips::with_line_feeds(text);
+        if let Some(search) = &mut self.search {
+            let line = text.lines().next().unwrap_or_default();
+            search.query.extend(line.chars().take(LONGEST_PASTED_QUERY));
+            search.restart(&self.history);
+            return EditorEffect::Redraw;
+        }
+        let fragment = match chips::size_if_long(&text) {
+            Some(size) => {
+                let label = self.unique_label(|number| chips::paste_label(&size, number));
+                Fragment::chip(label, ChipContent::Paste(text))
+            }
+            None => Fragment::plain(text),
+        };
+        self.insert(fragment);
+        EditorEffect::Redraw
+    }
+
+    /// Inserts a chip for an image.
+    pub fn insert_image(&mut self, name: &str) -> ChipId {
+        self.accept_search();
+        let id = ChipId(self.next_chip);
+        self.next_chip += 1;
+        let label = self.unique_label(|number| chips::image_label(name, number));
+        self.insert(Fragment::chip(label, ChipContent::Image(id)));
+        id
+    }
+
+    fn insert(&mut self, fragment: Fragment) {
+        self.vi.record_text(&fragment);
+        let cursor = self.document.cursor();
+        self.document.close_group();
+        self.document.edit(cursor..cursor, fragment, ChangeKind::Other);
+        self.document.close_group();
+        self.settle_cursor();
+        self.last = LastCommand::Other;
+    }
+
+    /// Returns a label that no chip has had since the last submission, and that is not in the text.
+    fn unique_label(&mut self, label: impl Fn(u32) -> String) -> String {
+        let text = self.document.text().as_str();
+        let number = self.labels.entry(label(1)).or_default();
+        loop {
+            *number += 1;
+            let label = label(*number);
+            if !text.contains(&label) {
+                return label;
+            }
+        }
+    }
+
+    /// Replaces the text, as one change that can be undone, and puts the cursor at its end.
+    pub fn set_text(&mut self, text: &str) {
+        self.replace(0..self.document.text().len(), text);
+    }
+
+    /// Replaces a range, as one change that can be undone, and puts the cursor behind the new text. A range that cuts
+    /// a chip or a character is moved to its end.
+    pub fn replace(&mut self, range: Range<usize>, text: &str) {
+        self.search = None;
+        let end = self.document.text().boundary_from(range.end);
+        let start = self.document.text().boundary_from(range.start).min(end);
+        self.document.close_group();
+        self.document.edit(
+            start..end,
+            Fragment::plain(chips::with_line_feeds(text)),
+            ChangeKind::Other,
+        );
+        self.document.close_group();
+        self.settle_cursor();
+        self.last = LastCommand::Other;
+    }
+
+    /// Takes the text, with pastes in the place of their chips, and empties the editor.
+    pub fn take_text(&mut self) -> String {
+        self.take_submission().text
+    }
+
+    /// Takes the text and the images, and empties the editor.
+    pub fn take_submission(&mut self) -> Submission {
+        let document = std::mem::take(&mut self.document);
+        self.restart();
+        self.labels.clear();
+        Submission::new(document.text().as_str(), document.text().chips())
+    }
+
+    /// Returns a copy of the draft.
+    pub fn snapshot(&self) -> EditorSnapshot {
+        let text = self.document.text();
+        EditorSnapshot { fragment: text.fragment(0..text.len()), cursor: self.document.cursor() }
+    }
+
+    /// Replaces the draft and forgets the changes that led to it.
+    pub fn restore(&mut self, snapshot: EditorSnapshot) {
+        self.document = Document::new(snapshot.fragment);
+        self.document.move_to(snapshot.cursor);
+        // Images that are added from now on must not have the identifiers of those in the draft.
+        let images = self.document.text().chips().iter().filter_map(|chip| match *chip.content {
+            ChipContent::Paste(_) => None,
+            ChipContent::Image(ChipId(id)) => Some(id + 1),
+        });
+        self.next_chip = images.fold(self.next_chip, u64::max);
+        self.restart();
+    }
+
+    fn restart(&mut self) {
+        self.history.restart();
+        self.search = None;
+        self.vi = ViState::default();
+        self.prefix = KeyPrefix::None;
+        self.last = LastCommand::Other;
+        self.top = 0;
+    }
+
+    /// Returns what can be completed at the cursor.
+    pub fn completion_context(&self) -> Option<CompletionContext> {
+        if self.search.is_some() {
+            return None;
+        }
+        completion::context(self.document.text(), self.document.cursor())
+    }
+
+    pub(super) fn begin_search(&mut self, direction: SearchDirection) {
+        self.document.close_group();
+        let mut search = HistorySearch::default();
+        if direction == SearchDirection::Newer {
+            search.restart(&self.history);
+        }
+        self.search = Some(search);
+    }
+
+    fn on_search_key(&mut self, key: Key) -> EditorEffect {
+        let Some(search) = &mut self.search else { return EditorEffect::None };
+        let KeyModifiers { ctrl, alt, shift: _ } = key.modifiers;
+        match key.code {
+            KeyCode::Char(character) if !ctrl && !alt => {
+                search.query.push(character);
+                let newest = self.history.entries().checked_sub(1);
+                let from = search.found.as_ref().map(|found| found.index).or(newest);
+                search.run(&self.history, from, SearchDirection::Older, None);
+            }
+            KeyCode::Char('r') if !alt => search.next(&self.history, SearchDirection::Older),
+            KeyCode::Char('s') if !alt => search.next(&self.history, SearchDirection::Newer),
+            KeyCode::Backspace | KeyCode::Char('h') if !alt => {
+                search.query.pop();
+                search.restart(&self.history);
+            }
+            KeyCode::Char('g' | '[') if !alt => self.search = None,
+            KeyCode::Escape => self.search = None,
+            KeyCode::Char('c') if !alt => {
+                self.search = None;
+                return EditorEffect::Interrupt;
+            }
+            KeyCode::Enter => self.accept_search(),
+            KeyCode::Char(_)
+            | KeyCode::Tab
+            | KeyCode::BackTab
+            | KeyCode::Backspace
+            | KeyCode::Delete
+            | KeyCode::Insert
+            | KeyCode::Left
+            | KeyCode::Right
+            | KeyCode::Up
+            | KeyCode::Down
+            | KeyCode::Home
+            | KeyCode::End
+            | KeyCode::PageUp
+            | KeyCode::PageDown
+            | KeyCode::Function(_) => {
+                self.accept_search();
+                let effect = self.on_key(key);
+                return if effect == EditorEffect::None { EditorEffect::Redraw } else { effect };
+            }
+        }
+        EditorEffect::Redraw
+    }
+
+    /// Ends a search, with the entry that it found in the editor.
+    fn accept_search(&mut self) {
+        let Some(found) = self.search.take().and_then(|search| search.found) else { return };
+        if found.index != self.history.position() {
+            self.history.visit(found.index, &mut self.document);
+        }
+        self.document.move_to(found.range.end);
+        self.settle_cursor();
+        self.last = LastCommand::Other;
+    }
+}

@@ -1,0 +1,27 @@
+//! Markdown as lines of styled text, while it arrives.
+
+mod block_starts;
+mod blocks;
+mod code;
+mod cursor;
+mod definitions;
+mod delimiter_row;
+mod glyphs;
+#[cfg_attr(feature = "highlighting", path = "highlighter.rs")]
+#[cfg_attr(not(feature = "highlighting"), path = "plain_highlighter.rs")]
+mod highlighter;
+mod html_start;
+mod inline;
+mod layout;
+mod line_splitter;
+mod markers;
+mod paragraph;
+mod stream;
+mod table;
+mod table_grid;
+#[cfg(test)]
+mod tests;
+mod wrapper;
+
+pub use glyphs::MarkdownGlyphs;
+pub use stream::{MarkdownStream, render_markdown};
