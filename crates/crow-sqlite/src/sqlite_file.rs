@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 use std::{fmt, io};
 
 use crate::sqlite_record::{
-    Column, MOST_COLUMNS, SqliteValue, TableDefinition, TextEncoding, decode_value, read_varint,
+    Column, MOST_COLUMNS, SqliteEncoding, SqliteValue, TableDefinition, decode_value, read_varint,
     stored_length,
 };
 
@@ -104,7 +104,7 @@ pub struct SqliteFile {
     /// The bytes of a page that hold content; the others are reserved for extensions.
     usable: usize,
     page_count: u32,
-    encoding: TextEncoding,
+    encoding: SqliteEncoding,
     opened_at: SystemTime,
     /// The length and the time of the last change, when the file was opened.
     first_state: (u64, Option<SystemTime>),
@@ -146,7 +146,7 @@ impl SqliteFile {
             page_size,
             usable: 0,
             page_count,
-            encoding: TextEncoding::Utf8,
+            encoding: SqliteEncoding::Utf8,
             opened_at,
             first_state,
         };
@@ -170,9 +170,9 @@ impl SqliteFile {
             return damaged(1, "the header is invalid");
         }
         self.encoding = match be_u32(header, 56) {
-            0 | 1 => TextEncoding::Utf8,
-            2 => TextEncoding::Utf16Little,
-            3 => TextEncoding::Utf16Big,
+            0 | 1 => SqliteEncoding::Utf8,
+            2 => SqliteEncoding::Utf16Little,
+            3 => SqliteEncoding::Utf16Big,
             _ => return damaged(1, "the text encoding is invalid"),
         };
         Ok(())

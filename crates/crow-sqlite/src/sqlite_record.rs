@@ -22,13 +22,13 @@ pub enum SqliteValue {
 
 /// How a database stores its texts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum TextEncoding {
+pub(crate) enum SqliteEncoding {
     Utf8,
     Utf16Little,
     Utf16Big,
 }
 
-impl TextEncoding {
+impl SqliteEncoding {
     fn decode(self, bytes: Cow<'_, [u8]>) -> String {
         let from_pair = match self {
             Self::Utf8 => {
@@ -76,7 +76,7 @@ pub(crate) fn stored_length(serial_type: u64) -> Option<u64> {
 pub(crate) fn decode_value(
     serial_type: u64,
     bytes: Cow<'_, [u8]>,
-    encoding: TextEncoding,
+    encoding: SqliteEncoding,
 ) -> SqliteValue {
     match serial_type {
         0 => SqliteValue::Null,

@@ -24,7 +24,7 @@ use crow_text::neutralise;
 use jiff::Timestamp;
 
 use crate::{
-    live_region::{LiveRegion, RegionContent, ResizeBehavior, TerminalLine},
+    live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior},
     markdown::{MarkdownStream, render_markdown},
     styled_text::{StyledLine, TextRole},
     theme::Theme,
@@ -66,13 +66,13 @@ pub struct InlineScreen<W> {
     size: ScreenSize,
     theme: Theme,
     region: LiveRegion,
-    renderer: ConsoleRenderer<CapturedOutput, CapturedOutput>,
-    captured: CapturedOutput,
+    renderer: ConsoleRenderer<RendererOutput, RendererOutput>,
+    captured: RendererOutput,
     reply: StreamedReplyProgress,
     text: Option<MarkdownStream>,
     /// The end of the reasoning that streams, and when it began.
     thinking: Option<(String, Timestamp)>,
-    finished: Vec<TerminalLine>,
+    finished: Vec<PaintedLine>,
     input: InputView,
     now: Option<Timestamp>,
     drawn: Option<Instant>,
@@ -87,7 +87,7 @@ impl<W: Write> InlineScreen<W> {
         resize: ResizeBehavior,
         style: ConsoleStyle,
     ) -> Self {
-        let captured = CapturedOutput::default();
+        let captured = RendererOutput::default();
         let style = ConsoleStyle {
             live: false,
             width: size.columns.saturating_sub(1),
@@ -219,7 +219,7 @@ impl<W: Write> InlineScreen<W> {
     /// Fails if the output cannot be written.
     pub fn show_prompt(&mut self, text: &str) -> io::Result<()> {
         self.end_text();
-        self.finished.push(TerminalLine::default());
+        self.finished.push(PaintedLine::default());
         for (number, row) in neutralise(text).lines().enumerate() {
             let mark = if number == 0 { "> " } else { "  " };
             for part in wrapped(row, self.columns().saturating_sub(2)) {
@@ -229,7 +229,7 @@ impl<W: Write> InlineScreen<W> {
                 self.finished.push(self.theme.paint(&line));
             }
         }
-        self.finished.push(TerminalLine::default());
+        self.finished.push(PaintedLine::default());
         self.draw()
     }
 
@@ -369,7 +369,7 @@ impl<W: Write> InlineScreen<W> {
         self.end_text();
         let lines = written.split_terminator('\n').map(|line| {
             let line = line.trim_end_matches('\r');
-            TerminalLine { text: line.to_owned(), width: wrap::width(&without_sequences(line)) }
+            PaintedLine { text: line.to_owned(), width: wrap::width(&without_sequences(line)) }
         });
         self.finished.extend(lines);
     }
@@ -394,7 +394,7 @@ impl<W: Write> InlineScreen<W> {
         let waiting = self.now.and_then(|now| self.renderer.waiting_line(now));
         let below = self.input.below.len().min(most.saturating_sub(1));
         let mut left = most.saturating_sub(self.input.rows.len().max(1) + below);
-        let mut rows: Vec<TerminalLine> = Vec::new();
+        let mut rows: Vec<PaintedLine> = Vec::new();
         let has_wait = waiting.is_some() && left > 0;
         left -= usize::from(has_wait);
         // 1) The text.
@@ -413,7 +413,7 @@ impl<W: Write> InlineScreen<W> {
                 }));
             }
             // 2) A row between what is finished and the prompt.
-            rows.push(TerminalLine::default());
+            rows.push(PaintedLine::default());
         }
         // 3) The wait.
         if let Some(waiting) = waiting.filter(|_| has_wait) {
@@ -428,7 +428,7 @@ impl<W: Write> InlineScreen<W> {
         let input = self.input.rows.iter().chain(self.input.below.iter().take(below));
         rows.extend(input.map(|line| self.theme.paint(&shortened(line, columns))));
         if rows.is_empty() {
-            rows.push(TerminalLine::default());
+            rows.push(PaintedLine::default());
         }
         RegionContent { rows, cursor }
     }
@@ -487,16 +487,16 @@ fn without_sequences(text: &str) -> String {
 
 /// What the renderer writes. Clones share it.
 #[derive(Debug, Clone, Default)]
-struct CapturedOutput(Arc<Mutex<Vec<u8>>>);
+struct RendererOutput(Arc<Mutex<Vec<u8>>>);
 
-impl CapturedOutput {
+impl RendererOutput {
     fn take(&self) -> String {
         let bytes = mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
-impl Write for CapturedOutput {
+impl Write for RendererOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
         Ok(bytes.len())

@@ -21,7 +21,7 @@ mod visible_characters;
 
 pub use inline_screen::{InlineScreen, InputView, ScreenSize};
 pub use input_decoder::InputDecoder;
-pub use live_region::{LiveRegion, RegionContent, ResizeBehavior, TerminalLine};
+pub use live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior};
 pub use markdown::{MarkdownGlyphs, MarkdownStream, render_markdown};
 pub use prompt_input::{InputAction, ListedCommand, PromptInput};
 pub use styled_text::{Emphasis, StyledLine, StyledSpan, TextLook, TextRole};

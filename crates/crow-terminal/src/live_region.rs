@@ -19,7 +19,7 @@ const CLEAR_TO_END_OF_LINE: &str = "\u{1b}[K";
 
 /// A line as it is written to the terminal: text and sequences for its look, without a line break.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TerminalLine {
+pub struct PaintedLine {
     pub text: String,
     /// Number of columns.
     pub width: usize,
@@ -38,7 +38,7 @@ pub enum ResizeBehavior {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RegionContent {
     /// The rows, each shorter than the terminal is wide.
-    pub rows: Vec<TerminalLine>,
+    pub rows: Vec<PaintedLine>,
     /// Row and column of the cursor.
     pub cursor: (usize, usize),
 }
@@ -79,7 +79,7 @@ impl LiveRegion {
     }
 
     /// Returns what prints finished lines above the region, and draws the region with this content below them.
-    pub fn draw(&mut self, finished: &[TerminalLine], content: RegionContent) -> String {
+    pub fn draw(&mut self, finished: &[PaintedLine], content: RegionContent) -> String {
         if finished.is_empty() && self.is_drawn && content == self.drawn {
             return String::new();
         }
@@ -168,8 +168,8 @@ mod tests {
 
     use super::*;
 
-    fn line(text: &str) -> TerminalLine {
-        TerminalLine { text: text.to_owned(), width: text.len() }
+    fn line(text: &str) -> PaintedLine {
+        PaintedLine { text: text.to_owned(), width: text.len() }
     }
 
     fn content(rows: &[&str], cursor: (usize, usize)) -> RegionContent {

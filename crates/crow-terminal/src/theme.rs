@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::{
-    live_region::TerminalLine,
+    live_region::PaintedLine,
     styled_text::{Emphasis, StyledLine, StyledSpan, TextLook, TextRole},
 };
 
@@ -110,12 +110,12 @@ const EMPHASIS: [(Emphasis, &str); 5] = [
 
 impl Theme {
     /// Returns a line with the sequences for its look.
-    pub fn paint(self, line: &StyledLine) -> TerminalLine {
+    pub fn paint(self, line: &StyledLine) -> PaintedLine {
         let mut text = String::new();
         for span in line.spans() {
             self.paint_span(span, &mut text);
         }
-        TerminalLine { text, width: line.width() }
+        PaintedLine { text, width: line.width() }
     }
 
     fn paint_span(self, span: &StyledSpan, output: &mut String) {

@@ -36,7 +36,9 @@ use super::{
     },
     feed::{InputFeed, size_if_longer},
     greeting::shorten,
+    inline_prompt::{on_tick, show_entered, show_view},
     modes::{PASTE_OFF, PASTE_ON},
+    status_line::refresh_status,
 };
 use crate::{
     error::CliError,
@@ -132,7 +134,7 @@ impl ChatLoop {
                 },
                 end = self.handle.wait_for_end(), if has_room => return Err(failure(&end)),
                 _ = ticks.tick() => {
-                    self.on_tick();
+                    on_tick(self);
                     let actions = self.typing.on_pause();
                     if !actions.is_empty()
                         && let Some(chat_end) = self.on_actions(actions).await?
@@ -222,7 +224,7 @@ impl ChatLoop {
         self.screen.push_report(report, self.work.calls);
         self.interrupts.reset();
         self.work.phase = WorkPhase::Shown(Instant::now());
-        self.refresh_status().await;
+        refresh_status(self).await;
     }
 
     fn on_wish(&mut self, wish: SignalAction) -> Option<ChatEnd> {
@@ -345,7 +347,7 @@ impl ChatLoop {
             Some(size) => format!("{} [{size}]", excerpt(text)),
             None => text.replace('\n', "\n  "),
         };
-        self.show_entered(&shown);
+        show_entered(self, &shown);
     }
 
     /// Shows the next question once all earlier output is on the screen.
@@ -471,7 +473,7 @@ impl ChatLoop {
 
     pub(super) fn show_input(&mut self) {
         if matches!(self.typing, ChatInput::Editor(_)) {
-            self.show_view();
+            show_view(self);
         } else if self.modes.is_live() {
             let prompt = self.work.asked.as_ref().map(|asked| asked.prompt.clone());
             let text = self.typing.text().to_owned();

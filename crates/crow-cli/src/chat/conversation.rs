@@ -26,8 +26,9 @@ use super::{
     editor::{EditorOutcome, LineEditor, PROMPT},
     feed::{InputFeed, Pastes},
     greeting::{ChatGreeting, farewell, recap},
-    inline_prompt::{earlier_prompts, listed},
+    inline_prompt::{earlier_prompts, inline_prompt, listed, show_entered},
     modes::{EscapeSupport, Modes, TerminalModeGuard},
+    status_line::refresh_status,
 };
 use crate::{
     args::{ChatArgs, OutputForm},
@@ -221,7 +222,7 @@ impl ChatLoop {
         loop {
             let line = match first.take() {
                 Some(line) => {
-                    self.show_entered(line.trim());
+                    show_entered(self, line.trim());
                     line
                 }
                 None => match self.prompt().await? {
@@ -315,7 +316,7 @@ impl ChatLoop {
             resumed: (self.retention == SessionRetention::Yes).then_some(crow.title.as_str()),
         };
         self.screen.push_say(greeting.text(&self.environment));
-        self.refresh_status().await;
+        refresh_status(self).await;
         if self.retention == SessionRetention::Yes {
             let (store, id) = (Arc::clone(&self.store), self.handle.session_id().clone());
             // The recap is optional: a log that cannot be read is ignored.
@@ -332,7 +333,7 @@ impl ChatLoop {
     /// Reads a prompt with the line editor. Events that arrive meanwhile are shown as they come.
     async fn prompt(&mut self) -> Result<PromptOutcome, CliError> {
         if matches!(self.typing, ChatInput::Editor(_)) {
-            return self.inline_prompt().await;
+            return inline_prompt(self).await;
         }
         tokio::select! {
             biased;

@@ -26,138 +26,136 @@ const HISTORY_SIZE: usize = 1000;
 const PROMPT: &str = "> ";
 const ANSWER: &str = "? ";
 
-impl ChatLoop {
-    /// Reads a prompt with the editor of the inline screen. Events that arrive meanwhile are shown as they come.
-    pub(super) async fn inline_prompt(&mut self) -> Result<PromptOutcome, CliError> {
-        self.modes.prompt();
-        self.show_input();
-        let mut ticks = interval(TICK);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            if let Some(action) = self.ahead.pop_front() {
-                if let Some(outcome) = self.on_prompt_action(action).await {
-                    return Ok(outcome);
-                }
-                continue;
+/// Reads a prompt with the editor of the inline screen. Events that arrive meanwhile are shown as they come.
+pub(super) async fn inline_prompt(chat: &mut ChatLoop) -> Result<PromptOutcome, CliError> {
+    chat.modes.prompt();
+    chat.show_input();
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        if let Some(action) = chat.ahead.pop_front() {
+            if let Some(outcome) = on_prompt_action(chat, action).await {
+                return Ok(outcome);
             }
-            let has_room = self.screen.has_room();
-            tokio::select! {
-                biased;
-                wish = self.signals.next() => match wish {
-                    SignalAction::Interrupt => self.ahead.push_back(InputAction::Interrupt),
-                    SignalAction::End => return Ok(PromptOutcome::Left(ChatEnd::Interrupted)),
-                    SignalAction::Continue => {
-                        self.modes.prompt();
-                        self.screen.push_redraw();
-                    }
-                },
-                typed = self.keyboard.read() => match typed {
-                    Ok(bytes) if !bytes.is_empty() => {
-                        self.ahead.extend(self.typing.push(&bytes));
-                        self.show_input();
-                    }
-                    Ok(_) | Err(_) => return Ok(PromptOutcome::Left(ChatEnd::Interrupted)),
-                },
-                Some(event) = self.events.next(), if has_room => self.on_events(event),
-                pumped = self.screen.pump() => match pumped {
-                    PumpEnd::Room => {}
-                    PumpEnd::Failed => return Err(unwritable()),
-                },
-                end = self.handle.wait_for_end() => return Err(failure(&end)),
-                _ = ticks.tick() => {
-                    self.ahead.extend(self.typing.on_pause());
-                    self.on_tick();
+            continue;
+        }
+        let has_room = chat.screen.has_room();
+        tokio::select! {
+            biased;
+            wish = chat.signals.next() => match wish {
+                SignalAction::Interrupt => chat.ahead.push_back(InputAction::Interrupt),
+                SignalAction::End => return Ok(PromptOutcome::Left(ChatEnd::Interrupted)),
+                SignalAction::Continue => {
+                    chat.modes.prompt();
+                    chat.screen.push_redraw();
                 }
+            },
+            typed = chat.keyboard.read() => match typed {
+                Ok(bytes) if !bytes.is_empty() => {
+                    chat.ahead.extend(chat.typing.push(&bytes));
+                    chat.show_input();
+                }
+                Ok(_) | Err(_) => return Ok(PromptOutcome::Left(ChatEnd::Interrupted)),
+            },
+            Some(event) = chat.events.next(), if has_room => chat.on_events(event),
+            pumped = chat.screen.pump() => match pumped {
+                PumpEnd::Room => {}
+                PumpEnd::Failed => return Err(unwritable()),
+            },
+            end = chat.handle.wait_for_end() => return Err(failure(&end)),
+            _ = ticks.tick() => {
+                chat.ahead.extend(chat.typing.on_pause());
+                on_tick(chat);
             }
         }
     }
+}
 
-    async fn on_prompt_action(&mut self, action: InputAction) -> Option<PromptOutcome> {
-        match action {
-            InputAction::Line(line) => {
-                if line.trim().is_empty() {
-                    self.show_input();
-                    return None;
+async fn on_prompt_action(chat: &mut ChatLoop, action: InputAction) -> Option<PromptOutcome> {
+    match action {
+        InputAction::Line(line) => {
+            if line.trim().is_empty() {
+                chat.show_input();
+                return None;
+            }
+            chat.interrupts.reset();
+            remember(chat, &line);
+            show_entered(chat, &line);
+            chat.show_input();
+            Some(PromptOutcome::Line(line))
+        }
+        InputAction::Interrupt => {
+            // The first one clears what was typed, as in a shell.
+            if !chat.typing.replace(String::new()).is_empty() {
+                chat.show_input();
+                return None;
+            }
+            match chat.interrupts.press(ChatPhase::Prompt) {
+                InterruptAction::Leave => Some(PromptOutcome::Left(ChatEnd::UserLeft)),
+                InterruptAction::Warn | InterruptAction::Stop => {
+                    chat.screen.push_say(LEAVES.to_owned());
+                    None
                 }
-                self.interrupts.reset();
-                self.remember(&line);
-                self.show_entered(&line);
-                self.show_input();
-                Some(PromptOutcome::Line(line))
-            }
-            InputAction::Interrupt => {
-                // The first one clears what was typed, as in a shell.
-                if !self.typing.replace(String::new()).is_empty() {
-                    self.show_input();
-                    return None;
-                }
-                match self.interrupts.press(ChatPhase::Prompt) {
-                    InterruptAction::Leave => Some(PromptOutcome::Left(ChatEnd::UserLeft)),
-                    InterruptAction::Warn | InterruptAction::Stop => {
-                        self.screen.push_say(LEAVES.to_owned());
-                        None
-                    }
-                }
-            }
-            InputAction::Escape => None,
-            InputAction::EndOfInput => Some(PromptOutcome::Left(ChatEnd::UserLeft)),
-            InputAction::Suspend => {
-                self.screen.push_leave();
-                let _ = self.screen.wait_until_shown().await;
-                let end = self.stop().await;
-                self.modes.prompt();
-                self.show_input();
-                end.map(PromptOutcome::Left)
-            }
-            InputAction::Redraw => {
-                self.clear_screen();
-                None
             }
         }
-    }
-
-    /// Redraws what changes with time, and the prompt if the terminal has another size.
-    pub(super) fn on_tick(&mut self) {
-        if screen_size() != self.shown_size {
-            self.show_view();
+        InputAction::Escape => None,
+        InputAction::EndOfInput => Some(PromptOutcome::Left(ChatEnd::UserLeft)),
+        InputAction::Suspend => {
+            chat.screen.push_leave();
+            let _ = chat.screen.wait_until_shown().await;
+            let end = chat.stop().await;
+            chat.modes.prompt();
+            chat.show_input();
+            end.map(PromptOutcome::Left)
         }
-        self.screen.tick(Timestamp::now());
-    }
-
-    /// Clears the screen, and draws the live region at its top.
-    pub(super) fn clear_screen(&mut self) {
-        self.screen.push_prompt("\u{1b}[H\u{1b}[2J".to_owned());
-        self.screen.push_redraw();
-    }
-
-    /// Shows what the user entered: by itself on an inline screen, as a message on others.
-    pub(super) fn show_entered(&mut self, text: &str) {
-        match &self.typing {
-            ChatInput::Editor(_) => self.screen.push_entered(text.to_owned()),
-            ChatInput::Lines(_) => self.screen.push_say(format!("> {text}")),
+        InputAction::Redraw => {
+            clear_screen(chat);
+            None
         }
     }
+}
 
-    /// Shows the prompt of the inline screen.
-    pub(super) fn show_view(&mut self) {
-        let ChatInput::Editor(editor) = &mut self.typing else { return };
-        let Some(size) = screen_size() else { return };
-        self.shown_size = Some(size);
-        let mark = if self.work.is_asking() { ANSWER } else { PROMPT };
-        let view = editor.view(size, mark, &self.status);
-        self.screen.push_view(view);
+/// Redraws what changes with time, and the prompt if the terminal has another size.
+pub(super) fn on_tick(chat: &mut ChatLoop) {
+    if screen_size() != chat.shown_size {
+        show_view(chat);
     }
+    chat.screen.tick(Timestamp::now());
+}
 
-    /// Keeps a prompt for later. Errors are ignored: the chat goes on without.
-    fn remember(&mut self, line: &str) {
-        let ChatInput::Editor(editor) = &mut self.typing else { return };
-        editor.remember(line);
-        let Ok(folder) = self.environment.data_dir() else { return };
-        let mut options = fs::OpenOptions::new();
-        let file = options.create(true).append(true).mode(0o600).open(folder.join(HISTORY_FILE));
-        if let (Ok(mut file), Ok(text)) = (file, serde_json::to_string(line)) {
-            drop(writeln!(file, "{text}"));
-        }
+/// Clears the screen, and draws the live region at its top.
+pub(super) fn clear_screen(chat: &mut ChatLoop) {
+    chat.screen.push_prompt("\u{1b}[H\u{1b}[2J".to_owned());
+    chat.screen.push_redraw();
+}
+
+/// Shows what the user entered: by itself on an inline screen, as a message on others.
+pub(super) fn show_entered(chat: &mut ChatLoop, text: &str) {
+    match &chat.typing {
+        ChatInput::Editor(_) => chat.screen.push_entered(text.to_owned()),
+        ChatInput::Lines(_) => chat.screen.push_say(format!("> {text}")),
+    }
+}
+
+/// Shows the prompt of the inline screen.
+pub(super) fn show_view(chat: &mut ChatLoop) {
+    let ChatInput::Editor(editor) = &mut chat.typing else { return };
+    let Some(size) = screen_size() else { return };
+    chat.shown_size = Some(size);
+    let mark = if chat.work.is_asking() { ANSWER } else { PROMPT };
+    let view = editor.view(size, mark, &chat.status);
+    chat.screen.push_view(view);
+}
+
+/// Keeps a prompt for later. Errors are ignored: the chat goes on without.
+fn remember(chat: &mut ChatLoop, line: &str) {
+    let ChatInput::Editor(editor) = &mut chat.typing else { return };
+    editor.remember(line);
+    let Ok(folder) = chat.environment.data_dir() else { return };
+    let mut options = fs::OpenOptions::new();
+    let file = options.create(true).append(true).mode(0o600).open(folder.join(HISTORY_FILE));
+    if let (Ok(mut file), Ok(text)) = (file, serde_json::to_string(line)) {
+        drop(writeln!(file, "{text}"));
     }
 }
 

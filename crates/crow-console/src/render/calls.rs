@@ -20,6 +20,7 @@ use super::{
         call_lines, change_summary, is_summarised, output_excerpt, question, user_question,
         whole_command,
     },
+    console::restart_wait,
     diff::diff,
     live::WaitIndicator,
     one_line, phrase,
@@ -80,7 +81,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             lines.push_str(&diff(&self.style, patch));
         }
         lines.push_str(&change_summary(&self.style, tool, result));
-        self.restart_wait(envelope);
+        restart_wait(&mut self.waiting, envelope);
         self.lines(&lines)
     }
 

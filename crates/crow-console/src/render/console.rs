@@ -61,7 +61,7 @@ pub struct ConsoleRenderer<O, E> {
     /// Text of the open reply that is the answer, unless a call or another reply follows it.
     held: String,
     pub(super) calls: OpenCalls,
-    waiting: Option<WaitIndicator>,
+    pub(super) waiting: Option<WaitIndicator>,
     /// Current input of the person at the terminal.
     pub(super) input: LiveInput,
     /// Time of the last tick.
@@ -279,7 +279,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         if fresh.is_empty() {
             return Ok(());
         }
-        self.restart_wait(envelope);
+        restart_wait(&mut self.waiting, envelope);
         if self.style.answer == AnswerDestination::Separate {
             return Ok(());
         }
@@ -342,7 +342,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             }
             self.held.clear();
             self.reply.reset();
-            self.restart_wait(envelope);
+            restart_wait(&mut self.waiting, envelope);
         }
         let agent = phrase::agent_prefix(&self.style, envelope);
         self.lines(&phrase::retry(&self.style, &agent, error, attempt_and_wait, suffix))
@@ -359,7 +359,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             self.switch_to(reply_id)?;
             self.on_thinking(envelope, reply_id, 0, &thinking_of(blocks))?;
             self.on_text(envelope, reply_id, 0, &text_of(blocks))?;
-            self.restart_wait(envelope);
+            restart_wait(&mut self.waiting, envelope);
             return self.close_block();
         }
         let text = neutralise(text_of(blocks).trim());
@@ -445,15 +445,6 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         Some(self.wait_indicator(now)?.line(&self.style, now))
     }
 
-    /// Restarts the time of the waiting line.
-    pub(super) fn restart_wait(&mut self, envelope: &Envelope) {
-        if let Some(waiting) = &mut self.waiting
-            && envelope.is_root()
-        {
-            waiting.since = envelope.time;
-        }
-    }
-
     /// Returns the subject of the waiting line. A running call has priority over the model; while a question is open
     /// there is none.
     pub(super) fn wait_indicator(&self, now: Timestamp) -> Option<WaitIndicator> {
@@ -469,6 +460,15 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         let waiting = self.waiting.as_ref()?;
         let stalled = now.as_millisecond() - waiting.since.as_millisecond() >= STALL_MS;
         (stalled || matches!(self.block, ConsoleOpenBlock::None)).then(|| waiting.clone())
+    }
+}
+
+/// Restarts the time of a wait at an event of the root session.
+pub(super) fn restart_wait(waiting: &mut Option<WaitIndicator>, envelope: &Envelope) {
+    if let Some(waiting) = waiting
+        && envelope.is_root()
+    {
+        waiting.since = envelope.time;
     }
 }
 

@@ -1,5 +1,4 @@
 //! Compares what the reader says with what `SQLite` itself says.
-#![allow(clippy::unwrap_used, dead_code, unreachable_pub, reason = "each test file uses a part")]
 
 use std::path::Path;
 
@@ -7,13 +6,13 @@ use crow_sqlite::{SqliteFile, SqliteRow, SqliteTable, SqliteValue};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
-pub type Rows = Vec<(i64, Vec<SqliteValue>)>;
+pub(crate) type Rows = Vec<(i64, Vec<SqliteValue>)>;
 
-pub fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-pub fn value_of(value: ValueRef<'_>) -> SqliteValue {
+pub(crate) fn value_of(value: ValueRef<'_>) -> SqliteValue {
     match value {
         ValueRef::Null => SqliteValue::Null,
         ValueRef::Integer(number) => SqliteValue::Integer(number),
@@ -24,7 +23,7 @@ pub fn value_of(value: ValueRef<'_>) -> SqliteValue {
 }
 
 /// The names of the columns and whether each is computed when it is read.
-pub fn columns(connection: &Connection, table: &str) -> Vec<(String, bool)> {
+pub(crate) fn columns(connection: &Connection, table: &str) -> Vec<(String, bool)> {
     let mut statement =
         connection.prepare("SELECT name, hidden FROM pragma_table_xinfo(?1)").unwrap();
     let rows =
@@ -32,7 +31,7 @@ pub fn columns(connection: &Connection, table: &str) -> Vec<(String, bool)> {
     rows.map(Result::unwrap).collect()
 }
 
-pub fn expected(connection: &Connection, table: &str) -> Rows {
+pub(crate) fn expected(connection: &Connection, table: &str) -> Rows {
     let names = columns(connection, table);
     let list: Vec<_> = names
         .iter()
@@ -50,21 +49,21 @@ pub fn expected(connection: &Connection, table: &str) -> Rows {
     all
 }
 
-pub fn values(row: &SqliteRow, count: usize) -> Vec<SqliteValue> {
+pub(crate) fn values(row: &SqliteRow, count: usize) -> Vec<SqliteValue> {
     (0..count).map(|index| row.value(index).clone()).collect()
 }
 
-pub fn all_rows(table: &SqliteTable<'_>, count: usize) -> Rows {
+pub(crate) fn all_rows(table: &SqliteTable<'_>, count: usize) -> Rows {
     table.rows().map(|row| row.unwrap()).map(|row| (row.rowid, values(&row, count))).collect()
 }
 
 /// Asserts that the reader gives the rows that `SQLite` gives, in each of the ways to read them.
-pub fn assert_same(connection: &Connection, path: &Path, table: &str) {
+pub(crate) fn assert_same(connection: &Connection, path: &Path, table: &str) {
     let expected = expected(connection, table);
     assert_rows(path, table, &columns(connection, table), &expected);
 }
 
-pub fn assert_rows(path: &Path, table: &str, names: &[(String, bool)], expected: &Rows) {
+pub(crate) fn assert_rows(path: &Path, table: &str, names: &[(String, bool)], expected: &Rows) {
     let file = SqliteFile::open(path).unwrap();
     let read = file.table(table).unwrap();
     for (index, (name, is_virtual)) in names.iter().enumerate() {

@@ -1,5 +1,4 @@
 //! What the reader reads of sound databases.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
 
 use std::fs;
 use std::path::PathBuf;
@@ -88,28 +87,6 @@ fn long_values_are_read_with_every_page_size_and_auto_vacuum_and_encoding() {
             connection.execute_batch("VACUUM").unwrap();
             assert_same(&connection, &path, "long");
         }
-    }
-}
-
-#[test]
-#[expect(unsafe_code, reason = "rusqlite has no safe call that reserves bytes")]
-fn bytes_reserved_at_the_end_of_pages_are_left_out() {
-    for (page_size, reserved) in [(512, 32), (1024, 100), (4096, 255)] {
-        let (_folder, path, connection) = create(&format!("PRAGMA page_size={page_size}"));
-        let mut count: std::ffi::c_int = reserved;
-        let result = unsafe {
-            rusqlite::ffi::sqlite3_file_control(
-                connection.handle(),
-                c"main".as_ptr(),
-                rusqlite::ffi::SQLITE_FCNTL_RESERVE_BYTES,
-                (&raw mut count).cast(),
-            )
-        };
-        assert_eq!(result, 0);
-        fill(&connection, page_size);
-        connection.execute_batch("VACUUM").unwrap();
-        assert_eq!(i32::from(fs::read(&path).unwrap()[20]), reserved);
-        assert_same(&connection, &path, "long");
     }
 }
 
@@ -542,7 +519,7 @@ fn hostile_sql_is_read_in_bounded_time() {
         connection.execute("UPDATE sqlite_schema SET sql = ?", [&sql]).unwrap();
         let start = Instant::now();
         let file = SqliteFile::open(&path).unwrap();
-        let rows = file.table("t").map(|table| table.rows().count());
+        drop(file.table("t").map(|table| table.rows().count()));
         assert!(start.elapsed() < Duration::from_secs(5), "{part}");
     }
 }

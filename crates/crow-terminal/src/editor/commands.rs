@@ -30,11 +30,11 @@ impl PromptEditor {
             EditorCommand::EraseOrEnd if self.is_empty() => return EditorEffect::EndOfInput,
             EditorCommand::EraseOrEnd => self.erase(CursorMotion::Right),
             EditorCommand::Kill(motion) => self.kill(motion, &last),
-            EditorCommand::Yank => self.yank(),
-            EditorCommand::YankOlder => self.yank_older(last),
-            EditorCommand::TransposeCharacters => self.transpose_characters(),
-            EditorCommand::TransposeWords => self.transpose_words(),
-            EditorCommand::ChangeCase(change) => self.change_case(change),
+            EditorCommand::Yank => yank(self),
+            EditorCommand::YankOlder => yank_older(self, last),
+            EditorCommand::TransposeCharacters => transpose_characters(self),
+            EditorCommand::TransposeWords => transpose_words(self),
+            EditorCommand::ChangeCase(change) => change_case(self, change),
             EditorCommand::Undo => self.document.undo(),
             EditorCommand::Redo => self.document.redo(),
             EditorCommand::Search(direction) => self.begin_search(direction),
@@ -120,66 +120,6 @@ impl PromptEditor {
         }
     }
 
-    fn yank(&mut self) {
-        let cursor = self.document.cursor();
-        self.yank_over(cursor..cursor);
-    }
-
-    fn yank_older(&mut self, last: LastCommand) {
-        match last {
-            LastCommand::Yank(range) => {
-                self.kill_ring.rotate();
-                self.yank_over(range);
-            }
-            LastCommand::Other | LastCommand::Kill | LastCommand::Vertical(_) => self.last = last,
-        }
-    }
-
-    fn yank_over(&mut self, range: Range<usize>) {
-        let Some(killed) = self.kill_ring.last() else { return };
-        let fragment = killed.fragment.clone();
-        let inserted = range.start..range.start + fragment.len();
-        self.document.edit(range, fragment, ChangeKind::Other);
-        self.last = LastCommand::Yank(inserted);
-    }
-
-    /// Exchanges the unit before the cursor with the one at it, or the two before it at the end of a line.
-    fn transpose_characters(&mut self) {
-        let (text, cursor) = (self.document.text(), self.document.cursor());
-        let is_at_end = cursor == text.line_end(cursor);
-        let middle = if is_at_end { text.previous(cursor) } else { cursor };
-        let (start, end) = (text.previous(middle), text.next(middle));
-        if start < text.line_start(cursor) || start == middle || middle == end {
-            return;
-        }
-        let mut exchanged = text.fragment(middle..end);
-        exchanged.append(&text.fragment(start..middle));
-        self.document.edit(start..end, exchanged, ChangeKind::Other);
-    }
-
-    /// Exchanges the word before the cursor with the one at it or behind it.
-    fn transpose_words(&mut self) {
-        let (text, cursor) = (self.document.text(), self.document.cursor());
-        let second_end = word_end(text, cursor);
-        let second = word_start(text, second_end);
-        let first = word_start(text, second);
-        let first_end = word_end(text, first);
-        if first_end > second {
-            return;
-        }
-        let mut exchanged = text.fragment(second..second_end);
-        exchanged.append(&text.fragment(first_end..second));
-        exchanged.append(&text.fragment(first..first_end));
-        self.document.edit(first..second_end, exchanged, ChangeKind::Other);
-    }
-
-    /// Changes the case of the letters up to the end of the word.
-    fn change_case(&mut self, change: CaseChange) {
-        let range = self.range_to(CursorMotion::WordRight);
-        self.document.close_group();
-        self.change_case_of(range, change);
-    }
-
     pub(super) fn change_case_of(&mut self, range: Range<usize>, change: CaseChange) {
         let text = self.document.text();
         let mut changed = Fragment::default();
@@ -206,6 +146,66 @@ impl PromptEditor {
         }
         self.document.edit(range, changed, ChangeKind::Other);
     }
+}
+
+/// Changes the case of the letters up to the end of the word.
+fn change_case(editor: &mut PromptEditor, change: CaseChange) {
+    let range = editor.range_to(CursorMotion::WordRight);
+    editor.document.close_group();
+    editor.change_case_of(range, change);
+}
+
+fn yank(editor: &mut PromptEditor) {
+    let cursor = editor.document.cursor();
+    yank_over(editor, cursor..cursor);
+}
+
+fn yank_older(editor: &mut PromptEditor, last: LastCommand) {
+    match last {
+        LastCommand::Yank(range) => {
+            editor.kill_ring.rotate();
+            yank_over(editor, range);
+        }
+        LastCommand::Other | LastCommand::Kill | LastCommand::Vertical(_) => editor.last = last,
+    }
+}
+
+fn yank_over(editor: &mut PromptEditor, range: Range<usize>) {
+    let Some(killed) = editor.kill_ring.last() else { return };
+    let fragment = killed.fragment.clone();
+    let inserted = range.start..range.start + fragment.len();
+    editor.document.edit(range, fragment, ChangeKind::Other);
+    editor.last = LastCommand::Yank(inserted);
+}
+
+/// Exchanges the unit before the cursor with the one at it, or the two before it at the end of a line.
+fn transpose_characters(editor: &mut PromptEditor) {
+    let (text, cursor) = (editor.document.text(), editor.document.cursor());
+    let is_at_end = cursor == text.line_end(cursor);
+    let middle = if is_at_end { text.previous(cursor) } else { cursor };
+    let (start, end) = (text.previous(middle), text.next(middle));
+    if start < text.line_start(cursor) || start == middle || middle == end {
+        return;
+    }
+    let mut exchanged = text.fragment(middle..end);
+    exchanged.append(&text.fragment(start..middle));
+    editor.document.edit(start..end, exchanged, ChangeKind::Other);
+}
+
+/// Exchanges the word before the cursor with the one at it or behind it.
+fn transpose_words(editor: &mut PromptEditor) {
+    let (text, cursor) = (editor.document.text(), editor.document.cursor());
+    let second_end = word_end(text, cursor);
+    let second = word_start(text, second_end);
+    let first = word_start(text, second);
+    let first_end = word_end(text, first);
+    if first_end > second {
+        return;
+    }
+    let mut exchanged = text.fragment(second..second_end);
+    exchanged.append(&text.fragment(first_end..second));
+    exchanged.append(&text.fragment(first..first_end));
+    editor.document.edit(first..second_end, exchanged, ChangeKind::Other);
 }
 
 /// Direction of a motion by rows.

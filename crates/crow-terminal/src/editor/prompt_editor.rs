@@ -14,7 +14,7 @@ use super::{
     key_bindings::{self, EditingStyle},
     kill_ring::KillRing,
     undo_log::ChangeKind,
-    vi_commands::ViState,
+    vi_commands::{ViEditing, ViState},
 };
 use crate::keys::{Key, KeyCode, KeyModifiers};
 
@@ -184,7 +184,7 @@ impl PromptEditor {
         }
         match self.style {
             EditingStyle::Emacs => self.on_text_key(key),
-            EditingStyle::Vi => self.on_vi_key(key),
+            EditingStyle::Vi => ViEditing { editor: self }.on_vi_key(key),
         }
     }
 

@@ -15,8 +15,8 @@ use super::{
     prompt_text::UnitContent,
     undo_log::ChangeKind,
     vi_keys::{
-        CharacterFind, Direction, FindPlace, InsertPlace, OperatorTarget, ParseOutcome, ViCommand,
-        ViMotion, ViOperator, ViParser, WordKind,
+        CharacterFind, FindPlace, InsertPlace, OperatorTarget, ParseOutcome, ViCommand,
+        ViDirection, ViMotion, ViOperator, ViParser, WordKind,
     },
     vi_motions::{self, MotionExtent, first_text, next_word, run_end},
 };
@@ -42,7 +42,7 @@ enum RecordedInput {
 
 /// Whether input is recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Recording {
+enum RecordingState {
     #[default]
     Off,
     /// A command is typed, or the text that it inserts.
@@ -66,7 +66,7 @@ pub(super) struct ViState {
     mode: ViMode,
     parser: ViParser,
     last_find: Option<CharacterFind>,
-    recording: Recording,
+    recording: RecordingState,
     recorded: Vec<RecordedInput>,
     last_change: Vec<RecordedInput>,
     repeated: Option<RepeatedInsertion>,
@@ -82,89 +82,104 @@ impl ViState {
         if let Some(repeated) = &mut self.repeated {
             repeated.inserted.push(RecordedInput::Fragment(fragment.clone()));
         }
-        if self.recording == Recording::On {
+        if self.recording == RecordingState::On {
             self.recorded.push(RecordedInput::Fragment(fragment.clone()));
         }
     }
 
     fn record_key(&mut self, key: Key) {
-        if self.recording == Recording::On {
+        if self.recording == RecordingState::On {
             self.recorded.push(RecordedInput::Key(key));
         }
     }
 
     /// Makes the recorded input the last change.
     fn keep_recorded(&mut self) {
-        if self.recording == Recording::On {
+        if self.recording == RecordingState::On {
             self.last_change = std::mem::take(&mut self.recorded);
-            self.recording = Recording::Off;
+            self.recording = RecordingState::Off;
         }
     }
 
     fn drop_recorded(&mut self) {
-        if self.recording == Recording::On {
+        if self.recording == RecordingState::On {
             self.recorded.clear();
-            self.recording = Recording::Off;
+            self.recording = RecordingState::Off;
         }
     }
 }
 
 impl PromptEditor {
-    pub(super) fn on_vi_key(&mut self, key: Key) -> EditorEffect {
-        if self.prefix == KeyPrefix::ControlX {
-            return self.on_text_key(key);
+    /// Puts the cursor onto a unit after the text was changed from outside.
+    pub(super) fn settle_cursor(&mut self) {
+        if self.style == EditingStyle::Vi && self.vi.mode == ViMode::Normal {
+            ViEditing { editor: self }.leave_line_end();
         }
-        match self.vi.mode {
+    }
+}
+
+/// An editor whose keys are those of vi.
+#[derive(Debug)]
+pub(super) struct ViEditing<'a> {
+    pub(super) editor: &'a mut PromptEditor,
+}
+
+impl ViEditing<'_> {
+    pub(super) fn on_vi_key(&mut self, key: Key) -> EditorEffect {
+        if self.editor.prefix == KeyPrefix::ControlX {
+            return self.editor.on_text_key(key);
+        }
+        match self.editor.vi.mode {
             ViMode::Insert => self.on_insert_key(key),
             ViMode::Normal => self.on_normal_key(key),
         }
     }
 
     fn on_insert_key(&mut self, key: Key) -> EditorEffect {
-        self.vi.record_key(key);
+        self.editor.vi.record_key(key);
         if key.code != KeyCode::Escape && key != Key::ctrl('[') {
-            if let Some(repeated) = &mut self.vi.repeated {
+            if let Some(repeated) = &mut self.editor.vi.repeated {
                 repeated.inserted.push(RecordedInput::Key(key));
             }
-            return self.on_text_key(key);
+            return self.editor.on_text_key(key);
         }
         self.repeat_insertion();
-        self.vi.keep_recorded();
-        self.vi.mode = ViMode::Normal;
-        self.last = LastCommand::Other;
-        self.document.release_group();
-        let (text, cursor) = (self.document.text(), self.document.cursor());
+        self.editor.vi.keep_recorded();
+        self.editor.vi.mode = ViMode::Normal;
+        self.editor.last = LastCommand::Other;
+        self.editor.document.release_group();
+        let (text, cursor) = (self.editor.document.text(), self.editor.document.cursor());
         let start = text.line_start(cursor);
-        self.document.move_to(text.previous(cursor).max(start));
+        self.editor.document.move_to(text.previous(cursor).max(start));
         EditorEffect::Redraw
     }
 
     fn on_normal_key(&mut self, key: Key) -> EditorEffect {
-        if !self.vi.parser.is_pending() && self.vi.recording == Recording::Off {
-            self.vi.recording = Recording::On;
-            self.vi.recorded.clear();
+        if !self.editor.vi.parser.is_pending() && self.editor.vi.recording == RecordingState::Off {
+            self.editor.vi.recording = RecordingState::On;
+            self.editor.vi.recorded.clear();
         }
-        self.vi.record_key(key);
-        let was_pending = self.vi.parser.is_pending();
-        match self.vi.parser.push(key) {
+        self.editor.vi.record_key(key);
+        let was_pending = self.editor.vi.parser.is_pending();
+        match self.editor.vi.parser.push(key) {
             ParseOutcome::Incomplete => EditorEffect::Redraw,
             ParseOutcome::Unknown => {
-                self.vi.drop_recorded();
+                self.editor.vi.drop_recorded();
                 if was_pending { EditorEffect::Redraw } else { EditorEffect::None }
             }
             ParseOutcome::Complete { command: ViCommand::Editor(_), .. }
                 if was_pending && key.code == KeyCode::Escape =>
             {
-                self.vi.drop_recorded();
+                self.editor.vi.drop_recorded();
                 EditorEffect::Redraw
             }
             ParseOutcome::Complete { command, count } => {
                 let effect = self.execute_vi(command, count);
-                if self.vi.mode == ViMode::Normal {
+                if self.editor.vi.mode == ViMode::Normal {
                     if is_change(command) {
-                        self.vi.keep_recorded();
+                        self.editor.vi.keep_recorded();
                     } else {
-                        self.vi.drop_recorded();
+                        self.editor.vi.drop_recorded();
                     }
                     self.leave_line_end();
                 }
@@ -175,21 +190,21 @@ impl PromptEditor {
 
     /// Moves the cursor from behind the last unit of a line onto it.
     fn leave_line_end(&mut self) {
-        let (text, cursor) = (self.document.text(), self.document.cursor());
+        let (text, cursor) = (self.editor.document.text(), self.editor.document.cursor());
         if cursor == text.line_end(cursor) && cursor > text.line_start(cursor) {
-            self.document.move_to(text.previous(cursor));
+            self.editor.document.move_to(text.previous(cursor));
         }
     }
 
     fn execute_vi(&mut self, command: ViCommand, count: Option<usize>) -> EditorEffect {
-        let last = std::mem::take(&mut self.last);
+        let last = std::mem::take(&mut self.editor.last);
         let times = count.unwrap_or(1);
         match command {
             ViCommand::Move(motion) => return self.move_by(motion, count, &last),
             ViCommand::Operate(operator, target) => self.operate(operator, target, count),
             ViCommand::Insert(place) => {
                 self.begin_insertion(place);
-                self.vi.repeated = (times > 1).then(|| RepeatedInsertion {
+                self.editor.vi.repeated = (times > 1).then(|| RepeatedInsertion {
                     further: times - 1,
                     place,
                     inserted: Vec::new(),
@@ -197,16 +212,16 @@ impl PromptEditor {
             }
             ViCommand::Put(direction) => self.put(direction, times),
             ViCommand::Replace(character) => self.replace_units(character, times),
-            ViCommand::Undo => (0..times).for_each(|_| self.document.undo()),
-            ViCommand::Redo => (0..times).for_each(|_| self.document.redo()),
+            ViCommand::Undo => (0..times).for_each(|_| self.editor.document.undo()),
+            ViCommand::Redo => (0..times).for_each(|_| self.editor.document.redo()),
             ViCommand::Repeat => self.repeat_change(count),
             ViCommand::Editor(EditorCommand::Enter) => return EditorEffect::Submit,
-            ViCommand::Editor(EditorCommand::EraseOrEnd) if !self.is_empty() => {
+            ViCommand::Editor(EditorCommand::EraseOrEnd) if !self.editor.is_empty() => {
                 return EditorEffect::None;
             }
             ViCommand::Editor(command) => {
-                self.last = last;
-                return self.execute(command);
+                self.editor.last = last;
+                return self.editor.execute(command);
             }
         }
         EditorEffect::Redraw
@@ -237,17 +252,17 @@ impl PromptEditor {
                     return EditorEffect::None;
                 };
                 let position = match target.extent {
-                    MotionExtent::Lines => first_text(self.document.text(), target.position),
+                    MotionExtent::Lines => first_text(self.editor.document.text(), target.position),
                     MotionExtent::Exclusive | MotionExtent::Inclusive => target.position,
                 };
-                self.document.move_to(position);
+                self.editor.document.move_to(position);
                 return EditorEffect::Redraw;
             }
         };
-        let mut effect = self.move_vertically(step, last);
+        let mut effect = self.editor.move_vertically(step, last);
         for _ in 1..count.unwrap_or(1) {
-            let last = std::mem::take(&mut self.last);
-            if self.move_vertically(step, &last) == EditorEffect::None {
+            let last = std::mem::take(&mut self.editor.last);
+            if self.editor.move_vertically(step, &last) == EditorEffect::None {
                 break;
             }
             effect = EditorEffect::Redraw;
@@ -263,10 +278,10 @@ impl PromptEditor {
     ) -> Option<vi_motions::MotionTarget> {
         let mut motion = motion;
         if let ViMotion::Find(find) = motion {
-            self.vi.last_find = Some(find);
+            self.editor.vi.last_find = Some(find);
         } else if let ViMotion::FindAgain(direction) = motion {
-            let mut find = self.vi.last_find?;
-            if direction == Direction::Backward {
+            let mut find = self.editor.vi.last_find?;
+            if direction == ViDirection::Backward {
                 find.direction = find.direction.reversed();
             }
             find.place = match find.place {
@@ -275,11 +290,16 @@ impl PromptEditor {
             };
             motion = ViMotion::Find(find);
         }
-        vi_motions::target(self.document.text(), self.document.cursor(), motion, count)
+        vi_motions::target(
+            self.editor.document.text(),
+            self.editor.document.cursor(),
+            motion,
+            count,
+        )
     }
 
     fn operate(&mut self, operator: ViOperator, target: OperatorTarget, count: Option<usize>) {
-        let (text, cursor) = (self.document.text(), self.document.cursor());
+        let (text, cursor) = (self.editor.document.text(), self.editor.document.cursor());
         let covered = match target {
             OperatorTarget::Lines => {
                 let below = count.unwrap_or(1) - 1;
@@ -310,10 +330,10 @@ impl PromptEditor {
     ) -> Option<(Range<usize>, KilledShape)> {
         if let ViMotion::WordForward(kind) = motion {
             let end = self.covered_words(operator, kind, count.unwrap_or(1));
-            return Some((self.document.cursor()..end, KilledShape::Characters));
+            return Some((self.editor.document.cursor()..end, KilledShape::Characters));
         }
         let target = self.vi_target(motion, count)?;
-        let (text, cursor) = (self.document.text(), self.document.cursor());
+        let (text, cursor) = (self.editor.document.text(), self.editor.document.cursor());
         let (start, end) = (cursor.min(target.position), cursor.max(target.position));
         Some(match target.extent {
             MotionExtent::Exclusive => (start..end, KilledShape::Characters),
@@ -331,7 +351,7 @@ impl PromptEditor {
     /// Returns the end of the words that an operator covers: not the blanks behind them if they are changed, and not
     /// the end of the line if they are the last ones in it.
     fn covered_words(&self, operator: ViOperator, kind: WordKind, times: usize) -> usize {
-        let (text, cursor) = (self.document.text(), self.document.cursor());
+        let (text, cursor) = (self.editor.document.text(), self.editor.document.cursor());
         let last = (1..times).fold(cursor, |at, _| next_word(text, at, kind));
         let is_blank = |content| match content {
             UnitContent::Cluster(cluster) => str::starts_with(cluster, char::is_whitespace),
@@ -348,71 +368,77 @@ impl PromptEditor {
 
     fn operate_on(&mut self, operator: ViOperator, range: Range<usize>) {
         if operator == ViOperator::Change {
-            self.vi.mode = ViMode::Insert;
-            self.document.hold_group();
+            self.editor.vi.mode = ViMode::Insert;
+            self.editor.document.hold_group();
         }
         if range.is_empty() {
             return;
         }
-        let fragment = self.document.text().fragment(range.clone());
-        self.kill_ring.push(fragment, KilledShape::Characters);
+        let fragment = self.editor.document.text().fragment(range.clone());
+        self.editor.kill_ring.push(fragment, KilledShape::Characters);
         match operator {
-            ViOperator::Yank => self.document.move_to(range.start),
+            ViOperator::Yank => self.editor.document.move_to(range.start),
             ViOperator::Delete | ViOperator::Change => {
-                self.document.close_group();
-                self.document.edit(range, Fragment::default(), ChangeKind::Other);
+                self.editor.document.close_group();
+                self.editor.document.edit(range, Fragment::default(), ChangeKind::Other);
             }
         }
     }
 
     fn operate_on_lines(&mut self, operator: ViOperator, range: &Range<usize>) {
-        let (text, cursor) = (self.document.text(), self.document.cursor());
+        let (text, cursor) = (self.editor.document.text(), self.editor.document.cursor());
         let first = text.line_start(range.start.min(range.end));
         let last = text.line_end(range.start.max(range.end));
-        self.kill_ring.push(text.fragment(first..last), KilledShape::Lines);
+        self.editor.kill_ring.push(text.fragment(first..last), KilledShape::Lines);
         match operator {
-            ViOperator::Yank if first < text.line_start(cursor) => self.document.move_to(first),
+            ViOperator::Yank if first < text.line_start(cursor) => {
+                self.editor.document.move_to(first);
+            }
             ViOperator::Yank => {}
             ViOperator::Change => {
-                self.vi.mode = ViMode::Insert;
-                self.document.hold_group();
-                self.document.edit(first..last, Fragment::default(), ChangeKind::Other);
-                self.document.move_to(first);
+                self.editor.vi.mode = ViMode::Insert;
+                self.editor.document.hold_group();
+                self.editor.document.edit(first..last, Fragment::default(), ChangeKind::Other);
+                self.editor.document.move_to(first);
             }
             ViOperator::Delete => {
                 // The last line goes with the line feed before it.
                 let range =
                     if last < text.len() { first..last + 1 } else { first.saturating_sub(1)..last };
-                self.document.close_group();
-                self.document.edit(range, Fragment::default(), ChangeKind::Other);
-                let position = first_text(self.document.text(), self.document.cursor());
-                self.document.move_to(position);
+                self.editor.document.close_group();
+                self.editor.document.edit(range, Fragment::default(), ChangeKind::Other);
+                let position =
+                    first_text(self.editor.document.text(), self.editor.document.cursor());
+                self.editor.document.move_to(position);
             }
         }
     }
 
     fn begin_insertion(&mut self, place: InsertPlace) {
-        self.vi.mode = ViMode::Insert;
-        self.document.hold_group();
-        let (text, cursor) = (self.document.text(), self.document.cursor());
+        self.editor.vi.mode = ViMode::Insert;
+        self.editor.document.hold_group();
+        let (text, cursor) = (self.editor.document.text(), self.editor.document.cursor());
         let (start, end) = (text.line_start(cursor), text.line_end(cursor));
         let line_feed = Fragment::plain('\n');
         match place {
             InsertPlace::AtCursor => {}
-            InsertPlace::BehindCursor => self.document.move_to(text.next(cursor).min(end)),
-            InsertPlace::FirstText => self.document.move_to(first_text(text, cursor)),
-            InsertPlace::LineEnd => self.document.move_to(end),
-            InsertPlace::LineBelow => self.document.edit(end..end, line_feed, ChangeKind::Other),
+            InsertPlace::BehindCursor => self.editor.document.move_to(text.next(cursor).min(end)),
+            InsertPlace::FirstText => self.editor.document.move_to(first_text(text, cursor)),
+            InsertPlace::LineEnd => self.editor.document.move_to(end),
+            InsertPlace::LineBelow => {
+                self.editor.document.edit(end..end, line_feed, ChangeKind::Other);
+            }
             InsertPlace::LineAbove => {
-                self.document.edit(start..start, line_feed, ChangeKind::Other);
-                self.document.move_to(start);
+                self.editor.document.edit(start..start, line_feed, ChangeKind::Other);
+                self.editor.document.move_to(start);
             }
         }
     }
 
     /// Inserts the text of an insertion as often as the count before it says.
     fn repeat_insertion(&mut self) {
-        let Some(RepeatedInsertion { further, place, inserted }) = self.vi.repeated.take() else {
+        let Some(RepeatedInsertion { further, place, inserted }) = self.editor.vi.repeated.take()
+        else {
             return;
         };
         for _ in 0..further {
@@ -435,79 +461,81 @@ impl PromptEditor {
     fn insert_recorded(&mut self, input: &RecordedInput) {
         match input {
             RecordedInput::Key(key) => {
-                self.on_text_key(*key);
+                self.editor.on_text_key(*key);
             }
             RecordedInput::Fragment(fragment) => {
-                let cursor = self.document.cursor();
-                self.document.edit(cursor..cursor, fragment.clone(), ChangeKind::Other);
+                let cursor = self.editor.document.cursor();
+                self.editor.document.edit(cursor..cursor, fragment.clone(), ChangeKind::Other);
             }
         }
     }
 
-    fn put(&mut self, direction: Direction, times: usize) {
-        let Some(KilledText { fragment, shape }) = self.kill_ring.last().cloned() else { return };
-        let (text, cursor) = (self.document.text(), self.document.cursor());
+    fn put(&mut self, direction: ViDirection, times: usize) {
+        let Some(KilledText { fragment, shape }) = self.editor.kill_ring.last().cloned() else {
+            return;
+        };
+        let (text, cursor) = (self.editor.document.text(), self.editor.document.cursor());
         let (start, end) = (text.line_start(cursor), text.line_end(cursor));
         let times = times.min(MOST_PUT_BYTES / fragment.len().max(1)).max(1);
         let line_feed = Fragment::plain('\n');
         let mut inserted = Fragment::default();
         for _ in 0..times {
             match (shape, direction) {
-                (KilledShape::Characters, Direction::Forward | Direction::Backward) => {
+                (KilledShape::Characters, ViDirection::Forward | ViDirection::Backward) => {
                     inserted.append(&fragment);
                 }
-                (KilledShape::Lines, Direction::Forward) => {
+                (KilledShape::Lines, ViDirection::Forward) => {
                     inserted.append(&line_feed);
                     inserted.append(&fragment);
                 }
-                (KilledShape::Lines, Direction::Backward) => {
+                (KilledShape::Lines, ViDirection::Backward) => {
                     inserted.append(&fragment);
                     inserted.append(&line_feed);
                 }
             }
         }
         let at = match (shape, direction) {
-            (KilledShape::Characters, Direction::Forward) => text.next(cursor).min(end),
-            (KilledShape::Characters, Direction::Backward) => cursor,
-            (KilledShape::Lines, Direction::Forward) => end,
-            (KilledShape::Lines, Direction::Backward) => start,
+            (KilledShape::Characters, ViDirection::Forward) => text.next(cursor).min(end),
+            (KilledShape::Characters, ViDirection::Backward) => cursor,
+            (KilledShape::Lines, ViDirection::Forward) => end,
+            (KilledShape::Lines, ViDirection::Backward) => start,
         };
-        self.document.close_group();
-        self.document.edit(at..at, inserted, ChangeKind::Other);
-        let text = self.document.text();
+        self.editor.document.close_group();
+        self.editor.document.edit(at..at, inserted, ChangeKind::Other);
+        let text = self.editor.document.text();
         let position = match (shape, direction) {
-            (KilledShape::Characters, Direction::Forward | Direction::Backward) => {
-                text.previous(self.document.cursor())
+            (KilledShape::Characters, ViDirection::Forward | ViDirection::Backward) => {
+                text.previous(self.editor.document.cursor())
             }
-            (KilledShape::Lines, Direction::Forward) => first_text(text, at + 1),
-            (KilledShape::Lines, Direction::Backward) => first_text(text, at),
+            (KilledShape::Lines, ViDirection::Forward) => first_text(text, at + 1),
+            (KilledShape::Lines, ViDirection::Backward) => first_text(text, at),
         };
-        self.document.move_to(position);
+        self.editor.document.move_to(position);
     }
 
     /// Replaces units by a character, if the line has as many.
     fn replace_units(&mut self, character: char, times: usize) {
-        let (text, cursor) = (self.document.text(), self.document.cursor());
+        let (text, cursor) = (self.editor.document.text(), self.editor.document.cursor());
         let end = text.line_end(cursor);
         let replaced: Vec<_> = text.units(cursor..end).take(times).collect();
         let Some(last) = replaced.last().filter(|_| replaced.len() == times) else { return };
         let range = cursor..last.end;
         let inserted =
             if character == '\n' { "\n".to_owned() } else { character.to_string().repeat(times) };
-        self.document.close_group();
-        self.document.edit(range, Fragment::plain(inserted), ChangeKind::Other);
-        let text = self.document.text();
+        self.editor.document.close_group();
+        self.editor.document.edit(range, Fragment::plain(inserted), ChangeKind::Other);
+        let text = self.editor.document.text();
         if character != '\n' {
-            self.document.move_to(text.previous(self.document.cursor()));
+            self.editor.document.move_to(text.previous(self.editor.document.cursor()));
         }
     }
 
     /// Repeats the last change, with another count if there is one.
     fn repeat_change(&mut self, count: Option<usize>) {
-        if self.vi.recording == Recording::Replaying {
+        if self.editor.vi.recording == RecordingState::Replaying {
             return;
         }
-        let change = self.vi.last_change.clone();
+        let change = self.editor.vi.last_change.clone();
         let is_digit = |input: &&RecordedInput| match input {
             RecordedInput::Key(key) => matches!(key.code, KeyCode::Char('0'..='9')),
             RecordedInput::Fragment(_) => false,
@@ -516,8 +544,8 @@ impl PromptEditor {
             Some(_) => change.iter().take_while(is_digit).count(),
             None => 0,
         };
-        self.vi.drop_recorded();
-        self.vi.recording = Recording::Replaying;
+        self.editor.vi.drop_recorded();
+        self.editor.vi.recording = RecordingState::Replaying;
         let count = count.map(|count| count.to_string()).unwrap_or_default();
         let count = count.chars().map(|digit| RecordedInput::Key(Key::char(digit)));
         for input in count.chain(change.into_iter().skip(digits)) {
@@ -526,19 +554,12 @@ impl PromptEditor {
                     self.on_vi_key(key);
                 }
                 RecordedInput::Fragment(fragment) => {
-                    self.vi.record_text(&fragment);
+                    self.editor.vi.record_text(&fragment);
                     self.insert_recorded(&RecordedInput::Fragment(fragment));
                 }
             }
         }
-        self.vi.recording = Recording::Off;
-    }
-
-    /// Puts the cursor onto a unit after the text was changed from outside.
-    pub(super) fn settle_cursor(&mut self) {
-        if self.style == EditingStyle::Vi && self.vi.mode == ViMode::Normal {
-            self.leave_line_end();
-        }
+        self.editor.vi.recording = RecordingState::Off;
     }
 }
 

@@ -22,12 +22,12 @@ pub(super) enum WordKind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum ViDirection {
     Forward,
     Backward,
 }
 
-impl Direction {
+impl ViDirection {
     pub(super) fn reversed(self) -> Self {
         match self {
             Self::Forward => Self::Backward,
@@ -50,7 +50,7 @@ pub(super) enum FindPlace {
 /// A character that is sought in the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CharacterFind {
-    pub(super) direction: Direction,
+    pub(super) direction: ViDirection,
     pub(super) place: FindPlace,
     pub(super) character: char,
 }
@@ -71,7 +71,7 @@ pub(super) enum ViMotion {
     LastLine,
     Find(CharacterFind),
     /// Repeats the last find, in its direction or the other one.
-    FindAgain(Direction),
+    FindAgain(ViDirection),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +111,7 @@ pub(super) enum ViCommand {
     Operate(ViOperator, OperatorTarget),
     Insert(InsertPlace),
     /// Inserts the killed text behind the cursor or before it.
-    Put(Direction),
+    Put(ViDirection),
     Replace(char),
     Undo,
     Redo,
@@ -123,12 +123,12 @@ pub(super) enum ViCommand {
 
 /// What the next key is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Expected {
+enum ExpectedKey {
     #[default]
     Command,
     /// After g.
     Prefixed,
-    Find(Direction, FindPlace),
+    Find(ViDirection, FindPlace),
     Replacement,
     Object(ObjectScope),
 }
@@ -146,7 +146,7 @@ pub(super) struct ViParser {
     count: Option<usize>,
     /// The operator, with the count before it.
     operator: Option<(ViOperator, Option<usize>)>,
-    expected: Expected,
+    expected: ExpectedKey,
 }
 
 impl ViParser {
@@ -162,7 +162,7 @@ impl ViParser {
             && !is_modified
         {
             self.push_character(character)
-        } else if self.expected == Expected::Replacement && key == Key::plain(KeyCode::Enter) {
+        } else if self.expected == ExpectedKey::Replacement && key == Key::plain(KeyCode::Enter) {
             self.complete(ViCommand::Replace('\n'))
         } else {
             self.push_other(key)
@@ -176,7 +176,7 @@ impl ViParser {
 
     /// Processes a key that is no character.
     fn push_other(&self, key: Key) -> ParseOutcome {
-        if self.expected != Expected::Command {
+        if self.expected != ExpectedKey::Command {
             return ParseOutcome::Unknown;
         }
         let is_modified = key.modifiers.ctrl || key.modifiers.alt;
@@ -236,14 +236,14 @@ impl ViParser {
 
     fn push_character(&mut self, character: char) -> ParseOutcome {
         match self.expected {
-            Expected::Command => self.push_command(character),
-            Expected::Prefixed if character == 'g' => self.motion(ViMotion::FirstLine),
-            Expected::Prefixed => ParseOutcome::Unknown,
-            Expected::Find(direction, place) => {
+            ExpectedKey::Command => self.push_command(character),
+            ExpectedKey::Prefixed if character == 'g' => self.motion(ViMotion::FirstLine),
+            ExpectedKey::Prefixed => ParseOutcome::Unknown,
+            ExpectedKey::Find(direction, place) => {
                 self.motion(ViMotion::Find(CharacterFind { direction, place, character }))
             }
-            Expected::Replacement => self.complete(ViCommand::Replace(character)),
-            Expected::Object(scope) => {
+            ExpectedKey::Replacement => self.complete(ViCommand::Replace(character)),
+            ExpectedKey::Object(scope) => {
                 let object = match character {
                     'w' => TextObject::Word(scope, WordKind::Small),
                     'W' => TextObject::Word(scope, WordKind::Big),
@@ -267,14 +267,14 @@ impl ViParser {
             return self.motion(motion);
         }
         let expected = match character {
-            'g' => Expected::Prefixed,
-            'f' => Expected::Find(Direction::Forward, FindPlace::At),
-            'F' => Expected::Find(Direction::Backward, FindPlace::At),
-            't' => Expected::Find(Direction::Forward, FindPlace::Before),
-            'T' => Expected::Find(Direction::Backward, FindPlace::Before),
-            'r' if self.operator.is_none() => Expected::Replacement,
-            'i' if self.operator.is_some() => Expected::Object(ObjectScope::Inner),
-            'a' if self.operator.is_some() => Expected::Object(ObjectScope::Around),
+            'g' => ExpectedKey::Prefixed,
+            'f' => ExpectedKey::Find(ViDirection::Forward, FindPlace::At),
+            'F' => ExpectedKey::Find(ViDirection::Backward, FindPlace::At),
+            't' => ExpectedKey::Find(ViDirection::Forward, FindPlace::Before),
+            'T' => ExpectedKey::Find(ViDirection::Backward, FindPlace::Before),
+            'r' if self.operator.is_none() => ExpectedKey::Replacement,
+            'i' if self.operator.is_some() => ExpectedKey::Object(ObjectScope::Inner),
+            'a' if self.operator.is_some() => ExpectedKey::Object(ObjectScope::Around),
             _ => return self.push_operator(character),
         };
         self.expected = expected;
@@ -344,8 +344,8 @@ fn motion_of(character: char) -> Option<ViMotion> {
         '^' => ViMotion::FirstText,
         '$' => ViMotion::LineEnd,
         'G' => ViMotion::LastLine,
-        ';' => ViMotion::FindAgain(Direction::Forward),
-        ',' => ViMotion::FindAgain(Direction::Backward),
+        ';' => ViMotion::FindAgain(ViDirection::Forward),
+        ',' => ViMotion::FindAgain(ViDirection::Backward),
         _ => return None,
     };
     Some(motion)
@@ -368,8 +368,8 @@ fn simple_command(character: char) -> Option<ViCommand> {
         'C' => operate(ViOperator::Change, ViMotion::LineEnd),
         'S' => ViCommand::Operate(ViOperator::Change, OperatorTarget::Lines),
         'Y' => ViCommand::Operate(ViOperator::Yank, OperatorTarget::Lines),
-        'p' => ViCommand::Put(Direction::Forward),
-        'P' => ViCommand::Put(Direction::Backward),
+        'p' => ViCommand::Put(ViDirection::Forward),
+        'P' => ViCommand::Put(ViDirection::Backward),
         'u' => ViCommand::Undo,
         '.' => ViCommand::Repeat,
         _ => return None,

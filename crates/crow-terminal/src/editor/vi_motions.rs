@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{
     prompt_text::{PromptText, Unit, UnitContent},
-    vi_keys::{CharacterFind, Direction, FindPlace, ObjectScope, TextObject, ViMotion, WordKind},
+    vi_keys::{CharacterFind, FindPlace, ObjectScope, TextObject, ViDirection, ViMotion, WordKind},
     word_motions::{LONGEST_SCAN, UnitClass, class, skip_backward, skip_forward},
 };
 
@@ -178,11 +178,11 @@ fn find_target(
 ) -> Option<MotionTarget> {
     let (line_start, line_end) = (text.line_start(cursor), text.line_end(cursor));
     let (from, range) = match find.direction {
-        Direction::Forward => {
+        ViDirection::Forward => {
             let start = text.next(cursor);
             (start, start..line_end.min(start.saturating_add(LONGEST_SCAN)))
         }
-        Direction::Backward => {
+        ViDirection::Backward => {
             let start = line_start.max(cursor.saturating_sub(LONGEST_SCAN));
             (cursor, text.boundary_from(start)..cursor)
         }
@@ -192,12 +192,12 @@ fn find_target(
     }
     let mut places: Vec<_> =
         text.units(range).filter(|unit| is_character(unit, find.character)).collect();
-    if find.direction == Direction::Backward {
+    if find.direction == ViDirection::Backward {
         places.reverse();
     }
     let is_adjacent = |unit: &Unit<'_>| match find.direction {
-        Direction::Forward => unit.start == from,
-        Direction::Backward => unit.end == from,
+        ViDirection::Forward => unit.start == from,
+        ViDirection::Backward => unit.end == from,
     };
     let skipped = match (find.place, places.first()) {
         (FindPlace::BeforeFurther, Some(first)) if is_adjacent(first) => 1,
@@ -205,15 +205,15 @@ fn find_target(
     };
     let unit = places.get(times - 1 + skipped)?;
     let position = match (find.direction, find.place) {
-        (Direction::Forward | Direction::Backward, FindPlace::At) => unit.start,
-        (Direction::Forward, FindPlace::Before | FindPlace::BeforeFurther) => {
+        (ViDirection::Forward | ViDirection::Backward, FindPlace::At) => unit.start,
+        (ViDirection::Forward, FindPlace::Before | FindPlace::BeforeFurther) => {
             text.previous(unit.start)
         }
-        (Direction::Backward, FindPlace::Before | FindPlace::BeforeFurther) => unit.end,
+        (ViDirection::Backward, FindPlace::Before | FindPlace::BeforeFurther) => unit.end,
     };
     let extent = match find.direction {
-        Direction::Forward => MotionExtent::Inclusive,
-        Direction::Backward => MotionExtent::Exclusive,
+        ViDirection::Forward => MotionExtent::Inclusive,
+        ViDirection::Backward => MotionExtent::Exclusive,
     };
     Some(MotionTarget { position, extent })
 }

@@ -38,7 +38,7 @@ pub struct EditorView {
 
 /// Columns of a view.
 #[derive(Debug, Clone, Copy)]
-struct Columns {
+struct ViewColumns {
     /// All columns.
     width: usize,
     /// Columns before the text.
@@ -56,7 +56,7 @@ impl PromptEditor {
         // One column of the text at least, and the free one, are kept.
         let prompt = clipped(prompt, (width / 2).min(width - 2));
         let indent = prompt.width();
-        let columns = Columns { width, indent, text: width - indent - 1 };
+        let columns = ViewColumns { width, indent, text: width - indent - 1 };
         self.width = columns.text;
         let Some(search) = &self.search else {
             let (text, cursor) = (self.document.text(), self.document.cursor());
@@ -113,7 +113,7 @@ enum HiddenRows {
 }
 
 impl HiddenRows {
-    fn hint(self, columns: Columns) -> StyledLine {
+    fn hint(self, columns: ViewColumns) -> StyledLine {
         let text = match self {
             Self::Exactly(1) => "… 1 more line".to_owned(),
             Self::Exactly(rows) => format!("… {rows} more lines"),
@@ -136,12 +136,12 @@ struct Page {
 
 /// The rows around the cursor: as many on each side as a view can have.
 #[derive(Debug)]
-struct Surroundings {
+struct ViewSurroundings {
     rows: Vec<Row>,
     /// Index of the row of the cursor.
     cursor: usize,
-    first: TextEdge,
-    last: TextEdge,
+    first: ViewEdge,
+    last: ViewEdge,
     /// Number of further rows in the segment of the first row, and in that of the last one.
     rows_before: usize,
     rows_behind: usize,
@@ -149,7 +149,7 @@ struct Surroundings {
 
 /// Whether a row is the outermost one of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TextEdge {
+enum ViewEdge {
     Outermost,
     Inner,
 }
@@ -162,14 +162,14 @@ struct Cut {
     hides_below: bool,
 }
 
-impl Surroundings {
+impl ViewSurroundings {
     fn new(text: &PromptText, cursor: usize, width: usize, height: usize) -> Self {
         let walk = RowWalk::new(text, cursor, width);
-        let (mut rows, mut first, mut last) = (Vec::new(), TextEdge::Inner, TextEdge::Inner);
+        let (mut rows, mut first, mut last) = (Vec::new(), ViewEdge::Inner, ViewEdge::Inner);
         let mut up = walk.clone();
         for _ in 0..height {
             let Some(row) = up.up() else {
-                first = TextEdge::Outermost;
+                first = ViewEdge::Outermost;
                 break;
             };
             rows.push(row.clone());
@@ -180,7 +180,7 @@ impl Surroundings {
         let mut down = walk;
         for _ in 0..height {
             let Some(row) = down.down() else {
-                last = TextEdge::Outermost;
+                last = ViewEdge::Outermost;
                 break;
             };
             rows.push(row.clone());
@@ -192,13 +192,13 @@ impl Surroundings {
     /// Returns what is shown from a row on.
     fn cut(&self, first: usize, height: usize) -> Cut {
         let left = self.rows.len() - first;
-        let hides_above = first > 0 || self.first == TextEdge::Inner;
+        let hides_above = first > 0 || self.first == ViewEdge::Inner;
         if height < LEAST_ROWS_WITH_HINTS {
             let rows = first..first + left.min(height);
             return Cut { hides_above: false, hides_below: false, rows };
         }
         let room = height - usize::from(hides_above);
-        let hides_below = left > room || self.last == TextEdge::Inner;
+        let hides_below = left > room || self.last == ViewEdge::Inner;
         let shown = left.min(room - usize::from(hides_below));
         Cut { rows: first..first + shown, hides_above, hides_below }
     }
@@ -227,7 +227,7 @@ impl Surroundings {
 
 impl Page {
     fn new(text: &PromptText, cursor: usize, top: usize, width: usize, height: usize) -> Self {
-        let around = Surroundings::new(text, cursor, width, height);
+        let around = ViewSurroundings::new(text, cursor, width, height);
         let cut = around.page(top, height);
         let shown = around.rows[cut.rows.clone()].to_vec();
         let above = cut.hides_above.then(|| {
@@ -246,7 +246,7 @@ impl Page {
         &self,
         text: &PromptText,
         cursor: usize,
-        columns: Columns,
+        columns: ViewColumns,
         prompt: &str,
         found: Range<usize>,
     ) -> EditorView {
@@ -287,7 +287,7 @@ fn count_hidden(
 fn row_line(
     text: &PromptText,
     row: &Row,
-    columns: Columns,
+    columns: ViewColumns,
     prompt: &str,
     found: &Range<usize>,
 ) -> StyledLine {

@@ -9,10 +9,10 @@ use super::{
     delimiter_row::{delimiter_row, header_columns},
     html_start::{HtmlEnd, html_start},
     inline::{paragraph_pieces, unescaped_info},
-    layout::{Container, Marker},
+    layout::{Container, PrefixMarker},
     markers::{Fence, ItemMarker, footnote, heading, is_rule, item_marker, task_box, underline},
     paragraph::{OpenParagraph, text_wrapper, wrap_pieces},
-    table::OpenTable,
+    table::StreamedTable,
 };
 use crate::{
     safe_text::safe,
@@ -24,7 +24,7 @@ const DEEPEST: usize = 16;
 
 /// Whether a line is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum BlockProgress {
     LineIsDone,
     /// Text is left that began no block.
     TextIsLeft,
@@ -37,7 +37,7 @@ impl Blocks {
         cursor: &mut Cursor<'_>,
         mut matched: usize,
         is_complete: bool,
-    ) -> (Progress, usize) {
+    ) -> (BlockProgress, usize) {
         while !cursor.is_blank() {
             let is_within_leaf = matched == self.layout.depth();
             let indent = cursor.indent(CODE_INDENT);
@@ -55,23 +55,23 @@ impl Blocks {
                 let mut code = CodeBlock::new("", &mut self.layout);
                 write_code(&mut code, cursor, is_complete, &mut self.layout);
                 self.leaf = Leaf::Indented(code, 0);
-                return (Progress::LineIsDone, matched);
+                return (BlockProgress::LineIsDone, matched);
             }
             let progress = if is_complete {
                 self.begin_whole_line_block(cursor, matched, indent)
             } else {
-                Progress::TextIsLeft
+                BlockProgress::TextIsLeft
             };
-            if progress == Progress::LineIsDone || self.begin_html(cursor, matched) {
-                return (Progress::LineIsDone, matched);
+            if progress == BlockProgress::LineIsDone || self.begin_html(cursor, matched) {
+                return (BlockProgress::LineIsDone, matched);
             }
             match self.begin_container(cursor, matched, indent) {
-                Some(Progress::LineIsDone) => return (Progress::LineIsDone, matched),
-                Some(Progress::TextIsLeft) => matched = self.layout.depth(),
+                Some(BlockProgress::LineIsDone) => return (BlockProgress::LineIsDone, matched),
+                Some(BlockProgress::TextIsLeft) => matched = self.layout.depth(),
                 None => break,
             }
         }
-        (Progress::TextIsLeft, matched)
+        (BlockProgress::TextIsLeft, matched)
     }
 
     /// Begins a block that depends on all of the line: a table, a heading, code between fences or a rule.
@@ -80,11 +80,11 @@ impl Blocks {
         cursor: &Cursor<'_>,
         matched: usize,
         indent: usize,
-    ) -> Progress {
+    ) -> BlockProgress {
         let text = cursor.trimmed();
         let is_within_leaf = matched == self.layout.depth();
         if is_within_leaf && (self.begin_table(text) || self.underline_heading(text)) {
-            return Progress::LineIsDone;
+            return BlockProgress::LineIsDone;
         }
         if let Some((level, content)) = heading(text) {
             self.begin_leaf(matched);
@@ -100,9 +100,9 @@ impl Blocks {
             line.push(rule, TextRole::Marker);
             self.layout.write(line);
         } else {
-            return Progress::TextIsLeft;
+            return BlockProgress::TextIsLeft;
         }
-        Progress::LineIsDone
+        BlockProgress::LineIsDone
     }
 
     /// Makes the last line of a paragraph the header of a table, if `line` is a delimiter row for it.
@@ -118,7 +118,7 @@ impl Blocks {
             self.close_leaf();
             self.layout.begin_block(false);
         }
-        let table = OpenTable::new(&header, alignments, &self.definitions, &self.layout);
+        let table = StreamedTable::new(&header, alignments, &self.definitions, &self.layout);
         self.leaf = Leaf::Table(table);
         true
     }
@@ -171,7 +171,7 @@ impl Blocks {
         cursor: &mut Cursor<'_>,
         matched: usize,
         indent: usize,
-    ) -> Option<Progress> {
+    ) -> Option<BlockProgress> {
         let is_container =
             |index: &usize| !matches!(self.layout.container(*index), Container::List { .. });
         if (0..matched).filter(is_container).count() >= DEEPEST {
@@ -182,18 +182,18 @@ impl Blocks {
             self.begin_leaf(matched);
             skip_quote_marker(cursor);
             self.layout.open(Container::Quote);
-            return Some(Progress::TextIsLeft);
+            return Some(BlockProgress::TextIsLeft);
         }
         if let Some((label, length)) = footnote(text) {
             let is_after_footnote = matched > 0
                 && matches!(self.layout.container(matched - 1), Container::Footnote { .. });
             self.begin_leaf(matched - usize::from(is_after_footnote));
-            let marker = Marker::new(format!("[^{}]: ", safe(label).replace('\t', " ")));
+            let marker = PrefixMarker::new(format!("[^{}]: ", safe(label).replace('\t', " ")));
             self.layout.open(Container::Footnote { marker });
             cursor.skip_columns(indent);
             cursor.skip_bytes(length);
             skip_spaces(cursor);
-            return Some(Progress::TextIsLeft);
+            return Some(BlockProgress::TextIsLeft);
         }
         let marker = item_marker(text)?;
         self.begin_item(cursor, marker, matched, indent)
@@ -205,7 +205,7 @@ impl Blocks {
         marker: ItemMarker,
         matched: usize,
         indent: usize,
-    ) -> Option<Progress> {
+    ) -> Option<BlockProgress> {
         let mut ahead = cursor.clone();
         ahead.skip_columns(indent);
         ahead.skip_bytes(marker.length);
@@ -233,14 +233,14 @@ impl Blocks {
             (None, None) => self.layout.glyphs.bullet().to_owned(),
         };
         let indent = indent + marker.length + spaces;
-        self.layout.open(Container::Item { indent, marker: Marker::new(text) });
+        self.layout.open(Container::Item { indent, marker: PrefixMarker::new(text) });
         if task.is_some() && !cursor.is_blank() {
             // A task is a paragraph, whatever it begins with.
             self.begin_leaf(self.layout.depth());
             self.leaf = Leaf::Paragraph(OpenParagraph::new(cursor.trimmed()));
-            return Some(Progress::LineIsDone);
+            return Some(BlockProgress::LineIsDone);
         }
-        Some(Progress::TextIsLeft)
+        Some(BlockProgress::TextIsLeft)
     }
 
     /// Continues the list that the item belongs to or begins one, and returns the number of an ordered item.

@@ -5,7 +5,7 @@
 //! open is small: the containers, of which there is a limit, and the text of one leaf, which writes what it can.
 
 use super::{
-    block_starts::Progress,
+    block_starts::BlockProgress,
     code::{CodeBlock, html_lines},
     cursor::Cursor,
     definitions::Definitions,
@@ -14,7 +14,7 @@ use super::{
     line_splitter::LinePart,
     markers::Fence,
     paragraph::OpenParagraph,
-    table::OpenTable,
+    table::StreamedTable,
 };
 use crate::styled_text::StyledLine;
 
@@ -32,7 +32,7 @@ pub(super) enum Leaf {
     /// With the number of blank lines that are part of it if code follows.
     Indented(CodeBlock, usize),
     Html(HtmlEnd),
-    Table(OpenTable),
+    Table(StreamedTable),
 }
 
 /// The blocks that are open.
@@ -100,7 +100,7 @@ impl Blocks {
             return;
         }
         let (progress, matched) = self.begin_blocks(&mut cursor, matched, is_complete);
-        if progress == Progress::LineIsDone || cursor.is_blank() {
+        if progress == BlockProgress::LineIsDone || cursor.is_blank() {
             return;
         }
         let is_row = is_complete && matched == self.layout.depth();

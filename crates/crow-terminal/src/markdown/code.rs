@@ -2,7 +2,11 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{highlighter::Highlighter, layout::Layout, wrapper::Wrapper};
+#[cfg(feature = "highlighting")]
+use super::highlighter::Highlighter;
+#[cfg(not(feature = "highlighting"))]
+use super::plain_highlighter::PlainHighlighter as Highlighter;
+use super::{layout::Layout, wrapper::LineWrapper};
 use crate::{
     safe_text::safe,
     styled_text::{StyledLine, TextLook, TextRole},
@@ -15,7 +19,7 @@ const TAB: usize = 4;
 #[derive(Debug, Clone)]
 pub(super) struct CodeBlock {
     highlighter: Highlighter,
-    wrapper: Wrapper,
+    wrapper: LineWrapper,
     /// Column in the line of the source, for tabs.
     column: usize,
 }
@@ -25,14 +29,14 @@ impl CodeBlock {
     pub(super) fn new(info: &str, layout: &mut Layout) -> Self {
         let language = info.split([' ', '\t', ',', '{']).next().unwrap_or_default();
         if !language.is_empty() {
-            let mut wrapper = Wrapper::new(layout.room());
+            let mut wrapper = LineWrapper::new(layout.room());
             wrapper.push_exact(&safe(language), &TextRole::Dim.into());
             wrapper.finish();
             layout.write_all(wrapper.take_lines());
         }
         Self {
             highlighter: Highlighter::new(language),
-            wrapper: Wrapper::new(layout.room()),
+            wrapper: LineWrapper::new(layout.room()),
             column: 0,
         }
     }
@@ -79,7 +83,7 @@ impl CodeBlock {
 
 /// Returns the lines of HTML, which is shown as it is.
 pub(super) fn html_lines(line: &str, layout: &Layout) -> Vec<StyledLine> {
-    let mut wrapper = Wrapper::new(layout.room());
+    let mut wrapper = LineWrapper::new(layout.room());
     wrapper.push(&safe(line).replace('\t', "    "), &layout.text_look());
     wrapper.break_line();
     wrapper.take_lines()

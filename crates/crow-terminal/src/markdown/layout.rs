@@ -5,7 +5,7 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{glyphs::MarkdownGlyphs, wrapper::Wrapper};
+use super::{glyphs::MarkdownGlyphs, wrapper::LineWrapper};
 use crate::styled_text::{StyledLine, TextLook, TextRole};
 
 /// Smallest width that is laid out for; a narrower terminal gets lines for this one.
@@ -13,13 +13,13 @@ const SMALLEST_WIDTH: usize = 10;
 
 /// What stands in front of the first line of an item.
 #[derive(Debug, Clone)]
-pub(super) struct Marker {
+pub(super) struct PrefixMarker {
     text: String,
     columns: usize,
     is_written: bool,
 }
 
-impl Marker {
+impl PrefixMarker {
     pub(super) fn new(text: String) -> Self {
         Self { columns: text.width(), text, is_written: false }
     }
@@ -38,10 +38,10 @@ pub(super) enum Container {
     Item {
         /// Columns by which its lines are indented in the source.
         indent: usize,
-        marker: Marker,
+        marker: PrefixMarker,
     },
     Footnote {
-        marker: Marker,
+        marker: PrefixMarker,
     },
 }
 
@@ -170,7 +170,7 @@ impl Layout {
     pub(super) fn write(&mut self, content: StyledLine) {
         let hidden = self.take_hidden_markers();
         if !hidden.is_empty() {
-            let mut wrapper = Wrapper::new(self.room());
+            let mut wrapper = LineWrapper::new(self.room());
             wrapper.push(&hidden, &TextRole::Marker.into());
             wrapper.finish();
             self.write_all(wrapper.take_lines());

@@ -7,8 +7,7 @@ mod cursor;
 mod definitions;
 mod delimiter_row;
 mod glyphs;
-#[cfg_attr(feature = "highlighting", path = "highlighter.rs")]
-#[cfg_attr(not(feature = "highlighting"), path = "plain_highlighter.rs")]
+#[cfg(feature = "highlighting")]
 mod highlighter;
 mod html_start;
 mod inline;
@@ -16,6 +15,8 @@ mod layout;
 mod line_splitter;
 mod markers;
 mod paragraph;
+#[cfg(not(feature = "highlighting"))]
+mod plain_highlighter;
 mod stream;
 mod table;
 mod table_grid;

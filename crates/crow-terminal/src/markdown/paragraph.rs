@@ -8,7 +8,7 @@ use super::{
     definitions::Definitions,
     inline::{InlinePiece, LINE_SEPARATOR, paragraph_cut, paragraph_pieces},
     layout::Layout,
-    wrapper::Wrapper,
+    wrapper::LineWrapper,
 };
 use crate::styled_text::{StyledLine, TextRole};
 
@@ -29,7 +29,7 @@ pub(super) struct OpenParagraph {
     /// Length at which the next cut is tried.
     next_cut: usize,
     /// Holds the line that the last cut left.
-    wrapper: Option<Wrapper>,
+    wrapper: Option<LineWrapper>,
 }
 
 impl OpenParagraph {
@@ -144,20 +144,20 @@ impl OpenParagraph {
         push_pieces(self.wrapper(layout), &pieces);
     }
 
-    fn wrapper(&mut self, layout: &mut Layout) -> &mut Wrapper {
+    fn wrapper(&mut self, layout: &mut Layout) -> &mut LineWrapper {
         self.wrapper.get_or_insert_with(|| text_wrapper(layout))
     }
 }
 
 /// Returns a wrapper for text, which begins with the markers that there is no room for in front of it.
-pub(super) fn text_wrapper(layout: &mut Layout) -> Wrapper {
-    let mut wrapper = Wrapper::new(layout.room());
+pub(super) fn text_wrapper(layout: &mut Layout) -> LineWrapper {
+    let mut wrapper = LineWrapper::new(layout.room());
     wrapper.push(&layout.take_hidden_markers(), &TextRole::Marker.into());
     wrapper
 }
 
 /// Adds pieces to the lines of a wrapper.
-pub(super) fn push_pieces(wrapper: &mut Wrapper, pieces: &[InlinePiece]) {
+pub(super) fn push_pieces(wrapper: &mut LineWrapper, pieces: &[InlinePiece]) {
     for piece in pieces {
         match piece {
             InlinePiece::Text(text, look) => wrapper.push(text, look),
@@ -167,7 +167,7 @@ pub(super) fn push_pieces(wrapper: &mut Wrapper, pieces: &[InlinePiece]) {
 }
 
 /// Returns the lines of pieces.
-pub(super) fn wrap_pieces(mut wrapper: Wrapper, pieces: &[InlinePiece]) -> Vec<StyledLine> {
+pub(super) fn wrap_pieces(mut wrapper: LineWrapper, pieces: &[InlinePiece]) -> Vec<StyledLine> {
     push_pieces(&mut wrapper, pieces);
     wrapper.finish();
     wrapper.take_lines()

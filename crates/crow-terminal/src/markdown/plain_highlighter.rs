@@ -4,9 +4,9 @@ use crate::styled_text::TextRole;
 
 /// Gives all code the same role.
 #[derive(Debug, Clone)]
-pub(super) struct Highlighter;
+pub(super) struct PlainHighlighter;
 
-impl Highlighter {
+impl PlainHighlighter {
     pub(super) fn new(_language: &str) -> Self {
         Self
     }

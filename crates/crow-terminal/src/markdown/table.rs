@@ -12,7 +12,7 @@ use super::{
     layout::Layout,
     paragraph::push_pieces,
     table_grid::{TableGrid, write_record},
-    wrapper::Wrapper,
+    wrapper::LineWrapper,
 };
 use crate::styled_text::{Emphasis, StyledLine, TextLook};
 
@@ -42,7 +42,7 @@ enum TableStyle {
 
 /// The rows of a table that are not written.
 #[derive(Debug, Clone)]
-pub(super) struct OpenTable {
+pub(super) struct StreamedTable {
     alignments: Vec<ColumnAlignment>,
     header: TableRow,
     rows: Vec<TableRow>,
@@ -55,7 +55,7 @@ pub(super) struct OpenTable {
     has_written: bool,
 }
 
-impl OpenTable {
+impl StreamedTable {
     /// Begins a table. Columns beyond the 64th are left out.
     pub(super) fn new(
         header: &str,
@@ -176,7 +176,7 @@ fn read_row(line: &str, columns: usize, definitions: &Definitions, look: &TextLo
 
 /// Returns the columns of the widest line if nothing is wrapped.
 fn pieces_columns(pieces: &[InlinePiece]) -> usize {
-    let mut wrapper = Wrapper::new(usize::MAX / 2);
+    let mut wrapper = LineWrapper::new(usize::MAX / 2);
     push_pieces(&mut wrapper, pieces);
     wrapper.widest()
 }

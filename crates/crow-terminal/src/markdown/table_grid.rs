@@ -6,7 +6,7 @@ use super::{
     layout::Layout,
     paragraph::{push_pieces, text_wrapper, wrap_pieces},
     table::TableCell,
-    wrapper::Wrapper,
+    wrapper::LineWrapper,
 };
 use crate::styled_text::{StyledLine, TextLook, TextRole};
 
@@ -67,8 +67,9 @@ impl TableGrid {
             .iter()
             .enumerate()
             .map(|(index, (width, _))| {
-                row.get(index)
-                    .map_or_else(Vec::new, |cell| wrap_pieces(Wrapper::new(*width), &cell.pieces))
+                row.get(index).map_or_else(Vec::new, |cell| {
+                    wrap_pieces(LineWrapper::new(*width), &cell.pieces)
+                })
             })
             .collect();
         let height = lines.iter().map(Vec::len).max().unwrap_or_default().max(1);

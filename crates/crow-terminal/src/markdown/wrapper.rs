@@ -20,14 +20,14 @@ const OPENING: &str = "（［｛「『【《〈〔";
 
 /// Styled text with its width. It is emptied and filled again rather than replaced, once for each word.
 #[derive(Debug, Clone, Default)]
-struct Measured {
+struct MeasuredText {
     text: String,
     /// The looks, and where in the text each ends.
     looks: Vec<(usize, TextLook)>,
     columns: usize,
 }
 
-impl Measured {
+impl MeasuredText {
     fn push(&mut self, text: &str, columns: usize, look: &TextLook) {
         if text.is_empty() {
             return;
@@ -72,11 +72,11 @@ impl Measured {
 ///
 /// Invariant: the result does not depend on where the text is cut, other than within a grapheme cluster.
 #[derive(Debug, Clone)]
-pub(super) struct Wrapper {
+pub(super) struct LineWrapper {
     room: usize,
-    line: Measured,
-    spaces: Measured,
-    word: Measured,
+    line: MeasuredText,
+    spaces: MeasuredText,
+    word: MeasuredText,
     /// True if the word ends with a wide character, after which a line may break.
     may_break: bool,
     /// True if the current line has been filled to the last column.
@@ -84,14 +84,14 @@ pub(super) struct Wrapper {
     lines: Vec<StyledLine>,
 }
 
-impl Wrapper {
+impl LineWrapper {
     /// Creates a wrapper for lines of at least two columns.
     pub(super) fn new(room: usize) -> Self {
         Self {
             room: room.max(2),
-            line: Measured::default(),
-            spaces: Measured::default(),
-            word: Measured::default(),
+            line: MeasuredText::default(),
+            spaces: MeasuredText::default(),
+            word: MeasuredText::default(),
             may_break: false,
             is_exact: false,
             lines: Vec::new(),

@@ -16,7 +16,7 @@ fn the_cursor_moves_over_clusters_words_and_lines() {
         ("ab|c", "C-f", "abc|"),
         ("|", "C-b C-f", "|"),
         ("e\u{301}|x", "<left>", "|e\u{301}x"),
-        ("|👨‍👩‍👧x", "<right>", "👨‍👩‍👧|x"),
+        ("|👨\u{200d}👩\u{200d}👧x", "<right>", "👨\u{200d}👩\u{200d}👧|x"),
         ("🇩🇪🇫🇷|", "<left>", "🇩🇪|🇫🇷"),
         ("ab\n|cd", "<left>", "ab|\ncd"),
         ("one\ntwo th|ree\nx", "C-a", "one\n|two three\nx"),

@@ -3,7 +3,7 @@
 //! Each prompt begins a run of one turn, and a summary becomes a compaction: the log keeps all, and the model is sent what the
 //! other program would have sent it. Logs have rules that files of other programs need not keep: every call has exactly one
 //! result, right after its reply, and ids are unique. So the results are collected first, by the ids of their calls, and
-//! [`LogBuilder`] buffers a reply until an entry comes that is no part of it.
+//! [`ImportedLog`] buffers a reply until an entry comes that is no part of it.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -45,7 +45,7 @@ pub(in crate::import) fn imported_session(
     // The copy of a session may have a later start than what it was copied with.
     let times = conversation.entries.iter().map(|entry| entry.time);
     let started = times.min().unwrap_or(conversation.started).min(conversation.started);
-    let mut builder = LogBuilder::new(&id, started);
+    let mut builder = ImportedLog::new(&id, started);
     let mut others = Vec::new();
     for entry in conversation.entries {
         match entry.content {
@@ -102,7 +102,7 @@ impl BufferedReply {
     }
 }
 
-struct LogBuilder {
+struct ImportedLog {
     events: Vec<(Timestamp, AgentEvent)>,
     /// Prefix of the ids of messages, replies and runs.
     prefix: String,
@@ -124,7 +124,7 @@ struct LogBuilder {
     last: Timestamp,
 }
 
-impl LogBuilder {
+impl ImportedLog {
     fn new(id: &SessionId, started: Timestamp) -> Self {
         Self {
             events: Vec::new(),

@@ -188,14 +188,14 @@ impl SessionFormat for OpenCodeSessions {
 
     fn cwd(&self, file: &SessionFile) -> Result<Option<PathBuf>, String> {
         let session = file.session.clone().unwrap_or_default();
-        let row = self.with_database(|database| SessionRow::find(database, &session))?;
+        let row = self.with_database(|database| OpenCodeSession::find(database, &session))?;
         Ok(row.map(|row| PathBuf::from(row.directory)))
     }
 
     fn read(&self, file: &SessionFile) -> Result<ImportedConversation, String> {
         let id = file.session.clone().unwrap_or_default();
         let read = self.with_database(|database| {
-            let Some(session) = SessionRow::find(database, &id)? else { return Ok(None) };
+            let Some(session) = OpenCodeSession::find(database, &id)? else { return Ok(None) };
             let mut reader = OpenCodeReader::default();
             reader.read(database, &id, session.reverted.as_deref())?;
             Ok(Some(ImportedConversation {
@@ -212,7 +212,7 @@ impl SessionFormat for OpenCodeSessions {
 }
 
 /// A row of the table `session`.
-struct SessionRow {
+struct OpenCodeSession {
     directory: String,
     title: String,
     started: Timestamp,
@@ -220,7 +220,7 @@ struct SessionRow {
     reverted: Option<String>,
 }
 
-impl SessionRow {
+impl OpenCodeSession {
     fn find(database: &OpenDatabase, session: &str) -> Result<Option<Self>, SqliteFileError> {
         let table = database.file.table("session")?;
         let names = ["id", "directory", "title", "time_created", "revert"];

@@ -12,7 +12,7 @@ use crate::{
         code::{CodeBlock, html_lines},
         glyphs::MarkdownGlyphs,
         inline::{InlineCollector, InlinePiece},
-        layout::{Container, Layout, Marker},
+        layout::{Container, Layout, PrefixMarker},
         paragraph::{text_wrapper, wrap_pieces},
     },
     styled_text::{StyledLine, TextLook, TextRole},
@@ -85,7 +85,7 @@ impl Reference {
             Tag::Item => self.start_item(source),
             Tag::FootnoteDefinition(label) => {
                 self.begin();
-                let marker = Marker::new(format!("[^{label}]: "));
+                let marker = PrefixMarker::new(format!("[^{label}]: "));
                 self.layout.open(Container::Footnote { marker });
             }
             Tag::CodeBlock(kind) => {
@@ -172,7 +172,7 @@ impl Reference {
             _ => "• ".to_owned(),
         };
         *next_number += 1;
-        self.layout.open(Container::Item { indent: 2, marker: Marker::new(marker) });
+        self.layout.open(Container::Item { indent: 2, marker: PrefixMarker::new(marker) });
     }
 
     fn begin(&mut self) {
