@@ -150,6 +150,10 @@ pub(super) fn show_view(chat: &mut ChatLoop) {
 /// Keeps a prompt for later. Errors are ignored: the chat goes on without.
 fn remember(chat: &mut ChatLoop, line: &str) {
     let ChatInput::Editor(editor) = &mut chat.typing else { return };
+    // As in a shell.
+    if line.starts_with(' ') {
+        return;
+    }
     editor.remember(line);
     let Ok(folder) = chat.environment.data_dir() else { return };
     let mut options = fs::OpenOptions::new();
