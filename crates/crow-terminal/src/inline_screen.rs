@@ -37,6 +37,9 @@ const MOST_ROWS: usize = 12;
 const MOST_PERCENT: usize = 40;
 /// Fewest rows of the live region: a wait, the prompt and the status line.
 const LEAST_ROWS: usize = 3;
+/// Rows of the text that may still change. When the terminal becomes so much smaller that the region does not fit it, rows at
+/// its top are beyond reach in the history, and stay there twice; with few rows that happens only on tiny terminals.
+const TEXT_ROWS: usize = 3;
 /// Rows of the reasoning that are shown while it streams.
 const THINKING_ROWS: usize = 2;
 /// Maximum length of the reasoning that is kept to show its end, in bytes.
@@ -164,7 +167,8 @@ impl<W: Write> InlineScreen<W> {
     ///
     /// # Errors
     /// Fails if the output cannot be written.
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub fn flush(&mut self, size: Option<ScreenSize>) -> io::Result<()> {
+        self.set_size(size);
         if self.drawn.is_some_and(|drawn| drawn.elapsed() < FRAME) {
             return Ok(());
         }
@@ -399,7 +403,7 @@ impl<W: Write> InlineScreen<W> {
         left -= usize::from(has_wait);
         // 1) The text.
         if left > 0 {
-            let most_text = left - 1;
+            let most_text = (left - 1).min(TEXT_ROWS);
             let theme = self.theme;
             if let Some(text) = &mut self.text {
                 rows.extend(text.tail(most_text).iter().map(|line| theme.paint(line)));

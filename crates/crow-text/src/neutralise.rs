@@ -78,6 +78,10 @@ impl Neutraliser {
 
 /// Returns the harmless form of `text`.
 pub fn neutralise(text: &str) -> String {
+    // Most texts are plain ASCII, which is harmless as it is.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t' | b'\n')) {
+        return text.to_owned();
+    }
     let mut out = String::with_capacity(text.len());
     let mut neutraliser = Neutraliser::default();
     neutraliser.push(text, &mut out);

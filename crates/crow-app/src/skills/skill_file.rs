@@ -1,5 +1,6 @@
 //! The file `SKILL.md`: front matter in YAML, and instructions in Markdown.
 
+use crow_text::one_line;
 use saphyr_parser::{Event, Parser};
 
 /// Maximum size of the front matter, in bytes.
@@ -170,10 +171,4 @@ fn fields_of_lines(head: &str) -> Vec<(String, String)> {
         is_key.then(|| (key.trim().to_owned(), value.to_owned()))
     };
     head.lines().filter_map(field).collect()
-}
-
-/// Returns a text on one line, without control characters.
-fn one_line(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    crow_text::one_line(&words.join(" "))
 }

@@ -402,7 +402,7 @@ impl RunSink {
         match self {
             Self::Console(renderer) => renderer.flush(),
             Self::Json(writer) => writer.flush(),
-            Self::Inline(screen) => screen.flush(),
+            Self::Inline(screen) => screen.flush(screen_size()),
         }
     }
 
