@@ -1,6 +1,9 @@
 //! The profiles of all layers, and the choice of one for a model.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use crow_core::{
     config::{ConfigError, unknown_word_message},
@@ -23,11 +26,13 @@ const DEFAULT: &str = "default";
 /// Number of the first steps of a turn, if a file does not give it.
 const OPENING_STEPS: u32 = 2;
 
-/// The profiles of a configuration. Files are read when a profile is chosen.
+/// The profiles of a configuration. Files are read when a profile is chosen for a model the first time.
 #[derive(Debug, Clone)]
 pub struct ProfileRegistry {
     layers: Layers,
     tools: ToolNames,
+    /// The profiles that were chosen: the agents of a session mostly have one model.
+    chosen: Arc<Mutex<Vec<(ModelRef, ModelProfile)>>>,
 }
 
 /// An entry in the list of profiles.
@@ -59,7 +64,7 @@ struct ModelCondition {
 impl ProfileRegistry {
     /// Makes the registry of these layers. `tools` are the tools that profiles can name.
     pub fn new(layers: Layers, tools: ToolNames) -> Self {
-        Self { layers, tools }
+        Self { layers, tools, chosen: Arc::default() }
     }
 
     /// Returns the names of all profiles, sorted.
@@ -87,6 +92,16 @@ impl ProfileRegistry {
     /// Returns the profile for a model: the first one in order that matches it. Fails if any
     /// profile cannot be read: it may be the one that was meant.
     pub fn for_model(&self, model: &ModelRef) -> Result<ModelProfile, ConfigError> {
+        let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, profile)) = chosen.iter().find(|(known, _)| known == model) {
+            return Ok(profile.clone());
+        }
+        let profile = self.read_for_model(model)?;
+        chosen.push((model.clone(), profile.clone()));
+        Ok(profile)
+    }
+
+    fn read_for_model(&self, model: &ModelRef) -> Result<ModelProfile, ConfigError> {
         let mut candidates = Vec::new();
         for name in self.names() {
             candidates.push(self.candidate(&name)?);
