@@ -137,15 +137,13 @@ mod tests {
     }
 
     #[test]
-    fn hostile_lines_of_common_languages_do_not_take_long() {
+    fn names_and_extensions_of_common_languages_are_known() {
         for language in ["rust", "python", "ts", "c++", "bash", "json", "html", "less", "diff"] {
             assert!(Highlighter::new(language).state.is_some(), "{language}");
-            assert_swift(language);
         }
     }
 
     #[test]
-    #[ignore = "takes a minute; for new versions of the grammars"]
     fn hostile_lines_of_all_languages_do_not_take_long() {
         for syntax in syntaxes().syntaxes() {
             assert_swift(&syntax.name);
