@@ -84,7 +84,8 @@ fn describe(plan: &ImportPlan, source: ImportSource, replaces: bool) -> String {
         let _ = writeln!(text, "- {}\n    {}", one_line(what), one_line(why));
     }
     if text.is_empty() {
-        let _ = writeln!(text, "There is nothing of {} in your home.", source.title());
+        let title = source.title();
+        let _ = writeln!(text, "Nothing to import from {title} was found in your home directory.");
     }
     text
 }

@@ -43,7 +43,8 @@ async fn an_import_is_shown_first_and_written_on_request() {
 #[tokio::test]
 async fn an_import_without_anything_to_import_says_so() {
     let ran = Fixture::new().run(&["import", "--from", "gemini"]).await;
-    assert_eq!(ran.exited(0).out, "There is nothing of Gemini CLI in your home.\n");
+    let shown = &ran.exited(0).out;
+    assert_eq!(shown, "Nothing to import from Gemini CLI was found in your home directory.\n");
     let refused = Fixture::new().run(&["import", "--from", "vim"]).await;
     assert!(refused.exited(2).err.contains("claude, codex, opencode, pi, gemini"));
 }
