@@ -228,9 +228,9 @@ impl SqliteFile {
 
     /// Tells whether the file may have been written since it was opened.
     ///
-    /// What was read meanwhile may then mix two states of the database, so that it has to be
-    /// opened and read again. Transactions that are only in the write-ahead log do not count:
-    /// they disturb nobody.
+    /// If it was, rows read since then may mix two states of the database: open it and read them
+    /// again. Transactions that are only in the write-ahead log do not count, since they do not
+    /// change the file that is read.
     pub fn has_changed(&self) -> Result<bool> {
         // The time of a change is as coarse as the clock of the system, so that a change shortly
         // after another one does not show.

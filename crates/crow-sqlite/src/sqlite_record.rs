@@ -1,6 +1,6 @@
-//! What the bytes of a `SQLite` table mean: the values that a record stores, and the columns that
-//! the SQL text of the table declares. Only as much of the SQL is understood as decides where a
-//! column is stored and how its value is read: names, types, keys, defaults and generated columns.
+//! Decodes the records of `SQLite` tables, and parses the columns that the SQL text of a table
+//! declares. Only as much of the SQL is understood as decides where a column is stored and how its
+//! value is read: names, types, keys, defaults and generated columns.
 
 use std::borrow::Cow;
 
@@ -97,7 +97,7 @@ pub(crate) fn decode_value(
     }
 }
 
-/// What the type of a column does to the values stored in it.
+/// Type affinity of a column: the conversion of the values stored in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Affinity {
     Unchanged,
@@ -163,7 +163,7 @@ impl Column {
     }
 }
 
-/// What a CREATE TABLE statement declares.
+/// Columns and keys that a CREATE TABLE statement declares.
 #[derive(Debug)]
 pub(crate) struct TableDefinition {
     pub(crate) columns: Vec<Column>,

@@ -489,7 +489,7 @@ fn without_sequences(text: &str) -> String {
     output
 }
 
-/// What the renderer writes. Clones share it.
+/// Buffer that the renderer writes to. Clones share it.
 #[derive(Debug, Clone, Default)]
 struct RendererOutput(Arc<Mutex<Vec<u8>>>);
 

@@ -78,7 +78,7 @@ impl Key {
     }
 }
 
-/// What a terminal sends.
+/// Input from a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputEvent {
     Key(Key),

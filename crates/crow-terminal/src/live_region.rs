@@ -25,7 +25,7 @@ pub struct PaintedLine {
     pub width: usize,
 }
 
-/// What a terminal does with rows that are longer than its new width.
+/// Behavior of a terminal for rows that are longer than its new width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResizeBehavior {
     /// It wraps them.
@@ -74,7 +74,7 @@ impl LiveRegion {
             self.drawn.cursor.0 = row + above + column / columns;
         }
         self.columns = columns;
-        // What the rows look like now is not known.
+        // It is not known how the terminal shows the rows after the resize.
         self.drawn.rows.clear();
     }
 

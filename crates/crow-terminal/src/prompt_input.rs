@@ -13,7 +13,7 @@ const MOST_LISTED: usize = 6;
 /// Maximum number of rows of the prompt.
 const MOST_ROWS: usize = 8;
 
-/// What a key asks the chat for.
+/// Action that a key requests from the chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputAction {
     /// The text was entered.

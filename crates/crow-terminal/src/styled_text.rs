@@ -11,7 +11,7 @@ pub enum TextRole {
     Plain,
     /// Less important than the text around it.
     Dim,
-    /// What the eye should find first: prompts, selected entries, names.
+    /// Emphasized text: prompts, selected entries, names.
     Accent,
     Heading,
     /// Code within a line, and code whose language is not known.

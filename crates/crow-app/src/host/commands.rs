@@ -320,7 +320,7 @@ async fn wait_until_idle(handle: &AgentHandle) -> Result<(), HostError> {
     let mut events = handle.subscribe();
     let idle =
         async { while handle.state() != AgentState::Idle && events.next().await.is_some() {} };
-    // What counts is the state, however the wait ends.
+    // The state decides, whether the wait ended with an event or by the time limit.
     let _ = timeout(IDLE_LIMIT, idle).await;
     if handle.state() == AgentState::Idle {
         return Ok(());

@@ -28,7 +28,7 @@ const NO_NAME: &str =
     "a name here has at most 64 letters, digits, \"-\" and \"_\", and begins with a letter";
 /// Keys in the front matter of commands that Crow reads.
 const COMMAND_KEYS: [&str; 2] = ["description", "argument-hint"];
-/// What is imported.
+/// Kind of an imported item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ImportKind {
     Server,
@@ -96,7 +96,7 @@ pub struct ImportItem {
     /// The file that it comes from.
     pub from: PathBuf,
     pub state: ImportState,
-    /// What of it has no meaning here.
+    /// Settings of the item that Crow does not support.
     pub notes: Vec<String>,
     pub(super) change: ImportChange,
 }
@@ -124,7 +124,7 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// What was imported.
+/// Outcome of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportResult {
     /// Number of items that were written.
@@ -133,11 +133,11 @@ pub struct ImportResult {
     pub failed: Vec<LeftOut>,
 }
 
-/// What an import would do.
+/// Items that an import would write, and those that it would skip.
 #[derive(Debug)]
 pub struct ImportPlan {
     pub items: Vec<ImportItem>,
-    /// What Crow reads where it is: nothing has to be imported.
+    /// Files of the other program that Crow reads in place, without an import.
     pub used: Vec<String>,
     pub left_out: Vec<LeftOut>,
     pub(super) environment: ProcessEnvironment,

@@ -234,7 +234,7 @@ fn path(
         Some(base) => regex_text(&format!("{}/", base.to_string_lossy().trim_end_matches('/'))),
         None => "(.*/)?".to_owned(),
     };
-    // What matches a folder is about all below it.
+    // A pattern that matches a folder also covers everything below it.
     let pattern = glob_pattern(literal, paths.star_crosses_folders);
     Ok(vec![regex(&format!("(?s)^{start}{pattern}(/.*)?$"))?])
 }

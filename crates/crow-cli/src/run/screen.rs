@@ -66,7 +66,7 @@ enum ScreenCommand {
     Input(LiveInput),
     /// The prompt and the status line of an inline screen.
     View(Box<InputView>),
-    /// What the user entered.
+    /// Text that the user entered.
     Entered(String),
     /// Removes the live region of an inline screen.
     Leave,

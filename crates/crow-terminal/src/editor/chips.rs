@@ -17,7 +17,7 @@ const WIDEST_NAME: usize = 40;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChipId(pub(super) u64);
 
-/// What a chip stands for.
+/// Content that a chip represents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ChipContent {
     Paste(String),

@@ -1,4 +1,4 @@
-//! What the commands do with the document.
+//! Applies editing commands to the document.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What can be completed at the cursor: a command at the start of the text, or the path of a file after `@`.
+//! Finds the word to complete at the cursor: a command at the start of the text, or the path of a file after `@`.
 //!
 //! A path may be in quotes, or have a backslash before its blanks. The range to replace ends at the cursor, so text
 //! behind it is never lost.
@@ -10,7 +10,7 @@ use super::prompt_text::{PromptText, UnitContent};
 /// Maximum number of bytes before the cursor in which a path is sought.
 const LONGEST_LINE: usize = 4096;
 
-/// What a completion is sought among.
+/// Source of the candidates of a completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompletionKind {
     /// `/word` at the start of the text.
@@ -25,7 +25,7 @@ pub struct CompletionContext {
     pub kind: CompletionKind,
     /// The word up to the cursor, with its `/` or `@`.
     pub range: Range<usize>,
-    /// What was typed after `/` or `@`, without quotes and backslashes.
+    /// Text typed after `/` or `@`, without quotes and backslashes.
     pub typed: String,
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Row {
     pub(super) end: RowEnd,
 }
 
-/// What a row ends with.
+/// Kind of the end of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowEnd {
     /// The line goes on in the next row, where the end of this one is.

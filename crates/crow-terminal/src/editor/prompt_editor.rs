@@ -23,7 +23,7 @@ const LONGEST_PASTED_QUERY: usize = 200;
 /// Number of columns of the text before the first view.
 const DEFAULT_WIDTH: usize = 77;
 
-/// What the owner of an editor does after a key.
+/// Action for the owner of an editor after a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EditorEffect {
     /// The key means nothing here.

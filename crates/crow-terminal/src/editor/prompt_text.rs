@@ -27,7 +27,7 @@ pub(crate) struct PromptText {
     starts: Vec<usize>,
 }
 
-/// What the cursor moves over in one step.
+/// Smallest part of the text that the cursor moves over: a grapheme or a chip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unit<'a> {
     pub(crate) start: usize,

@@ -18,7 +18,7 @@ pub(super) struct Change {
     pub(super) inserted: Fragment,
 }
 
-/// What a change was made by, which decides which changes belong together.
+/// Kind of a change. Successive changes of the same kind may be undone in one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChangeKind {
     Typing,

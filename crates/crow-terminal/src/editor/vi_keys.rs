@@ -87,7 +87,7 @@ pub(super) enum TextObject {
     Quoted(ObjectScope, char),
 }
 
-/// What an operator works on.
+/// Target of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OperatorTarget {
     Motion(ViMotion),
@@ -121,7 +121,7 @@ pub(super) enum ViCommand {
     Editor(EditorCommand),
 }
 
-/// What the next key is.
+/// Role of the next key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum ExpectedKey {
     #[default]

@@ -8,7 +8,7 @@ use super::{
     word_motions::{LONGEST_SCAN, UnitClass, class, skip_backward, skip_forward},
 };
 
-/// What an operator covers when it is used with a motion.
+/// Range that an operator covers when it is used with a motion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MotionExtent {
     /// Up to the place.

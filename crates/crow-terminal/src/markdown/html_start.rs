@@ -2,7 +2,7 @@
 
 use super::cursor::{is_blank, is_space};
 
-/// What ends a block of HTML.
+/// End condition of an HTML block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HtmlEnd {
     /// A line that contains one of these, in lower case.

@@ -18,7 +18,7 @@ use crate::{
 
 /// The beginning of a text that is given to the parser.
 const GUARD: char = '\u{a0}';
-/// What separates the lines of a paragraph.
+/// Separator between the lines of a paragraph.
 pub(super) const LINE_SEPARATOR: &str = "\n    ";
 
 /// A piece of text within a block.

@@ -11,7 +11,7 @@ use crate::styled_text::{StyledLine, TextLook, TextRole};
 /// Smallest width that is laid out for; a narrower terminal gets lines for this one.
 const SMALLEST_WIDTH: usize = 10;
 
-/// What stands in front of the first line of an item.
+/// Marker in front of the first line of a list item or footnote.
 #[derive(Debug, Clone)]
 pub(super) struct PrefixMarker {
     text: String,

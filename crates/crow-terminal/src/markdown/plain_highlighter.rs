@@ -1,4 +1,4 @@
-//! What stands in for the roles of code in a program without grammars.
+//! Highlighter for builds without grammars: all code has one role.
 
 use crate::styled_text::TextRole;
 

@@ -125,7 +125,7 @@ impl ClaudeReader {
             _ => {}
         }
         let is_true = |key: &str| record.get(key) == Some(&Value::Bool(true));
-        // What subagents said is in files of their own, in newer versions.
+        // Newer versions write the messages of subagents to separate files.
         let is_of_subagent = is_true("isSidechain");
         let is_hidden = is_true("isMeta");
         let is_summary = is_true("isCompactSummary");

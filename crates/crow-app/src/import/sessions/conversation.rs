@@ -18,9 +18,9 @@ pub(in crate::import) struct ImportedConversation {
     /// The title that the other program gave it, if it gives titles.
     pub(in crate::import) title: Option<String>,
     pub(in crate::import) started: Timestamp,
-    /// What was said, oldest first.
+    /// Messages, tool calls and summaries, oldest first.
     pub(in crate::import) entries: Vec<ConversationEntry>,
-    /// What could not be imported.
+    /// Notes about content that could not be imported.
     pub(in crate::import) notes: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ impl ImportedConversation {
         self.entries.iter().map(|entry| entry.time).max().unwrap_or(self.started)
     }
 
-    /// Returns a digest of what was said, by which a changed conversation is recognized.
+    /// Returns a digest of the entries, by which a changed conversation is recognized.
     pub(in crate::import) fn digest(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         write!(hasher, "{:?}", self.entries).expect("invariant: hashing does not fail");

@@ -30,7 +30,7 @@ use super::conversation::{ConversationEntry, EntryContent, EntryResult, Imported
 const LONGEST_CALL_TITLE: usize = 100;
 /// Result of a call for which the other program recorded none.
 const NO_RESULT: &str = "The other program recorded no result of this call: it may not have run.";
-/// What stands in the place of a prompt where a summary is followed by none.
+/// Prompt that is inserted where none follows a summary.
 const AFTER_SUMMARY: &str = "The conversation goes on after the summary above.";
 
 /// Converts a conversation of the program `program` (as people call it) into a session.

@@ -1,4 +1,4 @@
-//! What the session files of the programs have in common.
+//! The interface that the readers of the programs' session files implement.
 
 use std::{fmt, path::PathBuf};
 

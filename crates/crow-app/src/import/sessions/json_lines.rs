@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 const MAX_FILE_SIZE: u64 = 256 * 1024 * 1024;
 const MAX_LINE_LENGTH: u64 = 32 * 1024 * 1024;
 
-/// What was wrong with the lines of a file.
+/// Counts of the lines that could not be read, by reason.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct LineProblems {
     /// Number of the first line that is no JSON object, and how many there are.

@@ -12,7 +12,7 @@ use crate::import::plan::{ImportState, SessionImport};
 /// Key of the header of an imported session, with an [`ImportMark`] as its value.
 const IMPORTED: &str = "imported";
 
-/// What the header of an imported session says about its origin.
+/// Origin of an imported session, stored in its header.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ImportMark {
     /// The digest of the conversation that was imported.

@@ -1,4 +1,4 @@
-//! What blocks look like.
+//! Rendering of blocks.
 
 use super::{render_markdown, shown};
 use crate::{
