@@ -9,18 +9,23 @@ mod open_reply;
 mod questions;
 mod render;
 mod report;
+mod screen_thread;
+mod signals;
 mod typing;
 
 pub use agent_console::{AgentConsole, ConsoleError};
 pub use open_reply::{StreamedReplyProgress, text_of, thinking_of};
-pub use questions::{AnswerDelivery, QuestionEffect, QuestionQueue, TerminalQuestion};
+pub use questions::{
+    AnswerDelivery, QuestionEffect, QuestionOption, QuestionQueue, TerminalQuestion,
+};
 pub use render::{
-    AnswerDestination, ConsoleRenderer, ConsoleStyle, Glyphs, LiveInput, Paint, RunActivity,
-    TerminalFacts, Visibility, short_usage_text, show_session, terminal_width, usage_text, words,
-    wrap,
+    AnswerDestination, ConsoleRenderer, ConsoleStyle, Glyphs, Paint, RunActivity, TerminalFacts,
+    Visibility, short_usage_text, show_session, terminal_width, usage_text, words, wrap,
 };
 pub use report::{
     ErrorReport, ExitCode, FailureReport, PermissionsHint, ProgramHints, RefusalReport,
     ReportBuilder, ReportOutcome, RunFacts, RunReport, UsageReport, prices_of, usage_of,
 };
+pub use screen_thread::{EventSink, PumpEnd, ScreenGone, ScreenThread};
+pub use signals::{SignalAction, Signals, end_signal};
 pub use typing::{Keyboard, LineInputBuffer, TypedLine};

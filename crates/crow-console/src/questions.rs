@@ -10,7 +10,7 @@ use crow_core::{
     permission::GrantOffer,
 };
 use crow_runtime::{AgentHandle, AnswerError};
-use crow_text::approval_line;
+use crow_text::{approval_line, one_line};
 
 /// Question to the person at the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,17 @@ enum Topic {
     Call(Vec<GrantOffer>),
     /// Question of an agent to the user.
     User(UserQuestion),
+}
+
+/// An answer to a question that one key gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuestionOption {
+    /// The key.
+    pub key: char,
+    /// Description of the answer. It may be foreign text: it is neutralised and has no line breaks.
+    pub label: String,
+    /// The line that gives this answer, see [`QuestionQueue::answer`].
+    pub line: String,
 }
 
 /// Answer to the request with this id.
@@ -70,6 +81,60 @@ impl TerminalQuestion {
         match &self.topic {
             Topic::Call(offers) => invalid_permission_message(offers),
             Topic::User(question) => invalid_user_answer_message(question),
+        }
+    }
+
+    /// Returns the answers that can be given by one key, in the order in which they are listed.
+    pub fn options(&self) -> Vec<QuestionOption> {
+        let option = |key: char, label: String, line: String| QuestionOption { key, label, line };
+        match &self.topic {
+            Topic::Call(offers) => {
+                let grants = OFFER_KEYS.into_iter().zip(offers).map(|(key, offer)| {
+                    let label = approval_line(&offer.label);
+                    let label = format!("yes, and {label} for the rest of this session");
+                    option(key, label, key.to_string())
+                });
+                let yes = option('y', "yes".to_owned(), "y".to_owned());
+                let no = option('n', "no".to_owned(), "n".to_owned());
+                [yes].into_iter().chain(grants).chain([no]).collect()
+            }
+            Topic::User(question) => {
+                let choices = ('1'..='9').zip(&question.choices);
+                let choices = choices
+                    .map(|(key, choice)| option(key, one_line(&choice.label), key.to_string()));
+                let decline = option('-', "no answer".to_owned(), DECLINE.to_owned());
+                choices.chain([decline]).collect()
+            }
+        }
+    }
+
+    /// Returns true if there is anything to choose; otherwise only words answer the question.
+    pub fn has_choices(&self) -> bool {
+        match &self.topic {
+            Topic::Call(_) => true,
+            Topic::User(question) => !question.choices.is_empty(),
+        }
+    }
+
+    /// Returns true if several of the options can be chosen together.
+    pub fn takes_several(&self) -> bool {
+        matches!(&self.topic, Topic::User(question) if question.multiple && question.choices.len() > 1)
+    }
+
+    /// Returns the label of the answer in words; `None` if the question takes none.
+    pub fn words_label(&self) -> Option<&'static str> {
+        match &self.topic {
+            Topic::Call(_) => Some("no, and tell it what to do instead"),
+            Topic::User(question) if question.choices.is_empty() => Some("type an answer"),
+            Topic::User(question) => question.free_text.then_some("another answer"),
+        }
+    }
+
+    /// Returns the line that answers in words: a refusal with a reason, or the words themselves.
+    pub fn line_of_words(&self, words: &str) -> String {
+        match &self.topic {
+            Topic::Call(_) => format!("n {words}"),
+            Topic::User(_) => words.to_owned(),
         }
     }
 

@@ -91,18 +91,6 @@ impl LineInputBuffer {
         self.text.push_str(text);
     }
 
-    /// Takes the unfinished state as bytes, for another editor to continue with: the start of an open paste, and an
-    /// incomplete character.
-    pub fn take_unfinished(&mut self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        if std::mem::take(&mut self.pasting) {
-            bytes.extend_from_slice(b"\x1b[");
-            bytes.extend_from_slice(PASTE_BEGINS);
-        }
-        bytes.append(&mut self.partial);
-        bytes
-    }
-
     fn push_byte(&mut self, byte: u8) -> Option<TypedLine> {
         match std::mem::take(&mut self.sequence) {
             Sequence::None => return self.push_plain(byte),
@@ -322,20 +310,6 @@ mod tests {
             let mut split = LineInputBuffer::default();
             let one_by_one: Vec<_> = bytes.chunks(1).flat_map(|byte| split.push(byte)).collect();
             assert_eq!((one_by_one, split.text()), (expected, rest), "{bytes:?}");
-        }
-    }
-
-    #[test]
-    fn an_incomplete_character_and_an_open_paste_are_handed_over() {
-        let table: [(&[u8], &[u8]); 3] = [
-            (b"a\xe6\xbc", b"\xe6\xbc"),
-            (b"\x1b[200~one\r", b"\x1b[200~"),
-            (b"\x1b[200~one\x1b[201~", b""),
-        ];
-        for (bytes, expected) in table {
-            let mut typing = LineInputBuffer::default();
-            typing.push(bytes);
-            assert_eq!(typing.take_unfinished(), expected, "{bytes:?}");
         }
     }
 

@@ -235,6 +235,11 @@ pub trait AgentHost: Send + Sync + fmt::Debug {
     /// Creates a new session with the history of another one, and starts its agent.
     async fn fork(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError>;
 
+    /// Creates a session with the directory, agent, options and permissions of another session, which must be open.
+    async fn create_like(&self, _id: &SessionId) -> Result<AgentHandle, HostError> {
+        Err(HostError::Unsupported { what: "beginning a session like another one" })
+    }
+
     /// Sets the title of a session, which need not be open.
     async fn set_title(&self, id: &SessionId, title: &str) -> Result<(), HostError>;
 

@@ -55,6 +55,8 @@ pub struct ScreenSize {
 /// The prompt and the status line, as the chat wants them to be shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InputView {
+    /// Rows above the prompt that have to be seen, such as the answers to a question.
+    pub above: Vec<StyledLine>,
     /// The rows of the prompt.
     pub rows: Vec<StyledLine>,
     /// Row and column of the cursor in them.
@@ -293,6 +295,24 @@ impl<W: Write> InlineScreen<W> {
         self.draw()
     }
 
+    /// Clears the screen, and draws the region at its top.
+    ///
+    /// # Errors
+    /// Fails if the output cannot be written.
+    pub fn clear(&mut self) -> io::Result<()> {
+        self.output.write_all(b"\x1b[H\x1b[2J")?;
+        self.redraw()
+    }
+
+    /// Writes sequences that change nothing of what the screen shows.
+    ///
+    /// # Errors
+    /// Fails if the output cannot be written.
+    pub fn send_sequences(&mut self, sequences: &str) -> io::Result<()> {
+        self.output.write_all(sequences.as_bytes())?;
+        self.output.flush()
+    }
+
     fn columns(&self) -> usize {
         self.size.columns.saturating_sub(1).max(1)
     }
@@ -397,7 +417,8 @@ impl<W: Write> InlineScreen<W> {
         let most = most.min(self.size.rows.saturating_sub(1).max(1));
         let waiting = self.now.and_then(|now| self.renderer.waiting_line(now));
         let below = self.input.below.len().min(most.saturating_sub(1));
-        let mut left = most.saturating_sub(self.input.rows.len().max(1) + below);
+        let needed = self.input.above.len() + self.input.rows.len().max(1) + below;
+        let mut left = most.saturating_sub(needed);
         let mut rows: Vec<PaintedLine> = Vec::new();
         let has_wait = waiting.is_some() && left > 0;
         left -= usize::from(has_wait);
@@ -425,7 +446,10 @@ impl<W: Write> InlineScreen<W> {
             line.push(waiting, TextRole::Dim);
             rows.push(self.theme.paint(&line));
         }
-        // 4) The prompt and what is below it.
+        // 4) The prompt with what is above and below it.
+        rows.extend(
+            self.input.above.iter().map(|line| self.theme.paint(&shortened(line, columns))),
+        );
         let (row, column) = self.input.cursor;
         let cursor = (rows.len() + row, column.min(columns));
         // Rows that were made for a wider terminal are cut.
@@ -445,7 +469,7 @@ impl<W> fmt::Debug for InlineScreen<W> {
 }
 
 /// Returns a text in rows of at most this number of columns.
-fn wrapped(text: &str, columns: usize) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let style = ConsoleStyle::plain(columns + 1);
     let lines = wrap::wrap(&style, crow_console::Paint::Plain, "", text);
     let rows: Vec<String> = lines.lines().map(str::to_owned).collect();

@@ -4,6 +4,7 @@
 //! [`MarkdownStream`] renders the texts of the agent, and [`PromptInput`] is what the user types. A [`Theme`] gives texts their
 //! colours. This crate reads and writes bytes that its caller passes on, and knows no terminal of its own.
 
+mod chat;
 pub mod editor;
 mod inline_screen;
 mod input_decoder;
@@ -19,6 +20,7 @@ mod tests;
 mod theme;
 mod visible_characters;
 
+pub use chat::{ChatEnd, ChatError, ChatSetup, ErrorDescription, chat};
 pub use inline_screen::{InlineScreen, InputView, ScreenSize};
 pub use input_decoder::InputDecoder;
 pub use live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior};

@@ -108,11 +108,12 @@ impl PromptInput {
         let view = self.editor.view(columns, most, mark);
         let mut below = self.matching_rows(columns);
         below.push(shortened(status, columns));
-        InputView { rows: view.lines, cursor: view.cursor, below }
+        InputView { above: Vec::new(), rows: view.lines, cursor: view.cursor, below }
     }
 
-    fn on_events(&mut self, events: Vec<InputEvent>) -> Vec<InputAction> {
-        let actions = events.into_iter().filter_map(|event| match event {
+    /// Takes an event of the terminal, and returns the action that it requests.
+    pub fn on_event(&mut self, event: InputEvent) -> Option<InputAction> {
+        match event {
             InputEvent::Key(key) => {
                 let effect = self.editor.on_key(key);
                 self.on_effect(effect)
@@ -125,8 +126,11 @@ impl PromptInput {
             | InputEvent::FocusLost
             | InputEvent::Reply(_)
             | InputEvent::Unknown => None,
-        });
-        actions.collect()
+        }
+    }
+
+    fn on_events(&mut self, events: Vec<InputEvent>) -> Vec<InputAction> {
+        events.into_iter().filter_map(|event| self.on_event(event)).collect()
     }
 
     fn on_effect(&mut self, effect: EditorEffect) -> Option<InputAction> {

@@ -309,26 +309,6 @@ impl ProductHost {
         })
     }
 
-    /// Creates a session with the directory, agent, options and permissions of another session, which must be open.
-    pub async fn create_like(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
-        let SessionState { handle, opened_with: with, .. } = self.open.current(id)?;
-        let crow = handle.metadata().crow();
-        let setup = SessionSetup {
-            agent: Some(with.agent.clone()),
-            permissions: Some(handle.permissions().policy().mode()),
-            additional_directories: Some(crow.additional_directories),
-            system_prompt: with.system_prompt.clone(),
-            ..SessionSetup::default()
-        };
-        let new = NewSession { cwd: crow.cwd, setup, ..NewSession::default() };
-        let created = self.make(new).await?;
-        let current = self.open.current(created.session_id())?;
-        if current.opened_with != with {
-            self.switch(&current, with).await?;
-        }
-        Ok(created)
-    }
-
     /// Registers secrets that a client passed, so that they are redacted in output and logs.
     pub(super) fn keep_secret(&self, secrets: Vec<String>) {
         self.environment.late_secrets.learn(secrets.clone());
@@ -418,6 +398,25 @@ impl ProductHost {
 impl AgentHost for ProductHost {
     async fn create(&self, session: NewSession) -> Result<AgentHandle, HostError> {
         self.make(session).await
+    }
+
+    async fn create_like(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
+        let SessionState { handle, opened_with: with, .. } = self.open.current(id)?;
+        let crow = handle.metadata().crow();
+        let setup = SessionSetup {
+            agent: Some(with.agent.clone()),
+            permissions: Some(handle.permissions().policy().mode()),
+            additional_directories: Some(crow.additional_directories),
+            system_prompt: with.system_prompt.clone(),
+            ..SessionSetup::default()
+        };
+        let new = NewSession { cwd: crow.cwd, setup, ..NewSession::default() };
+        let created = self.make(new).await?;
+        let current = self.open.current(created.session_id())?;
+        if current.opened_with != with {
+            self.switch(&current, with).await?;
+        }
+        Ok(created)
     }
 
     async fn open(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {

@@ -131,9 +131,6 @@ pub(crate) struct ChatArgs {
     /// The first prompt; the chat goes on after it
     #[arg(long, value_name = "TEXT")]
     pub prompt: Option<String>,
-    /// Show Markdown, and a prompt with an editor and a status line that stay at the bottom (a preview)
-    #[arg(long)]
-    pub inline: bool,
 }
 
 /// The session in which an agent works.

@@ -4,7 +4,7 @@ use std::{env::current_exe, fs, path::Path, sync::Arc};
 
 use crow_acp::{AcpIdentity, AcpServer, TerminalLogin};
 use crow_app::{Audience, ProcessEnvironment, host::ProductHost};
-use crow_console::ExitCode;
+use crow_console::{ExitCode, end_signal};
 use crow_runtime::AccessToken;
 use crow_runtime::{HandleAnswerer, SessionSetup};
 use tokio::net::TcpListener;
@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use crate::{
     args::AcpArgs,
     error::CliError,
-    run::{AgentRequest, ProductLaunch, SHUTDOWN, Signals, end_signal, host},
+    run::{AgentRequest, ProductLaunch, SHUTDOWN, host, listen_to_signals},
     terminal::print_message,
 };
 
@@ -50,7 +50,7 @@ pub(crate) async fn acp(
             AcpServer::unusable(format!("{}{hint}", error.message), identity)
         }
     };
-    let stop = end_signal(Signals::new()?);
+    let stop = end_signal(listen_to_signals()?);
     let result = match listen {
         None => server.serve(tokio::io::stdin(), tokio::io::stdout(), stop).await,
         Some((address, file)) => {

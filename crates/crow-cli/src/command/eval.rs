@@ -7,7 +7,7 @@ use std::{
 };
 
 use crow_app::{ProcessEnvironment, product};
-use crow_console::ExitCode;
+use crow_console::{ExitCode, SignalAction};
 use crow_core::model::{ModelRef, ModelRefError};
 use crow_eval::{
     AgentVariant, EvalBudget, EvalEnd, EvalPlan, EvalProgress, NewTask, RunComparison, RunFolder,
@@ -22,7 +22,7 @@ use crate::{
     args::{EvalArgs, EvalCommand, EvalListArgs, EvalRunArgs, OutputForm, TaskArgs},
     error::CliError,
     output::output_line,
-    run::{SignalAction, Signals},
+    run::listen_to_signals,
     stored_sessions::journal_of,
     terminal::{print_message, write_line, write_out},
 };
@@ -215,7 +215,7 @@ async fn run_plan(
     output: OutputForm,
 ) -> Result<MeasuredRun, CliError> {
     let cancellation = CancellationToken::new();
-    let mut signals = Signals::new()?;
+    let mut signals = listen_to_signals()?;
     let mut left = 0;
     let mut written = Ok(ExitCode::Done);
     let end = {

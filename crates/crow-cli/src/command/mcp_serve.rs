@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crow_app::{Audience, ProcessEnvironment, new_live_view_token};
-use crow_console::ExitCode;
+use crow_console::{ExitCode, end_signal};
 use crow_mcp::TaskServer;
 use crow_runtime::{AccessToken, AgentHost, HandleAnswerer};
 use tokio::net::TcpListener;
@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use crate::{
     args::McpServeArgs,
     error::CliError,
-    run::{AgentRequest, ProductLaunch, SHUTDOWN, Signals, end_signal, host},
+    run::{AgentRequest, ProductLaunch, SHUTDOWN, host, listen_to_signals},
     terminal::print_message,
 };
 
@@ -43,7 +43,7 @@ pub(crate) async fn mcp_serve(
     let launch = ProductLaunch::new(&request, Audience::Unattended, environment)?;
     let cwd = launch.cwd.clone();
     // The signals are taken over before anything runs.
-    let stop = end_signal(Signals::new()?);
+    let stop = end_signal(listen_to_signals()?);
     let host = Arc::new(host(launch, Arc::new(HandleAnswerer))?);
     let tasks = Arc::clone(&host) as Arc<dyn AgentHost>;
     let server = TaskServer::new(tasks, cwd, env!("CARGO_PKG_VERSION"));

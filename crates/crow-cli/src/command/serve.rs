@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crow_app::{Audience, ProcessEnvironment, kept_live_view_token, new_live_view_token, redactor};
-use crow_console::ExitCode;
+use crow_console::{ExitCode, end_signal};
 use crow_runtime::AccessToken;
 use crow_runtime::{AgentHost, HandleAnswerer};
 use crow_serve::{AccessRules, LiveServer, LiveServerParts};
@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use crate::{
     args::ServeArgs,
     error::CliError,
-    run::{AgentRequest, ProductLaunch, SHUTDOWN, Signals, end_signal, host},
+    run::{AgentRequest, ProductLaunch, SHUTDOWN, host, listen_to_signals},
     terminal::print_message,
 };
 
@@ -37,7 +37,7 @@ pub(crate) async fn serve(
     let (own, providers) = (environment.clone(), launch.providers.clone());
     let redactor = Box::new(move || redactor(&own, providers.as_deref()));
     // The signals are taken over before anything runs.
-    let stop = end_signal(Signals::new()?);
+    let stop = end_signal(listen_to_signals()?);
     let host = Arc::new(host(launch, Arc::new(HandleAnswerer))?);
     let listener = TcpListener::bind(address).await.map_err(|error| {
         CliError::failed(format!("cannot listen at {address}: {error}"))

@@ -8,8 +8,8 @@ use std::{io, sync::Arc, time::Duration};
 
 use crow_app::Audience;
 use crow_console::{
-    AnswerDelivery, ErrorReport, ExitCode, Keyboard, LineInputBuffer, QuestionEffect,
-    QuestionQueue, ReportBuilder, ReportOutcome, RunReport, TypedLine,
+    AnswerDelivery, ErrorReport, ExitCode, Keyboard, LineInputBuffer, PumpEnd, QuestionEffect,
+    QuestionQueue, ReportBuilder, ReportOutcome, RunReport, ScreenThread, Signals, TypedLine,
 };
 use crow_core::{
     event::{AgentEvent, Envelope},
@@ -27,12 +27,12 @@ use super::output_schema::{MOST_REPAIRS, OutputSchema, add_earlier};
 
 use crate::{
     error::CliError,
-    run::{PumpEnd, RunDisplay, ScreenThread, Signals, StartedAgent},
+    run::{RunDisplay, RunSink, StartedAgent, screen::write_prompt},
     terminal::{PROGRAM_HINTS, print_message},
 };
 
 /// Interval at which the waiting line is redrawn.
-pub(crate) const TICK: Duration = Duration::from_millis(100);
+const TICK: Duration = Duration::from_millis(100);
 /// Time without output from the model after which the run reports that it waits.
 const SILENCE: Duration = Duration::from_millis(800);
 /// Time limit for the shutdown of the agents after the run.
@@ -85,7 +85,7 @@ pub(crate) async fn drive(
         questions: QuestionQueue::default(),
         report: ReportBuilder::new().with_hints(PROGRAM_HINTS),
         screen: ScreenThread::start(show.sink),
-        signals: Signals::new()?,
+        signals: listen_to_signals()?,
         silence: show.reports_waits.then(|| Instant::now() + SILENCE),
         awaits_tools: false,
         interrupts: 0,
@@ -154,17 +154,22 @@ pub(crate) async fn drive(
 }
 
 /// Returns the events of an agent, which only one reader gets.
-pub(crate) fn event_stream(handle: &AgentHandle) -> Result<EventStream, CliError> {
+fn event_stream(handle: &AgentHandle) -> Result<EventStream, CliError> {
     handle.stream().ok_or_else(|| CliError::failed("the agent's events are already in use"))
 }
 
 /// Looks up the prices of the models that the run used and sets them in the report.
-pub(crate) async fn set_prices(report: &mut ReportBuilder, models: &dyn Models) {
+async fn set_prices(report: &mut ReportBuilder, models: &dyn Models) {
     for model in report.models() {
         if let Some(price) = models.price(&model).await {
             report.set_price(model, price);
         }
     }
+}
+
+/// Returns listeners for the signals that end the program.
+pub(crate) fn listen_to_signals() -> Result<Signals, CliError> {
+    Signals::new().map_err(|error| CliError::failed(error.to_string()))
 }
 
 fn keyboard(audience: Audience) -> Result<Option<Keyboard>, CliError> {
@@ -184,7 +189,7 @@ struct Driver {
     typing: LineInputBuffer,
     questions: QuestionQueue,
     report: ReportBuilder,
-    screen: ScreenThread,
+    screen: ScreenThread<RunSink>,
     signals: Signals,
     /// Time at which the run reports that it waits for the model, unless the model replies before.
     silence: Option<Instant>,
@@ -283,7 +288,7 @@ impl Driver {
         let mut report = self.report.report();
         change(&mut report);
         let exit = report.code();
-        let writing = self.screen.finish(report);
+        let writing = self.screen.finish(move |sink| sink.finish(&report));
         tokio::pin!(writing);
         loop {
             tokio::select! {
@@ -311,7 +316,7 @@ impl Driver {
     /// Updates the question queue; ends the prompt line if the open question was closed.
     fn on_question(&mut self, event: &AgentEvent) {
         if self.keyboard.is_some() && self.questions.on_event(event) == QuestionEffect::Closed {
-            self.screen.push_prompt("\n".to_owned());
+            self.screen.push_action(|_| write_prompt("\n"));
         }
     }
 
@@ -330,7 +335,7 @@ impl Driver {
         // input.
         let _ = tcflush(io::stdin(), QueueSelector::IFlush);
         self.typing.replace(String::new());
-        self.screen.push_prompt(prompt);
+        self.screen.push_action(move |_| write_prompt(&prompt));
     }
 
     fn take_typed(&mut self, bytes: io::Result<Vec<u8>>) {
@@ -373,7 +378,7 @@ impl Driver {
 }
 
 /// Returns true if the event ends the run of the root session.
-pub(crate) fn is_root_run_end(envelope: &Envelope) -> bool {
+fn is_root_run_end(envelope: &Envelope) -> bool {
     matches!(envelope.event, AgentEvent::RunEnd { .. }) && envelope.is_root()
 }
 

@@ -10,15 +10,11 @@ mod launch;
 mod output_schema;
 mod request;
 mod screen;
-mod signals;
 
-pub(crate) use drive::{
-    AnswerForm, RunTask, SHUTDOWN, TICK, drive, event_stream, is_root_run_end, set_prices,
-};
+pub(crate) use drive::{AnswerForm, RunTask, SHUTDOWN, drive, listen_to_signals};
 pub(crate) use launch::{
     ProductLaunch, StartedAgent, audience_of, host, launch, resume, run, start,
 };
 pub(crate) use output_schema::OutputSchema;
 pub(crate) use request::{AgentRequest, RunRequest};
-pub(crate) use screen::{PumpEnd, RunDisplay, RunSink, ScreenThread, screen_size};
-pub(crate) use signals::{SignalAction, Signals, end_signal};
+pub(crate) use screen::{RunDisplay, RunSink};

@@ -38,7 +38,7 @@ async fn the_chat_shows_a_short_greeting_and_the_answer_to_a_prompt() {
         with_replies([ScriptedReply::new().text("Good day to you.").into()]).await;
     let mut terminal = open_chat(&fixture).await;
     let greeting = terminal.screen();
-    assert!(greeting.trim_end().lines().count() <= 5, "{greeting}");
+    assert!(greeting.trim_end().lines().count() <= 7, "{greeting}");
     for part in [
         "crow-agent 0.",
         MODEL,
@@ -49,7 +49,7 @@ async fn the_chat_shows_a_short_greeting_and_the_answer_to_a_prompt() {
         assert!(greeting.contains(part), "{part}: {greeting}");
     }
     terminal.type_keys("hello there\r");
-    terminal.wait_for_text("Good day to you.").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("Good day to you.").await.wait_for_prompt("").await;
     assert!(!terminal.screen().contains("done"), "words are no task: {}", terminal.screen());
     terminal.type_keys("\u{4}");
     let last = terminal.wait_for_exit(0).await;
@@ -74,7 +74,7 @@ async fn input_typed_during_a_reply_reaches_the_agent_and_leaves_the_output_inta
     terminal.type_keys("\r");
     terminal.type_keys("half a lin");
     gate.open();
-    terminal.wait_for_text("and five").await.wait_for_prompt("half a lin").await;
+    terminal.wait_for_run_end("and five").await.wait_for_prompt("half a lin").await;
     let screen = terminal.screen();
     assert_eq!(screen.matches("go on to five").count(), 1, "{screen}");
     terminal.type_keys("\u{15}/quit\r");
@@ -93,15 +93,11 @@ async fn a_yes_approves_one_call() {
     .await;
     let mut terminal = open_chat(&fixture).await;
     terminal.type_keys("write twice\r");
-    terminal.wait_for_text("? echo x >> a.txt").await.wait_for_text("n and why:").await;
-    terminal.type_keys("y\r");
-    terminal
-        .wait_for("a second question", |screen| {
-            screen.matches("allow?").count() == 2 && screen.ends_with("n and why:")
-        })
-        .await;
-    terminal.type_keys("n\r");
-    terminal.wait_for_text("Both were tried.").await.wait_for_prompt("").await;
+    terminal.wait_for_text("? echo x >> a.txt").await.wait_for_question().await;
+    terminal.type_keys("y");
+    terminal.wait_for_text("answer: y").await.wait_for_question().await;
+    terminal.type_keys("n");
+    terminal.wait_for_run_end("Both were tried.").await.wait_for_prompt("").await;
     assert_eq!(fs::read_to_string(fixture.project("a.txt")).unwrap(), "x\n");
     terminal.type_keys("/quit\r");
     terminal.wait_for_exit(0).await;
@@ -124,16 +120,16 @@ async fn an_approval_for_the_session_survives_a_resume() {
     .await;
     let mut terminal = open_chat(&fixture).await;
     terminal.type_keys("check it\r");
-    terminal.wait_for_text("a = yes, and").await.wait_for_text("n and why:").await;
-    terminal.type_keys("a\r");
-    // A command beyond the granted one is asked about.
     terminal
-        .wait_for("a second question", |screen| {
-            screen.matches("allow?").count() == 2 && screen.ends_with("n and why:")
-        })
+        .wait_for_text("a  yes, and commands that begin with `cargo check`")
+        .await
+        .wait_for_question()
         .await;
-    terminal.type_keys("n\r");
-    terminal.wait_for_text("All were tried.").await.wait_for_prompt("").await;
+    terminal.type_keys("a");
+    // A command beyond the granted one is asked about.
+    terminal.wait_for_text("answer: a").await.wait_for_question().await;
+    terminal.type_keys("n");
+    terminal.wait_for_run_end("All were tried.").await.wait_for_prompt("").await;
     assert!(!fixture.project("b.txt").exists());
     terminal.type_keys("/permissions\r");
     terminal.wait_for_text("granted command cargo check").await.wait_for_prompt("").await;
@@ -165,20 +161,17 @@ async fn input_typed_before_a_question_is_not_taken_as_its_answer() {
     terminal.type_keys("write\r");
     gate.wait_for_arrival(1).await;
     terminal.type_keys("yes please");
-    terminal.wait_for_text("> yes please").await;
+    terminal.wait_for_prompt("yes please").await;
     gate.open();
-    terminal.wait_for_text("n and why:").await;
+    terminal.wait_for_text("keys answer when you stop typing").await;
     // The user keeps typing while the question appears.
-    terminal.type_keys(", write y\r");
-    terminal.wait_for_text("answer y for yes").await.wait_for_text("is kept").await;
-    terminal.type_keys("n not that file\r");
+    terminal.type_keys(", y");
+    terminal.wait_for_prompt("yes please, y").await.wait_for_question().await;
+    terminal.type_keys("t");
+    terminal.wait_for_text("enter sends your words").await;
+    terminal.type_keys("not that file\r");
     terminal.wait_for_text("refused by you").await.wait_for_text("I leave it.").await;
-    terminal
-        .wait_for("a prompt with the words", |screen| {
-            let last = screen.lines().last().unwrap_or_default();
-            last.starts_with("> yes please") && last.ends_with(", write y")
-        })
-        .await;
+    terminal.wait_for_prompt("yes please, y").await;
     // No call ran, so no work is reported as done.
     assert!(!terminal.screen().contains("done, unverified"), "{}", terminal.screen());
     assert!(!fixture.project("a.txt").exists());
@@ -197,7 +190,7 @@ async fn an_interrupt_withdraws_the_question_and_the_chat_continues() {
     .await;
     let mut terminal = open_chat(&fixture).await;
     terminal.type_keys("write\r");
-    terminal.wait_for_text("n and why:").await;
+    terminal.wait_for_question().await;
     terminal.type_keys("\u{3}");
     terminal
         .wait_for_text("withdrawn")
@@ -208,7 +201,7 @@ async fn an_interrupt_withdraws_the_question_and_the_chat_continues() {
         .await;
     assert!(!terminal.screen().contains("error:"), "{}", terminal.screen());
     terminal.type_keys("y\r");
-    terminal.wait_for_text("Again.").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("Again.").await.wait_for_prompt("").await;
     assert!(!fixture.project("a.txt").exists());
     terminal.type_keys("/exit\r");
     terminal.wait_for_exit(0).await;
@@ -232,11 +225,13 @@ async fn a_second_interrupt_while_the_agent_stops_exits_with_130() {
 }
 
 #[tokio::test]
-async fn at_the_prompt_the_first_interrupt_clears_and_the_second_exits() {
+async fn at_the_prompt_interrupts_clear_warn_and_leave() {
     let (server, fixture) = with_replies([]).await;
     let mut terminal = open_chat(&fixture).await;
     terminal.type_keys("half");
     terminal.wait_for_prompt("half").await;
+    terminal.type_keys("\u{3}");
+    terminal.wait_for_prompt("").await;
     terminal.type_keys("\u{3}");
     terminal.wait_for_text("ctrl-c again or /quit leaves").await.wait_for_prompt("").await;
     terminal.type_keys("\u{3}");
@@ -276,11 +271,10 @@ async fn no_line_wraps_on_forty_columns() {
     terminal.wait_for_text("enter: new line").await.wait_for_prompt("").await;
     assert_eq!(terminal.broken_lines(), 0, "{}", terminal.screen());
     terminal.type_keys("漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字 and more\r");
-    terminal.wait_for_text("allow?").await;
+    terminal.wait_for_question().await;
+    assert_eq!(terminal.broken_lines(), 0, "{}", terminal.screen());
     terminal.type_keys("y");
-    terminal.wait_for("the answer as it is typed", |screen| screen.ends_with('y')).await;
-    terminal.type_keys("\r");
-    terminal.wait_for_text("as far as I can see.").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("as far as I can see.").await.wait_for_prompt("").await;
     terminal.type_keys("/quit\r");
     terminal.wait_for_exit(0).await;
     assert!(server.finish().await.unwrap()[0].body.to_string().contains("漢字 and more"));
@@ -298,7 +292,7 @@ async fn a_dumb_terminal_gets_plain_lines() {
     terminal.type_keys("write\r");
     terminal.wait_for_text("n and why:").await;
     terminal.type_keys("y\r");
-    terminal.wait_for_text("Written.").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("Written.").await.wait_for_prompt("").await;
     terminal.type_keys("\u{3}");
     terminal.wait_for_text("ctrl-c again or /quit leaves").await.wait_for_prompt("").await;
     terminal.type_keys("/quit\r");
@@ -329,12 +323,13 @@ async fn slash_commands_show_and_set_values_and_other_input_goes_to_the_agent() 
         .await;
     let help = terminal.screen();
     let (_, help) = help.rsplit_once("> /help\n").unwrap();
-    assert!(help.lines().count() <= 23, "it does not fit on 24 rows: {help}");
+    let (help, _) = help.rsplit_once("\n\n>").unwrap();
+    assert!(help.trim().lines().count() <= 23, "it does not fit on 24 rows: {help}");
     terminal.type_keys("/help undo\r");
     terminal.wait_for_text("/undo [turn N|call ID|back-to N|all]").await;
     terminal.wait_for_text("--chat also rewinds").await.wait_for_prompt("").await;
     terminal.type_keys("/etc/hosts is broken\r");
-    terminal.wait_for_text("I see.").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("I see.").await.wait_for_prompt("").await;
     terminal.type_keys("/quit\r");
     terminal.wait_for_exit(0).await;
     assert!(server.finish().await.unwrap()[0].body.to_string().contains("/etc/hosts is broken"));
@@ -347,7 +342,7 @@ async fn a_paste_of_three_lines_is_one_prompt() {
     terminal.type_keys("\u{1b}[200~first\rsecond\rthird\u{1b}[201~");
     terminal.wait_for_text("third").await;
     terminal.type_keys("\r");
-    terminal.wait_for_text("Three lines.").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("Three lines.").await.wait_for_prompt("").await;
     terminal.type_keys("\u{4}");
     terminal.wait_for_exit(0).await;
     let requests = server.finish().await.unwrap();
@@ -378,11 +373,9 @@ async fn a_long_paste_is_abbreviated_on_the_line_and_sent_in_full() {
     terminal.type_keys("\r");
     terminal.wait_for_text("> “second 0").await.wait_for_text("[300 lines]").await;
     gate.open();
-    terminal.wait_for_text("Long.").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("Long.").await.wait_for_prompt("").await;
     let screen = terminal.screen();
-    assert!(!screen.contains("first 1") && !screen.contains("second 150"), "{screen}");
-    // Long pastes are not stored in the prompt history.
-    assert!(!fixture.home(".local/share/crow-agent/prompts").exists());
+    assert!(!screen.contains("first 7") && !screen.contains("second 150"), "{screen}");
     terminal.type_keys("/quit\r");
     terminal.wait_for_exit(0).await;
     let requests = server.finish().await.unwrap();
@@ -410,7 +403,7 @@ async fn lines_typed_ahead_reach_the_agent() {
         .wait_for_text("and a ha")
         .await;
     gate.open();
-    terminal.wait_for_text("and five").await.wait_for_prompt("and a ha").await;
+    terminal.wait_for_run_end("and five").await.wait_for_prompt("and a ha").await;
     terminal.type_keys("\u{15}/quit\r");
     terminal.wait_for_exit(0).await;
     let requests = server.finish().await.unwrap();
@@ -433,7 +426,7 @@ async fn an_unmarked_paste_loses_no_line_and_cuts_no_character() {
     gate.wait_for_arrival(1).await;
     terminal.wait_for_text("40 日本語").await;
     gate.open();
-    terminal.wait_for_text("all read").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("all read").await.wait_for_prompt("").await;
     terminal.type_keys("/quit\r");
     terminal.wait_for_exit(0).await;
     let requests = server.finish().await.unwrap();
@@ -461,9 +454,9 @@ async fn input_beyond_the_queue_limit_is_reported_and_put_back() {
     }
     terminal.type_keys("one too many\r");
     terminal.wait_for_text("not sent, back on your input line: “one too many”").await;
-    terminal.wait_for("the words", |screen| screen.ends_with("> one too many")).await;
+    terminal.wait_for_prompt("one too many").await;
     gate.open();
-    terminal.wait_for_text("All read.").await.wait_for_prompt("one too many").await;
+    terminal.wait_for_run_end("All read.").await.wait_for_prompt("one too many").await;
     terminal.type_keys("\u{15}/quit\r");
     terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
@@ -477,9 +470,7 @@ async fn slash_commands_typed_ahead_run_in_order() {
     terminal.type_keys("/\r/permissions read-only\r/Model\rhalf a line");
     terminal.wait_for_prompt("half a line").await.wait_for_text("/quit").await;
     terminal.wait_for_text("permissions: read-only").await.wait_for_text("model: anthropic/").await;
-    terminal.type_keys("\u{3}");
-    terminal.wait_for_text("ctrl-c again").await;
-    terminal.type_keys("/quit\r");
+    terminal.type_keys("\u{3}/quit\r");
     terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
 }
@@ -493,21 +484,19 @@ async fn ctrl_l_and_a_suspend_show_the_whole_question_again() {
     .await;
     let mut terminal = open_chat(&fixture).await;
     terminal.type_keys("write\r");
-    terminal.wait_for_text("n and why:").await;
-    let question = "the question again";
+    terminal.wait_for_question().await;
     let count = |screen: &str| {
-        (screen.matches("it changes files").count(), screen.matches("a = yes").count())
+        (screen.matches("it changes files").count(), screen.matches("a  yes, and").count())
     };
-    terminal.type_keys("c\r");
-    terminal.wait_for_text("a or b for yes in this session").await;
+    // The screen is cleared, so that the question is on it once.
     terminal.type_keys("\u{c}");
-    terminal.wait_for(question, |screen| count(screen) == (2, 2) && screen.ends_with("why:")).await;
+    terminal.wait_for("one question", |screen| count(screen) == (1, 1)).await;
     terminal.type_keys("\u{1a}");
     terminal.wait_for_text("fg resumes").await;
     // The system does not stop the program here, because no shell could continue it.
-    terminal.wait_for(question, |screen| count(screen) == (3, 3) && screen.ends_with("why:")).await;
-    terminal.type_keys("y\r");
-    terminal.wait_for_text("Written.").await.wait_for_prompt("").await;
+    terminal.wait_for("the question again", |screen| count(screen) == (2, 1)).await;
+    terminal.wait_for_question().await.type_keys("y");
+    terminal.wait_for_run_end("Written.").await.wait_for_prompt("").await;
     terminal.type_keys("/quit\r");
     terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
@@ -526,7 +515,7 @@ async fn a_chat_resumes_a_session_and_switches_between_sessions() {
     terminal.wait_for_text("resuming: begin here").await.wait_for_prompt("").await;
     assert!(terminal.screen().contains("> begin here\n  first answer"), "{}", terminal.screen());
     terminal.type_keys("more\r");
-    terminal.wait_for_text("second answer").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("second answer").await.wait_for_prompt("").await;
     terminal.type_keys("/new\r");
     terminal
         .wait_for("a second greeting", |screen| screen.matches("crow-agent 0.").count() == 2)
@@ -536,7 +525,7 @@ async fn a_chat_resumes_a_session_and_switches_between_sessions() {
         .wait_for("a third greeting", |screen| screen.matches("crow-agent 0.").count() == 3)
         .await;
     terminal.wait_for_prompt("").await.type_keys("even more\r");
-    terminal.wait_for_text("third answer").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("third answer").await.wait_for_prompt("").await;
     terminal.type_keys("/quit\r");
     let last = terminal.wait_for_exit(0).await;
     assert!(last.contains("crow-agent --resume mine"), "{last}");
@@ -556,7 +545,7 @@ async fn a_provider_error_is_shown_and_the_chat_continues() {
     terminal.type_keys("hello\r");
     terminal.wait_for_text("failed").await.wait_for_prompt("").await;
     terminal.type_keys("hello again\r");
-    terminal.wait_for_text("Now it works.").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("Now it works.").await.wait_for_prompt("").await;
     terminal.type_keys("\u{4}");
     terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
@@ -571,38 +560,18 @@ async fn the_prompt_history_is_private_and_skips_prompts_with_a_leading_blank() 
     .await;
     let mut terminal = open_chat(&fixture).await;
     terminal.type_keys("remember me\r");
-    terminal.wait_for_text("one answer").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("one answer").await.wait_for_prompt("").await;
     terminal.type_keys(" forget me\r");
-    terminal.wait_for_text("two answers").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("two answers").await.wait_for_prompt("").await;
     terminal.type_keys("\u{1b}[A");
     terminal.wait_for_prompt("remember me").await;
     terminal.type_keys("\u{15}/quit\r");
     terminal.wait_for_exit(0).await;
-    let file = fixture.home(".local/share/crow-agent/prompts");
+    let file = fixture.home(".local/share/crow-agent/prompts.jsonl");
     let text = fs::read_to_string(&file).unwrap();
     assert!(text.contains("remember me") && !text.contains("forget me"), "{text}");
     let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
-    server.finish().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_resized_terminal_is_redrawn_in_its_new_width() {
-    let gate = StreamGate::new();
-    let (server, fixture) = with_replies([stalled_reply("one two three", &gate)]).await;
-    let mut terminal = open_chat(&fixture).await;
-    terminal.resize(30);
-    terminal.type_keys("count to three\r");
-    gate.wait_for_arrival(1).await;
-    terminal.type_keys(&"x".repeat(60));
-    gate.open();
-    terminal.wait_for_text("three").await;
-    // The screen model joins lines that the terminal wrapped.
-    terminal.wait_for_prompt(&"x".repeat(60)).await;
-    terminal.type_keys("\u{7f}");
-    terminal.wait_for_prompt(&"x".repeat(59)).await;
-    terminal.type_keys("\u{15}/quit\r");
-    terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
 }
 
@@ -652,9 +621,9 @@ async fn a_trailing_backslash_continues_the_prompt_on_the_next_line() {
     let (server, fixture) = with_replies([ScriptedReply::new().text("Two lines.").into()]).await;
     let mut terminal = open_chat(&fixture).await;
     terminal.type_keys("one\\\r");
-    terminal.wait_for("the backslash", |screen| screen.contains("> one\\")).await;
+    terminal.wait_for_text("> one").await;
     terminal.type_keys("two\r");
-    terminal.wait_for_text("Two lines.").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("Two lines.").await.wait_for_prompt("").await;
     terminal.type_keys("/quit\r");
     terminal.wait_for_exit(0).await;
     let body = server.finish().await.unwrap().remove(0).body.to_string();
@@ -682,17 +651,13 @@ async fn a_question_shows_link_targets_and_invisible_characters() {
     terminal
         .wait_for_text(&format!("write notes.txt -> {}", fixture.home("profile").display()))
         .await
-        .wait_for_text("n and why:")
+        .wait_for_question()
         .await;
-    terminal.type_keys("n\r");
+    terminal.type_keys("n");
     terminal.wait_for_text("echo\\u{a0}safe\\u{202e} ␛[8m; rm\\u{200b} -rf x").await;
-    terminal
-        .wait_for("a second question", |screen| {
-            screen.matches("allow?").count() == 2 && screen.ends_with("n and why:")
-        })
-        .await;
-    terminal.type_keys("n\r");
-    terminal.wait_for_text("It was refused.").await.wait_for_prompt("").await;
+    terminal.wait_for_question().await;
+    terminal.type_keys("n");
+    terminal.wait_for_run_end("It was refused.").await.wait_for_prompt("").await;
     assert!(!fixture.home("profile").exists());
     terminal.type_keys("/quit\r");
     terminal.wait_for_exit(0).await;
@@ -708,9 +673,9 @@ async fn a_chat_begins_with_a_prompt_of_the_command_line() {
     .await;
     let args = ["-m", MODEL, "--prompt", "hello there"];
     let mut terminal = Terminal::start(&fixture, &args, 80, "xterm-256color");
-    terminal.wait_for_text("Good day to you.").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("Good day to you.").await.wait_for_prompt("").await;
     terminal.type_keys("again\r");
-    terminal.wait_for_text("And to you.").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("And to you.").await.wait_for_prompt("").await;
     terminal.type_keys("\u{4}");
     terminal.wait_for_exit(0).await;
     assert!(server.finish().await.unwrap()[0].body.to_string().contains("hello there"));

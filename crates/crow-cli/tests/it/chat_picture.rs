@@ -23,7 +23,7 @@ async fn the_pictures_of_the_book_show_the_chat() {
     let mut terminal = Terminal::start(&fixture, &args, COLUMNS, "xterm-256color");
     terminal.wait_for_prompt("").await;
     terminal.type_keys("sh check.sh fails. Find out why and fix it.\r");
-    terminal.wait_for_text("n and why:").await;
+    terminal.wait_for_question().await;
     terminal.type_keys("a\r");
     terminal.wait_for_text("counts it now").await.wait_for_prompt("").await;
     let pictures = terminal.with_screen(|screen| {

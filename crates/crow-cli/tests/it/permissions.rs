@@ -148,7 +148,7 @@ async fn session_permissions_can_be_revoked_permanently() {
     let mut terminal = Terminal::start(&fixture, &["-m", model], 80, "xterm-256color");
     terminal.wait_for_prompt("").await;
     terminal.type_keys("check it\r");
-    terminal.wait_for_text("n and why:").await;
+    terminal.wait_for_question().await;
     terminal.type_keys("a\r");
     terminal.wait_for_text("It was tried.").await.wait_for_prompt("").await;
     terminal.type_keys("/permissions forget\r");

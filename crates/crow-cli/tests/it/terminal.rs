@@ -14,6 +14,8 @@ use crate::program::Fixture;
 /// Maximum wait for an expected output.
 const PATIENCE: Duration = Duration::from_secs(15);
 const ROWS: u16 = 40;
+/// The beginning of the status line.
+pub(crate) const STATUS: &str = "  BUILD-";
 
 /// A pseudo-terminal that runs the program.
 pub(crate) struct Terminal {
@@ -87,13 +89,29 @@ impl Terminal {
         self.wait_for(text, |screen| screen.contains(text)).await
     }
 
-    /// Waits until the last line is a prompt with exactly the text `typed`.
+    /// Waits until there is a prompt with exactly the text `typed`: the last line, or the one above the status line.
     pub(crate) async fn wait_for_prompt(&mut self, typed: &str) -> &mut Self {
         let expected = format!("> {typed}");
         self.wait_for(&format!("a prompt with {typed:?}"), |screen| {
-            screen.lines().last().is_some_and(|line| line.trim_end() == expected.trim_end())
+            let mut lines = screen.lines().rev().map(str::trim_end);
+            let last = lines.next().unwrap_or_default();
+            last == expected.trim_end()
+                || last.starts_with(STATUS) && lines.next() == Some(expected.trim_end())
         })
         .await
+    }
+
+    /// Waits until the screen contains a text, and below it the end of its run.
+    pub(crate) async fn wait_for_run_end(&mut self, text: &str) -> &mut Self {
+        self.wait_for(&format!("{text:?} and the end of the run"), |screen| {
+            screen.rsplit_once(text).is_some_and(|(_, below)| below.contains(" in · "))
+        })
+        .await
+    }
+
+    /// Waits until a key answers a question.
+    pub(crate) async fn wait_for_question(&mut self) -> &mut Self {
+        self.wait_for_text("press a key, or").await
     }
 
     /// Waits until the screen fulfils a condition. Panics with `description` after the maximum wait.

@@ -23,7 +23,7 @@ use crow_core::{
 use jiff::Timestamp;
 
 use super::{
-    AnswerDestination, ConsoleStyle, LiveInput, Neutraliser, Visibility,
+    AnswerDestination, ConsoleStyle, Neutraliser, Visibility,
     calls::OpenCalls,
     end,
     live::WaitIndicator,
@@ -62,8 +62,6 @@ pub struct ConsoleRenderer<O, E> {
     held: String,
     pub(super) calls: OpenCalls,
     pub(super) waiting: Option<WaitIndicator>,
-    /// Current input of the person at the terminal.
-    pub(super) input: LiveInput,
     /// Time of the last tick.
     pub(super) now: Option<Timestamp>,
     stopping: bool,
@@ -98,7 +96,6 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             held: String::new(),
             calls: OpenCalls::default(),
             waiting: None,
-            input: LiveInput::default(),
             now: None,
             stopping: false,
             questions: 0,
@@ -196,7 +193,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
 
     /// Writes the buffered output. The caller calls it when no event is queued.
     pub fn flush(&mut self) -> io::Result<()> {
-        if self.style.live && !self.input.is_empty() { self.draw() } else { self.screen.flush() }
+        self.screen.flush()
     }
 
     /// Shows the end of the run: the answer if it is not on the screen yet, the error, and the last line.

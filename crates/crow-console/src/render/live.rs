@@ -1,8 +1,4 @@
-//! The status line at the bottom of a terminal: a spinner with the subject of the wait and the elapsed time, and the input
-//! of the person.
-//!
-//! If the screen is in the middle of a line of streamed text, the input is shown on the line below instead, see
-//! `OutputScreen::set_below`.
+//! The status line at the bottom of a terminal: a spinner with the subject of the wait and the elapsed time.
 
 use std::io::{self, Write};
 
@@ -14,50 +10,9 @@ use super::{
     screen::ScreenStream,
     style::{self, Paint},
     words,
-    wrap::{shorten_end, shorten_middle, shorten_start, width, wrap_hanging},
+    wrap::{shorten_end, shorten_middle, width, wrap_hanging},
 };
 use crate::report::RunReport;
-
-/// Input of the person at the terminal while events are shown.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LiveInput {
-    /// Prompt before the text, if it answers a question.
-    pub prompt: Option<String>,
-    /// Text typed so far.
-    pub text: String,
-}
-
-/// Minimum columns of the input.
-const LEAST_INPUT: usize = 12;
-/// Prompt before a message to the agent.
-const WORDS: &str = "> ";
-
-impl LiveInput {
-    pub(super) fn is_empty(&self) -> bool {
-        self.prompt.is_none() && self.text.is_empty()
-    }
-
-    /// Renders the line. `waiting` is the waiting text before the input, painted, of `waiting_width` columns. The line
-    /// never fills the last column.
-    fn line(&self, style: &ConsoleStyle, waiting: &str, waiting_width: usize) -> String {
-        let room = style.width.saturating_sub(1);
-        let text = neutralise(&self.text.replace('\n', " "));
-        let (before, before_width) = match &self.prompt {
-            Some(prompt) => {
-                let prompt = shorten_end(prompt, room.saturating_sub(LEAST_INPUT), style.glyphs);
-                let columns = width(&prompt);
-                (prompt, columns)
-            }
-            None if waiting.is_empty() => (WORDS.to_owned(), WORDS.len()),
-            // On a narrow screen the input has priority over the waiting text.
-            None if waiting_width + WORDS.len() + 2 + width(&text).min(LEAST_INPUT) > room => {
-                (WORDS.to_owned(), WORDS.len())
-            }
-            None => (format!("{waiting}  {WORDS}"), waiting_width + WORDS.len() + 2),
-        };
-        before + &shorten_start(&text, room.saturating_sub(before_width), style.glyphs)
-    }
-}
 
 impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     /// Redraws the waiting line on a terminal. The caller calls it a few times a second.
@@ -66,15 +21,6 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             return Ok(());
         }
         self.now = Some(now);
-        self.draw()
-    }
-
-    /// Sets the input of the person at the terminal, and shows it.
-    pub fn set_input(&mut self, input: LiveInput) -> io::Result<()> {
-        self.input = input;
-        if !self.style.live {
-            return Ok(());
-        }
         self.draw()
     }
 
@@ -102,7 +48,6 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     pub fn set_width(&mut self, columns: Option<usize>) {
         if let Some(columns) = columns {
             self.style.width = columns.max(style::LEAST_WIDTH);
-            self.screen.set_columns(columns);
         }
     }
 
@@ -143,35 +88,16 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         wrap_hanging(&self.style, paint, (&first, &rest), words.trim_end())
     }
 
-    /// Draws the status line: below an open line of text only the input, otherwise the waiting text and the input.
+    /// Draws the status line, unless the screen is in the middle of a line of text.
     pub(super) fn draw(&mut self) -> io::Result<()> {
-        if self.screen.is_mid_line() {
-            let words = if self.input.is_empty() {
-                String::new()
-            } else {
-                self.input.line(&self.style, "", 0)
-            };
-            self.screen.set_below(&words)?;
-            return self.screen.flush();
-        }
         let waiting = self.now.and_then(|now| Some((self.wait_indicator(now)?, now)));
-        let mut line = String::new();
-        let mut columns = 0;
-        if let Some((waiting, now)) = waiting {
-            // Next to the input there is no room for the output of a call.
-            let typing = ConsoleStyle { width: self.style.width.min(40), ..self.style };
-            let style = if self.input.is_empty() { &self.style } else { &typing };
-            let plain = waiting.line(style, now);
-            columns = width(&plain);
-            Paint::Dim.write(&self.style, &plain, &mut line);
-        }
-        if !self.input.is_empty() {
-            line = self.input.line(&self.style, &line, columns);
-        }
-        if line.is_empty() {
-            self.screen.clear_status()?;
-        } else {
-            self.screen.set_status(&line)?;
+        match waiting {
+            Some((waiting, now)) => {
+                let mut line = String::new();
+                Paint::Dim.write(&self.style, &waiting.line(&self.style, now), &mut line);
+                self.screen.set_status(&line)?;
+            }
+            None => self.screen.clear_status()?,
         }
         self.screen.flush()
     }
@@ -236,34 +162,6 @@ fn frame(frames: &[&'static str], elapsed: i64) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn line(columns: usize, prompt: Option<&str>, waiting: &str, text: &str) -> String {
-        let input = LiveInput { prompt: prompt.map(str::to_owned), text: text.to_owned() };
-        input.line(&ConsoleStyle::plain(columns), waiting, width(waiting))
-    }
-
-    #[test]
-    fn the_input_follows_the_waiting_text_and_its_end_is_visible() {
-        assert_eq!(line(80, None, "⠋ thinking  0 s", "and tests"), "⠋ thinking  0 s  > and tests");
-        assert_eq!(line(80, None, "", "one\ntwo"), "> one two");
-        assert_eq!(line(80, Some("  allow? "), "⠋ ls", "n not"), "  allow? n not");
-        assert_eq!(
-            line(24, None, "⠋ thinking  0 s", "and then the tests too"),
-            "> …d then the tests too"
-        );
-    }
-
-    #[test]
-    fn the_line_fits_a_narrow_screen_whatever_is_typed() {
-        for columns in [20, 40, 60] {
-            for text in ["x".repeat(200), "漢".repeat(200), String::new()] {
-                for prompt in [None, Some("  allow? [y]es, [a], [b], [n]o, or n and why: ")] {
-                    let line = line(columns, prompt, "⠋ cargo test  10 s", &text);
-                    assert!(width(&line) < columns, "{line}");
-                }
-            }
-        }
-    }
 
     fn line_after(millis: i64, waiting: &WaitIndicator, columns: usize) -> String {
         let now = Timestamp::from_millisecond(waiting.since.as_millisecond() + millis).unwrap();

@@ -22,7 +22,6 @@ mod tests;
 pub use console::{ConsoleRenderer, show_session};
 pub(crate) use crow_text::{Neutraliser, approval_line, approval_text, neutralise, one_line};
 pub use end::{RunActivity, short_usage_text, usage_text};
-pub use live::LiveInput;
 pub use style::{
     AnswerDestination, ConsoleStyle, Glyphs, Paint, TerminalFacts, Visibility, terminal_width,
 };

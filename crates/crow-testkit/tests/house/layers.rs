@@ -41,7 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("crow-console", &["crow-core", "crow-runtime", "crow-text"]),
     ("crow-sqlite", &[]),
-    ("crow-terminal", &["crow-console", "crow-core", "crow-text"]),
+    ("crow-terminal", &["crow-console", "crow-core", "crow-runtime", "crow-text"]),
     ("crow-eval", &["crow-app", "crow-core", "crow-runtime", "crow-fs", "crow-text"]),
     ("crow-serve", &["crow-app", "crow-core", "crow-runtime", "crow-telemetry", "crow-text"]),
     (
@@ -94,9 +94,14 @@ fn only_users(library: &str) -> Option<&'static [&'static str]> {
         "tree-sitter" | "tree-sitter-bash" => Some(&["crow-shell", "crow-tools"]),
         _ if library.starts_with("tree-sitter-") => Some(&["crow-tools"]),
         // The snapshot store needs the rules of ignored files; the benchmark uses the walker as a reference.
-        "ignore" => {
-            Some(&["crow-tools", "crow-shell", "crow-snapshot", "crow-sandbox", "crow-testkit"])
-        }
+        "ignore" => Some(&[
+            "crow-tools",
+            "crow-shell",
+            "crow-snapshot",
+            "crow-sandbox",
+            "crow-terminal",
+            "crow-testkit",
+        ]),
         "anyhow" | "miette" => Some(&["crow-cli"]),
         "toml_edit" => Some(&["crow-app", "crow-cli"]),
         "rmcp" => Some(&["crow-mcp"]),

@@ -1,12 +1,12 @@
 //! The signals that a run or a chat handles.
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use std::io;
 
-use crate::error::CliError;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Meaning of a signal for a run or a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SignalAction {
+pub enum SignalAction {
     /// Stop the current work: ctrl-c.
     Interrupt,
     /// End the process: SIGTERM, or SIGHUP because the terminal is gone.
@@ -16,32 +16,40 @@ pub(crate) enum SignalAction {
 }
 
 /// Listeners for the signals that end a run. SIGHUP is excluded if the parent process set it to be ignored (`nohup`).
-pub(crate) struct Signals(Vec<(SignalAction, Signal)>);
+#[derive(Debug)]
+pub struct Signals(Vec<(SignalAction, Signal)>);
 
 impl Signals {
-    pub(crate) fn new() -> Result<Self, CliError> {
+    /// Creates the listeners. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// Fails if the system refuses a listener.
+    pub fn new() -> io::Result<Self> {
         let kinds = [
             (SignalAction::Interrupt, SignalKind::interrupt()),
             (SignalAction::End, SignalKind::terminate()),
         ];
         let hangup = (!is_ignored(SignalKind::hangup())).then_some(SignalKind::hangup());
         let selected = kinds.into_iter().chain(hangup.map(|kind| (SignalAction::End, kind)));
-        selected.map(|(wish, kind)| listen(wish, kind)).collect::<Result<_, _>>().map(Self)
+        selected.map(|(action, kind)| listen(action, kind)).collect::<Result<_, _>>().map(Self)
     }
 
     /// Adds SIGCONT: other programs may have changed the terminal while the process was stopped.
-    pub(crate) fn with_continue(mut self) -> Result<Self, CliError> {
+    ///
+    /// # Errors
+    /// Fails if the system refuses the listener.
+    pub fn with_continue(mut self) -> io::Result<Self> {
         let kind = SignalKind::from_raw(rustix::process::Signal::CONT.as_raw());
         self.0.push(listen(SignalAction::Continue, kind)?);
         Ok(self)
     }
 
     /// Waits for the next signal.
-    pub(crate) async fn next(&mut self) -> SignalAction {
-        let received = self.0.iter_mut().map(|(wish, signal)| {
+    pub async fn next(&mut self) -> SignalAction {
+        let received = self.0.iter_mut().map(|(action, signal)| {
             Box::pin(async move {
                 signal.recv().await;
-                *wish
+                *action
             })
         });
         if received.len() == 0 {
@@ -51,10 +59,11 @@ impl Signals {
     }
 }
 
-fn listen(wish: SignalAction, kind: SignalKind) -> Result<(SignalAction, Signal), CliError> {
-    let signal = signal(kind)
-        .map_err(|error| CliError::failed(format!("signals cannot be received: {error}")))?;
-    Ok((wish, signal))
+fn listen(action: SignalAction, kind: SignalKind) -> io::Result<(SignalAction, Signal)> {
+    let signal = signal(kind).map_err(|error| {
+        io::Error::new(error.kind(), format!("signals cannot be received: {error}"))
+    })?;
+    Ok((action, signal))
 }
 
 /// Returns true if the signal disposition is "ignore". Must be called before a listener for it exists. Returns false if
@@ -67,7 +76,7 @@ fn is_ignored(kind: SignalKind) -> bool {
 }
 
 /// Waits for a signal that ends the program.
-pub(crate) async fn end_signal(mut signals: Signals) {
+pub async fn end_signal(mut signals: Signals) {
     loop {
         match signals.next().await {
             SignalAction::Interrupt | SignalAction::End => return,

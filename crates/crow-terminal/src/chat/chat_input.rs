@@ -1,30 +1,42 @@
 //! The input of the chat: whole lines, or keys with an editor.
 
 use crow_console::{LineInputBuffer, TypedLine};
-use crow_terminal::{InputAction, PromptInput};
+
+use crate::{
+    keys::InputEvent,
+    prompt_input::{InputAction, PromptInput},
+};
 
 /// The input of the chat.
 pub(super) enum ChatInput {
-    /// A line whose end alone is edited; between runs a line editor reads.
+    /// Lines that the terminal edits and shows.
     Lines(LineInputBuffer),
-    /// An editor below the output, also while the agent works.
+    /// An editor below the output.
     Editor(Box<PromptInput>),
 }
 
 impl ChatInput {
-    /// Takes bytes, and returns what they ask for.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<InputAction> {
+    /// Takes bytes of lines, and returns the actions that they request.
+    pub(super) fn push_line_bytes(&mut self, bytes: &[u8]) -> Vec<InputAction> {
         match self {
             Self::Lines(lines) => lines.push(bytes).into_iter().map(action).collect(),
-            Self::Editor(editor) => editor.push(bytes),
+            Self::Editor(_) => Vec::new(),
         }
     }
 
-    /// Takes the time without input into account.
-    pub(super) fn on_pause(&mut self) -> Vec<InputAction> {
+    /// Takes an event of the editor, and returns the action that it requests.
+    pub(super) fn on_event(&mut self, event: InputEvent) -> Option<InputAction> {
         match self {
-            Self::Lines(_) => Vec::new(),
-            Self::Editor(editor) => editor.on_pause(),
+            Self::Lines(_) => None,
+            Self::Editor(editor) => editor.on_event(event),
+        }
+    }
+
+    /// Returns the editor, if there is one.
+    pub(super) fn editor(&mut self) -> Option<&mut PromptInput> {
+        match self {
+            Self::Lines(_) => None,
+            Self::Editor(editor) => Some(editor),
         }
     }
 
@@ -49,22 +61,6 @@ impl ChatInput {
         match self {
             Self::Lines(lines) => lines.put_before(text),
             Self::Editor(editor) => editor.put_before(text),
-        }
-    }
-
-    /// Appends a text.
-    pub(super) fn append(&mut self, text: &str) {
-        match self {
-            Self::Lines(lines) => lines.append(text),
-            Self::Editor(editor) => editor.append(text),
-        }
-    }
-
-    /// Takes the unfinished state of lines as bytes, for the line editor to continue with.
-    pub(super) fn take_unfinished(&mut self) -> Vec<u8> {
-        match self {
-            Self::Lines(lines) => lines.take_unfinished(),
-            Self::Editor(_) => Vec::new(),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The texts around a conversation: the greeting, the recap of a resumed session, and the farewell.
 
-use std::path::Path;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use crow_app::ProcessEnvironment;
 use crow_console::text_of;
 use crow_core::{
     capability::PermissionAnswer,
@@ -11,30 +13,110 @@ use crow_core::{
     permission::Grant,
     tool::Access,
 };
+use crow_runtime::{AgentHandle, AgentHost, HostError, SessionStore};
 use crow_text::one_line;
+use tokio::task::spawn_blocking;
+
+use super::chat_loop::ChatLoop;
+
+/// The texts at the start of a session.
+#[derive(Debug)]
+pub(super) struct SessionGreeting {
+    text: String,
+    /// The last prompt and answer; empty for a new session.
+    recap: String,
+}
+
+/// Sources of the facts in a greeting.
+pub(super) struct GreetingSources {
+    pub(super) host: Arc<dyn AgentHost>,
+    pub(super) store: Arc<dyn SessionStore>,
+    pub(super) home: Option<PathBuf>,
+    pub(super) program: String,
+}
+
+impl ChatLoop {
+    /// Returns the sources of the facts in a greeting.
+    pub(super) fn greeting_sources(&self) -> GreetingSources {
+        GreetingSources {
+            host: Arc::clone(&self.host),
+            store: Arc::clone(&self.store),
+            home: self.setup.home.clone(),
+            program: self.setup.program.clone(),
+        }
+    }
+
+    /// Shows a greeting and its recap.
+    pub(super) fn show_greeting(&mut self, greeting: SessionGreeting) {
+        self.say(greeting.text);
+        if !greeting.recap.is_empty() {
+            self.say_dimly(greeting.recap);
+        }
+    }
+}
+
+/// Makes the greeting of a session. For a resumed one it has a recap.
+///
+/// # Errors
+/// Fails if the session is not open.
+pub(super) async fn session_greeting(
+    sources: GreetingSources,
+    handle: &AgentHandle,
+    is_resumed: bool,
+) -> Result<SessionGreeting, HostError> {
+    let GreetingSources { host, store, home, program } = sources;
+    let options = host.options(handle.session_id()).await?;
+    let value = |name: &str| {
+        let option = options.iter().find(|option| option.name == name);
+        option.map_or("", |option| option.value.as_str())
+    };
+    let crow = handle.metadata().crow();
+    let greeting = ChatGreeting {
+        program: &program,
+        model: value("model"),
+        cwd: &crow.cwd,
+        home: home.as_deref(),
+        agent: value("agent"),
+        mode: value("mode"),
+        permissions: value("permissions"),
+        resumed: is_resumed.then_some(crow.title.as_str()),
+    };
+    let text = greeting.text();
+    let mut recap_text = String::new();
+    if is_resumed {
+        let id = handle.session_id().clone();
+        // The recap is optional: a log that cannot be read is ignored.
+        if let Ok(Ok(stored)) = spawn_blocking(move || store.read(&id)).await {
+            recap_text = recap(&stored.events);
+        }
+    }
+    Ok(SessionGreeting { text, recap: recap_text })
+}
 
 /// Facts of the session in the greeting.
-pub(super) struct ChatGreeting<'a> {
-    pub(super) model: &'a str,
-    pub(super) cwd: &'a Path,
-    pub(super) agent: &'a str,
-    pub(super) mode: &'a str,
-    pub(super) permissions: &'a str,
+struct ChatGreeting<'a> {
+    program: &'a str,
+    model: &'a str,
+    cwd: &'a Path,
+    home: Option<&'a Path>,
+    agent: &'a str,
+    mode: &'a str,
+    permissions: &'a str,
     /// Title of a resumed session.
-    pub(super) resumed: Option<&'a str>,
+    resumed: Option<&'a str>,
 }
 
 impl ChatGreeting<'_> {
     /// Formats the greeting in at most five lines.
-    pub(super) fn text(&self, environment: &ProcessEnvironment) -> String {
-        let version = env!("CARGO_PKG_VERSION");
+    fn text(&self) -> String {
         let model = one_line(self.model);
-        let cwd = one_line(&below_home(self.cwd, environment));
+        let cwd = one_line(&below_home(self.cwd, self.home));
         let agent = one_line(self.agent);
+        let program = self.program;
         let (mode, permissions) = (self.mode, self.permissions);
         let resumed = self.resumed.map(|title| format!("resuming: {}\n", one_line(title)));
         format!(
-            "crow-agent {version}  {model}\n{cwd}\n{}agent: {agent}  mode: {mode}  permissions: {permissions}\n/help shows commands and keys",
+            "{program}  {model}\n{cwd}\n{}agent: {agent}  mode: {mode}  permissions: {permissions}\n/help shows commands and keys",
             resumed.unwrap_or_default()
         )
     }
@@ -45,9 +127,8 @@ pub(super) fn farewell(session: &str) -> String {
     format!("resume with: crow-agent --resume {}", one_line(session))
 }
 
-fn below_home(cwd: &Path, environment: &ProcessEnvironment) -> String {
-    let home = environment.var("HOME");
-    match home.and_then(|home| cwd.strip_prefix(home).ok().map(Path::to_path_buf)) {
+fn below_home(cwd: &Path, home: Option<&Path>) -> String {
+    match home.and_then(|home| cwd.strip_prefix(home).ok()) {
         Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
         Some(below) => format!("~/{}", below.display()),
         None => cwd.display().to_string(),
@@ -58,7 +139,7 @@ fn below_home(cwd: &Path, environment: &ProcessEnvironment) -> String {
 const SHOWN: usize = 300;
 
 /// Formats the last prompt, its answer and the grants of the session; empty for an empty session.
-pub(super) fn recap(events: &[Envelope]) -> String {
+fn recap(events: &[Envelope]) -> String {
     let (mut prompt, mut answer) = (String::new(), String::new());
     for envelope in events.iter().filter(|envelope| envelope.is_root()) {
         if let AgentEvent::UserInput { source: InputSource::Prompt, content, .. } = &envelope.event
@@ -97,7 +178,7 @@ fn allowed(events: &[Envelope]) -> Vec<String> {
         else {
             continue;
         };
-        for name in grants.iter().map(name) {
+        for name in grants.iter().map(grant_description) {
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -106,7 +187,7 @@ fn allowed(events: &[Envelope]) -> Vec<String> {
     names
 }
 
-fn name(grant: &Grant) -> String {
+fn grant_description(grant: &Grant) -> String {
     match grant {
         Grant::Tool(tool) => format!("`{}`", one_line(tool)),
         Grant::Command(words) => format!("`{} …`", one_line(&words.join(" "))),

@@ -1,0 +1,385 @@
+//! The commands of the chat: parsing lines entered at the prompt, the help, and running what they name.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use crow_core::{ids::SessionId, permission::PermissionMode};
+use crow_runtime::{
+    AgentHandle, AgentHost, CommandOutcome, HostCommand, HostError, SessionSetup, SessionStore,
+};
+use tokio::task::spawn_blocking;
+
+use super::{
+    ChatEnd, ChatError, ErrorDescription,
+    chat_loop::{ChatLoop, SessionRetention, TaskResult},
+    chat_screen::screen_size,
+    greeting::session_greeting,
+};
+use crate::prompt_input::ListedCommand;
+
+/// A line at the prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ChatLine {
+    /// Nothing was typed.
+    Nothing,
+    /// Text for the agent.
+    Prompt(String),
+    /// A command without its slash, and its argument.
+    Command { name: String, argument: String },
+}
+
+/// Minimum Jaro-Winkler similarity of a suggested command name.
+const ALIKE: f64 = 0.7;
+
+impl ChatLine {
+    /// Parses a line. A path is not a command, and neither is a line that starts with a blank.
+    pub(super) fn parse(line: &str) -> Self {
+        if line.trim().is_empty() {
+            return Self::Nothing;
+        }
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let is_name = |name: &str| {
+            let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+            name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '-')
+                && name.chars().all(fits)
+        };
+        match word.strip_prefix('/') {
+            // A slash alone shows the help.
+            Some("") if rest.trim().is_empty() => {
+                Self::Command { name: HELP.to_owned(), argument: String::new() }
+            }
+            Some(name) if is_name(name) => {
+                Self::Command { name: name.to_ascii_lowercase(), argument: rest.trim().to_owned() }
+            }
+            Some(_) | None => Self::Prompt(line.trim().to_owned()),
+        }
+    }
+}
+
+/// The command that lists the others.
+const HELP: &str = "help";
+/// Commands of the chat, in addition to those of the host.
+static CHAT_COMMANDS: [HostCommand; 3] = [
+    HostCommand::new("new", "", "start a new session"),
+    HostCommand::new(HELP, "[NAME]", "show this, or all about a command"),
+    HostCommand::new("quit", "", "leave (also ctrl-d)"),
+];
+/// Other names of commands.
+const ALIASES: [(&str, &str); 1] = [("exit", "quit")];
+
+/// Maximum length of a command with its argument in the list of commands; of a longer one only the name is listed.
+const LONGEST_HEAD: usize = 23;
+/// Parts of the help about keys. They fit on one line of 80 columns, and each of them on one of 40.
+const KEYS: [&str; 3] =
+    ["ctrl-c: stop, again: leave.", "up, ctrl-r: earlier prompts.", "\\ enter: new line"];
+
+/// Formats the help: each command with the first clause of its description, so that all of it fits on a screen of 80
+/// by 24. A description that does not fit beside its command within `columns` goes on its own line.
+fn help(commands: &[HostCommand], columns: usize) -> String {
+    let short = |command: &HostCommand| {
+        let head = head(command);
+        if head.len() <= LONGEST_HEAD { head } else { format!("/{} ...", command.name) }
+    };
+    let heads: Vec<_> = commands.iter().map(short).collect();
+    let widest = heads.iter().map(String::len).max().unwrap_or(0);
+    let mut text = String::new();
+    for (head, command) in heads.iter().zip(commands) {
+        let about = command.description.split("; ").next().unwrap_or_default();
+        // Writing to a string cannot fail.
+        if widest + 2 + about.len() < columns {
+            let _ = writeln!(text, "{head:<widest$}  {about}");
+        } else {
+            let _ = writeln!(text, "{head}\n    {about}");
+        }
+    }
+    let fits = KEYS.iter().map(|keys| keys.len() + 1).sum::<usize>() <= columns;
+    text.push_str(&KEYS.join(if fits { " " } else { "\n" }));
+    text
+}
+
+/// Formats one command with all its arguments and its whole description.
+fn help_about(command: &HostCommand) -> String {
+    format!("{}\n    {}", head(command), command.description)
+}
+
+/// Returns a command with its argument.
+fn head(command: &HostCommand) -> String {
+    format!("/{} {}", command.name, command.argument).trim_end().to_owned()
+}
+
+/// Returns the command whose name is most similar, if it is similar enough.
+fn nearest<'a>(name: &str, commands: &'a [HostCommand]) -> Option<&'a str> {
+    let scored = commands
+        .iter()
+        .map(|command| (strsim::jaro_winkler(name, &command.name), command.name.as_ref()))
+        .filter(|(score, _)| *score >= ALIKE);
+    scored.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, name)| name)
+}
+
+/// Host command that lists sessions; with an id the chat handles it itself.
+const SESSIONS: &str = "sessions";
+/// Message for a command that has to wait for the agent.
+const WORKING: &str = "the agent is working; ctrl-c stops it";
+
+impl ChatLoop {
+    /// Runs a command: at once if it is one of the chat, else beside the loop. Errors of the command are shown.
+    pub(super) fn start_command(&mut self, name: String, argument: String) {
+        let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
+        let name = alias.map_or(name, |(_, name)| (*name).to_owned());
+        let switches_session = name == "new" || (name == SESSIONS && !argument.is_empty());
+        let needs_idle = ["undo", "redo", "compact"].contains(&name.as_str());
+        if name == "quit" {
+            self.end = Some(ChatEnd::UserLeft);
+        } else if (switches_session || needs_idle) && self.work.is_busy() {
+            self.say(WORKING.to_owned());
+        } else if switches_session {
+            self.switch_session((name == SESSIONS).then_some(argument));
+        } else if name == HELP {
+            self.show_help(argument);
+        } else {
+            self.run_host_command(name, argument);
+        }
+    }
+
+    fn show_help(&mut self, argument: String) {
+        let (host, id) = (Arc::clone(&self.host), self.handle.session_id().clone());
+        let columns = screen_size().map_or(self.setup.columns, |size| size.columns);
+        self.start_task(Box::pin(async move {
+            let commands = host.commands(&id).await;
+            let result: TaskResult = Box::new(move |chat| {
+                match commands {
+                    Ok(commands) => {
+                        let commands = all(commands);
+                        chat.say(help_text(&commands, argument.trim_start_matches('/'), columns));
+                    }
+                    Err(error) => chat.show_error(error),
+                }
+                Ok(())
+            });
+            result
+        }));
+    }
+
+    fn run_host_command(&mut self, name: String, argument: String) {
+        let (host, id) = (Arc::clone(&self.host), self.handle.session_id().clone());
+        self.start_task(Box::pin(async move {
+            let commands = host.commands(&id).await.unwrap_or_default();
+            let is_known = commands.iter().any(|command| command.name == name);
+            let outcome =
+                if is_known { Some(host.run_command(&id, &name, &argument).await) } else { None };
+            let result: TaskResult = Box::new(move |chat| {
+                if let Some(outcome) = outcome {
+                    return chat.on_outcome(outcome);
+                }
+                chat.say(unknown(&name, &all(commands)));
+                Ok(())
+            });
+            result
+        }));
+    }
+
+    fn on_outcome(&mut self, outcome: Result<CommandOutcome, HostError>) -> Result<(), ChatError> {
+        match outcome {
+            // A prompt sent now would interrupt the text of the running agent.
+            Ok(CommandOutcome::Prompt(_)) if self.work.is_busy() => self.say(WORKING.to_owned()),
+            Ok(CommandOutcome::Prompt(content)) => return self.send_prompt(content),
+            Ok(CommandOutcome::Started(_)) => {
+                self.retention = SessionRetention::Yes;
+                self.work.begin(0);
+            }
+            Ok(CommandOutcome::Shown(text)) => {
+                self.say(text);
+                self.refresh_status_later();
+            }
+            Err(error) => self.show_error(error),
+        }
+        Ok(())
+    }
+
+    /// Shows an error with its hint.
+    pub(super) fn show_error(&mut self, error: HostError) {
+        let ErrorDescription { message, hint } = (self.setup.describe_error)(error);
+        let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+        self.say(format!("error: {message}{hint}"));
+    }
+
+    /// Opens the session whose id begins with `prefix`, or creates one, and switches to it. The previous session is closed,
+    /// or deleted if it has no prompt. Errors are shown.
+    fn switch_session(&mut self, prefix: Option<String>) {
+        let retention =
+            if prefix.is_some() { SessionRetention::Yes } else { SessionRetention::NotYet };
+        let (host, store) = (Arc::clone(&self.host), Arc::clone(&self.store));
+        let before = self.handle.session_id().clone();
+        let mode = self.handle.permissions().policy().mode();
+        let sources = self.greeting_sources();
+        self.start_task(Box::pin(async move {
+            let opened = match prefix {
+                Some(prefix) => open(&*host, store, prefix, mode).await,
+                None => host.create_like(&before).await,
+            };
+            let mut greeting = None;
+            if let Ok(handle) = &opened
+                && *handle.session_id() != before
+            {
+                let is_resumed = retention == SessionRetention::Yes;
+                greeting = Some(session_greeting(sources, handle, is_resumed).await);
+            }
+            let result: TaskResult = Box::new(move |chat| {
+                match (opened, greeting) {
+                    (Ok(handle), Some(Ok(greeting))) => {
+                        chat.events = handle.stream().ok_or(ChatError::EventsInUse)?;
+                        chat.handle = handle;
+                        let left = std::mem::replace(&mut chat.retention, retention);
+                        chat.show_greeting(greeting);
+                        chat.leave_session(before, left);
+                    }
+                    (Ok(_), None) => chat.say("this session is open already".to_owned()),
+                    (Err(error), _) | (Ok(_), Some(Err(error))) => chat.show_error(error),
+                }
+                Ok(())
+            });
+            result
+        }));
+    }
+
+    /// Closes a session that the chat has left, or deletes it if it has no prompt.
+    fn leave_session(&mut self, id: SessionId, retention: SessionRetention) {
+        let host = Arc::clone(&self.host);
+        self.start_task(Box::pin(async move {
+            let closed = match retention {
+                SessionRetention::Yes => host.close(&id).await.map(drop),
+                SessionRetention::NotYet => host.delete(&id).await,
+            };
+            let result: TaskResult = Box::new(move |chat| {
+                if let Err(error) = closed {
+                    chat.show_error(error);
+                }
+                chat.refresh_status_later();
+                Ok(())
+            });
+            result
+        }));
+    }
+}
+
+/// Opens the session whose id begins with `prefix`. The permission mode of this chat applies to it as well, whatever it was
+/// closed with.
+async fn open(
+    host: &dyn AgentHost,
+    store: Arc<dyn SessionStore>,
+    prefix: String,
+    mode: PermissionMode,
+) -> Result<AgentHandle, HostError> {
+    let found = spawn_blocking(move || store.find(&prefix)).await;
+    let id = found.map_err(|error| HostError::Refused {
+        message: format!("the stored sessions cannot be searched: {error}"),
+        hint: String::new(),
+    })??;
+    host.open(&id, SessionSetup { permissions: Some(mode), ..SessionSetup::default() }).await
+}
+
+/// Returns the commands of the host and of the chat, for completion.
+pub(super) fn listed_commands(host_commands: Vec<HostCommand>) -> Vec<ListedCommand> {
+    let all = all(host_commands).into_iter().map(|command| ListedCommand {
+        name: command.name.into_owned(),
+        description: command.description.into_owned(),
+    });
+    let mut all: Vec<ListedCommand> = all.collect();
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    all
+}
+
+/// Returns the help about all commands, or about one.
+fn help_text(commands: &[HostCommand], about: &str, columns: usize) -> String {
+    match commands.iter().find(|command| command.name == about) {
+        Some(command) => help_about(command),
+        None if about.is_empty() => help(commands, columns),
+        None => unknown(about, commands),
+    }
+}
+
+/// Returns all commands in the order of the help.
+fn all(host_commands: Vec<HostCommand>) -> Vec<HostCommand> {
+    // A command of the chat replaces a host command of the same name.
+    let is_own = |command: &HostCommand| CHAT_COMMANDS.iter().any(|own| own.name == command.name);
+    let host_commands = host_commands.into_iter().filter(|command| !is_own(command));
+    let host_commands = host_commands.map(|command| match command.name.as_ref() {
+        SESSIONS => {
+            HostCommand::new(SESSIONS, "[ID]", "list sessions of this directory, or switch to one")
+        }
+        _ => command,
+    });
+    host_commands.chain(CHAT_COMMANDS.iter().cloned()).collect()
+}
+
+fn unknown(name: &str, commands: &[HostCommand]) -> String {
+    let meant = nearest(name, commands).map(|near| format!("; did you mean /{near}?"));
+    format!(
+        "there is no command /{name}{}\n/help lists them; to send it to the agent, start with a space",
+        meant.unwrap_or_default()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_parse_as_nothing_a_prompt_or_a_command() {
+        let prompt = |text: &str| ChatLine::Prompt(text.to_owned());
+        let command = |name: &str, argument: &str| ChatLine::Command {
+            name: name.to_owned(),
+            argument: argument.to_owned(),
+        };
+        let table = [
+            ("", ChatLine::Nothing),
+            ("  \n", ChatLine::Nothing),
+            ("fix it", prompt("fix it")),
+            ("  fix it\n", prompt("fix it")),
+            ("/help", command("help", "")),
+            ("/model anthropic/claude  ", command("model", "anthropic/claude")),
+            ("/etc/hosts is broken, fix it", prompt("/etc/hosts is broken, fix it")),
+            ("/etc", command("etc", "")),
+            ("/Help", command("help", "")),
+            ("/ship_2 now", command("ship_2", "now")),
+            ("/2", prompt("/2")),
+            ("/MODEL Some/Name", command("model", "Some/Name")),
+            ("/", command("help", "")),
+            ("/ ", command("help", "")),
+            ("/ is full", prompt("/ is full")),
+            (" /help me", prompt("/help me")),
+            ("//", prompt("//")),
+            ("/new\nand more", command("new", "and more")),
+        ];
+        for (line, expected) in table {
+            assert_eq!(ChatLine::parse(line), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_command_is_suggested_for_an_unknown_one() {
+        assert_eq!(nearest("hepl", &CHAT_COMMANDS), Some("help"));
+        assert_eq!(nearest("qiut", &CHAT_COMMANDS), Some("quit"));
+        assert_eq!(nearest("etc", &CHAT_COMMANDS), None);
+    }
+
+    #[test]
+    fn the_help_lists_all_commands_for_any_width() {
+        for columns in [40, 80] {
+            let text = help(&CHAT_COMMANDS, columns);
+            assert!(
+                CHAT_COMMANDS.iter().all(|command| text.contains(&format!("/{}", command.name)))
+            );
+        }
+        assert!(help(&CHAT_COMMANDS, 80).contains("/new          start a new session\n"));
+    }
+
+    #[test]
+    fn the_help_lists_the_first_clause_and_shows_the_rest_on_request() {
+        let undo =
+            HostCommand::new("undo", "[turn N|call ID|all]", "undo changes; or those of a turn");
+        let text = help(std::slice::from_ref(&undo), 80);
+        assert!(text.starts_with("/undo ...  undo changes\n"), "{text}");
+        let about = "/undo [turn N|call ID|all]\n    undo changes; or those of a turn";
+        assert_eq!(help_about(&undo), about);
+    }
+}

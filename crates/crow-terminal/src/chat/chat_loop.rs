@@ -1,0 +1,590 @@
+//! The chat from its start to its end: one loop over signals, keys, events of the agent, room on the screen and ticks.
+//!
+//! Entered lines are prompts while the agent is idle, and steer it while it works. A command of the host runs beside the
+//! loop ([`ChatTask`]); lines that are entered meanwhile wait for it. What ctrl-c does is decided by
+//! [`Interrupts`].
+
+use std::{
+    collections::VecDeque,
+    io,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crow_console::{
+    ConsoleRenderer, Keyboard, LineInputBuffer, PumpEnd, QuestionQueue, ScreenThread, SignalAction,
+    Signals,
+};
+use crow_core::{
+    event::{AgentEvent, Envelope},
+    message::Block,
+    model::Models,
+};
+use crow_runtime::{AgentEnd, AgentHandle, AgentHost, EventStream, SessionStore};
+use futures_util::StreamExt as _;
+use jiff::Timestamp;
+use rustix::process::{Signal, kill_current_process_group};
+use tokio::{
+    task::spawn_blocking,
+    time::{MissedTickBehavior, interval, timeout},
+};
+
+use super::{
+    ChatEnd, ChatError, ChatSetup,
+    agent_work::AgentWork,
+    chat_commands::{ChatLine, listed_commands},
+    chat_input::ChatInput,
+    chat_screen::{ChatScreen, screen_size},
+    greeting::{farewell, session_greeting},
+    interrupts::{ChatPhase, InterruptAction, Interrupts},
+    prompt_history::PromptHistoryFile,
+    question_panel::QuestionPanel,
+    terminal_modes::ChatTerminalModes,
+};
+use crate::{
+    inline_screen::{InlineScreen, ScreenSize},
+    input_decoder::InputDecoder,
+    keys::InputEvent,
+    live_region::ResizeBehavior,
+    prompt_input::{InputAction, PromptInput},
+    styled_text::StyledLine,
+    theme::Theme,
+};
+
+/// Interval at which the waits are redrawn.
+const TICK: Duration = Duration::from_millis(100);
+/// Time the last output may take to reach the screen.
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
+/// Time the process may take to stop after ctrl-z.
+const STOP_WAIT: Duration = Duration::from_millis(200);
+/// Mark before the prompt, and before an answer to a question.
+const PROMPT: &str = "> ";
+const ANSWER: &str = "? ";
+/// Message after the first ctrl-c at the prompt.
+const LEAVES: &str = "ctrl-c again or /quit leaves";
+
+/// Result of a task beside the loop: what the chat does with it.
+pub(super) type TaskResult = Box<dyn FnOnce(&mut ChatLoop) -> Result<(), ChatError> + Send>;
+/// A task that runs beside the loop.
+pub(super) type ChatTask = Pin<Box<dyn Future<Output = TaskResult> + Send>>;
+
+/// State of a chat at a terminal.
+pub(super) struct ChatLoop {
+    pub(super) host: Arc<dyn AgentHost>,
+    pub(super) store: Arc<dyn SessionStore>,
+    pub(super) models: Arc<dyn Models>,
+    pub(super) handle: AgentHandle,
+    pub(super) events: EventStream,
+    /// Retention of the current session when the chat leaves it.
+    pub(super) retention: SessionRetention,
+    pub(super) screen: ScreenThread<ChatScreen>,
+    signals: Signals,
+    keyboard: Keyboard,
+    decoder: InputDecoder,
+    pub(super) typing: ChatInput,
+    history: PromptHistoryFile,
+    /// The status line below the prompt.
+    pub(super) status: StyledLine,
+    /// The size of the terminal when the prompt was shown.
+    shown_size: Option<ScreenSize>,
+    pub(super) modes: ChatTerminalModes,
+    pub(super) questions: QuestionQueue,
+    /// The list of answers to the open question.
+    pub(super) panel: Option<QuestionPanel>,
+    pub(super) interrupts: Interrupts,
+    pub(super) work: AgentWork,
+    task: Option<ChatTask>,
+    /// Lines that wait for the end of the task.
+    waiting_lines: VecDeque<String>,
+    /// True if plain lines end with a prompt, behind which the terminal shows what is typed.
+    has_line_prompt: bool,
+    pub(super) end: Option<ChatEnd>,
+    pub(super) setup: SetupFacts,
+}
+
+/// The parts of a [`ChatSetup`] that are needed after the start.
+pub(super) struct SetupFacts {
+    pub(super) home: Option<std::path::PathBuf>,
+    pub(super) program: String,
+    pub(super) columns: usize,
+    pub(super) describe_error: fn(crow_runtime::HostError) -> super::ErrorDescription,
+}
+
+/// Retention of a session when the chat leaves it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SessionRetention {
+    /// It has a prompt, or existed before.
+    Yes,
+    /// It was created for this chat and has no prompt yet: it is deleted.
+    NotYet,
+}
+
+/// Runs a chat until the user leaves. The sessions that it opened stay open: the caller shuts the host down.
+///
+/// # Errors
+/// Fails if the terminal cannot be used, or if the agent ends by itself.
+pub async fn chat(setup: ChatSetup) -> Result<ChatEnd, ChatError> {
+    let is_resumed = setup.is_resumed;
+    let mut chat = ChatLoop::new(setup).await?;
+    let end = chat.run(is_resumed).await;
+    chat.close().await;
+    end
+}
+
+impl ChatLoop {
+    async fn new(setup: ChatSetup) -> Result<Self, ChatError> {
+        let ChatSetup { host, handle, style, term, .. } = setup;
+        let modes = if style.live {
+            ChatTerminalModes::keys(&term).map_err(ChatError::Terminal)?
+        } else {
+            ChatTerminalModes::lines()
+        };
+        let history = PromptHistoryFile::new(setup.data_dir.as_deref());
+        let (typing, screen) = if modes.is_live() {
+            let commands = host.commands(handle.session_id()).await?;
+            let typing = PromptInput::new(listed_commands(commands), history.read());
+            // These cut off rows that do not fit a narrower screen; all others wrap them.
+            let cuts_off = term.starts_with("screen") || term == "linux";
+            let resize = if cuts_off { ResizeBehavior::Truncate } else { ResizeBehavior::Wrap };
+            let theme = if style.colour { Theme::Terminal } else { Theme::Monochrome };
+            let size = screen_size().unwrap_or(ScreenSize { columns: style.width, rows: 24 });
+            let screen = InlineScreen::new(
+                Box::new(io::stdout()) as super::chat_screen::ScreenWriter,
+                size,
+                theme,
+                resize,
+                style,
+            );
+            (ChatInput::Editor(Box::new(typing)), ChatScreen::Inline(Box::new(screen)))
+        } else {
+            let renderer = ConsoleRenderer::new(style, io::stdout(), io::stderr());
+            (ChatInput::Lines(LineInputBuffer::default()), ChatScreen::Lines(Box::new(renderer)))
+        };
+        let signals =
+            Signals::new().and_then(Signals::with_continue).map_err(ChatError::Terminal)?;
+        let mut chat = Self {
+            events: handle.stream().ok_or(ChatError::EventsInUse)?,
+            retention: SessionRetention::NotYet,
+            screen: ScreenThread::start(screen),
+            signals,
+            keyboard: Keyboard::new().map_err(ChatError::Terminal)?,
+            decoder: InputDecoder::default(),
+            typing,
+            history,
+            status: StyledLine::default(),
+            shown_size: None,
+            modes,
+            questions: QuestionQueue::default(),
+            panel: None,
+            interrupts: Interrupts::default(),
+            work: AgentWork::default(),
+            task: None,
+            waiting_lines: setup.first_prompt.into_iter().collect(),
+            has_line_prompt: false,
+            end: None,
+            host,
+            store: setup.store,
+            models: setup.models,
+            handle,
+            setup: SetupFacts {
+                home: setup.home,
+                program: setup.program,
+                columns: style.width,
+                describe_error: setup.describe_error,
+            },
+        };
+        for warning in setup.warnings {
+            chat.say(format!("note: {warning}"));
+        }
+        Ok(chat)
+    }
+
+    /// Runs the chat until the user leaves.
+    async fn run(&mut self, is_resumed: bool) -> Result<ChatEnd, ChatError> {
+        if is_resumed {
+            self.retention = SessionRetention::Yes;
+        }
+        self.take_terminal();
+        let greeting = session_greeting(self.greeting_sources(), &self.handle, is_resumed).await?;
+        self.show_greeting(greeting);
+        self.refresh_status().await;
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            if let Some(end) = self.end {
+                return Ok(end);
+            }
+            self.ask_next();
+            self.take_waiting_lines()?;
+            self.show_line_prompt();
+            // No events are taken while the screen is full, or while the end of the run waits to be shown.
+            let has_room = self.screen.has_room() && !self.work.has_ended();
+            tokio::select! {
+                biased;
+                action = self.signals.next() => self.on_signal(action),
+                typed = self.keyboard.read() => match typed {
+                    Ok(bytes) => self.on_bytes(&bytes).await?,
+                    Err(_) => return Ok(ChatEnd::Interrupted),
+                },
+                result = task_result(&mut self.task) => {
+                    self.task = None;
+                    result(self)?;
+                    self.show_input();
+                }
+                event = self.events.next(), if has_room => match event {
+                    Some(event) => self.on_events(event),
+                    None => return Err(self.failure().await),
+                },
+                pumped = self.screen.pump() => match pumped {
+                    PumpEnd::Room => {}
+                    PumpEnd::Failed => return Err(ChatError::Output),
+                },
+                _ = self.handle.wait_for_end(), if has_room => return Err(self.failure().await),
+                _ = ticks.tick() => self.on_tick().await?,
+            }
+            if self.work.has_ended() {
+                self.show_end().await;
+            }
+        }
+    }
+
+    /// Returns the error for an agent that ended by itself.
+    async fn failure(&self) -> ChatError {
+        let end: Arc<AgentEnd> = self.handle.wait_for_end().await;
+        let message = match &end.result {
+            Ok(()) => "the agent has ended".to_owned(),
+            Err(error) => error.clone(),
+        };
+        let is_shown = message == self.work.error;
+        ChatError::AgentEnded { message, is_shown }
+    }
+
+    /// Returns the phase that decides what ctrl-c does.
+    fn phase(&self) -> ChatPhase {
+        if self.work.is_busy() || self.task.is_some() { ChatPhase::Work } else { ChatPhase::Prompt }
+    }
+
+    fn on_signal(&mut self, action: SignalAction) {
+        match action {
+            SignalAction::Interrupt => self.interrupt(),
+            SignalAction::End => self.end = Some(ChatEnd::Interrupted),
+            SignalAction::Continue => {
+                self.take_terminal();
+                self.ask_again();
+            }
+        }
+    }
+
+    /// Handles ctrl-c, or escape while the agent works.
+    fn interrupt(&mut self) {
+        let phase = self.phase();
+        if !self.work.is_busy() && !self.typing.replace(String::new()).is_empty() {
+            // The first one clears what was typed, as in a shell.
+            return self.show_input();
+        }
+        match (self.interrupts.press(phase), phase) {
+            (InterruptAction::Leave, ChatPhase::Prompt) => self.end = Some(ChatEnd::UserLeft),
+            (InterruptAction::Leave, ChatPhase::Work) => self.end = Some(ChatEnd::Interrupted),
+            (InterruptAction::Stop | InterruptAction::Warn, ChatPhase::Prompt) => {
+                self.leave_line_prompt();
+                self.say(LEAVES.to_owned());
+            }
+            (InterruptAction::Stop | InterruptAction::Warn, ChatPhase::Work) => {
+                if self.work.is_busy() {
+                    self.stop_agent();
+                } else {
+                    self.say("the command is not done yet; ctrl-c again leaves".to_owned());
+                }
+            }
+        }
+    }
+
+    async fn on_bytes(&mut self, bytes: &[u8]) -> Result<(), ChatError> {
+        if !self.modes.is_live() {
+            let actions = if bytes.is_empty() {
+                vec![InputAction::EndOfInput]
+            } else {
+                self.typing.push_line_bytes(bytes)
+            };
+            return self.on_actions(actions).await;
+        }
+        if bytes.is_empty() {
+            // Keys that arrive one by one do not end the input: an empty read means that the terminal is gone.
+            self.end = Some(ChatEnd::Interrupted);
+            return Ok(());
+        }
+        let events = self.decoder.push(bytes);
+        self.on_input_events(events).await
+    }
+
+    async fn on_input_events(&mut self, events: Vec<InputEvent>) -> Result<(), ChatError> {
+        let mut actions = Vec::new();
+        for event in events {
+            if let InputEvent::Key(key) = &event
+                && self.panel.is_some()
+            {
+                // Keys before it may have entered a line.
+                self.on_actions(std::mem::take(&mut actions)).await?;
+                if self.on_question_key(*key) {
+                    continue;
+                }
+            }
+            let Some(action) = self.typing.on_event(event) else { continue };
+            let is_line = matches!(action, InputAction::Line(_));
+            actions.push(action);
+            if !is_line {
+                // It may change the text before the next key does.
+                self.on_actions(std::mem::take(&mut actions)).await?;
+            }
+        }
+        self.on_actions(actions).await?;
+        self.show_input();
+        Ok(())
+    }
+
+    async fn on_actions(&mut self, actions: Vec<InputAction>) -> Result<(), ChatError> {
+        // Lines that arrive together are sent as one input: the queue of inputs is short.
+        let mut steering: Vec<String> = Vec::new();
+        for action in actions {
+            match action {
+                InputAction::Line(line) => {
+                    self.has_line_prompt = false;
+                    self.on_line(line, &mut steering)?;
+                }
+                InputAction::Interrupt => self.interrupt(),
+                InputAction::Escape if self.phase() == ChatPhase::Work => self.interrupt(),
+                InputAction::Escape => {}
+                InputAction::EndOfInput => self.on_end_of_input(),
+                InputAction::Suspend => {
+                    self.steer(&mut steering);
+                    self.suspend().await;
+                }
+                InputAction::Redraw => {
+                    self.screen.push_action(ChatScreen::clear);
+                    self.ask_again();
+                }
+            }
+            if self.end.is_some() {
+                break;
+            }
+        }
+        self.steer(&mut steering);
+        Ok(())
+    }
+
+    fn on_end_of_input(&mut self) {
+        if self.questions.is_open() {
+            self.refuse();
+        } else if self.phase() == ChatPhase::Prompt {
+            self.end = Some(ChatEnd::UserLeft);
+        } else if self.modes.is_live() {
+            self.say("the agent is working; esc stops it".to_owned());
+        }
+    }
+
+    /// Handles an entered line: an answer, a prompt, a command, or text for the working agent, which is collected in
+    /// `steering`.
+    fn on_line(&mut self, line: String, steering: &mut Vec<String>) -> Result<(), ChatError> {
+        if self.questions.is_open() {
+            if !self.modes.is_live() {
+                self.answer(&line);
+                return Ok(());
+            }
+            if self.answer_in_words(&line) {
+                return Ok(());
+            }
+        }
+        let parsed = ChatLine::parse(&line);
+        if parsed != ChatLine::Nothing {
+            self.interrupts.reset();
+            self.remember(&line);
+        }
+        if self.task.is_some() {
+            self.waiting_lines.push_back(line);
+            return Ok(());
+        }
+        match parsed {
+            ChatLine::Nothing if steering.is_empty() => {}
+            ChatLine::Nothing => steering.push(String::new()),
+            ChatLine::Prompt(_) if self.work.is_busy() => steering.push(line),
+            ChatLine::Prompt(text) => {
+                self.echo(&line);
+                self.send_prompt(vec![Block::text(text)].into())?;
+            }
+            ChatLine::Command { name, argument } => {
+                self.steer(steering);
+                self.echo(&line);
+                self.start_command(name, argument);
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles the lines that waited for the end of a task, until one of them starts another.
+    fn take_waiting_lines(&mut self) -> Result<(), ChatError> {
+        let mut steering = Vec::new();
+        while self.task.is_none()
+            && self.end.is_none()
+            && let Some(line) = self.waiting_lines.pop_front()
+        {
+            self.on_line(line, &mut steering)?;
+        }
+        self.steer(&mut steering);
+        Ok(())
+    }
+
+    async fn on_tick(&mut self) -> Result<(), ChatError> {
+        self.on_question_tick();
+        if screen_size() != self.shown_size {
+            self.show_input();
+        }
+        self.screen.tick(Timestamp::now());
+        if self.modes.is_live() {
+            let events = self.decoder.flush();
+            if !events.is_empty() {
+                self.on_input_events(events).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a task beside the loop.
+    pub(super) fn start_task(&mut self, task: ChatTask) {
+        self.task = Some(task);
+    }
+
+    /// Keeps a prompt for later sessions.
+    fn remember(&mut self, line: &str) {
+        // As in a shell.
+        if line.starts_with(' ') {
+            return;
+        }
+        let Some(editor) = self.typing.editor() else { return };
+        editor.remember(line);
+        if let Err(error) = self.history.add(line) {
+            self.say(format!("note: prompts are not kept for later sessions: {error}"));
+            self.history = PromptHistoryFile::new(None);
+        }
+    }
+
+    /// Shows a message.
+    pub(super) fn say(&mut self, text: String) {
+        self.leave_line_prompt();
+        self.screen.push_action(move |screen| screen.show_message(&text));
+    }
+
+    /// Shows a message dimly.
+    pub(super) fn say_dimly(&mut self, text: String) {
+        self.leave_line_prompt();
+        self.screen.push_action(move |screen| screen.show_dim_message(&text));
+    }
+
+    /// Shows the prompt with its text, and the list of answers if a question is open.
+    pub(super) fn show_input(&mut self) {
+        let Some(size) = screen_size() else { return };
+        let Some(editor) = self.typing.editor() else { return };
+        self.shown_size = Some(size);
+        let now = Instant::now();
+        let mark = if self.panel.as_ref().is_some_and(QuestionPanel::is_typing_words) {
+            ANSWER
+        } else {
+            PROMPT
+        };
+        let mut view = editor.view(size, mark, &self.status);
+        if let Some(panel) = &self.panel {
+            let most = size.rows.saturating_sub(view.rows.len() + 2);
+            let columns = size.columns.saturating_sub(1).max(2);
+            view.above = panel.rows(columns, most, now);
+        }
+        self.screen.push_replaceable(move |screen| screen.set_view(view));
+    }
+
+    /// Shows a prompt on plain lines, unless there is one.
+    fn show_line_prompt(&mut self) {
+        let is_ready =
+            self.phase() == ChatPhase::Prompt && !self.questions.is_open() && self.screen.is_idle();
+        if self.modes.is_live() || self.has_line_prompt || !is_ready {
+            return;
+        }
+        self.has_line_prompt = true;
+        self.screen.push_action(|screen| screen.show_line_prompt(PROMPT));
+    }
+
+    /// Ends the line of a prompt on plain lines, because something is shown below it.
+    pub(super) fn leave_line_prompt(&mut self) {
+        if std::mem::take(&mut self.has_line_prompt) {
+            self.screen.push_action(|screen| screen.show_line_prompt("\n"));
+        }
+    }
+
+    /// Sets the modes of the terminal and draws the screen anew.
+    fn take_terminal(&mut self) {
+        self.modes.set_keys();
+        let sequences = self.modes.start_sequences();
+        self.screen.push_action(move |screen| {
+            screen.send_sequences(&sequences)?;
+            screen.redraw()
+        });
+        self.show_input();
+    }
+
+    /// Gives the terminal back, with its original modes.
+    async fn release_terminal(&mut self) {
+        let sequences = self.modes.end_sequences();
+        self.screen.push_action(move |screen| {
+            screen.leave()?;
+            screen.send_sequences(&sequences)
+        });
+        let _ = self.screen.wait_until_shown().await;
+        self.modes.restore();
+    }
+
+    /// Stops the process on ctrl-z, and shows input and question again when it continues.
+    async fn suspend(&mut self) {
+        self.say("stopped; fg resumes".to_owned());
+        self.release_terminal().await;
+        let _ = kill_current_process_group(Signal::TSTP);
+        // The stop may be delivered a moment later. A process in an orphaned process group, which nobody could
+        // continue, is not stopped at all.
+        if timeout(STOP_WAIT, self.signals.next()).await == Ok(SignalAction::End) {
+            self.end = Some(ChatEnd::Interrupted);
+            return;
+        }
+        self.take_terminal();
+        self.ask_again();
+    }
+
+    /// Shows how to resume the session; deletes a session without a prompt.
+    async fn close(&mut self) {
+        match self.retention {
+            SessionRetention::Yes if self.is_stored().await => {
+                self.say(farewell(self.handle.session_id().as_str()));
+            }
+            SessionRetention::Yes => {}
+            SessionRetention::NotYet => {
+                let id = self.handle.session_id().clone();
+                drop(self.host.delete(&id).await);
+            }
+        }
+        self.leave_line_prompt();
+        // A terminal that accepts no output must not delay the end.
+        drop(timeout(LAST_OUTPUT, self.release_terminal()).await);
+    }
+
+    /// Returns true if the stored log contains user input. It can be missing, for example after a full disk.
+    async fn is_stored(&self) -> bool {
+        let (store, id) = (Arc::clone(&self.store), self.handle.session_id().clone());
+        let stored = spawn_blocking(move || store.read(&id)).await;
+        let is_input = |envelope: &Envelope| matches!(envelope.event, AgentEvent::UserInput { .. });
+        stored.is_ok_and(|stored| stored.is_ok_and(|stored| stored.events.iter().any(is_input)))
+    }
+}
+
+/// Waits for the result of a task; forever if there is none.
+async fn task_result(task: &mut Option<ChatTask>) -> TaskResult {
+    match task {
+        Some(task) => task.await,
+        None => std::future::pending().await,
+    }
+}
