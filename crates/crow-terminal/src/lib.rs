@@ -4,6 +4,7 @@
 //! [`MarkdownStream`] renders the texts of the agent, and [`PromptInput`] is what the user types. A [`Theme`] gives texts their
 //! colours. This crate reads and writes bytes that its caller passes on, and knows no terminal of its own.
 
+mod bounded_text;
 pub mod editor;
 mod inline_screen;
 mod input_decoder;
@@ -14,6 +15,7 @@ mod markdown;
 mod prompt_input;
 mod safe_text;
 mod styled_text;
+mod terminal_control;
 #[cfg(test)]
 mod tests;
 mod theme;
@@ -25,4 +27,5 @@ pub use live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior};
 pub use markdown::{MarkdownGlyphs, MarkdownStream, render_markdown};
 pub use prompt_input::{InputAction, ListedCommand, PromptInput};
 pub use styled_text::{Emphasis, StyledLine, StyledSpan, TextLook, TextRole};
+pub use terminal_control::{TerminalTitle, TitleState};
 pub use theme::{Rgb, Theme};
