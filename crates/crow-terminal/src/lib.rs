@@ -19,6 +19,7 @@ mod terminal_control;
 #[cfg(test)]
 mod tests;
 mod theme;
+mod theme_choice;
 mod visible_characters;
 
 pub use inline_screen::{InlineScreen, InputView, ScreenSize};
@@ -27,5 +28,9 @@ pub use live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior};
 pub use markdown::{MarkdownGlyphs, MarkdownStream, render_markdown};
 pub use prompt_input::{InputAction, ListedCommand, PromptInput};
 pub use styled_text::{Emphasis, StyledLine, StyledSpan, TextLook, TextRole};
-pub use terminal_control::{TerminalTitle, TitleState};
+pub use terminal_control::{
+    BACKGROUND_QUERY, BackgroundQuery, BackgroundTone, ColourDepth, Multiplexer,
+    TerminalEnvironment, TerminalProgram, TerminalTitle, TitleState, parse_background_reply,
+};
 pub use theme::{Rgb, Theme};
+pub use theme_choice::{ThemeChoice, UnknownThemeError};

@@ -11,7 +11,6 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rgb(pub u8, pub u8, pub u8);
 
-#[cfg(test)]
 impl Rgb {
     /// Returns the relative luminance of WCAG 2, from 0 to 1.
     pub(crate) fn luminance(self) -> f64 {
@@ -21,7 +20,6 @@ impl Rgb {
 }
 
 /// Returns a part of a colour without the gamma of sRGB.
-#[cfg(test)]
 fn linear_part(value: u8) -> f64 {
     let value = f64::from(value) / 255.0;
     if value <= 0.03928 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }

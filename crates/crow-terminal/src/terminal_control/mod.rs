@@ -4,6 +4,12 @@
 //! Text of others becomes harmless before it is part of a sequence. Nothing here writes: every function returns the
 //! bytes, and the caller sends them between two frames.
 
+mod background;
+mod environment;
 mod terminal_title;
+#[cfg(test)]
+mod tests;
 
+pub use background::{BACKGROUND_QUERY, BackgroundQuery, BackgroundTone, parse_background_reply};
+pub use environment::{ColourDepth, Multiplexer, TerminalEnvironment, TerminalProgram};
 pub use terminal_title::{TerminalTitle, TitleState};
