@@ -29,8 +29,9 @@ pub use markdown::{MarkdownGlyphs, MarkdownStream, render_markdown};
 pub use prompt_input::{InputAction, ListedCommand, PromptInput};
 pub use styled_text::{Emphasis, StyledLine, StyledSpan, TextLook, TextRole};
 pub use terminal_control::{
-    BACKGROUND_QUERY, BackgroundQuery, BackgroundTone, ColourDepth, Multiplexer,
-    TerminalEnvironment, TerminalProgram, TerminalTitle, TitleState, parse_background_reply,
+    BACKGROUND_QUERY, BackgroundQuery, BackgroundTone, ClipboardError, ColourDepth, LONGEST_COPY,
+    Multiplexer, TerminalEnvironment, TerminalProgram, TerminalTitle, TitleState, copy_sequence,
+    parse_background_reply,
 };
 pub use theme::{Rgb, Theme};
 pub use theme_choice::{ThemeChoice, UnknownThemeError};

@@ -5,11 +5,14 @@
 //! bytes, and the caller sends them between two frames.
 
 mod background;
+mod clipboard;
 mod environment;
+mod passthrough;
 mod terminal_title;
 #[cfg(test)]
 mod tests;
 
 pub use background::{BACKGROUND_QUERY, BackgroundQuery, BackgroundTone, parse_background_reply};
+pub use clipboard::{ClipboardError, LONGEST_COPY, copy_sequence};
 pub use environment::{ColourDepth, Multiplexer, TerminalEnvironment, TerminalProgram};
 pub use terminal_title::{TerminalTitle, TitleState};
