@@ -29,8 +29,9 @@ pub use markdown::{MarkdownGlyphs, MarkdownStream, render_markdown};
 pub use prompt_input::{InputAction, ListedCommand, PromptInput};
 pub use styled_text::{Emphasis, StyledLine, StyledSpan, TextLook, TextRole};
 pub use terminal_control::{
-    BACKGROUND_QUERY, BackgroundQuery, BackgroundTone, ClipboardError, ColourDepth, LONGEST_COPY,
-    Multiplexer, TerminalEnvironment, TerminalProgram, TerminalTitle, TitleState, copy_sequence,
+    BACKGROUND_QUERY, BackgroundQuery, BackgroundTone, ClipboardError, ColourDepth, FocusState,
+    LONGEST_COPY, Multiplexer, Notification, NotificationChoice, Notifier, TerminalEnvironment,
+    TerminalProgram, TerminalTitle, TitleState, UnknownNotificationError, copy_sequence,
     parse_background_reply,
 };
 pub use theme::{Rgb, Theme};

@@ -38,13 +38,30 @@ pub enum ColourDepth {
     TrueColour,
 }
 
+/// The origin of the name of the terminal program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ProgramSource {
+    /// `TERM`, which is right over SSH too.
+    Term,
+    /// A variable of the terminal program, which other programs inherit: it may name a terminal further out.
+    Variable,
+}
+
 /// The terminal, as far as environment variables tell it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TerminalEnvironment {
     program: TerminalProgram,
+    source: ProgramSource,
     multiplexer: Multiplexer,
+    connection: ConnectionKind,
     colours: ColourDepth,
     background: Option<BackgroundTone>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ConnectionKind {
+    Local,
+    Ssh,
 }
 
 impl TerminalEnvironment {
@@ -53,11 +70,17 @@ impl TerminalEnvironment {
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
         let term = variable("TERM").unwrap_or_default();
         let is_set = |name: &str| variable(name).is_some();
-        let program = program_of_term(&term).unwrap_or_else(|| program_of_variables(&variable));
+        let (program, source) = match program_of_term(&term) {
+            Some(program) => (program, ProgramSource::Term),
+            None => (program_of_variables(&variable), ProgramSource::Variable),
+        };
         let multiplexer = multiplexer(&term, is_set);
+        let is_remote = is_set("SSH_CONNECTION") || is_set("SSH_TTY") || is_set("SSH_CLIENT");
         Self {
             program,
+            source,
             multiplexer,
+            connection: if is_remote { ConnectionKind::Ssh } else { ConnectionKind::Local },
             colours: colour_depth(&term, multiplexer, &variable),
             background: variable("COLORFGBG").as_deref().and_then(BackgroundTone::from_colorfgbg),
         }
@@ -81,6 +104,16 @@ impl TerminalEnvironment {
     /// Returns the background that `COLORFGBG` names.
     pub fn background(&self) -> Option<BackgroundTone> {
         self.background
+    }
+
+    /// Returns true if the program is known by its own `TERM`, or by a variable that cannot come from another terminal.
+    pub(super) fn is_program_certain(&self) -> bool {
+        match self.source {
+            ProgramSource::Term => self.multiplexer == Multiplexer::None,
+            ProgramSource::Variable => {
+                self.multiplexer == Multiplexer::None && self.connection == ConnectionKind::Local
+            }
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 mod background;
 mod clipboard;
 mod environment;
+mod notification;
 mod passthrough;
 mod terminal_title;
 #[cfg(test)]
@@ -15,4 +16,7 @@ mod tests;
 pub use background::{BACKGROUND_QUERY, BackgroundQuery, BackgroundTone, parse_background_reply};
 pub use clipboard::{ClipboardError, LONGEST_COPY, copy_sequence};
 pub use environment::{ColourDepth, Multiplexer, TerminalEnvironment, TerminalProgram};
+pub use notification::{
+    FocusState, Notification, NotificationChoice, Notifier, UnknownNotificationError,
+};
 pub use terminal_title::{TerminalTitle, TitleState};
