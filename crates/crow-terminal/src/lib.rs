@@ -13,6 +13,7 @@ pub mod keys;
 mod live_region;
 mod markdown;
 mod prompt_input;
+mod recording;
 mod safe_text;
 mod styled_text;
 mod terminal_control;
@@ -27,6 +28,9 @@ pub use input_decoder::InputDecoder;
 pub use live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior};
 pub use markdown::{MarkdownGlyphs, MarkdownStream, render_markdown};
 pub use prompt_input::{InputAction, ListedCommand, PromptInput};
+pub use recording::{
+    AsciicastError, AsciicastHeader, AsciicastRecorder, InputRecording, RecordedOutput,
+};
 pub use styled_text::{Emphasis, StyledLine, StyledSpan, TextLook, TextRole};
 pub use terminal_control::{
     BACKGROUND_QUERY, BackgroundQuery, BackgroundTone, ClipboardError, ColourDepth, FocusState,
