@@ -15,6 +15,7 @@ mod markdown;
 mod prompt_input;
 mod recording;
 mod safe_text;
+mod status_line;
 mod styled_text;
 mod terminal_control;
 #[cfg(test)]
@@ -30,6 +31,9 @@ pub use markdown::{MarkdownGlyphs, MarkdownStream, render_markdown};
 pub use prompt_input::{InputAction, ListedCommand, PromptInput};
 pub use recording::{
     AsciicastError, AsciicastHeader, AsciicastRecorder, InputRecording, RecordedOutput,
+};
+pub use status_line::{
+    DEFAULT_STATUS_TEMPLATE, StatusFacts, StatusTemplate, StatusTemplateError, status_field_names,
 };
 pub use styled_text::{Emphasis, StyledLine, StyledSpan, TextLook, TextRole};
 pub use terminal_control::{
