@@ -2,7 +2,9 @@
 //!
 //! [`InlineScreen`] shows the events of a run as finished lines, and keeps what changes in a [`LiveRegion`] below them;
 //! [`MarkdownStream`] renders the texts of the agent, and [`PromptInput`] is what the user types. A [`Theme`] gives texts their
-//! colours. This crate reads and writes bytes that its caller passes on, and knows no terminal of its own.
+//! colours. A [`StatusTemplate`] makes the status line; [`TerminalTitle`], [`Notifier`], [`BackgroundQuery`] and
+//! [`copy_sequence`] make sequences for other features of the terminal, and an [`AsciicastRecorder`] records it. This crate
+//! reads and writes bytes that its caller passes on, and knows no terminal of its own.
 
 mod bounded_text;
 pub mod editor;
@@ -15,6 +17,7 @@ mod markdown;
 mod prompt_input;
 mod recording;
 mod safe_text;
+mod shortcut_help;
 mod status_line;
 mod styled_text;
 mod terminal_control;
@@ -32,6 +35,7 @@ pub use prompt_input::{InputAction, ListedCommand, PromptInput};
 pub use recording::{
     AsciicastError, AsciicastHeader, AsciicastRecorder, InputRecording, RecordedOutput,
 };
+pub use shortcut_help::{KeyMode, ShortcutContext, key_help, shortcut_hints};
 pub use status_line::{
     DEFAULT_STATUS_TEMPLATE, StatusFacts, StatusTemplate, StatusTemplateError, status_field_names,
 };
