@@ -2,9 +2,12 @@
 //!
 //! [`InlineScreen`] shows the events of a run as finished lines, and keeps what changes in a [`LiveRegion`] below them;
 //! [`MarkdownStream`] renders the texts of the agent, and [`PromptInput`] is what the user types. A [`Theme`] gives texts their
-//! colours. This crate reads and writes bytes that its caller passes on, and knows no terminal of its own.
+//! colours. A [`StatusTemplate`] makes the status line; [`TerminalTitle`], [`Notifier`], [`BackgroundQuery`] and
+//! [`copy_sequence`] make sequences for other features of the terminal, and an [`AsciicastRecorder`] records it. This crate
+//! reads and writes bytes that its caller passes on, and knows no terminal of its own.
 
 mod chat;
+mod bounded_text;
 pub mod editor;
 mod inline_screen;
 mod input_decoder;
@@ -13,11 +16,16 @@ pub mod keys;
 mod live_region;
 mod markdown;
 mod prompt_input;
+mod recording;
 mod safe_text;
+mod shortcut_help;
+mod status_line;
 mod styled_text;
+mod terminal_control;
 #[cfg(test)]
 mod tests;
 mod theme;
+mod theme_choice;
 mod visible_characters;
 
 pub use chat::{ChatEnd, ChatError, ChatSetup, ErrorDescription, chat};
@@ -26,5 +34,19 @@ pub use input_decoder::InputDecoder;
 pub use live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior};
 pub use markdown::{MarkdownGlyphs, MarkdownStream, render_markdown};
 pub use prompt_input::{InputAction, ListedCommand, PromptInput};
+pub use recording::{
+    AsciicastError, AsciicastHeader, AsciicastRecorder, InputRecording, RecordedOutput,
+};
+pub use shortcut_help::{KeyMode, ShortcutContext, key_help, shortcut_hints};
+pub use status_line::{
+    DEFAULT_STATUS_TEMPLATE, StatusFacts, StatusTemplate, StatusTemplateError, status_field_names,
+};
 pub use styled_text::{Emphasis, StyledLine, StyledSpan, TextLook, TextRole};
+pub use terminal_control::{
+    BACKGROUND_QUERY, BackgroundQuery, BackgroundTone, ClipboardError, ColourDepth, FocusState,
+    LONGEST_COPY, Multiplexer, Notification, NotificationChoice, Notifier, TerminalEnvironment,
+    TerminalProgram, TerminalTitle, TitleState, UnknownNotificationError, copy_sequence,
+    parse_background_reply,
+};
 pub use theme::{Rgb, Theme};
+pub use theme_choice::{ThemeChoice, UnknownThemeError};

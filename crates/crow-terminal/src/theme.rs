@@ -11,6 +11,20 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rgb(pub u8, pub u8, pub u8);
 
+impl Rgb {
+    /// Returns the relative luminance of WCAG 2, from 0 to 1.
+    pub(crate) fn luminance(self) -> f64 {
+        let [red, green, blue] = [self.0, self.1, self.2].map(linear_part);
+        0.2126 * red + 0.7152 * green + 0.0722 * blue
+    }
+}
+
+/// Returns a part of a colour without the gamma of sRGB.
+fn linear_part(value: u8) -> f64 {
+    let value = f64::from(value) / 255.0;
+    if value <= 0.03928 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+}
+
 /// How texts are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Theme {
@@ -22,6 +36,10 @@ pub enum Theme {
     Dark,
     /// Colours for a light background.
     Light,
+    /// Colours for a dark background, with blue and orange instead of green and red.
+    DarkDaltonized,
+    /// Colours for a light background, with blue and orange instead of green and red.
+    LightDaltonized,
 }
 
 /// The colour of a role in a theme of its own colours; `None` for that of the terminal.
@@ -49,7 +67,37 @@ fn rgb(theme: Theme, role: TextRole) -> Option<Rgb> {
     match theme {
         Theme::Dark => Some(dark),
         Theme::Light => Some(light),
+        Theme::DarkDaltonized => Some(daltonized(role).map_or(dark, |(dark, _)| dark)),
+        Theme::LightDaltonized => Some(daltonized(role).map_or(light, |(_, light)| light)),
         Theme::Monochrome | Theme::Terminal => None,
+    }
+}
+
+/// Returns the colours, for a dark and a light background, of a role that would be red, green or close to them, so that
+/// people who cannot tell red from green can tell them apart.
+fn daltonized(role: TextRole) -> Option<(Rgb, Rgb)> {
+    match role {
+        TextRole::Added | TextRole::AddedWord | TextRole::Success => {
+            Some((Rgb(0x56, 0xb4, 0xe9), Rgb(0x0b, 0x5c, 0xad)))
+        }
+        TextRole::Removed | TextRole::RemovedWord | TextRole::Error => {
+            Some((Rgb(0xff, 0x9e, 0x4a), Rgb(0xa3, 0x47, 0x00)))
+        }
+        TextRole::Warning => Some((Rgb(0xf0, 0xe4, 0x42), Rgb(0x6b, 0x5a, 0x00))),
+        TextRole::Plain
+        | TextRole::Dim
+        | TextRole::Accent
+        | TextRole::Heading
+        | TextRole::Code
+        | TextRole::Link
+        | TextRole::Quote
+        | TextRole::Marker
+        | TextRole::Keyword
+        | TextRole::StringLiteral
+        | TextRole::Number
+        | TextRole::Comment
+        | TextRole::Function
+        | TextRole::Type => None,
     }
 }
 
@@ -78,6 +126,8 @@ fn emphasis_of(theme: Theme, role: TextRole) -> Emphasis {
             Emphasis::BOLD
         }
         TextRole::Link if theme == Theme::Monochrome => Emphasis::UNDERLINE,
+        // Orange and dark yellow differ little on a light background.
+        TextRole::Error if theme.is_daltonized() => Emphasis::BOLD,
         TextRole::Plain
         | TextRole::Dim
         | TextRole::Accent
@@ -142,7 +192,7 @@ impl Theme {
         match self {
             Self::Monochrome => {}
             Self::Terminal => parameters.extend(terminal_colour(look.role).map(str::to_owned)),
-            Self::Dark | Self::Light => {
+            Self::Dark | Self::Light | Self::DarkDaltonized | Self::LightDaltonized => {
                 let colour = rgb(self, look.role);
                 parameters.extend(
                     colour.map(|Rgb(red, green, blue)| format!("38;2;{red};{green};{blue}")),
@@ -150,6 +200,10 @@ impl Theme {
             }
         }
         parameters
+    }
+
+    fn is_daltonized(self) -> bool {
+        matches!(self, Self::DarkDaltonized | Self::LightDaltonized)
     }
 
     fn shows_links(self) -> bool {
@@ -189,17 +243,8 @@ mod tests {
         TextRole::Error,
     ];
 
-    /// The relative luminance of WCAG 2.
-    fn luminance(Rgb(red, green, blue): Rgb) -> f64 {
-        let part = |value: u8| {
-            let value = f64::from(value) / 255.0;
-            if value <= 0.03928 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
-        };
-        0.2126 * part(red) + 0.7152 * part(green) + 0.0722 * part(blue)
-    }
-
     fn contrast(one: Rgb, other: Rgb) -> f64 {
-        let (one, other) = (luminance(one), luminance(other));
+        let (one, other) = (one.luminance(), other.luminance());
         (one.max(other) + 0.05) / (one.min(other) + 0.05)
     }
 
@@ -207,7 +252,12 @@ mod tests {
     fn every_colour_has_the_contrast_of_wcag_aa_on_usual_backgrounds() {
         let dark = [Rgb(0, 0, 0), Rgb(0x1e, 0x1e, 0x1e), Rgb(0x28, 0x2c, 0x34)];
         let light = [Rgb(0xff, 0xff, 0xff), Rgb(0xfa, 0xfa, 0xf0), Rgb(0xee, 0xee, 0xee)];
-        for (theme, backgrounds) in [(Theme::Dark, dark), (Theme::Light, light)] {
+        for (theme, backgrounds) in [
+            (Theme::Dark, dark),
+            (Theme::DarkDaltonized, dark),
+            (Theme::Light, light),
+            (Theme::LightDaltonized, light),
+        ] {
             for role in ROLES {
                 for background in backgrounds {
                     let Some(colour) = rgb(theme, role) else { continue };
@@ -215,6 +265,61 @@ mod tests {
                     assert!(contrast >= 4.5, "{theme:?} {role:?} {background:?}: {contrast:.2}");
                 }
             }
+        }
+    }
+
+    /// Linear RGB of what a person without the cones for red or green sees (Machado, Oliveira and Fernandes 2009).
+    const RED_BLINDNESS: [[f64; 3]; 3] = [
+        [0.152_286, 1.052_583, -0.204_868],
+        [0.114_503, 0.786_281, 0.099_216],
+        [-0.003_882, -0.048_116, 1.051_998],
+    ];
+    const GREEN_BLINDNESS: [[f64; 3]; 3] = [
+        [0.367_322, 0.860_646, -0.227_968],
+        [0.280_085, 0.672_501, 0.047_413],
+        [-0.011_820, 0.042_940, 0.968_881],
+    ];
+
+    /// Returns a colour as a person sees it, in CIE L*a*b*.
+    fn perceived(Rgb(red, green, blue): Rgb, vision: [[f64; 3]; 3]) -> [f64; 3] {
+        let linear = [red, green, blue].map(linear_part);
+        let product = |row: [f64; 3]| -> f64 {
+            row.iter().zip(linear).map(|(factor, value)| factor * value).sum()
+        };
+        let [red, green, blue] = vision.map(|row| product(row).clamp(0.0, 1.0));
+        let root = |value: f64| {
+            if value > 0.008_856 { value.cbrt() } else { 7.787 * value + 16.0 / 116.0 }
+        };
+        let x = root((0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.950_47);
+        let y = root(0.2126 * red + 0.7152 * green + 0.0722 * blue);
+        let z = root((0.0193 * red + 0.1192 * green + 0.9505 * blue) / 1.088_83);
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    }
+
+    fn distance(one: [f64; 3], other: [f64; 3]) -> f64 {
+        one.iter().zip(other).map(|(one, other)| (one - other).powi(2)).sum::<f64>().sqrt()
+    }
+
+    #[test]
+    fn daltonized_themes_tell_added_from_removed_without_red_or_green() {
+        let pairs = [(TextRole::Added, TextRole::Removed), (TextRole::Success, TextRole::Error)];
+        for theme in [Theme::DarkDaltonized, Theme::LightDaltonized] {
+            for (one, other) in pairs {
+                for vision in [RED_BLINDNESS, GREEN_BLINDNESS] {
+                    let colours = [one, other].map(|role| rgb(theme, role).unwrap());
+                    let [one, other] = colours.map(|colour| perceived(colour, vision));
+                    let distance = distance(one, other);
+                    assert!(distance >= 60.0, "{theme:?} {colours:?}: {distance:.1}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn daltonized_themes_tell_errors_from_warnings_by_weight() {
+        for theme in [Theme::DarkDaltonized, Theme::LightDaltonized] {
+            assert_eq!(emphasis_of(theme, TextRole::Error), Emphasis::BOLD);
+            assert_eq!(emphasis_of(theme, TextRole::Warning), Emphasis::NONE);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Tests of the decoder, the editor and the view.
+//! Tests of the decoder, the editor, the view and the help about keys.
 
 mod chip_tests;
 mod decoder_tests;
@@ -6,6 +6,7 @@ mod editing_tests;
 mod history_tests;
 mod key_names;
 mod property_tests;
+mod shortcut_tests;
 mod text_tests;
 mod vi_tests;
 mod view_tests;

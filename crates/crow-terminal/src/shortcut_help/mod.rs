@@ -1,0 +1,13 @@
+//! Help about keys: a line of the most useful ones for what goes on, and the list of all.
+
+mod hints;
+mod key_list;
+
+pub use hints::{KeyMode, ShortcutContext, shortcut_hints};
+pub use key_list::key_help;
+
+#[cfg(test)]
+pub(crate) use {
+    hints::hints_for,
+    key_list::{ListColumn, Shortcut},
+};

@@ -1,0 +1,17 @@
+//! The status line below the prompt, which users compose as a template such as `{agent} · {model:accent} · {cost}`.
+//!
+//! A template consists of segments with separators between them. Separators are `·`, `•`, `|` and `│`, `/`, `-`, `–` and
+//! `—` between blanks, and blanks alone between two fields. A segment with an empty field is left out, and its separator
+//! with it.
+
+mod facts;
+mod field;
+mod parser;
+mod segment;
+mod template;
+#[cfg(test)]
+mod tests;
+
+pub use facts::StatusFacts;
+pub use parser::StatusTemplateError;
+pub use template::{DEFAULT_STATUS_TEMPLATE, StatusTemplate, status_field_names};
