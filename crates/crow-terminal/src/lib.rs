@@ -4,6 +4,7 @@
 //! [`MarkdownStream`] renders the texts of the agent, and [`PromptInput`] is what the user types. A [`Theme`] gives texts their
 //! colours. This crate reads and writes bytes that its caller passes on, and knows no terminal of its own.
 
+pub mod activity;
 pub mod editor;
 mod inline_screen;
 mod input_decoder;
