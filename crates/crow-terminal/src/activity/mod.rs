@@ -49,6 +49,8 @@ mod received_tokens;
 mod roster;
 mod rows;
 mod spinner_row;
+#[cfg(test)]
+mod tests;
 mod text_fit;
 
 pub use panel::{ActivityPanel, ActivitySpace};
