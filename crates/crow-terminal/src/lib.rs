@@ -6,8 +6,9 @@
 //! [`copy_sequence`] make sequences for other features of the terminal, and an [`AsciicastRecorder`] records it. This crate
 //! reads and writes bytes that its caller passes on, and knows no terminal of its own.
 
-mod chat;
+pub mod activity;
 mod bounded_text;
+mod chat;
 pub mod editor;
 mod inline_screen;
 mod input_decoder;
