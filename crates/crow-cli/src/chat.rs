@@ -1,11 +1,18 @@
 //! The chat: `crow-agent` without a command, at a terminal.
 
-use std::sync::Arc;
+use std::{fmt::Display, str::FromStr, sync::Arc};
 
-use crow_app::{AppError, Audience, ProcessEnvironment};
+use crow_app::{
+    AppError, Audience, ProcessEnvironment,
+    config::{LocatedText, TerminalSettings},
+};
 use crow_console::ExitCode;
+use crow_core::config::unknown_word_message;
 use crow_runtime::HostError;
-use crow_terminal::{ChatEnd, ChatError, ChatSetup, ErrorDescription, chat as terminal_chat};
+use crow_terminal::{
+    ChatEnd, ChatError, ChatOptions, ChatSetup, ErrorDescription, TerminalEnvironment,
+    chat as terminal_chat, editor::EditingStyle,
+};
 
 use crate::{
     args::ChatArgs,
@@ -31,6 +38,7 @@ pub(crate) async fn chat(
     let (store, models) = (Arc::clone(&parts.store), Arc::clone(&parts.models));
     let StartedAgent { host, handle, warnings, .. } = launch(parts).await?;
     let host = Arc::new(host);
+    let options = chat_options(host.terminal_settings())?;
     let end = terminal_chat(ChatSetup {
         host: Arc::clone(&host) as Arc<_>,
         handle,
@@ -38,6 +46,8 @@ pub(crate) async fn chat(
         models,
         style: console_style(environment),
         term: environment.var("TERM").unwrap_or_default(),
+        environment: TerminalEnvironment::from_variables(|name| environment.var(name)),
+        options,
         data_dir: environment.data_dir().ok(),
         home: environment.var("HOME").map(Into::into),
         program: concat!("crow-agent ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -57,6 +67,36 @@ pub(crate) async fn chat(
         Err(ChatError::Host(error)) => Err(error.into()),
         Err(error) => Err(CliError::failed(error.to_string())),
     }
+}
+
+/// Parses the settings of the terminal.
+fn chat_options(settings: &TerminalSettings) -> Result<ChatOptions, CliError> {
+    let keys = match &settings.keys {
+        None => EditingStyle::default(),
+        Some(keys) => match keys.text.as_str() {
+            "emacs" => EditingStyle::Emacs,
+            "vi" => EditingStyle::Vi,
+            other => {
+                let message = unknown_word_message("set of keys", other, &["emacs", "vi"]);
+                return Err(keys.error(message).into());
+            }
+        },
+    };
+    Ok(ChatOptions {
+        theme: parsed(settings.theme.as_ref())?,
+        keys,
+        status_line: parsed(settings.status_line.as_ref())?,
+        notifications: parsed(settings.notifications.as_ref())?,
+    })
+}
+
+/// Parses a setting; without one, the default applies.
+fn parsed<T>(setting: Option<&LocatedText>) -> Result<T, CliError>
+where
+    T: FromStr<Err: Display> + Default,
+{
+    let Some(setting) = setting else { return Ok(T::default()) };
+    setting.text.parse().map_err(|error: T::Err| setting.error(error.to_string()).into())
 }
 
 fn describe_error(error: HostError) -> ErrorDescription {

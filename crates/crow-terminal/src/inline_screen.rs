@@ -24,6 +24,7 @@ use crow_text::neutralise;
 use jiff::Timestamp;
 
 use crate::{
+    activity::{ActivityPanel, ActivitySpace},
     live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior},
     markdown::{MarkdownStream, render_markdown},
     styled_text::{StyledLine, TextRole},
@@ -73,6 +74,7 @@ pub struct InlineScreen<W> {
     region: LiveRegion,
     renderer: ConsoleRenderer<RendererOutput, RendererOutput>,
     captured: RendererOutput,
+    activity: ActivityPanel,
     reply: StreamedReplyProgress,
     text: Option<MarkdownStream>,
     /// The end of the reasoning that streams, and when it began.
@@ -107,6 +109,7 @@ impl<W: Write> InlineScreen<W> {
             region: LiveRegion::new(size.columns, resize),
             renderer: ConsoleRenderer::new(style, captured.clone(), captured.clone()),
             captured,
+            activity: ActivityPanel::new(style.glyphs),
             reply: StreamedReplyProgress::default(),
             text: None,
             thinking: None,
@@ -122,6 +125,7 @@ impl<W: Write> InlineScreen<W> {
     /// # Errors
     /// Fails if the output cannot be written.
     pub fn on_event(&mut self, envelope: &Envelope) -> io::Result<()> {
+        self.activity.on_event(envelope);
         if envelope.is_root() {
             match &envelope.event {
                 AgentEvent::TextDelta { reply_id, offset, delta } => {
@@ -295,6 +299,15 @@ impl<W: Write> InlineScreen<W> {
         self.draw()
     }
 
+    /// Sets the theme of what is shown from here on.
+    ///
+    /// # Errors
+    /// Fails if the output cannot be written.
+    pub fn set_theme(&mut self, theme: Theme) -> io::Result<()> {
+        self.theme = theme;
+        self.draw()
+    }
+
     /// Clears the screen, and draws the region at its top.
     ///
     /// # Errors
@@ -415,16 +428,20 @@ impl<W: Write> InlineScreen<W> {
         let columns = self.columns();
         let most = (self.size.rows * MOST_PERCENT / 100).clamp(LEAST_ROWS, MOST_ROWS);
         let most = most.min(self.size.rows.saturating_sub(1).max(1));
-        let waiting = self.now.and_then(|now| self.renderer.waiting_line(now));
         let below = self.input.below.len().min(most.saturating_sub(1));
         let needed = self.input.above.len() + self.input.rows.len().max(1) + below;
         let mut left = most.saturating_sub(needed);
+        // What goes on has at least one row, and leaves two for a text that streams.
+        let has_text = self.text.is_some() || self.thinking.is_some();
+        let now = self.now.unwrap_or_else(Timestamp::now);
+        let activity_rows = left.saturating_sub(if has_text { 2 } else { 1 }).max(1).min(left);
+        let space = ActivitySpace { columns, rows: activity_rows };
+        let activity = self.activity.rows(now, space);
+        left -= activity.len();
         let mut rows: Vec<PaintedLine> = Vec::new();
-        let has_wait = waiting.is_some() && left > 0;
-        left -= usize::from(has_wait);
         // 1) The text.
         if left > 0 {
-            let most_text = (left - 1).min(TEXT_ROWS);
+            let most_text = left.saturating_sub(1).min(TEXT_ROWS);
             let theme = self.theme;
             if let Some(text) = &mut self.text {
                 rows.extend(text.tail(most_text).iter().map(|line| theme.paint(line)));
@@ -440,12 +457,8 @@ impl<W: Write> InlineScreen<W> {
             // 2) A row between what is finished and the prompt.
             rows.push(PaintedLine::default());
         }
-        // 3) The wait.
-        if let Some(waiting) = waiting.filter(|_| has_wait) {
-            let mut line = StyledLine::default();
-            line.push(waiting, TextRole::Dim);
-            rows.push(self.theme.paint(&line));
-        }
+        // 3) What goes on.
+        rows.extend(activity.iter().map(|line| self.theme.paint(line)));
         // 4) The prompt with what is above and below it.
         rows.extend(
             self.input.above.iter().map(|line| self.theme.paint(&shortened(line, columns))),

@@ -29,7 +29,7 @@ mod theme;
 mod theme_choice;
 mod visible_characters;
 
-pub use chat::{ChatEnd, ChatError, ChatSetup, ErrorDescription, chat};
+pub use chat::{ChatEnd, ChatError, ChatOptions, ChatSetup, ErrorDescription, chat};
 pub use inline_screen::{InlineScreen, InputView, ScreenSize};
 pub use input_decoder::InputDecoder;
 pub use live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior};

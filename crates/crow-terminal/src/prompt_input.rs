@@ -101,13 +101,22 @@ impl PromptInput {
         self.editor.push_history(text.to_owned());
     }
 
-    /// Returns the rows to show: the prompt, the commands that fit what is typed, and the status line.
-    pub fn view(&mut self, size: ScreenSize, mark: &str, status: &StyledLine) -> InputView {
+    /// Changes the set of keys.
+    pub fn set_keys(&mut self, style: EditingStyle) {
+        self.editor.set_style(style);
+    }
+
+    /// Returns true if keys are commands of vi and not text.
+    pub fn is_in_normal_mode(&self) -> bool {
+        self.editor.is_in_normal_mode()
+    }
+
+    /// Returns the rows to show: the prompt, and below it the commands that fit what is typed.
+    pub fn view(&mut self, size: ScreenSize, mark: &str) -> InputView {
         let columns = size.columns.saturating_sub(1).max(2);
         let most = (size.rows / 3).clamp(1, MOST_ROWS);
         let view = self.editor.view(columns, most, mark);
-        let mut below = self.matching_rows(columns);
-        below.push(shortened(status, columns));
+        let below = self.matching_rows(columns);
         InputView { above: Vec::new(), rows: view.lines, cursor: view.cursor, below }
     }
 

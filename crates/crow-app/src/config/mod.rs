@@ -17,7 +17,9 @@ pub(crate) use mcp::{
     McpTable, PROJECT_FILE, ServerTable, check_servers, describe_access, servers_of_project,
 };
 pub(crate) use settings::{HooksTable, TelemetryTable, WebSearchTable};
-pub use settings::{SETTINGS, Settings, agent_schema, settings_schema};
+pub use settings::{
+    LocatedText, SETTINGS, Settings, TerminalSettings, agent_schema, settings_schema,
+};
 pub use unset::{
     BUILT_IN, UnsetEffect, UnsetKey, find as unset_effect, unset_keys_of_base,
     unset_keys_of_composition,

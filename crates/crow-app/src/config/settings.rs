@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use crow_agent::{
     definition::{AgentKind, Seconds, schema},
-    layers::{LayerKind, Layers, Node},
+    layers::{LayerKind, Layers, Node, ValueOrigin},
 };
 use crow_core::{config::ConfigError, model::ModelRef};
 use schemars::{JsonSchema, schema_for};
@@ -40,6 +40,36 @@ pub struct Settings {
     pub(crate) skills: SkillsTable,
     /// Hooks. Only the user's file may set it.
     pub(crate) hooks: HooksTable,
+    /// The interactive terminal. Only the user's file may set it.
+    pub terminal: TerminalSettings,
+}
+
+/// Settings of the interactive terminal as texts: the terminal itself knows the possible values.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TerminalSettings {
+    /// Name of the theme.
+    pub theme: Option<LocatedText>,
+    /// Name of the set of keys.
+    pub keys: Option<LocatedText>,
+    /// Template of the status line.
+    pub status_line: Option<LocatedText>,
+    /// Name of the kind of notifications.
+    pub notifications: Option<LocatedText>,
+}
+
+/// A text of a configuration file with its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocatedText {
+    /// The text.
+    pub text: String,
+    origin: ValueOrigin,
+}
+
+impl LocatedText {
+    /// Returns an error about the text, with file, line and column.
+    pub fn error(&self, message: impl Into<String>) -> AppError {
+        self.origin.error(message).into()
+    }
 }
 
 /// A command that must succeed before work counts as done.
@@ -77,6 +107,8 @@ struct RawSettings {
     skills: SkillsTable,
     #[serde(default)]
     hooks: HooksTable,
+    #[serde(default)]
+    terminal: TerminalTable,
 }
 
 /// What must succeed before work counts as done.
@@ -182,6 +214,23 @@ impl HooksTable {
     }
 }
 
+/// The interactive terminal.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TerminalTable {
+    /// Colours: `auto`, `dark`, `light`, `dark-daltonized` and `light-daltonized` without red and green, `terminal` for the
+    /// terminal's own 16 colours, or `mono` [default: `auto`, by the background of the terminal].
+    theme: Option<String>,
+    /// Keys of the prompt: `emacs` or `vi` [default: `emacs`].
+    keys: Option<String>,
+    /// The line below the prompt, with fields such as `{agent}`, `{permissions}`, `{model}`, `{context}`, `{cost}`,
+    /// `{branch}` and `{cwd}`; a field without a value disappears with its separator [default: the first six].
+    status_line: Option<String>,
+    /// How you are told that you are needed while you look elsewhere: `auto`, `osc9`, `osc777`, `osc99`, `bell` or `off`
+    /// [default: `auto`].
+    notifications: Option<String>,
+}
+
 /// The search service of the tool `web_search`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -223,6 +272,7 @@ impl Settings {
             ("web_search", "the search service"),
             ("skills", "which skills are used"),
             ("hooks", "which hooks are used"),
+            ("terminal", "the terminal"),
         ] {
             let Some(table) = node.find(&[key]) else { continue };
             let tables = table.leaves();
@@ -245,7 +295,21 @@ impl Settings {
             web_search: raw.web_search,
             skills: raw.skills,
             hooks: raw.hooks,
+            terminal: terminal(raw.terminal, node),
         })
+    }
+}
+
+fn terminal(raw: TerminalTable, node: &Node) -> TerminalSettings {
+    let located = |text: Option<String>, key: &str| {
+        let origin = node.origin_of(&["terminal", key]);
+        text.map(|text| LocatedText { text, origin: origin.clone() })
+    };
+    TerminalSettings {
+        theme: located(raw.theme, "theme"),
+        keys: located(raw.keys, "keys"),
+        status_line: located(raw.status_line, "status_line"),
+        notifications: located(raw.notifications, "notifications"),
     }
 }
 

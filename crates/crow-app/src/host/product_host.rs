@@ -35,7 +35,7 @@ use super::{
     providers,
 };
 use crate::{
-    config::{AgentLimits, Configuration},
+    config::{AgentLimits, Configuration, TerminalSettings},
     credentials,
     dialog::{Audience, UserDialog},
     environment::ProcessEnvironment,
@@ -177,6 +177,7 @@ pub struct ProductHost {
     /// Error of the telemetry configuration; part of the warnings of each session.
     /// Mistakes in the configuration of telemetry and web search.
     faults: Vec<String>,
+    terminal: TerminalSettings,
     pub(super) open: OpenSessions,
     /// Locked while a session is opened, switched, renamed or deleted: a concurrent request gets the same session.
     pub(super) opening: tokio::sync::Mutex<()>,
@@ -185,7 +186,9 @@ pub struct ProductHost {
 impl ProductHost {
     /// Creates a host. Blocks: it reads the configuration of the directory in which the program was started.
     pub fn new(parts: HostParts) -> Self {
-        let own = parts.start.as_ref().map(|start| &start.configuration.settings.telemetry);
+        let start = parts.start.as_ref().map(|start| &start.configuration.settings);
+        let terminal = start.map(|settings| settings.terminal.clone()).unwrap_or_default();
+        let own = start.map(|settings| &settings.telemetry);
         let (telemetry, telemetry_fault) = match (&parts.providers, own) {
             (Some(providers), Some(table)) => {
                 let (http, models) = (Arc::new(providers.client()), Arc::clone(&parts.models));
@@ -253,6 +256,7 @@ impl ProductHost {
         Self {
             mcp,
             telemetry,
+            terminal,
             faults: telemetry_fault.into_iter().chain(search_fault).collect(),
             store: parts.store,
             environment,
@@ -285,6 +289,11 @@ impl ProductHost {
     /// Returns the runtime that all agents run on.
     pub fn runtime(&self) -> &AgentRuntime {
         &self.runtime
+    }
+
+    /// Returns the settings of the interactive terminal.
+    pub fn terminal_settings(&self) -> &TerminalSettings {
+        &self.terminal
     }
 
     /// Returns warnings about the agent of a session: unknown price or context window of its model, no tools. The

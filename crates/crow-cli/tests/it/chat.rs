@@ -38,7 +38,7 @@ async fn the_chat_shows_a_short_greeting_and_the_answer_to_a_prompt() {
         with_replies([ScriptedReply::new().text("Good day to you.").into()]).await;
     let mut terminal = open_chat(&fixture).await;
     let greeting = terminal.screen();
-    assert!(greeting.trim_end().lines().count() <= 7, "{greeting}");
+    assert!(greeting.trim_end().lines().count() <= 8, "{greeting}");
     for part in [
         "crow-agent 0.",
         MODEL,

@@ -14,8 +14,8 @@ use crate::program::Fixture;
 /// Maximum wait for an expected output.
 const PATIENCE: Duration = Duration::from_secs(15);
 const ROWS: u16 = 40;
-/// The beginning of the status line.
-pub(crate) const STATUS: &str = "  BUILD-";
+/// Part of the status line.
+pub(crate) const STATUS: &str = "% of context";
 
 /// A pseudo-terminal that runs the program.
 pub(crate) struct Terminal {
@@ -89,14 +89,16 @@ impl Terminal {
         self.wait_for(text, |screen| screen.contains(text)).await
     }
 
-    /// Waits until there is a prompt with exactly the text `typed`: the last line, or the one above the status line.
+    /// Waits until there is a prompt with exactly the text `typed`: the last line, or the last one above a status line.
     pub(crate) async fn wait_for_prompt(&mut self, typed: &str) -> &mut Self {
         let expected = format!("> {typed}");
         self.wait_for(&format!("a prompt with {typed:?}"), |screen| {
-            let mut lines = screen.lines().rev().map(str::trim_end);
-            let last = lines.next().unwrap_or_default();
-            last == expected.trim_end()
-                || last.starts_with(STATUS) && lines.next() == Some(expected.trim_end())
+            let mut lines = screen.lines().rev().map(str::trim_end).peekable();
+            if lines.peek() == Some(&expected.trim_end()) {
+                return true;
+            }
+            lines.find(|line| line.contains(STATUS));
+            lines.next() == Some(expected.trim_end())
         })
         .await
     }

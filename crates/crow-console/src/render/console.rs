@@ -437,11 +437,6 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         }
     }
 
-    /// Returns what is waited for at this time, as one line with a spinner; `None` if nothing is.
-    pub fn waiting_line(&self, now: Timestamp) -> Option<String> {
-        Some(self.wait_indicator(now)?.line(&self.style, now))
-    }
-
     /// Returns the subject of the waiting line. A running call has priority over the model; while a question is open
     /// there is none.
     pub(super) fn wait_indicator(&self, now: Timestamp) -> Option<WaitIndicator> {

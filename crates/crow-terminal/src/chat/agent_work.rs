@@ -128,6 +128,7 @@ impl ChatLoop {
             }
             AgentEvent::Error { error, .. } => self.work.error.clone_from(error),
             AgentEvent::CallEnd { denial: None, .. } => self.work.activity = RunActivity::Some,
+            AgentEvent::Reply { .. } => self.is_status_due = true,
             _ => {}
         }
         if event.is_root() {
@@ -165,7 +166,7 @@ impl ChatLoop {
         let (report, activity) = self.work.take_report();
         self.screen.push_action(move |screen| screen.finish_reply(&report, activity));
         self.interrupts.reset();
-        self.refresh_status().await;
+        self.is_status_due = true;
     }
 
     /// Interrupts the agent. Input that it has not read comes back to the prompt.

@@ -33,6 +33,7 @@ use tokio::{
 use super::{
     ChatEnd, ChatError, ChatSetup,
     agent_work::AgentWork,
+    attention::UserAttention,
     chat_commands::{ChatLine, listed_commands},
     chat_input::ChatInput,
     chat_screen::{ChatScreen, screen_size},
@@ -43,12 +44,15 @@ use super::{
     terminal_modes::ChatTerminalModes,
 };
 use crate::{
+    editor::EditingStyle,
     inline_screen::{InlineScreen, ScreenSize},
     input_decoder::InputDecoder,
     keys::InputEvent,
     live_region::ResizeBehavior,
     prompt_input::{InputAction, PromptInput},
-    styled_text::StyledLine,
+    shortcut_help::{KeyMode, ShortcutContext, shortcut_hints},
+    status_line::{StatusFacts, StatusTemplate},
+    terminal_control::Notifier,
     theme::Theme,
 };
 
@@ -61,6 +65,8 @@ const STOP_WAIT: Duration = Duration::from_millis(200);
 /// Mark before the prompt, and before an answer to a question.
 const PROMPT: &str = "> ";
 const ANSWER: &str = "? ";
+/// Rows of a terminal from which on the useful keys are shown.
+const ROWS_FOR_HINTS: usize = 20;
 /// Message after the first ctrl-c at the prompt.
 const LEAVES: &str = "ctrl-c again or /quit leaves";
 
@@ -84,8 +90,18 @@ pub(super) struct ChatLoop {
     decoder: InputDecoder,
     pub(super) typing: ChatInput,
     history: PromptHistoryFile,
-    /// The status line below the prompt.
-    pub(super) status: StyledLine,
+    /// The facts of the status line below the prompt.
+    pub(super) status: StatusFacts,
+    status_template: StatusTemplate,
+    /// True if the facts of the status line may have changed.
+    pub(super) is_status_due: bool,
+    /// Name of the session in the title of the terminal.
+    pub(super) title_subject: String,
+    pub(super) attention: UserAttention,
+    /// True if the terminal shows colours.
+    pub(super) is_coloured: bool,
+    /// Keys of the prompt.
+    keys: EditingStyle,
     /// The size of the terminal when the prompt was shown.
     shown_size: Option<ScreenSize>,
     pub(super) modes: ChatTerminalModes,
@@ -134,7 +150,9 @@ pub async fn chat(setup: ChatSetup) -> Result<ChatEnd, ChatError> {
 
 impl ChatLoop {
     async fn new(setup: ChatSetup) -> Result<Self, ChatError> {
-        let ChatSetup { host, handle, style, term, .. } = setup;
+        let ChatSetup { host, handle, style, term, options, environment, .. } = setup;
+        let notifier = Notifier::new(options.notifications, &environment);
+        let attention = UserAttention::new(environment, options.theme, notifier);
         let modes = if style.live {
             ChatTerminalModes::keys(&term).map_err(ChatError::Terminal)?
         } else {
@@ -143,11 +161,12 @@ impl ChatLoop {
         let history = PromptHistoryFile::new(setup.data_dir.as_deref());
         let (typing, screen) = if modes.is_live() {
             let commands = host.commands(handle.session_id()).await?;
-            let typing = PromptInput::new(listed_commands(commands), history.read());
+            let mut typing = PromptInput::new(listed_commands(commands), history.read());
+            typing.set_keys(options.keys);
             // These cut off rows that do not fit a narrower screen; all others wrap them.
             let cuts_off = term.starts_with("screen") || term == "linux";
             let resize = if cuts_off { ResizeBehavior::Truncate } else { ResizeBehavior::Wrap };
-            let theme = if style.colour { Theme::Terminal } else { Theme::Monochrome };
+            let theme = if style.colour { attention.current_theme() } else { Theme::Monochrome };
             let size = screen_size().unwrap_or(ScreenSize { columns: style.width, rows: 24 });
             let screen = InlineScreen::new(
                 Box::new(io::stdout()) as super::chat_screen::ScreenWriter,
@@ -172,7 +191,13 @@ impl ChatLoop {
             decoder: InputDecoder::default(),
             typing,
             history,
-            status: StyledLine::default(),
+            status: StatusFacts::default(),
+            status_template: options.status_line,
+            is_status_due: true,
+            title_subject: String::new(),
+            attention,
+            is_coloured: style.colour,
+            keys: options.keys,
             shown_size: None,
             modes,
             questions: QuestionQueue::default(),
@@ -208,7 +233,7 @@ impl ChatLoop {
         self.take_terminal();
         let greeting = session_greeting(self.greeting_sources(), &self.handle, is_resumed).await?;
         self.show_greeting(greeting);
-        self.refresh_status().await;
+        self.ask_background();
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -218,6 +243,7 @@ impl ChatLoop {
             self.ask_next();
             self.take_waiting_lines()?;
             self.show_line_prompt();
+            self.update_attention();
             // No events are taken while the screen is full, or while the end of the run waits to be shown.
             let has_room = self.screen.has_room() && !self.work.has_ended();
             tokio::select! {
@@ -330,6 +356,7 @@ impl ChatLoop {
                     continue;
                 }
             }
+            self.on_report(&event);
             let Some(action) = self.typing.on_event(event) else { continue };
             let is_line = matches!(action, InputAction::Line(_));
             actions.push(action);
@@ -436,6 +463,10 @@ impl ChatLoop {
 
     async fn on_tick(&mut self) -> Result<(), ChatError> {
         self.on_question_tick();
+        self.on_attention_tick();
+        if self.is_status_due && self.task.is_none() {
+            self.refresh_status_later();
+        }
         if screen_size() != self.shown_size {
             self.show_input();
         }
@@ -491,10 +522,25 @@ impl ChatLoop {
         } else {
             PROMPT
         };
-        let mut view = editor.view(size, mark, &self.status);
+        let columns = size.columns.saturating_sub(1).max(2);
+        let mut view = editor.view(size, mark);
+        view.below.push(self.status_template.render(&self.status, columns));
+        if size.rows >= ROWS_FOR_HINTS {
+            let context = match (&self.panel, self.work.is_busy()) {
+                (Some(_), _) => ShortcutContext::QuestionOpen,
+                (None, true) => ShortcutContext::Working,
+                (None, false) if editor.is_empty() => ShortcutContext::EmptyPrompt,
+                (None, false) => ShortcutContext::PromptWithText,
+            };
+            let mode = match (self.keys, editor.is_in_normal_mode()) {
+                (EditingStyle::Emacs, _) => KeyMode::Emacs,
+                (EditingStyle::Vi, false) => KeyMode::ViInsert,
+                (EditingStyle::Vi, true) => KeyMode::ViNormal,
+            };
+            view.below.push(shortcut_hints(context, mode, columns));
+        }
         if let Some(panel) = &self.panel {
             let most = size.rows.saturating_sub(view.rows.len() + 2);
-            let columns = size.columns.saturating_sub(1).max(2);
             view.above = panel.rows(columns, most, now);
         }
         self.screen.push_replaceable(move |screen| screen.set_view(view));
@@ -531,7 +577,7 @@ impl ChatLoop {
 
     /// Gives the terminal back, with its original modes.
     async fn release_terminal(&mut self) {
-        let sequences = self.modes.end_sequences();
+        let sequences = self.restored_title().to_owned() + &self.modes.end_sequences();
         self.screen.push_action(move |screen| {
             screen.leave()?;
             screen.send_sequences(&sequences)

@@ -9,7 +9,10 @@ use crow_console::{ConsoleRenderer, EventSink, RunActivity, RunReport, terminal_
 use crow_core::event::Envelope;
 use jiff::Timestamp;
 
-use crate::inline_screen::{InlineScreen, InputView, ScreenSize};
+use crate::{
+    inline_screen::{InlineScreen, InputView, ScreenSize},
+    theme::Theme,
+};
 
 /// Writer of an inline screen.
 pub(super) type ScreenWriter = Box<dyn Write + Send>;
@@ -117,6 +120,14 @@ impl ChatScreen {
     pub(super) fn clear(&mut self) -> io::Result<()> {
         match self {
             Self::Inline(screen) => screen.clear(),
+            Self::Lines(_) => Ok(()),
+        }
+    }
+
+    /// Sets the theme of an inline screen.
+    pub(super) fn set_theme(&mut self, theme: Theme) -> io::Result<()> {
+        match self {
+            Self::Inline(screen) => screen.set_theme(theme),
             Self::Lines(_) => Ok(()),
         }
     }

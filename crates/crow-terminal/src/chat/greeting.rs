@@ -48,6 +48,8 @@ impl ChatLoop {
 
     /// Shows a greeting and its recap.
     pub(super) fn show_greeting(&mut self, greeting: SessionGreeting) {
+        let cwd = self.handle.metadata().crow().cwd;
+        self.title_subject = cwd.file_name().unwrap_or_default().to_string_lossy().into_owned();
         self.say(greeting.text);
         if !greeting.recap.is_empty() {
             self.say_dimly(greeting.recap);
@@ -127,7 +129,8 @@ pub(super) fn farewell(session: &str) -> String {
     format!("resume with: crow-agent --resume {}", one_line(session))
 }
 
-fn below_home(cwd: &Path, home: Option<&Path>) -> String {
+/// Returns a folder as it is shown, with `~` for the user's home.
+pub(super) fn below_home(cwd: &Path, home: Option<&Path>) -> String {
     match home.and_then(|home| cwd.strip_prefix(home).ok()) {
         Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
         Some(below) => format!("~/{}", below.display()),

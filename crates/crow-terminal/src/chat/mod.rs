@@ -8,6 +8,8 @@
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::indexing_slicing, clippy::string_slice))]
 
 mod agent_work;
+mod attention;
+mod branch;
 mod chat_commands;
 mod chat_input;
 mod chat_loop;
@@ -28,6 +30,11 @@ use crow_runtime::{AgentHandle, AgentHost, HostError, SessionStore};
 
 pub use chat_loop::chat;
 
+use crate::{
+    editor::EditingStyle, status_line::StatusTemplate, terminal_control::NotificationChoice,
+    terminal_control::TerminalEnvironment, theme_choice::ThemeChoice,
+};
+
 /// Parts and settings of a chat.
 #[derive(Debug)]
 pub struct ChatSetup {
@@ -43,6 +50,10 @@ pub struct ChatSetup {
     pub style: ConsoleStyle,
     /// Value of `TERM`; empty if unset.
     pub term: String,
+    /// Facts about the terminal from variables.
+    pub environment: TerminalEnvironment,
+    /// Choices of the user.
+    pub options: ChatOptions,
     /// Folder for the history of prompts; without one, none is kept.
     pub data_dir: Option<PathBuf>,
     /// The user's home, abbreviated as `~` in paths.
@@ -57,6 +68,16 @@ pub struct ChatSetup {
     pub first_prompt: Option<String>,
     /// Describes an error of the host to the user.
     pub describe_error: fn(HostError) -> ErrorDescription,
+}
+
+/// Choices of the user about the terminal.
+#[derive(Debug, Clone, Default)]
+pub struct ChatOptions {
+    pub theme: ThemeChoice,
+    /// Keys of the prompt.
+    pub keys: EditingStyle,
+    pub status_line: StatusTemplate,
+    pub notifications: NotificationChoice,
 }
 
 /// An error in words for the user.

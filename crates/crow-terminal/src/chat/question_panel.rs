@@ -40,6 +40,16 @@ enum PanelEntry {
     Words(&'static str),
 }
 
+/// Input of an answer in words at the prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WordsInput {
+    /// It begins with a key.
+    Closed,
+    /// It begins by itself: only words answer the question.
+    Wanted,
+    Open,
+}
+
 /// The list of answers to an open question.
 #[derive(Debug)]
 pub(super) struct QuestionPanel {
@@ -48,10 +58,7 @@ pub(super) struct QuestionPanel {
     /// Numbers of the chosen entries, if several can be chosen.
     chosen: Vec<usize>,
     selected: usize,
-    /// True while an answer in words is typed.
-    is_typing_words: bool,
-    /// True if only words answer the question, and their input has not been abandoned.
-    is_only_for_words: bool,
+    words: WordsInput,
     /// Text of the prompt before the answer in words.
     draft: String,
     /// True if the prompt had no text when the question appeared.
@@ -75,8 +82,7 @@ impl QuestionPanel {
             takes_several: question.takes_several(),
             chosen: Vec::new(),
             selected: 0,
-            is_typing_words: false,
-            is_only_for_words,
+            words: if is_only_for_words { WordsInput::Wanted } else { WordsInput::Closed },
             draft: String::new(),
             had_no_draft: draft.is_empty(),
             last_key: now,
@@ -90,31 +96,31 @@ impl QuestionPanel {
 
     /// Returns true if the prompt is to take the answer by itself now: only words answer the question.
     pub(super) fn wants_words(&self, now: Instant) -> bool {
-        self.is_only_for_words && !self.is_typing_words && self.takes_keys(now)
+        self.words == WordsInput::Wanted && self.takes_keys(now)
     }
 
     /// Returns true while an answer in words is typed at the prompt.
     pub(super) fn is_typing_words(&self) -> bool {
-        self.is_typing_words
+        self.words == WordsInput::Open
     }
 
     /// Begins or ends an answer in words; returns the text that the prompt gets in place of `text`.
     pub(super) fn switch_words_mode(&mut self, is_typing_words: bool, text: String) -> String {
-        if self.is_typing_words == is_typing_words {
+        if self.is_typing_words() == is_typing_words {
             return text;
         }
-        self.is_typing_words = is_typing_words;
         if is_typing_words {
+            self.words = WordsInput::Open;
             self.draft = text;
             return String::new();
         }
-        self.is_only_for_words = false;
+        self.words = WordsInput::Closed;
         std::mem::take(&mut self.draft)
     }
 
     /// Processes a key, while the prompt has this text.
     pub(super) fn on_key(&mut self, key: Key, text: &str, now: Instant) -> QuestionKeyEffect {
-        if self.is_typing_words {
+        if self.is_typing_words() {
             return match key.code {
                 KeyCode::Escape => QuestionKeyEffect::WordsMode(false),
                 _ => QuestionKeyEffect::NotTaken,
@@ -209,10 +215,10 @@ impl QuestionPanel {
 
     /// Returns the rows of the list, at most `most` of them: with fewer rows than answers, one row names the keys.
     pub(super) fn rows(&self, columns: usize, most: usize, now: Instant) -> Vec<StyledLine> {
-        let is_live = self.takes_keys(now) && !self.is_typing_words;
+        let is_live = self.takes_keys(now) && !self.is_typing_words();
         let mut title = StyledLine::default();
         let keys = if self.takes_several { "space chooses, enter answers" } else { "enter" };
-        if self.is_typing_words {
+        if self.is_typing_words() {
             title.push("enter sends your words, esc goes back", TextRole::Dim);
         } else if is_live {
             title.push("press a key, or ↑↓ and ", TextRole::Accent);
@@ -220,7 +226,7 @@ impl QuestionPanel {
         } else {
             title.push("keys answer when you stop typing", TextRole::Dim);
         }
-        if self.is_typing_words {
+        if self.is_typing_words() {
             return vec![shortened(&title, columns)];
         }
         let mut rows = vec![shortened(&title, columns)];

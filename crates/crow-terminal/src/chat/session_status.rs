@@ -1,26 +1,33 @@
-//! The status line below the prompt: agent, permissions, model, context and cost.
+//! The status line below the prompt, as the user has composed it.
 
 use std::sync::Arc;
 
-use crow_runtime::{SessionOption, SessionUsage};
-use crow_text::one_line;
+use crow_runtime::{AgentHandle, AgentHost};
+use tokio::task::spawn_blocking;
 
-use super::chat_loop::{ChatLoop, TaskResult};
-use crate::styled_text::{StyledLine, TextRole};
+use super::{
+    branch::current_branch,
+    chat_loop::{ChatLoop, TaskResult},
+    greeting::below_home,
+};
+use crate::status_line::StatusFacts;
 
 impl ChatLoop {
-    /// Reads the facts of the status line beside the loop, which has no other task.
+    /// Reads the facts of the status line beside the loop, which must have no other task.
     pub(super) fn refresh_status_later(&mut self) {
+        self.is_status_due = false;
         if self.typing.editor().is_none() {
             return;
         }
-        let (host, id) = (Arc::clone(&self.host), self.handle.session_id().clone());
+        let (host, handle) = (Arc::clone(&self.host), self.handle.clone());
+        let mut facts = self.facts_of_report();
         self.start_task(Box::pin(async move {
-            let options = host.options(&id).await;
-            let usage = host.usage(&id).await.unwrap_or_default();
+            let is_known = read_facts(&*host, &handle, &mut facts).await;
             let result: TaskResult = Box::new(move |chat| {
-                if let Ok(options) = options {
-                    chat.status = status_line(&options, usage);
+                if is_known {
+                    let home = chat.setup.home.as_deref();
+                    facts.cwd = Some(below_home(&handle.metadata().crow().cwd, home));
+                    chat.status = facts;
                 }
                 Ok(())
             });
@@ -28,33 +35,39 @@ impl ChatLoop {
         }));
     }
 
-    /// Reads the facts of the status line. A host that cannot say leaves it as it was.
-    pub(super) async fn refresh_status(&mut self) {
-        if self.typing.editor().is_none() {
-            return;
+    /// Returns the facts that the chat knows from the events of the last run.
+    fn facts_of_report(&self) -> StatusFacts {
+        let usage = self.work.report.report().usage.tokens;
+        let read = usage.input_tokens;
+        let cached = usage.cache_read_tokens;
+        StatusFacts {
+            tokens_in: Some(read),
+            tokens_out: Some(usage.output_tokens),
+            cache_percent: (read > 0).then(|| cached * 100 / read),
+            session: Some(self.title_subject.clone()),
+            ..StatusFacts::default()
         }
-        let id = self.handle.session_id().clone();
-        let Ok(options) = self.host.options(&id).await else { return };
-        let usage = self.host.usage(&id).await.unwrap_or_default();
-        self.status = status_line(&options, usage);
-        self.show_input();
     }
 }
 
-fn status_line(options: &[SessionOption], usage: SessionUsage) -> StyledLine {
+/// Reads the facts that the host knows. Returns false if it knows nothing of the session.
+async fn read_facts(host: &dyn AgentHost, handle: &AgentHandle, facts: &mut StatusFacts) -> bool {
+    let id = handle.session_id();
+    let Ok(options) = host.options(id).await else { return false };
+    let usage = host.usage(id).await.unwrap_or_default();
     let value = |name: &str| {
         let option = options.iter().find(|option| option.name == name);
-        option.map(|option| one_line(&option.value))
+        option.map(|option| option.value.clone())
     };
-    let mut parts: Vec<String> =
-        ["agent", "permissions", "model"].iter().filter_map(|name| value(name)).collect();
-    if let Some(window) = usage.context_window.filter(|window| *window > 0) {
-        parts.push(format!("{} % of context", usage.context_tokens * 100 / window));
-    }
-    if let Some(cost) = usage.cost_usd.filter(|cost| *cost > 0.0) {
-        parts.push(format!("${cost:.2}"));
-    }
-    let mut line = StyledLine::default();
-    line.push(format!("  {}", parts.join(" \u{b7} ")), TextRole::Dim);
-    line
+    facts.agent = value("agent");
+    facts.mode = value("mode");
+    facts.permissions = value("permissions");
+    facts.model = value("model");
+    facts.thinking = value("thinking");
+    facts.cost_usd = usage.cost_usd;
+    let window = usage.context_window.filter(|window| *window > 0);
+    facts.context_percent = window.map(|window| usage.context_tokens * 100 / window);
+    let cwd = handle.metadata().crow().cwd;
+    facts.branch = spawn_blocking(move || current_branch(&cwd)).await.ok().flatten();
+    true
 }
