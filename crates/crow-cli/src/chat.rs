@@ -53,6 +53,7 @@ pub(crate) async fn chat(
         program: concat!("crow-agent ", env!("CARGO_PKG_VERSION")).to_owned(),
         warnings,
         is_resumed: request.resume.is_some() && !request.fork,
+        editor: environment.var("VISUAL").or_else(|| environment.var("EDITOR")),
         first_prompt: prompt,
         describe_error,
     })

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use futures_util::FutureExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Meaning of a signal for a run or a chat.
@@ -42,6 +43,15 @@ impl Signals {
         let kind = SignalKind::from_raw(rustix::process::Signal::CONT.as_raw());
         self.0.push(listen(SignalAction::Continue, kind)?);
         Ok(self)
+    }
+
+    /// Discards interrupts that have arrived but were not waited for.
+    pub fn forget_pending(&mut self) {
+        for (action, signal) in &mut self.0 {
+            if *action == SignalAction::Interrupt {
+                while signal.recv().now_or_never().flatten().is_some() {}
+            }
+        }
     }
 
     /// Waits for the next signal.

@@ -4,7 +4,7 @@ use crate::{
     editor::{CompletionKind, EditingStyle, EditorEffect, PromptEditor},
     inline_screen::{InputView, ScreenSize, shortened},
     input_decoder::InputDecoder,
-    keys::InputEvent,
+    keys::{InputEvent, KeyCode},
     styled_text::{StyledLine, TextRole},
 };
 
@@ -28,6 +28,10 @@ pub enum InputAction {
     Suspend,
     /// Ctrl-l.
     Redraw,
+    /// Ctrl-x ctrl-e.
+    ExternalEditor,
+    /// Shift-tab.
+    CyclePermissions,
 }
 
 /// A command that can be completed.
@@ -69,6 +73,11 @@ impl PromptInput {
     /// Returns the text, with the labels of pastes in it.
     pub fn text(&self) -> &str {
         self.editor.text()
+    }
+
+    /// Returns the text with pastes in the place of their labels.
+    pub fn expanded_text(&self) -> String {
+        self.editor.expanded_text()
     }
 
     /// Returns true if there is no text.
@@ -123,6 +132,9 @@ impl PromptInput {
     /// Takes an event of the terminal, and returns the action that it requests.
     pub fn on_event(&mut self, event: InputEvent) -> Option<InputAction> {
         match event {
+            InputEvent::Key(key) if key.code == KeyCode::BackTab => {
+                Some(InputAction::CyclePermissions)
+            }
             InputEvent::Key(key) => {
                 let effect = self.editor.on_key(key);
                 self.on_effect(effect)
@@ -154,10 +166,8 @@ impl PromptInput {
                 self.complete();
                 None
             }
-            EditorEffect::None
-            | EditorEffect::Redraw
-            | EditorEffect::ExternalEditor
-            | EditorEffect::ToggleTranscript => None,
+            EditorEffect::ExternalEditor => Some(InputAction::ExternalEditor),
+            EditorEffect::None | EditorEffect::Redraw | EditorEffect::ToggleTranscript => None,
         }
     }
 

@@ -6,8 +6,8 @@ use super::chat_loop::ChatLoop;
 use crate::{
     keys::InputEvent,
     terminal_control::{
-        BackgroundQuery, FocusState, Notification, Notifier, TerminalEnvironment, TerminalTitle,
-        TitleState,
+        BackgroundQuery, FocusState, Multiplexer, Notification, Notifier, TerminalEnvironment,
+        TerminalTitle, TitleState,
     },
     theme::Theme,
     theme_choice::ThemeChoice,
@@ -52,6 +52,11 @@ impl UserAttention {
     pub(super) fn current_theme(&self) -> Theme {
         let tone = self.background.tone(&self.environment);
         self.theme.theme(tone, self.environment.colours())
+    }
+
+    /// Returns the multiplexer that the terminal runs in.
+    pub(super) fn multiplexer(&self) -> Multiplexer {
+        self.environment.multiplexer()
     }
 
     /// Changes the choice of the theme; returns the theme.

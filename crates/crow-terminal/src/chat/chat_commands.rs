@@ -23,6 +23,8 @@ pub(super) enum ChatLine {
     Nothing,
     /// Text for the agent.
     Prompt(String),
+    /// A command line of the user, after `!`.
+    Shell(String),
     /// A command without its slash, and its argument.
     Command { name: String, argument: String },
 }
@@ -35,6 +37,11 @@ impl ChatLine {
     pub(super) fn parse(line: &str) -> Self {
         if line.trim().is_empty() {
             return Self::Nothing;
+        }
+        if let Some(command) = line.strip_prefix('!')
+            && !command.trim().is_empty()
+        {
+            return Self::Shell(command.trim().to_owned());
         }
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let is_name = |name: &str| {
@@ -58,8 +65,11 @@ impl ChatLine {
 /// The command that lists the others.
 const HELP: &str = "help";
 /// Commands of the chat, in addition to those of the host.
-static CHAT_COMMANDS: [HostCommand; 3] = [
+static CHAT_COMMANDS: [HostCommand; 6] = [
     HostCommand::new("new", "", "start a new session"),
+    HostCommand::new("copy", "[N]", "copy the last reply, or the N-th from the end"),
+    HostCommand::new("theme", "[NAME]", "show the themes, or set one for this chat"),
+    HostCommand::new("keys", "", "list the keys"),
     HostCommand::new(HELP, "[NAME]", "show this, or all about a command"),
     HostCommand::new("quit", "", "leave (also ctrl-d)"),
 ];
@@ -133,6 +143,12 @@ impl ChatLoop {
             self.say(WORKING.to_owned());
         } else if switches_session {
             self.switch_session((name == SESSIONS).then_some(argument));
+        } else if name == "theme" {
+            self.run_theme(&argument);
+        } else if name == "copy" {
+            self.copy_reply(&argument);
+        } else if name == "keys" {
+            self.show_keys();
         } else if name == HELP {
             self.show_help(argument);
         } else {
@@ -349,6 +365,9 @@ mod tests {
             (" /help me", prompt("/help me")),
             ("//", prompt("//")),
             ("/new\nand more", command("new", "and more")),
+            ("!ls -l", ChatLine::Shell("ls -l".to_owned())),
+            ("! ", prompt("!")),
+            (" !important", prompt("!important")),
         ];
         for (line, expected) in table {
             assert_eq!(ChatLine::parse(line), expected, "{line:?}");

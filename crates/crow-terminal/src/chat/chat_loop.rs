@@ -18,7 +18,6 @@ use crow_console::{
 };
 use crow_core::{
     event::{AgentEvent, Envelope},
-    message::Block,
     model::Models,
 };
 use crow_runtime::{AgentEnd, AgentHandle, AgentHost, EventStream, SessionStore};
@@ -42,6 +41,7 @@ use super::{
     prompt_history::PromptHistoryFile,
     question_panel::QuestionPanel,
     terminal_modes::ChatTerminalModes,
+    user_shell::{UserCommandRun, next_output},
 };
 use crate::{
     editor::EditingStyle,
@@ -85,7 +85,7 @@ pub(super) struct ChatLoop {
     /// Retention of the current session when the chat leaves it.
     pub(super) retention: SessionRetention,
     pub(super) screen: ScreenThread<ChatScreen>,
-    signals: Signals,
+    pub(super) signals: Signals,
     keyboard: Keyboard,
     decoder: InputDecoder,
     pub(super) typing: ChatInput,
@@ -101,7 +101,7 @@ pub(super) struct ChatLoop {
     /// True if the terminal shows colours.
     pub(super) is_coloured: bool,
     /// Keys of the prompt.
-    keys: EditingStyle,
+    pub(super) keys: EditingStyle,
     /// The size of the terminal when the prompt was shown.
     shown_size: Option<ScreenSize>,
     pub(super) modes: ChatTerminalModes,
@@ -111,6 +111,10 @@ pub(super) struct ChatLoop {
     pub(super) interrupts: Interrupts,
     pub(super) work: AgentWork,
     task: Option<ChatTask>,
+    /// The command of the user that is the task.
+    pub(super) user_command: Option<UserCommandRun>,
+    /// Outputs of commands of the user, for the next prompt.
+    pub(super) context_of_next_prompt: Vec<String>,
     /// Lines that wait for the end of the task.
     waiting_lines: VecDeque<String>,
     /// True if plain lines end with a prompt, behind which the terminal shows what is typed.
@@ -124,6 +128,8 @@ pub(super) struct SetupFacts {
     pub(super) home: Option<std::path::PathBuf>,
     pub(super) program: String,
     pub(super) columns: usize,
+    /// The command of the user's editor.
+    pub(super) editor: Option<String>,
     pub(super) describe_error: fn(crow_runtime::HostError) -> super::ErrorDescription,
 }
 
@@ -205,6 +211,8 @@ impl ChatLoop {
             interrupts: Interrupts::default(),
             work: AgentWork::default(),
             task: None,
+            user_command: None,
+            context_of_next_prompt: Vec::new(),
             waiting_lines: setup.first_prompt.into_iter().collect(),
             has_line_prompt: false,
             end: None,
@@ -216,6 +224,7 @@ impl ChatLoop {
                 home: setup.home,
                 program: setup.program,
                 columns: style.width,
+                editor: setup.editor,
                 describe_error: setup.describe_error,
             },
         };
@@ -258,6 +267,7 @@ impl ChatLoop {
                     result(self)?;
                     self.show_input();
                 }
+                text = next_output(&mut self.user_command), if has_room => self.say(text),
                 event = self.events.next(), if has_room => match event {
                     Some(event) => self.on_events(event),
                     None => return Err(self.failure().await),
@@ -319,6 +329,8 @@ impl ChatLoop {
             (InterruptAction::Stop | InterruptAction::Warn, ChatPhase::Work) => {
                 if self.work.is_busy() {
                     self.stop_agent();
+                } else if let Some(running) = &self.user_command {
+                    running.interrupt();
                 } else {
                     self.say("the command is not done yet; ctrl-c again leaves".to_owned());
                 }
@@ -387,6 +399,8 @@ impl ChatLoop {
                     self.steer(&mut steering);
                     self.suspend().await;
                 }
+                InputAction::ExternalEditor => self.edit_externally().await,
+                InputAction::CyclePermissions => self.cycle_permissions(),
                 InputAction::Redraw => {
                     self.screen.push_action(ChatScreen::clear);
                     self.ask_again();
@@ -437,7 +451,16 @@ impl ChatLoop {
             ChatLine::Prompt(_) if self.work.is_busy() => steering.push(line),
             ChatLine::Prompt(text) => {
                 self.echo(&line);
-                self.send_prompt(vec![Block::text(text)].into())?;
+                let blocks = self.with_command_outputs(text);
+                self.send_prompt(blocks.into())?;
+            }
+            ChatLine::Shell(_) if self.work.is_busy() => {
+                self.say("the agent is working; esc stops it".to_owned());
+                self.typing.put_before(&line);
+            }
+            ChatLine::Shell(command) => {
+                self.echo(&line);
+                self.start_user_command(command);
             }
             ChatLine::Command { name, argument } => {
                 self.steer(steering);
@@ -478,6 +501,11 @@ impl ChatLoop {
             }
         }
         Ok(())
+    }
+
+    /// Returns true if a task runs beside the loop.
+    pub(super) fn has_task(&self) -> bool {
+        self.task.is_some()
     }
 
     /// Starts a task beside the loop.
@@ -565,7 +593,7 @@ impl ChatLoop {
     }
 
     /// Sets the modes of the terminal and draws the screen anew.
-    fn take_terminal(&mut self) {
+    pub(super) fn take_terminal(&mut self) {
         self.modes.set_keys();
         let sequences = self.modes.start_sequences();
         self.screen.push_action(move |screen| {
@@ -576,7 +604,7 @@ impl ChatLoop {
     }
 
     /// Gives the terminal back, with its original modes.
-    async fn release_terminal(&mut self) {
+    pub(super) async fn release_terminal(&mut self) {
         let sequences = self.restored_title().to_owned() + &self.modes.end_sequences();
         self.screen.push_action(move |screen| {
             screen.leave()?;

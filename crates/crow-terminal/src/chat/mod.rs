@@ -14,13 +14,16 @@ mod chat_commands;
 mod chat_input;
 mod chat_loop;
 mod chat_screen;
+mod external_editor;
 mod greeting;
 mod interrupts;
+mod local_commands;
 mod prompt_history;
 mod question_panel;
 mod questions;
 mod session_status;
 mod terminal_modes;
+mod user_shell;
 
 use std::{io, path::PathBuf, sync::Arc};
 
@@ -64,6 +67,8 @@ pub struct ChatSetup {
     pub warnings: Vec<String>,
     /// True if the first session existed before: its last prompt and answer are shown.
     pub is_resumed: bool,
+    /// The command of the user's editor, with arguments as a shell reads them.
+    pub editor: Option<String>,
     /// A prompt that is sent at the start.
     pub first_prompt: Option<String>,
     /// Describes an error of the host to the user.

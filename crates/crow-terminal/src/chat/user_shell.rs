@@ -1,0 +1,339 @@
+//! Commands that the user runs from the prompt with `!`: with the user's own rights, in the directory of the session. The
+//! output is shown as it comes, and is part of the next prompt, so that the agent knows it.
+
+use std::{path::PathBuf, process::Stdio, time::Duration};
+
+use crow_core::message::Block;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _},
+    process::{Child, Command},
+    sync::{mpsc, watch},
+    time::timeout,
+};
+
+use super::chat_loop::{ChatLoop, TaskResult};
+
+/// Maximum length of the beginning and of the end of the output that the agent gets, in bytes.
+const KEPT_PART: usize = 8 * 1024;
+/// Number of pieces of output that may wait to be shown.
+const WAITING_PIECES: usize = 64;
+/// Time a command may take to end after an interrupt, before it is killed.
+const INTERRUPT_WAIT: Duration = Duration::from_secs(2);
+
+/// A command of the user that runs.
+#[derive(Debug)]
+pub(super) struct UserCommandRun {
+    /// Pieces of output, in complete lines.
+    output: mpsc::Receiver<String>,
+    interrupt: watch::Sender<bool>,
+}
+
+impl UserCommandRun {
+    /// Asks the command to end.
+    pub(super) fn interrupt(&self) {
+        self.interrupt.send_replace(true);
+    }
+
+    /// Returns the next piece of output; `None` at its end. Safe to drop at any time.
+    async fn next_output(&mut self) -> Option<String> {
+        self.output.recv().await
+    }
+}
+
+/// Waits for output of a command; forever if none runs.
+pub(super) async fn next_output(run: &mut Option<UserCommandRun>) -> String {
+    if let Some(running) = run
+        && let Some(text) = running.next_output().await
+    {
+        return text;
+    }
+    std::future::pending().await
+}
+
+impl ChatLoop {
+    /// Runs a command of the user beside the loop.
+    pub(super) fn start_user_command(&mut self, command: String) {
+        let (sender, output) = mpsc::channel(WAITING_PIECES);
+        let (interrupt, interrupted) = watch::channel(false);
+        self.user_command = Some(UserCommandRun { output, interrupt });
+        let cwd = self.handle.metadata().crow().cwd;
+        self.start_task(Box::pin(async move {
+            let outcome = run(&command, cwd, sender, interrupted).await;
+            let result: TaskResult = Box::new(move |chat| {
+                chat.end_user_command(&command, outcome);
+                Ok(())
+            });
+            result
+        }));
+    }
+
+    fn end_user_command(&mut self, command: &str, outcome: Result<UserCommandOutcome, String>) {
+        if let Some(mut running) = self.user_command.take() {
+            while let Ok(text) = running.output.try_recv() {
+                self.say(text);
+            }
+        }
+        match outcome {
+            Ok(outcome) => {
+                self.say_dimly(format!("{}; the agent is told with your next prompt", outcome.end));
+                self.context_of_next_prompt.push(outcome.for_agent(command));
+            }
+            Err(message) => self.say(format!("error: the command cannot be started: {message}")),
+        }
+    }
+
+    /// Returns the blocks of a prompt with the output of commands before it.
+    pub(super) fn with_command_outputs(&mut self, text: String) -> Vec<Block> {
+        let before = std::mem::take(&mut self.context_of_next_prompt);
+        before.into_iter().chain([text]).map(Block::text).collect()
+    }
+}
+
+/// The end of a command, and its output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct UserCommandOutcome {
+    end: String,
+    output: KeptOutput,
+}
+
+impl UserCommandOutcome {
+    fn for_agent(&self, command: &str) -> String {
+        let output = self.output.text();
+        let fence = "`".repeat(longest_run_of_backticks(&output).max(2) + 1);
+        format!("I ran `{command}` myself ({}). Its output:\n{fence}\n{output}\n{fence}", self.end)
+    }
+}
+
+fn longest_run_of_backticks(text: &str) -> usize {
+    text.split(|character| character != '`').map(str::len).max().unwrap_or(0)
+}
+
+/// The beginning and the end of an output.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct KeptOutput {
+    beginning: String,
+    end: String,
+    omitted: usize,
+}
+
+impl KeptOutput {
+    fn push(&mut self, text: &str) {
+        let room = KEPT_PART.saturating_sub(self.beginning.len());
+        let (first, rest) = if self.end.is_empty() && self.omitted == 0 {
+            text.split_at(text.floor_char_boundary(room))
+        } else {
+            ("", text)
+        };
+        self.beginning.push_str(first);
+        self.end.push_str(rest);
+        let excess = self.end.len().saturating_sub(KEPT_PART);
+        let cut = self.end.ceil_char_boundary(excess);
+        self.omitted += cut;
+        self.end.drain(..cut);
+    }
+
+    fn text(&self) -> String {
+        let between = match self.omitted {
+            0 => String::new(),
+            omitted => format!("\n[{omitted} bytes are left out]\n"),
+        };
+        format!("{}{between}{}", self.beginning, self.end).trim_end().to_owned()
+    }
+}
+
+/// Runs a command to its end. Blocks no thread.
+async fn run(
+    command: &str,
+    cwd: PathBuf,
+    output: mpsc::Sender<String>,
+    mut interrupted: watch::Receiver<bool>,
+) -> Result<UserCommandOutcome, String> {
+    let mut start = shell();
+    // Both streams in the order in which they are written.
+    start.arg("-c").arg(format!("exec 2>&1\n{command}")).current_dir(cwd);
+    start.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child =
+        start.process_group(0).kill_on_drop(true).spawn().map_err(|error| error.to_string())?;
+    let group = ProcessGroupGuard(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+    let mut kept = KeptOutput::default();
+    if let Some(stdout) = child.stdout.take() {
+        tokio::select! {
+            () = forward(stdout, &output, &mut kept) => {}
+            () = interrupt_of(&mut interrupted) => group.kill(Signal::INT),
+        }
+    }
+    let end = end_of(&mut child, &group, &mut interrupted).await?;
+    Ok(UserCommandOutcome { end, output: kept })
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the user's own command runs with the user's own rights, not as a call of an agent"
+)]
+fn shell() -> Command {
+    Command::new("sh")
+}
+
+async fn interrupt_of(interrupted: &mut watch::Receiver<bool>) {
+    if interrupted.wait_for(|interrupted| *interrupted).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Waits for the end of a command, and kills it if it does not end after an interrupt.
+async fn end_of(
+    child: &mut Child,
+    group: &ProcessGroupGuard,
+    interrupted: &mut watch::Receiver<bool>,
+) -> Result<String, String> {
+    let status = tokio::select! {
+        status = child.wait() => status,
+        () = interrupt_of(interrupted) => {
+            group.kill(Signal::INT);
+            if let Ok(status) = timeout(INTERRUPT_WAIT, child.wait()).await {
+                status
+            } else {
+                group.kill(Signal::KILL);
+                child.wait().await
+            }
+        }
+    };
+    let status = status.map_err(|error| error.to_string())?;
+    Ok(match status.code() {
+        Some(code) => format!("exit code {code}"),
+        None => "it was killed".to_owned(),
+    })
+}
+
+/// Sends output on, in complete lines as far as possible.
+async fn forward(
+    mut stdout: impl AsyncRead + Unpin,
+    output: &mpsc::Sender<String>,
+    kept: &mut KeptOutput,
+) {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 8192];
+    while let Ok(length @ 1..) = stdout.read(&mut buffer).await {
+        bytes.extend_from_slice(buffer.get(..length).unwrap_or_default());
+        let Some(last) = bytes.iter().rposition(|byte| *byte == b'\n') else { continue };
+        let lines: Vec<u8> = bytes.drain(..=last).collect();
+        pass_on(&lines, output, kept).await;
+    }
+    pass_on(&bytes, output, kept).await;
+}
+
+async fn pass_on(bytes: &[u8], output: &mpsc::Sender<String>, kept: &mut KeptOutput) {
+    if bytes.is_empty() {
+        return;
+    }
+    let text = without_colours(&String::from_utf8_lossy(bytes));
+    kept.push(&text);
+    // The chat may be gone.
+    drop(output.send(text.trim_end_matches('\n').to_owned()).await);
+}
+
+/// Returns a text without the sequences for colours; all others are made visible when they are shown.
+fn without_colours(text: &str) -> String {
+    let mut output = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        output.push_str(before);
+        let parameters =
+            after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').len();
+        match after.split_at_checked(parameters) {
+            Some((_, end)) if end.starts_with('m') => rest = end.strip_prefix('m').unwrap_or(end),
+            Some(_) | None => {
+                output.push_str("\u{1b}[");
+                rest = after;
+            }
+        }
+    }
+    output + rest
+}
+
+/// The process group of a command. Kills what is left of it when dropped.
+struct ProcessGroupGuard(Option<Pid>);
+
+impl ProcessGroupGuard {
+    fn kill(&self, signal: Signal) {
+        if let Some(group) = self.0 {
+            // The group may be gone.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for ProcessGroupGuard {
+    fn drop(&mut self) {
+        self.kill(Signal::KILL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn outcome(command: &str) -> (UserCommandOutcome, Vec<String>) {
+        let (sender, mut output) = mpsc::channel(1000);
+        let (_interrupt, interrupted) = watch::channel(false);
+        let outcome = run(command, std::env::temp_dir(), sender, interrupted).await.unwrap();
+        let mut pieces = Vec::new();
+        while let Some(piece) = output.recv().await {
+            pieces.push(piece);
+        }
+        (outcome, pieces)
+    }
+
+    #[tokio::test]
+    async fn output_and_exit_code_of_a_command_are_kept_for_the_agent() {
+        let (outcome, pieces) =
+            outcome("echo one; echo two >&2; printf '\\033[31mred\\033[0m'; exit 3").await;
+        assert_eq!(outcome.end, "exit code 3");
+        assert_eq!(outcome.output.text(), "one\ntwo\nred");
+        assert_eq!(pieces.join("\n"), "one\ntwo\nred");
+        assert_eq!(
+            outcome.for_agent("x"),
+            "I ran `x` myself (exit code 3). Its output:\n```\none\ntwo\nred\n```"
+        );
+    }
+
+    #[tokio::test]
+    async fn an_interrupt_ends_a_command_that_ignores_it() {
+        let (sender, mut output) = mpsc::channel(10);
+        let (interrupt, interrupted) = watch::channel(false);
+        let command = "trap '' INT; echo started; while :; do sleep 1; done";
+        let running = tokio::spawn(run(command, std::env::temp_dir(), sender, interrupted));
+        assert_eq!(output.recv().await.as_deref(), Some("started"));
+        interrupt.send_replace(true);
+        let outcome = timeout(Duration::from_secs(20), running).await.unwrap().unwrap().unwrap();
+        assert_eq!(outcome.end, "it was killed");
+    }
+
+    #[test]
+    fn a_long_output_keeps_its_beginning_and_its_end() {
+        let mut kept = KeptOutput::default();
+        for number in 0..10_000 {
+            kept.push(&format!("line {number} é\n"));
+        }
+        let text = kept.text();
+        assert!(text.starts_with("line 0 é\n") && text.ends_with("line 9999 é"), "{text}");
+        assert!(text.contains(" bytes are left out]") && text.len() < 2 * KEPT_PART + 100);
+    }
+
+    #[test]
+    fn a_fence_is_longer_than_those_in_the_output() {
+        let mut output = KeptOutput::default();
+        output.push("````\n");
+        let outcome = UserCommandOutcome { end: "exit code 0".to_owned(), output };
+        assert!(outcome.for_agent("x").contains("\n`````\n````\n`````"));
+    }
+
+    #[test]
+    fn only_colours_are_removed() {
+        assert_eq!(
+            without_colours("a\u{1b}[1;31mb\u{1b}[m\u{1b}[2Jc\u{1b}["),
+            "ab\u{1b}[2Jc\u{1b}["
+        );
+    }
+}
