@@ -15,9 +15,9 @@ pub use agent_console::{AgentConsole, ConsoleError};
 pub use open_reply::{StreamedReplyProgress, text_of, thinking_of};
 pub use questions::{AnswerDelivery, QuestionEffect, QuestionQueue, TerminalQuestion};
 pub use render::{
-    AnswerDestination, ConsoleRenderer, ConsoleStyle, Glyphs, LiveInput, Paint, RunActivity,
-    TerminalFacts, Visibility, short_usage_text, show_session, terminal_width, usage_text, words,
-    wrap,
+    AnswerDestination, ChangedWords, ConsoleRenderer, ConsoleStyle, DiffLineKind, DiffPart, Glyphs,
+    LiveInput, Paint, PatchLine, RunActivity, TerminalFacts, Visibility, changed_words, diff_parts,
+    paired_lines, short_usage_text, show_session, terminal_width, usage_text, words, wrap,
 };
 pub use report::{
     ErrorReport, ExitCode, FailureReport, PermissionsHint, ProgramHints, RefusalReport,
