@@ -5,6 +5,7 @@
 //! colours. This crate reads and writes bytes that its caller passes on, and knows no terminal of its own.
 
 pub mod editor;
+mod full_screen;
 mod inline_screen;
 mod input_decoder;
 mod key_sequences;
@@ -19,6 +20,7 @@ mod tests;
 mod theme;
 mod visible_characters;
 
+pub use full_screen::{FullScreenFrame, FullScreenPainter, FullScreenView, ViewEffect};
 pub use inline_screen::{InlineScreen, InputView, ScreenSize};
 pub use input_decoder::InputDecoder;
 pub use live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior};

@@ -1,0 +1,11 @@
+//! Views that take the whole screen: lists to choose from, long texts, and diffs.
+//!
+//! A view is a [`FullScreenView`]: it takes keys, and lays itself out as rows. The [`FullScreenPainter`] paints the rows on
+//! the alternate screen. Neither reads or writes anything.
+
+mod line_layout;
+mod painter;
+mod view;
+
+pub use painter::FullScreenPainter;
+pub use view::{FullScreenFrame, FullScreenView, ViewEffect};
