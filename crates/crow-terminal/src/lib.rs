@@ -20,7 +20,10 @@ mod tests;
 mod theme;
 mod visible_characters;
 
-pub use full_screen::{FullScreenFrame, FullScreenPainter, FullScreenView, ViewEffect};
+pub use full_screen::{
+    ActionKeyError, FullScreenFrame, FullScreenPainter, FullScreenView, ListItem, ListPicker,
+    ViewEffect,
+};
 pub use inline_screen::{InlineScreen, InputView, ScreenSize};
 pub use input_decoder::InputDecoder;
 pub use live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior};

@@ -3,9 +3,15 @@
 //! A view is a [`FullScreenView`]: it takes keys, and lays itself out as rows. The [`FullScreenPainter`] paints the rows on
 //! the alternate screen. Neither reads or writes anything.
 
+mod key_hints;
 mod line_layout;
 mod painter;
+mod picker;
+#[cfg(test)]
+mod tests;
+mod text_field;
 mod view;
 
 pub use painter::FullScreenPainter;
+pub use picker::{ActionKeyError, ListItem, ListPicker};
 pub use view::{FullScreenFrame, FullScreenView, ViewEffect};
