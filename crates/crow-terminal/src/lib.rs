@@ -22,7 +22,7 @@ mod visible_characters;
 
 pub use full_screen::{
     ActionKeyError, FullScreenFrame, FullScreenPainter, FullScreenView, ListItem, ListPicker,
-    ViewEffect,
+    Pager, PagerSection, ViewEffect,
 };
 pub use inline_screen::{InlineScreen, InputView, ScreenSize};
 pub use input_decoder::InputDecoder;

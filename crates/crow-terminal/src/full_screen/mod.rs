@@ -5,13 +5,18 @@
 
 mod key_hints;
 mod line_layout;
+mod pager;
 mod painter;
 mod picker;
+mod plain_lines;
+mod scroll_view;
 #[cfg(test)]
 mod tests;
 mod text_field;
+mod text_search;
 mod view;
 
+pub use pager::{Pager, PagerSection};
 pub use painter::FullScreenPainter;
 pub use picker::{ActionKeyError, ListItem, ListPicker};
 pub use view::{FullScreenFrame, FullScreenView, ViewEffect};
