@@ -21,8 +21,8 @@ mod theme;
 mod visible_characters;
 
 pub use full_screen::{
-    ActionKeyError, FullScreenFrame, FullScreenPainter, FullScreenView, ListItem, ListPicker,
-    Pager, PagerSection, ViewEffect,
+    ActionKeyError, DiffView, FullScreenFrame, FullScreenPainter, FullScreenView, ListItem,
+    ListPicker, Pager, PagerSection, ViewEffect,
 };
 pub use inline_screen::{InlineScreen, InputView, ScreenSize};
 pub use input_decoder::InputDecoder;

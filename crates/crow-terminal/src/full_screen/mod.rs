@@ -3,6 +3,7 @@
 //! A view is a [`FullScreenView`]: it takes keys, and lays itself out as rows. The [`FullScreenPainter`] paints the rows on
 //! the alternate screen. Neither reads or writes anything.
 
+mod diff;
 mod key_hints;
 mod line_layout;
 mod pager;
@@ -16,6 +17,7 @@ mod text_field;
 mod text_search;
 mod view;
 
+pub use diff::DiffView;
 pub use pager::{Pager, PagerSection};
 pub use painter::FullScreenPainter;
 pub use picker::{ActionKeyError, ListItem, ListPicker};
