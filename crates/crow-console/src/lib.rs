@@ -19,8 +19,9 @@ pub use questions::{
     AnswerDelivery, QuestionEffect, QuestionOption, QuestionQueue, TerminalQuestion,
 };
 pub use render::{
-    AnswerDestination, ConsoleRenderer, ConsoleStyle, Glyphs, Paint, RunActivity, TerminalFacts,
-    Visibility, short_usage_text, show_session, terminal_width, usage_text, words, wrap,
+    AnswerDestination, ChangedWords, ConsoleRenderer, ConsoleStyle, DiffLineKind, DiffPart, Glyphs,
+    Paint, PatchLine, RunActivity, TerminalFacts, Visibility, changed_words, diff_parts,
+    paired_lines, short_usage_text, show_session, terminal_width, usage_text, words, wrap,
 };
 pub use report::{
     ErrorReport, ExitCode, FailureReport, PermissionsHint, ProgramHints, RefusalReport,

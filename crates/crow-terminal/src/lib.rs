@@ -10,6 +10,7 @@ pub mod activity;
 mod bounded_text;
 mod chat;
 pub mod editor;
+mod full_screen;
 mod inline_screen;
 mod input_decoder;
 mod key_sequences;
@@ -30,6 +31,10 @@ mod theme_choice;
 mod visible_characters;
 
 pub use chat::{ChatEnd, ChatError, ChatOptions, ChatSetup, ErrorDescription, chat};
+pub use full_screen::{
+    ActionKeyError, DiffView, FullScreenFrame, FullScreenPainter, FullScreenView, ListItem,
+    ListPicker, Pager, PagerSection, ViewEffect,
+};
 pub use inline_screen::{InlineScreen, InputView, ScreenSize};
 pub use input_decoder::InputDecoder;
 pub use live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior};

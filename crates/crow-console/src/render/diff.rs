@@ -1,31 +1,28 @@
 //! Renders diffs with line numbers, signs and highlighted words.
 //!
-//! Three passes: [`rows_of`] parses the hunks into rows with line numbers, [`mark_words`] pairs deleted with added
-//! lines and finds the words that differ, [`write_row`] writes the rows. [`CodeRow`] breaks a line that is wider than
-//! the screen and cuts one that is longer than [`MAX_LINE_BYTES`].
+//! Three passes: [`rows_of`] makes rows of the parts of the hunks, [`mark_words`] marks the words that differ in
+//! deleted and added lines, [`write_row`] writes the rows. [`CodeRow`] breaks a line that is wider than the screen and
+//! cuts one that is longer than [`LONGEST_LINE`].
+
+use std::ops::Range;
 
 use crow_core::tool::{FileDiff, Patch};
-use similar::{ChangeTag, TextDiff};
 
-use super::{ConsoleStyle, neutralise, one_line, style::Paint, words, wrap::char_width};
+use super::{
+    ConsoleStyle,
+    diff_model::{DiffLineKind, DiffPart, changed_words, diff_parts, paired_lines},
+    neutralise, one_line,
+    style::Paint,
+    words,
+    wrap::char_width,
+};
 
 /// Columns of the line number.
 const NUMBER_WIDTH: usize = 5;
 /// Maximum columns of one line of a file, summed over the screen lines that it takes.
 const LONGEST_LINE: usize = 320;
-/// Maximum length, in bytes, of lines whose words are compared.
-const LONGEST_COMPARED: usize = 1000;
-/// Minimum similarity of two lines whose differing words are marked.
-const LEAST_LIKENESS: f32 = 0.4;
 /// Columns of a tab.
 const TAB: usize = 4;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum DiffLineKind {
-    Context,
-    Deleted,
-    Added,
-}
 
 /// Row of the rendered diff.
 enum DiffRow {
@@ -39,8 +36,8 @@ struct TextDiffLine {
     kind: DiffLineKind,
     number: u64,
     text: String,
-    /// The pieces of `text`, each with true if it is a changed word. Empty if no words were compared.
-    pieces: Vec<(bool, String)>,
+    /// The positions of the changed words in `text`. Empty if no words were compared.
+    changed: Vec<Range<usize>>,
 }
 
 /// Renders a patch, at most `style.diff_lines` rows of it.
@@ -79,109 +76,43 @@ fn write_rest(style: &ConsoleStyle, hidden: u64, files: &[FileDiff], out: &mut S
     }
 }
 
-/// Parses at most `limit` rows from hunks; also returns the number of further lines.
+/// Makes at most `limit` rows of hunks; also returns the number of further lines.
 fn rows_of(hunks: &str, limit: usize) -> (Vec<DiffRow>, u64) {
-    let mut rows = Vec::new();
-    let (mut old, mut new, mut omitted) = (1, 1, 0);
-    for line in hunks.lines() {
-        if let Some((old_start, new_start)) = hunk_start(line) {
-            (old, new) = (old_start, new_start);
-            if !rows.is_empty() && rows.len() < limit {
+    let (mut rows, mut omitted) = (Vec::new(), 0);
+    for part in diff_parts(hunks) {
+        match part {
+            DiffPart::Hunk { .. } if !rows.is_empty() && rows.len() < limit => {
                 rows.push(DiffRow::Gap);
             }
-            continue;
-        }
-        let (kind, text) = match line.split_at_checked(1) {
-            Some(("-", text)) => (DiffLineKind::Deleted, text),
-            Some(("+", text)) => (DiffLineKind::Added, text),
-            Some((" ", text)) => (DiffLineKind::Context, text),
-            None => (DiffLineKind::Context, ""),
-            Some(_) => continue,
-        };
-        let number = if kind == DiffLineKind::Deleted { old } else { new };
-        old += u64::from(kind != DiffLineKind::Added);
-        new += u64::from(kind != DiffLineKind::Deleted);
-        if rows.len() < limit {
-            let text = neutralise(text);
-            rows.push(DiffRow::Line(TextDiffLine { kind, number, text, pieces: Vec::new() }));
-        } else {
-            omitted += 1;
+            DiffPart::Hunk { .. } | DiffPart::NoLineFeed => {}
+            DiffPart::Line(_) if rows.len() >= limit => omitted += 1,
+            DiffPart::Line(line) => {
+                let number = if line.kind == DiffLineKind::Deleted { line.old } else { line.new };
+                let text = &hunks[line.text];
+                let text = neutralise(text.strip_suffix('\r').unwrap_or(text));
+                let changed = Vec::new();
+                rows.push(DiffRow::Line(TextDiffLine { kind: line.kind, number, text, changed }));
+            }
         }
     }
     (rows, omitted)
 }
 
-/// Parses `@@ -12,3 +14,5 @@` into the first line numbers, here (12, 14).
-fn hunk_start(line: &str) -> Option<(u64, u64)> {
-    let (ranges, _) = line.strip_prefix("@@ -")?.split_once(" @@")?;
-    let (old, new) = ranges.split_once(" +")?;
-    let start = |range: &str| range.split(',').next()?.parse::<u64>().ok();
-    Some((start(old)?, start(new)?))
-}
-
-/// Marks the changed words where added lines follow deleted ones: the first is compared with the first and so on.
+/// Marks the changed words of lines that replace each other.
 fn mark_words(rows: &mut [DiffRow]) {
-    let mut start = 0;
-    while start < rows.len() {
-        let deleted = run_of(rows, start, DiffLineKind::Deleted);
-        let added = run_of(rows, start + deleted, DiffLineKind::Added);
-        for index in start..start + deleted.min(added) {
-            mark_pair(rows, index, index + deleted);
-        }
-        start += (deleted + added).max(1);
-    }
-}
-
-/// Returns the number of consecutive rows of this kind from `start`.
-fn run_of(rows: &[DiffRow], start: usize, kind: DiffLineKind) -> usize {
-    let same = |row: &&DiffRow| matches!(row, DiffRow::Line(line) if line.kind == kind);
-    rows.iter().skip(start).take_while(same).count()
-}
-
-fn mark_pair(rows: &mut [DiffRow], old: usize, new: usize) {
-    let Ok([DiffRow::Line(old), DiffRow::Line(new)]) = rows.get_disjoint_mut([old, new]) else {
-        return;
+    let kind = |row: &DiffRow| match row {
+        DiffRow::Gap => None,
+        DiffRow::Line(line) => Some(line.kind),
     };
-    if old.text.len().max(new.text.len()) > LONGEST_COMPARED {
-        return;
-    }
-    let (old_words, new_words) = (split_words(&old.text), split_words(&new.text));
-    let words = TextDiff::from_slices(&old_words, &new_words);
-    if words.ratio() < LEAST_LIKENESS {
-        return;
-    }
-    let (mut old_pieces, mut new_pieces) = (Vec::new(), Vec::new());
-    for change in words.iter_all_changes() {
-        let text = change.value().to_owned();
-        match change.tag() {
-            ChangeTag::Equal => {
-                old_pieces.push((false, text.clone()));
-                new_pieces.push((false, text));
-            }
-            ChangeTag::Delete => old_pieces.push((true, text)),
-            ChangeTag::Insert => new_pieces.push((true, text)),
+    let kinds: Vec<Option<DiffLineKind>> = rows.iter().map(kind).collect();
+    for (old, new) in paired_lines(&kinds) {
+        let Ok([DiffRow::Line(old), DiffRow::Line(new)]) = rows.get_disjoint_mut([old, new]) else {
+            continue;
+        };
+        if let Some(words) = changed_words(&old.text, &new.text) {
+            (old.changed, new.changed) = (words.old, words.new);
         }
     }
-    (old.pieces, new.pieces) = (old_pieces, new_pieces);
-}
-
-/// Splits a line into identifiers, runs of whitespace, and single other characters.
-fn split_words(line: &str) -> Vec<&str> {
-    let class = |character: char| match character {
-        _ if character.is_alphanumeric() || character == '_' => 0,
-        _ if character.is_whitespace() => 1,
-        _ => 2,
-    };
-    let mut words = Vec::new();
-    let mut rest = line;
-    while let Some(first) = rest.chars().next() {
-        let same = |character: char| class(character) == class(first) && class(first) < 2;
-        let end = rest.find(|character| !same(character)).unwrap_or(rest.len());
-        let Some((word, after)) = rest.split_at_checked(end.max(first.len_utf8())) else { break };
-        words.push(word);
-        rest = after;
-    }
-    words
 }
 
 fn write_row(style: &ConsoleStyle, row: &DiffRow, out: &mut String) {
@@ -204,12 +135,13 @@ fn write_line(style: &ConsoleStyle, line: &TextDiffLine, out: &mut String) {
     let number = line.number;
     Paint::Dim.write(style, &format!("{number:>NUMBER_WIDTH$} "), out);
     let mut row = CodeRow::new(style, sign, plain, out);
-    if line.pieces.is_empty() {
-        row.push(plain, &line.text);
+    let mut end = 0;
+    for changed in &line.changed {
+        row.push(plain, &line.text[end..changed.start]);
+        row.push(strong, &line.text[changed.clone()]);
+        end = changed.end;
     }
-    for (changed, text) in &line.pieces {
-        row.push(if *changed { strong } else { plain }, text);
-    }
+    row.push(plain, &line.text[end..]);
     row.finish();
 }
 
@@ -344,13 +276,5 @@ mod tests {
             ..both.files[0].clone()
         });
         insta::assert_snapshot!(diff(&ConsoleStyle::plain(40), &both));
-    }
-
-    #[test]
-    fn words_are_identifiers_spaces_and_single_characters() {
-        assert_eq!(
-            split_words("let x_1  = f(ä);"),
-            ["let", " ", "x_1", "  ", "=", " ", "f", "(", "ä", ")", ";"]
-        );
     }
 }

@@ -8,6 +8,7 @@ mod call;
 mod calls;
 mod console;
 mod diff;
+mod diff_model;
 mod end;
 mod live;
 mod phrase;
@@ -21,6 +22,9 @@ mod tests;
 
 pub use console::{ConsoleRenderer, show_session};
 pub(crate) use crow_text::{Neutraliser, approval_line, approval_text, neutralise, one_line};
+pub use diff_model::{
+    ChangedWords, DiffLineKind, DiffPart, PatchLine, changed_words, diff_parts, paired_lines,
+};
 pub use end::{RunActivity, short_usage_text, usage_text};
 pub use style::{
     AnswerDestination, ConsoleStyle, Glyphs, Paint, TerminalFacts, Visibility, terminal_width,

@@ -389,7 +389,7 @@ mod tests {
                 CHAT_COMMANDS.iter().all(|command| text.contains(&format!("/{}", command.name)))
             );
         }
-        assert!(help(&CHAT_COMMANDS, 80).contains("/new          start a new session\n"));
+        assert!(help(&CHAT_COMMANDS, 80).contains("/new           start a new session\n"));
     }
 
     #[test]

@@ -277,7 +277,7 @@ mod tests {
     async fn outcome(command: &str) -> (UserCommandOutcome, Vec<String>) {
         let (sender, mut output) = mpsc::channel(1000);
         let (_interrupt, interrupted) = watch::channel(false);
-        let outcome = run(command, std::env::temp_dir(), sender, interrupted).await.unwrap();
+        let outcome = run(command, PathBuf::from("/"), sender, interrupted).await.unwrap();
         let mut pieces = Vec::new();
         while let Some(piece) = output.recv().await {
             pieces.push(piece);
@@ -303,10 +303,14 @@ mod tests {
         let (sender, mut output) = mpsc::channel(10);
         let (interrupt, interrupted) = watch::channel(false);
         let command = "trap '' INT; echo started; while :; do sleep 1; done";
-        let running = tokio::spawn(run(command, std::env::temp_dir(), sender, interrupted));
-        assert_eq!(output.recv().await.as_deref(), Some("started"));
-        interrupt.send_replace(true);
-        let outcome = timeout(Duration::from_secs(20), running).await.unwrap().unwrap().unwrap();
+        let running = run(command, PathBuf::from("/"), sender, interrupted);
+        let interrupting = async {
+            assert_eq!(output.recv().await.as_deref(), Some("started"));
+            interrupt.send_replace(true);
+        };
+        let both = async { tokio::join!(running, interrupting) };
+        let (outcome, ()) = timeout(Duration::from_secs(20), both).await.unwrap();
+        let outcome = outcome.unwrap();
         assert_eq!(outcome.end, "it was killed");
     }
 

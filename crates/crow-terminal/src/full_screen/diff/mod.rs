@@ -1,0 +1,8 @@
+//! The view of a diff: unified or side by side.
+
+mod diff_entries;
+mod diff_rows;
+mod diff_source;
+mod diff_view;
+
+pub use diff_view::DiffView;

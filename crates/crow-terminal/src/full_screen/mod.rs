@@ -1,0 +1,24 @@
+//! Views that take the whole screen: lists to choose from, long texts, and diffs.
+//!
+//! A view is a [`FullScreenView`]: it takes keys, and lays itself out as rows. The [`FullScreenPainter`] paints the rows on
+//! the alternate screen. Neither reads or writes anything.
+
+mod diff;
+mod key_hints;
+mod line_layout;
+mod pager;
+mod painter;
+mod picker;
+mod plain_lines;
+mod scroll_view;
+#[cfg(test)]
+mod tests;
+mod text_field;
+mod text_search;
+mod view;
+
+pub use diff::DiffView;
+pub use pager::{Pager, PagerSection};
+pub use painter::FullScreenPainter;
+pub use picker::{ActionKeyError, ListItem, ListPicker};
+pub use view::{FullScreenFrame, FullScreenView, ViewEffect};
