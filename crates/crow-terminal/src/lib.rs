@@ -1,10 +1,13 @@
 //! The interactive terminal of Crow.
 //!
 //! [`InlineScreen`] shows the events of a run as finished lines, and keeps what changes in a [`LiveRegion`] below them;
-//! [`MarkdownStream`] renders the texts of the agent, and [`PromptInput`] is what the user types. A [`Theme`] gives texts their
-//! colours. This crate reads and writes bytes that its caller passes on, and knows no terminal of its own.
+//! [`MarkdownStream`] renders the texts of the agent, and [`PromptInput`] is what the user types; a
+//! [`FileIndex`] has the files that it may name. A [`Theme`] gives texts their colours. Apart
+//! from that index, this crate reads and writes bytes that its caller passes on, and knows no terminal of its own.
 
 pub mod editor;
+mod file_index;
+mod fuzzy_matcher;
 mod inline_screen;
 mod input_decoder;
 mod key_sequences;
@@ -19,6 +22,7 @@ mod tests;
 mod theme;
 mod visible_characters;
 
+pub use file_index::{FileIndex, FileIndexError, FileMatch};
 pub use inline_screen::{InlineScreen, InputView, ScreenSize};
 pub use input_decoder::InputDecoder;
 pub use live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior};
