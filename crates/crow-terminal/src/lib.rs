@@ -2,8 +2,8 @@
 //!
 //! [`InlineScreen`] shows the events of a run as finished lines, and keeps what changes in a [`LiveRegion`] below them;
 //! [`MarkdownStream`] renders the texts of the agent, and [`PromptInput`] is what the user types; a
-//! [`FileIndex`] has the files that it may name. A [`Theme`] gives texts their colours. Apart
-//! from that index, this crate reads and writes bytes that its caller passes on, and knows no terminal of its own.
+//! [`FileSearchWorker`] searches for the files that it may name. A [`Theme`] gives texts their colours. Apart
+//! from that search, this crate reads and writes bytes that its caller passes on, and knows no terminal of its own.
 
 pub mod editor;
 mod file_index;
@@ -22,7 +22,10 @@ mod tests;
 mod theme;
 mod visible_characters;
 
-pub use file_index::{FileIndex, FileIndexError, FileMatch};
+pub use file_index::{
+    FileIndex, FileIndexError, FileMatch, FileSearchNotifier, FileSearchOptions, FileSearchResults,
+    FileSearchWorker,
+};
 pub use inline_screen::{InlineScreen, InputView, ScreenSize};
 pub use input_decoder::InputDecoder;
 pub use live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior};

@@ -27,6 +27,8 @@ pub enum FileIndexError {
         #[source]
         source: io::Error,
     },
+    #[error("start a thread that lists files")]
+    Thread(#[source] io::Error),
     #[error("list files: cancelled")]
     Cancelled,
 }

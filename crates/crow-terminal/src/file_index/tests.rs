@@ -3,13 +3,20 @@ use std::{
     fs,
     os::unix::{ffi::OsStrExt as _, fs::symlink},
     path::Path,
-    sync::atomic::AtomicBool,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, channel},
+    },
+    time::Duration,
 };
 
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::{FileIndex, FileIndexError, FileMatch};
+use super::{
+    FileIndex, FileIndexError, FileMatch, FileSearchOptions, FileSearchResults, FileSearchWorker,
+};
 use crate::fuzzy_matcher::{FuzzyMatcher, FuzzyQuery};
 
 const MOST: usize = 1_000_000;
@@ -333,5 +340,95 @@ proptest! {
             prop_assert!(found.positions.iter().all(|position| *position < characters));
             prop_assert_eq!(found.positions.len(), query.chars().count());
         }
+    }
+}
+
+/// A worker, and what it reports.
+fn worker(root: &Path, most_age: Duration) -> (FileSearchWorker, Receiver<()>) {
+    let (sender, receiver) = channel();
+    let options =
+        FileSearchOptions { root: root.to_owned(), most_paths: MOST, most_matches: 10, most_age };
+    let notify = move || sender.send(()).unwrap_or_default();
+    (FileSearchWorker::start(options, Arc::new(notify)).unwrap(), receiver)
+}
+
+/// Waits for results that fit.
+fn wait_for(
+    (worker, receiver): &(FileSearchWorker, Receiver<()>),
+    fits: impl Fn(&FileSearchResults) -> bool,
+) -> FileSearchResults {
+    loop {
+        receiver.recv().unwrap();
+        if let Some(results) = worker.try_results().filter(&fits) {
+            return results;
+        }
+    }
+}
+
+#[test]
+fn a_worker_searches_for_the_newest_query() {
+    let folder = project(&["src/main.rs", "src/lib.rs"]);
+    let worker = worker(folder.path(), Duration::MAX);
+    for query in ["x", "s", "src", "lib"] {
+        worker.0.request(query);
+    }
+    let results = wait_for(&worker, |results| results.query == "lib");
+    assert_eq!(paths(&results.matches.unwrap()), ["src/lib.rs"]);
+    assert!(!results.is_cut);
+    assert!(worker.0.try_results().is_none());
+    worker.0.request("main");
+    let results = wait_for(&worker, |results| results.query == "main");
+    assert_eq!(paths(&results.matches.unwrap()), ["src/main.rs"]);
+}
+
+#[test]
+fn a_worker_lists_the_files_again_when_they_are_old() {
+    let folder = project(&["old"]);
+    let worker = worker(folder.path(), Duration::ZERO);
+    worker.0.request("");
+    wait_for(&worker, |_| true);
+    fs::write(folder.path().join("new"), "").unwrap();
+    worker.0.request("n");
+    let has_new = |results: &FileSearchResults| {
+        results.matches.as_ref().is_ok_and(|matches| paths(matches) == ["new"])
+    };
+    assert_eq!(wait_for(&worker, has_new).query, "n");
+}
+
+#[test]
+fn a_worker_reports_a_root_that_cannot_be_listed_and_tries_again() {
+    let folder = project(&["a/b"]);
+    let root = folder.path().join("later");
+    let worker = worker(&root, Duration::MAX);
+    worker.0.request("x");
+    let results = wait_for(&worker, |_| true);
+    assert!(matches!(results.matches, Err(FileIndexError::Root { .. })));
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("x.rs"), "").unwrap();
+    worker.0.request("x");
+    let results = wait_for(&worker, |results| results.matches.is_ok());
+    assert_eq!(paths(&results.matches.unwrap()), ["x.rs"]);
+}
+
+#[test]
+fn a_worker_ends_when_it_is_dropped() {
+    let folder = project(&["a"]);
+    let calls = Arc::new(AtomicBool::new(false));
+    for query in [None, Some("a")] {
+        let noted = Arc::clone(&calls);
+        let options = FileSearchOptions {
+            root: folder.path().to_owned(),
+            most_paths: MOST,
+            most_matches: 10,
+            most_age: Duration::ZERO,
+        };
+        let notify = move || noted.store(true, Ordering::Relaxed);
+        let worker = FileSearchWorker::start(options, Arc::new(notify)).unwrap();
+        if let Some(query) = query {
+            worker.request(query);
+        }
+        drop(worker);
+        // The thread dropped its copy.
+        assert_eq!(Arc::strong_count(&calls), 1);
     }
 }
