@@ -31,6 +31,11 @@ impl FuzzyQuery {
         })
     }
 
+    /// Returns a query that ignores case.
+    pub(crate) fn ignoring_case(text: &str) -> Option<Self> {
+        Self::new(&text.chars().map(chars::to_lower_case).collect::<String>())
+    }
+
     pub(crate) fn characters(&self) -> &[char] {
         &self.characters
     }
@@ -92,6 +97,13 @@ impl FuzzyMatcher {
         Self::new(Config::DEFAULT.match_paths(), query)
     }
 
+    /// Creates a matcher for names, which prefers their beginning.
+    pub(crate) fn of_names(query: FuzzyQuery) -> Self {
+        let mut config = Config::DEFAULT;
+        config.prefer_prefix = true;
+        Self::new(config, query)
+    }
+
     fn new(mut config: Config, query: FuzzyQuery) -> Self {
         config.ignore_case = query.ignores_case;
         config.normalize = query.ignores_accents;
@@ -109,6 +121,15 @@ impl FuzzyMatcher {
         let mut positions = Vec::new();
         let haystack = haystack(text, &mut self.characters);
         let score = self.matcher.fuzzy_indices(haystack, self.query.needle(), &mut positions)?;
+        Some(FuzzyMatch { score, positions })
+    }
+
+    /// Returns where a text has the characters of the query without others between them.
+    pub(crate) fn find_substring(&mut self, text: &str) -> Option<FuzzyMatch> {
+        let mut positions = Vec::new();
+        let haystack = haystack(text, &mut self.characters);
+        let score =
+            self.matcher.substring_indices(haystack, self.query.needle(), &mut positions)?;
         Some(FuzzyMatch { score, positions })
     }
 }

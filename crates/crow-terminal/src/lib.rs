@@ -1,8 +1,8 @@
 //! The interactive terminal of Crow.
 //!
 //! [`InlineScreen`] shows the events of a run as finished lines, and keeps what changes in a [`LiveRegion`] below them;
-//! [`MarkdownStream`] renders the texts of the agent, and [`PromptInput`] is what the user types; a
-//! [`FileSearchWorker`] searches for the files that it may name. A [`Theme`] gives texts their colours. Apart
+//! [`MarkdownStream`] renders the texts of the agent, and [`PromptInput`] is what the user types, with a list of commands
+//! and files that complete it; a [`FileSearchWorker`] searches for the files. A [`Theme`] gives texts their colours. Apart
 //! from that search, this crate reads and writes bytes that its caller passes on, and knows no terminal of its own.
 
 pub mod editor;
@@ -14,6 +14,7 @@ mod key_sequences;
 pub mod keys;
 mod live_region;
 mod markdown;
+mod popup;
 mod prompt_input;
 mod safe_text;
 mod styled_text;
@@ -30,6 +31,7 @@ pub use inline_screen::{InlineScreen, InputView, ScreenSize};
 pub use input_decoder::InputDecoder;
 pub use live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior};
 pub use markdown::{MarkdownGlyphs, MarkdownStream, render_markdown};
-pub use prompt_input::{InputAction, ListedCommand, PromptInput};
+pub use popup::ListedCommand;
+pub use prompt_input::{InputAction, PromptInput};
 pub use styled_text::{Emphasis, StyledLine, StyledSpan, TextLook, TextRole};
 pub use theme::{Rgb, Theme};

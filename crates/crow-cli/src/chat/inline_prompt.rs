@@ -179,6 +179,7 @@ pub(super) fn earlier_prompts(lines_file: &Path) -> Vec<String> {
 pub(super) fn listed(commands: &[HostCommand]) -> Vec<ListedCommand> {
     let all = commands.iter().chain(&CHAT_COMMANDS).map(|command| ListedCommand {
         name: command.name.to_string(),
+        argument: command.argument.to_string(),
         description: command.description.to_string(),
     });
     let mut all: Vec<ListedCommand> = all.collect();
