@@ -25,6 +25,7 @@ use jiff::Timestamp;
 
 use crate::{
     activity::{ActivityPanel, ActivitySpace},
+    full_screen::{FullScreenFrame, FullScreenPainter},
     live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior},
     markdown::{MarkdownStream, render_markdown},
     styled_text::{StyledLine, TextRole},
@@ -72,6 +73,8 @@ pub struct InlineScreen<W> {
     size: ScreenSize,
     theme: Theme,
     region: LiveRegion,
+    /// A view that takes the whole screen. While it is active, the region is not drawn.
+    view: FullScreenPainter,
     renderer: ConsoleRenderer<RendererOutput, RendererOutput>,
     captured: RendererOutput,
     activity: ActivityPanel,
@@ -107,6 +110,7 @@ impl<W: Write> InlineScreen<W> {
             size,
             theme,
             region: LiveRegion::new(size.columns, resize),
+            view: FullScreenPainter::new(theme),
             renderer: ConsoleRenderer::new(style, captured.clone(), captured.clone()),
             captured,
             activity: ActivityPanel::new(style.glyphs),
@@ -299,6 +303,28 @@ impl<W: Write> InlineScreen<W> {
         self.draw()
     }
 
+    /// Draws a view that takes the whole screen. Finished lines are gathered until it is left.
+    ///
+    /// # Errors
+    /// Fails if the output cannot be written.
+    pub fn paint_view(&mut self, frame: &FullScreenFrame, size: ScreenSize) -> io::Result<()> {
+        if !self.view.is_active() {
+            self.view = FullScreenPainter::new(self.theme);
+        }
+        let output = self.view.paint(frame, size);
+        self.send_sequences(&output)
+    }
+
+    /// Removes the view that takes the whole screen.
+    ///
+    /// # Errors
+    /// Fails if the output cannot be written.
+    pub fn leave_view(&mut self) -> io::Result<()> {
+        let output = self.view.leave();
+        self.send_sequences(&output)?;
+        self.draw()
+    }
+
     /// Sets the theme of what is shown from here on.
     ///
     /// # Errors
@@ -412,6 +438,9 @@ impl<W: Write> InlineScreen<W> {
     }
 
     fn draw(&mut self) -> io::Result<()> {
+        if self.view.is_active() {
+            return Ok(());
+        }
         let content = self.content();
         let lines = mem::take(&mut self.finished);
         let output = self.region.draw(&lines, content);

@@ -5,18 +5,24 @@
 //! colours. A [`StatusTemplate`] makes the status line; [`TerminalTitle`], [`Notifier`], [`BackgroundQuery`] and
 //! [`copy_sequence`] make sequences for other features of the terminal, and an [`AsciicastRecorder`] records it. This crate
 //! reads and writes bytes that its caller passes on, and knows no terminal of its own.
+//! [`MarkdownStream`] renders the texts of the agent, and [`PromptInput`] is what the user types, with a list of commands
+//! and files that complete it; a [`FileSearchWorker`] searches for the files. A [`Theme`] gives texts their colours. Apart
+//! from that search, this crate reads and writes bytes that its caller passes on, and knows no terminal of its own.
 
 pub mod activity;
 mod bounded_text;
 mod chat;
 pub mod editor;
+mod file_index;
 mod full_screen;
+mod fuzzy_matcher;
 mod inline_screen;
 mod input_decoder;
 mod key_sequences;
 pub mod keys;
 mod live_region;
 mod markdown;
+mod popup;
 mod prompt_input;
 mod recording;
 mod safe_text;
@@ -31,6 +37,10 @@ mod theme_choice;
 mod visible_characters;
 
 pub use chat::{ChatEnd, ChatError, ChatOptions, ChatSetup, ErrorDescription, chat};
+pub use file_index::{
+    FileIndex, FileIndexError, FileMatch, FileSearchNotifier, FileSearchOptions, FileSearchResults,
+    FileSearchWorker,
+};
 pub use full_screen::{
     ActionKeyError, DiffView, FullScreenFrame, FullScreenPainter, FullScreenView, ListItem,
     ListPicker, Pager, PagerSection, ViewEffect,
@@ -39,7 +49,8 @@ pub use inline_screen::{InlineScreen, InputView, ScreenSize};
 pub use input_decoder::InputDecoder;
 pub use live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior};
 pub use markdown::{MarkdownGlyphs, MarkdownStream, render_markdown};
-pub use prompt_input::{InputAction, ListedCommand, PromptInput};
+pub use popup::ListedCommand;
+pub use prompt_input::{InputAction, PromptInput};
 pub use recording::{
     AsciicastError, AsciicastHeader, AsciicastRecorder, InputRecording, RecordedOutput,
 };

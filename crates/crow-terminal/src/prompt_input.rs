@@ -1,17 +1,22 @@
 //! The prompt of a chat: keys in, what they ask for and the rows to show out.
 
 use crate::{
-    editor::{CompletionKind, EditingStyle, EditorEffect, PromptEditor},
+    editor::{
+        CompletionContext, CompletionKind, EditingStyle, EditorEffect, PromptEditor, file_reference,
+    },
+    file_index::FileMatch,
     inline_screen::{InputView, ScreenSize, shortened},
     input_decoder::InputDecoder,
-    keys::{InputEvent, KeyCode},
-    styled_text::{StyledLine, TextRole},
+    keys::{InputEvent, Key, KeyCode, KeyModifiers},
+    popup::{CompletionPopup, EditCause, ListedCommand, PopupChoice, PopupStep},
 };
 
-/// Maximum number of commands that are listed below the prompt.
-const MOST_LISTED: usize = 6;
 /// Maximum number of rows of the prompt.
 const MOST_ROWS: usize = 8;
+/// Share of the screen for the prompt, the list below it and the status line, in percent, and its bounds in rows.
+const SHARE: usize = 40;
+const LEAST_SHARE: usize = 3;
+const MOST_SHARE: usize = 12;
 
 /// Action that a key requests from the chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,14 +37,8 @@ pub enum InputAction {
     ExternalEditor,
     /// Shift-tab.
     CyclePermissions,
-}
-
-/// A command that can be completed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListedCommand {
-    /// The name without its slash.
-    pub name: String,
-    pub description: String,
+    /// Ctrl-o.
+    Transcript,
 }
 
 /// The prompt of a chat.
@@ -47,7 +46,7 @@ pub struct ListedCommand {
 pub struct PromptInput {
     decoder: InputDecoder,
     editor: PromptEditor,
-    commands: Vec<ListedCommand>,
+    popup: CompletionPopup,
 }
 
 impl PromptInput {
@@ -55,7 +54,7 @@ impl PromptInput {
     pub fn new(commands: Vec<ListedCommand>, history: Vec<String>) -> Self {
         let mut editor = PromptEditor::new(EditingStyle::Emacs);
         editor.set_history(history);
-        Self { decoder: InputDecoder::default(), editor, commands }
+        Self { decoder: InputDecoder::default(), editor, popup: CompletionPopup::new(commands) }
     }
 
     /// Takes bytes of the terminal, and returns what they ask for.
@@ -87,27 +86,38 @@ impl PromptInput {
 
     /// Replaces the text, and returns the one before.
     pub fn replace(&mut self, text: &str) -> String {
-        let before = self.editor.take_text();
+        let before = self.take_text();
         self.editor.set_text(text);
         before
     }
 
     /// Inserts a text before the current one, on lines of its own.
     pub fn put_before(&mut self, text: &str) {
-        let rest = self.editor.take_text();
+        let rest = self.take_text();
         let between = if rest.is_empty() { "" } else { "\n" };
         self.editor.set_text(&format!("{text}{between}{rest}"));
     }
 
     /// Appends a text.
     pub fn append(&mut self, text: &str) {
-        let before = self.editor.take_text();
+        let before = self.take_text();
         self.editor.set_text(&format!("{before}{text}"));
     }
 
     /// Adds an entered prompt to the earlier ones.
     pub fn remember(&mut self, text: &str) {
         self.editor.push_history(text.to_owned());
+    }
+
+    /// Returns the query for files if the list of files is open. The matches of each new one are expected by
+    /// [`set_file_matches`](Self::set_file_matches).
+    pub fn file_query(&self) -> Option<&str> {
+        self.popup.file_query()
+    }
+
+    /// Sets the files that match a query, the best first. They are ignored if another query is current.
+    pub fn set_file_matches(&mut self, query: &str, matches: Vec<FileMatch>) {
+        self.popup.set_files(query, matches);
     }
 
     /// Changes the set of keys.
@@ -120,13 +130,21 @@ impl PromptInput {
         self.editor.is_in_normal_mode()
     }
 
-    /// Returns the rows to show: the prompt, and below it the commands that fit what is typed.
+    /// Returns true while earlier prompts are searched.
+    pub fn is_searching(&self) -> bool {
+        self.editor.is_searching()
+    }
+
+    /// Returns the rows to show: the prompt, and below it the list of what can be completed.
     pub fn view(&mut self, size: ScreenSize, mark: &str) -> InputView {
-        let columns = size.columns.saturating_sub(1).max(2);
+        let columns = size.columns.saturating_sub(1).max(1);
         let most = (size.rows / 3).clamp(1, MOST_ROWS);
         let view = self.editor.view(columns, most, mark);
-        let below = self.matching_rows(columns);
-        InputView { above: Vec::new(), rows: view.lines, cursor: view.cursor, below }
+        self.popup.set_room(popup_room(size.rows));
+        let below = self.popup.rows(columns);
+        // The view of the editor has two columns at least.
+        let rows = view.lines.iter().map(|line| shortened(line, columns)).collect();
+        InputView { above: Vec::new(), rows, cursor: view.cursor, below }
     }
 
     /// Takes an event of the terminal, and returns the action that it requests.
@@ -135,12 +153,10 @@ impl PromptInput {
             InputEvent::Key(key) if key.code == KeyCode::BackTab => {
                 Some(InputAction::CyclePermissions)
             }
-            InputEvent::Key(key) => {
-                let effect = self.editor.on_key(key);
-                self.on_effect(effect)
-            }
+            InputEvent::Key(key) => self.on_key(key),
             InputEvent::Paste(text) => {
                 self.editor.paste(&text);
+                self.follow(EditCause::Pasted);
                 None
             }
             InputEvent::FocusGained
@@ -154,66 +170,194 @@ impl PromptInput {
         events.into_iter().filter_map(|event| self.on_event(event)).collect()
     }
 
+    fn on_key(&mut self, key: Key) -> Option<InputAction> {
+        if let Some(popup_key) = PopupKey::of(key).filter(|_| self.is_popup_open()) {
+            match self.on_popup_key(popup_key) {
+                PopupOutcome::Action(action) => return Some(action),
+                PopupOutcome::Nothing => return None,
+                PopupOutcome::KeyOfEditor => {}
+            }
+        }
+        let length = self.editor.text().len();
+        let was_searching = self.editor.is_searching();
+        let effect = self.editor.on_key(key);
+        let recalls = matches!(
+            PopupKey::of(key),
+            Some(PopupKey::Step(PopupStep::Previous | PopupStep::Next))
+        );
+        let cause = if recalls || was_searching {
+            EditCause::Recalled
+        } else if self.editor.text().len() == length {
+            EditCause::Moved
+        } else {
+            EditCause::Typed
+        };
+        let action = self.on_effect(effect);
+        self.follow(cause);
+        action
+    }
+
     fn on_effect(&mut self, effect: EditorEffect) -> Option<InputAction> {
         match effect {
-            EditorEffect::Submit => Some(InputAction::Line(self.editor.take_text())),
+            EditorEffect::Submit => Some(InputAction::Line(self.take_text())),
             EditorEffect::Interrupt => Some(InputAction::Interrupt),
             EditorEffect::Escape => Some(InputAction::Escape),
             EditorEffect::EndOfInput => Some(InputAction::EndOfInput),
             EditorEffect::Suspend => Some(InputAction::Suspend),
             EditorEffect::ClearScreen => Some(InputAction::Redraw),
             EditorEffect::Complete => {
-                self.complete();
+                self.open_popup();
                 None
             }
             EditorEffect::ExternalEditor => Some(InputAction::ExternalEditor),
-            EditorEffect::None | EditorEffect::Redraw | EditorEffect::ToggleTranscript => None,
+            EditorEffect::ToggleTranscript => Some(InputAction::Transcript),
+            EditorEffect::None | EditorEffect::Redraw => None,
         }
     }
 
-    /// Completes the command before the cursor as far as it is clear.
-    fn complete(&mut self) {
+    /// Returns true if the list takes keys.
+    /// Returns true if a list of completions is open.
+    pub fn is_popup_open(&self) -> bool {
+        self.popup.is_visible() && !self.editor.is_in_normal_mode()
+    }
+
+    /// Opens the list of the word at the cursor, or inserts its only entry.
+    fn open_popup(&mut self) {
         let Some(context) = self.editor.completion_context() else { return };
-        if context.kind != CompletionKind::Command {
+        self.popup.open(context);
+        if self.popup.entry_count() == 1
+            && let Some(choice) = self.popup.choice()
+        {
+            self.insert(&choice);
+        }
+    }
+
+    fn on_popup_key(&mut self, key: PopupKey) -> PopupOutcome {
+        match key {
+            PopupKey::Step(step) => self.popup.step(step),
+            PopupKey::Close => self.popup.dismiss(),
+            PopupKey::Complete => {
+                if let Some(choice) = self.popup.choice() {
+                    self.insert(&choice);
+                }
+            }
+            PopupKey::Enter => return self.enter(),
+        }
+        PopupOutcome::Nothing
+    }
+
+    /// Runs or inserts the marked entry.
+    fn enter(&mut self) -> PopupOutcome {
+        let (Some(choice), Some(context)) =
+            (self.popup.entered(), self.editor.completion_context())
+        else {
+            return PopupOutcome::KeyOfEditor;
+        };
+        // A command that is followed by other text is not replaced unless it was selected.
+        let is_alone = context.range == (0..self.editor.text().len());
+        if context.kind == CompletionKind::Command && !is_alone && !self.popup.has_selection() {
+            return PopupOutcome::KeyOfEditor;
+        }
+        match choice {
+            PopupChoice::Command { name } if is_alone => {
+                self.take_text();
+                PopupOutcome::Action(InputAction::Line(format!("/{name}")))
+            }
+            PopupChoice::Command { .. }
+            | PopupChoice::CommandWithArgument { .. }
+            | PopupChoice::File { .. } => {
+                self.insert(&choice);
+                PopupOutcome::Nothing
+            }
+        }
+    }
+
+    /// Replaces the word at the cursor by an entry.
+    fn insert(&mut self, choice: &PopupChoice) {
+        let Some(CompletionContext { range, .. }) = self.editor.completion_context() else {
             return;
+        };
+        let text = self.editor.text();
+        // The quote behind a path in quotes is replaced with it.
+        let is_quoted =
+            text[range.clone()].starts_with("@\"") && text[range.end..].starts_with('"');
+        let end = range.end + usize::from(is_quoted);
+        let space = if text[end..].starts_with(char::is_whitespace) { "" } else { " " };
+        match choice {
+            PopupChoice::Command { name } | PopupChoice::CommandWithArgument { name } => {
+                self.editor.replace(range, &format!("/{name}{space}"));
+            }
+            PopupChoice::File { path } if path.ends_with('/') => {
+                let reference = file_reference(path);
+                self.editor.replace(range.start..end, &reference);
+                if reference.ends_with('"') {
+                    // What is in the directory comes before the quote.
+                    self.editor.on_key(Key::plain(KeyCode::Left));
+                }
+                return self.follow(EditCause::Typed);
+            }
+            PopupChoice::File { path } => {
+                let reference = file_reference(path);
+                self.editor.replace(range.start..end, &format!("{reference}{space}"));
+            }
         }
-        let names: Vec<&str> =
-            self.matching(&context.typed).map(|command| command.name.as_str()).collect();
-        let [first, rest @ ..] = names.as_slice() else { return };
-        let common = rest.iter().fold(first.len(), |length, name| {
-            let same = first.bytes().zip(name.bytes()).take(length);
-            same.take_while(|(one, other)| one == other).count()
-        });
-        // One that is clear is ready for its argument.
-        let end = if rest.is_empty() { " " } else { "" };
-        let text = format!("/{}{end}", &first[..first.floor_char_boundary(common)]);
-        self.editor.replace(context.range, &text);
+        self.popup.dismiss();
+        self.follow(EditCause::Moved);
     }
 
-    fn matching<'a>(&'a self, beginning: &'a str) -> impl Iterator<Item = &'a ListedCommand> + 'a {
-        self.commands.iter().filter(move |command| command.name.starts_with(beginning))
+    fn follow(&mut self, cause: EditCause) {
+        self.popup.follow(self.editor.completion_context(), cause);
     }
 
-    /// Returns the commands that begin with what is typed.
-    fn matching_rows(&self, columns: usize) -> Vec<StyledLine> {
-        let Some(context) = self.editor.completion_context() else { return Vec::new() };
-        if context.kind != CompletionKind::Command {
-            return Vec::new();
-        }
-        let found: Vec<&ListedCommand> = self.matching(&context.typed).collect();
-        let rows = found.iter().take(MOST_LISTED).map(|command| {
-            let mut row = StyledLine::default();
-            row.push(format!("  /{:<12} ", command.name), TextRole::Accent);
-            row.push(&command.description, TextRole::Dim);
-            shortened(&row, columns)
-        });
-        let mut rows: Vec<StyledLine> = rows.collect();
-        let more = found.len().saturating_sub(MOST_LISTED);
-        if more > 0 {
-            let mut row = StyledLine::default();
-            row.push(format!("  … {more} more"), TextRole::Dim);
-            rows.push(row);
-        }
-        rows
+    /// Takes the text, and closes the list.
+    fn take_text(&mut self) -> String {
+        self.popup.close();
+        self.editor.take_text()
     }
+}
+
+/// Returns the number of rows that the list can have below a prompt of one row, with the status line below it.
+fn popup_room(rows: usize) -> usize {
+    let share = (rows * SHARE / 100).clamp(LEAST_SHARE, MOST_SHARE);
+    share.min(rows.saturating_sub(1)).saturating_sub(2)
+}
+
+/// What a key means for the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PopupKey {
+    Step(PopupStep),
+    Complete,
+    Enter,
+    Close,
+}
+
+impl PopupKey {
+    fn of(key: Key) -> Option<Self> {
+        match (key.code, key.modifiers) {
+            (KeyCode::Up, KeyModifiers::NONE) | (KeyCode::Char('p'), KeyModifiers::CTRL) => {
+                Some(Self::Step(PopupStep::Previous))
+            }
+            (KeyCode::Down, KeyModifiers::NONE) | (KeyCode::Char('n'), KeyModifiers::CTRL) => {
+                Some(Self::Step(PopupStep::Next))
+            }
+            (KeyCode::Tab, KeyModifiers::NONE) | (KeyCode::Char('i'), KeyModifiers::CTRL) => {
+                Some(Self::Complete)
+            }
+            (KeyCode::Enter, KeyModifiers::NONE) | (KeyCode::Char('m'), KeyModifiers::CTRL) => {
+                Some(Self::Enter)
+            }
+            (KeyCode::Escape, KeyModifiers::NONE) | (KeyCode::Char('['), KeyModifiers::CTRL) => {
+                Some(Self::Close)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What became of a key while the list was open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum PopupOutcome {
+    Action(InputAction),
+    Nothing,
+    KeyOfEditor,
 }

@@ -14,7 +14,7 @@ use super::{
     chat_screen::screen_size,
     greeting::session_greeting,
 };
-use crate::prompt_input::ListedCommand;
+use crate::popup::ListedCommand;
 
 /// A line at the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,8 +65,10 @@ impl ChatLine {
 /// The command that lists the others.
 const HELP: &str = "help";
 /// Commands of the chat, in addition to those of the host.
-static CHAT_COMMANDS: [HostCommand; 6] = [
+static CHAT_COMMANDS: [HostCommand; 8] = [
     HostCommand::new("new", "", "start a new session"),
+    HostCommand::new("rewind", "", "go back to before an earlier prompt (also esc esc)"),
+    HostCommand::new("transcript", "", "show the whole session (also ctrl-o)"),
     HostCommand::new("copy", "[N]", "copy the last reply, or the N-th from the end"),
     HostCommand::new("theme", "[NAME]", "show the themes, or set one for this chat"),
     HostCommand::new("keys", "", "list the keys"),
@@ -141,6 +143,8 @@ impl ChatLoop {
             self.end = Some(ChatEnd::UserLeft);
         } else if (switches_session || needs_idle) && self.work.is_busy() {
             self.say(WORKING.to_owned());
+        } else if self.opens_view(&name, &argument) {
+            // It is open, or will be.
         } else if switches_session {
             self.switch_session((name == SESSIONS).then_some(argument));
         } else if name == "theme" {
@@ -154,6 +158,25 @@ impl ChatLoop {
         } else {
             self.run_host_command(name, argument);
         }
+    }
+
+    /// Opens the view of a command without an argument, if it has one and the terminal can show it.
+    fn opens_view(&mut self, name: &str, argument: &str) -> bool {
+        if !self.modes.is_live() || !argument.is_empty() {
+            return false;
+        }
+        match name {
+            "rewind" => self.open_prompts(),
+            "transcript" => self.open_transcript(),
+            "diff" => self.open_changes(),
+            SESSIONS => self.open_sessions(),
+            "model" => self.open_option("model"),
+            "agents" => self.open_option("agent"),
+            "mode" => self.open_option("mode"),
+            "thinking" => self.open_option("thinking"),
+            _ => return false,
+        }
+        true
     }
 
     fn show_help(&mut self, argument: String) {
@@ -175,7 +198,7 @@ impl ChatLoop {
         }));
     }
 
-    fn run_host_command(&mut self, name: String, argument: String) {
+    pub(super) fn run_host_command(&mut self, name: String, argument: String) {
         let (host, id) = (Arc::clone(&self.host), self.handle.session_id().clone());
         self.start_task(Box::pin(async move {
             let commands = host.commands(&id).await.unwrap_or_default();
@@ -220,7 +243,7 @@ impl ChatLoop {
 
     /// Opens the session whose id begins with `prefix`, or creates one, and switches to it. The previous session is closed,
     /// or deleted if it has no prompt. Errors are shown.
-    fn switch_session(&mut self, prefix: Option<String>) {
+    pub(super) fn switch_session(&mut self, prefix: Option<String>) {
         let retention =
             if prefix.is_some() { SessionRetention::Yes } else { SessionRetention::NotYet };
         let (host, store) = (Arc::clone(&self.host), Arc::clone(&self.store));
@@ -297,6 +320,7 @@ async fn open(
 pub(super) fn listed_commands(host_commands: Vec<HostCommand>) -> Vec<ListedCommand> {
     let all = all(host_commands).into_iter().map(|command| ListedCommand {
         name: command.name.into_owned(),
+        argument: command.argument.into_owned(),
         description: command.description.into_owned(),
     });
     let mut all: Vec<ListedCommand> = all.collect();

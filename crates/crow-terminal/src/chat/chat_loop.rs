@@ -36,6 +36,8 @@ use super::{
     chat_commands::{ChatLine, listed_commands},
     chat_input::ChatInput,
     chat_screen::{ChatScreen, screen_size},
+    file_completion::FileCompletion,
+    full_screen_views::OpenView,
     greeting::{farewell, session_greeting},
     interrupts::{ChatPhase, InterruptAction, Interrupts},
     prompt_history::PromptHistoryFile,
@@ -65,6 +67,8 @@ const STOP_WAIT: Duration = Duration::from_millis(200);
 /// Mark before the prompt, and before an answer to a question.
 const PROMPT: &str = "> ";
 const ANSWER: &str = "? ";
+/// Time between two escapes that belong together.
+const DOUBLE_ESCAPE: Duration = Duration::from_millis(800);
 /// Rows of a terminal from which on the useful keys are shown.
 const ROWS_FOR_HINTS: usize = 20;
 /// Message after the first ctrl-c at the prompt.
@@ -108,6 +112,11 @@ pub(super) struct ChatLoop {
     pub(super) questions: QuestionQueue,
     /// The list of answers to the open question.
     pub(super) panel: Option<QuestionPanel>,
+    /// The view that takes the whole screen.
+    pub(super) view: Option<OpenView>,
+    pub(super) files: FileCompletion,
+    /// Time of an escape at the prompt, of which a second one goes back to an earlier prompt.
+    escaped: Option<Instant>,
     pub(super) interrupts: Interrupts,
     pub(super) work: AgentWork,
     task: Option<ChatTask>,
@@ -208,6 +217,9 @@ impl ChatLoop {
             modes,
             questions: QuestionQueue::default(),
             panel: None,
+            view: None,
+            files: FileCompletion::new(),
+            escaped: None,
             interrupts: Interrupts::default(),
             work: AgentWork::default(),
             task: None,
@@ -267,6 +279,7 @@ impl ChatLoop {
                     result(self)?;
                     self.show_input();
                 }
+                () = self.files.changed() => self.on_file_matches(),
                 text = next_output(&mut self.user_command), if has_room => self.say(text),
                 event = self.events.next(), if has_room => match event {
                     Some(event) => self.on_events(event),
@@ -359,6 +372,11 @@ impl ChatLoop {
     async fn on_input_events(&mut self, events: Vec<InputEvent>) -> Result<(), ChatError> {
         let mut actions = Vec::new();
         for event in events {
+            if self.view.is_some() {
+                self.on_actions(std::mem::take(&mut actions)).await?;
+                self.on_view_event(event)?;
+                continue;
+            }
             if let InputEvent::Key(key) = &event
                 && self.panel.is_some()
             {
@@ -393,7 +411,8 @@ impl ChatLoop {
                 }
                 InputAction::Interrupt => self.interrupt(),
                 InputAction::Escape if self.phase() == ChatPhase::Work => self.interrupt(),
-                InputAction::Escape => {}
+                InputAction::Escape => self.on_escape(),
+                InputAction::Transcript => self.open_transcript(),
                 InputAction::EndOfInput => self.on_end_of_input(),
                 InputAction::Suspend => {
                     self.steer(&mut steering);
@@ -412,6 +431,15 @@ impl ChatLoop {
         }
         self.steer(&mut steering);
         Ok(())
+    }
+
+    /// Handles escape at the prompt: the second one lists the earlier prompts.
+    fn on_escape(&mut self) {
+        let before = self.escaped.replace(Instant::now());
+        if before.is_some_and(|before| before.elapsed() < DOUBLE_ESCAPE) {
+            self.escaped = None;
+            self.open_prompts();
+        }
     }
 
     fn on_end_of_input(&mut self) {
@@ -490,6 +518,7 @@ impl ChatLoop {
         if self.is_status_due && self.task.is_none() {
             self.refresh_status_later();
         }
+        self.on_view_tick();
         if screen_size() != self.shown_size {
             self.show_input();
         }
@@ -543,6 +572,8 @@ impl ChatLoop {
     pub(super) fn show_input(&mut self) {
         let Some(size) = screen_size() else { return };
         let Some(editor) = self.typing.editor() else { return };
+        let wants_files = editor.file_query().map(str::to_owned);
+        self.files.request(wants_files, || self.handle.metadata().crow().cwd);
         self.shown_size = Some(size);
         let now = Instant::now();
         let mark = if self.panel.as_ref().is_some_and(QuestionPanel::is_typing_words) {
@@ -553,9 +584,10 @@ impl ChatLoop {
         let columns = size.columns.saturating_sub(1).max(2);
         let mut view = editor.view(size, mark);
         view.below.push(self.status_template.render(&self.status, columns));
-        if size.rows >= ROWS_FOR_HINTS {
+        if size.rows >= ROWS_FOR_HINTS && !editor.is_popup_open() {
             let context = match (&self.panel, self.work.is_busy()) {
                 (Some(_), _) => ShortcutContext::QuestionOpen,
+                (None, _) if editor.is_searching() => ShortcutContext::HistorySearch,
                 (None, true) => ShortcutContext::Working,
                 (None, false) if editor.is_empty() => ShortcutContext::EmptyPrompt,
                 (None, false) => ShortcutContext::PromptWithText,
@@ -616,6 +648,7 @@ impl ChatLoop {
 
     /// Stops the process on ctrl-z, and shows input and question again when it continues.
     async fn suspend(&mut self) {
+        self.close_view();
         self.say("stopped; fg resumes".to_owned());
         self.release_terminal().await;
         let _ = kill_current_process_group(Signal::TSTP);
@@ -641,6 +674,7 @@ impl ChatLoop {
                 drop(self.host.delete(&id).await);
             }
         }
+        self.close_view();
         self.leave_line_prompt();
         // A terminal that accepts no output must not delay the end.
         drop(timeout(LAST_OUTPUT, self.release_terminal()).await);

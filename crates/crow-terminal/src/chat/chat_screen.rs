@@ -10,6 +10,7 @@ use crow_core::event::Envelope;
 use jiff::Timestamp;
 
 use crate::{
+    full_screen::FullScreenFrame,
     inline_screen::{InlineScreen, InputView, ScreenSize},
     theme::Theme,
 };
@@ -120,6 +121,26 @@ impl ChatScreen {
     pub(super) fn clear(&mut self) -> io::Result<()> {
         match self {
             Self::Inline(screen) => screen.clear(),
+            Self::Lines(_) => Ok(()),
+        }
+    }
+
+    /// Draws a view that takes the whole screen.
+    pub(super) fn paint_view(
+        &mut self,
+        frame: &FullScreenFrame,
+        size: ScreenSize,
+    ) -> io::Result<()> {
+        match self {
+            Self::Inline(screen) => screen.paint_view(frame, size),
+            Self::Lines(_) => Ok(()),
+        }
+    }
+
+    /// Removes the view that takes the whole screen.
+    pub(super) fn leave_view(&mut self) -> io::Result<()> {
+        match self {
+            Self::Inline(screen) => screen.leave_view(),
             Self::Lines(_) => Ok(()),
         }
     }

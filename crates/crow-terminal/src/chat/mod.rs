@@ -15,6 +15,8 @@ mod chat_input;
 mod chat_loop;
 mod chat_screen;
 mod external_editor;
+mod file_completion;
+mod full_screen_views;
 mod greeting;
 mod interrupts;
 mod local_commands;

@@ -213,7 +213,7 @@ async fn forward(
     kept: &mut KeptOutput,
 ) {
     let mut bytes = Vec::new();
-    let mut buffer = [0; 8192];
+    let mut buffer = vec![0; 8192];
     while let Ok(length @ 1..) = stdout.read(&mut buffer).await {
         bytes.extend_from_slice(buffer.get(..length).unwrap_or_default());
         let Some(last) = bytes.iter().rposition(|byte| *byte == b'\n') else { continue };

@@ -29,9 +29,15 @@ pub struct CompletionContext {
     pub typed: String,
 }
 
+/// Characters that end a path without quotes, or could begin a range of lines behind it.
+const QUOTED: &str = "\"\\'`;<>|,:#";
+/// Characters that belong to the sentence at the end of a path without quotes.
+const QUOTED_AT_END: [char; 6] = ['.', '!', '?', ')', ']', '}'];
+
 /// Returns the text that stands for a file in a prompt, in quotes if it must be.
 pub fn file_reference(path: &str) -> String {
-    if path.contains(|character: char| character.is_whitespace() || "\"\\".contains(character)) {
+    let is_quoted = |character: char| character.is_whitespace() || QUOTED.contains(character);
+    if path.contains(is_quoted) || path.ends_with(QUOTED_AT_END) {
         format!("@\"{}\"", path.replace('\\', "\\\\").replace('"', "\\\""))
     } else {
         format!("@{path}")

@@ -163,12 +163,30 @@ fn commands_and_files_can_be_completed() {
 
 #[test]
 fn a_reference_to_a_file_is_read_back() {
-    for path in ["src/main.rs", "my file", "a\"b", "c:\\x y"] {
+    for path in ["src/main.rs", "my file", "a\"b", "c:\\x y", "a, b", "it's", "x:10", "what?"] {
         let mut editor = PromptEditor::default();
         editor.set_text(file_reference(path).trim_end_matches('"'));
         if path == "a\"b" {
             continue;
         }
         assert_eq!(editor.completion_context().unwrap().typed, path);
+    }
+}
+
+#[test]
+fn a_reference_is_in_quotes_if_its_end_would_not_be_clear() {
+    let table = [
+        ("src/main.rs", "@src/main.rs"),
+        ("src/", "@src/"),
+        ("app/(auth)/[id].tsx", "@app/(auth)/[id].tsx"),
+        ("app/[id]", "@\"app/[id]\""),
+        ("my file", "@\"my file\""),
+        ("a,b", "@\"a,b\""),
+        ("it's", "@\"it's\""),
+        ("a.rs:10", "@\"a.rs:10\""),
+        ("what?", "@\"what?\""),
+    ];
+    for (path, expected) in table {
+        assert_eq!(file_reference(path), expected);
     }
 }

@@ -5,6 +5,7 @@ mod decoder_tests;
 mod editing_tests;
 mod history_tests;
 mod key_names;
+mod popup_tests;
 mod property_tests;
 mod shortcut_tests;
 mod text_tests;

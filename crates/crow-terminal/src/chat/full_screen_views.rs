@@ -1,0 +1,413 @@
+//! Views of the chat that take the whole screen: the transcript, the changes of the session, and lists to choose from.
+//!
+//! While a view is open, keys go to it and the inline screen gathers finished lines, which are printed when it is closed.
+
+use std::{path::PathBuf, sync::Arc};
+
+use crow_core::{
+    event::{AgentEvent, Envelope, InputSource},
+    message::Block,
+    tool::Patch,
+};
+use crow_runtime::{
+    HostError, RestorePoint, SessionFilter, SessionMetadata, SessionOption, UndoError,
+    UnusedSessions,
+};
+use crow_text::one_line;
+use tokio::task::spawn_blocking;
+
+use super::{
+    ChatError,
+    chat_loop::{ChatLoop, TaskResult},
+    chat_screen::{ChatScreen, screen_size},
+    greeting::shorten,
+};
+use crate::{
+    full_screen::{
+        DiffView, FullScreenView, ListItem, ListPicker, Pager, PagerSection, ViewEffect,
+    },
+    inline_screen::ScreenSize,
+    keys::{InputEvent, Key, KeyCode, KeyModifiers},
+    styled_text::{StyledLine, TextRole},
+};
+
+/// Maximum number of sessions in the list.
+const MOST_SESSIONS: usize = 1000;
+/// Length of the excerpt of a prompt in a list, in characters.
+const PROMPT_EXCERPT: usize = 200;
+
+/// Action of the chat for the number of the chosen entry.
+type ChoiceAction = Box<dyn FnOnce(&mut ChatLoop, usize) -> Result<(), ChatError> + Send>;
+
+/// A view that is open.
+pub(super) struct OpenView {
+    view: Box<dyn FullScreenView>,
+    on_choice: Option<ChoiceAction>,
+    /// The size for which it was drawn last.
+    size: Option<ScreenSize>,
+}
+
+impl ChatLoop {
+    /// Opens a view. `on_choice` gets the number of the entry that is chosen in it.
+    fn open_view(&mut self, view: Box<dyn FullScreenView>, on_choice: Option<ChoiceAction>) {
+        self.view = Some(OpenView { view, on_choice, size: None });
+        self.modes.set_full_screen(true);
+        self.draw_view();
+    }
+
+    /// Draws the open view.
+    fn draw_view(&mut self) {
+        let (Some(open), Some(size)) = (&mut self.view, screen_size()) else { return };
+        open.size = Some(size);
+        let frame = open.view.frame(size);
+        self.screen.push_replaceable(move |screen| screen.paint_view(&frame, size));
+    }
+
+    /// Draws the open view if the terminal has another size.
+    pub(super) fn on_view_tick(&mut self) {
+        if self.view.as_ref().is_some_and(|open| open.size != screen_size()) {
+            self.draw_view();
+        }
+    }
+
+    /// Closes the open view.
+    pub(super) fn close_view(&mut self) {
+        if self.view.take().is_some() {
+            self.modes.set_full_screen(false);
+            self.screen.push_action(ChatScreen::leave_view);
+            self.show_input();
+        }
+    }
+
+    /// Passes input to the open view.
+    ///
+    /// # Errors
+    /// Fails if the choice cannot be carried out because the chat has to end.
+    pub(super) fn on_view_event(&mut self, event: InputEvent) -> Result<(), ChatError> {
+        self.on_report(&event);
+        let Some(open) = &mut self.view else { return Ok(()) };
+        let effect = match event {
+            InputEvent::Key(key) if is_interrupt(key) => ViewEffect::Close,
+            InputEvent::Key(key) => open.view.on_key(key),
+            InputEvent::Paste(text) => {
+                open.view.on_paste(&text);
+                ViewEffect::Redraw
+            }
+            InputEvent::FocusGained
+            | InputEvent::FocusLost
+            | InputEvent::Reply(_)
+            | InputEvent::Unknown => ViewEffect::None,
+        };
+        match effect {
+            ViewEffect::None | ViewEffect::Action { .. } => {}
+            ViewEffect::Redraw => self.draw_view(),
+            ViewEffect::Close | ViewEffect::ChosenSet(_) => self.close_view(),
+            ViewEffect::Chosen(number) => {
+                let on_choice = open.on_choice.take();
+                self.close_view();
+                if let Some(on_choice) = on_choice {
+                    return on_choice(self, number);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the transcript of the session at its end.
+    pub(super) fn open_transcript(&mut self) {
+        self.with_stored_events(|chat, events| {
+            let mut pager = Pager::new("transcript", transcript_sections(&events));
+            pager.on_key(Key::plain(KeyCode::End));
+            chat.open_view(Box::new(pager), None);
+        });
+    }
+
+    /// Opens the changes of the session.
+    pub(super) fn open_changes(&mut self) {
+        let handle = self.handle.clone();
+        self.start_task(Box::pin(async move {
+            let read = spawn_blocking(move || -> Result<(Patch, PathBuf), UndoError> {
+                let journal = handle.undo_journal()?;
+                let patch = journal.diff(&RestorePoint::Start, &RestorePoint::End)?;
+                Ok((patch, journal.root().to_path_buf()))
+            });
+            let read = read.await;
+            let result: TaskResult = Box::new(move |chat| {
+                match read {
+                    Ok(Ok((patch, _))) if patch.files.is_empty() => {
+                        chat.say("nothing changed".to_owned());
+                    }
+                    Ok(Ok((mut patch, root))) => {
+                        for file in &mut patch.files {
+                            if let Ok(below) = file.path.strip_prefix(&root) {
+                                file.path = below.to_path_buf();
+                            }
+                        }
+                        let view = DiffView::new("changes of this session", patch);
+                        chat.open_view(Box::new(view), None);
+                    }
+                    Ok(Err(error)) => chat.say(format!("error: {error}")),
+                    Err(error) => chat.say(format!("error: {error}")),
+                }
+                Ok(())
+            });
+            result
+        }));
+    }
+
+    /// Opens the list of the sessions of this directory; the chosen one is continued.
+    pub(super) fn open_sessions(&mut self) {
+        let host = Arc::clone(&self.host);
+        let current = self.handle.session_id().clone();
+        let filter = SessionFilter {
+            cwd: Some(self.handle.metadata().crow().cwd),
+            limit: Some(MOST_SESSIONS),
+            after: None,
+            unused: UnusedSessions::LeftOut,
+        };
+        self.start_task(Box::pin(async move {
+            let sessions = host.list(filter).await;
+            let result: TaskResult = Box::new(move |chat| {
+                let sessions = match sessions {
+                    Ok(sessions) => sessions,
+                    Err(error) => {
+                        chat.show_error(error);
+                        return Ok(());
+                    }
+                };
+                let items = sessions.iter().map(session_item).collect();
+                let position = sessions.iter().position(|session| session.session_id == current);
+                let picker = ListPicker::new("continue a session", "sessions", items)
+                    .with_selected(position.unwrap_or(0));
+                let choose: ChoiceAction = Box::new(move |chat, number| {
+                    if let Some(session) = sessions.get(number) {
+                        chat.switch_session(Some(session.session_id.as_str().to_owned()));
+                    }
+                    Ok(())
+                });
+                chat.open_view(Box::new(picker), Some(choose));
+                Ok(())
+            });
+            result
+        }));
+    }
+
+    /// Opens the list of the values of an option; the chosen one is set with the command of that name. An option without
+    /// choices is shown by its command.
+    pub(super) fn open_option(&mut self, name: &'static str) {
+        let (host, id) = (Arc::clone(&self.host), self.handle.session_id().clone());
+        self.start_task(Box::pin(async move {
+            let options = host.options(&id).await;
+            let result: TaskResult = Box::new(move |chat| {
+                match options {
+                    Ok(options) => chat.choose_option(name, &options),
+                    Err(error) => chat.show_error(error),
+                }
+                Ok(())
+            });
+            result
+        }));
+    }
+
+    fn choose_option(&mut self, name: &'static str, options: &[SessionOption]) {
+        let option = options.iter().find(|option| option.name == name);
+        let Some(option) = option.filter(|option| !option.choices.is_empty()) else {
+            return self.run_host_command(command_of_option(name).to_owned(), String::new());
+        };
+        let items = option.choices.iter().map(|choice| {
+            let label = if choice.title.is_empty() { &choice.value } else { &choice.title };
+            ListItem::new(label).with_detail(&choice.description)
+        });
+        let current = option.choices.iter().position(|choice| choice.value == option.value);
+        let title = format!("{name}: {}", one_line(&option.description));
+        let picker =
+            ListPicker::new(&title, "values", items.collect()).with_selected(current.unwrap_or(0));
+        let values: Vec<String> =
+            option.choices.iter().map(|choice| choice.value.clone()).collect();
+        let choose: ChoiceAction = Box::new(move |chat, number| {
+            if let Some(value) = values.get(number) {
+                chat.run_host_command(command_of_option(name).to_owned(), value.clone());
+            }
+            Ok(())
+        });
+        self.open_view(Box::new(picker), Some(choose));
+    }
+
+    /// Opens the list of the prompts of the session; the session is rewound to before the chosen one.
+    pub(super) fn open_prompts(&mut self) {
+        if self.work.is_busy() {
+            return self.say("the agent is working; esc stops it".to_owned());
+        }
+        self.with_stored_events(|chat, events| {
+            let prompts = sent_prompts(&events);
+            if prompts.is_empty() {
+                return chat.say("there is no prompt to go back to".to_owned());
+            }
+            let items = prompts.iter().map(|prompt| {
+                let text = shorten(&prompt.text, PROMPT_EXCERPT);
+                ListItem::new(&text).with_detail(&format!("turn {}", prompt.turn))
+            });
+            let picker = ListPicker::new("go back to before a prompt", "prompts", items.collect())
+                .with_selected(prompts.len() - 1);
+            let choose: ChoiceAction = Box::new(move |chat, number| {
+                if let Some(prompt) = prompts.into_iter().nth(number) {
+                    chat.choose_rewind(prompt);
+                }
+                Ok(())
+            });
+            chat.open_view(Box::new(picker), Some(choose));
+        });
+    }
+
+    fn choose_rewind(&mut self, prompt: SentPrompt) {
+        let items = vec![
+            ListItem::new("conversation and files")
+                .with_detail("both are as before the prompt, which comes back to be edited"),
+            ListItem::new("files only")
+                .with_detail("the conversation stays, and the agent is told"),
+        ];
+        let title = format!("go back to before turn {}", prompt.turn);
+        let picker = ListPicker::new(&title, "choices", items);
+        let choose: ChoiceAction = Box::new(move |chat, number| {
+            let with_chat = number == 0;
+            let suffix = if with_chat { " --chat" } else { "" };
+            if with_chat {
+                chat.typing.put_before(&prompt.text);
+            }
+            chat.run_host_command("undo".to_owned(), format!("back-to {}{suffix}", prompt.turn));
+            Ok(())
+        });
+        self.open_view(Box::new(picker), Some(choose));
+    }
+
+    /// Reads the log of the session beside the loop, and passes it on.
+    fn with_stored_events(
+        &mut self,
+        on_events: impl FnOnce(&mut Self, Vec<Envelope>) + Send + 'static,
+    ) {
+        if self.has_task() || !self.modes.is_live() {
+            return;
+        }
+        let (store, id) = (Arc::clone(&self.store), self.handle.session_id().clone());
+        self.start_task(Box::pin(async move {
+            let stored = spawn_blocking(move || store.read(&id)).await;
+            let result: TaskResult = Box::new(move |chat| {
+                match stored {
+                    Ok(Ok(stored)) => on_events(chat, stored.events),
+                    Ok(Err(error)) => chat.show_error(HostError::from(error)),
+                    Err(error) => chat.say(format!("error: {error}")),
+                }
+                Ok(())
+            });
+            result
+        }));
+    }
+}
+
+/// Returns the command that sets an option.
+fn command_of_option(option: &'static str) -> &'static str {
+    if option == "agent" { "agents" } else { option }
+}
+
+fn is_interrupt(key: Key) -> bool {
+    key.modifiers == KeyModifiers::CTRL && matches!(key.code, KeyCode::Char('c' | 'z'))
+}
+
+fn session_item(session: &SessionMetadata) -> ListItem {
+    let crow = session.crow();
+    let time = session.updated_at.strftime("%Y-%m-%d %H:%M");
+    let title = if crow.title.is_empty() { "without a title" } else { crow.title.as_str() };
+    ListItem::new(title).with_detail(&format!("{time}  {}", session.session_id))
+}
+
+/// A prompt that was sent, and the turn that it began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SentPrompt {
+    turn: u32,
+    text: String,
+}
+
+/// Returns the prompts that are still part of the conversation.
+fn sent_prompts(events: &[Envelope]) -> Vec<SentPrompt> {
+    let mut prompts: Vec<(u64, SentPrompt)> = Vec::new();
+    let mut waiting: Option<(u64, String)> = None;
+    for envelope in events.iter().filter(|envelope| envelope.is_root()) {
+        match &envelope.event {
+            AgentEvent::UserInput { source: InputSource::Prompt, content, .. } => {
+                // Events of the log have a number.
+                waiting = envelope.seq.map(|seq| (seq, input_text(content)));
+            }
+            AgentEvent::TurnStart { turn } => {
+                if let Some((seq, text)) = waiting.take() {
+                    prompts.push((seq, SentPrompt { turn: *turn, text }));
+                }
+            }
+            AgentEvent::Rewind { last_kept, .. } => prompts.retain(|(seq, _)| seq <= last_kept),
+            _ => {}
+        }
+    }
+    prompts.into_iter().map(|(_, prompt)| prompt).collect()
+}
+
+fn input_text(content: &[Block]) -> String {
+    let texts = content.iter().map(|block| match block {
+        Block::Text { text } => text.as_str(),
+        Block::Image(_) => "[image]",
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the sections of a transcript: inputs, reasoning, replies, and calls with their whole output.
+fn transcript_sections(events: &[Envelope]) -> Vec<PagerSection> {
+    let mut sections = Vec::new();
+    for envelope in events {
+        let agent = if envelope.is_root() { "" } else { envelope.agent.as_str() };
+        match &envelope.event {
+            AgentEvent::UserInput { source, content, .. } if envelope.is_root() => {
+                let text = input_text(content);
+                let title = match source {
+                    InputSource::Prompt | InputSource::Steering => {
+                        format!("> {}", shorten(&text, 60))
+                    }
+                    _ => "input of the program".to_owned(),
+                };
+                sections.push(heading(&title, TextRole::Accent));
+                sections.push(PagerSection::text(text).with_title(&title));
+            }
+            AgentEvent::Reply { blocks, .. } => {
+                let thinking = crow_console::thinking_of(blocks);
+                if !thinking.trim().is_empty() {
+                    sections.push(heading("reasoning", TextRole::Dim));
+                    sections.push(PagerSection::text(thinking));
+                }
+                let text = crow_console::text_of(blocks);
+                if !text.trim().is_empty() {
+                    if !agent.is_empty() {
+                        sections.push(heading(agent, TextRole::Heading));
+                    }
+                    sections.push(PagerSection::markdown(text));
+                }
+            }
+            AgentEvent::CallStart { title, tool, .. } => {
+                let call = if title.is_empty() { tool } else { title };
+                let call = format!("{agent}{}• {}", separator(agent), one_line(call));
+                sections.push(heading(&call, TextRole::Code));
+            }
+            AgentEvent::CallEnd { result, .. } if !result.output.trim().is_empty() => {
+                sections.push(PagerSection::text(&result.output));
+            }
+            _ => {}
+        }
+    }
+    sections
+}
+
+fn separator(agent: &str) -> &'static str {
+    if agent.is_empty() { "" } else { " " }
+}
+
+fn heading(text: &str, role: TextRole) -> PagerSection {
+    let mut line = StyledLine::default();
+    line.push(one_line(text), role);
+    PagerSection::lines(vec![StyledLine::default(), line])
+}
