@@ -1,6 +1,11 @@
 //! The chat with a live region, on a real pseudo-terminal.
 
-use crow_testkit::{Fault, ModelServer, ScriptStep, ScriptedReply, StreamGate, WireDialect};
+use serde_json::json;
+
+use crow_testkit::{
+    Fault, ModelServer, PrefixCheck, ScriptStep, ScriptedReply, ServerChecks, ServerOptions,
+    StreamGate, WireDialect,
+};
 
 use crate::{
     program::Fixture,
@@ -132,4 +137,131 @@ async fn a_narrower_terminal_leaves_one_prompt() {
     terminal.type_keys("\u{4}");
     terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_is_completed_behind_an_at_sign() {
+    let (server, fixture) = with_replies([ScriptedReply::new().text("seen").into()]).await;
+    std::fs::create_dir(fixture.project("src")).unwrap();
+    std::fs::write(fixture.project("src/total.rs"), "fn total() {}\n").unwrap();
+    let mut terminal = open_chat(&fixture, 80).await;
+    terminal.type_keys("look at @tot");
+    terminal.wait_for_text("› src/total.rs").await.type_keys("\t");
+    terminal.wait_for_prompt("look at @src/total.rs").await.type_keys("\r");
+    terminal.wait_for_run_end("seen").await.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
+    let body = server.finish().await.unwrap()[0].body.to_string();
+    assert!(body.contains("fn total() {}"), "{body}");
+}
+
+#[tokio::test]
+async fn the_output_of_an_own_command_is_part_of_the_next_prompt() {
+    let (server, fixture) = with_replies([ScriptedReply::new().text("I see.").into()]).await;
+    let mut terminal = open_chat(&fixture, 80).await;
+    terminal.type_keys("!echo first; echo second >&2; exit 3\r");
+    terminal.wait_for_text("exit code 3; the agent is told").await;
+    assert!(terminal.screen().contains("first\nsecond\n"), "{}", terminal.screen());
+    terminal.type_keys("why?\r");
+    terminal.wait_for_run_end("I see.").await.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
+    let body = server.finish().await.unwrap()[0].body.to_string();
+    assert!(
+        body.contains("exit code 3) myself") || body.contains("myself (exit code 3)"),
+        "{body}"
+    );
+    assert!(body.contains("first\\nsecond"), "{body}");
+}
+
+#[tokio::test]
+async fn ctrl_c_ends_an_own_command() {
+    let (_server, fixture) = with_replies([]).await;
+    let mut terminal = open_chat(&fixture, 80).await;
+    terminal.type_keys("!echo begun; sleep 600\r");
+    terminal.wait_for_text("\nbegun").await.type_keys("\u{3}");
+    terminal.wait_for_text("it was killed; the agent is told").await.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
+}
+
+#[tokio::test]
+async fn the_prompt_is_edited_in_the_editor_of_the_user() {
+    let (server, fixture) = with_replies([ScriptedReply::new().text("I see.").into()]).await;
+    let mut fixture = fixture;
+    fixture.set_env("EDITOR", "sh -c 'printf \" and more\" >> \"$0\"'");
+    let mut terminal = open_chat(&fixture, 80).await;
+    terminal.type_keys("some words\u{18}\u{5}");
+    terminal.wait_for_prompt("some words and more").await.type_keys("\r");
+    terminal.wait_for_run_end("I see.").await.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
+    assert!(server.finish().await.unwrap()[0].body.to_string().contains("some words and more"));
+}
+
+#[tokio::test]
+async fn shift_tab_goes_through_the_permission_modes_but_the_one_that_permits_all() {
+    let (_server, fixture) = with_replies([]).await;
+    let mut terminal = open_chat(&fixture, 80).await;
+    for mode in ["accept-edits", "read-only", "ask"] {
+        terminal.type_keys("\u{1b}[Z");
+        terminal.wait_for_text(&format!("permissions: {mode}")).await;
+        terminal.wait_for_text(&format!("BUILD-HITL · hitl · {mode}")).await;
+    }
+    terminal.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
+}
+
+#[tokio::test]
+async fn the_transcript_covers_the_screen_and_leaves_it_as_it_was() {
+    let (server, fixture) =
+        with_replies([ScriptedReply::new().text("Some **bold** words.").into()]).await;
+    let mut terminal = open_chat(&fixture, 80).await;
+    terminal.type_keys("hello\r");
+    terminal.wait_for_run_end("Some bold words.").await.type_keys("\u{f}");
+    terminal.wait_for_text("q close").await.wait_for_text("> hello").await;
+    terminal.type_keys("q");
+    terminal.wait_for_prompt("").await.type_keys("\u{4}");
+    let last = terminal.wait_for_exit(0).await;
+    assert!(!last.contains("q close") && last.contains("Some bold words."), "{last}");
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn two_escapes_go_back_to_before_a_prompt() {
+    let call = json!({"path": "a.txt", "content": "x\n"});
+    // The conversation that the last request has is another one than before.
+    let checks = ServerChecks { prefix: PrefixCheck::Off, ..ServerChecks::default() };
+    let replies: [ScriptStep; 4] = [
+        ScriptedReply::new().text("first answer").into(),
+        ScriptedReply::new().call("c", "write_file", &call).into(),
+        ScriptedReply::new().text("second answer").into(),
+        ScriptedReply::new().text("third answer").into(),
+    ];
+    let options = ServerOptions { checks, ..ServerOptions::default() };
+    let server = ModelServer::start_with(replies, options).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    let mut terminal =
+        Terminal::start(&fixture, &["-m", MODEL, "-p", "accept-edits"], 80, "screen-256color");
+    terminal.wait_for_prompt("").await.type_keys("one\r");
+    terminal.wait_for_run_end("first answer").await.type_keys("two\r");
+    terminal.wait_for_run_end("second answer").await;
+    assert!(fixture.project("a.txt").exists());
+    terminal.type_keys("\u{1b}[27u\u{1b}[27u");
+    terminal.wait_for_text("› two").await.type_keys("\r");
+    terminal.wait_for_text("› conversation and files").await.type_keys("\r");
+    terminal.wait_for_prompt("two").await.wait_for_text("undone").await;
+    assert!(!fixture.project("a.txt").exists());
+    terminal.type_keys(" again\r");
+    terminal.wait_for_run_end("third answer").await.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
+    let body = server.finish().await.unwrap()[3].body.to_string();
+    assert!(body.contains("two again") && !body.contains("second answer"), "{body}");
+}
+
+#[tokio::test]
+async fn a_model_is_chosen_from_a_list_with_a_filter() {
+    let (_server, fixture) = with_replies([]).await;
+    let mut terminal = open_chat(&fixture, 80).await;
+    terminal.type_keys("/model\r");
+    terminal.wait_for_text("type to filter").await.type_keys("opus-4-1");
+    terminal.wait_for_text("› anthropic/claude-opus-4-1").await.type_keys("\r");
+    terminal.wait_for_text("model: anthropic/claude-opus-4-1").await.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
 }

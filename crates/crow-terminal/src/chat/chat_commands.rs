@@ -227,7 +227,7 @@ impl ChatLoop {
             }
             Ok(CommandOutcome::Shown(text)) => {
                 self.say(text);
-                self.refresh_status_later();
+                self.is_status_due = true;
             }
             Err(error) => self.show_error(error),
         }
@@ -292,7 +292,7 @@ impl ChatLoop {
                 if let Err(error) = closed {
                     chat.show_error(error);
                 }
-                chat.refresh_status_later();
+                chat.is_status_due = true;
                 Ok(())
             });
             result

@@ -120,6 +120,8 @@ pub(super) struct ChatLoop {
     pub(super) interrupts: Interrupts,
     pub(super) work: AgentWork,
     task: Option<ChatTask>,
+    /// A task that no one waits for: reading the facts of the status line.
+    quiet_task: Option<ChatTask>,
     /// The command of the user that is the task.
     pub(super) user_command: Option<UserCommandRun>,
     /// Outputs of commands of the user, for the next prompt.
@@ -223,6 +225,7 @@ impl ChatLoop {
             interrupts: Interrupts::default(),
             work: AgentWork::default(),
             task: None,
+            quiet_task: None,
             user_command: None,
             context_of_next_prompt: Vec::new(),
             waiting_lines: setup.first_prompt.into_iter().collect(),
@@ -276,6 +279,11 @@ impl ChatLoop {
                 },
                 result = task_result(&mut self.task) => {
                     self.task = None;
+                    result(self)?;
+                    self.show_input();
+                }
+                result = task_result(&mut self.quiet_task) => {
+                    self.quiet_task = None;
                     result(self)?;
                     self.show_input();
                 }
@@ -515,8 +523,8 @@ impl ChatLoop {
     async fn on_tick(&mut self) -> Result<(), ChatError> {
         self.on_question_tick();
         self.on_attention_tick();
-        if self.is_status_due && self.task.is_none() {
-            self.refresh_status_later();
+        if self.is_status_due && self.task.is_none() && self.quiet_task.is_none() {
+            self.refresh_status();
         }
         self.on_view_tick();
         if screen_size() != self.shown_size {
@@ -540,6 +548,11 @@ impl ChatLoop {
     /// Starts a task beside the loop.
     pub(super) fn start_task(&mut self, task: ChatTask) {
         self.task = Some(task);
+    }
+
+    /// Starts a task that no one waits for.
+    pub(super) fn start_quiet_task(&mut self, task: ChatTask) {
+        self.quiet_task = Some(task);
     }
 
     /// Keeps a prompt for later sessions.
@@ -570,6 +583,9 @@ impl ChatLoop {
 
     /// Shows the prompt with its text, and the list of answers if a question is open.
     pub(super) fn show_input(&mut self) {
+        if self.view.is_some() {
+            return;
+        }
         let Some(size) = screen_size() else { return };
         let Some(editor) = self.typing.editor() else { return };
         let wants_files = editor.file_query().map(str::to_owned);

@@ -36,6 +36,9 @@ const MOST_SESSIONS: usize = 1000;
 /// Length of the excerpt of a prompt in a list, in characters.
 const PROMPT_EXCERPT: usize = 200;
 
+/// Length of the excerpt of an input in the title of its section, in characters.
+const TITLE_EXCERPT: usize = 60;
+
 /// Action of the chat for the number of the chosen entry.
 type ChoiceAction = Box<dyn FnOnce(&mut ChatLoop, usize) -> Result<(), ChatError> + Send>;
 
@@ -365,14 +368,15 @@ fn transcript_sections(events: &[Envelope]) -> Vec<PagerSection> {
         match &envelope.event {
             AgentEvent::UserInput { source, content, .. } if envelope.is_root() => {
                 let text = input_text(content);
-                let title = match source {
-                    InputSource::Prompt | InputSource::Steering => {
-                        format!("> {}", shorten(&text, 60))
-                    }
-                    _ => "input of the program".to_owned(),
-                };
-                sections.push(heading(&title, TextRole::Accent));
-                sections.push(PagerSection::text(text).with_title(&title));
+                let is_of_user = matches!(source, InputSource::Prompt | InputSource::Steering);
+                let mark = if is_of_user { "> " } else { "» " };
+                let lines = text.lines().enumerate().map(|(number, line)| {
+                    let mark = if number == 0 { mark } else { "  " };
+                    format!("{mark}{line}")
+                });
+                let text = lines.collect::<Vec<_>>().join("\n");
+                let title = shorten(&text, TITLE_EXCERPT);
+                sections.push(PagerSection::text(format!("\n{text}\n")).with_title(&title));
             }
             AgentEvent::Reply { blocks, .. } => {
                 let thinking = crow_console::thinking_of(blocks);

@@ -106,7 +106,7 @@ impl ChatLoop {
                     Ok(None) => {}
                     Err(error) => chat.show_error(error),
                 }
-                chat.refresh_status_later();
+                chat.is_status_due = true;
                 Ok(())
             });
             result

@@ -13,15 +13,15 @@ use super::{
 use crate::status_line::StatusFacts;
 
 impl ChatLoop {
-    /// Reads the facts of the status line beside the loop, which must have no other task.
-    pub(super) fn refresh_status_later(&mut self) {
+    /// Reads the facts of the status line beside the loop.
+    pub(super) fn refresh_status(&mut self) {
         self.is_status_due = false;
         if self.typing.editor().is_none() {
             return;
         }
         let (host, handle) = (Arc::clone(&self.host), self.handle.clone());
         let mut facts = self.facts_of_report();
-        self.start_task(Box::pin(async move {
+        self.start_quiet_task(Box::pin(async move {
             let is_known = read_facts(&*host, &handle, &mut facts).await;
             let result: TaskResult = Box::new(move |chat| {
                 if is_known {
