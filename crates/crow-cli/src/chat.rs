@@ -6,13 +6,15 @@ use crow_app::{
     AppError, Audience, ProcessEnvironment,
     config::{LocatedText, TerminalSettings},
 };
-use crow_console::ExitCode;
+use crow_console::{ConsoleStyle, ExitCode};
 use crow_core::config::unknown_word_message;
 use crow_runtime::HostError;
 use crow_terminal::{
     ChatEnd, ChatError, ChatOptions, ChatSetup, ErrorDescription, TerminalEnvironment,
     chat as terminal_chat, editor::EditingStyle,
 };
+
+use crow_tools::read_picture;
 
 use crate::{
     args::ChatArgs,
@@ -38,13 +40,16 @@ pub(crate) async fn chat(
     let (store, models) = (Arc::clone(&parts.store), Arc::clone(&parts.models));
     let StartedAgent { host, handle, warnings, .. } = launch(parts).await?;
     let host = Arc::new(host);
-    let options = chat_options(host.terminal_settings())?;
+    let settings = host.terminal_settings();
+    let options = chat_options(settings)?;
+    let style = console_style(environment);
+    let style = ConsoleStyle { live: style.live && !settings.screen_reader, ..style };
     let end = terminal_chat(ChatSetup {
         host: Arc::clone(&host) as Arc<_>,
         handle,
         store,
         models,
-        style: console_style(environment),
+        style,
         term: environment.var("TERM").unwrap_or_default(),
         environment: TerminalEnvironment::from_variables(|name| environment.var(name)),
         options,
@@ -55,6 +60,7 @@ pub(crate) async fn chat(
         is_resumed: request.resume.is_some() && !request.fork,
         editor: environment.var("VISUAL").or_else(|| environment.var("EDITOR")),
         first_prompt: prompt,
+        read_image: |path| read_picture(path).map_err(|error| error.to_string()),
         describe_error,
     })
     .await;

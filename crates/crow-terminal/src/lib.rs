@@ -36,7 +36,7 @@ mod theme;
 mod theme_choice;
 mod visible_characters;
 
-pub use chat::{ChatEnd, ChatError, ChatOptions, ChatSetup, ErrorDescription, chat};
+pub use chat::{ChatEnd, ChatError, ChatOptions, ChatSetup, ErrorDescription, ImageReader, chat};
 pub use file_index::{
     FileIndex, FileIndexError, FileMatch, FileSearchNotifier, FileSearchOptions, FileSearchResults,
     FileSearchWorker,
@@ -50,7 +50,7 @@ pub use input_decoder::InputDecoder;
 pub use live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior};
 pub use markdown::{MarkdownGlyphs, MarkdownStream, render_markdown};
 pub use popup::ListedCommand;
-pub use prompt_input::{InputAction, PromptInput};
+pub use prompt_input::{EnteredLine, InputAction, PromptInput};
 pub use recording::{
     AsciicastError, AsciicastHeader, AsciicastRecorder, InputRecording, RecordedOutput,
 };

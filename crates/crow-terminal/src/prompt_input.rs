@@ -2,7 +2,8 @@
 
 use crate::{
     editor::{
-        CompletionContext, CompletionKind, EditingStyle, EditorEffect, PromptEditor, file_reference,
+        ChipId, CompletionContext, CompletionKind, EditingStyle, EditorEffect, PromptEditor,
+        file_reference,
     },
     file_index::FileMatch,
     inline_screen::{InputView, ScreenSize, shortened},
@@ -22,7 +23,7 @@ const MOST_SHARE: usize = 12;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputAction {
     /// The text was entered.
-    Line(String),
+    Line(EnteredLine),
     /// Ctrl-c.
     Interrupt,
     /// Escape.
@@ -39,6 +40,23 @@ pub enum InputAction {
     CyclePermissions,
     /// Ctrl-o.
     Transcript,
+}
+
+/// A text that was entered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EnteredLine {
+    /// The text as it was on the screen, with labels of pastes and images.
+    pub shown: String,
+    /// The text with pastes in the place of their labels.
+    pub text: String,
+    /// The images in their order.
+    pub images: Vec<ChipId>,
+}
+
+impl From<String> for EnteredLine {
+    fn from(text: String) -> Self {
+        Self { shown: text.clone(), text, images: Vec::new() }
+    }
 }
 
 /// The prompt of a chat.
@@ -104,6 +122,19 @@ impl PromptInput {
         self.editor.set_text(&format!("{before}{text}"));
     }
 
+    /// Inserts the label of an image at the cursor.
+    pub fn insert_image(&mut self, name: &str) -> ChipId {
+        let image = self.editor.insert_image(name);
+        self.follow(EditCause::Pasted);
+        image
+    }
+
+    /// Inserts a text at the cursor like one that was pasted.
+    pub fn paste(&mut self, text: &str) {
+        self.editor.paste(text);
+        self.follow(EditCause::Pasted);
+    }
+
     /// Adds an entered prompt to the earlier ones.
     pub fn remember(&mut self, text: &str) {
         self.editor.push_history(text.to_owned());
@@ -155,8 +186,7 @@ impl PromptInput {
             }
             InputEvent::Key(key) => self.on_key(key),
             InputEvent::Paste(text) => {
-                self.editor.paste(&text);
-                self.follow(EditCause::Pasted);
+                self.paste(&text);
                 None
             }
             InputEvent::FocusGained
@@ -199,7 +229,7 @@ impl PromptInput {
 
     fn on_effect(&mut self, effect: EditorEffect) -> Option<InputAction> {
         match effect {
-            EditorEffect::Submit => Some(InputAction::Line(self.take_text())),
+            EditorEffect::Submit => Some(InputAction::Line(self.take_line())),
             EditorEffect::Interrupt => Some(InputAction::Interrupt),
             EditorEffect::Escape => Some(InputAction::Escape),
             EditorEffect::EndOfInput => Some(InputAction::EndOfInput),
@@ -261,7 +291,7 @@ impl PromptInput {
         match choice {
             PopupChoice::Command { name } if is_alone => {
                 self.take_text();
-                PopupOutcome::Action(InputAction::Line(format!("/{name}")))
+                PopupOutcome::Action(InputAction::Line(format!("/{name}").into()))
             }
             PopupChoice::Command { .. }
             | PopupChoice::CommandWithArgument { .. }
@@ -307,6 +337,15 @@ impl PromptInput {
 
     fn follow(&mut self, cause: EditCause) {
         self.popup.follow(self.editor.completion_context(), cause);
+    }
+
+    /// Takes the text with its images, and closes the list.
+    fn take_line(&mut self) -> EnteredLine {
+        self.popup.close();
+        let shown = self.editor.text().to_owned();
+        let submission = self.editor.take_submission();
+        let images = submission.images().collect();
+        EnteredLine { shown, text: submission.text, images }
     }
 
     /// Takes the text, and closes the list.

@@ -55,6 +55,8 @@ pub struct TerminalSettings {
     pub status_line: Option<LocatedText>,
     /// Name of the kind of notifications.
     pub notifications: Option<LocatedText>,
+    /// True for a screen reader: plain lines, and nothing that moves.
+    pub screen_reader: bool,
 }
 
 /// A text of a configuration file with its place.
@@ -229,6 +231,9 @@ struct TerminalTable {
     /// How you are told that you are needed while you look elsewhere: `auto`, `osc9`, `osc777`, `osc99`, `bell` or `off`
     /// [default: `auto`].
     notifications: Option<String>,
+    /// `true` writes plain lines that a screen reader can follow, without a region that changes [default: `false`].
+    #[serde(default)]
+    screen_reader: bool,
 }
 
 /// The search service of the tool `web_search`.
@@ -310,6 +315,7 @@ fn terminal(raw: TerminalTable, node: &Node) -> TerminalSettings {
         keys: located(raw.keys, "keys"),
         status_line: located(raw.status_line, "status_line"),
         notifications: located(raw.notifications, "notifications"),
+        screen_reader: raw.screen_reader,
     }
 }
 

@@ -1,11 +1,11 @@
 //! The chat with a live region, on a real pseudo-terminal.
 
-use serde_json::json;
-
+use base64::Engine as _;
 use crow_testkit::{
     Fault, ModelServer, PrefixCheck, ScriptStep, ScriptedReply, ServerChecks, ServerOptions,
     StreamGate, WireDialect,
 };
+use serde_json::json;
 
 use crate::{
     program::Fixture,
@@ -15,6 +15,7 @@ use crate::{
 const MODEL: &str = "anthropic/claude-sonnet-4-5";
 /// Part of the line below a run that has ended.
 const RUN_END: &str = " out";
+
 async fn with_replies<const N: usize>(replies: [ScriptStep; N]) -> (ModelServer, Fixture) {
     let server = ModelServer::start(replies).await;
     let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
@@ -264,4 +265,25 @@ async fn a_model_is_chosen_from_a_list_with_a_filter() {
     terminal.wait_for_text("› anthropic/claude-opus-4-1").await.type_keys("\r");
     terminal.wait_for_text("model: anthropic/claude-opus-4-1").await.type_keys("\u{4}");
     terminal.wait_for_exit(0).await;
+}
+
+#[tokio::test]
+async fn the_path_of_an_image_that_is_pasted_becomes_the_image() {
+    let (server, fixture) = with_replies([ScriptedReply::new().text("a dot").into()]).await;
+    let pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    let file = fixture.home("my dot.png");
+    std::fs::write(&file, base64::engine::general_purpose::STANDARD.decode(pixel).unwrap())
+        .unwrap();
+    let mut terminal = open_chat(&fixture, 80).await;
+    terminal.type_keys("what is \u{1b}[200~");
+    terminal.type_keys(&file.display().to_string().replace(' ', "\\ "));
+    terminal.type_keys("\u{1b}[201~?");
+    terminal.wait_for_prompt("what is [image my dot.png]?").await.type_keys("\r");
+    terminal.wait_for_run_end("a dot").await.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
+    let body = server.finish().await.unwrap()[0].body.to_string();
+    assert!(
+        body.contains("what is [image my dot.png]?") && body.contains("\"image/png\""),
+        "{body}"
+    );
 }

@@ -16,6 +16,7 @@ use super::{
     chat_loop::{ChatLoop, SessionRetention},
     greeting::shorten,
 };
+use crate::prompt_input::EnteredLine;
 
 /// Time after a run within which the agent may start to process unread input.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -181,17 +182,25 @@ impl ChatLoop {
     }
 
     /// Sends text to the working agent. If it is refused, the text is put back on the line.
-    pub(super) fn steer(&mut self, lines: &mut Vec<String>) {
-        let text = std::mem::take(lines).join("\n").trim().to_owned();
+    pub(super) fn steer(&mut self, lines: &mut Vec<EnteredLine>) {
+        let lines = std::mem::take(lines);
+        let joined = |part: fn(&EnteredLine) -> &str| {
+            let parts: Vec<&str> = lines.iter().map(part).collect();
+            parts.join("\n").trim().to_owned()
+        };
+        let (shown, text) = (joined(|line| &line.shown), joined(|line| &line.text));
         if text.is_empty() {
             return;
         }
         self.interrupts.reset();
-        match self.handle.steer(vec![Block::text(text.clone())]) {
+        let images = lines.iter().flat_map(|line| line.images.iter().copied()).collect();
+        let line = EnteredLine { shown: shown.clone(), text: text.clone(), images };
+        let blocks = self.blocks_of(&line);
+        match self.handle.steer(blocks) {
             Ok(()) => {
                 self.work.unread += 1;
                 self.retention = SessionRetention::Yes;
-                self.echo(&text);
+                self.echo(&shown);
             }
             Err(error) => {
                 let first = excerpt(&text);

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
-use crow_core::{ids::SessionId, permission::PermissionMode};
+use crow_core::ids::SessionId;
 use crow_runtime::{
     AgentHandle, AgentHost, CommandOutcome, HostCommand, HostError, SessionSetup, SessionStore,
 };
@@ -65,8 +65,9 @@ impl ChatLine {
 /// The command that lists the others.
 const HELP: &str = "help";
 /// Commands of the chat, in addition to those of the host.
-static CHAT_COMMANDS: [HostCommand; 8] = [
+static CHAT_COMMANDS: [HostCommand; 9] = [
     HostCommand::new("new", "", "start a new session"),
+    HostCommand::new("fork", "", "go on in a copy of this session"),
     HostCommand::new("rewind", "", "go back to before an earlier prompt (also esc esc)"),
     HostCommand::new("transcript", "", "show the whole session (also ctrl-o)"),
     HostCommand::new("copy", "[N]", "copy the last reply, or the N-th from the end"),
@@ -129,6 +130,16 @@ fn nearest<'a>(name: &str, commands: &'a [HostCommand]) -> Option<&'a str> {
 
 /// Host command that lists sessions; with an id the chat handles it itself.
 const SESSIONS: &str = "sessions";
+/// The session that the chat switches to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum SessionTarget {
+    /// The stored one whose id begins with this text.
+    Stored(String),
+    /// A copy of the current one.
+    Fork,
+    New,
+}
+
 /// Message for a command that has to wait for the agent.
 const WORKING: &str = "the agent is working; ctrl-c stops it";
 
@@ -137,16 +148,21 @@ impl ChatLoop {
     pub(super) fn start_command(&mut self, name: String, argument: String) {
         let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
         let name = alias.map_or(name, |(_, name)| (*name).to_owned());
-        let switches_session = name == "new" || (name == SESSIONS && !argument.is_empty());
+        let target = match name.as_str() {
+            "new" => Some(SessionTarget::New),
+            "fork" => Some(SessionTarget::Fork),
+            SESSIONS if !argument.is_empty() => Some(SessionTarget::Stored(argument.clone())),
+            _ => None,
+        };
         let needs_idle = ["undo", "redo", "compact"].contains(&name.as_str());
         if name == "quit" {
             self.end = Some(ChatEnd::UserLeft);
-        } else if (switches_session || needs_idle) && self.work.is_busy() {
+        } else if (target.is_some() || needs_idle) && self.work.is_busy() {
             self.say(WORKING.to_owned());
         } else if self.opens_view(&name, &argument) {
             // It is open, or will be.
-        } else if switches_session {
-            self.switch_session((name == SESSIONS).then_some(argument));
+        } else if let Some(target) = target {
+            self.switch_session(target);
         } else if name == "theme" {
             self.run_theme(&argument);
         } else if name == "copy" {
@@ -241,19 +257,23 @@ impl ChatLoop {
         self.say(format!("error: {message}{hint}"));
     }
 
-    /// Opens the session whose id begins with `prefix`, or creates one, and switches to it. The previous session is closed,
-    /// or deleted if it has no prompt. Errors are shown.
-    pub(super) fn switch_session(&mut self, prefix: Option<String>) {
-        let retention =
-            if prefix.is_some() { SessionRetention::Yes } else { SessionRetention::NotYet };
+    /// Opens a session and switches to it. The previous one is closed, or deleted if it has no prompt. Errors are shown.
+    pub(super) fn switch_session(&mut self, target: SessionTarget) {
+        let retention = match &target {
+            SessionTarget::Stored(_) | SessionTarget::Fork => SessionRetention::Yes,
+            SessionTarget::New => SessionRetention::NotYet,
+        };
         let (host, store) = (Arc::clone(&self.host), Arc::clone(&self.store));
         let before = self.handle.session_id().clone();
+        // The permission mode of this chat applies to the session as well, whatever it was closed with.
         let mode = self.handle.permissions().policy().mode();
+        let setup = SessionSetup { permissions: Some(mode), ..SessionSetup::default() };
         let sources = self.greeting_sources();
         self.start_task(Box::pin(async move {
-            let opened = match prefix {
-                Some(prefix) => open(&*host, store, prefix, mode).await,
-                None => host.create_like(&before).await,
+            let opened = match target {
+                SessionTarget::Stored(prefix) => open(&*host, store, prefix, setup).await,
+                SessionTarget::Fork => host.fork(&before, setup).await,
+                SessionTarget::New => host.create_like(&before).await,
             };
             let mut greeting = None;
             if let Ok(handle) = &opened
@@ -300,20 +320,19 @@ impl ChatLoop {
     }
 }
 
-/// Opens the session whose id begins with `prefix`. The permission mode of this chat applies to it as well, whatever it was
-/// closed with.
+/// Opens the session whose id begins with `prefix`.
 async fn open(
     host: &dyn AgentHost,
     store: Arc<dyn SessionStore>,
     prefix: String,
-    mode: PermissionMode,
+    setup: SessionSetup,
 ) -> Result<AgentHandle, HostError> {
     let found = spawn_blocking(move || store.find(&prefix)).await;
     let id = found.map_err(|error| HostError::Refused {
         message: format!("the stored sessions cannot be searched: {error}"),
         hint: String::new(),
     })??;
-    host.open(&id, SessionSetup { permissions: Some(mode), ..SessionSetup::default() }).await
+    host.open(&id, setup).await
 }
 
 /// Returns the commands of the host and of the chat, for completion.

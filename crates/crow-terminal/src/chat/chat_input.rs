@@ -67,7 +67,7 @@ impl ChatInput {
 
 fn action(typed: TypedLine) -> InputAction {
     match typed {
-        TypedLine::Line(line) => InputAction::Line(line),
+        TypedLine::Line(line) => InputAction::Line(line.into()),
         TypedLine::EndOfInput => InputAction::EndOfInput,
         TypedLine::Suspend => InputAction::Suspend,
         TypedLine::Redraw => InputAction::Redraw,

@@ -40,6 +40,7 @@ use super::{
     full_screen_views::OpenView,
     greeting::{farewell, session_greeting},
     interrupts::{ChatPhase, InterruptAction, Interrupts},
+    pasted_images::{ImageReader, PastedImages},
     prompt_history::PromptHistoryFile,
     question_panel::QuestionPanel,
     terminal_modes::ChatTerminalModes,
@@ -51,7 +52,7 @@ use crate::{
     input_decoder::InputDecoder,
     keys::InputEvent,
     live_region::ResizeBehavior,
-    prompt_input::{InputAction, PromptInput},
+    prompt_input::{EnteredLine, InputAction, PromptInput},
     shortcut_help::{KeyMode, ShortcutContext, shortcut_hints},
     status_line::{StatusFacts, StatusTemplate},
     terminal_control::Notifier,
@@ -115,6 +116,7 @@ pub(super) struct ChatLoop {
     /// The view that takes the whole screen.
     pub(super) view: Option<OpenView>,
     pub(super) files: FileCompletion,
+    pub(super) images: PastedImages,
     /// Time of an escape at the prompt, of which a second one goes back to an earlier prompt.
     escaped: Option<Instant>,
     pub(super) interrupts: Interrupts,
@@ -127,7 +129,7 @@ pub(super) struct ChatLoop {
     /// Outputs of commands of the user, for the next prompt.
     pub(super) context_of_next_prompt: Vec<String>,
     /// Lines that wait for the end of the task.
-    waiting_lines: VecDeque<String>,
+    waiting_lines: VecDeque<EnteredLine>,
     /// True if plain lines end with a prompt, behind which the terminal shows what is typed.
     has_line_prompt: bool,
     pub(super) end: Option<ChatEnd>,
@@ -141,6 +143,7 @@ pub(super) struct SetupFacts {
     pub(super) columns: usize,
     /// The command of the user's editor.
     pub(super) editor: Option<String>,
+    pub(super) read_image: ImageReader,
     pub(super) describe_error: fn(crow_runtime::HostError) -> super::ErrorDescription,
 }
 
@@ -221,6 +224,7 @@ impl ChatLoop {
             panel: None,
             view: None,
             files: FileCompletion::new(),
+            images: PastedImages::default(),
             escaped: None,
             interrupts: Interrupts::default(),
             work: AgentWork::default(),
@@ -228,7 +232,7 @@ impl ChatLoop {
             quiet_task: None,
             user_command: None,
             context_of_next_prompt: Vec::new(),
-            waiting_lines: setup.first_prompt.into_iter().collect(),
+            waiting_lines: setup.first_prompt.into_iter().map(EnteredLine::from).collect(),
             has_line_prompt: false,
             end: None,
             host,
@@ -240,6 +244,7 @@ impl ChatLoop {
                 program: setup.program,
                 columns: style.width,
                 editor: setup.editor,
+                read_image: setup.read_image,
                 describe_error: setup.describe_error,
             },
         };
@@ -395,6 +400,14 @@ impl ChatLoop {
                 }
             }
             self.on_report(&event);
+            let event = match event {
+                InputEvent::Paste(text) if self.modes.is_live() => {
+                    self.on_actions(std::mem::take(&mut actions)).await?;
+                    self.on_paste(text).await;
+                    continue;
+                }
+                event => event,
+            };
             let Some(action) = self.typing.on_event(event) else { continue };
             let is_line = matches!(action, InputAction::Line(_));
             actions.push(action);
@@ -410,7 +423,7 @@ impl ChatLoop {
 
     async fn on_actions(&mut self, actions: Vec<InputAction>) -> Result<(), ChatError> {
         // Lines that arrive together are sent as one input: the queue of inputs is short.
-        let mut steering: Vec<String> = Vec::new();
+        let mut steering: Vec<EnteredLine> = Vec::new();
         for action in actions {
             match action {
                 InputAction::Line(line) => {
@@ -462,20 +475,24 @@ impl ChatLoop {
 
     /// Handles an entered line: an answer, a prompt, a command, or text for the working agent, which is collected in
     /// `steering`.
-    fn on_line(&mut self, line: String, steering: &mut Vec<String>) -> Result<(), ChatError> {
+    fn on_line(
+        &mut self,
+        line: EnteredLine,
+        steering: &mut Vec<EnteredLine>,
+    ) -> Result<(), ChatError> {
         if self.questions.is_open() {
             if !self.modes.is_live() {
-                self.answer(&line);
+                self.answer(&line.text);
                 return Ok(());
             }
-            if self.answer_in_words(&line) {
+            if self.answer_in_words(&line.text) {
                 return Ok(());
             }
         }
-        let parsed = ChatLine::parse(&line);
+        let parsed = ChatLine::parse(&line.text);
         if parsed != ChatLine::Nothing {
             self.interrupts.reset();
-            self.remember(&line);
+            self.remember(&line.text);
         }
         if self.task.is_some() {
             self.waiting_lines.push_back(line);
@@ -483,24 +500,24 @@ impl ChatLoop {
         }
         match parsed {
             ChatLine::Nothing if steering.is_empty() => {}
-            ChatLine::Nothing => steering.push(String::new()),
+            ChatLine::Nothing => steering.push(EnteredLine::default()),
             ChatLine::Prompt(_) if self.work.is_busy() => steering.push(line),
-            ChatLine::Prompt(text) => {
-                self.echo(&line);
-                let blocks = self.with_command_outputs(text);
+            ChatLine::Prompt(_) => {
+                self.echo(&line.shown);
+                let blocks = self.blocks_of(&line);
                 self.send_prompt(blocks.into())?;
             }
             ChatLine::Shell(_) if self.work.is_busy() => {
                 self.say("the agent is working; esc stops it".to_owned());
-                self.typing.put_before(&line);
+                self.typing.put_before(&line.text);
             }
             ChatLine::Shell(command) => {
-                self.echo(&line);
+                self.echo(&line.shown);
                 self.start_user_command(command);
             }
             ChatLine::Command { name, argument } => {
                 self.steer(steering);
-                self.echo(&line);
+                self.echo(&line.shown);
                 self.start_command(name, argument);
             }
         }

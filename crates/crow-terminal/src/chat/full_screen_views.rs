@@ -18,6 +18,7 @@ use tokio::task::spawn_blocking;
 
 use super::{
     ChatError,
+    chat_commands::SessionTarget,
     chat_loop::{ChatLoop, TaskResult},
     chat_screen::{ChatScreen, screen_size},
     greeting::shorten,
@@ -184,7 +185,8 @@ impl ChatLoop {
                     .with_selected(position.unwrap_or(0));
                 let choose: ChoiceAction = Box::new(move |chat, number| {
                     if let Some(session) = sessions.get(number) {
-                        chat.switch_session(Some(session.session_id.as_str().to_owned()));
+                        let id = session.session_id.as_str().to_owned();
+                        chat.switch_session(SessionTarget::Stored(id));
                     }
                     Ok(())
                 });

@@ -20,6 +20,7 @@ mod full_screen_views;
 mod greeting;
 mod interrupts;
 mod local_commands;
+mod pasted_images;
 mod prompt_history;
 mod question_panel;
 mod questions;
@@ -34,6 +35,7 @@ use crow_core::model::Models;
 use crow_runtime::{AgentHandle, AgentHost, HostError, SessionStore};
 
 pub use chat_loop::chat;
+pub use pasted_images::ImageReader;
 
 use crate::{
     editor::EditingStyle, status_line::StatusTemplate, terminal_control::NotificationChoice,
@@ -73,6 +75,8 @@ pub struct ChatSetup {
     pub editor: Option<String>,
     /// A prompt that is sent at the start.
     pub first_prompt: Option<String>,
+    /// Reads images whose path is pasted.
+    pub read_image: ImageReader,
     /// Describes an error of the host to the user.
     pub describe_error: fn(HostError) -> ErrorDescription,
 }

@@ -114,7 +114,7 @@ fn assert_closed(prompt: &mut PromptInput, text: &str) {
 }
 
 fn line(text: &str) -> Vec<InputAction> {
-    vec![InputAction::Line(text.to_owned())]
+    vec![InputAction::Line(text.to_owned().into())]
 }
 
 #[test]
