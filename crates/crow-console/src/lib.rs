@@ -27,6 +27,6 @@ pub use report::{
     ErrorReport, ExitCode, FailureReport, PermissionsHint, ProgramHints, RefusalReport,
     ReportBuilder, ReportOutcome, RunFacts, RunReport, UsageReport, prices_of, usage_of,
 };
-pub use screen_thread::{EventSink, PumpEnd, ScreenGone, ScreenThread};
+pub use screen_thread::{PumpEnd, ScreenGone, ScreenSink, ScreenThread};
 pub use signals::{SignalAction, Signals, end_signal};
 pub use typing::{Keyboard, LineInputBuffer, TypedLine};

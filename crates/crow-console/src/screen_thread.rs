@@ -27,7 +27,7 @@ const BATCH: usize = 512;
 const GATHER: Duration = Duration::from_millis(4);
 
 /// Output of events, used by the thread of a [`ScreenThread`].
-pub trait EventSink: Send + 'static {
+pub trait ScreenSink: Send + 'static {
     /// Takes an event. Its output may be buffered until the next [`flush`](Self::flush).
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl<S> std::fmt::Debug for ScreenThread<S> {
     }
 }
 
-impl<S: EventSink> ScreenThread<S> {
+impl<S: ScreenSink> ScreenThread<S> {
     /// Starts the thread. Must be called within a tokio runtime.
     pub fn start(sink: S) -> Self {
         let (orders, receiver) = mpsc::channel(ORDERS);
@@ -229,7 +229,7 @@ impl<S: EventSink> ScreenThread<S> {
 }
 
 /// Body of the thread: carries out commands until the channel closes. After a write error it discards them.
-fn show<S: EventSink>(
+fn show<S: ScreenSink>(
     mut sink: S,
     mut orders: mpsc::Receiver<ScreenCommand<S>>,
     failure: &watch::Sender<bool>,
@@ -266,7 +266,7 @@ mod tests {
 
     struct NoOutput;
 
-    impl EventSink for NoOutput {
+    impl ScreenSink for NoOutput {
         fn on_event(&mut self, _event: &Envelope) -> io::Result<()> {
             Ok(())
         }

@@ -28,6 +28,8 @@ use crate::{
     full_screen::{FullScreenFrame, FullScreenPainter},
     live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior},
     markdown::{MarkdownStream, render_markdown},
+    row_text::{shortened, wrapped},
+    screen_size::ScreenSize,
     styled_text::{StyledLine, TextRole},
     theme::Theme,
 };
@@ -46,13 +48,6 @@ const TEXT_ROWS: usize = 3;
 const THINKING_ROWS: usize = 2;
 /// Maximum length of the reasoning that is kept to show its end, in bytes.
 const THINKING_LENGTH: usize = 4 * 1024;
-
-/// The size of a terminal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ScreenSize {
-    pub columns: usize,
-    pub rows: usize,
-}
 
 /// The prompt and the status line, as the chat wants them to be shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -508,38 +503,6 @@ impl<W> fmt::Debug for InlineScreen<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InlineScreen").field("size", &self.size).finish_non_exhaustive()
     }
-}
-
-/// Returns a text in rows of at most this number of columns.
-pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
-    let style = ConsoleStyle::plain(columns + 1);
-    let lines = wrap::wrap(&style, crow_console::Paint::Plain, "", text);
-    let rows: Vec<String> = lines.lines().map(str::to_owned).collect();
-    if rows.is_empty() { vec![String::new()] } else { rows }
-}
-
-/// Returns a line in at most this number of columns.
-pub(crate) fn shortened(line: &StyledLine, columns: usize) -> StyledLine {
-    if line.width() <= columns {
-        return line.clone();
-    }
-    let mut shorter = StyledLine::default();
-    let mut room = columns.saturating_sub(1);
-    for span in line.spans() {
-        let part: String = span
-            .text
-            .chars()
-            .take_while(|char| {
-                let width = wrap::char_width(*char);
-                let fits = width <= room;
-                room = if fits { room - width } else { 0 };
-                fits
-            })
-            .collect();
-        shorter.push(part, span.look.clone());
-    }
-    shorter.push("…", TextRole::Dim);
-    shorter
 }
 
 /// Returns a text without the sequences for colours.

@@ -25,7 +25,9 @@ mod markdown;
 mod popup;
 mod prompt_input;
 mod recording;
+mod row_text;
 mod safe_text;
+mod screen_size;
 mod shortcut_help;
 mod status_line;
 mod styled_text;
@@ -45,7 +47,7 @@ pub use full_screen::{
     ActionKeyError, DiffView, FullScreenFrame, FullScreenPainter, FullScreenView, ListItem,
     ListPicker, Pager, PagerSection, ViewEffect,
 };
-pub use inline_screen::{InlineScreen, InputView, ScreenSize};
+pub use inline_screen::{InlineScreen, InputView};
 pub use input_decoder::InputDecoder;
 pub use live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior};
 pub use markdown::{MarkdownGlyphs, MarkdownStream, render_markdown};
@@ -54,6 +56,7 @@ pub use prompt_input::{EnteredLine, InputAction, PromptInput};
 pub use recording::{
     AsciicastError, AsciicastHeader, AsciicastRecorder, InputRecording, RecordedOutput,
 };
+pub use screen_size::ScreenSize;
 pub use shortcut_help::{KeyMode, ShortcutContext, key_help, shortcut_hints};
 pub use status_line::{
     DEFAULT_STATUS_TEMPLATE, StatusFacts, StatusTemplate, StatusTemplateError, status_field_names,

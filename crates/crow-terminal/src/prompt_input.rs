@@ -6,10 +6,12 @@ use crate::{
         file_reference,
     },
     file_index::FileMatch,
-    inline_screen::{InputView, ScreenSize, shortened},
+    inline_screen::InputView,
     input_decoder::InputDecoder,
     keys::{InputEvent, Key, KeyCode, KeyModifiers},
     popup::{CompletionPopup, EditCause, ListedCommand, PopupChoice, PopupStep},
+    row_text::shortened,
+    screen_size::ScreenSize,
 };
 
 /// Maximum number of rows of the prompt.

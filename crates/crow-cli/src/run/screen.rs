@@ -3,7 +3,7 @@
 use std::io::{self, Stderr, Stdout, Write as _};
 
 use crow_app::ProcessEnvironment;
-use crow_console::{AnswerDestination, ConsoleRenderer, EventSink, RunReport, terminal_width};
+use crow_console::{AnswerDestination, ConsoleRenderer, RunReport, ScreenSink, terminal_width};
 use crow_core::event::Envelope;
 use jiff::Timestamp;
 
@@ -81,7 +81,7 @@ impl RunSink {
     }
 }
 
-impl EventSink for RunSink {
+impl ScreenSink for RunSink {
     fn on_event(&mut self, envelope: &Envelope) -> io::Result<()> {
         match self {
             Self::Console(renderer) => renderer.render(envelope),

@@ -15,6 +15,8 @@ use super::{
     ChatError,
     chat_loop::{ChatLoop, SessionRetention},
     greeting::shorten,
+    pasted_images::blocks_of,
+    questions::end_question,
 };
 use crate::prompt_input::EnteredLine;
 
@@ -121,7 +123,7 @@ impl ChatLoop {
     fn on_event(&mut self, event: Arc<Envelope>) {
         self.work.report.on_event(&event);
         if self.questions.on_event(&event.event) == QuestionEffect::Closed {
-            self.end_question();
+            end_question(self);
         }
         match &event.event {
             AgentEvent::PermissionRequest { .. } | AgentEvent::QuestionAsked { .. } => {
@@ -195,7 +197,7 @@ impl ChatLoop {
         self.interrupts.reset();
         let images = lines.iter().flat_map(|line| line.images.iter().copied()).collect();
         let line = EnteredLine { shown: shown.clone(), text: text.clone(), images };
-        let blocks = self.blocks_of(&line);
+        let blocks = blocks_of(self, &line);
         match self.handle.steer(blocks) {
             Ok(()) => {
                 self.work.unread += 1;

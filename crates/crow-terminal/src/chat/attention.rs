@@ -66,77 +66,75 @@ impl UserAttention {
     }
 }
 
-impl ChatLoop {
-    /// Asks the terminal for its background, if the theme depends on it.
-    pub(super) fn ask_background(&mut self) {
-        if !self.is_coloured || self.attention.theme != ThemeChoice::Auto {
-            return;
-        }
-        let query = self.attention.background.ask(Instant::now() + BACKGROUND_WAIT);
-        self.screen.push_action(move |screen| screen.send_sequences(query));
+/// Asks the terminal for its background, if the theme depends on it.
+pub(super) fn ask_background(chat: &mut ChatLoop) {
+    if !chat.is_coloured || chat.attention.theme != ThemeChoice::Auto {
+        return;
     }
+    let query = chat.attention.background.ask(Instant::now() + BACKGROUND_WAIT);
+    chat.screen.push_action(move |screen| screen.send_sequences(query));
+}
 
-    /// Takes reports of the terminal: the focus, and its background.
-    pub(super) fn on_report(&mut self, event: &InputEvent) {
-        self.attention.focus.on_event(event);
-        if let InputEvent::Reply(reply) = event
-            && self.attention.background.on_reply(reply).is_some()
-        {
-            self.show_theme();
-        }
+/// Takes reports of the terminal: the focus, and its background.
+pub(super) fn on_report(chat: &mut ChatLoop, event: &InputEvent) {
+    chat.attention.focus.on_event(event);
+    if let InputEvent::Reply(reply) = event
+        && chat.attention.background.on_reply(reply).is_some()
+    {
+        show_theme(chat);
     }
+}
 
-    /// Takes the time into account: a terminal that does not tell its background.
-    pub(super) fn on_attention_tick(&mut self) {
-        if self.attention.background.on_time(Instant::now()) {
-            self.show_theme();
-        }
+/// Takes the time into account: a terminal that does not tell its background.
+pub(super) fn on_attention_tick(chat: &mut ChatLoop) {
+    if chat.attention.background.on_time(Instant::now()) {
+        show_theme(chat);
     }
+}
 
-    fn show_theme(&mut self) {
-        if self.is_coloured {
-            let theme = self.attention.current_theme();
-            self.screen.push_action(move |screen| screen.set_theme(theme));
-        }
+fn show_theme(chat: &mut ChatLoop) {
+    if chat.is_coloured {
+        let theme = chat.attention.current_theme();
+        chat.screen.push_action(move |screen| screen.set_theme(theme));
     }
+}
 
-    /// Shows the state in the title, and notifies the user who is needed.
-    pub(super) fn update_attention(&mut self) {
-        if !self.modes.is_live() {
-            return;
-        }
-        let state = if self.questions.is_open() {
-            TitleState::NeedsUser
-        } else if self.work.is_busy() {
-            TitleState::Working
-        } else {
-            TitleState::Idle
-        };
-        let before = std::mem::replace(&mut self.attention.state, state);
-        let sequence = self.attention.title.set(state, &self.title_subject);
-        if !sequence.is_empty() {
-            self.screen.push_action(move |screen| screen.send_sequences(&sequence));
-        }
-        if before == state {
-            return;
-        }
-        if before == TitleState::Idle {
-            self.attention.since = Instant::now();
-        }
-        let body = match state {
-            TitleState::Working => return,
-            TitleState::NeedsUser => "a question waits for your answer",
-            TitleState::Idle => "the agent is done",
-        };
-        let UserAttention { notifier, focus, since, .. } = &self.attention;
-        let notification = Notification { title: "crow", body };
-        if let Some(sequence) = notifier.notify(notification, *focus, since.elapsed()) {
-            self.screen.push_action(move |screen| screen.send_sequences(&sequence));
-        }
+/// Shows the state in the title, and notifies the user who is needed.
+pub(super) fn update_attention(chat: &mut ChatLoop) {
+    if !chat.modes.is_live() {
+        return;
     }
+    let state = if chat.questions.is_open() {
+        TitleState::NeedsUser
+    } else if chat.work.is_busy() {
+        TitleState::Working
+    } else {
+        TitleState::Idle
+    };
+    let before = std::mem::replace(&mut chat.attention.state, state);
+    let sequence = chat.attention.title.set(state, &chat.title_subject);
+    if !sequence.is_empty() {
+        chat.screen.push_action(move |screen| screen.send_sequences(&sequence));
+    }
+    if before == state {
+        return;
+    }
+    if before == TitleState::Idle {
+        chat.attention.since = Instant::now();
+    }
+    let body = match state {
+        TitleState::Working => return,
+        TitleState::NeedsUser => "a question waits for your answer",
+        TitleState::Idle => "the agent is done",
+    };
+    let UserAttention { notifier, focus, since, .. } = &chat.attention;
+    let notification = Notification { title: "crow", body };
+    if let Some(sequence) = notifier.notify(notification, *focus, since.elapsed()) {
+        chat.screen.push_action(move |screen| screen.send_sequences(&sequence));
+    }
+}
 
-    /// Returns what restores the title that the terminal had before.
-    pub(super) fn restored_title(&mut self) -> &'static str {
-        self.attention.title.restore()
-    }
+/// Returns what restores the title that the terminal had before.
+pub(super) fn restored_title(chat: &mut ChatLoop) -> &'static str {
+    chat.attention.title.restore()
 }

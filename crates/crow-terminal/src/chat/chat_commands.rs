@@ -12,7 +12,9 @@ use super::{
     ChatEnd, ChatError, ErrorDescription,
     chat_loop::{ChatLoop, SessionRetention, TaskResult},
     chat_screen::screen_size,
+    full_screen_views::{open_changes, open_option, open_prompts, open_sessions, open_transcript},
     greeting::session_greeting,
+    local_commands::{copy_reply, run_theme, show_keys},
 };
 use crate::popup::ListedCommand;
 
@@ -143,181 +145,182 @@ pub(super) enum SessionTarget {
 /// Message for a command that has to wait for the agent.
 const WORKING: &str = "the agent is working; ctrl-c stops it";
 
-impl ChatLoop {
-    /// Runs a command: at once if it is one of the chat, else beside the loop. Errors of the command are shown.
-    pub(super) fn start_command(&mut self, name: String, argument: String) {
-        let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
-        let name = alias.map_or(name, |(_, name)| (*name).to_owned());
-        let target = match name.as_str() {
-            "new" => Some(SessionTarget::New),
-            "fork" => Some(SessionTarget::Fork),
-            SESSIONS if !argument.is_empty() => Some(SessionTarget::Stored(argument.clone())),
-            _ => None,
+/// Runs a command: at once if it is one of the chat, else beside the loop. Errors of the command are shown.
+pub(super) fn start_command(chat: &mut ChatLoop, name: String, argument: String) {
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
+    let name = alias.map_or(name, |(_, name)| (*name).to_owned());
+    let target = match name.as_str() {
+        "new" => Some(SessionTarget::New),
+        "fork" => Some(SessionTarget::Fork),
+        SESSIONS if !argument.is_empty() => Some(SessionTarget::Stored(argument.clone())),
+        _ => None,
+    };
+    let needs_idle = ["undo", "redo", "compact"].contains(&name.as_str());
+    if name == "quit" {
+        chat.end = Some(ChatEnd::UserLeft);
+    } else if (target.is_some() || needs_idle) && chat.work.is_busy() {
+        chat.say(WORKING.to_owned());
+    } else if opens_view(chat, &name, &argument) {
+        // It is open, or will be.
+    } else if let Some(target) = target {
+        switch_session(chat, target);
+    } else if name == "theme" {
+        run_theme(chat, &argument);
+    } else if name == "copy" {
+        copy_reply(chat, &argument);
+    } else if name == "keys" {
+        show_keys(chat);
+    } else if name == HELP {
+        show_help(chat, argument);
+    } else {
+        run_host_command(chat, name, argument);
+    }
+}
+
+/// Opens the view of a command without an argument, if it has one and the terminal can show it.
+fn opens_view(chat: &mut ChatLoop, name: &str, argument: &str) -> bool {
+    if !chat.modes.is_live() || !argument.is_empty() {
+        return false;
+    }
+    match name {
+        "rewind" => open_prompts(chat),
+        "transcript" => open_transcript(chat),
+        "diff" => open_changes(chat),
+        SESSIONS => open_sessions(chat),
+        "model" => open_option(chat, "model"),
+        "agents" => open_option(chat, "agent"),
+        "mode" => open_option(chat, "mode"),
+        "thinking" => open_option(chat, "thinking"),
+        _ => return false,
+    }
+    true
+}
+
+fn show_help(chat: &mut ChatLoop, argument: String) {
+    let (host, id) = (Arc::clone(&chat.host), chat.handle.session_id().clone());
+    let columns = screen_size().map_or(chat.setup.columns, |size| size.columns);
+    chat.start_task(Box::pin(async move {
+        let commands = host.commands(&id).await;
+        let result: TaskResult = Box::new(move |chat| {
+            match commands {
+                Ok(commands) => {
+                    let commands = all(commands);
+                    chat.say(help_text(&commands, argument.trim_start_matches('/'), columns));
+                }
+                Err(error) => show_error(chat, error),
+            }
+            Ok(())
+        });
+        result
+    }));
+}
+
+pub(super) fn run_host_command(chat: &mut ChatLoop, name: String, argument: String) {
+    let (host, id) = (Arc::clone(&chat.host), chat.handle.session_id().clone());
+    chat.start_task(Box::pin(async move {
+        let commands = host.commands(&id).await.unwrap_or_default();
+        let is_known = commands.iter().any(|command| command.name == name);
+        let outcome =
+            if is_known { Some(host.run_command(&id, &name, &argument).await) } else { None };
+        let result: TaskResult = Box::new(move |chat| {
+            if let Some(outcome) = outcome {
+                return on_outcome(chat, outcome);
+            }
+            chat.say(unknown(&name, &all(commands)));
+            Ok(())
+        });
+        result
+    }));
+}
+
+fn on_outcome(
+    chat: &mut ChatLoop,
+    outcome: Result<CommandOutcome, HostError>,
+) -> Result<(), ChatError> {
+    match outcome {
+        // A prompt sent now would interrupt the text of the running agent.
+        Ok(CommandOutcome::Prompt(_)) if chat.work.is_busy() => chat.say(WORKING.to_owned()),
+        Ok(CommandOutcome::Prompt(content)) => return chat.send_prompt(content),
+        Ok(CommandOutcome::Started(_)) => {
+            chat.retention = SessionRetention::Yes;
+            chat.work.begin(0);
+        }
+        Ok(CommandOutcome::Shown(text)) => {
+            chat.say(text);
+            chat.is_status_due = true;
+        }
+        Err(error) => show_error(chat, error),
+    }
+    Ok(())
+}
+
+/// Shows an error with its hint.
+pub(super) fn show_error(chat: &mut ChatLoop, error: HostError) {
+    let ErrorDescription { message, hint } = (chat.setup.describe_error)(error);
+    let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    chat.say(format!("error: {message}{hint}"));
+}
+
+/// Opens a session and switches to it. The previous one is closed, or deleted if it has no prompt. Errors are shown.
+pub(super) fn switch_session(chat: &mut ChatLoop, target: SessionTarget) {
+    let retention = match &target {
+        SessionTarget::Stored(_) | SessionTarget::Fork => SessionRetention::Yes,
+        SessionTarget::New => SessionRetention::NotYet,
+    };
+    let (host, store) = (Arc::clone(&chat.host), Arc::clone(&chat.store));
+    let before = chat.handle.session_id().clone();
+    // The permission mode of this chat applies to the session as well, whatever it was closed with.
+    let mode = chat.handle.permissions().policy().mode();
+    let setup = SessionSetup { permissions: Some(mode), ..SessionSetup::default() };
+    let sources = chat.greeting_sources();
+    chat.start_task(Box::pin(async move {
+        let opened = match target {
+            SessionTarget::Stored(prefix) => open(&*host, store, prefix, setup).await,
+            SessionTarget::Fork => host.fork(&before, setup).await,
+            SessionTarget::New => host.create_like(&before).await,
         };
-        let needs_idle = ["undo", "redo", "compact"].contains(&name.as_str());
-        if name == "quit" {
-            self.end = Some(ChatEnd::UserLeft);
-        } else if (target.is_some() || needs_idle) && self.work.is_busy() {
-            self.say(WORKING.to_owned());
-        } else if self.opens_view(&name, &argument) {
-            // It is open, or will be.
-        } else if let Some(target) = target {
-            self.switch_session(target);
-        } else if name == "theme" {
-            self.run_theme(&argument);
-        } else if name == "copy" {
-            self.copy_reply(&argument);
-        } else if name == "keys" {
-            self.show_keys();
-        } else if name == HELP {
-            self.show_help(argument);
-        } else {
-            self.run_host_command(name, argument);
+        let mut greeting = None;
+        if let Ok(handle) = &opened
+            && *handle.session_id() != before
+        {
+            let is_resumed = retention == SessionRetention::Yes;
+            greeting = Some(session_greeting(sources, handle, is_resumed).await);
         }
-    }
-
-    /// Opens the view of a command without an argument, if it has one and the terminal can show it.
-    fn opens_view(&mut self, name: &str, argument: &str) -> bool {
-        if !self.modes.is_live() || !argument.is_empty() {
-            return false;
-        }
-        match name {
-            "rewind" => self.open_prompts(),
-            "transcript" => self.open_transcript(),
-            "diff" => self.open_changes(),
-            SESSIONS => self.open_sessions(),
-            "model" => self.open_option("model"),
-            "agents" => self.open_option("agent"),
-            "mode" => self.open_option("mode"),
-            "thinking" => self.open_option("thinking"),
-            _ => return false,
-        }
-        true
-    }
-
-    fn show_help(&mut self, argument: String) {
-        let (host, id) = (Arc::clone(&self.host), self.handle.session_id().clone());
-        let columns = screen_size().map_or(self.setup.columns, |size| size.columns);
-        self.start_task(Box::pin(async move {
-            let commands = host.commands(&id).await;
-            let result: TaskResult = Box::new(move |chat| {
-                match commands {
-                    Ok(commands) => {
-                        let commands = all(commands);
-                        chat.say(help_text(&commands, argument.trim_start_matches('/'), columns));
-                    }
-                    Err(error) => chat.show_error(error),
+        let result: TaskResult = Box::new(move |chat| {
+            match (opened, greeting) {
+                (Ok(handle), Some(Ok(greeting))) => {
+                    chat.events = handle.stream().ok_or(ChatError::EventsInUse)?;
+                    chat.handle = handle;
+                    let left = std::mem::replace(&mut chat.retention, retention);
+                    chat.show_greeting(greeting);
+                    leave_session(chat, before, left);
                 }
-                Ok(())
-            });
-            result
-        }));
-    }
-
-    pub(super) fn run_host_command(&mut self, name: String, argument: String) {
-        let (host, id) = (Arc::clone(&self.host), self.handle.session_id().clone());
-        self.start_task(Box::pin(async move {
-            let commands = host.commands(&id).await.unwrap_or_default();
-            let is_known = commands.iter().any(|command| command.name == name);
-            let outcome =
-                if is_known { Some(host.run_command(&id, &name, &argument).await) } else { None };
-            let result: TaskResult = Box::new(move |chat| {
-                if let Some(outcome) = outcome {
-                    return chat.on_outcome(outcome);
-                }
-                chat.say(unknown(&name, &all(commands)));
-                Ok(())
-            });
-            result
-        }));
-    }
-
-    fn on_outcome(&mut self, outcome: Result<CommandOutcome, HostError>) -> Result<(), ChatError> {
-        match outcome {
-            // A prompt sent now would interrupt the text of the running agent.
-            Ok(CommandOutcome::Prompt(_)) if self.work.is_busy() => self.say(WORKING.to_owned()),
-            Ok(CommandOutcome::Prompt(content)) => return self.send_prompt(content),
-            Ok(CommandOutcome::Started(_)) => {
-                self.retention = SessionRetention::Yes;
-                self.work.begin(0);
+                (Ok(_), None) => chat.say("this session is open already".to_owned()),
+                (Err(error), _) | (Ok(_), Some(Err(error))) => show_error(chat, error),
             }
-            Ok(CommandOutcome::Shown(text)) => {
-                self.say(text);
-                self.is_status_due = true;
-            }
-            Err(error) => self.show_error(error),
-        }
-        Ok(())
-    }
+            Ok(())
+        });
+        result
+    }));
+}
 
-    /// Shows an error with its hint.
-    pub(super) fn show_error(&mut self, error: HostError) {
-        let ErrorDescription { message, hint } = (self.setup.describe_error)(error);
-        let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-        self.say(format!("error: {message}{hint}"));
-    }
-
-    /// Opens a session and switches to it. The previous one is closed, or deleted if it has no prompt. Errors are shown.
-    pub(super) fn switch_session(&mut self, target: SessionTarget) {
-        let retention = match &target {
-            SessionTarget::Stored(_) | SessionTarget::Fork => SessionRetention::Yes,
-            SessionTarget::New => SessionRetention::NotYet,
+/// Closes a session that the chat has left, or deletes it if it has no prompt.
+fn leave_session(chat: &mut ChatLoop, id: SessionId, retention: SessionRetention) {
+    let host = Arc::clone(&chat.host);
+    chat.start_task(Box::pin(async move {
+        let closed = match retention {
+            SessionRetention::Yes => host.close(&id).await.map(drop),
+            SessionRetention::NotYet => host.delete(&id).await,
         };
-        let (host, store) = (Arc::clone(&self.host), Arc::clone(&self.store));
-        let before = self.handle.session_id().clone();
-        // The permission mode of this chat applies to the session as well, whatever it was closed with.
-        let mode = self.handle.permissions().policy().mode();
-        let setup = SessionSetup { permissions: Some(mode), ..SessionSetup::default() };
-        let sources = self.greeting_sources();
-        self.start_task(Box::pin(async move {
-            let opened = match target {
-                SessionTarget::Stored(prefix) => open(&*host, store, prefix, setup).await,
-                SessionTarget::Fork => host.fork(&before, setup).await,
-                SessionTarget::New => host.create_like(&before).await,
-            };
-            let mut greeting = None;
-            if let Ok(handle) = &opened
-                && *handle.session_id() != before
-            {
-                let is_resumed = retention == SessionRetention::Yes;
-                greeting = Some(session_greeting(sources, handle, is_resumed).await);
+        let result: TaskResult = Box::new(move |chat| {
+            if let Err(error) = closed {
+                show_error(chat, error);
             }
-            let result: TaskResult = Box::new(move |chat| {
-                match (opened, greeting) {
-                    (Ok(handle), Some(Ok(greeting))) => {
-                        chat.events = handle.stream().ok_or(ChatError::EventsInUse)?;
-                        chat.handle = handle;
-                        let left = std::mem::replace(&mut chat.retention, retention);
-                        chat.show_greeting(greeting);
-                        chat.leave_session(before, left);
-                    }
-                    (Ok(_), None) => chat.say("this session is open already".to_owned()),
-                    (Err(error), _) | (Ok(_), Some(Err(error))) => chat.show_error(error),
-                }
-                Ok(())
-            });
-            result
-        }));
-    }
-
-    /// Closes a session that the chat has left, or deletes it if it has no prompt.
-    fn leave_session(&mut self, id: SessionId, retention: SessionRetention) {
-        let host = Arc::clone(&self.host);
-        self.start_task(Box::pin(async move {
-            let closed = match retention {
-                SessionRetention::Yes => host.close(&id).await.map(drop),
-                SessionRetention::NotYet => host.delete(&id).await,
-            };
-            let result: TaskResult = Box::new(move |chat| {
-                if let Err(error) = closed {
-                    chat.show_error(error);
-                }
-                chat.is_status_due = true;
-                Ok(())
-            });
-            result
-        }));
-    }
+            chat.is_status_due = true;
+            Ok(())
+        });
+        result
+    }));
 }
 
 /// Opens the session whose id begins with `prefix`.

@@ -30,29 +30,39 @@ use tokio::{
 };
 
 use super::{
-    ChatEnd, ChatError, ChatSetup,
     agent_work::AgentWork,
     attention::UserAttention,
+    attention::{ask_background, on_attention_tick, on_report, restored_title, update_attention},
+    chat_commands::start_command,
     chat_commands::{ChatLine, listed_commands},
     chat_input::ChatInput,
     chat_screen::{ChatScreen, screen_size},
+    chat_setup::{ChatEnd, ChatError, ChatSetup},
     file_completion::FileCompletion,
     full_screen_views::OpenView,
+    full_screen_views::{close_view, on_view_event, on_view_tick, open_prompts, open_transcript},
     greeting::{farewell, session_greeting},
     interrupts::{ChatPhase, InterruptAction, Interrupts},
+    local_commands::cycle_permissions,
     pasted_images::{ImageReader, PastedImages},
+    pasted_images::{blocks_of, on_paste},
     prompt_history::PromptHistoryFile,
     question_panel::QuestionPanel,
+    questions::{
+        answer, answer_in_words, ask_again, ask_next, on_question_key, on_question_tick, refuse,
+    },
     terminal_modes::ChatTerminalModes,
+    user_shell::start_user_command,
     user_shell::{UserCommandRun, next_output},
 };
 use crate::{
     editor::EditingStyle,
-    inline_screen::{InlineScreen, ScreenSize},
+    inline_screen::InlineScreen,
     input_decoder::InputDecoder,
     keys::InputEvent,
     live_region::ResizeBehavior,
     prompt_input::{EnteredLine, InputAction, PromptInput},
+    screen_size::ScreenSize,
     shortcut_help::{KeyMode, ShortcutContext, shortcut_hints},
     status_line::{StatusFacts, StatusTemplate},
     terminal_control::Notifier,
@@ -262,17 +272,17 @@ impl ChatLoop {
         self.take_terminal();
         let greeting = session_greeting(self.greeting_sources(), &self.handle, is_resumed).await?;
         self.show_greeting(greeting);
-        self.ask_background();
+        ask_background(self);
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if let Some(end) = self.end {
                 return Ok(end);
             }
-            self.ask_next();
+            ask_next(self);
             self.take_waiting_lines()?;
             self.show_line_prompt();
-            self.update_attention();
+            update_attention(self);
             // No events are taken while the screen is full, or while the end of the run waits to be shown.
             let has_room = self.screen.has_room() && !self.work.has_ended();
             tokio::select! {
@@ -333,7 +343,7 @@ impl ChatLoop {
             SignalAction::End => self.end = Some(ChatEnd::Interrupted),
             SignalAction::Continue => {
                 self.take_terminal();
-                self.ask_again();
+                ask_again(self);
             }
         }
     }
@@ -387,7 +397,7 @@ impl ChatLoop {
         for event in events {
             if self.view.is_some() {
                 self.on_actions(std::mem::take(&mut actions)).await?;
-                self.on_view_event(event)?;
+                on_view_event(self, event)?;
                 continue;
             }
             if let InputEvent::Key(key) = &event
@@ -395,15 +405,15 @@ impl ChatLoop {
             {
                 // Keys before it may have entered a line.
                 self.on_actions(std::mem::take(&mut actions)).await?;
-                if self.on_question_key(*key) {
+                if on_question_key(self, *key) {
                     continue;
                 }
             }
-            self.on_report(&event);
+            on_report(self, &event);
             let event = match event {
                 InputEvent::Paste(text) if self.modes.is_live() => {
                     self.on_actions(std::mem::take(&mut actions)).await?;
-                    self.on_paste(text).await;
+                    on_paste(self, text).await;
                     continue;
                 }
                 event => event,
@@ -433,17 +443,17 @@ impl ChatLoop {
                 InputAction::Interrupt => self.interrupt(),
                 InputAction::Escape if self.phase() == ChatPhase::Work => self.interrupt(),
                 InputAction::Escape => self.on_escape(),
-                InputAction::Transcript => self.open_transcript(),
+                InputAction::Transcript => open_transcript(self),
                 InputAction::EndOfInput => self.on_end_of_input(),
                 InputAction::Suspend => {
                     self.steer(&mut steering);
                     self.suspend().await;
                 }
                 InputAction::ExternalEditor => self.edit_externally().await,
-                InputAction::CyclePermissions => self.cycle_permissions(),
+                InputAction::CyclePermissions => cycle_permissions(self),
                 InputAction::Redraw => {
                     self.screen.push_action(ChatScreen::clear);
-                    self.ask_again();
+                    ask_again(self);
                 }
             }
             if self.end.is_some() {
@@ -459,13 +469,13 @@ impl ChatLoop {
         let before = self.escaped.replace(Instant::now());
         if before.is_some_and(|before| before.elapsed() < DOUBLE_ESCAPE) {
             self.escaped = None;
-            self.open_prompts();
+            open_prompts(self);
         }
     }
 
     fn on_end_of_input(&mut self) {
         if self.questions.is_open() {
-            self.refuse();
+            refuse(self);
         } else if self.phase() == ChatPhase::Prompt {
             self.end = Some(ChatEnd::UserLeft);
         } else if self.modes.is_live() {
@@ -482,10 +492,10 @@ impl ChatLoop {
     ) -> Result<(), ChatError> {
         if self.questions.is_open() {
             if !self.modes.is_live() {
-                self.answer(&line.text);
+                answer(self, &line.text);
                 return Ok(());
             }
-            if self.answer_in_words(&line.text) {
+            if answer_in_words(self, &line.text) {
                 return Ok(());
             }
         }
@@ -504,7 +514,7 @@ impl ChatLoop {
             ChatLine::Prompt(_) if self.work.is_busy() => steering.push(line),
             ChatLine::Prompt(_) => {
                 self.echo(&line.shown);
-                let blocks = self.blocks_of(&line);
+                let blocks = blocks_of(self, &line);
                 self.send_prompt(blocks.into())?;
             }
             ChatLine::Shell(_) if self.work.is_busy() => {
@@ -513,12 +523,12 @@ impl ChatLoop {
             }
             ChatLine::Shell(command) => {
                 self.echo(&line.shown);
-                self.start_user_command(command);
+                start_user_command(self, command);
             }
             ChatLine::Command { name, argument } => {
                 self.steer(steering);
                 self.echo(&line.shown);
-                self.start_command(name, argument);
+                start_command(self, name, argument);
             }
         }
         Ok(())
@@ -538,12 +548,12 @@ impl ChatLoop {
     }
 
     async fn on_tick(&mut self) -> Result<(), ChatError> {
-        self.on_question_tick();
-        self.on_attention_tick();
+        on_question_tick(self);
+        on_attention_tick(self);
         if self.is_status_due && self.task.is_none() && self.quiet_task.is_none() {
             self.refresh_status();
         }
-        self.on_view_tick();
+        on_view_tick(self);
         if screen_size() != self.shown_size {
             self.show_input();
         }
@@ -670,7 +680,7 @@ impl ChatLoop {
 
     /// Gives the terminal back, with its original modes.
     pub(super) async fn release_terminal(&mut self) {
-        let sequences = self.restored_title().to_owned() + &self.modes.end_sequences();
+        let sequences = restored_title(self).to_owned() + &self.modes.end_sequences();
         self.screen.push_action(move |screen| {
             screen.leave()?;
             screen.send_sequences(&sequences)
@@ -681,7 +691,7 @@ impl ChatLoop {
 
     /// Stops the process on ctrl-z, and shows input and question again when it continues.
     async fn suspend(&mut self) {
-        self.close_view();
+        close_view(self);
         self.say("stopped; fg resumes".to_owned());
         self.release_terminal().await;
         let _ = kill_current_process_group(Signal::TSTP);
@@ -692,7 +702,7 @@ impl ChatLoop {
             return;
         }
         self.take_terminal();
-        self.ask_again();
+        ask_again(self);
     }
 
     /// Shows how to resume the session; deletes a session without a prompt.
@@ -707,7 +717,7 @@ impl ChatLoop {
                 drop(self.host.delete(&id).await);
             }
         }
-        self.close_view();
+        close_view(self);
         self.leave_line_prompt();
         // A terminal that accepts no output must not delay the end.
         drop(timeout(LAST_OUTPUT, self.release_terminal()).await);

@@ -5,13 +5,14 @@ use std::{
     sync::Arc,
 };
 
-use crow_console::{ConsoleRenderer, EventSink, RunActivity, RunReport, terminal_width};
+use crow_console::{ConsoleRenderer, RunActivity, RunReport, ScreenSink, terminal_width};
 use crow_core::event::Envelope;
 use jiff::Timestamp;
 
 use crate::{
     full_screen::FullScreenFrame,
-    inline_screen::{InlineScreen, InputView, ScreenSize},
+    inline_screen::{InlineScreen, InputView},
+    screen_size::ScreenSize,
     theme::Theme,
 };
 
@@ -34,7 +35,7 @@ pub(super) fn screen_size() -> Option<ScreenSize> {
     (columns > 0 && rows > 0).then_some(ScreenSize { columns, rows })
 }
 
-impl EventSink for ChatScreen {
+impl ScreenSink for ChatScreen {
     fn on_event(&mut self, event: &Envelope) -> io::Result<()> {
         match self {
             Self::Inline(screen) => screen.on_event(event),

@@ -2,9 +2,8 @@
 
 use std::{fs, io, io::Write as _, path::Path};
 
+use super::{chat_loop::ChatLoop, questions::ask_again};
 use tokio::process::Command;
-
-use super::chat_loop::ChatLoop;
 
 impl ChatLoop {
     /// Opens the text of the prompt in the user's editor, and takes it back when the editor ends. The chat waits for it.
@@ -23,7 +22,7 @@ impl ChatLoop {
             Ok(edited) => drop(self.typing.replace(edited.trim_end().to_owned())),
             Err(error) => self.say(format!("error: {editor} cannot be used: {error}")),
         }
-        self.ask_again();
+        ask_again(self);
         self.show_input();
     }
 }

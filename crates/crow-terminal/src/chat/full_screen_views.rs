@@ -18,7 +18,9 @@ use tokio::task::spawn_blocking;
 
 use super::{
     ChatError,
+    attention::on_report,
     chat_commands::SessionTarget,
+    chat_commands::{run_host_command, show_error, switch_session},
     chat_loop::{ChatLoop, TaskResult},
     chat_screen::{ChatScreen, screen_size},
     greeting::shorten,
@@ -27,8 +29,8 @@ use crate::{
     full_screen::{
         DiffView, FullScreenView, ListItem, ListPicker, Pager, PagerSection, ViewEffect,
     },
-    inline_screen::ScreenSize,
     keys::{InputEvent, Key, KeyCode, KeyModifiers},
+    screen_size::ScreenSize,
     styled_text::{StyledLine, TextRole},
 };
 
@@ -51,262 +53,258 @@ pub(super) struct OpenView {
     size: Option<ScreenSize>,
 }
 
-impl ChatLoop {
-    /// Opens a view. `on_choice` gets the number of the entry that is chosen in it.
-    fn open_view(&mut self, view: Box<dyn FullScreenView>, on_choice: Option<ChoiceAction>) {
-        self.view = Some(OpenView { view, on_choice, size: None });
-        self.modes.set_full_screen(true);
-        self.draw_view();
-    }
+/// Opens a view. `on_choice` gets the number of the entry that is chosen in it.
+fn open_view(chat: &mut ChatLoop, view: Box<dyn FullScreenView>, on_choice: Option<ChoiceAction>) {
+    chat.view = Some(OpenView { view, on_choice, size: None });
+    chat.modes.set_full_screen(true);
+    draw_view(chat);
+}
 
-    /// Draws the open view.
-    fn draw_view(&mut self) {
-        let (Some(open), Some(size)) = (&mut self.view, screen_size()) else { return };
-        open.size = Some(size);
-        let frame = open.view.frame(size);
-        self.screen.push_replaceable(move |screen| screen.paint_view(&frame, size));
-    }
+/// Draws the open view.
+fn draw_view(chat: &mut ChatLoop) {
+    let (Some(open), Some(size)) = (&mut chat.view, screen_size()) else { return };
+    open.size = Some(size);
+    let frame = open.view.frame(size);
+    chat.screen.push_replaceable(move |screen| screen.paint_view(&frame, size));
+}
 
-    /// Draws the open view if the terminal has another size.
-    pub(super) fn on_view_tick(&mut self) {
-        if self.view.as_ref().is_some_and(|open| open.size != screen_size()) {
-            self.draw_view();
+/// Draws the open view if the terminal has another size.
+pub(super) fn on_view_tick(chat: &mut ChatLoop) {
+    if chat.view.as_ref().is_some_and(|open| open.size != screen_size()) {
+        draw_view(chat);
+    }
+}
+
+/// Closes the open view.
+pub(super) fn close_view(chat: &mut ChatLoop) {
+    if chat.view.take().is_some() {
+        chat.modes.set_full_screen(false);
+        chat.screen.push_action(ChatScreen::leave_view);
+        chat.show_input();
+    }
+}
+
+/// Passes input to the open view.
+///
+/// # Errors
+/// Fails if the choice cannot be carried out because the chat has to end.
+pub(super) fn on_view_event(chat: &mut ChatLoop, event: InputEvent) -> Result<(), ChatError> {
+    on_report(chat, &event);
+    let Some(open) = &mut chat.view else { return Ok(()) };
+    let effect = match event {
+        InputEvent::Key(key) if is_interrupt(key) => ViewEffect::Close,
+        InputEvent::Key(key) => open.view.on_key(key),
+        InputEvent::Paste(text) => {
+            open.view.on_paste(&text);
+            ViewEffect::Redraw
         }
-    }
-
-    /// Closes the open view.
-    pub(super) fn close_view(&mut self) {
-        if self.view.take().is_some() {
-            self.modes.set_full_screen(false);
-            self.screen.push_action(ChatScreen::leave_view);
-            self.show_input();
-        }
-    }
-
-    /// Passes input to the open view.
-    ///
-    /// # Errors
-    /// Fails if the choice cannot be carried out because the chat has to end.
-    pub(super) fn on_view_event(&mut self, event: InputEvent) -> Result<(), ChatError> {
-        self.on_report(&event);
-        let Some(open) = &mut self.view else { return Ok(()) };
-        let effect = match event {
-            InputEvent::Key(key) if is_interrupt(key) => ViewEffect::Close,
-            InputEvent::Key(key) => open.view.on_key(key),
-            InputEvent::Paste(text) => {
-                open.view.on_paste(&text);
-                ViewEffect::Redraw
+        InputEvent::FocusGained
+        | InputEvent::FocusLost
+        | InputEvent::Reply(_)
+        | InputEvent::Unknown => ViewEffect::None,
+    };
+    match effect {
+        ViewEffect::None | ViewEffect::Action { .. } => {}
+        ViewEffect::Redraw => draw_view(chat),
+        ViewEffect::Close | ViewEffect::ChosenSet(_) => close_view(chat),
+        ViewEffect::Chosen(number) => {
+            let on_choice = open.on_choice.take();
+            close_view(chat);
+            if let Some(on_choice) = on_choice {
+                return on_choice(chat, number);
             }
-            InputEvent::FocusGained
-            | InputEvent::FocusLost
-            | InputEvent::Reply(_)
-            | InputEvent::Unknown => ViewEffect::None,
-        };
-        match effect {
-            ViewEffect::None | ViewEffect::Action { .. } => {}
-            ViewEffect::Redraw => self.draw_view(),
-            ViewEffect::Close | ViewEffect::ChosenSet(_) => self.close_view(),
-            ViewEffect::Chosen(number) => {
-                let on_choice = open.on_choice.take();
-                self.close_view();
-                if let Some(on_choice) = on_choice {
-                    return on_choice(self, number);
+        }
+    }
+    Ok(())
+}
+
+/// Opens the transcript of the session at its end.
+pub(super) fn open_transcript(chat: &mut ChatLoop) {
+    with_stored_events(chat, |chat, events| {
+        let mut pager = Pager::new("transcript", transcript_sections(&events));
+        pager.on_key(Key::plain(KeyCode::End));
+        open_view(chat, Box::new(pager), None);
+    });
+}
+
+/// Opens the changes of the session.
+pub(super) fn open_changes(chat: &mut ChatLoop) {
+    let handle = chat.handle.clone();
+    chat.start_task(Box::pin(async move {
+        let read = spawn_blocking(move || -> Result<(Patch, PathBuf), UndoError> {
+            let journal = handle.undo_journal()?;
+            let patch = journal.diff(&RestorePoint::Start, &RestorePoint::End)?;
+            Ok((patch, journal.root().to_path_buf()))
+        });
+        let read = read.await;
+        let result: TaskResult = Box::new(move |chat| {
+            match read {
+                Ok(Ok((patch, _))) if patch.files.is_empty() => {
+                    chat.say("nothing changed".to_owned());
                 }
+                Ok(Ok((mut patch, root))) => {
+                    for file in &mut patch.files {
+                        if let Ok(below) = file.path.strip_prefix(&root) {
+                            file.path = below.to_path_buf();
+                        }
+                    }
+                    let view = DiffView::new("changes of this session", patch);
+                    open_view(chat, Box::new(view), None);
+                }
+                Ok(Err(error)) => chat.say(format!("error: {error}")),
+                Err(error) => chat.say(format!("error: {error}")),
             }
+            Ok(())
+        });
+        result
+    }));
+}
+
+/// Opens the list of the sessions of this directory; the chosen one is continued.
+pub(super) fn open_sessions(chat: &mut ChatLoop) {
+    let host = Arc::clone(&chat.host);
+    let current = chat.handle.session_id().clone();
+    let filter = SessionFilter {
+        cwd: Some(chat.handle.metadata().crow().cwd),
+        limit: Some(MOST_SESSIONS),
+        after: None,
+        unused: UnusedSessions::LeftOut,
+    };
+    chat.start_task(Box::pin(async move {
+        let sessions = host.list(filter).await;
+        let result: TaskResult = Box::new(move |chat| {
+            let sessions = match sessions {
+                Ok(sessions) => sessions,
+                Err(error) => {
+                    show_error(chat, error);
+                    return Ok(());
+                }
+            };
+            let items = sessions.iter().map(session_item).collect();
+            let position = sessions.iter().position(|session| session.session_id == current);
+            let picker = ListPicker::new("continue a session", "sessions", items)
+                .with_selected(position.unwrap_or(0));
+            let choose: ChoiceAction = Box::new(move |chat, number| {
+                if let Some(session) = sessions.get(number) {
+                    let id = session.session_id.as_str().to_owned();
+                    switch_session(chat, SessionTarget::Stored(id));
+                }
+                Ok(())
+            });
+            open_view(chat, Box::new(picker), Some(choose));
+            Ok(())
+        });
+        result
+    }));
+}
+
+/// Opens the list of the values of an option; the chosen one is set with the command of that name. An option without
+/// choices is shown by its command.
+pub(super) fn open_option(chat: &mut ChatLoop, name: &'static str) {
+    let (host, id) = (Arc::clone(&chat.host), chat.handle.session_id().clone());
+    chat.start_task(Box::pin(async move {
+        let options = host.options(&id).await;
+        let result: TaskResult = Box::new(move |chat| {
+            match options {
+                Ok(options) => choose_option(chat, name, &options),
+                Err(error) => show_error(chat, error),
+            }
+            Ok(())
+        });
+        result
+    }));
+}
+
+fn choose_option(chat: &mut ChatLoop, name: &'static str, options: &[SessionOption]) {
+    let option = options.iter().find(|option| option.name == name);
+    let Some(option) = option.filter(|option| !option.choices.is_empty()) else {
+        return run_host_command(chat, command_of_option(name).to_owned(), String::new());
+    };
+    let items = option.choices.iter().map(|choice| {
+        let label = if choice.title.is_empty() { &choice.value } else { &choice.title };
+        ListItem::new(label).with_detail(&choice.description)
+    });
+    let current = option.choices.iter().position(|choice| choice.value == option.value);
+    let title = format!("{name}: {}", one_line(&option.description));
+    let picker =
+        ListPicker::new(&title, "values", items.collect()).with_selected(current.unwrap_or(0));
+    let values: Vec<String> = option.choices.iter().map(|choice| choice.value.clone()).collect();
+    let choose: ChoiceAction = Box::new(move |chat, number| {
+        if let Some(value) = values.get(number) {
+            run_host_command(chat, command_of_option(name).to_owned(), value.clone());
         }
         Ok(())
-    }
+    });
+    open_view(chat, Box::new(picker), Some(choose));
+}
 
-    /// Opens the transcript of the session at its end.
-    pub(super) fn open_transcript(&mut self) {
-        self.with_stored_events(|chat, events| {
-            let mut pager = Pager::new("transcript", transcript_sections(&events));
-            pager.on_key(Key::plain(KeyCode::End));
-            chat.open_view(Box::new(pager), None);
+/// Opens the list of the prompts of the session; the session is rewound to before the chosen one.
+pub(super) fn open_prompts(chat: &mut ChatLoop) {
+    if chat.work.is_busy() {
+        return chat.say("the agent is working; esc stops it".to_owned());
+    }
+    with_stored_events(chat, |chat, events| {
+        let prompts = sent_prompts(&events);
+        if prompts.is_empty() {
+            return chat.say("there is no prompt to go back to".to_owned());
+        }
+        let items = prompts.iter().map(|prompt| {
+            let text = shorten(&prompt.text, PROMPT_EXCERPT);
+            ListItem::new(&text).with_detail(&format!("turn {}", prompt.turn))
         });
-    }
-
-    /// Opens the changes of the session.
-    pub(super) fn open_changes(&mut self) {
-        let handle = self.handle.clone();
-        self.start_task(Box::pin(async move {
-            let read = spawn_blocking(move || -> Result<(Patch, PathBuf), UndoError> {
-                let journal = handle.undo_journal()?;
-                let patch = journal.diff(&RestorePoint::Start, &RestorePoint::End)?;
-                Ok((patch, journal.root().to_path_buf()))
-            });
-            let read = read.await;
-            let result: TaskResult = Box::new(move |chat| {
-                match read {
-                    Ok(Ok((patch, _))) if patch.files.is_empty() => {
-                        chat.say("nothing changed".to_owned());
-                    }
-                    Ok(Ok((mut patch, root))) => {
-                        for file in &mut patch.files {
-                            if let Ok(below) = file.path.strip_prefix(&root) {
-                                file.path = below.to_path_buf();
-                            }
-                        }
-                        let view = DiffView::new("changes of this session", patch);
-                        chat.open_view(Box::new(view), None);
-                    }
-                    Ok(Err(error)) => chat.say(format!("error: {error}")),
-                    Err(error) => chat.say(format!("error: {error}")),
-                }
-                Ok(())
-            });
-            result
-        }));
-    }
-
-    /// Opens the list of the sessions of this directory; the chosen one is continued.
-    pub(super) fn open_sessions(&mut self) {
-        let host = Arc::clone(&self.host);
-        let current = self.handle.session_id().clone();
-        let filter = SessionFilter {
-            cwd: Some(self.handle.metadata().crow().cwd),
-            limit: Some(MOST_SESSIONS),
-            after: None,
-            unused: UnusedSessions::LeftOut,
-        };
-        self.start_task(Box::pin(async move {
-            let sessions = host.list(filter).await;
-            let result: TaskResult = Box::new(move |chat| {
-                let sessions = match sessions {
-                    Ok(sessions) => sessions,
-                    Err(error) => {
-                        chat.show_error(error);
-                        return Ok(());
-                    }
-                };
-                let items = sessions.iter().map(session_item).collect();
-                let position = sessions.iter().position(|session| session.session_id == current);
-                let picker = ListPicker::new("continue a session", "sessions", items)
-                    .with_selected(position.unwrap_or(0));
-                let choose: ChoiceAction = Box::new(move |chat, number| {
-                    if let Some(session) = sessions.get(number) {
-                        let id = session.session_id.as_str().to_owned();
-                        chat.switch_session(SessionTarget::Stored(id));
-                    }
-                    Ok(())
-                });
-                chat.open_view(Box::new(picker), Some(choose));
-                Ok(())
-            });
-            result
-        }));
-    }
-
-    /// Opens the list of the values of an option; the chosen one is set with the command of that name. An option without
-    /// choices is shown by its command.
-    pub(super) fn open_option(&mut self, name: &'static str) {
-        let (host, id) = (Arc::clone(&self.host), self.handle.session_id().clone());
-        self.start_task(Box::pin(async move {
-            let options = host.options(&id).await;
-            let result: TaskResult = Box::new(move |chat| {
-                match options {
-                    Ok(options) => chat.choose_option(name, &options),
-                    Err(error) => chat.show_error(error),
-                }
-                Ok(())
-            });
-            result
-        }));
-    }
-
-    fn choose_option(&mut self, name: &'static str, options: &[SessionOption]) {
-        let option = options.iter().find(|option| option.name == name);
-        let Some(option) = option.filter(|option| !option.choices.is_empty()) else {
-            return self.run_host_command(command_of_option(name).to_owned(), String::new());
-        };
-        let items = option.choices.iter().map(|choice| {
-            let label = if choice.title.is_empty() { &choice.value } else { &choice.title };
-            ListItem::new(label).with_detail(&choice.description)
-        });
-        let current = option.choices.iter().position(|choice| choice.value == option.value);
-        let title = format!("{name}: {}", one_line(&option.description));
-        let picker =
-            ListPicker::new(&title, "values", items.collect()).with_selected(current.unwrap_or(0));
-        let values: Vec<String> =
-            option.choices.iter().map(|choice| choice.value.clone()).collect();
+        let picker = ListPicker::new("go back to before a prompt", "prompts", items.collect())
+            .with_selected(prompts.len() - 1);
         let choose: ChoiceAction = Box::new(move |chat, number| {
-            if let Some(value) = values.get(number) {
-                chat.run_host_command(command_of_option(name).to_owned(), value.clone());
+            if let Some(prompt) = prompts.into_iter().nth(number) {
+                choose_rewind(chat, prompt);
             }
             Ok(())
         });
-        self.open_view(Box::new(picker), Some(choose));
-    }
+        open_view(chat, Box::new(picker), Some(choose));
+    });
+}
 
-    /// Opens the list of the prompts of the session; the session is rewound to before the chosen one.
-    pub(super) fn open_prompts(&mut self) {
-        if self.work.is_busy() {
-            return self.say("the agent is working; esc stops it".to_owned());
+fn choose_rewind(chat: &mut ChatLoop, prompt: SentPrompt) {
+    let items = vec![
+        ListItem::new("conversation and files")
+            .with_detail("both are as before the prompt, which comes back to be edited"),
+        ListItem::new("files only").with_detail("the conversation stays, and the agent is told"),
+    ];
+    let title = format!("go back to before turn {}", prompt.turn);
+    let picker = ListPicker::new(&title, "choices", items);
+    let choose: ChoiceAction = Box::new(move |chat, number| {
+        let with_chat = number == 0;
+        let suffix = if with_chat { " --chat" } else { "" };
+        if with_chat {
+            chat.typing.put_before(&prompt.text);
         }
-        self.with_stored_events(|chat, events| {
-            let prompts = sent_prompts(&events);
-            if prompts.is_empty() {
-                return chat.say("there is no prompt to go back to".to_owned());
-            }
-            let items = prompts.iter().map(|prompt| {
-                let text = shorten(&prompt.text, PROMPT_EXCERPT);
-                ListItem::new(&text).with_detail(&format!("turn {}", prompt.turn))
-            });
-            let picker = ListPicker::new("go back to before a prompt", "prompts", items.collect())
-                .with_selected(prompts.len() - 1);
-            let choose: ChoiceAction = Box::new(move |chat, number| {
-                if let Some(prompt) = prompts.into_iter().nth(number) {
-                    chat.choose_rewind(prompt);
-                }
-                Ok(())
-            });
-            chat.open_view(Box::new(picker), Some(choose));
-        });
-    }
+        run_host_command(chat, "undo".to_owned(), format!("back-to {}{suffix}", prompt.turn));
+        Ok(())
+    });
+    open_view(chat, Box::new(picker), Some(choose));
+}
 
-    fn choose_rewind(&mut self, prompt: SentPrompt) {
-        let items = vec![
-            ListItem::new("conversation and files")
-                .with_detail("both are as before the prompt, which comes back to be edited"),
-            ListItem::new("files only")
-                .with_detail("the conversation stays, and the agent is told"),
-        ];
-        let title = format!("go back to before turn {}", prompt.turn);
-        let picker = ListPicker::new(&title, "choices", items);
-        let choose: ChoiceAction = Box::new(move |chat, number| {
-            let with_chat = number == 0;
-            let suffix = if with_chat { " --chat" } else { "" };
-            if with_chat {
-                chat.typing.put_before(&prompt.text);
+/// Reads the log of the session beside the loop, and passes it on.
+fn with_stored_events(
+    chat: &mut ChatLoop,
+    on_events: impl FnOnce(&mut ChatLoop, Vec<Envelope>) + Send + 'static,
+) {
+    if chat.has_task() || !chat.modes.is_live() {
+        return;
+    }
+    let (store, id) = (Arc::clone(&chat.store), chat.handle.session_id().clone());
+    chat.start_task(Box::pin(async move {
+        let stored = spawn_blocking(move || store.read(&id)).await;
+        let result: TaskResult = Box::new(move |chat| {
+            match stored {
+                Ok(Ok(stored)) => on_events(chat, stored.events),
+                Ok(Err(error)) => show_error(chat, HostError::from(error)),
+                Err(error) => chat.say(format!("error: {error}")),
             }
-            chat.run_host_command("undo".to_owned(), format!("back-to {}{suffix}", prompt.turn));
             Ok(())
         });
-        self.open_view(Box::new(picker), Some(choose));
-    }
-
-    /// Reads the log of the session beside the loop, and passes it on.
-    fn with_stored_events(
-        &mut self,
-        on_events: impl FnOnce(&mut Self, Vec<Envelope>) + Send + 'static,
-    ) {
-        if self.has_task() || !self.modes.is_live() {
-            return;
-        }
-        let (store, id) = (Arc::clone(&self.store), self.handle.session_id().clone());
-        self.start_task(Box::pin(async move {
-            let stored = spawn_blocking(move || store.read(&id)).await;
-            let result: TaskResult = Box::new(move |chat| {
-                match stored {
-                    Ok(Ok(stored)) => on_events(chat, stored.events),
-                    Ok(Err(error)) => chat.show_error(HostError::from(error)),
-                    Err(error) => chat.say(format!("error: {error}")),
-                }
-                Ok(())
-            });
-            result
-        }));
-    }
+        result
+    }));
 }
 
 /// Returns the command that sets an option.

@@ -7,6 +7,8 @@ use crow_runtime::{AgentHost, OptionKind};
 use tokio::task::spawn_blocking;
 
 use super::{
+    attention::ask_background,
+    chat_commands::show_error,
     chat_loop::{ChatLoop, TaskResult},
     chat_screen::screen_size,
 };
@@ -15,103 +17,100 @@ use crate::{shortcut_help::key_help, terminal_control::copy_sequence, theme_choi
 /// Permission modes that shift-tab goes through. One that permits everything has to be named.
 const CYCLED_MODES: [&str; 3] = ["read-only", "ask", "accept-edits"];
 
-impl ChatLoop {
-    /// Shows or sets the theme of this chat.
-    pub(super) fn run_theme(&mut self, argument: &str) {
-        if argument.is_empty() {
-            let names = ThemeChoice::NAMES.map(|(_, name)| name).join(", ");
-            return self.say(format!(
-                "themes: {names}\n`crow-agent config set terminal.theme NAME` keeps one"
-            ));
+/// Shows or sets the theme of this chat.
+pub(super) fn run_theme(chat: &mut ChatLoop, argument: &str) {
+    if argument.is_empty() {
+        let names = ThemeChoice::NAMES.map(|(_, name)| name).join(", ");
+        return chat.say(format!(
+            "themes: {names}\n`crow-agent config set terminal.theme NAME` keeps one"
+        ));
+    }
+    match argument.parse::<ThemeChoice>() {
+        Ok(choice) if chat.is_coloured => {
+            let theme = chat.attention.choose_theme(choice);
+            chat.screen.push_action(move |screen| screen.set_theme(theme));
+            ask_background(chat);
+            chat.say(format!("theme: {argument}"));
         }
-        match argument.parse::<ThemeChoice>() {
-            Ok(choice) if self.is_coloured => {
-                let theme = self.attention.choose_theme(choice);
-                self.screen.push_action(move |screen| screen.set_theme(theme));
-                self.ask_background();
-                self.say(format!("theme: {argument}"));
+        Ok(_) => chat.say("this terminal shows no colours".to_owned()),
+        Err(error) => chat.say(format!("error: {error}")),
+    }
+}
+
+/// Lists the keys of the chat.
+pub(super) fn show_keys(chat: &mut ChatLoop) {
+    let columns = screen_size().map_or(chat.setup.columns, |size| size.columns);
+    let rows = key_help(chat.keys, columns.saturating_sub(1));
+    let rows: Vec<String> = rows.iter().map(|row| row.text().trim_end().to_owned()).collect();
+    chat.say(rows.join("\n"));
+}
+
+/// Copies a reply of the agent to the clipboard: by default the last one, 2 is the one before.
+pub(super) fn copy_reply(chat: &mut ChatLoop, argument: &str) {
+    let number: usize = match argument {
+        "" => 1,
+        text => match text.parse() {
+            Ok(number @ 1..) => number,
+            Ok(0) | Err(_) => {
+                return chat.say("error: /copy takes a number from 1 on".to_owned());
             }
-            Ok(_) => self.say("this terminal shows no colours".to_owned()),
-            Err(error) => self.say(format!("error: {error}")),
-        }
-    }
-
-    /// Lists the keys of the chat.
-    pub(super) fn show_keys(&mut self) {
-        let columns = screen_size().map_or(self.setup.columns, |size| size.columns);
-        let rows = key_help(self.keys, columns.saturating_sub(1));
-        let rows: Vec<String> = rows.iter().map(|row| row.text().trim_end().to_owned()).collect();
-        self.say(rows.join("\n"));
-    }
-
-    /// Copies a reply of the agent to the clipboard: by default the last one, 2 is the one before.
-    pub(super) fn copy_reply(&mut self, argument: &str) {
-        let number: usize = match argument {
-            "" => 1,
-            text => match text.parse() {
-                Ok(number @ 1..) => number,
-                Ok(0) | Err(_) => {
-                    return self.say("error: /copy takes a number from 1 on".to_owned());
-                }
-            },
-        };
-        let (store, id) = (Arc::clone(&self.store), self.handle.session_id().clone());
-        self.start_task(Box::pin(async move {
-            let stored = spawn_blocking(move || store.read(&id)).await;
-            let result: TaskResult = Box::new(move |chat| {
-                let Ok(Ok(stored)) = stored else {
-                    chat.say("error: the session cannot be read".to_owned());
-                    return Ok(());
-                };
-                let replies = stored.events.iter().filter(|event| event.is_root());
-                let replies = replies.filter_map(|envelope| match &envelope.event {
-                    AgentEvent::Reply { blocks, .. } => Some(crow_console::text_of(blocks)),
-                    _ => None,
-                });
-                let mut replies: Vec<String> =
-                    replies.filter(|text| !text.trim().is_empty()).collect();
-                replies.reverse();
-                match replies.into_iter().nth(number - 1) {
-                    Some(text) => chat.copy(&text),
-                    None => chat.say("there is no such reply".to_owned()),
-                }
-                Ok(())
+        },
+    };
+    let (store, id) = (Arc::clone(&chat.store), chat.handle.session_id().clone());
+    chat.start_task(Box::pin(async move {
+        let stored = spawn_blocking(move || store.read(&id)).await;
+        let result: TaskResult = Box::new(move |chat| {
+            let Ok(Ok(stored)) = stored else {
+                chat.say("error: the session cannot be read".to_owned());
+                return Ok(());
+            };
+            let replies = stored.events.iter().filter(|event| event.is_root());
+            let replies = replies.filter_map(|envelope| match &envelope.event {
+                AgentEvent::Reply { blocks, .. } => Some(crow_console::text_of(blocks)),
+                _ => None,
             });
-            result
-        }));
-    }
-
-    fn copy(&mut self, text: &str) {
-        match copy_sequence(text, self.attention.multiplexer()) {
-            Ok(sequence) => {
-                self.screen.push_action(move |screen| screen.send_sequences(&sequence));
-                let characters = text.chars().count();
-                self.say_dimly(format!("{characters} characters were sent to the clipboard"));
+            let mut replies: Vec<String> = replies.filter(|text| !text.trim().is_empty()).collect();
+            replies.reverse();
+            match replies.into_iter().nth(number - 1) {
+                Some(text) => copy(chat, &text),
+                None => chat.say("there is no such reply".to_owned()),
             }
-            Err(error) => self.say(format!("error: {error}")),
-        }
-    }
+            Ok(())
+        });
+        result
+    }));
+}
 
-    /// Changes to the next permission mode.
-    pub(super) fn cycle_permissions(&mut self) {
-        let (host, id) = (Arc::clone(&self.host), self.handle.session_id().clone());
-        if self.has_task() {
-            return;
+fn copy(chat: &mut ChatLoop, text: &str) {
+    match copy_sequence(text, chat.attention.multiplexer()) {
+        Ok(sequence) => {
+            chat.screen.push_action(move |screen| screen.send_sequences(&sequence));
+            let characters = text.chars().count();
+            chat.say_dimly(format!("{characters} characters were sent to the clipboard"));
         }
-        self.start_task(Box::pin(async move {
-            let changed = next_mode(&*host, &id).await;
-            let result: TaskResult = Box::new(move |chat| {
-                match changed {
-                    Ok(Some(mode)) => chat.say_dimly(format!("permissions: {mode}")),
-                    Ok(None) => {}
-                    Err(error) => chat.show_error(error),
-                }
-                chat.is_status_due = true;
-                Ok(())
-            });
-            result
-        }));
+        Err(error) => chat.say(format!("error: {error}")),
     }
+}
+
+/// Changes to the next permission mode.
+pub(super) fn cycle_permissions(chat: &mut ChatLoop) {
+    let (host, id) = (Arc::clone(&chat.host), chat.handle.session_id().clone());
+    if chat.has_task() {
+        return;
+    }
+    chat.start_task(Box::pin(async move {
+        let changed = next_mode(&*host, &id).await;
+        let result: TaskResult = Box::new(move |chat| {
+            match changed {
+                Ok(Some(mode)) => chat.say_dimly(format!("permissions: {mode}")),
+                Ok(None) => {}
+                Err(error) => show_error(chat, error),
+            }
+            chat.is_status_due = true;
+            Ok(())
+        });
+        result
+    }));
 }
 
 /// Sets the permission mode after the current one, and returns it. `None` if the session has no modes.

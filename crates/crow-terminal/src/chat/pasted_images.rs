@@ -8,7 +8,7 @@ use std::{
 use crow_core::message::{Block, Image};
 use tokio::task::spawn_blocking;
 
-use super::chat_loop::ChatLoop;
+use super::{chat_loop::ChatLoop, user_shell::with_command_outputs};
 use crate::{editor::ChipId, prompt_input::EnteredLine};
 
 /// Endings of the names of images.
@@ -21,53 +21,51 @@ pub type ImageReader = fn(&Path) -> Result<Image, String>;
 #[derive(Debug, Default)]
 pub(super) struct PastedImages(BTreeMap<ChipId, Image>);
 
-impl ChatLoop {
-    /// Inserts a pasted text: the label of an image if it is the path of one, else the text itself. Keys wait for it, so that
-    /// what is typed next stands behind it.
-    pub(super) async fn on_paste(&mut self, text: String) {
-        let path = image_path(&text, self.setup.home.as_deref());
-        let Some(path) = path else { return self.insert_paste(&text) };
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let read = self.setup.read_image;
-        let image = match spawn_blocking(move || path.is_file().then(|| read(&path))).await {
-            Ok(None) => return self.insert_paste(&text),
-            Ok(Some(image)) => image,
-            Err(error) => Err(error.to_string()),
-        };
-        let model = self.handle.metadata().model_ref();
-        let resolved = self.models.resolve(&model).await;
-        let problem = match image {
-            Ok(_) if resolved.is_ok_and(|resolved| !resolved.info.abilities.vision) => {
-                format!("{model} cannot see images")
-            }
-            Ok(image) => return self.insert_image(&name, image),
-            Err(error) => error,
-        };
-        self.insert_paste(&text);
-        self.say(format!("note: the path is inserted, not the image: {problem}"));
-    }
-
-    fn insert_paste(&mut self, text: &str) {
-        if let Some(editor) = self.typing.editor() {
-            editor.paste(text);
+/// Inserts a pasted text: the label of an image if it is the path of one, else the text itself. Keys wait for it, so that
+/// what is typed next stands behind it.
+pub(super) async fn on_paste(chat: &mut ChatLoop, text: String) {
+    let path = image_path(&text, chat.setup.home.as_deref());
+    let Some(path) = path else { return insert_paste(chat, &text) };
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let read = chat.setup.read_image;
+    let image = match spawn_blocking(move || path.is_file().then(|| read(&path))).await {
+        Ok(None) => return insert_paste(chat, &text),
+        Ok(Some(image)) => image,
+        Err(error) => Err(error.to_string()),
+    };
+    let model = chat.handle.metadata().model_ref();
+    let resolved = chat.models.resolve(&model).await;
+    let problem = match image {
+        Ok(_) if resolved.is_ok_and(|resolved| !resolved.info.abilities.vision) => {
+            format!("{model} cannot see images")
         }
-    }
+        Ok(image) => return insert_image(chat, &name, image),
+        Err(error) => error,
+    };
+    insert_paste(chat, &text);
+    chat.say(format!("note: the path is inserted, not the image: {problem}"));
+}
 
-    fn insert_image(&mut self, name: &str, image: Image) {
-        if let Some(editor) = self.typing.editor() {
-            let chip = editor.insert_image(name);
-            self.images.0.insert(chip, image);
-        }
+fn insert_paste(chat: &mut ChatLoop, text: &str) {
+    if let Some(editor) = chat.typing.editor() {
+        editor.paste(text);
     }
+}
 
-    /// Returns the blocks of an entered line with its images.
-    pub(super) fn blocks_of(&mut self, line: &EnteredLine) -> Vec<Block> {
-        let images = line.images.iter().filter_map(|chip| self.images.0.get(chip).cloned());
-        let images: Vec<Block> = images.map(Block::Image).collect();
-        let mut blocks = self.with_command_outputs(line.text.trim().to_owned());
-        blocks.extend(images);
-        blocks
+fn insert_image(chat: &mut ChatLoop, name: &str, image: Image) {
+    if let Some(editor) = chat.typing.editor() {
+        let chip = editor.insert_image(name);
+        chat.images.0.insert(chip, image);
     }
+}
+
+/// Returns the blocks of an entered line with its images.
+pub(super) fn blocks_of(chat: &mut ChatLoop, line: &EnteredLine) -> Vec<Block> {
+    let images = line.images.iter().filter_map(|chip| chat.images.0.get(chip).cloned());
+    let images: Vec<Block> = images.map(Block::Image).collect();
+    let mut blocks = with_command_outputs(chat, line.text.trim().to_owned());
+    blocks.extend(images);
+    blocks
 }
 
 /// Returns the path if a text is nothing but the absolute path of a file that is an image by its name: in quotes, with
@@ -124,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_path_of_an_image_is_recognised_in_the_forms_of_terminals() {
-        let home = Path::new("/home/me");
+        let home = Path::new("/h/me");
         let table = [
             ("/tmp/a.png", Some("/tmp/a.png")),
             (" /tmp/a.PNG \n", Some("/tmp/a.PNG")),
@@ -132,7 +130,7 @@ mod tests {
             ("\"/tmp/a b.gif\"", Some("/tmp/a b.gif")),
             ("/tmp/a\\ b\\(1\\).webp", Some("/tmp/a b(1).webp")),
             ("file:///tmp/a%20b.png", Some("/tmp/a b.png")),
-            ("~/shot.png", Some("/home/me/shot.png")),
+            ("~/shot.png", Some("/h/me/shot.png")),
             ("a.png", None),
             ("/tmp/a.txt", None),
             ("/tmp/a.png and more", None),

@@ -10,8 +10,8 @@ use crow_console::{QuestionOption, TerminalQuestion};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::{
-    inline_screen::{shortened, wrapped},
     keys::{Key, KeyCode, KeyModifiers},
+    row_text::{shortened, wrapped},
     styled_text::{Emphasis, StyledLine, TextLook, TextRole},
 };
 

@@ -51,43 +51,45 @@ pub(super) async fn next_output(run: &mut Option<UserCommandRun>) -> String {
     std::future::pending().await
 }
 
-impl ChatLoop {
-    /// Runs a command of the user beside the loop.
-    pub(super) fn start_user_command(&mut self, command: String) {
-        let (sender, output) = mpsc::channel(WAITING_PIECES);
-        let (interrupt, interrupted) = watch::channel(false);
-        self.user_command = Some(UserCommandRun { output, interrupt });
-        let cwd = self.handle.metadata().crow().cwd;
-        self.start_task(Box::pin(async move {
-            let outcome = run(&command, cwd, sender, interrupted).await;
-            let result: TaskResult = Box::new(move |chat| {
-                chat.end_user_command(&command, outcome);
-                Ok(())
-            });
-            result
-        }));
-    }
+/// Runs a command of the user beside the loop.
+pub(super) fn start_user_command(chat: &mut ChatLoop, command: String) {
+    let (sender, output) = mpsc::channel(WAITING_PIECES);
+    let (interrupt, interrupted) = watch::channel(false);
+    chat.user_command = Some(UserCommandRun { output, interrupt });
+    let cwd = chat.handle.metadata().crow().cwd;
+    chat.start_task(Box::pin(async move {
+        let outcome = run(&command, cwd, sender, interrupted).await;
+        let result: TaskResult = Box::new(move |chat| {
+            end_user_command(chat, &command, outcome);
+            Ok(())
+        });
+        result
+    }));
+}
 
-    fn end_user_command(&mut self, command: &str, outcome: Result<UserCommandOutcome, String>) {
-        if let Some(mut running) = self.user_command.take() {
-            while let Ok(text) = running.output.try_recv() {
-                self.say(text);
-            }
-        }
-        match outcome {
-            Ok(outcome) => {
-                self.say_dimly(format!("{}; the agent is told with your next prompt", outcome.end));
-                self.context_of_next_prompt.push(outcome.for_agent(command));
-            }
-            Err(message) => self.say(format!("error: the command cannot be started: {message}")),
+fn end_user_command(
+    chat: &mut ChatLoop,
+    command: &str,
+    outcome: Result<UserCommandOutcome, String>,
+) {
+    if let Some(mut running) = chat.user_command.take() {
+        while let Ok(text) = running.output.try_recv() {
+            chat.say(text);
         }
     }
-
-    /// Returns the blocks of a prompt with the output of commands before it.
-    pub(super) fn with_command_outputs(&mut self, text: String) -> Vec<Block> {
-        let before = std::mem::take(&mut self.context_of_next_prompt);
-        before.into_iter().chain([text]).map(Block::text).collect()
+    match outcome {
+        Ok(outcome) => {
+            chat.say_dimly(format!("{}; the agent is told with your next prompt", outcome.end));
+            chat.context_of_next_prompt.push(outcome.for_agent(command));
+        }
+        Err(message) => chat.say(format!("error: the command cannot be started: {message}")),
     }
+}
+
+/// Returns the blocks of a prompt with the output of commands before it.
+pub(super) fn with_command_outputs(chat: &mut ChatLoop, text: String) -> Vec<Block> {
+    let before = std::mem::take(&mut chat.context_of_next_prompt);
+    before.into_iter().chain([text]).map(Block::text).collect()
 }
 
 /// The end of a command, and its output.

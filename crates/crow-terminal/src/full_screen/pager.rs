@@ -11,9 +11,9 @@ use super::{
     view::{FullScreenFrame, FullScreenView, ViewEffect},
 };
 use crate::{
-    inline_screen::ScreenSize,
     keys::Key,
     markdown::render_markdown,
+    screen_size::ScreenSize,
     styled_text::{StyledLine, TextRole},
 };
 

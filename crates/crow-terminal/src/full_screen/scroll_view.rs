@@ -13,8 +13,8 @@ use super::{
     view::{FullScreenFrame, ViewEffect},
 };
 use crate::{
-    inline_screen::ScreenSize,
     keys::{Key, KeyCode, KeyModifiers},
+    screen_size::ScreenSize,
     styled_text::{StyledLine, TextRole},
 };
 

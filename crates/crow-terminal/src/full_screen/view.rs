@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{inline_screen::ScreenSize, keys::Key, styled_text::StyledLine};
+use crate::{keys::Key, screen_size::ScreenSize, styled_text::StyledLine};
 
 /// Effect of a key on a view.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::utf8_stream::Utf8Stream;
-use crate::inline_screen::ScreenSize;
+use crate::screen_size::ScreenSize;
 
 /// The first line of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{AsciicastHeader, AsciicastRecorder, InputRecording, RecordedOutput};
-use crate::inline_screen::ScreenSize;
+use crate::screen_size::ScreenSize;
 
 /// Bytes in chunks that are cut anywhere: text, characters of several bytes, sequences, and bytes that are no UTF-8.
 pub(super) fn any_chunks() -> impl Strategy<Value = Vec<Vec<u8>>> {

@@ -2,7 +2,7 @@
 
 use crate::{
     editor::EditingStyle,
-    inline_screen::shortened,
+    row_text::shortened,
     styled_text::{StyledLine, TextRole},
 };
 

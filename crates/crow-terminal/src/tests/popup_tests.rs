@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::{
     FileMatch, InlineScreen, InputAction, InputView, ListedCommand, PromptInput, ResizeBehavior,
     ScreenSize, StyledLine, Theme,
-    inline_screen::shortened,
+    row_text::shortened,
     styled_text::{Emphasis, TextRole},
 };
 

@@ -9,8 +9,8 @@ use crate::{
         scroll_view::ScrollView,
         view::{FullScreenFrame, FullScreenView, ViewEffect},
     },
-    inline_screen::ScreenSize,
     keys::Key,
+    screen_size::ScreenSize,
 };
 
 /// A diff that takes the whole screen, to scroll and search in.

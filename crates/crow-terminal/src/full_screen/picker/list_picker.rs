@@ -14,8 +14,8 @@ use crate::{
         text_field::TextField,
         view::{FullScreenFrame, FullScreenView, ViewEffect},
     },
-    inline_screen::ScreenSize,
     keys::{Key, KeyCode, KeyModifiers},
+    screen_size::ScreenSize,
     styled_text::StyledLine,
 };
 

@@ -1,6 +1,6 @@
 //! How the screen is divided among the parts of a picker.
 
-use crate::inline_screen::ScreenSize;
+use crate::screen_size::ScreenSize;
 
 /// Number of columns from which on the preview is beside the list.
 const WIDE: usize = 100;

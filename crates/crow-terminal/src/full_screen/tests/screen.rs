@@ -4,8 +4,8 @@ use std::{fmt::Write as _, num::NonZeroU16};
 
 use crate::{
     full_screen::{FullScreenPainter, FullScreenView, ViewEffect},
-    inline_screen::ScreenSize,
     keys::{Key, KeyCode, KeyModifiers},
+    screen_size::ScreenSize,
     styled_text::{Emphasis, StyledLine, StyledSpan, TextRole},
     theme::Theme,
 };

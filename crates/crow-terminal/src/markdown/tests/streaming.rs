@@ -30,13 +30,31 @@ fn has_late_definition(text: &str) -> bool {
     text.contains("]:")
 }
 
-#[test]
-fn every_cut_of_every_example_gives_the_same_lines() {
+/// Cuts every example into pieces of this size.
+fn assert_cuts(width: usize, size: usize) {
     for example in examples::all() {
-        for (width, size) in [(80, 1), (20, 2), (10, 3), (33, 7)] {
-            assert_stream(&example.name, &example.text, width, size);
-        }
+        assert_stream(&example.name, &example.text, width, size);
     }
+}
+
+#[test]
+fn every_example_cut_at_every_byte_gives_the_same_lines() {
+    assert_cuts(80, 1);
+}
+
+#[test]
+fn every_example_cut_at_every_second_byte_gives_the_same_lines() {
+    assert_cuts(20, 2);
+}
+
+#[test]
+fn every_example_cut_at_every_third_byte_gives_the_same_lines() {
+    assert_cuts(10, 3);
+}
+
+#[test]
+fn every_example_cut_at_every_seventh_byte_gives_the_same_lines() {
+    assert_cuts(33, 7);
 }
 
 #[test]
