@@ -13,7 +13,7 @@ use super::{
     chat_loop::{ChatLoop, SessionRetention, TaskResult},
     chat_screen::screen_size,
     full_screen_views::{open_changes, open_option, open_prompts, open_sessions, open_transcript},
-    greeting::session_greeting,
+    greeting::{greeting_sources, session_greeting, show_greeting},
     local_commands::{copy_reply, run_theme, show_keys},
 };
 use crate::popup::ListedCommand;
@@ -272,7 +272,7 @@ pub(super) fn switch_session(chat: &mut ChatLoop, target: SessionTarget) {
     // The permission mode of this chat applies to the session as well, whatever it was closed with.
     let mode = chat.handle.permissions().policy().mode();
     let setup = SessionSetup { permissions: Some(mode), ..SessionSetup::default() };
-    let sources = chat.greeting_sources();
+    let sources = greeting_sources(chat);
     chat.start_task(Box::pin(async move {
         let opened = match target {
             SessionTarget::Stored(prefix) => open(&*host, store, prefix, setup).await,
@@ -292,7 +292,7 @@ pub(super) fn switch_session(chat: &mut ChatLoop, target: SessionTarget) {
                     chat.events = handle.stream().ok_or(ChatError::EventsInUse)?;
                     chat.handle = handle;
                     let left = std::mem::replace(&mut chat.retention, retention);
-                    chat.show_greeting(greeting);
+                    show_greeting(chat, greeting);
                     leave_session(chat, before, left);
                 }
                 (Ok(_), None) => chat.say("this session is open already".to_owned()),

@@ -31,29 +31,31 @@ use tokio::{
 
 use super::{
     agent_work::AgentWork,
-    attention::UserAttention,
-    attention::{ask_background, on_attention_tick, on_report, restored_title, update_attention},
-    chat_commands::start_command,
-    chat_commands::{ChatLine, listed_commands},
+    attention::{
+        UserAttention, ask_background, on_attention_tick, on_report, restored_title,
+        update_attention,
+    },
+    chat_commands::{ChatLine, listed_commands, start_command},
     chat_input::ChatInput,
     chat_screen::{ChatScreen, screen_size},
     chat_setup::{ChatEnd, ChatError, ChatSetup},
-    file_completion::FileCompletion,
-    full_screen_views::OpenView,
-    full_screen_views::{close_view, on_view_event, on_view_tick, open_prompts, open_transcript},
-    greeting::{farewell, session_greeting},
+    external_editor::edit_externally,
+    file_completion::{FileCompletion, on_file_matches},
+    full_screen_views::{
+        OpenView, close_view, on_view_event, on_view_tick, open_prompts, open_transcript,
+    },
+    greeting::{farewell, greeting_sources, session_greeting, show_greeting},
     interrupts::{ChatPhase, InterruptAction, Interrupts},
     local_commands::cycle_permissions,
-    pasted_images::{ImageReader, PastedImages},
-    pasted_images::{blocks_of, on_paste},
+    pasted_images::{ImageReader, PastedImages, blocks_of, on_paste},
     prompt_history::PromptHistoryFile,
     question_panel::QuestionPanel,
     questions::{
         answer, answer_in_words, ask_again, ask_next, on_question_key, on_question_tick, refuse,
     },
+    session_status::refresh_status,
     terminal_modes::ChatTerminalModes,
-    user_shell::start_user_command,
-    user_shell::{UserCommandRun, next_output},
+    user_shell::{UserCommandRun, next_output, start_user_command},
 };
 use crate::{
     editor::EditingStyle,
@@ -270,8 +272,8 @@ impl ChatLoop {
             self.retention = SessionRetention::Yes;
         }
         self.take_terminal();
-        let greeting = session_greeting(self.greeting_sources(), &self.handle, is_resumed).await?;
-        self.show_greeting(greeting);
+        let greeting = session_greeting(greeting_sources(self), &self.handle, is_resumed).await?;
+        show_greeting(self, greeting);
         ask_background(self);
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -302,7 +304,7 @@ impl ChatLoop {
                     result(self)?;
                     self.show_input();
                 }
-                () = self.files.changed() => self.on_file_matches(),
+                () = self.files.changed() => on_file_matches(self),
                 text = next_output(&mut self.user_command), if has_room => self.say(text),
                 event = self.events.next(), if has_room => match event {
                     Some(event) => self.on_events(event),
@@ -449,7 +451,7 @@ impl ChatLoop {
                     self.steer(&mut steering);
                     self.suspend().await;
                 }
-                InputAction::ExternalEditor => self.edit_externally().await,
+                InputAction::ExternalEditor => edit_externally(self).await,
                 InputAction::CyclePermissions => cycle_permissions(self),
                 InputAction::Redraw => {
                     self.screen.push_action(ChatScreen::clear);
@@ -551,7 +553,7 @@ impl ChatLoop {
         on_question_tick(self);
         on_attention_tick(self);
         if self.is_status_due && self.task.is_none() && self.quiet_task.is_none() {
-            self.refresh_status();
+            refresh_status(self);
         }
         on_view_tick(self);
         if screen_size() != self.shown_size {

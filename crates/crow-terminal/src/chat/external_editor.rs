@@ -5,26 +5,24 @@ use std::{fs, io, io::Write as _, path::Path};
 use super::{chat_loop::ChatLoop, questions::ask_again};
 use tokio::process::Command;
 
-impl ChatLoop {
-    /// Opens the text of the prompt in the user's editor, and takes it back when the editor ends. The chat waits for it.
-    pub(super) async fn edit_externally(&mut self) {
-        let Some(editor) = self.setup.editor.clone() else {
-            return self.say("set VISUAL or EDITOR to edit the prompt in your editor".to_owned());
-        };
-        let Some(prompt) = self.typing.editor() else { return };
-        let text = prompt.expanded_text();
-        self.release_terminal().await;
-        let edited = edit(&editor, &text).await;
-        // An interrupt that was meant for the editor.
-        self.signals.forget_pending();
-        self.take_terminal();
-        match edited {
-            Ok(edited) => drop(self.typing.replace(edited.trim_end().to_owned())),
-            Err(error) => self.say(format!("error: {editor} cannot be used: {error}")),
-        }
-        ask_again(self);
-        self.show_input();
+/// Opens the text of the prompt in the user's editor, and takes it back when the editor ends. The chat waits for it.
+pub(super) async fn edit_externally(chat: &mut ChatLoop) {
+    let Some(editor) = chat.setup.editor.clone() else {
+        return chat.say("set VISUAL or EDITOR to edit the prompt in your editor".to_owned());
+    };
+    let Some(prompt) = chat.typing.editor() else { return };
+    let text = prompt.expanded_text();
+    chat.release_terminal().await;
+    let edited = edit(&editor, &text).await;
+    // An interrupt that was meant for the editor.
+    chat.signals.forget_pending();
+    chat.take_terminal();
+    match edited {
+        Ok(edited) => drop(chat.typing.replace(edited.trim_end().to_owned())),
+        Err(error) => chat.say(format!("error: {editor} cannot be used: {error}")),
     }
+    ask_again(chat);
+    chat.show_input();
 }
 
 /// Runs an editor on a file with a text, and returns the text afterwards.

@@ -60,16 +60,14 @@ impl FileCompletion {
     }
 }
 
-impl ChatLoop {
-    /// Shows the matches that have arrived.
-    pub(super) fn on_file_matches(&mut self) {
-        let Some((_, worker)) = &self.files.worker else { return };
-        if let Some(results) = worker.try_results()
-            && let Some(editor) = self.typing.editor()
-        {
-            // Files that cannot be listed complete nothing.
-            editor.set_file_matches(&results.query, results.matches.unwrap_or_default());
-            self.show_input();
-        }
+/// Shows the matches that have arrived.
+pub(super) fn on_file_matches(chat: &mut ChatLoop) {
+    let Some((_, worker)) = &chat.files.worker else { return };
+    if let Some(results) = worker.try_results()
+        && let Some(editor) = chat.typing.editor()
+    {
+        // Files that cannot be listed complete nothing.
+        editor.set_file_matches(&results.query, results.matches.unwrap_or_default());
+        chat.show_input();
     }
 }

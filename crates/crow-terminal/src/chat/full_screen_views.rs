@@ -19,8 +19,7 @@ use tokio::task::spawn_blocking;
 use super::{
     ChatError,
     attention::on_report,
-    chat_commands::SessionTarget,
-    chat_commands::{run_host_command, show_error, switch_session},
+    chat_commands::{SessionTarget, run_host_command, show_error, switch_session},
     chat_loop::{ChatLoop, TaskResult},
     chat_screen::{ChatScreen, screen_size},
     greeting::shorten,

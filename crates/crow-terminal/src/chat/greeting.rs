@@ -35,25 +35,23 @@ pub(super) struct GreetingSources {
     pub(super) program: String,
 }
 
-impl ChatLoop {
-    /// Returns the sources of the facts in a greeting.
-    pub(super) fn greeting_sources(&self) -> GreetingSources {
-        GreetingSources {
-            host: Arc::clone(&self.host),
-            store: Arc::clone(&self.store),
-            home: self.setup.home.clone(),
-            program: self.setup.program.clone(),
-        }
+/// Returns the sources of the facts in a greeting.
+pub(super) fn greeting_sources(chat: &ChatLoop) -> GreetingSources {
+    GreetingSources {
+        host: Arc::clone(&chat.host),
+        store: Arc::clone(&chat.store),
+        home: chat.setup.home.clone(),
+        program: chat.setup.program.clone(),
     }
+}
 
-    /// Shows a greeting and its recap.
-    pub(super) fn show_greeting(&mut self, greeting: SessionGreeting) {
-        let cwd = self.handle.metadata().crow().cwd;
-        self.title_subject = cwd.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        self.say(greeting.text);
-        if !greeting.recap.is_empty() {
-            self.say_dimly(greeting.recap);
-        }
+/// Shows a greeting and its recap.
+pub(super) fn show_greeting(chat: &mut ChatLoop, greeting: SessionGreeting) {
+    let cwd = chat.handle.metadata().crow().cwd;
+    chat.title_subject = cwd.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    chat.say(greeting.text);
+    if !greeting.recap.is_empty() {
+        chat.say_dimly(greeting.recap);
     }
 }
 

@@ -12,41 +12,39 @@ use super::{
 };
 use crate::status_line::StatusFacts;
 
-impl ChatLoop {
-    /// Reads the facts of the status line beside the loop.
-    pub(super) fn refresh_status(&mut self) {
-        self.is_status_due = false;
-        if self.typing.editor().is_none() {
-            return;
-        }
-        let (host, handle) = (Arc::clone(&self.host), self.handle.clone());
-        let mut facts = self.facts_of_report();
-        self.start_quiet_task(Box::pin(async move {
-            let is_known = read_facts(&*host, &handle, &mut facts).await;
-            let result: TaskResult = Box::new(move |chat| {
-                if is_known {
-                    let home = chat.setup.home.as_deref();
-                    facts.cwd = Some(below_home(&handle.metadata().crow().cwd, home));
-                    chat.status = facts;
-                }
-                Ok(())
-            });
-            result
-        }));
+/// Reads the facts of the status line beside the loop.
+pub(super) fn refresh_status(chat: &mut ChatLoop) {
+    chat.is_status_due = false;
+    if chat.typing.editor().is_none() {
+        return;
     }
+    let (host, handle) = (Arc::clone(&chat.host), chat.handle.clone());
+    let mut facts = facts_of_report(chat);
+    chat.start_quiet_task(Box::pin(async move {
+        let is_known = read_facts(&*host, &handle, &mut facts).await;
+        let result: TaskResult = Box::new(move |chat| {
+            if is_known {
+                let home = chat.setup.home.as_deref();
+                facts.cwd = Some(below_home(&handle.metadata().crow().cwd, home));
+                chat.status = facts;
+            }
+            Ok(())
+        });
+        result
+    }));
+}
 
-    /// Returns the facts that the chat knows from the events of the last run.
-    fn facts_of_report(&self) -> StatusFacts {
-        let usage = self.work.report.report().usage.tokens;
-        let read = usage.input_tokens;
-        let cached = usage.cache_read_tokens;
-        StatusFacts {
-            tokens_in: Some(read),
-            tokens_out: Some(usage.output_tokens),
-            cache_percent: (read > 0).then(|| cached * 100 / read),
-            session: Some(self.title_subject.clone()),
-            ..StatusFacts::default()
-        }
+/// Returns the facts that the chat knows from the events of the last run.
+fn facts_of_report(chat: &ChatLoop) -> StatusFacts {
+    let usage = chat.work.report.report().usage.tokens;
+    let read = usage.input_tokens;
+    let cached = usage.cache_read_tokens;
+    StatusFacts {
+        tokens_in: Some(read),
+        tokens_out: Some(usage.output_tokens),
+        cache_percent: (read > 0).then(|| cached * 100 / read),
+        session: Some(chat.title_subject.clone()),
+        ..StatusFacts::default()
     }
 }
 
