@@ -307,6 +307,7 @@ mod tests {
             links: None,
             rules: StoredRules::default(),
             session_commands: Some(Arc::new(ConsoleCommands::new(ConsoleStyle::plain(80)))),
+            user_skills: None,
             start: None,
             configuration_source: ConfigurationSource::Shipped,
             snapshots: Arc::new(snapshots),

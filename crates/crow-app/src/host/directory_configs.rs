@@ -9,7 +9,10 @@ use std::{
     collections::HashMap,
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::SystemTime,
 };
 
@@ -29,7 +32,7 @@ use crate::{
     hooks::HookSet,
     project_checks::accepted_check,
     prompt_files::{PromptFiles, claude_commands_folder},
-    skills::{SKILL_FILE, SKILL_FOLDER, SkillSet, user_skill_folders},
+    skills::{SKILL_FILE, SKILL_FOLDER, SkillSet, UserSkillReader, user_skill_folders},
     trust::{self, Project, TrustStamp, TrustStatus},
     web::WebTools,
 };
@@ -70,6 +73,10 @@ pub(super) struct DirectoryConfigs {
     is_attended: bool,
     /// Directory in which the program was started.
     start: Option<PathBuf>,
+    /// True until the configuration of that directory, which was read a moment ago, is used for the first time.
+    start_is_fresh: AtomicBool,
+    /// The user's skills, which are read from the start of the program on.
+    user_skills: Option<UserSkillReader>,
     cache: Mutex<HashMap<PathBuf, (Stamp, Arc<DirectoryConfig>)>>,
 }
 
@@ -88,6 +95,7 @@ impl DirectoryConfigs {
         models: Arc<dyn Models>,
         web: WebTools,
         is_attended: bool,
+        user_skills: Option<UserSkillReader>,
     ) -> Self {
         Self {
             environment,
@@ -98,6 +106,8 @@ impl DirectoryConfigs {
             web,
             is_attended,
             start: None,
+            start_is_fresh: AtomicBool::new(false),
+            user_skills,
             cache: Mutex::default(),
         }
     }
@@ -110,6 +120,7 @@ impl DirectoryConfigs {
             let stamp = self.stamp(&status);
             let place = Arc::new(self.make(project, configuration));
             self.cache().insert(cwd.clone(), (stamp, place));
+            self.start_is_fresh = AtomicBool::new(true);
         }
         self.start = Some(cwd);
         self
@@ -124,6 +135,12 @@ impl DirectoryConfigs {
     }
 
     fn read(&self, cwd: &Path) -> Result<Arc<DirectoryConfig>, AppError> {
+        if self.start.as_deref() == Some(cwd)
+            && self.start_is_fresh.swap(false, Ordering::Relaxed)
+            && let Some((_, place)) = self.cache().get(cwd)
+        {
+            return Ok(Arc::clone(place));
+        }
         let status = trust::trust_status(cwd, &self.environment)?;
         let stamp = self.stamp(&status);
         if let Some((_, place)) = self.cache().get(cwd).filter(|(cached, _)| *cached == stamp) {
@@ -156,7 +173,10 @@ impl DirectoryConfigs {
         let (prompts, skills, hooks, misplaced) = match self.configuration_source {
             ConfigurationSource::InFiles => {
                 let agents = &configuration.agents;
-                let (skills, _) = SkillSet::of_configuration(&configuration, &self.environment);
+                let user_skills = self.user_skills.as_ref().and_then(UserSkillReader::take);
+                let disabled = &configuration.settings.skills.disabled;
+                let skills =
+                    SkillSet::read(agents.layers(), &self.environment, disabled, user_skills);
                 let hooks = HookSet::of_configuration(&configuration, &self.environment);
                 let prompts = PromptFiles::read(agents.layers(), &self.environment);
                 (prompts, Arc::new(skills), Arc::new(hooks), agents.misplaced())

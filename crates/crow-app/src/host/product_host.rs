@@ -45,6 +45,7 @@ use crate::{
     model_lists::ModelLists,
     product,
     sandbox::sandbox_folder,
+    skills::UserSkillReader,
     telemetry::HostTelemetry,
     trust::{Project, project_root},
     web::{WebTools, search_service},
@@ -89,6 +90,8 @@ pub struct HostParts {
     /// Configuration already read for the directory in which the program was started. Providers of a project exist
     /// only there.
     pub start: Option<StartPlace>,
+    /// The user's skills, if they are being read already.
+    pub user_skills: Option<UserSkillReader>,
     /// Source of the configuration of other directories.
     pub configuration_source: ConfigurationSource,
     pub snapshots: Arc<SnapshotStores>,
@@ -229,6 +232,7 @@ impl ProductHost {
             Arc::clone(&models),
             web,
             config.answerer.is_attended(),
+            parts.user_skills,
         );
         let (own, children) = (environment.clone(), config.child_env.clone());
         let mcp = if let Some(providers) = &parts.providers {

@@ -4,7 +4,8 @@ use std::{
     fs, io,
     panic::resume_unwind,
     path::{Path, PathBuf},
-    thread,
+    sync::{Mutex, PoisonError},
+    thread::{self, JoinHandle},
 };
 
 use crow_agent::layers::{ConfigLayer, LayerKind, Layers};
@@ -107,17 +108,18 @@ pub struct SkillSet {
 }
 
 impl SkillSet {
-    /// Collects the skills of a trusted project and of the user. A skill of the project replaces one of the user. Blocks.
-    pub(super) fn read(
+    /// Collects the skills of a trusted project and of the user, which may have been read before. A skill of the project
+    /// replaces one of the user. Blocks.
+    pub(crate) fn read(
         layers: &Layers,
         environment: &ProcessEnvironment,
         disabled: &[String],
+        user: Option<Vec<FoundSkill>>,
     ) -> Self {
         let mut set = Self::default();
         let of_project = layers.iter().filter(|layer| layer.kind() == LayerKind::Project);
         let project = of_project.flat_map(project_skills);
-        let folders = user_skill_folders(environment).into_iter();
-        let user: Vec<_> = folders.flat_map(|folder| user_skills(&folder)).collect();
+        let user = user.unwrap_or_else(|| all_user_skills(environment));
         for found in project.collect::<Vec<_>>().into_iter().chain(user) {
             set.add(found, disabled);
         }
@@ -132,10 +134,10 @@ impl SkillSet {
         environment: &ProcessEnvironment,
     ) -> (Self, Vec<String>) {
         let disabled = configuration.settings.skills.disabled.clone();
-        (Self::read(configuration.agents.layers(), environment, &disabled), disabled)
+        (Self::read(configuration.agents.layers(), environment, &disabled, None), disabled)
     }
 
-    fn add(&mut self, found: Result<Skill, String>, disabled: &[String]) {
+    fn add(&mut self, found: FoundSkill, disabled: &[String]) {
         let skill = match found {
             Ok(skill) => skill,
             Err(fault) => return self.faults.push(fault),
@@ -221,7 +223,7 @@ fn unusable(folder: &Path, why: &str) -> String {
 }
 
 /// Returns the skills among the trusted files of a project, or why one cannot be used.
-fn project_skills(layer: &ConfigLayer) -> Vec<Result<Skill, String>> {
+fn project_skills(layer: &ConfigLayer) -> Vec<FoundSkill> {
     let mut found = Vec::new();
     let root = layer.root().parent().unwrap_or(layer.root());
     for (prefix, folder) in PROJECT_FOLDERS {
@@ -255,9 +257,40 @@ fn project_skill_name<'a>(file: &'a str, prefix: &str) -> Option<&'a str> {
     is_usable.then_some(name)
 }
 
+/// A skill of the user, or why it cannot be used.
+pub(crate) type FoundSkill = Result<Skill, String>;
+
+/// Reads the user's skills in a thread, while the program starts.
+#[derive(Debug)]
+pub struct UserSkillReader(Mutex<Option<JoinHandle<Vec<FoundSkill>>>>);
+
+impl UserSkillReader {
+    /// Starts the thread. Returns `None` if the user has no folder of skills.
+    pub fn start(environment: &ProcessEnvironment) -> Option<Self> {
+        if !user_skill_folders(environment).iter().any(|folder| folder.is_dir()) {
+            return None;
+        }
+        let environment = environment.clone();
+        let thread = thread::spawn(move || all_user_skills(&environment));
+        Some(Self(Mutex::new(Some(thread))))
+    }
+
+    /// Returns the skills, the first time. Blocks until they are read.
+    pub(crate) fn take(&self) -> Option<Vec<FoundSkill>> {
+        let thread = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    }
+}
+
+/// Returns the user's skills in the order in which a name is looked up. Blocks.
+fn all_user_skills(environment: &ProcessEnvironment) -> Vec<FoundSkill> {
+    let folders = user_skill_folders(environment).into_iter();
+    folders.flat_map(|folder| user_skills(&folder)).collect()
+}
+
 /// Returns the skills in a folder of the user, or why one cannot be used. Links are followed: users link skills from
 /// elsewhere. Blocks.
-fn user_skills(folder: &Path) -> Vec<Result<Skill, String>> {
+fn user_skills(folder: &Path) -> Vec<FoundSkill> {
     let mut folders: Vec<PathBuf> = match fs::read_dir(folder) {
         Ok(entries) => entries.flatten().map(|entry| entry.path()).take(MOST_SKILLS).collect(),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound) => return Vec::new(),

@@ -12,6 +12,6 @@ mod skill_tool;
 mod tests;
 
 pub(crate) use discovery::{SKILL_FILE, SKILL_FOLDER, skill_of_file, user_skill_folders};
-pub use discovery::{Skill, SkillOrigin, SkillSet};
+pub use discovery::{Skill, SkillOrigin, SkillSet, UserSkillReader};
 pub use listing::{MOST_LISTED, SkillListing};
 pub(crate) use skill_tool::{SkillTool, loaded};

@@ -111,7 +111,7 @@ impl Fixture {
         let environment = ProcessEnvironment::with([("HOME", home)]);
         let layer = ConfigLayer::memory(LayerKind::Project, "/p/.crow-agent", self.project.clone());
         let disabled: Vec<String> = disabled.iter().map(|name| (*name).to_owned()).collect();
-        SkillSet::read(&Layers::new(vec![layer]), &environment, &disabled)
+        SkillSet::read(&Layers::new(vec![layer]), &environment, &disabled, None)
     }
 }
 

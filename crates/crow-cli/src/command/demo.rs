@@ -79,6 +79,7 @@ pub(crate) async fn demo(
         environment,
         store,
         models: Arc::clone(&models),
+        user_skills: None,
         rules: rules()?,
         // A demonstration leaves nothing in the user's own folders.
         snapshots: product::snapshot_stores_in(folder.join("snapshots"), environment),

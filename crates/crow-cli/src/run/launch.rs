@@ -10,6 +10,7 @@ use crow_app::{
     product,
     project_checks::{accepted_check, propose_check},
     sandbox::{SandboxSettings, sandbox_settings},
+    skills::UserSkillReader,
     trust::{self, Project},
 };
 use crow_console::ExitCode;
@@ -94,6 +95,8 @@ pub(crate) struct ProductLaunch<'a> {
     pub rules: StoredRules,
     /// Stores of the file states before and after calls.
     pub snapshots: Arc<SnapshotStores>,
+    /// The user's skills, which a thread reads meanwhile.
+    pub user_skills: Option<UserSkillReader>,
     /// The model used if none is named; its presence selects the shipped configuration instead of the files.
     pub fallback: Option<ModelRef>,
 }
@@ -105,6 +108,7 @@ impl<'a> ProductLaunch<'a> {
         audience: Audience,
         environment: &'a ProcessEnvironment,
     ) -> Result<Self, CliError> {
+        let user_skills = UserSkillReader::start(environment);
         let store = product::session_store(environment)?;
         let cwd = request.directory(store.as_ref(), environment)?;
         // Trust is asked about first: it decides which providers and servers exist.
@@ -125,6 +129,7 @@ impl<'a> ProductLaunch<'a> {
             providers: Some(providers),
             rules: product::rule_store(environment)?.load()?,
             snapshots: product::snapshot_stores(environment)?,
+            user_skills,
             fallback: None,
         })
     }
@@ -205,6 +210,7 @@ pub(crate) fn host(
         dialog: Arc::new(TerminalDialog),
         session_commands: Some(Arc::new(session_commands)),
         rules: launch.rules,
+        user_skills: launch.user_skills,
         start: Some(StartPlace { cwd: launch.cwd, project: launch.project, configuration }),
         snapshots: launch.snapshots,
     }))

@@ -121,6 +121,10 @@ pub(super) fn on_view_event(chat: &mut ChatLoop, event: InputEvent) -> Result<()
 pub(super) fn open_transcript(chat: &mut ChatLoop) {
     with_stored_events(chat, |chat, events| {
         let mut pager = Pager::new("transcript", transcript_sections(&events));
+        if let Some(size) = screen_size() {
+            // The end is known once the rows are.
+            pager.frame(size);
+        }
         pager.on_key(Key::plain(KeyCode::End));
         open_view(chat, Box::new(pager), None);
     });

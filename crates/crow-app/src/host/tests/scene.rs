@@ -66,6 +66,7 @@ fn host_with(
         sandbox,
         links: None,
         rules: StoredRules::default(),
+        user_skills: None,
         start: None,
         configuration_source: ConfigurationSource::InFiles,
         snapshots: Arc::new(SnapshotStores::new(snapshots, SnapshotLimits::default(), None)),
