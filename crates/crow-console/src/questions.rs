@@ -212,6 +212,11 @@ impl QuestionQueue {
         QuestionEffect::Unchanged
     }
 
+    /// Returns the number of questions that wait behind the open one.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Returns true if a question is open.
     pub fn is_open(&self) -> bool {
         self.open.is_some()

@@ -646,7 +646,7 @@ impl ChatLoop {
         }
         if let Some(panel) = &self.panel {
             let most = size.rows.saturating_sub(view.rows.len() + 2);
-            view.above = panel.rows(columns, most, now);
+            view.above = panel.rows(columns, most, self.questions.waiting(), now);
         }
         self.screen.push_replaceable(move |screen| screen.set_view(view));
     }

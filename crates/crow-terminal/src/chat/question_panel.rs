@@ -213,8 +213,15 @@ impl QuestionPanel {
         }
     }
 
-    /// Returns the rows of the list, at most `most` of them: with fewer rows than answers, one row names the keys.
-    pub(super) fn rows(&self, columns: usize, most: usize, now: Instant) -> Vec<StyledLine> {
+    /// Returns the rows of the list, at most `most` of them: with fewer rows than answers, one row names the keys. `waiting` is
+    /// the number of questions that wait behind this one.
+    pub(super) fn rows(
+        &self,
+        columns: usize,
+        most: usize,
+        waiting: usize,
+        now: Instant,
+    ) -> Vec<StyledLine> {
         let is_live = self.takes_keys(now) && !self.is_typing_words();
         let mut title = StyledLine::default();
         let keys = if self.takes_several { "space chooses, enter answers" } else { "enter" };
@@ -225,6 +232,10 @@ impl QuestionPanel {
             title.push(keys, TextRole::Accent);
         } else {
             title.push("keys answer when you stop typing", TextRole::Dim);
+        }
+        if waiting > 0 {
+            let noun = if waiting == 1 { "question waits" } else { "questions wait" };
+            title.push(format!(" · {waiting} more {noun}"), TextRole::Dim);
         }
         if self.is_typing_words() {
             return vec![shortened(&title, columns)];
@@ -407,7 +418,7 @@ mod tests {
         }
         assert_eq!(panel.on_key(enter, "", now), answer("1,3"));
         let rows: Vec<String> =
-            panel.rows(80, 10, now).iter().map(|row| row.text().trim_end().to_owned()).collect();
+            panel.rows(80, 10, 0, now).iter().map(|row| row.text().trim_end().to_owned()).collect();
         let expected = [
             "press a key, or ↑↓ and space chooses, enter answers",
             "  [x] 1  a",
@@ -456,10 +467,10 @@ mod tests {
         let start = Instant::now();
         let panel = panel(&permission(), "", start);
         for (columns, most) in [(1, 1), (20, 2), (40, 3), (80, 4)] {
-            let rows = panel.rows(columns, most, start + QUIET);
+            let rows = panel.rows(columns, most, 1, start + QUIET);
             assert!(rows.len() == 1 && rows[0].width() <= columns, "{rows:?}");
         }
-        let rows = panel.rows(40, 3, start + QUIET);
+        let rows = panel.rows(40, 3, 1, start + QUIET);
         assert_eq!(rows[0].text(), "? y yes · a · n no · t words");
     }
 }
