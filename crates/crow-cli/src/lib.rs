@@ -22,6 +22,7 @@ mod session_trace;
 mod statistics_table;
 mod stored_sessions;
 mod terminal;
+mod twin_commands;
 mod undo;
 
 pub use app::main;

@@ -36,7 +36,10 @@ mod theme;
 mod theme_choice;
 mod visible_characters;
 
-pub use chat::{ChatEnd, ChatError, ChatOptions, ChatSetup, ErrorDescription, chat};
+pub use chat::{
+    ChatEnd, ChatError, ChatOptions, ChatSetup, ErrorDescription, chat,
+    chat_command_names,
+};
 pub use file_index::{
     FileIndex, FileIndexError, FileMatch, FileSearchNotifier, FileSearchOptions, FileSearchResults,
     FileSearchWorker,

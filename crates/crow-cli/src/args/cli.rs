@@ -12,8 +12,8 @@ use crow_runtime::{HostPattern, HostPatternError, SandboxConfig};
 use crow_telemetry::statistics::StatisticsGroup;
 
 use super::{
-    EvalArgs, HooksCommand, ImportArgs, McpCommand, ReviewArgs, SkillsCommand, budget::budget,
-    completions,
+    CommandsArgs, EvalArgs, HooksCommand, ImportArgs, McpCommand, ReviewArgs, SkillsCommand,
+    budget::budget, completions,
 };
 use crate::{
     error::CliError,
@@ -77,6 +77,8 @@ pub(crate) enum Command {
     /// List, show and switch off skills: instructions for kinds of tasks
     #[command(subcommand)]
     Skills(SkillsCommand),
+    /// List the commands that prompt files and skills add to the chat
+    Commands(CommandsArgs),
     /// List hooks, commands that are told what the agent does, and try them out
     #[command(subcommand)]
     Hooks(HooksCommand),

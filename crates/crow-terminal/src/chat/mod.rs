@@ -33,6 +33,7 @@ use crow_console::ConsoleStyle;
 use crow_core::model::Models;
 use crow_runtime::{AgentHandle, AgentHost, HostError, SessionStore};
 
+pub use chat_commands::chat_command_names;
 pub use chat_loop::chat;
 
 use crate::{
