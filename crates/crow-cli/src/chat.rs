@@ -16,6 +16,7 @@ use crow_terminal::{
 
 use crate::{
     args::ChatArgs,
+    chat_recording::RecordingPath,
     error::CliError,
     run::{AgentRequest, ProductLaunch, SHUTDOWN, StartedAgent, launch},
     terminal::{console_style, print_message},
@@ -26,7 +27,8 @@ pub(crate) async fn chat(
     args: ChatArgs,
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
-    let ChatArgs { agent, session, prompt } = args;
+    let ChatArgs { agent, session, prompt, record } = args;
+    let record = record.map(|path| RecordingPath::check(&path, environment)).transpose()?;
     let mut request = AgentRequest::of_chat(agent, session)?;
     if !request.choose_session(environment)? {
         return Ok(ExitCode::Done);
@@ -39,12 +41,14 @@ pub(crate) async fn chat(
     let StartedAgent { host, handle, warnings, .. } = launch(parts).await?;
     let host = Arc::new(host);
     let options = chat_options(host.terminal_settings())?;
+    let style = console_style(environment);
+    let recorded = record.map(|path| path.begin(&style, environment)).transpose()?;
     let end = terminal_chat(ChatSetup {
         host: Arc::clone(&host) as Arc<_>,
         handle,
         store,
         models,
-        style: console_style(environment),
+        style,
         term: environment.var("TERM").unwrap_or_default(),
         environment: TerminalEnvironment::from_variables(|name| environment.var(name)),
         options,
@@ -55,9 +59,13 @@ pub(crate) async fn chat(
         is_resumed: request.resume.is_some() && !request.fork,
         editor: environment.var("VISUAL").or_else(|| environment.var("EDITOR")),
         first_prompt: prompt,
+        recording: recorded.as_ref().map(|recorded| recorded.recording.clone()),
         describe_error,
     })
     .await;
+    if let Some(recorded) = recorded {
+        recorded.finish();
+    }
     if let Some(message) = host.shut_down(SHUTDOWN).await {
         print_message(&message);
     }

@@ -3,6 +3,7 @@
 mod app;
 mod args;
 mod chat;
+mod chat_recording;
 mod command;
 mod command_line;
 mod crash_report;

@@ -37,7 +37,7 @@ mod theme_choice;
 mod visible_characters;
 
 pub use chat::{
-    ChatEnd, ChatError, ChatOptions, ChatSetup, ErrorDescription, chat,
+    ChatEnd, ChatError, ChatOptions, ChatRecording, ChatSetup, ErrorDescription, chat,
     chat_command_names,
 };
 pub use file_index::{

@@ -133,6 +133,9 @@ pub(crate) struct ChatArgs {
     /// The first prompt; the chat goes on after it
     #[arg(long, value_name = "TEXT")]
     pub prompt: Option<String>,
+    /// Record what the terminal shows in a new file, as an asciicast, which asciinema plays
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub record: Option<PathBuf>,
 }
 
 /// The session in which an agent works.

@@ -13,6 +13,7 @@ mod branch;
 mod chat_commands;
 mod chat_input;
 mod chat_loop;
+mod chat_recording;
 mod chat_screen;
 mod external_editor;
 mod file_completion;
@@ -35,6 +36,7 @@ use crow_runtime::{AgentHandle, AgentHost, HostError, SessionStore};
 
 pub use chat_commands::chat_command_names;
 pub use chat_loop::chat;
+pub use chat_recording::ChatRecording;
 
 use crate::{
     editor::EditingStyle, status_line::StatusTemplate, terminal_control::NotificationChoice,
@@ -74,6 +76,8 @@ pub struct ChatSetup {
     pub editor: Option<String>,
     /// A prompt that is sent at the start.
     pub first_prompt: Option<String>,
+    /// Recording of what is shown. Plain lines are not recorded.
+    pub recording: Option<ChatRecording>,
     /// Describes an error of the host to the user.
     pub describe_error: fn(HostError) -> ErrorDescription,
 }
