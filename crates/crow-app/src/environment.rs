@@ -69,6 +69,12 @@ impl ProcessEnvironment {
         (!value.is_empty()).then(|| value.to_owned())
     }
 
+    /// Returns this environment with another current directory, as if the process had been started there.
+    #[must_use]
+    pub fn with_current_dir(self, cwd: impl Into<PathBuf>) -> Self {
+        Self { current_dir: Some(cwd.into()), ..self }
+    }
+
     /// Returns the current directory at the start of the process. Fails if it did not exist.
     pub fn current_dir(&self) -> Result<&Path, AppError> {
         self.current_dir.as_deref().ok_or_else(|| {

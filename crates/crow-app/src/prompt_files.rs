@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use crow_agent::layers::{LayerKind, Layers};
 use crow_core::message::{Block, PromptCommand, UserPrompt};
-use crow_runtime::HostCommand;
 
 use crate::environment::ProcessEnvironment;
 
@@ -40,10 +39,13 @@ pub struct PromptFiles {
 /// A command whose text is sent as a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PromptFile {
-    path: PathBuf,
-    name: String,
-    description: String,
-    argument: String,
+    pub(crate) path: PathBuf,
+    /// The layer of the file: the user's or a project's.
+    pub(crate) origin: LayerKind,
+    pub(crate) name: String,
+    pub(crate) description: String,
+    /// Description of the arguments; empty if the file states none.
+    pub(crate) argument: String,
     text: String,
 }
 
@@ -53,7 +55,7 @@ impl PromptFiles {
     pub fn read(layers: &Layers, environment: &ProcessEnvironment) -> Self {
         let mut found = Self::default();
         for (path, text) in claude_files(environment) {
-            found.add(&path, text.map(Some));
+            found.add(&path, LayerKind::User, text.map(Some));
         }
         for layer in layers.iter() {
             let folder = match layer.kind() {
@@ -67,14 +69,14 @@ impl PromptFiles {
             let own = own.map(|name| format!("{folder}/{name}{ENDING}"));
             for file in of_claude.chain(own).collect::<Vec<_>>() {
                 let read = layer.read(&file).map_err(|error| error.to_string());
-                found.add(&layer.path(&file), read);
+                found.add(&layer.path(&file), layer.kind(), read);
             }
         }
         found.files.sort_by(|one, other| one.name.cmp(&other.name));
         found
     }
 
-    fn add(&mut self, path: &Path, text: Result<Option<String>, String>) {
+    fn add(&mut self, path: &Path, origin: LayerKind, text: Result<Option<String>, String>) {
         let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
         let shown = path.display();
         let text = match text {
@@ -86,7 +88,8 @@ impl PromptFiles {
             Ok(None) => return,
             Err(error) => return self.warnings.push(error),
         };
-        let file = PromptFile { path: path.to_path_buf(), ..PromptFile::parse(&name, &text) };
+        let path_buf = path.to_path_buf();
+        let file = PromptFile { path: path_buf, origin, ..PromptFile::parse(&name, &text) };
         if let Some(at) = self.files.iter().position(|other| other.name == file.name) {
             let other = self.files.remove(at);
             let (name, other) = (&file.name, other.path.display());
@@ -97,26 +100,13 @@ impl PromptFiles {
         self.files.push(file);
     }
 
-    /// Returns messages about files that cannot be used because something else has their name.
-    pub(crate) fn clashes(&self, is_taken: impl Fn(&str) -> bool) -> Vec<String> {
-        let taken = self.files.iter().filter(|file| is_taken(&file.name));
-        let message = |file: &PromptFile| {
-            let (name, path) = (&file.name, file.path.display());
-            format!("the command /{name} of {path} is not used: crow-agent has one of that name")
-        };
-        taken.map(message).collect()
-    }
-
     pub(crate) fn find(&self, name: &str) -> Option<&PromptFile> {
         self.files.iter().find(|file| file.name == name)
     }
 
-    pub(crate) fn commands(&self) -> impl Iterator<Item = HostCommand> {
-        self.files.iter().map(|file| HostCommand {
-            name: file.name.clone().into(),
-            argument: file.argument.clone().into(),
-            description: file.description.clone().into(),
-        })
+    /// Returns the files.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &PromptFile> {
+        self.files.iter()
     }
 }
 
@@ -135,6 +125,7 @@ impl PromptFile {
         let description = field("description").filter(|text| !text.is_empty());
         Self {
             path: PathBuf::new(),
+            origin: LayerKind::User,
             name: name.to_ascii_lowercase(),
             description: description
                 .unwrap_or_else(|| shorten(first().trim_start_matches(['#', ' ']))),
@@ -427,7 +418,7 @@ mod tests {
         let layers =
             Layers::new(vec![layer(LayerKind::Project, &project), layer(LayerKind::User, &user)]);
         let read = PromptFiles::read(&layers, &ProcessEnvironment::with([]));
-        let names: Vec<_> = read.commands().map(|command| command.name.into_owned()).collect();
+        let names: Vec<_> = read.iter().map(|file| file.name.clone()).collect();
         assert_eq!(names, ["fix", "ship_2"]);
         assert_eq!(text_of(read.find("fix").unwrap(), ""), "theirs");
         assert_eq!(read.warnings.len(), 2, "{:?}", read.warnings);

@@ -136,6 +136,7 @@ fn execute(
             SkillsCommand::Disable { name } => command::skills::switch(&name, false, environment),
             SkillsCommand::Enable { name } => command::skills::switch(&name, true, environment),
         },
+        Command::Commands(args) => command::commands::list(args.output(), environment),
         Command::Import(args) => command::import::import(&args, environment),
         Command::Hooks(HooksCommand::List { output }) => command::hooks::list(output, environment),
         Command::Hooks(HooksCommand::Test(args)) => {
@@ -214,6 +215,7 @@ fn output_form(command: &Command) -> OutputForm {
         | Command::Config(_)
         | Command::Agents(_)
         | Command::Skills(_)
+        | Command::Commands(_)
         | Command::Hooks(_)
         | Command::Import(_)
         | Command::Mcp(_)

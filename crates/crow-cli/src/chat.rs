@@ -18,6 +18,7 @@ use crow_tools::read_picture;
 
 use crate::{
     args::ChatArgs,
+    chat_recording::RecordingPath,
     error::CliError,
     run::{AgentRequest, ProductLaunch, SHUTDOWN, StartedAgent, launch},
     terminal::{console_style, print_message},
@@ -28,7 +29,8 @@ pub(crate) async fn chat(
     args: ChatArgs,
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
-    let ChatArgs { agent, session, prompt } = args;
+    let ChatArgs { agent, session, prompt, record } = args;
+    let record = record.map(|path| RecordingPath::check(&path, environment)).transpose()?;
     let mut request = AgentRequest::of_chat(agent, session)?;
     if !request.choose_session(environment)? {
         return Ok(ExitCode::Done);
@@ -44,6 +46,7 @@ pub(crate) async fn chat(
     let options = chat_options(settings)?;
     let style = console_style(environment);
     let style = ConsoleStyle { live: style.live && !settings.screen_reader, ..style };
+    let recorded = record.map(|path| path.begin(&style, environment)).transpose()?;
     let end = terminal_chat(ChatSetup {
         host: Arc::clone(&host) as Arc<_>,
         handle,
@@ -61,9 +64,13 @@ pub(crate) async fn chat(
         editor: environment.var("VISUAL").or_else(|| environment.var("EDITOR")),
         first_prompt: prompt,
         read_image: |path| read_picture(path).map_err(|error| error.to_string()),
+        recording: recorded.as_ref().map(|recorded| recorded.recording.clone()),
         describe_error,
     })
     .await;
+    if let Some(recorded) = recorded {
+        recorded.finish();
+    }
     if let Some(message) = host.shut_down(SHUTDOWN).await {
         print_message(&message);
     }

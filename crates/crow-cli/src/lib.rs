@@ -3,6 +3,7 @@
 mod app;
 mod args;
 mod chat;
+mod chat_recording;
 mod command;
 mod command_line;
 mod crash_report;
@@ -22,6 +23,7 @@ mod session_trace;
 mod statistics_table;
 mod stored_sessions;
 mod terminal;
+mod twin_commands;
 mod undo;
 
 pub use app::main;

@@ -1,4 +1,5 @@
-//! The commands of a session that the terminal program adds to those of the host: undo, redo, the changes, and export.
+//! The commands of a session that the terminal program adds to those of the host: undo, redo, the changes, export, and twins of
+//! commands of the command line.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,12 +13,12 @@ use crow_runtime::{
 use tokio::time::timeout;
 
 use crate::{
-    error::CliError,
     export::{to_markdown, write},
     render::{
         CommandStyle, Destination, UndoReporter, change_table, format_patch_without, merge_by_time,
     },
     session_context::SessionContext,
+    twin_commands::{self, TwinCommand},
     undo::{
         ChangesRefusal, HowWords, diff_of, irreversible_counts, slash_diff, slash_redo, slash_undo,
     },
@@ -31,7 +32,7 @@ const CONTEXT: HostCommand = HostCommand::new(
     "show what fills the context window; and why the cache was missed",
 );
 
-/// Commands about the changes of a session, and its export.
+/// Commands about the changes of a session, its export, and twins of commands of the command line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConsoleCommands {
     style: ConsoleStyle,
@@ -43,12 +44,18 @@ impl ConsoleCommands {
     pub(crate) fn new(style: ConsoleStyle) -> Self {
         Self { style: ConsoleStyle { colour: false, live: false, ..style } }
     }
+
+    /// Returns the commands in the order in which they are listed.
+    pub(crate) fn list() -> Vec<HostCommand> {
+        let own = [UNDO, REDO, DIFF, CHANGES, CONTEXT, EXPORT];
+        own.into_iter().chain(TwinCommand::list()).collect()
+    }
 }
 
 #[async_trait]
 impl SessionCommands for ConsoleCommands {
     fn commands(&self) -> Vec<HostCommand> {
-        vec![UNDO, REDO, DIFF, CHANGES, CONTEXT, EXPORT]
+        Self::list()
     }
 
     async fn run(
@@ -57,15 +64,16 @@ impl SessionCommands for ConsoleCommands {
         name: &str,
         argument: &str,
     ) -> Result<String, HostError> {
+        if let Some(twin) = TwinCommand::named(name) {
+            return twin.answer(&session, argument, self.style).await;
+        }
         let argument = argument.to_owned();
         let Some(request) = ChangesRequest::named(name) else {
             let record = session.record().await?;
             if name == CONTEXT.name {
                 let prices = prices_of(&record.events, &*session.models).await;
                 let context = SessionContext::new(&record, &prices);
-                let context = context.map_err(|CliError { message, hint, .. }| {
-                    HostError::Refused { message, hint: hint.unwrap_or_default() }
-                })?;
+                let context = context.map_err(twin_commands::refused)?;
                 return Ok(context.to_text(&self.style).trim_end().to_owned());
             }
             let text = to_markdown(&record, &prices_of(&record.events, &*session.models).await);

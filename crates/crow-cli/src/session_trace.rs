@@ -19,8 +19,11 @@ const LABEL: usize = 14;
 /// Minimum columns of the screen from which details follow the durations.
 const DETAIL_SCREEN: usize = 90;
 
-/// Renders the runs among the spans of a session. `shortest` leaves out what took less time, but for runs and turns.
+/// Renders the runs among the spans of a session, or says that there are none. `shortest` leaves out what took less time, but for runs and turns.
 pub(crate) fn trace_text(style: &ConsoleStyle, spans: &[TraceSpan], shortest: Duration) -> String {
+    if spans.is_empty() {
+        return "Nothing was run in this session.\n".to_owned();
+    }
     let columns = TraceColumns::new(style.width);
     let mut out = String::new();
     let tree = SpanTree::new(spans);

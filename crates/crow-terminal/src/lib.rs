@@ -38,7 +38,10 @@ mod theme;
 mod theme_choice;
 mod visible_characters;
 
-pub use chat::{ChatEnd, ChatError, ChatOptions, ChatSetup, ErrorDescription, ImageReader, chat};
+pub use chat::{
+    ChatEnd, ChatError, ChatOptions, ChatRecording, ChatSetup, ErrorDescription, ImageReader, chat,
+    chat_command_names,
+};
 pub use file_index::{
     FileIndex, FileIndexError, FileMatch, FileSearchNotifier, FileSearchOptions, FileSearchResults,
     FileSearchWorker,

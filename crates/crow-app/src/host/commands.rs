@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     directory_configs::DirectoryConfig,
+    file_commands::{FileCommand, FileCommandKind, file_commands},
     front_end_commands::SessionCommands,
     opened::SessionState,
     options::{self, AGENT, MODE, MODEL, PERMISSIONS, REVIEWER, THINKING},
@@ -93,21 +94,13 @@ impl ProductHost {
         let own = own.chain([AGENTS, MODE_COMMAND, MODEL_COMMAND]).chain(thinking);
         let rest = [REVIEWER_COMMAND, PERMISSIONS_COMMAND, STATUS, SESSIONS, HELP];
         let mut commands: Vec<HostCommand> = of_front_end.chain(own).chain(rest).collect();
-        let free = |command: &HostCommand| {
-            !RESERVED.contains(&&*command.name)
-                && commands.iter().all(|own| own.name != command.name)
-        };
-        let prompts: Vec<HostCommand> = current.config.prompts.commands().filter(free).collect();
-        commands.extend(prompts);
-        let skills = current.config.skills.skills.iter().filter(|skill| is_command(skill));
-        let skills = skills.map(|skill| HostCommand {
-            name: skill.name.clone().into(),
-            argument: skill.argument.clone().into(),
-            description: crow_text::shorten(&skill.description, COMMAND_DESCRIPTION).into(),
-        });
-        let free = |command: &HostCommand| commands.iter().all(|own| own.name != command.name);
-        let skills: Vec<HostCommand> = skills.filter(free).collect();
-        commands.extend(skills);
+        let of_files = self.file_commands(&current.config);
+        let of_files = of_files.into_iter().filter(|command| command.conflict.is_none());
+        commands.extend(of_files.map(|command| HostCommand {
+            name: command.name.into(),
+            argument: command.argument.into(),
+            description: crow_text::shorten(&command.description, COMMAND_DESCRIPTION).into(),
+        }));
         commands.extend(current.server_prompts().await.into_iter().map(|prompt| HostCommand {
             argument: prompt.usage().into(),
             description: prompt.description.into(),
@@ -164,7 +157,7 @@ impl ProductHost {
             (name, argument) => {
                 match (self.front_end_command(name), current.config.prompts.find(name)) {
                     (Some(commands), _) => {
-                        commands.run(self.command_session(handle), name, argument).await
+                        commands.run(self.command_session(&current), name, argument).await
                     }
                     (None, Some(file)) => {
                         return Ok(CommandOutcome::Prompt(file.prompt(argument)));
@@ -219,25 +212,21 @@ impl ProductHost {
         Ok(CommandOutcome::Prompt(vec![Block::text(text)].into()))
     }
 
+    /// Returns the commands of the prompt files and skills of a directory, those with the name of another one included.
+    fn file_commands(&self, place: &DirectoryConfig) -> Vec<FileCommand> {
+        let of_front_end = self.session_commands.iter().flat_map(|commands| commands.commands());
+        let names = host_command_names(of_front_end);
+        file_commands(&place.prompts, &place.skills, |name| names.iter().any(|own| own == name))
+    }
+
     /// Returns messages about prompt files and skills of a directory that have the name of another command.
     pub(super) fn command_clashes(&self, place: &DirectoryConfig) -> Vec<String> {
-        let mut names: Vec<String> =
-            vec![REVIEW.name.to_string(), THINKING_COMMAND.name.to_string()];
-        let of_front_end = self.session_commands.iter().flat_map(|commands| commands.commands());
-        let own =
-            [OUTPUT, COMPACT, PLAN, BUILD, AGENTS, MODE_COMMAND, MODEL_COMMAND, REVIEWER_COMMAND];
-        let own = own.into_iter().chain([PERMISSIONS_COMMAND, STATUS, SESSIONS, HELP]);
-        names.extend(of_front_end.chain(own).map(|command| command.name.into_owned()));
-        let mut clashes = place.prompts.clashes(|name| names.iter().any(|own| own == name));
-        for skill in place.skills.skills.iter().filter(|skill| is_command(skill)) {
-            if place.prompts.find(&skill.name).is_some() {
-                clashes.push(format!(
-                    "/{} is a command of a prompt file: the skill of that name is not started by it",
-                    skill.name
-                ));
-            }
-        }
-        clashes
+        // Skills with these names are known from other programs, and the model finds them all the same.
+        let is_common = |command: &FileCommand| {
+            command.kind == FileCommandKind::Skill && RESERVED.contains(&command.name.as_str())
+        };
+        let commands = self.file_commands(place).into_iter();
+        commands.filter(|command| !is_common(command)).filter_map(|one| one.conflict).collect()
     }
 
     /// Returns the commands of the front end if one of them has that name.
@@ -311,7 +300,7 @@ async fn prompt_of_skill_or_server(
     getting.await.map_err(late).and_then(|got| got).map_err(refused)
 }
 
-/// Names that are never those of skills, whether or not the session has the command.
+/// Commands that only some sessions have. Their names are never those of skills.
 const RESERVED: [&str; 4] = ["review", THINKING, "plan", "build"];
 
 /// Fails while the agent works: it would go on under other rules than those that it began with. An agent whose run has just
@@ -327,6 +316,27 @@ async fn wait_until_idle(handle: &AgentHandle) -> Result<(), HostError> {
     }
     let message = "the agent is working".to_owned();
     Err(HostError::Refused { message, hint: "wait for it, or stop it".to_owned() })
+}
+
+/// Returns the names of all commands of the host and its front end, whether or not a session has them.
+pub fn host_command_names(of_front_end: impl IntoIterator<Item = HostCommand>) -> Vec<String> {
+    let own = [
+        OUTPUT,
+        COMPACT,
+        REVIEW,
+        PLAN,
+        BUILD,
+        AGENTS,
+        MODE_COMMAND,
+        MODEL_COMMAND,
+        THINKING_COMMAND,
+        REVIEWER_COMMAND,
+        PERMISSIONS_COMMAND,
+        STATUS,
+        SESSIONS,
+        HELP,
+    ];
+    of_front_end.into_iter().chain(own).map(|command| command.name.into_owned()).collect()
 }
 
 /// Returns true if a skill can be started by typing its name.
@@ -457,8 +467,8 @@ fn status_text(current: &SessionState, usage: SessionUsage, is_sandboxed: bool) 
     text.trim_end().to_owned()
 }
 
-/// Describes the state of an MCP server.
-fn server_state(server: &ServerSummary) -> String {
+/// Describes the state of an MCP server of a session, in a few words.
+pub fn server_state(server: &ServerSummary) -> String {
     match &server.state {
         ServerState::Unused => "not needed yet".to_owned(),
         ServerState::Connected => format!("{} tools", server.tools.len()),

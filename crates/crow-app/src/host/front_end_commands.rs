@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use async_trait::async_trait;
 use crow_core::{event::Envelope, ids::SessionId, model::Models, redact::Redactor};
+use crow_mcp::ServerSummary;
 use crow_providers::ProviderModels;
 use crow_runtime::{
     AgentHandle, Damage, HostCommand, HostError, SessionError, SessionMetadata, SessionStore,
@@ -39,11 +40,18 @@ pub struct CommandSession {
     pub store: Arc<dyn SessionStore>,
     /// Models, for their prices.
     pub models: Arc<dyn Models>,
+    /// State of its MCP servers.
+    pub servers: Vec<ServerSummary>,
     pub(super) environment: ProcessEnvironment,
     pub(super) providers: Option<Arc<ProviderModels>>,
 }
 
 impl CommandSession {
+    /// Returns the environment of the process with the directory of the session as the current one.
+    pub fn environment(&self) -> ProcessEnvironment {
+        self.environment.clone().with_current_dir(self.handle.metadata().crow().cwd)
+    }
+
     /// Reads the record of the session, redacted.
     ///
     /// # Errors

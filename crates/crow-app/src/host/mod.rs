@@ -6,6 +6,7 @@ mod choices;
 mod commands;
 mod default_model;
 mod directory_configs;
+mod file_commands;
 mod front_end_commands;
 mod opened;
 mod options;
@@ -15,8 +16,10 @@ mod starting;
 #[cfg(test)]
 mod tests;
 
+pub use commands::{host_command_names, server_state};
 pub use default_model::consented_servers;
 pub use directory_configs::working_directory;
+pub use file_commands::{FileCommand, FileCommandKind, file_commands};
 pub use front_end_commands::{CommandSession, SessionCommands, SessionRecord};
 pub use product_host::{
     ChoiceMemory, ConfigurationSource, HostParts, ProductHost, StartPlace, blocking, remove,

@@ -340,9 +340,10 @@ impl ProductHost {
     }
 
     /// Returns a session as the commands of the front end use it.
-    pub(super) fn command_session(&self, handle: AgentHandle) -> CommandSession {
+    pub(super) fn command_session(&self, current: &SessionState) -> CommandSession {
         CommandSession {
-            handle,
+            handle: current.handle.clone(),
+            servers: current.servers(),
             store: Arc::clone(&self.store),
             models: Arc::clone(&self.models),
             environment: self.environment.clone(),

@@ -12,8 +12,8 @@ use crow_runtime::{HostPattern, HostPatternError, SandboxConfig};
 use crow_telemetry::statistics::StatisticsGroup;
 
 use super::{
-    EvalArgs, HooksCommand, ImportArgs, McpCommand, ReviewArgs, SkillsCommand, budget::budget,
-    completions,
+    CommandsArgs, EvalArgs, HooksCommand, ImportArgs, McpCommand, ReviewArgs, SkillsCommand,
+    budget::budget, completions,
 };
 use crate::{
     error::CliError,
@@ -77,6 +77,8 @@ pub(crate) enum Command {
     /// List, show and switch off skills: instructions for kinds of tasks
     #[command(subcommand)]
     Skills(SkillsCommand),
+    /// List the commands that prompt files and skills add to the chat
+    Commands(CommandsArgs),
     /// List hooks, commands that are told what the agent does, and try them out
     #[command(subcommand)]
     Hooks(HooksCommand),
@@ -131,6 +133,9 @@ pub(crate) struct ChatArgs {
     /// The first prompt; the chat goes on after it
     #[arg(long, value_name = "TEXT")]
     pub prompt: Option<String>,
+    /// Record what the terminal shows in a new file, as an asciicast, which asciinema plays
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub record: Option<PathBuf>,
 }
 
 /// The session in which an agent works.

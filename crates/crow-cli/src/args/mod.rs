@@ -2,6 +2,7 @@
 
 mod budget;
 mod cli;
+mod commands;
 mod completions;
 mod eval;
 mod hooks;
@@ -17,6 +18,7 @@ pub(crate) use cli::{
     RunArgs, RunOptions, SandboxOptions, SchemaOf, ServeArgs, SessionOptions, SessionsCommand,
     ShowArgs, StatsArgs, StatsGroup, TraceArgs, TrustArgs, UndoArgs, WireArgs,
 };
+pub(crate) use commands::CommandsArgs;
 pub(crate) use completions::{completions, man, print_completions, quoted};
 pub(crate) use eval::{EvalArgs, EvalCommand, EvalListArgs, EvalRunArgs, TaskArgs};
 pub(crate) use hooks::{HooksCommand, HooksTestArgs};

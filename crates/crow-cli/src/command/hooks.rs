@@ -8,7 +8,7 @@ use crow_app::{
     hooks::{HookEvent, HookReplay, HookReport, HookSet, RecordedEvent, SessionHook, UnusedHook},
     product,
     sandbox::sandbox_settings,
-    trust::Project,
+    trust::{Project, project_of},
 };
 use crow_console::ExitCode;
 use crow_core::config::unknown_word_message;
@@ -16,7 +16,7 @@ use crow_runtime::ProcessRunner;
 use crow_text::{neutralise, one_line};
 use serde_json::json;
 
-use super::trust::project_around;
+use super::CommandListing;
 use crate::{
     args::{HooksTestArgs, OutputForm},
     error::CliError,
@@ -31,8 +31,15 @@ pub(crate) fn list(
     output: OutputForm,
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
-    let cwd = environment.current_dir()?;
-    let (set, _) = hooks(environment, cwd)?;
+    listing(output, environment)?.print()
+}
+
+/// Lists the hooks of the current directory, and why any does not run.
+pub(crate) fn listing(
+    output: OutputForm,
+    environment: &ProcessEnvironment,
+) -> Result<CommandListing, CliError> {
+    let (set, project) = hooks(environment, environment.current_dir()?)?;
     let mut text = String::new();
     for hook in &set.hooks {
         match output {
@@ -55,8 +62,8 @@ pub(crate) fn list(
     if output == OutputForm::Text && text.is_empty() {
         text.push_str(if set.faults.is_empty() { NO_HOOKS } else { "No hook can run.\n" });
     }
-    set.faults.iter().for_each(|fault| print_message(&one_line(fault)));
-    write_out(text.as_bytes())
+    let faults = set.faults.iter().map(|fault| one_line(fault));
+    Ok(CommandListing { text, messages: project.notice.into_iter().chain(faults).collect() })
 }
 
 fn describe(hook: &SessionHook, text: &mut String) {
@@ -98,6 +105,7 @@ pub(crate) async fn test(
     let cwd = environment.current_dir()?.canonicalize();
     let cwd = cwd.map_err(|error| CliError::usage(format!("the directory is gone: {error}")))?;
     let (set, project) = hooks(environment, &cwd)?;
+    project.notice.iter().for_each(|notice| print_message(notice));
     set.faults.iter().for_each(|fault| print_message(&one_line(fault)));
     let store = product::session_store(environment)?;
     let events = match &args.session {
@@ -180,7 +188,7 @@ fn report_json(report: &HookReport) -> serde_json::Value {
 
 /// Returns the hooks of a directory, and its project.
 fn hooks(environment: &ProcessEnvironment, cwd: &Path) -> Result<(HookSet, Project), CliError> {
-    let project = project_around(cwd, environment)?;
+    let project = project_of(cwd, environment)?;
     let configuration = Configuration::load(environment, &project.additions)?;
     let set = HookSet::of_configuration(&configuration, environment);
     Ok((set, project))

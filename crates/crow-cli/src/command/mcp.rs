@@ -16,7 +16,7 @@ use crow_app::{
     },
     mcp::{CredentialLogins, McpLaunch, SystemBrowser},
     product,
-    trust::Project,
+    trust::{Project, project_of},
 };
 use crow_console::ExitCode;
 use crow_core::mcp::McpTransport;
@@ -29,7 +29,7 @@ use crow_text::{neutralise, one_line};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::trust::project_around;
+use super::CommandListing;
 use crate::{
     args::{McpAddArgs, OutputForm},
     error::CliError,
@@ -48,7 +48,15 @@ pub(crate) fn list(
     output: OutputForm,
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
-    let (found, launch, _) = load_servers(environment)?;
+    listing(output, environment)?.print()
+}
+
+/// Lists the configured servers with their cached tools. Starts no server.
+pub(crate) fn listing(
+    output: OutputForm,
+    environment: &ProcessEnvironment,
+) -> Result<CommandListing, CliError> {
+    let ServerConfiguration { found, launch, messages, .. } = server_configuration(environment)?;
     let cache = launch.cache();
     let mut text = String::new();
     for (settings, origin) in &found.servers {
@@ -73,7 +81,7 @@ pub(crate) fn list(
             "There are no MCP servers. `crow-agent mcp add NAME URL` or `crow-agent mcp add NAME COMMAND` adds one.\n",
         );
     }
-    write_out(text.as_bytes())
+    Ok(CommandListing { text, messages })
 }
 
 /// Runs `mcp test`: connects to a server, lists its tools and ends it again.
@@ -282,13 +290,31 @@ fn find<'a>(name: &str, found: &'a ConfiguredServers) -> Result<&'a McpSettings,
 fn load_servers(
     environment: &ProcessEnvironment,
 ) -> Result<(ConfiguredServers, McpLaunch, Project), CliError> {
-    let project = project_around(environment.current_dir()?, environment)?;
+    let ServerConfiguration { found, launch, project, messages } =
+        server_configuration(environment)?;
+    for message in &messages {
+        print_message(message);
+    }
+    Ok((found, launch, project))
+}
+
+/// The servers configured for a directory, and what starting one needs.
+struct ServerConfiguration {
+    found: ConfiguredServers,
+    launch: McpLaunch,
+    project: Project,
+    /// Messages about the project, and faults of the configuration.
+    messages: Vec<String>,
+}
+
+fn server_configuration(environment: &ProcessEnvironment) -> Result<ServerConfiguration, CliError> {
+    let project = project_of(environment.current_dir()?, environment)?;
     let found = configured_servers(environment, &project.additions)?;
-    found.faults.iter().for_each(|fault| print_message(fault));
+    let messages = project.notice.iter().chain(&found.faults).cloned().collect();
     let http = HttpClient::new(Proxies::from_lookup(|name| environment.var(name)));
     let keys = product::models(environment, &project.additions.providers)?.key_variables();
     let launch = McpLaunch::new(environment.clone(), http, environment.child_environment(&keys));
-    Ok((found, launch, project))
+    Ok(ServerConfiguration { found, launch, project, messages })
 }
 
 /// Returns the error for a server that is switched off or not configured.

@@ -2,11 +2,13 @@
 
 mod acp;
 pub(crate) mod agents;
+pub(crate) mod commands;
 pub(crate) mod config;
 mod demo;
 mod eval;
 pub(crate) mod hooks;
 pub(crate) mod import;
+mod listing;
 mod login;
 pub(crate) mod mcp;
 mod mcp_serve;
@@ -24,6 +26,7 @@ mod wire;
 pub(crate) use acp::acp;
 pub(crate) use demo::demo;
 pub(crate) use eval::eval;
+pub(crate) use listing::CommandListing;
 pub(crate) use login::{login, logout};
 pub(crate) use mcp_serve::mcp_serve;
 pub(crate) use models::models;
@@ -31,7 +34,9 @@ pub(crate) use permissions::{explain, list_rules};
 pub(crate) use review::review;
 pub(crate) use serve::serve;
 pub(crate) use sessions::{export, list, remove, rename, repair, show};
-pub(crate) use telemetry::{ledger, report, stats, trace};
+pub(crate) use telemetry::{
+    default_report_file, ledger, report, report_html, statistics, stats, trace, write_report,
+};
 pub(crate) use trust::trust;
 pub(crate) use undo::{diff, redo, restore, show_changes, undo};
 pub(crate) use wire::wire;

@@ -6,18 +6,15 @@ use crow_app::{
     ProcessEnvironment,
     config::Configuration,
     skills::{MOST_LISTED, Skill, SkillListing, SkillSet},
+    trust::project_of,
 };
 use crow_console::ExitCode;
 use crow_core::config::unknown_word_message;
 use crow_text::{neutralise, one_line};
 use serde_json::json;
 
-use super::{config, trust::project_around};
-use crate::{
-    args::OutputForm,
-    error::CliError,
-    terminal::{print_message, write_out},
-};
+use super::{CommandListing, config};
+use crate::{args::OutputForm, error::CliError, terminal::print_message};
 
 /// Key of the names of skills that are not used.
 const DISABLED: &str = "skills.disabled";
@@ -29,7 +26,15 @@ pub(crate) fn list(
     output: OutputForm,
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
-    let (set, _) = skills(environment)?;
+    listing(output, environment)?.print()
+}
+
+/// Lists the skills of the current directory, and what is wrong with any.
+pub(crate) fn listing(
+    output: OutputForm,
+    environment: &ProcessEnvironment,
+) -> Result<CommandListing, CliError> {
+    let ConfiguredSkills { set, mut messages, .. } = skills(environment)?;
     let mut text = String::new();
     let all = set.skills.iter().map(|skill| (skill, true));
     for (skill, is_enabled) in all.chain(set.disabled.iter().map(|skill| (skill, false))) {
@@ -46,8 +51,8 @@ pub(crate) fn list(
         }
         text.push_str(&budget_note(&set));
     }
-    set.faults.iter().for_each(|fault| print_message(&one_line(fault)));
-    write_out(text.as_bytes())
+    messages.extend(set.faults.iter().map(|fault| one_line(fault)));
+    Ok(CommandListing { text, messages })
 }
 
 /// Says what the model does not see of the skills, if anything.
@@ -103,7 +108,16 @@ pub(crate) fn show(
     output: OutputForm,
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
-    let (set, _) = skills(environment)?;
+    shown(name, output, environment)?.print()
+}
+
+/// Returns a skill and its instructions.
+pub(crate) fn shown(
+    name: &str,
+    output: OutputForm,
+    environment: &ProcessEnvironment,
+) -> Result<CommandListing, CliError> {
+    let ConfiguredSkills { set, messages, .. } = skills(environment)?;
     let is_enabled = set.find(name).is_some();
     let skill = find(name, &set)?;
     let instructions = skill.instructions()?;
@@ -120,7 +134,7 @@ pub(crate) fn show(
             text
         }
     };
-    write_out(text.as_bytes())
+    Ok(CommandListing { text, messages })
 }
 
 /// Adds a skill to those that are not used, or removes it from them.
@@ -129,7 +143,10 @@ pub(crate) fn switch(
     is_on: bool,
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
-    let (set, mut disabled) = skills(environment)?;
+    let ConfiguredSkills { set, mut disabled, messages } = skills(environment)?;
+    for message in &messages {
+        print_message(message);
+    }
     if !disabled.iter().any(|known| known == name) {
         find(name, &set)?;
     }
@@ -150,9 +167,19 @@ fn find<'a>(name: &str, set: &'a SkillSet) -> Result<&'a Skill, CliError> {
     })
 }
 
-/// Returns the skills of the current directory, and the names of those that are switched off.
-fn skills(environment: &ProcessEnvironment) -> Result<(SkillSet, Vec<String>), CliError> {
-    let project = project_around(environment.current_dir()?, environment)?;
+/// The skills of a directory.
+struct ConfiguredSkills {
+    set: SkillSet,
+    /// Names of those that are switched off.
+    disabled: Vec<String>,
+    /// Messages about the project.
+    messages: Vec<String>,
+}
+
+/// Returns the skills of the current directory.
+fn skills(environment: &ProcessEnvironment) -> Result<ConfiguredSkills, CliError> {
+    let project = project_of(environment.current_dir()?, environment)?;
     let configuration = Configuration::load(environment, &project.additions)?;
-    Ok(SkillSet::of_configuration(&configuration, environment))
+    let (set, disabled) = SkillSet::of_configuration(&configuration, environment);
+    Ok(ConfiguredSkills { set, disabled, messages: project.notice.into_iter().collect() })
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crow_app::{ProcessEnvironment, SessionRecord, product};
-use crow_console::ExitCode;
+use crow_console::{ConsoleStyle, ExitCode};
 use crow_core::{
     ids::SessionId,
     model::{ModelRef, Models as _, Price},
@@ -23,14 +23,17 @@ use jiff::{Timestamp, ToSpan as _, civil::Date, tz::TimeZone};
 
 use crate::{
     args::{LedgerArgs, OutputForm, ReportArgs, StatsArgs, TraceArgs},
-    command::sessions::{prices, record, resolved},
+    command::{
+        CommandListing,
+        sessions::{prices, record, resolved},
+    },
     error::CliError,
     output::{SpanLine, StatisticsLine, output_line},
     session_ledger::{ledger_json, ledger_text},
     session_trace::trace_text,
     statistics_table::statistics_text,
     stored_sessions::last_session_of_current_dir,
-    terminal::{console_style, print_message, write_out},
+    terminal::{console_style, write_out},
 };
 
 /// Shows the spans of a session as a waterfall.
@@ -48,7 +51,6 @@ pub(crate) fn trace(
             }
             write_out(&text)
         }
-        OutputForm::Text if spans.is_empty() => write_out(b"Nothing was run in this session.\n"),
         OutputForm::Text => {
             let shortest = Duration::from_millis(args.min_ms);
             write_out(trace_text(&console_style(environment), &spans, shortest).as_bytes())
@@ -63,9 +65,22 @@ pub(crate) async fn report(
 ) -> Result<ExitCode, CliError> {
     let record = record_of(args.session.as_deref(), environment)?;
     let prices = prices(&record, environment).await;
-    let (id, crow) = (&record.metadata.session_id, record.metadata.crow());
-    let html = SessionReport {
-        session_id: id,
+    let html = report_html(&record, prices);
+    let path = match &args.out {
+        Some(path) if path.as_os_str() == "-" => return write_out(html.as_bytes()),
+        Some(path) => path.clone(),
+        None => default_report_file(&record.metadata.session_id),
+    };
+    let path = environment.current_dir()?.join(path);
+    write_report(&path, &html)?;
+    write_out(format!("{}\n", path.display()).as_bytes())
+}
+
+/// Returns a session as one HTML page.
+pub(crate) fn report_html(record: &SessionRecord, prices: Vec<(ModelRef, Price)>) -> String {
+    let crow = record.metadata.crow();
+    SessionReport {
+        session_id: &record.metadata.session_id,
         title: &crow.title,
         cwd: &crow.cwd.display().to_string(),
         model: &record.metadata.model_ref().to_string(),
@@ -74,22 +89,24 @@ pub(crate) async fn report(
         zone: TimeZone::system(),
         version: env!("CARGO_PKG_VERSION"),
     }
-    .to_html();
-    let path = match &args.out {
-        Some(path) if path.as_os_str() == "-" => return write_out(html.as_bytes()),
-        Some(path) => path.clone(),
-        None => PathBuf::from(format!("crow-report-{id}.html")),
-    };
-    let path = environment.current_dir()?.join(path);
-    write_private(&path, html.as_bytes()).map_err(|error| {
+    .to_html()
+}
+
+/// Returns the file of a report whose user names none.
+pub(crate) fn default_report_file(id: &SessionId) -> PathBuf {
+    PathBuf::from(format!("crow-report-{id}.html"))
+}
+
+/// Writes a report in place of what has its name.
+pub(crate) fn write_report(path: &Path, html: &str) -> Result<(), CliError> {
+    write_private(path, html.as_bytes()).map_err(|error| {
         // The error names the temporary file.
         let reason = match error.kind() {
             ErrorKind::NotFound => "its folder does not exist".to_owned(),
             kind => kind.to_string(),
         };
         CliError::failed(format!("cannot write {}: {reason}", path.display()))
-    })?;
-    write_out(format!("{}\n", path.display()).as_bytes())
+    })
 }
 
 /// Writes a file that only its owner can read, in place of what has its name: a report has what the session has.
@@ -138,6 +155,15 @@ pub(crate) async fn stats(
     args: &StatsArgs,
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
+    statistics(args, &console_style(environment), environment).await?.print()
+}
+
+/// Sums up the sessions of the last days.
+pub(crate) async fn statistics(
+    args: &StatsArgs,
+    style: &ConsoleStyle,
+    environment: &ProcessEnvironment,
+) -> Result<CommandListing, CliError> {
     let now = Timestamp::now();
     let zone = TimeZone::system();
     let first_day = now.to_zoned(zone.clone()).start_of_day();
@@ -145,6 +171,42 @@ pub(crate) async fn stats(
         first_day.and_then(|today| today.checked_sub((i64::from(args.days) - 1).days()));
     let since = first_day.map_err(|error| CliError::usage(format!("--days: {error}")))?.timestamp();
     let cwd = args.cwd.as_deref().map(|cwd| resolved(cwd, environment)).transpose()?;
+    let mut messages = Vec::new();
+    let sessions = sessions_since(since, cwd, environment, &mut messages)?;
+    let prices = prices_of_spans(&sessions, environment).await;
+    let mut statistics = Statistics::new(args.by.into(), zone, prices);
+    for (_, project, spans) in &sessions {
+        statistics.add_session(project, spans);
+    }
+    let text = match args.output {
+        OutputForm::Json => {
+            let mut text = String::new();
+            for (name, row) in statistics.rows() {
+                text.push_str(&String::from_utf8_lossy(&output_line(&StatisticsLine::row(
+                    name, row,
+                ))?));
+            }
+            let total = StatisticsLine::total(statistics.total());
+            text.push_str(&String::from_utf8_lossy(&output_line(&total)?));
+            text
+        }
+        OutputForm::Text => {
+            let home = environment.var("HOME");
+            let today = now.to_zoned(TimeZone::system()).date();
+            statistics_text(style, &statistics, args, (today, home.as_deref()))
+        }
+    };
+    Ok(CommandListing { text, messages })
+}
+
+/// Returns the spans of the sessions since a time, each with its directory: all, or those of `cwd`.
+fn sessions_since(
+    since: Timestamp,
+    cwd: Option<PathBuf>,
+    environment: &ProcessEnvironment,
+    messages: &mut Vec<String>,
+) -> Result<Vec<(SessionId, String, Vec<TraceSpan>)>, CliError> {
+    let is_of_all = cwd.is_none();
     let store = product::session_store(environment)?;
     let filter = SessionFilter { cwd, limit: None, after: None, unused: UnusedSessions::LeftOut };
     let mut unreadable = 0;
@@ -167,34 +229,12 @@ pub(crate) async fn stats(
         }
     }
     if unreadable > 0 {
-        print_message(&format!("{unreadable} sessions cannot be read and are not counted"));
+        messages.push(format!("{unreadable} sessions cannot be read and are not counted"));
     }
-    if args.cwd.is_none() {
-        let removed = removed_sessions(&*store, since, environment)?;
-        sessions.extend(removed);
+    if is_of_all {
+        sessions.extend(removed_sessions(&*store, since, environment, messages)?);
     }
-    let prices = prices_of_spans(&sessions, environment).await;
-    let mut statistics = Statistics::new(args.by.into(), zone, prices);
-    for (_, project, spans) in &sessions {
-        statistics.add_session(project, spans);
-    }
-    match args.output {
-        OutputForm::Json => {
-            let mut text = Vec::new();
-            for (name, row) in statistics.rows() {
-                text.extend(output_line(&StatisticsLine::row(name, row))?);
-            }
-            text.extend(output_line(&StatisticsLine::total(statistics.total()))?);
-            write_out(&text)
-        }
-        OutputForm::Text => {
-            let home = environment.var("HOME");
-            let style = console_style(environment);
-            let today = now.to_zoned(TimeZone::system()).date();
-            let text = statistics_text(&style, &statistics, args, (today, home.as_deref()));
-            write_out(text.as_bytes())
-        }
-    }
+    Ok(sessions)
 }
 
 /// Returns the spans of sessions that are removed by now, as far as the local store has them.
@@ -202,6 +242,7 @@ fn removed_sessions(
     store: &dyn SessionStore,
     since: Timestamp,
     environment: &ProcessEnvironment,
+    messages: &mut Vec<String>,
 ) -> Result<Vec<(SessionId, String, Vec<TraceSpan>)>, CliError> {
     let all = store.list(&SessionFilter::default())?;
     let known: BTreeSet<&SessionId> = all.iter().map(|session| &session.session_id).collect();
@@ -214,7 +255,7 @@ fn removed_sessions(
         }
     });
     if let Err(error) = read {
-        print_message(&format!("the local store of telemetry cannot be read: {error}"));
+        messages.push(format!("the local store of telemetry cannot be read: {error}"));
     }
     let name = || "(removed sessions)".to_owned();
     Ok(removed.into_iter().map(|(id, spans)| (id, name(), spans)).collect())

@@ -7,4 +7,4 @@ mod models;
 mod report;
 mod sandbox;
 
-pub(crate) use report::doctor;
+pub(crate) use report::{doctor, doctor_text};

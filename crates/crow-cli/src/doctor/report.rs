@@ -72,6 +72,17 @@ impl DoctorFinding {
         self.fix = Some(fix);
         self
     }
+
+    /// Carries out its remedy, if it has one.
+    fn apply_fix(&mut self) {
+        match self.fix.take().map(|fix| fix.apply()) {
+            Some(Ok(done)) => *self = Self::fine(done),
+            Some(Err(error)) => {
+                self.hint = format!("{} (it could not be done: {error})", self.hint)
+            }
+            None => {}
+        }
+    }
 }
 
 impl From<AppError> for DoctorFinding {
@@ -87,6 +98,28 @@ pub(crate) async fn doctor(
     applies_fixes: bool,
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
+    let mut sections = checks(environment).await?;
+    if applies_fixes {
+        let findings = sections.iter_mut().flat_map(|(_, findings)| findings);
+        findings.for_each(DoctorFinding::apply_fix);
+    }
+    let all = || sections.iter().flat_map(|(_, findings)| findings);
+    let has_bad = all().any(|finding| finding.state == State::Bad);
+    let text = findings_text(sections, output, environment);
+    write_out(text.as_bytes())?;
+    Ok(if has_bad { ExitCode::Failed } else { ExitCode::Done })
+}
+
+/// Runs all checks for the current directory, and returns their findings with remedies as text.
+pub(crate) async fn doctor_text(environment: &ProcessEnvironment) -> Result<String, CliError> {
+    Ok(findings_text(checks(environment).await?, OutputForm::Text, environment))
+}
+
+/// The findings about a subject, and its name.
+type DoctorSection = (&'static str, Vec<DoctorFinding>);
+
+/// Runs all checks for the current directory.
+async fn checks(environment: &ProcessEnvironment) -> Result<Vec<DoctorSection>, CliError> {
     let cwd = environment.current_dir()?;
     let mut sections = vec![("program", machine::program(environment))];
     sections.push(("machine", machine::machine(environment)?));
@@ -114,19 +147,23 @@ pub(crate) async fn doctor(
     sections.push(("permissions", machine::permissions(environment)));
     sections.push(("network", machine::network(environment, &project)));
     sections.extend(models::models(environment, &project).await);
+    Ok(sections)
+}
+
+/// Formats findings, without known secrets.
+fn findings_text(
+    sections: Vec<DoctorSection>,
+    output: OutputForm,
+    environment: &ProcessEnvironment,
+) -> String {
     let redactor = redactor(environment, None);
-    let (mut text, mut exit, mut counts) = (String::new(), ExitCode::Done, [0_u64; 3]);
+    let (mut text, mut counts) = (String::new(), [0_u64; 3]);
     for (section, findings) in sections {
         if output == OutputForm::Text && !findings.is_empty() {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{section}");
         }
-        for DoctorFinding { mut state, mut summary, mut hint, fix } in findings {
-            match fix.filter(|_| applies_fixes).map(|fix| fix.apply()) {
-                Some(Ok(done)) => (state, summary, hint) = (State::Fine, done, String::new()),
-                Some(Err(error)) => hint = format!("{hint} (it could not be done: {error})"),
-                None => {}
-            }
+        for DoctorFinding { state, mut summary, mut hint, .. } in findings {
             counts[state as usize] += 1;
             redactor.redact_string(&mut summary);
             redactor.redact_string(&mut hint);
@@ -135,9 +172,6 @@ pub(crate) async fn doctor(
                 State::Warning => ("!", "warning"),
                 State::Bad => ("✗", "bad"),
             };
-            if state == State::Bad {
-                exit = ExitCode::Failed;
-            }
             // Writing to a string cannot fail.
             let _ = match output {
                 OutputForm::Json => {
@@ -163,6 +197,5 @@ pub(crate) async fn doctor(
             count(warnings, "warning")
         );
     }
-    write_out(text.as_bytes())?;
-    Ok(exit)
+    text
 }

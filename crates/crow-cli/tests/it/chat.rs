@@ -313,7 +313,7 @@ async fn slash_commands_show_and_set_values_and_other_input_goes_to_the_agent() 
     terminal.wait_for_text("did you mean /help?").await;
     terminal.type_keys("/help\r");
     terminal
-        .wait_for_text("/sessions [ID]")
+        .wait_for_text("this session, and others")
         .await
         .wait_for_text("enter: new line")
         .await

@@ -1,11 +1,13 @@
 //! The chat with a live region, on a real pseudo-terminal.
 
+use std::fs;
+
 use base64::Engine as _;
 use crow_testkit::{
     Fault, ModelServer, PrefixCheck, ScriptStep, ScriptedReply, ServerChecks, ServerOptions,
-    StreamGate, WireDialect,
+    StreamGate, WireDialect, wait_until,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     program::Fixture,
@@ -224,6 +226,59 @@ async fn the_transcript_covers_the_screen_and_leaves_it_as_it_was() {
     server.finish().await.unwrap();
 }
 
+/// Plays a recording on a terminal of its size, and returns the last screen.
+fn replay(recording: &str) -> vt100::Parser {
+    let mut lines = recording.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let header = lines.next().unwrap();
+    let number = |value: &Value| u16::try_from(value.as_u64().unwrap()).unwrap();
+    let size = |number: u16| std::num::NonZeroU16::new(number).unwrap();
+    let (columns, rows) = (number(&header["width"]), number(&header["height"]));
+    let mut player = vt100::Parser::new(size(rows), size(columns), 1000);
+    for event in lines {
+        let text = event[2].as_str().unwrap();
+        match event[1].as_str().unwrap() {
+            "o" => player.process(text.as_bytes()),
+            "r" => {
+                let (columns, rows) = text.split_once('x').unwrap();
+                let [columns, rows] = [columns, rows].map(|text| size(text.parse().unwrap()));
+                player.screen_mut().set_size(rows, columns);
+            }
+            other => panic!("the recording has an event {other}"),
+        }
+    }
+    player
+}
+
+#[tokio::test]
+async fn a_recording_plays_to_the_screen_of_the_chat() {
+    let reply = ScriptedReply::new().text("Some **bold** text, and 漢字.").into();
+    let (server, fixture) = with_replies([reply]).await;
+    let args = ["-m", MODEL, "--record", "chat.cast"];
+    let mut terminal = Terminal::start(&fixture, &args, 80, "screen-256color");
+    terminal.wait_for_prompt("").await;
+    terminal.type_keys("hello\r");
+    terminal.wait_for_text("and 漢字.").await.wait_for_text(RUN_END).await;
+    terminal.wait_for_prompt("").await;
+    terminal.resize(60);
+    terminal.type_keys("half a line");
+    terminal.wait_for_prompt("half a line").await;
+    let file = fixture.project("chat.cast");
+    // Each event is written at once, after the terminal has it.
+    let recorded = || replay(&fs::read_to_string(&file).unwrap());
+    wait_until(|| recorded().screen().contents() == terminal.screen()).await;
+    let (rows, columns) = recorded().screen().size();
+    assert_eq!((rows.get(), columns.get()), (40, 60));
+    terminal.type_keys("\u{3}");
+    terminal.wait_for_prompt("").await.type_keys("\u{4}");
+    let last = terminal.wait_for_exit(0).await;
+    assert!(last.contains("recorded in "), "{last}");
+    let shown = recorded().screen().contents();
+    assert!(last.starts_with(shown.trim_end()), "{shown}\n---\n{last}");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    server.finish().await.unwrap();
+}
+
 #[tokio::test]
 async fn two_escapes_go_back_to_before_a_prompt() {
     let call = json!({"path": "a.txt", "content": "x\n"});
@@ -286,4 +341,24 @@ async fn the_path_of_an_image_that_is_pasted_becomes_the_image() {
         body.contains("what is [image my dot.png]?") && body.contains("\"image/png\""),
         "{body}"
     );
+}
+
+#[tokio::test]
+async fn a_recording_overwrites_no_file_and_is_refused_for_plain_lines() {
+    let (server, fixture) = with_replies([]).await;
+    fs::write(fixture.project("notes.cast"), "mine").unwrap();
+    for (file, term, expected) in [
+        ("notes.cast", "xterm", "it exists already"),
+        ("absent/x.cast", "xterm", "its folder does not exist"),
+        ("new.cast", "dumb", "plain lines, which are not recorded"),
+    ] {
+        let args = ["-m", MODEL, "--record", file];
+        let terminal = Terminal::start(&fixture, &args, 200, term);
+        let screen = terminal.wait_for_exit(2).await;
+        assert!(screen.contains(expected), "{file}: {screen}");
+    }
+    assert_eq!(fs::read_to_string(fixture.project("notes.cast")).unwrap(), "mine");
+    assert!(!fixture.project("new.cast").exists());
+    fixture.run(&["run", "hi", "--record", "x.cast"]).await.exited(2);
+    server.finish().await.unwrap();
 }

@@ -2,10 +2,15 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
+use crow_console::{
+    Glyphs,
+    wrap::{shorten_end, width},
+};
 use crow_core::ids::SessionId;
 use crow_runtime::{
     AgentHandle, AgentHost, CommandOutcome, HostCommand, HostError, SessionSetup, SessionStore,
 };
+use crow_text::one_line;
 use tokio::task::spawn_blocking;
 
 use super::{
@@ -81,34 +86,113 @@ static CHAT_COMMANDS: [HostCommand; 9] = [
 /// Other names of commands.
 const ALIASES: [(&str, &str); 1] = [("exit", "quit")];
 
-/// Maximum length of a command with its argument in the list of commands; of a longer one only the name is listed.
-const LONGEST_HEAD: usize = 23;
+/// Returns the names of the commands of the chat itself. Commands of prompt files and skills cannot have them.
+pub fn chat_command_names() -> impl Iterator<Item = &'static str> {
+    let own = CHAT_COMMANDS.iter().map(|command| command.name.as_ref());
+    own.chain(ALIASES.iter().map(|(alias, _)| *alias))
+}
+
+/// The groups of the help, and their commands. A command in none of them is of a prompt file, a skill or an MCP server.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("what changed, and taking it back", &["undo", "redo", "diff", "changes"]),
+    (
+        "this session, and others",
+        &[
+            "new",
+            "sessions",
+            "fork",
+            "rewind",
+            "transcript",
+            "compact",
+            "context",
+            "copy",
+            "export",
+            "report",
+        ],
+    ),
+    (
+        "who works, and what it may do",
+        &["agents", "mode", "model", "thinking", "reviewer", "permissions"],
+    ),
+    ("planning and reviewing", &["plan", "build", "review"]),
+    (
+        "what happened, and what is set up",
+        &["status", "output", "trace", "stats", "doctor", "hooks", "skills", "mcp"],
+    ),
+    ("this terminal", &["theme", "keys", HELP, "quit"]),
+];
+/// Title of the commands in no group.
+const OTHERS: &str = "of prompt files, skills and MCP servers";
+/// Maximum number of commands in no group that are listed with what they do.
+const DESCRIBED: usize = 6;
+/// Indentation of the commands of a group.
+const INDENT: &str = "  ";
+/// How more is found out.
+const MORE: &str = "/help NAME tells all about a command.";
 /// Parts of the help about keys. They fit on one line of 80 columns, and each of them on one of 40.
 const KEYS: [&str; 3] =
     ["ctrl-c: stop, again: leave.", "up, ctrl-r: earlier prompts.", "\\ enter: new line"];
 
-/// Formats the help: each command with the first clause of its description, so that all of it fits on a screen of 80
-/// by 24. A description that does not fit beside its command within `columns` goes on its own line.
+/// Formats the help: the names of the commands in groups, so that all of it fits on a screen of 80 by 24. The commands of
+/// the user are listed with the first clause of their descriptions, if they are few.
 fn help(commands: &[HostCommand], columns: usize) -> String {
-    let short = |command: &HostCommand| {
-        let head = head(command);
-        if head.len() <= LONGEST_HEAD { head } else { format!("/{} ...", command.name) }
-    };
-    let heads: Vec<_> = commands.iter().map(short).collect();
-    let widest = heads.iter().map(String::len).max().unwrap_or(0);
     let mut text = String::new();
-    for (head, command) in heads.iter().zip(commands) {
-        let about = command.description.split("; ").next().unwrap_or_default();
-        // Writing to a string cannot fail.
-        if widest + 2 + about.len() < columns {
-            let _ = writeln!(text, "{head:<widest$}  {about}");
-        } else {
-            let _ = writeln!(text, "{head}\n    {about}");
-        }
+    for (title, names) in GROUPS {
+        let names = names.iter().filter(|name| commands.iter().any(|one| one.name == **name));
+        add_group(&mut text, title, names.map(|name| format!("/{name}")), columns);
     }
+    let is_grouped = |command: &&HostCommand| {
+        GROUPS.iter().any(|(_, names)| names.contains(&command.name.as_ref()))
+    };
+    let (_, others): (Vec<_>, Vec<_>) = commands.iter().partition(is_grouped);
+    if others.len() <= DESCRIBED {
+        let lines: Vec<String> = others.into_iter().map(|one| described(one, columns)).collect();
+        if !lines.is_empty() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{OTHERS}\n{}", lines.join("\n"));
+        }
+    } else {
+        let names = others.into_iter().map(|command| format!("/{}", command.name));
+        add_group(&mut text, OTHERS, names, columns);
+    }
+    text.push_str(MORE);
+    text.push('\n');
     let fits = KEYS.iter().map(|keys| keys.len() + 1).sum::<usize>() <= columns;
     text.push_str(&KEYS.join(if fits { " " } else { "\n" }));
     text
+}
+
+/// Appends a title, and names on as many lines as they need. Appends nothing if there are no names.
+fn add_group(text: &mut String, title: &str, names: impl Iterator<Item = String>, columns: usize) {
+    let mut line = String::new();
+    let mut lines = Vec::new();
+    for name in names {
+        // One column stays free, as on all lines.
+        if !line.is_empty() && INDENT.len() + width(&line) + 1 + width(&name) >= columns {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(&name);
+    }
+    if line.is_empty() {
+        return;
+    }
+    lines.push(line);
+    text.push_str(title);
+    for line in lines {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n{INDENT}{line}");
+    }
+    text.push('\n');
+}
+
+/// Formats a command on one line, with its argument and the first clause of its description as far as they fit.
+fn described(command: &HostCommand, columns: usize) -> String {
+    let about = command.description.split("; ").next().unwrap_or_default();
+    let line = format!("{INDENT}{}  {}", one_line(&head(command)), one_line(about));
+    shorten_end(&line, columns.saturating_sub(1), Glyphs::Unicode)
 }
 
 /// Formats one command with all its arguments and its whole description.
@@ -427,24 +511,52 @@ mod tests {
         assert_eq!(nearest("etc", &CHAT_COMMANDS), None);
     }
 
-    #[test]
-    fn the_help_lists_all_commands_for_any_width() {
-        for columns in [40, 80] {
-            let text = help(&CHAT_COMMANDS, columns);
-            assert!(
-                CHAT_COMMANDS.iter().all(|command| text.contains(&format!("/{}", command.name)))
-            );
-        }
-        assert!(help(&CHAT_COMMANDS, 80).contains("/new           start a new session\n"));
+    fn host_commands() -> Vec<HostCommand> {
+        let names = GROUPS.iter().flat_map(|(_, names)| names.iter());
+        let names = names.filter(|name| CHAT_COMMANDS.iter().all(|own| own.name != **name));
+        names.map(|name| HostCommand::new(name, "[ARGUMENT]", "do it; or not")).collect()
     }
 
     #[test]
-    fn the_help_lists_the_first_clause_and_shows_the_rest_on_request() {
-        let undo =
-            HostCommand::new("undo", "[turn N|call ID|all]", "undo changes; or those of a turn");
-        let text = help(std::slice::from_ref(&undo), 80);
-        assert!(text.starts_with("/undo ...  undo changes\n"), "{text}");
-        let about = "/undo [turn N|call ID|all]\n    undo changes; or those of a turn";
+    fn the_help_lists_all_commands_within_any_width_and_on_one_screen() {
+        let commands = all(host_commands());
+        for columns in [40, 80] {
+            let text = help(&commands, columns);
+            for command in &commands {
+                let name = format!("/{}", command.name);
+                assert!(text.split_whitespace().any(|word| word == name), "{name}: {text}");
+            }
+            assert!(text.lines().all(|line| line.len() < columns), "{text}");
+            assert!(text.lines().count() <= 23, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_command_of_the_chat_has_a_group() {
+        let is_grouped = |name: &str| GROUPS.iter().any(|(_, names)| names.contains(&name));
+        assert!(CHAT_COMMANDS.iter().all(|command| is_grouped(&command.name)));
+    }
+
+    #[test]
+    fn few_commands_of_the_user_are_listed_with_their_first_clause_and_many_by_name() {
+        let own = |number: usize| HostCommand {
+            name: format!("own-{number}").into(),
+            argument: "WHO".into(),
+            description: "greets somebody; or not".into(),
+        };
+        let few = help(&[own(1), own(2)], 80);
+        assert!(few.contains("MCP servers\n  /own-1 WHO  greets somebody\n  /own-2 WHO"), "{few}");
+        let long = HostCommand { description: "a long text ".repeat(9).into(), ..own(1) };
+        assert!(help(&[long], 40).lines().all(|line| width(line) < 40));
+        let many: Vec<_> = (1..=20).map(own).collect();
+        let text = help(&many, 40);
+        assert!(text.contains("  /own-1 /own-2 /own-3 /own-4 /own-5\n  /own-6"), "{text}");
+    }
+
+    #[test]
+    fn the_help_about_a_command_has_its_arguments_and_all_of_its_description() {
+        let undo = HostCommand::new("undo", "[turn N|call ID|all]", "undo; or those of a turn");
+        let about = "/undo [turn N|call ID|all]\n    undo; or those of a turn";
         assert_eq!(help_about(&undo), about);
     }
 }

@@ -37,7 +37,7 @@ use super::{
     },
     chat_commands::{ChatLine, listed_commands, start_command},
     chat_input::ChatInput,
-    chat_screen::{ChatScreen, screen_size},
+    chat_screen::{ChatScreen, ScreenWriter, screen_size},
     chat_setup::{ChatEnd, ChatError, ChatSetup},
     external_editor::edit_externally,
     file_completion::{FileCompletion, on_file_matches},
@@ -200,13 +200,11 @@ impl ChatLoop {
             let resize = if cuts_off { ResizeBehavior::Truncate } else { ResizeBehavior::Wrap };
             let theme = if style.colour { attention.current_theme() } else { Theme::Monochrome };
             let size = screen_size().unwrap_or(ScreenSize { columns: style.width, rows: 24 });
-            let screen = InlineScreen::new(
-                Box::new(io::stdout()) as super::chat_screen::ScreenWriter,
-                size,
-                theme,
-                resize,
-                style,
-            );
+            let writer: ScreenWriter = match &setup.recording {
+                Some(recording) => recording.writer(io::stdout()),
+                None => Box::new(io::stdout()),
+            };
+            let screen = InlineScreen::new(writer, size, theme, resize, style);
             (ChatInput::Editor(Box::new(typing)), ChatScreen::Inline(Box::new(screen)))
         } else {
             let renderer = ConsoleRenderer::new(style, io::stdout(), io::stderr());

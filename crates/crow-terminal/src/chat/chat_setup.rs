@@ -6,7 +6,7 @@ use crow_console::ConsoleStyle;
 use crow_core::model::Models;
 use crow_runtime::{AgentHandle, AgentHost, HostError, SessionStore};
 
-use super::pasted_images::ImageReader;
+use super::{chat_recording::ChatRecording, pasted_images::ImageReader};
 use crate::{
     editor::EditingStyle,
     status_line::StatusTemplate,
@@ -47,6 +47,8 @@ pub struct ChatSetup {
     pub editor: Option<String>,
     /// A prompt that is sent at the start.
     pub first_prompt: Option<String>,
+    /// Recording of what is shown. Plain lines are not recorded.
+    pub recording: Option<ChatRecording>,
     /// Reads images whose path is pasted.
     pub read_image: ImageReader,
     /// Describes an error of the host to the user.

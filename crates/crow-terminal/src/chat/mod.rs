@@ -13,6 +13,7 @@ mod branch;
 mod chat_commands;
 mod chat_input;
 mod chat_loop;
+mod chat_recording;
 mod chat_screen;
 mod chat_setup;
 mod external_editor;
@@ -29,6 +30,8 @@ mod session_status;
 mod terminal_modes;
 mod user_shell;
 
+pub use chat_commands::chat_command_names;
 pub use chat_loop::chat;
+pub use chat_recording::ChatRecording;
 pub use chat_setup::{ChatEnd, ChatError, ChatOptions, ChatSetup, ErrorDescription};
 pub use pasted_images::ImageReader;

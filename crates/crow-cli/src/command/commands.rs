@@ -1,0 +1,78 @@
+//! The command `commands list`: the commands that prompt files and skills add to the chat.
+
+use std::fmt::Write as _;
+
+use crow_app::{
+    ProcessEnvironment,
+    config::Configuration,
+    host::{FileCommand, file_commands, host_command_names},
+    prompt_files::PromptFiles,
+    skills::SkillSet,
+    trust::project_of,
+};
+use crow_console::ExitCode;
+use crow_terminal::chat_command_names;
+use crow_text::one_line;
+use serde_json::json;
+
+use super::CommandListing;
+use crate::{args::OutputForm, error::CliError, session_commands::ConsoleCommands};
+
+/// Hint about where commands are.
+const NO_COMMANDS: &str = "There are no commands of your own. A command is a file NAME.md in ~/.config/crow-agent/prompts/commands or ~/.claude/commands, or in .crow-agent/commands or .claude/commands of a trusted project. Skills are commands, too.\n";
+
+/// Prints the commands that prompt files and skills add to the chat in the current directory, and which of them are not
+/// started by their names.
+pub(crate) fn list(
+    output: OutputForm,
+    environment: &ProcessEnvironment,
+) -> Result<ExitCode, CliError> {
+    let project = project_of(environment.current_dir()?, environment)?;
+    let configuration = Configuration::load(environment, &project.additions)?;
+    let prompts = PromptFiles::read(configuration.agents.layers(), environment);
+    let (skills, _) = SkillSet::of_configuration(&configuration, environment);
+    let own = host_command_names(ConsoleCommands::list());
+    let is_taken = |name: &str| {
+        own.iter().any(|own| own == name) || chat_command_names().any(|own| own == name)
+    };
+    let mut text = String::new();
+    for command in file_commands(&prompts, &skills, is_taken) {
+        match output {
+            OutputForm::Text => describe(&command, &mut text),
+            OutputForm::Json => drop(writeln!(text, "{}", to_json(&command))),
+        }
+    }
+    if text.is_empty() && output == OutputForm::Text {
+        text.push_str(NO_COMMANDS);
+    }
+    let faults = prompts.warnings.iter().map(|warning| one_line(warning));
+    CommandListing { text, messages: project.notice.into_iter().chain(faults).collect() }.print()
+}
+
+fn describe(command: &FileCommand, text: &mut String) {
+    let usage = format!("/{} {}", command.name, command.argument);
+    let mut marks = vec![command.kind.as_str(), command.origin.as_str()];
+    if command.conflict.is_some() {
+        marks.push("not used");
+    }
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{}  [{}]", one_line(usage.trim_end()), marks.join(", "));
+    let _ = writeln!(text, "  {}", one_line(&command.description));
+    let _ = writeln!(text, "  {}", one_line(&command.path.display().to_string()));
+    if let Some(conflict) = &command.conflict {
+        let _ = writeln!(text, "  ! {}", one_line(conflict));
+    }
+}
+
+fn to_json(command: &FileCommand) -> serde_json::Value {
+    json!({
+        "name": command.name,
+        "argument": command.argument,
+        "description": command.description,
+        "kind": command.kind.as_str(),
+        "from": command.origin.as_str(),
+        "path": command.path.to_string_lossy(),
+        "used": command.conflict.is_none(),
+        "conflict": command.conflict,
+    })
+}
