@@ -264,8 +264,10 @@ fn parse_permission(line: &str, offers: &[GrantOffer]) -> Option<PermissionAnswe
     let word = word.to_ascii_lowercase();
     let offer = OFFER_KEYS.iter().zip(offers).find(|(key, _)| key.to_string() == word);
     match (word.as_str(), offer) {
-        ("y" | "yes", _) => Some(PermissionAnswer::AllowOnce),
         ("n" | "no", _) => Some(PermissionAnswer::Deny { feedback }),
+        // A condition behind a yes would be lost.
+        _ if feedback.is_some() => None,
+        ("y" | "yes", _) => Some(PermissionAnswer::AllowOnce),
         (_, Some((_, offer))) => {
             Some(PermissionAnswer::AllowSession { grants: offer.grants.clone() })
         }
@@ -446,6 +448,8 @@ mod tests {
             ("", None),
             ("maybe", None),
             ("yesterday", None),
+            ("yes, but not in src", None),
+            ("a test is missing", None),
         ];
         for (line, expected) in table {
             assert_eq!(parse_permission(line, &offers), expected, "{line:?}");

@@ -188,11 +188,10 @@ impl<S: ScreenSink> ScreenThread<S> {
         }
         loop {
             tokio::select! {
-                failed = self.failed.wait_for(|failed| *failed), if !self.reported => {
+                // The thread may also be gone because of a panic.
+                _ = self.failed.wait_for(|failed| *failed), if !self.reported => {
                     self.reported = true;
-                    if failed.is_ok() {
-                        return PumpEnd::Failed;
-                    }
+                    return PumpEnd::Failed;
                 }
                 permit = self.orders.reserve(), if !self.pending.is_empty() => match (permit, self.pending.pop_front()) {
                     (Ok(permit), Some(order)) => permit.send(order),
@@ -312,6 +311,14 @@ mod tests {
         assert_eq!(screen.pump().await, PumpEnd::Failed);
         let again = std::pin::pin!(screen.pump());
         assert!(futures_util::poll!(again).is_pending());
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_the_thread_is_a_failure() {
+        let mut screen = ScreenThread::start(NoOutput);
+        screen.push_action(|_| panic!("a fault of the renderer"));
+        let pumped = tokio::time::timeout(Duration::from_secs(20), screen.pump()).await;
+        assert_eq!(pumped, Ok(PumpEnd::Failed));
     }
 
     #[tokio::test]

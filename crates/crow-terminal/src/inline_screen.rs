@@ -310,6 +310,11 @@ impl<W: Write> InlineScreen<W> {
         self.send_sequences(&output)
     }
 
+    /// Forgets how the view that takes the whole screen is shown: the next frame draws it anew.
+    pub fn forget_view(&mut self) {
+        self.view.forget();
+    }
+
     /// Removes the view that takes the whole screen.
     ///
     /// # Errors

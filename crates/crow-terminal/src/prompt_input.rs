@@ -2,8 +2,8 @@
 
 use crate::{
     editor::{
-        ChipId, CompletionContext, CompletionKind, EditingStyle, EditorEffect, PromptEditor,
-        file_reference,
+        ChipId, CompletionContext, CompletionKind, EditingStyle, EditorEffect, EditorSnapshot,
+        PromptEditor, file_reference,
     },
     file_index::FileMatch,
     inline_screen::InputView,
@@ -104,6 +104,19 @@ impl PromptInput {
         self.editor.is_empty()
     }
 
+    /// Takes the text with its labels and its cursor.
+    pub fn take_draft(&mut self) -> EditorSnapshot {
+        let draft = self.editor.snapshot();
+        self.take_text();
+        draft
+    }
+
+    /// Replaces the text by one that was taken.
+    pub fn restore_draft(&mut self, draft: EditorSnapshot) {
+        self.editor.restore(draft);
+        self.follow(EditCause::Recalled);
+    }
+
     /// Replaces the text, and returns the one before.
     pub fn replace(&mut self, text: &str) -> String {
         let before = self.take_text();
@@ -113,15 +126,14 @@ impl PromptInput {
 
     /// Inserts a text before the current one, on lines of its own.
     pub fn put_before(&mut self, text: &str) {
-        let rest = self.take_text();
-        let between = if rest.is_empty() { "" } else { "\n" };
-        self.editor.set_text(&format!("{text}{between}{rest}"));
+        let between = if self.is_empty() { "" } else { "\n" };
+        self.editor.replace(0..0, &format!("{text}{between}"));
     }
 
     /// Appends a text.
     pub fn append(&mut self, text: &str) {
-        let before = self.take_text();
-        self.editor.set_text(&format!("{before}{text}"));
+        let end = self.editor.text().len();
+        self.editor.replace(end..end, text);
     }
 
     /// Inserts the label of an image at the cursor.

@@ -17,6 +17,7 @@ use super::{
     greeting::shorten,
     pasted_images::blocks_of,
     questions::end_question,
+    user_shell::take_command_outputs,
 };
 use crate::prompt_input::EnteredLine;
 
@@ -39,6 +40,8 @@ pub(super) struct AgentWork {
     pub(super) error: String,
     /// Activity of the current run: calls, or text alone.
     activity: RunActivity,
+    /// True once the user has stopped the run.
+    is_stopping: bool,
     /// Question events of the current run, for showing them again.
     pub(super) requests: Vec<Arc<Envelope>>,
 }
@@ -75,6 +78,7 @@ impl AgentWork {
     /// Records that a run begins, for which this number of inputs was sent.
     pub(super) fn begin(&mut self, inputs: usize) {
         (self.phase, self.unread, self.activity) = (WorkPhase::Running, inputs, RunActivity::None);
+        self.is_stopping = false;
     }
 
     /// Updates phase and number of unread inputs from an event of the root session.
@@ -85,6 +89,7 @@ impl AgentWork {
             } => self.unread = self.unread.saturating_sub(1),
             AgentEvent::RunStart { .. } => {
                 (self.phase, self.activity) = (WorkPhase::Running, RunActivity::None);
+                self.is_stopping = false;
             }
             AgentEvent::RunEnd { .. } => self.phase = WorkPhase::Ended,
             _ => {}
@@ -148,7 +153,8 @@ impl ChatLoop {
     ///
     /// # Errors
     /// Fails if the agent takes no input any more.
-    pub(super) fn send_prompt(&mut self, prompt: UserPrompt) -> Result<(), ChatError> {
+    pub(super) fn send_prompt(&mut self, mut prompt: UserPrompt) -> Result<(), ChatError> {
+        prompt.content.splice(0..0, take_command_outputs(self));
         self.retention = SessionRetention::Yes;
         let sent = self.handle.send_prompt(prompt);
         sent.map_err(|error| ChatError::AgentEnded {
@@ -174,6 +180,9 @@ impl ChatLoop {
 
     /// Interrupts the agent. Input that it has not read comes back to the prompt.
     pub(super) fn stop_agent(&mut self) {
+        if std::mem::replace(&mut self.work.is_stopping, true) {
+            return;
+        }
         self.handle.interrupt();
         let suffix = if self.take_back_steering() {
             "; unread input is back on your input line"
@@ -197,7 +206,8 @@ impl ChatLoop {
         self.interrupts.reset();
         let images = lines.iter().flat_map(|line| line.images.iter().copied()).collect();
         let line = EnteredLine { shown: shown.clone(), text: text.clone(), images };
-        let blocks = blocks_of(self, &line);
+        let mut blocks = take_command_outputs(self);
+        blocks.extend(blocks_of(self, &line));
         match self.handle.steer(blocks) {
             Ok(()) => {
                 self.work.unread += 1;

@@ -78,10 +78,12 @@ pub(super) fn ask_background(chat: &mut ChatLoop) {
 /// Takes reports of the terminal: the focus, and its background.
 pub(super) fn on_report(chat: &mut ChatLoop, event: &InputEvent) {
     chat.attention.focus.on_event(event);
-    if let InputEvent::Reply(reply) = event
-        && chat.attention.background.on_reply(reply).is_some()
-    {
-        show_theme(chat);
+    if let InputEvent::Reply(reply) = event {
+        let before = chat.attention.background;
+        chat.attention.background.on_reply(reply);
+        if chat.attention.background != before {
+            show_theme(chat);
+        }
     }
 }
 

@@ -299,7 +299,18 @@ fn show_help(chat: &mut ChatLoop, argument: String) {
     }));
 }
 
+/// Runs a command of the host beside the loop.
 pub(super) fn run_host_command(chat: &mut ChatLoop, name: String, argument: String) {
+    run_host_command_then(chat, name, argument, |_| {});
+}
+
+/// Runs a command of the host beside the loop, and what follows if it succeeds.
+pub(super) fn run_host_command_then(
+    chat: &mut ChatLoop,
+    name: String,
+    argument: String,
+    then: impl FnOnce(&mut ChatLoop) + Send + 'static,
+) {
     let (host, id) = (Arc::clone(&chat.host), chat.handle.session_id().clone());
     chat.start_task(Box::pin(async move {
         let commands = host.commands(&id).await.unwrap_or_default();
@@ -307,11 +318,14 @@ pub(super) fn run_host_command(chat: &mut ChatLoop, name: String, argument: Stri
         let outcome =
             if is_known { Some(host.run_command(&id, &name, &argument).await) } else { None };
         let result: TaskResult = Box::new(move |chat| {
-            if let Some(outcome) = outcome {
-                return on_outcome(chat, outcome);
+            let Some(outcome) = outcome else {
+                chat.say(unknown(&name, &all(commands)));
+                return Ok(());
+            };
+            if outcome.is_ok() {
+                then(chat);
             }
-            chat.say(unknown(&name, &all(commands)));
-            Ok(())
+            on_outcome(chat, outcome)
         });
         result
     }));
@@ -375,6 +389,7 @@ pub(super) fn switch_session(chat: &mut ChatLoop, target: SessionTarget) {
                 (Ok(handle), Some(Ok(greeting))) => {
                     chat.events = handle.stream().ok_or(ChatError::EventsInUse)?;
                     chat.handle = handle;
+                    chat.forget_session();
                     let left = std::mem::replace(&mut chat.retention, retention);
                     show_greeting(chat, greeting);
                     leave_session(chat, before, left);

@@ -18,15 +18,17 @@ use crow_console::{
 };
 use crow_core::{
     event::{AgentEvent, Envelope},
+    message::Block,
     model::Models,
 };
 use crow_runtime::{AgentEnd, AgentHandle, AgentHost, EventStream, SessionStore};
+use crow_text::neutralise;
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
 use rustix::process::{Signal, kill_current_process_group};
 use tokio::{
     task::spawn_blocking,
-    time::{MissedTickBehavior, interval, timeout},
+    time::{MissedTickBehavior, interval, sleep_until, timeout},
 };
 
 use super::{
@@ -43,6 +45,7 @@ use super::{
     file_completion::{FileCompletion, on_file_matches},
     full_screen_views::{
         OpenView, close_view, on_view_event, on_view_tick, open_prompts, open_transcript,
+        redraw_view,
     },
     greeting::{farewell, greeting_sources, session_greeting, show_greeting},
     interrupts::{ChatPhase, InterruptAction, Interrupts},
@@ -61,12 +64,14 @@ use crate::{
     editor::EditingStyle,
     inline_screen::InlineScreen,
     input_decoder::InputDecoder,
-    keys::InputEvent,
+    keys::{InputEvent, KeyCode},
     live_region::ResizeBehavior,
     prompt_input::{EnteredLine, InputAction, PromptInput},
+    row_text::shortened,
     screen_size::ScreenSize,
     shortcut_help::{KeyMode, ShortcutContext, shortcut_hints},
     status_line::{StatusFacts, StatusTemplate},
+    styled_text::{StyledLine, TextRole},
     terminal_control::Notifier,
     theme::Theme,
 };
@@ -80,6 +85,8 @@ const STOP_WAIT: Duration = Duration::from_millis(200);
 /// Mark before the prompt, and before an answer to a question.
 const PROMPT: &str = "> ";
 const ANSWER: &str = "? ";
+/// Time after which the byte of escape is the key, and not the beginning of another one.
+const ESCAPE_WAIT: Duration = Duration::from_millis(30);
 /// Time between two escapes that belong together.
 const DOUBLE_ESCAPE: Duration = Duration::from_millis(800);
 /// Rows of a terminal from which on the useful keys are shown.
@@ -105,6 +112,8 @@ pub(super) struct ChatLoop {
     pub(super) signals: Signals,
     keyboard: Keyboard,
     decoder: InputDecoder,
+    /// Time of the last bytes that were read.
+    last_input: tokio::time::Instant,
     pub(super) typing: ChatInput,
     history: PromptHistoryFile,
     /// The facts of the status line below the prompt.
@@ -174,8 +183,9 @@ pub(super) enum SessionRetention {
 /// Fails if the terminal cannot be used, or if the agent ends by itself.
 pub async fn chat(setup: ChatSetup) -> Result<ChatEnd, ChatError> {
     let is_resumed = setup.is_resumed;
+    let first_prompt = setup.first_prompt.clone();
     let mut chat = ChatLoop::new(setup).await?;
-    let end = chat.run(is_resumed).await;
+    let end = chat.run(is_resumed, first_prompt).await;
     chat.close().await;
     end
 }
@@ -219,6 +229,7 @@ impl ChatLoop {
             signals,
             keyboard: Keyboard::new().map_err(ChatError::Terminal)?,
             decoder: InputDecoder::default(),
+            last_input: tokio::time::Instant::now(),
             typing,
             history,
             status: StatusFacts::default(),
@@ -242,7 +253,7 @@ impl ChatLoop {
             quiet_task: None,
             user_command: None,
             context_of_next_prompt: Vec::new(),
-            waiting_lines: setup.first_prompt.into_iter().map(EnteredLine::from).collect(),
+            waiting_lines: VecDeque::new(),
             has_line_prompt: false,
             end: None,
             host,
@@ -265,7 +276,11 @@ impl ChatLoop {
     }
 
     /// Runs the chat until the user leaves.
-    async fn run(&mut self, is_resumed: bool) -> Result<ChatEnd, ChatError> {
+    async fn run(
+        &mut self,
+        is_resumed: bool,
+        first_prompt: Option<String>,
+    ) -> Result<ChatEnd, ChatError> {
         if is_resumed {
             self.retention = SessionRetention::Yes;
         }
@@ -273,6 +288,11 @@ impl ChatLoop {
         let greeting = session_greeting(greeting_sources(self), &self.handle, is_resumed).await?;
         show_greeting(self, greeting);
         ask_background(self);
+        if let Some(prompt) = first_prompt {
+            // It is a prompt whatever it begins with.
+            self.echo(&prompt);
+            self.send_prompt(vec![Block::text(prompt)].into())?;
+        }
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -303,6 +323,10 @@ impl ChatLoop {
                     self.show_input();
                 }
                 () = self.files.changed() => on_file_matches(self),
+                () = sleep_until(self.last_input + ESCAPE_WAIT), if self.decoder.needs_flush() => {
+                    let events = self.decoder.flush();
+                    self.on_input_events(events).await?;
+                }
                 text = next_output(&mut self.user_command), if has_room => self.say(text),
                 event = self.events.next(), if has_room => match event {
                     Some(event) => self.on_events(event),
@@ -313,7 +337,7 @@ impl ChatLoop {
                     PumpEnd::Failed => return Err(ChatError::Output),
                 },
                 _ = self.handle.wait_for_end(), if has_room => return Err(self.failure().await),
-                _ = ticks.tick() => self.on_tick().await?,
+                _ = ticks.tick() => self.on_tick(),
             }
             if self.work.has_ended() {
                 self.show_end().await;
@@ -351,7 +375,12 @@ impl ChatLoop {
     /// Handles ctrl-c, or escape while the agent works.
     fn interrupt(&mut self) {
         let phase = self.phase();
-        if !self.work.is_busy() && !self.typing.replace(String::new()).is_empty() {
+        if !self.waiting_lines.is_empty() {
+            // Lines that wait for a command are not carried out after all.
+            let lines: Vec<String> = self.waiting_lines.drain(..).map(|line| line.text).collect();
+            self.typing.put_before(&lines.join("\n"));
+            self.show_input();
+        } else if !self.work.is_busy() && !self.typing.replace(String::new()).is_empty() {
             // The first one clears what was typed, as in a shell.
             return self.show_input();
         }
@@ -388,6 +417,7 @@ impl ChatLoop {
             self.end = Some(ChatEnd::Interrupted);
             return Ok(());
         }
+        self.last_input = tokio::time::Instant::now();
         let events = self.decoder.push(bytes);
         self.on_input_events(events).await
     }
@@ -399,6 +429,9 @@ impl ChatLoop {
                 self.on_actions(std::mem::take(&mut actions)).await?;
                 on_view_event(self, event)?;
                 continue;
+            }
+            if matches!(&event, InputEvent::Key(key) if key.code != KeyCode::Escape) {
+                self.escaped = None;
             }
             if let InputEvent::Key(key) = &event
                 && self.panel.is_some()
@@ -441,7 +474,7 @@ impl ChatLoop {
                     self.on_line(line, &mut steering)?;
                 }
                 InputAction::Interrupt => self.interrupt(),
-                InputAction::Escape if self.phase() == ChatPhase::Work => self.interrupt(),
+                InputAction::Escape if self.phase() == ChatPhase::Work => self.stop(),
                 InputAction::Escape => self.on_escape(),
                 InputAction::Transcript => open_transcript(self),
                 InputAction::EndOfInput => self.on_end_of_input(),
@@ -462,6 +495,15 @@ impl ChatLoop {
         }
         self.steer(&mut steering);
         Ok(())
+    }
+
+    /// Handles escape while the agent works or a command runs: it stops them, and never leaves.
+    fn stop(&mut self) {
+        if self.work.is_busy() {
+            self.stop_agent();
+        } else if let Some(running) = &self.user_command {
+            running.interrupt();
+        }
     }
 
     /// Handles escape at the prompt: the second one lists the earlier prompts.
@@ -502,11 +544,13 @@ impl ChatLoop {
         let parsed = ChatLine::parse(&line.text);
         if parsed != ChatLine::Nothing {
             self.interrupts.reset();
-            self.remember(&line.text);
         }
         if self.task.is_some() {
             self.waiting_lines.push_back(line);
             return Ok(());
+        }
+        if parsed != ChatLine::Nothing {
+            self.remember(&line.text);
         }
         match parsed {
             ChatLine::Nothing if steering.is_empty() => {}
@@ -537,8 +581,11 @@ impl ChatLoop {
     /// Handles the lines that waited for the end of a task, until one of them starts another.
     fn take_waiting_lines(&mut self) -> Result<(), ChatError> {
         let mut steering = Vec::new();
+        // They are no answers to a question that came later, and no view may be open that changes what they do.
         while self.task.is_none()
             && self.end.is_none()
+            && self.view.is_none()
+            && !self.questions.is_open()
             && let Some(line) = self.waiting_lines.pop_front()
         {
             self.on_line(line, &mut steering)?;
@@ -547,7 +594,7 @@ impl ChatLoop {
         Ok(())
     }
 
-    async fn on_tick(&mut self) -> Result<(), ChatError> {
+    fn on_tick(&mut self) {
         on_question_tick(self);
         on_attention_tick(self);
         if self.is_status_due && self.task.is_none() && self.quiet_task.is_none() {
@@ -558,18 +605,19 @@ impl ChatLoop {
             self.show_input();
         }
         self.screen.tick(Timestamp::now());
-        if self.modes.is_live() {
-            let events = self.decoder.flush();
-            if !events.is_empty() {
-                self.on_input_events(events).await?;
-            }
-        }
-        Ok(())
     }
 
     /// Returns true if a task runs beside the loop.
     pub(super) fn has_task(&self) -> bool {
         self.task.is_some()
+    }
+
+    /// Forgets the session that the chat leaves: its outputs, its usage, and facts that are still being read.
+    pub(super) fn forget_session(&mut self) {
+        self.context_of_next_prompt.clear();
+        self.work = AgentWork::default();
+        self.quiet_task = None;
+        self.is_status_due = true;
     }
 
     /// Starts a task beside the loop.
@@ -642,9 +690,21 @@ impl ChatLoop {
             };
             view.below.push(shortcut_hints(context, mode, columns));
         }
+        for line in &self.waiting_lines {
+            let mut row = StyledLine::default();
+            let text = line.shown.replace('\n', " ");
+            row.push(neutralise(&format!("waiting: {text}")), TextRole::Dim);
+            view.above.push(shortened(&row, columns));
+        }
         if let Some(panel) = &self.panel {
             let most = size.rows.saturating_sub(view.rows.len() + 2);
-            view.above = panel.rows(columns, most, self.questions.waiting(), now);
+            view.above.extend(panel.rows(
+                columns,
+                most,
+                self.questions.waiting(),
+                editor.text(),
+                now,
+            ));
         }
         self.screen.push_replaceable(move |screen| screen.set_view(view));
     }
@@ -675,6 +735,7 @@ impl ChatLoop {
             screen.send_sequences(&sequences)?;
             screen.redraw()
         });
+        redraw_view(self);
         self.show_input();
     }
 
@@ -685,7 +746,8 @@ impl ChatLoop {
             screen.leave()?;
             screen.send_sequences(&sequences)
         });
-        let _ = self.screen.wait_until_shown().await;
+        // A terminal that accepts no output must not stop the chat.
+        let _ = timeout(LAST_OUTPUT, self.screen.wait_until_shown()).await;
         self.modes.restore();
     }
 
@@ -719,8 +781,7 @@ impl ChatLoop {
         }
         close_view(self);
         self.leave_line_prompt();
-        // A terminal that accepts no output must not delay the end.
-        drop(timeout(LAST_OUTPUT, self.release_terminal()).await);
+        self.release_terminal().await;
     }
 
     /// Returns true if the stored log contains user input. It can be missing, for example after a full disk.

@@ -138,6 +138,13 @@ impl ChatScreen {
         }
     }
 
+    /// Forgets how the view that takes the whole screen is shown: the next frame draws it anew.
+    pub(super) fn forget_view(&mut self) {
+        if let Self::Inline(screen) = self {
+            screen.forget_view();
+        }
+    }
+
     /// Removes the view that takes the whole screen.
     pub(super) fn leave_view(&mut self) -> io::Result<()> {
         match self {

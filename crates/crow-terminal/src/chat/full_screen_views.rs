@@ -19,7 +19,9 @@ use tokio::task::spawn_blocking;
 use super::{
     ChatError,
     attention::on_report,
-    chat_commands::{SessionTarget, run_host_command, show_error, switch_session},
+    chat_commands::{
+        SessionTarget, run_host_command, run_host_command_then, show_error, switch_session,
+    },
     chat_loop::{ChatLoop, TaskResult},
     chat_screen::{ChatScreen, screen_size},
     greeting::shorten,
@@ -65,6 +67,17 @@ fn draw_view(chat: &mut ChatLoop) {
     open.size = Some(size);
     let frame = open.view.frame(size);
     chat.screen.push_replaceable(move |screen| screen.paint_view(&frame, size));
+}
+
+/// Draws the open view anew: other programs may have written to the terminal.
+pub(super) fn redraw_view(chat: &mut ChatLoop) {
+    if chat.view.is_some() {
+        chat.screen.push_action(|screen| {
+            screen.forget_view();
+            Ok(())
+        });
+        draw_view(chat);
+    }
 }
 
 /// Draws the open view if the terminal has another size.
@@ -276,12 +289,14 @@ fn choose_rewind(chat: &mut ChatLoop, prompt: SentPrompt) {
     let title = format!("go back to before turn {}", prompt.turn);
     let picker = ListPicker::new(&title, "choices", items);
     let choose: ChoiceAction = Box::new(move |chat, number| {
-        let with_chat = number == 0;
-        let suffix = if with_chat { " --chat" } else { "" };
-        if with_chat {
-            chat.typing.put_before(&prompt.text);
+        let argument = format!("back-to {}", prompt.turn);
+        if number == 0 {
+            let put_back = move |chat: &mut ChatLoop| chat.typing.put_before(&prompt.text);
+            let undo = format!("{argument} --chat");
+            run_host_command_then(chat, "undo".to_owned(), undo, put_back);
+        } else {
+            run_host_command(chat, "undo".to_owned(), argument);
         }
-        run_host_command(chat, "undo".to_owned(), format!("back-to {}{suffix}", prompt.turn));
         Ok(())
     });
     open_view(chat, Box::new(picker), Some(choose));

@@ -96,7 +96,7 @@ fn copy(chat: &mut ChatLoop, text: &str) {
 pub(super) fn cycle_permissions(chat: &mut ChatLoop) {
     let (host, id) = (Arc::clone(&chat.host), chat.handle.session_id().clone());
     if chat.has_task() {
-        return;
+        return chat.say_dimly("a command is running; the mode is as before".to_owned());
     }
     chat.start_task(Box::pin(async move {
         let changed = next_mode(&*host, &id).await;

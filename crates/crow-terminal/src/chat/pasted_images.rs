@@ -8,7 +8,7 @@ use std::{
 use crow_core::message::{Block, Image};
 use tokio::task::spawn_blocking;
 
-use super::{chat_loop::ChatLoop, user_shell::with_command_outputs};
+use super::chat_loop::ChatLoop;
 use crate::{editor::ChipId, prompt_input::EnteredLine};
 
 /// Endings of the names of images.
@@ -61,11 +61,9 @@ fn insert_image(chat: &mut ChatLoop, name: &str, image: Image) {
 
 /// Returns the blocks of an entered line with its images.
 pub(super) fn blocks_of(chat: &mut ChatLoop, line: &EnteredLine) -> Vec<Block> {
-    let images = line.images.iter().filter_map(|chip| chat.images.0.get(chip).cloned());
-    let images: Vec<Block> = images.map(Block::Image).collect();
-    let mut blocks = with_command_outputs(chat, line.text.trim().to_owned());
-    blocks.extend(images);
-    blocks
+    let images = line.images.iter().filter_map(|chip| chat.images.0.remove(chip));
+    let images = images.map(Block::Image);
+    [Block::text(line.text.trim())].into_iter().chain(images).collect()
 }
 
 /// Returns the path if a text is nothing but the absolute path of a file that is an image by its name: in quotes, with

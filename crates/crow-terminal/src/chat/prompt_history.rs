@@ -58,11 +58,11 @@ impl PromptHistoryFile {
     /// Replaces the file by one with the newest prompts.
     fn shorten(&self, file: &Path) -> io::Result<()> {
         let lines: Result<Vec<String>, _> = self.read().iter().map(serde_json::to_string).collect();
-        let new = file.with_extension("jsonl.new");
-        let mut open = fs::OpenOptions::new();
-        let mut output = open.create(true).write(true).truncate(true).mode(0o600).open(&new)?;
-        output.write_all((lines?.join("\n") + "\n").as_bytes())?;
-        fs::rename(new, file)
+        let folder = file.parent().unwrap_or(file);
+        let mut new = tempfile::Builder::new().prefix(FILE_NAME).tempfile_in(folder)?;
+        new.write_all((lines?.join("\n") + "\n").as_bytes())?;
+        new.persist(file)?;
+        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ use crow_console::{QuestionOption, TerminalQuestion};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::{
+    editor::EditorSnapshot,
     keys::{Key, KeyCode, KeyModifiers},
     row_text::{shortened, wrapped},
     styled_text::{Emphasis, StyledLine, TextLook, TextRole},
@@ -40,6 +41,13 @@ enum PanelEntry {
     Words(&'static str),
 }
 
+/// Direction in which the selection moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StepDirection {
+    Forward,
+    Back,
+}
+
 /// Input of an answer in words at the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WordsInput {
@@ -57,10 +65,11 @@ pub(super) struct QuestionPanel {
     takes_several: bool,
     /// Numbers of the chosen entries, if several can be chosen.
     chosen: Vec<usize>,
-    selected: usize,
+    /// The entry that enter gives; none until one is chosen.
+    selected: Option<usize>,
     words: WordsInput,
     /// Text of the prompt before the answer in words.
-    draft: String,
+    draft: EditorSnapshot,
     /// True if the prompt had no text when the question appeared.
     had_no_draft: bool,
     /// Time of the last key for the prompt, or of the question.
@@ -81,9 +90,9 @@ impl QuestionPanel {
             entries,
             takes_several: question.takes_several(),
             chosen: Vec::new(),
-            selected: 0,
+            selected: None,
             words: if is_only_for_words { WordsInput::Wanted } else { WordsInput::Closed },
-            draft: String::new(),
+            draft: EditorSnapshot::default(),
             had_no_draft: draft.is_empty(),
             last_key: now,
         }
@@ -104,16 +113,13 @@ impl QuestionPanel {
         self.words == WordsInput::Open
     }
 
-    /// Begins or ends an answer in words; returns the text that the prompt gets in place of `text`.
-    pub(super) fn switch_words_mode(&mut self, is_typing_words: bool, text: String) -> String {
-        if self.is_typing_words() == is_typing_words {
-            return text;
-        }
-        if is_typing_words {
-            self.words = WordsInput::Open;
-            self.draft = text;
-            return String::new();
-        }
+    /// Begins an answer in words at the prompt, whose draft rests meanwhile.
+    pub(super) fn begin_words(&mut self, draft: EditorSnapshot) {
+        (self.words, self.draft) = (WordsInput::Open, draft);
+    }
+
+    /// Ends an answer in words. Returns the draft of the prompt.
+    pub(super) fn end_words(&mut self) -> EditorSnapshot {
         self.words = WordsInput::Closed;
         std::mem::take(&mut self.draft)
     }
@@ -136,12 +142,18 @@ impl QuestionPanel {
             self.last_key = now;
             return QuestionKeyEffect::NotTaken;
         }
+        // As long as the prompt has a text, keys continue it, unless the list was chosen.
+        if !text.is_empty() && self.selected.is_none() && key != Key::plain(KeyCode::Tab) {
+            return QuestionKeyEffect::NotTaken;
+        }
         match (key.code, key.modifiers) {
             (KeyCode::Up, KeyModifiers::NONE) | (KeyCode::Char('p'), KeyModifiers::CTRL) => {
-                self.move_selection(self.entries.len().saturating_sub(1))
+                self.move_selection(StepDirection::Back)
             }
             (KeyCode::Down | KeyCode::Tab, KeyModifiers::NONE)
-            | (KeyCode::Char('n'), KeyModifiers::CTRL) => self.move_selection(1),
+            | (KeyCode::Char('n'), KeyModifiers::CTRL) => {
+                self.move_selection(StepDirection::Forward)
+            }
             (KeyCode::Enter, KeyModifiers::NONE) => self.enter(),
             (KeyCode::Char(' '), KeyModifiers::NONE) if self.takes_several => self.toggle(),
             (KeyCode::Char(char), KeyModifiers::NONE) => self.on_character(char),
@@ -156,11 +168,20 @@ impl QuestionPanel {
         })
     }
 
-    fn move_selection(&mut self, by: usize) -> QuestionKeyEffect {
-        if !self.entries.is_empty() {
-            self.selected = (self.selected + by) % self.entries.len();
-        }
+    fn move_selection(&mut self, direction: StepDirection) -> QuestionKeyEffect {
+        let last = self.entries.len().saturating_sub(1);
+        self.selected = Some(match (self.selected, direction) {
+            (None, StepDirection::Forward) => 0,
+            (Some(selected), StepDirection::Forward) if selected == last => 0,
+            (Some(selected), StepDirection::Forward) => selected + 1,
+            (None | Some(0), StepDirection::Back) => last,
+            (Some(selected), StepDirection::Back) => selected - 1,
+        });
         QuestionKeyEffect::Redraw
+    }
+
+    fn selected_entry(&self) -> Option<&PanelEntry> {
+        self.entries.get(self.selected?)
     }
 
     fn on_character(&mut self, character: char) -> QuestionKeyEffect {
@@ -171,21 +192,21 @@ impl QuestionPanel {
         });
         // Other characters are no words for the agent: the question has to be answered first.
         let Some(position) = position else { return QuestionKeyEffect::Redraw };
-        self.selected = position;
+        self.selected = Some(position);
         if self.takes_several && character.is_ascii_digit() { self.toggle() } else { self.choose() }
     }
 
     fn toggle(&mut self) -> QuestionKeyEffect {
-        match self.entries.get(self.selected) {
-            Some(PanelEntry::Option(option)) if option.key.is_ascii_digit() => {
-                let number = self.selected;
+        let (entry, selected) = (self.selected_entry(), self.selected);
+        match (entry, selected) {
+            (Some(PanelEntry::Option(option)), Some(number)) if option.key.is_ascii_digit() => {
                 match self.chosen.iter().position(|chosen| *chosen == number) {
                     Some(position) => drop(self.chosen.remove(position)),
                     None => self.chosen.push(number),
                 }
                 QuestionKeyEffect::Redraw
             }
-            Some(_) | None => QuestionKeyEffect::Redraw,
+            (_, _) => QuestionKeyEffect::Redraw,
         }
     }
 
@@ -206,7 +227,7 @@ impl QuestionPanel {
     }
 
     fn choose(&self) -> QuestionKeyEffect {
-        match self.entries.get(self.selected) {
+        match self.selected_entry() {
             Some(PanelEntry::Option(option)) => QuestionKeyEffect::Answer(option.line.clone()),
             Some(PanelEntry::Words(_)) => QuestionKeyEffect::WordsMode(true),
             None => QuestionKeyEffect::Redraw,
@@ -214,19 +235,24 @@ impl QuestionPanel {
     }
 
     /// Returns the rows of the list, at most `most` of them: with fewer rows than answers, one row names the keys. `waiting` is
-    /// the number of questions that wait behind this one.
+    /// the number of questions that wait behind this one, and `text` that of the prompt.
     pub(super) fn rows(
         &self,
         columns: usize,
         most: usize,
         waiting: usize,
+        text: &str,
         now: Instant,
     ) -> Vec<StyledLine> {
+        let has_draft = !text.is_empty();
         let is_live = self.takes_keys(now) && !self.is_typing_words();
         let mut title = StyledLine::default();
         let keys = if self.takes_several { "space chooses, enter answers" } else { "enter" };
         if self.is_typing_words() {
             title.push("enter sends your words, esc goes back", TextRole::Dim);
+        } else if is_live && has_draft && self.selected.is_none() {
+            title
+                .push("tab goes to the answers; other keys go on with your text", TextRole::Accent);
         } else if is_live {
             title.push("press a key, or ↑↓ and ", TextRole::Accent);
             title.push(keys, TextRole::Accent);
@@ -242,7 +268,7 @@ impl QuestionPanel {
         }
         let mut rows = vec![shortened(&title, columns)];
         for (number, entry) in self.entries.iter().enumerate() {
-            let is_selected = is_live && number == self.selected;
+            let is_selected = is_live && self.selected == Some(number);
             let role = match (is_live, is_selected) {
                 (_, true) => TextRole::Accent,
                 (true, false) => TextRole::Plain,
@@ -375,7 +401,7 @@ mod tests {
             let effect = panel.on_key(Key::char('y'), "", at(millis));
             assert_eq!(effect, QuestionKeyEffect::NotTaken, "{millis}");
         }
-        assert_eq!(panel.on_key(Key::char('y'), "yes", at(1800)), answer("y"));
+        assert_eq!(panel.on_key(Key::char('y'), "", at(1800)), answer("y"));
     }
 
     #[test]
@@ -400,7 +426,8 @@ mod tests {
         let (now, enter) = (start + QUIET, Key::plain(KeyCode::Enter));
         let mut panel = panel(&permission(), "", start);
         let (up, down) = (Key::plain(KeyCode::Up), Key::plain(KeyCode::Down));
-        for key in [down, down, up, up, up] {
+        assert_eq!(panel.on_key(enter, "", now), QuestionKeyEffect::Redraw, "nothing is chosen");
+        for key in [down, down, down, up, up, up] {
             assert_eq!(panel.on_key(key, "", now), QuestionKeyEffect::Redraw);
         }
         assert_eq!(panel.on_key(enter, "", now), QuestionKeyEffect::WordsMode(true));
@@ -417,8 +444,11 @@ mod tests {
             assert_eq!(panel.on_key(Key::char(key), "", now), QuestionKeyEffect::Redraw);
         }
         assert_eq!(panel.on_key(enter, "", now), answer("1,3"));
-        let rows: Vec<String> =
-            panel.rows(80, 10, 0, now).iter().map(|row| row.text().trim_end().to_owned()).collect();
+        let rows: Vec<String> = panel
+            .rows(80, 10, 0, "", now)
+            .iter()
+            .map(|row| row.text().trim_end().to_owned())
+            .collect();
         let expected = [
             "press a key, or ↑↓ and space chooses, enter answers",
             "  [x] 1  a",
@@ -442,24 +472,39 @@ mod tests {
         let start = Instant::now();
         let mut panel = panel(&choice(&[], false), "half", start);
         assert!(!panel.wants_words(start) && panel.wants_words(start + QUIET));
-        panel.switch_words_mode(true, "half".to_owned());
+        panel.begin_words(EditorSnapshot::default());
         assert!(!panel.wants_words(start + QUIET));
-        assert_eq!(panel.switch_words_mode(false, String::new()), "half");
+        panel.end_words();
         assert!(!panel.wants_words(start + QUIET), "the input was abandoned");
-        let decline = panel.on_key(Key::char('-'), "half", start + QUIET);
+        let decline = panel.on_key(Key::char('-'), "", start + QUIET);
         assert_eq!(decline, answer("-"));
     }
 
     #[test]
-    fn words_replace_the_draft_until_they_are_sent_or_abandoned() {
+    fn keys_are_for_the_prompt_while_words_are_typed() {
         let start = Instant::now();
-        let mut panel = panel(&permission(), "half a dra", start);
-        assert_eq!(panel.switch_words_mode(true, "half a dra".to_owned()), "");
+        let mut panel = panel(&permission(), "", start);
+        panel.begin_words(EditorSnapshot::default());
         let key = panel.on_key(Key::char('y'), "", start + QUIET);
         assert_eq!(key, QuestionKeyEffect::NotTaken);
         let escape = panel.on_key(Key::plain(KeyCode::Escape), "because", start + QUIET);
         assert_eq!(escape, QuestionKeyEffect::WordsMode(false));
-        assert_eq!(panel.switch_words_mode(false, "because".to_owned()), "half a dra");
+    }
+
+    #[test]
+    fn a_draft_goes_on_until_the_list_is_chosen() {
+        let start = Instant::now();
+        let (now, tab) = (start + QUIET, Key::plain(KeyCode::Tab));
+        let mut panel = panel(&permission(), "fix it and ", start);
+        for key in [Key::char('a'), Key::char('y'), Key::plain(KeyCode::Enter)] {
+            assert_eq!(
+                panel.on_key(key, "fix it and ", now),
+                QuestionKeyEffect::NotTaken,
+                "{key:?}"
+            );
+        }
+        assert_eq!(panel.on_key(tab, "fix it and ", now), QuestionKeyEffect::Redraw);
+        assert_eq!(panel.on_key(Key::char('n'), "fix it and ", now), answer("n"));
     }
 
     #[test]
@@ -467,10 +512,10 @@ mod tests {
         let start = Instant::now();
         let panel = panel(&permission(), "", start);
         for (columns, most) in [(1, 1), (20, 2), (40, 3), (80, 4)] {
-            let rows = panel.rows(columns, most, 1, start + QUIET);
+            let rows = panel.rows(columns, most, 1, "", start + QUIET);
             assert!(rows.len() == 1 && rows[0].width() <= columns, "{rows:?}");
         }
-        let rows = panel.rows(40, 3, 1, start + QUIET);
+        let rows = panel.rows(40, 3, 1, "", start + QUIET);
         assert_eq!(rows[0].text(), "? y yes · a · n no · t words");
     }
 }

@@ -16,7 +16,8 @@ use crate::keys::Key;
 
 /// Shows the next question once all earlier output is on the screen.
 pub(super) fn ask_next(chat: &mut ChatLoop) {
-    if !chat.screen.is_idle() {
+    // Under a view it would not be seen, and keys for the view would answer it.
+    if !chat.screen.is_idle() || chat.view.is_some() {
         return;
     }
     let Some(question) = chat.questions.open_next() else { return };
@@ -85,15 +86,21 @@ pub(super) fn on_question_tick(chat: &mut ChatLoop) {
     }
 }
 
+/// Begins or ends an answer in words. The draft of the prompt rests meanwhile, and words that were not sent are appended to
+/// it.
 fn switch_words_mode(chat: &mut ChatLoop, is_typing_words: bool) {
-    let Some(panel) = &mut chat.panel else { return };
-    let typed = chat.typing.replace(String::new());
-    let text = panel.switch_words_mode(is_typing_words, typed.clone());
-    // Words that were not sent stay, behind the text from before.
-    let is_kept = !is_typing_words && text != typed && !typed.is_empty();
-    let between = if is_kept && !text.is_empty() { " " } else { "" };
-    let kept = if is_kept { typed.as_str() } else { "" };
-    chat.typing.replace(format!("{text}{between}{kept}"));
+    let (Some(panel), Some(editor)) = (&mut chat.panel, chat.typing.editor()) else { return };
+    if panel.is_typing_words() == is_typing_words {
+        return;
+    }
+    if is_typing_words {
+        panel.begin_words(editor.take_draft());
+        return;
+    }
+    let typed = editor.replace("");
+    editor.restore_draft(panel.end_words());
+    let between = if typed.is_empty() || editor.is_empty() { "" } else { " " };
+    editor.append(&format!("{between}{typed}"));
 }
 
 /// Takes a line as an answer in words. Returns false if the prompt takes none at the moment.

@@ -7,8 +7,10 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    process::getpgrp,
     termios::{
-        InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+        InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp,
+        tcsetattr,
     },
 };
 
@@ -36,6 +38,8 @@ struct KeyModes {
     /// Keys arrive one by one, without echo and signals.
     keys: Termios,
     asks_for_kitty_keys: bool,
+    /// True while the terminal is asked for reports and keys.
+    is_asked: bool,
     /// True while a full-screen view is shown.
     is_full_screen: bool,
 }
@@ -65,6 +69,7 @@ impl ChatTerminalModes {
             keys,
             // The console of Linux knows neither the protocol nor how to ignore it.
             asks_for_kitty_keys: term != "linux",
+            is_asked: false,
             is_full_screen: false,
         })))
     }
@@ -76,14 +81,14 @@ impl ChatTerminalModes {
 
     /// Sets the mode in which keys arrive one by one. Errors are ignored: the terminal may be gone.
     pub(super) fn set_keys(&self) {
-        if let Some(modes) = &self.0 {
+        if let Some(modes) = self.0.as_ref().filter(|modes| modes.is_in_foreground()) {
             let _ = tcsetattr(&modes.terminal, OptionalActions::Now, &modes.keys);
         }
     }
 
     /// Sets the original mode. Errors are ignored: the terminal may be gone.
     pub(super) fn restore(&self) {
-        if let Some(modes) = &self.0 {
+        if let Some(modes) = self.0.as_ref().filter(|modes| modes.is_in_foreground()) {
             let _ = tcsetattr(&modes.terminal, OptionalActions::Now, &modes.original);
         }
     }
@@ -95,31 +100,43 @@ impl ChatTerminalModes {
         }
     }
 
-    /// Returns the sequences that ask the terminal for marked pastes, the focus and unmistakable keys.
-    pub(super) fn start_sequences(&self) -> String {
-        self.sequences(REPORTS_ON, KITTY_KEYS_ON)
+    /// Returns the sequences that ask the terminal for marked pastes, the focus and unmistakable keys. Empty if it was asked
+    /// already.
+    pub(super) fn start_sequences(&mut self) -> String {
+        self.switch(true, REPORTS_ON, KITTY_KEYS_ON)
     }
 
-    /// Returns the sequences that take back those of [`start_sequences`](Self::start_sequences).
-    pub(super) fn end_sequences(&self) -> String {
-        self.sequences(REPORTS_OFF, KITTY_KEYS_OFF)
+    /// Returns the sequences that take back those of [`start_sequences`](Self::start_sequences). Empty if there is nothing to
+    /// take back.
+    pub(super) fn end_sequences(&mut self) -> String {
+        self.switch(false, REPORTS_OFF, KITTY_KEYS_OFF)
     }
 
-    fn sequences(&self, reports: &str, kitty_keys: &str) -> String {
-        let Some(modes) = &self.0 else { return String::new() };
+    fn switch(&mut self, is_asked: bool, reports: &str, kitty_keys: &str) -> String {
+        let Some(modes) = &mut self.0 else { return String::new() };
+        if std::mem::replace(&mut modes.is_asked, is_asked) == is_asked {
+            return String::new();
+        }
         let kitty_keys = if modes.asks_for_kitty_keys { kitty_keys } else { "" };
         format!("{kitty_keys}{reports}")
     }
 }
 
+impl KeyModes {
+    /// Returns true if the process may set modes: in the background, the system would stop it.
+    fn is_in_foreground(&self) -> bool {
+        tcgetpgrp(&self.terminal).is_ok_and(|group| group == getpgrp())
+    }
+}
+
 impl Drop for ChatTerminalModes {
     fn drop(&mut self) {
-        let Some(modes) = &self.0 else { return };
         self.restore();
-        let mut sequences = self.end_sequences();
-        if modes.is_full_screen {
-            sequences.push_str(LEAVE_FULL_SCREEN);
-        }
+        let Some(modes) = &self.0 else { return };
+        let is_full_screen = modes.is_full_screen;
+        // Kitty keeps its modes of keys for each screen.
+        let leave = if is_full_screen { LEAVE_FULL_SCREEN } else { "" };
+        let sequences = format!("{leave}{}", self.end_sequences());
         let stdout = io::stdout();
         let mut fds = [PollFd::new(&stdout, PollFlags::OUT)];
         // A terminal that accepts no output must not delay the end.

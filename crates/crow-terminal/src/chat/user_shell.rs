@@ -1,21 +1,27 @@
 //! Commands that the user runs from the prompt with `!`: with the user's own rights, in the directory of the session. The
 //! output is shown as it comes, and is part of the next prompt, so that the agent knows it.
 
-use std::{path::PathBuf, process::Stdio, time::Duration};
+use std::{io, path::PathBuf, process::Stdio, time::Duration};
 
 use crow_core::message::Block;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _},
-    process::{Child, Command},
+    io::AsyncReadExt as _,
+    process::{ChildStdout, Command},
     sync::{mpsc, watch},
-    time::timeout,
+    time::{Instant, sleep, sleep_until},
 };
 
 use super::chat_loop::{ChatLoop, TaskResult};
 
 /// Maximum length of the beginning and of the end of the output that the agent gets, in bytes.
 const KEPT_PART: usize = 8 * 1024;
+/// Length of a piece of output that is shown although its line has no end, in bytes.
+const PIECE: usize = 16 * 1024;
+/// Time after which a line without an end is shown.
+const PARTIAL_LINE_WAIT: Duration = Duration::from_millis(200);
+/// Time that output of a command is read after its end: jobs in the background may hold it open.
+const OUTPUT_WAIT: Duration = Duration::from_millis(300);
 /// Number of pieces of output that may wait to be shown.
 const WAITING_PIECES: usize = 64;
 /// Time a command may take to end after an interrupt, before it is killed.
@@ -86,10 +92,9 @@ fn end_user_command(
     }
 }
 
-/// Returns the blocks of a prompt with the output of commands before it.
-pub(super) fn with_command_outputs(chat: &mut ChatLoop, text: String) -> Vec<Block> {
-    let before = std::mem::take(&mut chat.context_of_next_prompt);
-    before.into_iter().chain([text]).map(Block::text).collect()
+/// Takes the outputs of commands that the agent does not know yet.
+pub(super) fn take_command_outputs(chat: &mut ChatLoop) -> Vec<Block> {
+    std::mem::take(&mut chat.context_of_next_prompt).into_iter().map(Block::text).collect()
 }
 
 /// The end of a command, and its output.
@@ -155,18 +160,66 @@ async fn run(
     // Both streams in the order in which they are written.
     start.arg("-c").arg(format!("exec 2>&1\n{command}")).current_dir(cwd);
     start.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child =
-        start.process_group(0).kill_on_drop(true).spawn().map_err(|error| error.to_string())?;
+    let child = start.process_group(0).kill_on_drop(true).spawn();
+    let mut child = child.map_err(|error| error.to_string())?;
     let group = ProcessGroupGuard(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
-    let mut kept = KeptOutput::default();
-    if let Some(stdout) = child.stdout.take() {
+    let mut stdout = child.stdout.take();
+    let (mut kept, mut pending) = (KeptOutput::default(), Vec::new());
+    let mut buffer = vec![0; PIECE];
+    let (mut status, mut is_interrupted) = (None, false);
+    // Time at which a command is killed that ignores the interrupt, or whose end its output has outlived.
+    let mut deadline: Option<Instant> = None;
+    while status.is_none() || stdout.is_some() {
+        let mut has_piece = pending.len() >= PIECE;
         tokio::select! {
-            () = forward(stdout, &output, &mut kept) => {}
-            () = interrupt_of(&mut interrupted) => group.kill(Signal::INT),
+            read = read_some(&mut stdout, &mut buffer) => match read {
+                Ok(length @ 1..) => {
+                    let new = buffer.get(..length).unwrap_or_default();
+                    has_piece |= new.contains(&b'\n');
+                    pending.extend_from_slice(new);
+                }
+                Ok(0) | Err(_) => stdout = None,
+            },
+            ended = child.wait(), if status.is_none() => {
+                status = Some(ended.map_err(|error| error.to_string())?);
+                deadline = Some(Instant::now() + OUTPUT_WAIT);
+            }
+            () = interrupt_of(&mut interrupted), if !is_interrupted => {
+                is_interrupted = true;
+                group.kill(Signal::INT);
+                deadline = Some(Instant::now() + INTERRUPT_WAIT);
+            }
+            () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
+                deadline = None;
+                group.kill(Signal::KILL);
+                if status.is_some() {
+                    stdout = None;
+                }
+            }
+            () = sleep(PARTIAL_LINE_WAIT), if !pending.is_empty() => has_piece = true,
+        }
+        if has_piece || stdout.is_none() {
+            let end = match pending.iter().rposition(|byte| *byte == b'\n') {
+                Some(last) if stdout.is_some() && pending.len() < PIECE => last + 1,
+                Some(_) | None => pending.len(),
+            };
+            let piece: Vec<u8> = pending.drain(..end).collect();
+            pass_on(&piece, &output, &mut kept).await;
         }
     }
-    let end = end_of(&mut child, &group, &mut interrupted).await?;
+    let end = match status.and_then(|status| status.code()) {
+        Some(code) => format!("exit code {code}"),
+        None => "it was killed".to_owned(),
+    };
     Ok(UserCommandOutcome { end, output: kept })
+}
+
+/// Reads from an output; forever if it has ended.
+async fn read_some(stdout: &mut Option<ChildStdout>, buffer: &mut [u8]) -> io::Result<usize> {
+    match stdout {
+        Some(stdout) => stdout.read(buffer).await,
+        None => std::future::pending().await,
+    }
 }
 
 #[expect(
@@ -181,48 +234,6 @@ async fn interrupt_of(interrupted: &mut watch::Receiver<bool>) {
     if interrupted.wait_for(|interrupted| *interrupted).await.is_err() {
         std::future::pending::<()>().await;
     }
-}
-
-/// Waits for the end of a command, and kills it if it does not end after an interrupt.
-async fn end_of(
-    child: &mut Child,
-    group: &ProcessGroupGuard,
-    interrupted: &mut watch::Receiver<bool>,
-) -> Result<String, String> {
-    let status = tokio::select! {
-        status = child.wait() => status,
-        () = interrupt_of(interrupted) => {
-            group.kill(Signal::INT);
-            if let Ok(status) = timeout(INTERRUPT_WAIT, child.wait()).await {
-                status
-            } else {
-                group.kill(Signal::KILL);
-                child.wait().await
-            }
-        }
-    };
-    let status = status.map_err(|error| error.to_string())?;
-    Ok(match status.code() {
-        Some(code) => format!("exit code {code}"),
-        None => "it was killed".to_owned(),
-    })
-}
-
-/// Sends output on, in complete lines as far as possible.
-async fn forward(
-    mut stdout: impl AsyncRead + Unpin,
-    output: &mpsc::Sender<String>,
-    kept: &mut KeptOutput,
-) {
-    let mut bytes = Vec::new();
-    let mut buffer = vec![0; 8192];
-    while let Ok(length @ 1..) = stdout.read(&mut buffer).await {
-        bytes.extend_from_slice(buffer.get(..length).unwrap_or_default());
-        let Some(last) = bytes.iter().rposition(|byte| *byte == b'\n') else { continue };
-        let lines: Vec<u8> = bytes.drain(..=last).collect();
-        pass_on(&lines, output, kept).await;
-    }
-    pass_on(&bytes, output, kept).await;
 }
 
 async fn pass_on(bytes: &[u8], output: &mpsc::Sender<String>, kept: &mut KeptOutput) {
@@ -274,6 +285,8 @@ impl Drop for ProcessGroupGuard {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::timeout;
+
     use super::*;
 
     async fn outcome(command: &str) -> (UserCommandOutcome, Vec<String>) {
@@ -314,6 +327,37 @@ mod tests {
         let (outcome, ()) = timeout(Duration::from_secs(20), both).await.unwrap();
         let outcome = outcome.unwrap();
         assert_eq!(outcome.end, "it was killed");
+    }
+
+    #[tokio::test]
+    async fn one_interrupt_is_one_signal_and_the_last_output_is_kept() {
+        let (sender, mut output) = mpsc::channel(10);
+        let (interrupt, interrupted) = watch::channel(false);
+        let command = "trap 'echo got one; n=$((n+1))' INT; echo started; while [ -z \"$n\" ]; do sleep 0.1; done; sleep 0.3; echo got $n";
+        let running = run(command, PathBuf::from("/"), sender, interrupted);
+        let interrupting = async {
+            assert_eq!(output.recv().await.as_deref(), Some("started"));
+            interrupt.send_replace(true);
+            while output.recv().await.is_some() {}
+        };
+        let both = async { tokio::join!(running, interrupting) };
+        let (outcome, ()) = timeout(Duration::from_secs(20), both).await.unwrap();
+        assert_eq!(outcome.unwrap().output.text(), "started\ngot one\ngot 1");
+    }
+
+    #[tokio::test]
+    async fn output_without_a_line_break_is_passed_on_in_pieces() {
+        let (outcome, pieces) = outcome("head -c 100000 /dev/zero | tr '\\0' x").await;
+        assert_eq!(outcome.end, "exit code 0");
+        assert!(pieces.len() > 1, "{}", pieces.len());
+        assert_eq!(pieces.iter().map(String::len).sum::<usize>(), 100_000);
+    }
+
+    #[tokio::test]
+    async fn a_job_in_the_background_does_not_hold_the_command_open() {
+        let (outcome, _) =
+            timeout(Duration::from_secs(20), outcome("sleep 600 & echo begun")).await.unwrap();
+        assert_eq!((outcome.end.as_str(), outcome.output.text()), ("exit code 0", "begun".into()));
     }
 
     #[test]
