@@ -123,6 +123,11 @@ impl DirectoryConfigs {
         })
     }
 
+    /// Has a directory read again when it is needed next.
+    pub(super) fn forget(&self, cwd: &Path) {
+        self.cache().remove(cwd);
+    }
+
     fn read(&self, cwd: &Path) -> Result<Arc<DirectoryConfig>, AppError> {
         let status = trust::trust_status(cwd, &self.environment)?;
         let stamp = self.stamp(&status);
