@@ -128,8 +128,8 @@ pub fn accepted_check(
     Ok(answer.filter(|answer| answer.accepted).map(|answer| answer.command))
 }
 
-/// Asks the user once whether the found check must pass before work in the project of a directory counts as done.
-/// Does nothing if none is found, or the question was answered before. Blocks.
+/// Asks the user once whether the found check must pass before work in the project of a directory counts as done, and
+/// returns true if the user accepts it now. Does nothing if none is found, or the question was answered before. Blocks.
 ///
 /// # Errors
 /// Fails if the file of answers cannot be used or the question cannot be shown.
@@ -140,12 +140,12 @@ pub fn propose_check(
     environment: &ProcessEnvironment,
     cwd: &Path,
     dialog: &dyn UserDialog,
-) -> Result<(), AppError> {
-    let Some((path, key)) = place(environment, cwd) else { return Ok(()) };
+) -> Result<bool, AppError> {
+    let Some((path, key)) = place(environment, cwd) else { return Ok(false) };
     if load(&path)?.projects.contains_key(&key) {
-        return Ok(());
+        return Ok(false);
     }
-    let Some(command) = found_check(&project_root(cwd)) else { return Ok(()) };
+    let Some(command) = found_check(&project_root(cwd)) else { return Ok(false) };
     let question = format!(
         "This project configures no checks. Let `{}` decide whether work on it is done? It runs in the sandbox when the agent says that a task is complete. `[checks]` in .crow-agent/config.toml sets others.",
         approval_line(&command)
@@ -157,7 +157,8 @@ pub fn propose_check(
     answers.projects.insert(key, ProjectAnswer { command, accepted });
     let answers = AnswersFile { version: VERSION, ..answers };
     let text = serde_json::to_string_pretty(&answers).expect("invariant: answers are plain data");
-    private_file::replace(&path, &text).map_err(|error| file_error(&error))
+    private_file::replace(&path, &text).map_err(|error| file_error(&error))?;
+    Ok(accepted)
 }
 
 /// Returns the file of answers and the key of the project of a directory; `None` without a data folder, or if the

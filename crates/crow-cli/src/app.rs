@@ -159,6 +159,7 @@ fn execute(
         }
         Command::Eval(args) => block_on(command::eval(*args, environment)),
         Command::Doctor { output, fix } => block_on(doctor(output, fix, environment)),
+        Command::Setup => block_on(command::setup(environment)),
         Command::Login(args) => command::login(&args, environment),
         Command::Logout(args) => command::logout(&args, environment),
         Command::Trust(args) => command::trust(&args, environment),
@@ -222,6 +223,7 @@ fn output_form(command: &Command) -> OutputForm {
         | Command::Eval(_)
         | Command::Doctor { .. }
         | Command::Trust(_)
+        | Command::Setup
         | Command::Login(_)
         | Command::Logout(_)
         | Command::Completions { .. }

@@ -21,6 +21,7 @@ use crate::{
     chat_recording::RecordingPath,
     error::CliError,
     run::{AgentRequest, ProductLaunch, SHUTDOWN, StartedAgent, launch},
+    setup::{SetupEnd, set_up},
     terminal::{console_style, print_message},
 };
 
@@ -40,7 +41,7 @@ pub(crate) async fn chat(
     }
     let parts = ProductLaunch::new(&request, Audience::Person, environment)?;
     let (store, models) = (Arc::clone(&parts.store), Arc::clone(&parts.models));
-    let StartedAgent { host, handle, warnings, .. } = launch(parts).await?;
+    let StartedAgent { host, handle, warnings, .. } = launch_or_set_up(parts).await?;
     let host = Arc::new(host);
     let settings = host.terminal_settings();
     let options = chat_options(settings)?;
@@ -80,6 +81,25 @@ pub(crate) async fn chat(
         Err(ChatError::AgentEnded { is_shown: true, .. }) => Ok(ExitCode::Failed),
         Err(ChatError::Host(error)) => Err(error.into()),
         Err(error) => Err(CliError::failed(error.to_string())),
+    }
+}
+
+/// Starts the agent of the chat. If a new session has no usable model, and none is named on the command line, the user
+/// sets one up first; the error stays if the user leaves.
+async fn launch_or_set_up(parts: ProductLaunch<'_>) -> Result<StartedAgent, CliError> {
+    // A server that was found is one of the choices of the setup.
+    let parts = ProductLaunch { server_audience: Audience::Unattended, ..parts };
+    let (request, environment) = (parts.request, parts.environment);
+    let error = match launch(parts.clone()).await {
+        Err(error) if error.exit == ExitCode::Credentials => error,
+        launched => return launched,
+    };
+    if request.model.is_some() || request.resume.is_some() {
+        return Err(error);
+    }
+    match set_up(environment, Some(&error.message)).await? {
+        SetupEnd::Done => launch(parts).await,
+        SetupEnd::Left => Err(error),
     }
 }
 

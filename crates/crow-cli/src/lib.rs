@@ -20,6 +20,7 @@ mod session_context;
 mod session_ledger;
 mod session_picker;
 mod session_trace;
+mod setup;
 mod statistics_table;
 mod stored_sessions;
 mod terminal;

@@ -104,30 +104,70 @@ pub(crate) fn is_yes(line: &str) -> bool {
 /// Maximum length of a line, in bytes; further bytes are dropped.
 const LONGEST_LINE: usize = 64 * 1024;
 
-/// Outcome of a prompt without echo.
+/// What was typed at a prompt.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum HiddenInput {
+pub(crate) enum TypedInput {
     Line(String),
     /// Ctrl-C, or end of input.
     Nothing,
 }
 
+/// The byte of ctrl-c.
+const CTRL_C: u8 = 0x03;
+
+/// Prompts for a line, which the terminal shows and edits, and reads it. Ctrl-c ends no program, but the prompt. The
+/// terminal's settings are restored. Blocks.
+pub(crate) fn ask_line(prompt: &str) -> io::Result<TypedInput> {
+    let terminal = io::stdin();
+    let original = tcgetattr(terminal.as_fd())?;
+    let mut lines = original.clone();
+    lines.local_modes -= LocalModes::ISIG;
+    lines.local_modes |= LocalModes::ICANON | LocalModes::ECHO;
+    // As an end of line ctrl-c needs no enter.
+    lines.special_codes[SpecialCodeIndex::VEOL] = CTRL_C;
+    let _restore = EchoGuard(original);
+    tcsetattr(terminal.as_fd(), OptionalActions::Flush, &lines)?;
+    let mut err = io::stderr().lock();
+    err.write_all(prompt.as_bytes())?;
+    err.flush()?;
+    let mut typed = Vec::new();
+    loop {
+        let mut bytes = [0; 1024];
+        let length = match rustix::io::read(terminal.as_fd(), &mut bytes) {
+            Ok(length) => length,
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let read = &bytes[..length];
+        if read.is_empty() || read.contains(&CTRL_C) {
+            err.write_all(b"\n")?;
+            return Ok(TypedInput::Nothing);
+        }
+        let room = LONGEST_LINE.saturating_sub(typed.len());
+        typed.extend(read.iter().filter(|byte| **byte != b'\n').take(room));
+        // Ctrl-d in a line passes on what was typed so far: the line goes on.
+        if read.contains(&b'\n') {
+            return Ok(TypedInput::Line(String::from_utf8_lossy(&typed).into_owned()));
+        }
+    }
+}
+
 /// Prompts for a line and reads it without echo. The terminal's settings are restored. Blocks.
-pub(crate) fn ask_hidden(prompt: &str) -> io::Result<HiddenInput> {
+pub(crate) fn ask_hidden(prompt: &str) -> io::Result<TypedInput> {
     ask(prompt, |_| "")
 }
 
 /// Asks a yes-or-no question without echo, then prints `y` or `n` as the answer was understood: a key pasted a second
 /// time is not shown. Blocks.
-pub(crate) fn confirm_hidden(question: &str) -> io::Result<HiddenInput> {
+pub(crate) fn confirm_hidden(question: &str) -> io::Result<TypedInput> {
     ask(&format!("{question} [y/N] "), |typed| match typed {
-        HiddenInput::Line(line) if is_yes(line) => "y",
-        HiddenInput::Line(_) => "n",
-        HiddenInput::Nothing => "",
+        TypedInput::Line(line) if is_yes(line) => "y",
+        TypedInput::Line(_) => "n",
+        TypedInput::Nothing => "",
     })
 }
 
-fn ask(prompt: &str, shown: impl Fn(&HiddenInput) -> &'static str) -> io::Result<HiddenInput> {
+fn ask(prompt: &str, shown: impl Fn(&TypedInput) -> &'static str) -> io::Result<TypedInput> {
     let terminal = io::stdin();
     let original = tcgetattr(terminal.as_fd())?;
     let mut hidden = original.clone();
@@ -151,7 +191,7 @@ fn ask(prompt: &str, shown: impl Fn(&HiddenInput) -> &'static str) -> io::Result
         };
         let read = &bytes[..length];
         if read.is_empty() {
-            break HiddenInput::Nothing;
+            break TypedInput::Nothing;
         }
         if let Some(typed) = read.iter().find_map(|byte| line.push(*byte)) {
             break typed;
@@ -177,15 +217,15 @@ struct HiddenLine(Vec<u8>);
 
 impl HiddenLine {
     /// Takes one byte. Returns the input once the line is ended or given up.
-    fn push(&mut self, byte: u8) -> Option<HiddenInput> {
+    fn push(&mut self, byte: u8) -> Option<TypedInput> {
         match byte {
             b'\r' | b'\n' => {
                 let bytes = std::mem::take(&mut self.0);
-                return Some(HiddenInput::Line(String::from_utf8_lossy(&bytes).into_owned()));
+                return Some(TypedInput::Line(String::from_utf8_lossy(&bytes).into_owned()));
             }
             // Ctrl-C, and Ctrl-D on an empty line.
-            0x03 => return Some(HiddenInput::Nothing),
-            0x04 if self.0.is_empty() => return Some(HiddenInput::Nothing),
+            CTRL_C => return Some(TypedInput::Nothing),
+            0x04 if self.0.is_empty() => return Some(TypedInput::Nothing),
             // Backspace or delete; Ctrl-U.
             0x08 | 0x7f => drop(self.0.pop()),
             0x15 => self.0.clear(),
@@ -216,14 +256,14 @@ mod tests {
 
     #[test]
     fn a_line_can_be_typed_edited_or_cancelled() {
-        let line = |text: &str| Some(HiddenInput::Line(text.to_owned()));
+        let line = |text: &str| Some(TypedInput::Line(text.to_owned()));
         for (keys, expected) in [
             ("sk-1\r", line("sk-1")),
             ("sk-2\n", line("sk-2")),
             ("sx\u{7f}k\r", line("sk")),
             ("wrong\u{15}sk\r", line("sk")),
-            ("sk\u{3}", Some(HiddenInput::Nothing)),
-            ("\u{4}", Some(HiddenInput::Nothing)),
+            ("sk\u{3}", Some(TypedInput::Nothing)),
+            ("\u{4}", Some(TypedInput::Nothing)),
             ("s\u{4}\r", line("s\u{4}")),
             ("sk", None),
         ] {

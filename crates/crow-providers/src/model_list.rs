@@ -3,14 +3,15 @@
 
 use std::time::Duration;
 
-use crow_core::model::ModelsError;
+use crow_core::model::{ModelsError, ProviderErrorKind};
 use futures_util::StreamExt as _;
-use reqwest::header::{ACCEPT, HeaderValue};
+use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::{
     FoundModel, ProviderModels,
+    classify::{ErrorAnswer, answer_error, one_line, shorten},
     dialect::Dialect,
     endpoint::{EndpointLink, Secrecy, headers, parse_base},
     retry::RetryPolicy,
@@ -38,6 +39,16 @@ pub enum ModelListError {
         provider: String,
         /// The reason, without the address.
         reason: String,
+    },
+    /// The service refused the request, for instance because of the key.
+    #[error("{provider} refused the list of its models: {message}")]
+    Refused {
+        /// The provider.
+        provider: String,
+        /// What is wrong.
+        kind: ProviderErrorKind,
+        /// What the service said, on one line, without secrets.
+        message: String,
     },
     /// The service answered with something else than a list.
     #[error("{provider} answered with no list of models ({reason})")]
@@ -79,10 +90,15 @@ impl ProviderModels {
         let unreachable = |reason: String| ModelListError::Unreachable { provider: name(), reason };
         let answer = timeout(LIMIT, get(&link)).await;
         let answer = answer.map_err(|_| unreachable("no answer in ten seconds".to_owned()))?;
-        let (status, body) = answer.map_err(unreachable)?;
+        let ListAnswer { status, headers, body } = answer.map_err(unreachable)?;
         let no_list = |reason: String| ModelListError::NoList { provider: name(), reason };
         if status != 200 {
-            return Err(no_list(format!("HTTP {status}")));
+            let mut text = String::from_utf8_lossy(&body).into_owned();
+            link.secrets.redact(&mut text);
+            let error = answer_error(ErrorAnswer { status, headers: &headers, body: &text });
+            let mut message = one_line(&format!("{} (HTTP {status})", error.message));
+            shorten(&mut message);
+            return Err(ModelListError::Refused { provider: name(), kind: error.kind, message });
         }
         let list: Value =
             serde_json::from_slice(&body).map_err(|_| no_list("no JSON".to_owned()))?;
@@ -99,13 +115,20 @@ fn path_of(dialect: Dialect) -> &'static str {
     }
 }
 
-/// Returns the status and the body. The error is a reason without the address, which may contain a secret.
-async fn get(link: &EndpointLink) -> Result<(u16, Vec<u8>), String> {
+/// The answer of a service.
+struct ListAnswer {
+    status: u16,
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+/// Asks for the list. The error is a reason without the address, which may contain a secret.
+async fn get(link: &EndpointLink) -> Result<ListAnswer, String> {
     let url = link.url(path_of(link.dialect));
     let client = link.client.for_url(&url).await.map_err(|error| error.to_string())?;
     let request = client.get(url).headers(link.headers.clone());
     let answer = request.send().await.map_err(|error| error.without_url().to_string())?;
-    let status = answer.status().as_u16();
+    let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
     let mut body = Vec::new();
     let mut chunks = answer.bytes_stream();
     while let Some(chunk) = chunks.next().await {
@@ -114,7 +137,7 @@ async fn get(link: &EndpointLink) -> Result<(u16, Vec<u8>), String> {
             return Err("its answer is too large".to_owned());
         }
     }
-    Ok((status, body))
+    Ok(ListAnswer { status, headers, body })
 }
 
 /// Reads a list in the form of `OpenAI` and Anthropic (`data`), Gemini (`models`) or a bare one.

@@ -90,7 +90,7 @@ fn all_disabled(providers: &ProviderModels) -> Option<HostError> {
 }
 
 /// Returns the error for a missing model, with a screen of instructions.
-pub(super) fn no_model() -> HostError {
+pub fn no_model() -> HostError {
     let hint = "\
 Give a provider's key, for example one of
   export ANTHROPIC_API_KEY=…     export OPENAI_API_KEY=…
@@ -107,6 +107,9 @@ or store it with `crow-agent login PROVIDER`, and run again. Or start a model se
     }
 }
 
+/// The question whether a model server may be used.
+pub const SEND_PROMPTS_QUESTION: &str =
+    "Send it your prompts, and what the agent reads of your files?";
 /// Version of the file format.
 const VERSION: u32 = 1;
 /// File name, relative to the data folder.
@@ -197,7 +200,7 @@ impl LocalServerConsent {
         for candidate in candidates {
             let ModelCandidate { model, address } = &candidate;
             let question = format!(
-                "No model is named, and no provider has a key. A model server answers on this machine: {} at {}.\nSend it your prompts, and what the agent reads of your files?",
+                "No model is named, and no provider has a key. A model server answers on this machine: {} at {}.\n{SEND_PROMPTS_QUESTION}",
                 approval_line(&model.to_string()),
                 approval_line(address)
             );
@@ -229,6 +232,11 @@ impl LocalServerConsent {
 /// Returns the addresses of model servers that the user agreed to. Blocks.
 pub fn consented_servers(environment: &ProcessEnvironment) -> Result<BTreeSet<String>, AppError> {
     LocalServerConsent::new(environment, Audience::Unattended, Arc::new(NoDialog)).load()
+}
+
+/// Keeps the consent of the user to the model server at an address. Blocks.
+pub fn agree_to_server(environment: &ProcessEnvironment, address: &str) -> Result<(), AppError> {
+    LocalServerConsent::new(environment, Audience::Unattended, Arc::new(NoDialog)).add(address)
 }
 
 /// Reads the addresses. An invalid file is an error, because the consent is then unknown.

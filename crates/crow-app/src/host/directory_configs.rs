@@ -134,6 +134,11 @@ impl DirectoryConfigs {
         })
     }
 
+    /// Has a directory read again when it is needed next.
+    pub(super) fn forget(&self, cwd: &Path) {
+        self.cache().remove(cwd);
+    }
+
     fn read(&self, cwd: &Path) -> Result<Arc<DirectoryConfig>, AppError> {
         if self.start.as_deref() == Some(cwd)
             && self.start_is_fresh.swap(false, Ordering::Relaxed)

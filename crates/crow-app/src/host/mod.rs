@@ -2,6 +2,7 @@
 //! session, and its commands.
 
 mod agents;
+mod check_proposal;
 mod choices;
 mod commands;
 mod default_model;
@@ -17,7 +18,7 @@ mod starting;
 mod tests;
 
 pub use commands::{host_command_names, server_state};
-pub use default_model::consented_servers;
+pub use default_model::{SEND_PROMPTS_QUESTION, agree_to_server, consented_servers, no_model};
 pub use directory_configs::working_directory;
 pub use file_commands::{FileCommand, FileCommandKind, file_commands};
 pub use front_end_commands::{CommandSession, SessionCommands, SessionRecord};

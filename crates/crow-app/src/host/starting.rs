@@ -59,18 +59,7 @@ impl ProductHost {
     pub(super) async fn make(&self, new: NewSession) -> Result<AgentHandle, HostError> {
         let NewSession { cwd, id, setup } = new;
         let directories = setup.additional_directories.clone().unwrap_or_default();
-        let (places, store) = (Arc::clone(&self.directory_configs), self.choices.clone());
-        let context = blocking(move || {
-            let cwd = resolved(&cwd)?;
-            let choices = store.map(|store| store.load(&project_root(&cwd)));
-            Ok::<_, HostError>(StartContext {
-                additional_directories: additional(&cwd, &directories)?,
-                config: places.for_directory(&cwd)?,
-                choices: choices.unwrap_or_default(),
-                cwd,
-            })
-        })
-        .await??;
+        let context = self.start_context(cwd, directories).await?;
         let permissions = setup.permissions.or(self.permissions).or(context.choices.permissions);
         let ready = self.first_agent(&context, &setup).await?;
         let (reference, abilities) = model_of(&ready.agent);
@@ -85,6 +74,36 @@ impl ProductHost {
         let config = Arc::clone(self.runtime().config());
         let session = blocking(move || AgentSession::create(&config, spec)).await??;
         self.start(session, ready, setup.mcp_servers).await
+    }
+
+    /// Assembles the agent that a new session in a directory would have, without creating the session. It may ask about a
+    /// model server.
+    ///
+    /// # Errors
+    /// Fails as the creation of the session would: if no model is usable, or the configuration of the directory is not.
+    pub async fn check_new_session(&self, cwd: &Path) -> Result<(), HostError> {
+        let context = self.start_context(cwd.to_path_buf(), Vec::new()).await?;
+        self.first_agent(&context, &SessionSetup::default()).await.map(drop)
+    }
+
+    /// Reads what the start of a session in a directory needs.
+    async fn start_context(
+        &self,
+        cwd: PathBuf,
+        directories: Vec<PathBuf>,
+    ) -> Result<StartContext, HostError> {
+        let (places, store) = (Arc::clone(&self.directory_configs), self.choices.clone());
+        blocking(move || {
+            let cwd = resolved(&cwd)?;
+            let choices = store.map(|store| store.load(&project_root(&cwd)));
+            Ok::<_, HostError>(StartContext {
+                additional_directories: additional(&cwd, &directories)?,
+                config: places.for_directory(&cwd)?,
+                choices: choices.unwrap_or_default(),
+                cwd,
+            })
+        })
+        .await?
     }
 
     /// Assembles the agent of a new session: as requested, else as last chosen in the project, else as configured.

@@ -92,6 +92,8 @@ pub(crate) enum Command {
     Permissions(PermissionsCommand),
     /// Show the configuration that a project contains, and trust it
     Trust(TrustArgs),
+    /// Set up a model step by step: a key or a server, the model, and the theme
+    Setup,
     /// Store the key of a provider, or show which keys are set
     Login(LoginArgs),
     /// Delete the stored key of a provider

@@ -1,6 +1,9 @@
 //! The commands `config get`, `explain`, `path`, `set`, `validate` and `schema`.
 
-use std::{fmt::Write as _, path::Path};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use clap::ValueEnum as _;
 use crow_agent::{
@@ -184,12 +187,21 @@ pub(super) fn user_layer(environment: &ProcessEnvironment) -> Result<ConfigLayer
     Ok(ConfigLayer::folder(LayerKind::User, environment.config_dir()?))
 }
 
-/// Sets a value in the user's file, if the resulting configuration is valid.
+/// Sets a value in the user's file, if the resulting configuration is valid, and prints the path of the file.
 pub(crate) fn set(
     key: &str,
     value: &str,
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
+    write_line(&write_value(key, value, environment)?.display().to_string())
+}
+
+/// Sets a value in the user's file, if the resulting configuration is valid. Returns the path of the file.
+pub(crate) fn write_value(
+    key: &str,
+    value: &str,
+    environment: &ProcessEnvironment,
+) -> Result<PathBuf, CliError> {
     let key = ConfigKey::parse(key)?;
     let user = user_layer(environment)?;
     let file = key.target.file();
@@ -212,7 +224,7 @@ pub(crate) fn set(
         match check_change(&key, &user, &file, &text) {
             Ok(()) => {
                 write(&path, &text)?;
-                return write_line(&path.display().to_string());
+                return Ok(path);
             }
             Err(error) => refusal = refusal.or(Some(error)),
         }

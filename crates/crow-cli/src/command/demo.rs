@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use crow_app::{
-    ProcessEnvironment, config::AgentLimits, host::ChoiceMemory, product, trust::Project,
+    Audience, ProcessEnvironment, config::AgentLimits, host::ChoiceMemory, product, trust::Project,
 };
 use crow_console::ExitCode;
 use crow_core::{
@@ -76,6 +76,7 @@ pub(crate) async fn demo(
         cwd: project.canonicalize().unwrap_or_else(|_| project.clone()),
         project: Project::default(),
         audience: audience_of(args.output, environment),
+        server_audience: Audience::Unattended,
         environment,
         store,
         models: Arc::clone(&models),

@@ -18,7 +18,7 @@ use crate::{
     args::{LoginArgs, LogoutArgs},
     error::CliError,
     terminal::{
-        HiddenInput, ask_hidden, confirm_hidden, is_yes, print_message, write_line, write_out,
+        TypedInput, ask_hidden, confirm_hidden, is_yes, print_message, write_line, write_out,
     },
 };
 
@@ -51,8 +51,8 @@ pub(crate) fn login(
     let key = if environment.stdin_is_terminal {
         let input = ask_hidden(&format!("key of {provider} (it is not shown): "));
         match input.map_err(|error| unreadable(&error))? {
-            HiddenInput::Line(line) => line,
-            HiddenInput::Nothing => return Ok(ExitCode::Interrupted),
+            TypedInput::Line(line) => line,
+            TypedInput::Nothing => return Ok(ExitCode::Interrupted),
         }
     } else {
         read_piped_key()?
@@ -62,9 +62,9 @@ pub(crate) fn login(
         .map(|_| key.trim().to_owned())?;
     if !args.yes {
         match confirm_hidden("Store it?").map_err(|error| unreadable(&error))? {
-            HiddenInput::Line(line) if is_yes(&line) => {}
-            HiddenInput::Line(_) => return write_line("not stored"),
-            HiddenInput::Nothing => return Ok(ExitCode::Interrupted),
+            TypedInput::Line(line) if is_yes(&line) => {}
+            TypedInput::Line(_) => return write_line("not stored"),
+            TypedInput::Nothing => return Ok(ExitCode::Interrupted),
         }
     }
     KeyLocation::of(args, &file)
@@ -119,19 +119,36 @@ impl fmt::Display for KeyLocation<'_> {
 
 /// Prints where the key will be stored and which origin it will be sent to.
 fn announce(provider: &str, home: &KeyDestination, location: KeyLocation<'_>) {
+    for line in announcement(provider, home, location) {
+        print_message(&line);
+    }
+}
+
+/// Says where the key of a provider will be stored in a file, and which origin it will be sent to.
+pub(crate) fn key_announcement(
+    provider: &str,
+    home: &KeyDestination,
+    file: &CredentialFile,
+) -> Vec<String> {
+    announcement(provider, home, KeyLocation::File(file))
+}
+
+fn announcement(provider: &str, home: &KeyDestination, location: KeyLocation<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
     if let Some(variable) = &home.redirect_variable {
-        print_message(&format!(
+        lines.push(format!(
             "{variable} sets another address than {provider}'s own: the key will be used for {} only",
             one_line(&home.origin)
         ));
     }
-    print_message(&format!(
+    lines.push(format!(
         "the key of {provider} will be stored in {location}, and sent to {} and nowhere else",
         one_line(&home.origin)
     ));
     if let Some(variable) = &home.variable {
-        print_message(&format!("if {variable} is set, it takes precedence over the stored key"));
+        lines.push(format!("if {variable} is set, it takes precedence over the stored key"));
     }
+    lines
 }
 
 /// Reads the key from standard input. Fails if it is longer than [`LONGEST`].

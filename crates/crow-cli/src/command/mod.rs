@@ -17,6 +17,7 @@ mod permissions;
 mod review;
 mod serve;
 mod sessions;
+mod setup;
 pub(crate) mod skills;
 mod telemetry;
 mod trust;
@@ -27,13 +28,14 @@ pub(crate) use acp::acp;
 pub(crate) use demo::demo;
 pub(crate) use eval::eval;
 pub(crate) use listing::CommandListing;
-pub(crate) use login::{login, logout};
+pub(crate) use login::{key_announcement, login, logout};
 pub(crate) use mcp_serve::mcp_serve;
-pub(crate) use models::models;
+pub(crate) use models::{model_facts, models};
 pub(crate) use permissions::{explain, list_rules};
 pub(crate) use review::review;
 pub(crate) use serve::serve;
 pub(crate) use sessions::{export, list, remove, rename, repair, show};
+pub(crate) use setup::setup;
 pub(crate) use telemetry::{
     default_report_file, ledger, report, report_html, statistics, stats, trace, write_report,
 };

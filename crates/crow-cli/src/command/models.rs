@@ -126,7 +126,7 @@ fn model_text(model: &ModelSummary, profile: &ModelProfile, layer: LayerKind) ->
     let calls_from = if model.info.tool_calls.is_some() { " (provider file)" } else { "" };
     let mut rows = vec![
         ("model", model.info.reference.to_string()),
-        ("window and price", facts(model).trim().to_owned()),
+        ("window and price", model_facts(model).trim().to_owned()),
         ("longest reply", output.map_or("unknown".to_owned(), |tokens| format!("{tokens} tokens"))),
         ("pictures", yes_or_no(abilities.vision).to_owned()),
         ("thinking", yes_or_no(abilities.thinking).to_owned()),
@@ -246,8 +246,12 @@ fn describe(
             } else {
                 " "
             };
-        let _ =
-            writeln!(text, "  {marker} {:<42}{}", model.info.reference.to_string(), facts(model));
+        let _ = writeln!(
+            text,
+            "  {marker} {:<42}{}",
+            model.info.reference.to_string(),
+            model_facts(model)
+        );
     }
     for id in unknown_models(provider, served, lists) {
         let _ = writeln!(text, "    {}/{}", provider.name, one_line(id));
@@ -273,7 +277,8 @@ fn unknown_models<'a>(
     ids
 }
 
-fn facts(model: &ModelSummary) -> String {
+/// Describes window and price of a model.
+pub(crate) fn model_facts(model: &ModelSummary) -> String {
     let window = model
         .info
         .context_window

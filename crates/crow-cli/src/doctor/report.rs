@@ -78,7 +78,7 @@ impl DoctorFinding {
         match self.fix.take().map(|fix| fix.apply()) {
             Some(Ok(done)) => *self = Self::fine(done),
             Some(Err(error)) => {
-                self.hint = format!("{} (it could not be done: {error})", self.hint)
+                self.hint = format!("{} (it could not be done: {error})", self.hint);
             }
             None => {}
         }

@@ -8,7 +8,7 @@ use crow_app::{
     config::Configuration,
     host::{ChoiceMemory, ConfigurationSource, HostParts, ProductHost, StartPlace},
     product,
-    project_checks::{accepted_check, propose_check},
+    project_checks::accepted_check,
     sandbox::{SandboxSettings, sandbox_settings},
     skills::UserSkillReader,
     trust::{self, Project},
@@ -80,6 +80,7 @@ pub(crate) async fn start(
 }
 
 /// Parameters of [`launch`] and [`host`].
+#[derive(Clone)]
 pub(crate) struct ProductLaunch<'a> {
     pub request: &'a AgentRequest,
     /// The directory in which the session works, or the first one of several.
@@ -87,6 +88,8 @@ pub(crate) struct ProductLaunch<'a> {
     /// The trusted configuration that the project in `cwd` adds.
     pub project: Project,
     pub audience: Audience,
+    /// Recipient of the question whether a model server that was found may be used.
+    pub server_audience: Audience,
     pub environment: &'a ProcessEnvironment,
     pub store: Arc<dyn SessionStore>,
     pub models: Arc<dyn Models>,
@@ -123,6 +126,7 @@ impl<'a> ProductLaunch<'a> {
             cwd,
             project,
             audience,
+            server_audience: audience,
             environment,
             store,
             models: Arc::clone(&providers) as Arc<dyn Models>,
@@ -158,9 +162,6 @@ pub(crate) fn host(
         (ConfigurationSource::Shipped, Configuration::shipped())
     } else {
         let configuration = Configuration::load(environment, &project.additions)?;
-        if launch.audience == Audience::Person && !configuration.settings.has_checks() {
-            propose_check(environment, &launch.cwd, &TerminalDialog)?;
-        }
         let accepted = accepted_check(environment, &launch.cwd)?;
         let configuration = configuration.with_project_check(accepted);
         (ConfigurationSource::InFiles, configuration)
@@ -206,7 +207,7 @@ pub(crate) fn host(
         models: launch.models,
         providers: launch.providers,
         answerer,
-        audience: launch.audience,
+        audience: launch.server_audience,
         dialog: Arc::new(TerminalDialog),
         session_commands: Some(Arc::new(session_commands)),
         rules: launch.rules,
@@ -230,7 +231,22 @@ pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, Cl
     let absolute = |path: &PathBuf| Ok::<_, CliError>(launch.environment.current_dir()?.join(path));
     let added: Option<Vec<PathBuf>> =
         (!given.is_empty()).then(|| given.iter().map(absolute).collect()).transpose()?;
+    let is_configured = launch.fallback.is_none();
+    let models = Arc::clone(&launch.models);
     let host = host(launch, answerer)?;
+    if audience == Audience::Person && is_configured {
+        // A question about the project makes no sense before it is clear that there is a model.
+        let is_usable = match &resumed {
+            None => host.check_new_session(&cwd).await.map(|()| true)?,
+            Some(id) => match store.header(id) {
+                Ok(header) => models.resolve(&header.model_ref()).await.is_ok(),
+                Err(_) => false,
+            },
+        };
+        if is_usable {
+            host.propose_check(&cwd, &TerminalDialog)?;
+        }
+    }
     // A resumed session does not repeat the warning about its model: it was shown at the start or at the change of the
     // model.
     let mut warned_of = None;

@@ -588,9 +588,15 @@ async fn a_chat_without_a_key_explains_how_to_start() {
     for name in ["OLLAMA_HOST", "LLAMACPP_HOST", "LMSTUDIO_HOST", "VLLM_HOST"] {
         fixture.set_env(name, "127.0.0.1:9");
     }
-    let terminal = Terminal::start(&fixture, &[], 80, "xterm");
+    let mut terminal = Terminal::start(&fixture, &[], 80, "xterm");
+    terminal
+        .wait_for("the first step", |screen| {
+            screen.contains("q leaves.") && screen.ends_with("\n?")
+        })
+        .await
+        .type_keys("q\r");
     let screen = terminal.wait_for_exit(3).await;
-    assert!(screen.contains("ANTHROPIC_API_KEY"), "{screen}");
+    assert!(screen.contains("export ANTHROPIC_API_KEY"), "{screen}");
 }
 
 #[tokio::test]

@@ -47,6 +47,7 @@ mod redaction;
 mod screen_picture;
 mod serve;
 mod sessions;
+mod setup;
 mod shipped_agents;
 mod signals;
 mod skills;

@@ -17,7 +17,9 @@ use crate::http::{
     LAST_CHUNK, RawRequest, RequestReadError, RequestReader, chunked_head, full_response,
     push_chunk,
 };
-use crate::wire::{ErrorResponse, ScriptedReply, ScriptedStop, WireDialect, model_list};
+use crate::wire::{
+    ErrorResponse, ScriptedReply, ScriptedStop, VendorError, WireDialect, model_list,
+};
 
 /// Serves requests until either side ends the connection.
 pub(super) async fn serve(stream: TcpStream, number: usize, state: Arc<ModelServerState>) {
@@ -119,6 +121,17 @@ impl ClientConnection {
         } else {
             WireDialect::OpenAiChat
         };
+        if let Some(key) = &self.state.options.key {
+            let bearer = format!("Bearer {key}");
+            let sent =
+                ["x-api-key", "x-goog-api-key", "authorization"].map(|name| raw.header(name));
+            if !sent.into_iter().flatten().any(|sent| sent == key || sent == bearer) {
+                let error = VendorError::Authentication.response(dialect, "", 0);
+                let ErrorResponse { status, headers, body } = error;
+                self.write(&full_response(status, &headers, &body)).await?;
+                return Ok(KeepAlive::Keep);
+            }
+        }
         let body = model_list(dialect, &self.state.options.models).to_string();
         self.write(&full_response(200, &json_headers(), body.as_bytes())).await?;
         Ok(KeepAlive::Keep)

@@ -10,6 +10,8 @@ pub struct ServerOptions {
     pub checks: ServerChecks,
     /// Model ids that `GET /v1/models` lists.
     pub models: Vec<String>,
+    /// The only key with which the list of models is sent; without one, anybody gets it.
+    pub key: Option<String>,
     /// Size of the deltas of texts.
     pub pieces: DeltaSize,
     /// Variant of the Chat dialect.
@@ -25,6 +27,7 @@ impl Default for ServerOptions {
         Self {
             checks: ServerChecks::default(),
             models: vec!["test-model".to_owned()],
+            key: None,
             pieces: DeltaSize::default(),
             chat: ChatFlavour::default(),
             usage: UsageSource::default(),
