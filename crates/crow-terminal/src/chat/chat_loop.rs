@@ -6,7 +6,9 @@
 
 use std::{
     collections::VecDeque,
+    fs::File,
     io,
+    os::fd::AsFd as _,
     pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
@@ -178,13 +180,13 @@ impl ChatLoop {
             let commands = host.commands(handle.session_id()).await?;
             let mut typing = PromptInput::new(listed_commands(commands), history.read());
             typing.set_keys(options.keys);
-            // These cut off rows that do not fit a narrower screen; all others wrap them.
-            let cuts_off = term.starts_with("screen") || term == "linux";
-            let resize = if cuts_off { ResizeBehavior::Truncate } else { ResizeBehavior::Wrap };
+            let resize = ResizeBehavior::of_terminal(&term, attention.multiplexer());
             let theme = if style.colour { attention.current_theme() } else { Theme::Monochrome };
             let size = screen_size().unwrap_or(ScreenSize { columns: style.width, rows: 24 });
+            // Without a buffer: a frame reaches the terminal in one piece.
+            let output = io::stdout().as_fd().try_clone_to_owned().map_err(ChatError::Terminal)?;
             let screen = InlineScreen::new(
-                Box::new(io::stdout()) as super::chat_screen::ScreenWriter,
+                Box::new(File::from(output)) as super::chat_screen::ScreenWriter,
                 size,
                 theme,
                 resize,

@@ -8,7 +8,8 @@ use std::{
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     termios::{
-        InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+        InputModes, LocalModes, OptionalActions, OutputModes, SpecialCodeIndex, Termios, tcgetattr,
+        tcsetattr,
     },
 };
 
@@ -19,8 +20,10 @@ const REPORTS_OFF: &str = "\u{1b}[?1004l\u{1b}[?2004l";
 /// and that take this back. Terminals without the protocol ignore them.
 const KITTY_KEYS_ON: &str = "\u{1b}[>1u";
 const KITTY_KEYS_OFF: &str = "\u{1b}[<u";
-/// Leaves the screen of full-screen views, and shows the cursor.
-const LEAVE_FULL_SCREEN: &str = "\u{1b}[?7h\u{1b}[?25h\u{1b}[?1049l";
+/// Leaves the screen of full-screen views.
+const LEAVE_FULL_SCREEN: &str = "\u{1b}[?1049l";
+/// Wraps lines and shows the cursor: a frame may not have come to its end.
+const END_OF_FRAME: &str = "\u{1b}[?7h\u{1b}[?25h";
 /// Timeout of a poll that does not wait.
 const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
@@ -57,6 +60,8 @@ impl ChatTerminalModes {
         keys.local_modes -=
             LocalModes::ICANON | LocalModes::ECHO | LocalModes::IEXTEN | LocalModes::ISIG;
         keys.input_modes -= InputModes::ICRNL | InputModes::IXON;
+        // Without it, the kernel hands on what is written as a whole, and not row by row.
+        keys.output_modes -= OutputModes::OPOST;
         keys.special_codes[SpecialCodeIndex::VMIN] = 1;
         keys.special_codes[SpecialCodeIndex::VTIME] = 0;
         Ok(Self(Some(KeyModes {
@@ -116,7 +121,7 @@ impl Drop for ChatTerminalModes {
     fn drop(&mut self) {
         let Some(modes) = &self.0 else { return };
         self.restore();
-        let mut sequences = self.end_sequences();
+        let mut sequences = self.end_sequences() + END_OF_FRAME;
         if modes.is_full_screen {
             sequences.push_str(LEAVE_FULL_SCREEN);
         }
