@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The inline chat in tmux: nothing of a long answer is lost, doubled or torn, also when the terminal changes its size after it.
+# The inline chat in tmux: nothing of an answer of 100,000 lines is lost, doubled or torn while the terminal changes its size.
 set -euo pipefail
 here=$(dirname "$0")
 # shellcheck source=shared/packages.bash
@@ -12,7 +12,6 @@ fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 CROW_AGENT=$(crow_agent)
-AIMOCK=$(install_aimock "$folder/npm")
 mkdir "$folder/home" "$folder/project"
-export CROW_AGENT AIMOCK FOLDER=$folder
-timeout 200 node "$here/inline/main.mjs"
+export CROW_AGENT FOLDER=$folder
+timeout 240 node "$here/inline/main.mjs"

@@ -22,20 +22,24 @@ use crow_core::{
 };
 use crow_text::neutralise;
 use jiff::Timestamp;
+use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::{
     activity::{ActivityPanel, ActivitySpace},
     full_screen::{FullScreenFrame, FullScreenPainter},
-    live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior},
+    live_region::{LiveRegion, PaintedLine, RegionContent, RegionCursor, ResizeBehavior},
     markdown::{MarkdownStream, render_markdown},
     row_text::{shortened, wrapped},
     screen_size::ScreenSize,
-    styled_text::{StyledLine, TextRole},
+    styled_text::{Emphasis, StyledLine, TextLook, TextRole},
     theme::Theme,
 };
 
 /// Minimum time between two frames, unless a key was typed.
 const FRAME: Duration = Duration::from_millis(16);
+/// Time after a change of the size in which the terminal may have yet another one: tmux tells of it after up to 250 ms.
+const RESIZE_REST: Duration = Duration::from_millis(300);
 /// Maximum number of rows of the live region, and its share of the screen in percent.
 const MOST_ROWS: usize = 12;
 const MOST_PERCENT: usize = 40;
@@ -81,6 +85,8 @@ pub struct InlineScreen<W> {
     input: InputView,
     now: Option<Timestamp>,
     drawn: Option<Instant>,
+    /// Time of the last change of the size.
+    resized: Option<Instant>,
 }
 
 impl<W: Write> InlineScreen<W> {
@@ -116,6 +122,7 @@ impl<W: Write> InlineScreen<W> {
             input: InputView::default(),
             now: None,
             drawn: None,
+            resized: None,
         }
     }
 
@@ -320,7 +327,7 @@ impl<W: Write> InlineScreen<W> {
     /// # Errors
     /// Fails if the output cannot be written.
     pub fn leave_view(&mut self) -> io::Result<()> {
-        let output = self.view.leave();
+        let output = self.view.leave() + self.region.restore_cursor();
         self.send_sequences(&output)?;
         self.draw()
     }
@@ -339,7 +346,9 @@ impl<W: Write> InlineScreen<W> {
     /// # Errors
     /// Fails if the output cannot be written.
     pub fn clear(&mut self) -> io::Result<()> {
-        self.output.write_all(b"\x1b[H\x1b[2J")?;
+        // Without the region: tmux takes what it clears to its history.
+        let output = self.region.clear() + "\x1b[H\x1b[2J";
+        self.output.write_all(output.as_bytes())?;
         self.redraw()
     }
 
@@ -359,6 +368,7 @@ impl<W: Write> InlineScreen<W> {
     fn set_size(&mut self, size: Option<ScreenSize>) {
         let Some(size) = size.filter(|size| *size != self.size) else { return };
         self.size = size;
+        self.resized = Some(Instant::now());
         self.region.set_columns(size.columns);
         self.renderer.set_width(Some(size.columns.saturating_sub(1)));
         let columns = self.columns();
@@ -441,6 +451,10 @@ impl<W: Write> InlineScreen<W> {
         if self.view.is_active() {
             return Ok(());
         }
+        let is_resizing = self.resized.is_some_and(|resized| resized.elapsed() < RESIZE_REST);
+        if is_resizing && self.region.shows_cursor() {
+            return Ok(());
+        }
         let content = self.content();
         let lines = mem::take(&mut self.finished);
         let output = self.region.draw(&lines, content);
@@ -492,11 +506,22 @@ impl<W: Write> InlineScreen<W> {
         rows.extend(
             self.input.above.iter().map(|line| self.theme.paint(&shortened(line, columns))),
         );
-        let (row, column) = self.input.cursor;
-        let cursor = (rows.len() + row, column.min(columns));
-        // Rows that were made for a wider terminal are cut.
+        let (row, column) = (self.input.cursor.0, self.input.cursor.1.min(columns));
+        // Rows above the prompt wrap on a narrower terminal: then only the beginning of the region is certain.
+        let is_hidden = rows.iter().any(|line| line.width > 0);
+        let cursor = if is_hidden {
+            RegionCursor::Hidden
+        } else {
+            RegionCursor::Shown { row: rows.len() + row, column }
+        };
         let input = self.input.rows.iter().chain(self.input.below.iter().take(below));
-        rows.extend(input.map(|line| self.theme.paint(&shortened(line, columns))));
+        for (number, line) in input.enumerate() {
+            // Rows that were made for a wider terminal are cut.
+            let line = shortened(line, columns);
+            let is_marked = is_hidden && number == row;
+            let line = if is_marked { with_cursor(&line, column, columns) } else { line };
+            rows.push(self.theme.paint(&line));
+        }
         if rows.is_empty() {
             rows.push(PaintedLine::default());
         }
@@ -508,6 +533,31 @@ impl<W> fmt::Debug for InlineScreen<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InlineScreen").field("size", &self.size).finish_non_exhaustive()
     }
+}
+
+/// Returns a line in which a column looks like the cursor, or the last one of `columns`.
+fn with_cursor(line: &StyledLine, column: usize, columns: usize) -> StyledLine {
+    let column = column.min(columns.saturating_sub(1));
+    let mut marked = StyledLine::default();
+    let (mut at, mut is_done) = (0, false);
+    for span in line.spans() {
+        for cluster in span.text.graphemes(true) {
+            let end = at + cluster.width();
+            let mut look = span.look.clone();
+            if end > column && !is_done {
+                look.emphasis = look.emphasis.with(Emphasis::REVERSE);
+                is_done = true;
+            }
+            marked.push(cluster, look);
+            at = end;
+        }
+    }
+    if !is_done {
+        marked.push(" ".repeat(column.saturating_sub(at)), TextRole::Plain);
+        let look = TextLook { emphasis: Emphasis::REVERSE, ..TextLook::default() };
+        marked.push(" ", look);
+    }
+    marked
 }
 
 /// Returns a text without the sequences for colours.

@@ -52,7 +52,7 @@ pub use full_screen::{
 };
 pub use inline_screen::{InlineScreen, InputView};
 pub use input_decoder::InputDecoder;
-pub use live_region::{LiveRegion, PaintedLine, RegionContent, ResizeBehavior};
+pub use live_region::{LiveRegion, PaintedLine, RegionContent, RegionCursor, ResizeBehavior};
 pub use markdown::{MarkdownGlyphs, MarkdownStream, render_markdown};
 pub use popup::ListedCommand;
 pub use prompt_input::{EnteredLine, InputAction, PromptInput};

@@ -5,17 +5,36 @@
 //! screen is ever touched: no scrolling region, no alternate screen, no absolute positions. All positions are relative to the
 //! cursor, which stands within the region, so that the region may begin anywhere on the screen.
 //!
-//! The one thing that cannot be known is what a terminal does with the rows of the region when its width changes. Most wrap them
-//! anew and keep the cursor on its character; a few cut them off. [`ResizeBehavior`] says which, and thereby how many rows are
-//! above the cursor afterwards.
+//! A terminal changes its size at any time, and the program learns of it later: tmux waits up to a quarter of a second. Most
+//! terminals then wrap the rows of the region anew, so that nobody knows how many rows are above a cursor in the middle. This
+//! keeps the region whole all the same:
+//!
+//! - Between frames the cursor is hidden at the beginning of the region ([`RegionCursor::Hidden`]) if a row above the prompt
+//!   could wrap. It stays at the beginning of that row, however wide the terminal is.
+//! - Rows of the region are drawn without automatic wrapping, so that each is one row on a narrower terminal too.
+//! - Downwards the cursor moves by line feeds, which scroll at the end of the screen where a movement would stop.
+//! - New rows are made empty, and filled from the last one to the first: if the size changes within a frame, there is nothing
+//!   above the cursor that could wrap.
+//!
+//! With a cursor that is shown within the prompt, [`ResizeBehavior`] says what the terminal does with longer rows, and thereby
+//! how many rows are above the cursor. The caller draws only when the size has been the same for a moment.
 
 use std::fmt::Write as _;
 
-/// Hides the cursor, and asks the terminal to show nothing before [`END`].
+use crate::terminal_control::Multiplexer;
+
+/// Asks the terminal to show nothing before [`END`], and hides the cursor.
 const BEGIN: &str = "\u{1b}[?2026h\u{1b}[?25l";
-const END: &str = "\u{1b}[?25h\u{1b}[?2026l";
-const CLEAR_TO_END_OF_SCREEN: &str = "\u{1b}[J";
+const END: &str = "\u{1b}[?2026l";
+const SHOW_CURSOR: &str = "\u{1b}[?25h";
+const HIDE_CURSOR: &str = "\u{1b}[?25l";
+const WRAP_OFF: &str = "\u{1b}[?7l";
+const WRAP_ON: &str = "\u{1b}[?7h";
+/// Clears from the beginning of the row of the cursor to the end of the screen. If the clearing began in the first column of
+/// the first row, tmux would take what is on the screen to its history.
+const CLEAR: &str = "\r\u{1b}[K\u{1b}[C\u{1b}[J\r";
 const CLEAR_TO_END_OF_LINE: &str = "\u{1b}[K";
+const NEXT_ROW: &str = "\r\n";
 
 /// A line as it is written to the terminal: text and sequences for its look, without a line break.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,13 +53,34 @@ pub enum ResizeBehavior {
     Truncate,
 }
 
+impl ResizeBehavior {
+    /// Returns the behavior of a terminal with this value of `TERM`.
+    pub fn of_terminal(term: &str, multiplexer: Multiplexer) -> Self {
+        // tmux is often used with a value that begins with `screen`.
+        match multiplexer {
+            Multiplexer::Screen => Self::Truncate,
+            _ if term == "linux" => Self::Truncate,
+            Multiplexer::None | Multiplexer::Tmux | Multiplexer::Zellij => Self::Wrap,
+        }
+    }
+}
+
+/// The cursor of the terminal between two frames.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RegionCursor {
+    /// It is shown in a row and a column of the region.
+    Shown { row: usize, column: usize },
+    /// It is hidden at the beginning of the region.
+    #[default]
+    Hidden,
+}
+
 /// The rows of the region, and where the cursor is within them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RegionContent {
     /// The rows, each shorter than the terminal is wide.
     pub rows: Vec<PaintedLine>,
-    /// Row and column of the cursor.
-    pub cursor: (usize, usize),
+    pub cursor: RegionCursor,
 }
 
 /// The live region of a terminal. It makes what is to be written, and writes nothing itself.
@@ -49,6 +89,8 @@ pub struct LiveRegion {
     columns: usize,
     resize: ResizeBehavior,
     drawn: RegionContent,
+    /// Row of the region that the cursor of the terminal is in.
+    row: usize,
     /// True once anything was drawn that has to be erased or moved over.
     is_drawn: bool,
 }
@@ -56,7 +98,8 @@ pub struct LiveRegion {
 impl LiveRegion {
     /// Creates an empty region at the row of the cursor, which is at its beginning.
     pub fn new(columns: usize, resize: ResizeBehavior) -> Self {
-        Self { columns: columns.max(1), resize, drawn: RegionContent::default(), is_drawn: false }
+        let columns = columns.max(1);
+        Self { columns, resize, drawn: RegionContent::default(), row: 0, is_drawn: false }
     }
 
     /// Sets the width of the terminal, which it has already.
@@ -65,17 +108,27 @@ impl LiveRegion {
         if columns == self.columns {
             return;
         }
-        if self.resize == ResizeBehavior::Wrap {
+        self.columns = columns;
+        if let (RegionCursor::Shown { row, column }, ResizeBehavior::Wrap) =
+            (self.drawn.cursor, self.resize)
+        {
             // Rows above the cursor may be several now, and so may that of the cursor.
             let rows_of = |width: usize| width.saturating_sub(1) / columns;
-            let (row, column) = self.drawn.cursor;
             let above: usize =
                 self.drawn.rows.iter().take(row).map(|line| rows_of(line.width)).sum();
-            self.drawn.cursor.0 = row + above + column / columns;
+            self.row += above + column / columns;
         }
-        self.columns = columns;
-        // It is not known how the terminal shows the rows after the resize.
-        self.drawn.rows.clear();
+        self.forget_rows();
+    }
+
+    /// Returns true if the cursor is shown within what is drawn: then the number of rows above it depends on the width.
+    pub fn shows_cursor(&self) -> bool {
+        self.is_drawn && matches!(self.drawn.cursor, RegionCursor::Shown { .. })
+    }
+
+    /// Forgets what the rows show: it is not known how the terminal shows them after a resize. All are drawn anew.
+    pub fn forget_rows(&mut self) {
+        self.drawn = RegionContent { rows: Vec::new(), cursor: self.drawn.cursor };
     }
 
     /// Returns what prints finished lines above the region, and draws the region with this content below them.
@@ -84,48 +137,72 @@ impl LiveRegion {
             return String::new();
         }
         let mut output = BEGIN.to_owned();
-        self.move_to_top(&mut output);
-        // 1) Lines that are final scroll away by themselves.
+        self.move_to(0, &mut output);
         if !finished.is_empty() || self.drawn.rows.is_empty() {
-            output.push_str(CLEAR_TO_END_OF_SCREEN);
-            self.drawn.rows.clear();
-        }
-        for line in finished {
-            output.push_str(&line.text);
-            output.push_str("\r\n");
-        }
-        // 2) The region. Rows that are as they were stay.
-        for (number, row) in content.rows.iter().enumerate() {
-            if number > 0 {
-                output.push_str("\r\n");
+            output.push_str(CLEAR);
+            // Lines that are final scroll away by themselves.
+            for line in finished {
+                output.push_str(&line.text);
+                output.push_str(NEXT_ROW);
             }
-            if self.drawn.rows.get(number) != Some(row) {
-                output.push_str(&row.text);
-                if self.drawn.rows.get(number).is_some_and(|before| before.width > row.width) {
-                    output.push_str(CLEAR_TO_END_OF_LINE);
-                }
-            }
+            output.push_str(WRAP_OFF);
+            self.draw_all(&content.rows, &mut output);
+        } else {
+            output.push_str(WRAP_OFF);
+            self.draw_changes(&content.rows, &mut output);
         }
-        if content.rows.len() < self.drawn.rows.len() {
-            // The next row and all below it were of the region.
-            output.push_str("\r\n");
-            output.push_str(CLEAR_TO_END_OF_SCREEN);
-            output.push_str("\u{1b}[A");
-        }
-        // 3) The cursor.
+        output.push_str(WRAP_ON);
         let last = content.rows.len().saturating_sub(1);
-        let (row, column) = content.cursor;
-        move_up(last - row.min(last), &mut output);
-        output.push('\r');
-        if column > 0 {
-            // Writing to a string cannot fail.
-            let _ = write!(output, "\u{1b}[{column}C");
+        match content.cursor {
+            RegionCursor::Hidden => self.move_to(0, &mut output),
+            RegionCursor::Shown { row, column } => {
+                self.move_to(row.min(last), &mut output);
+                if column > 0 {
+                    // Writing to a string cannot fail.
+                    let _ = write!(output, "\u{1b}[{column}C");
+                }
+                output.push_str(SHOW_CURSOR);
+            }
         }
         output.push_str(END);
         self.drawn = content;
-        self.drawn.cursor.0 = row.min(last);
         self.is_drawn = true;
         output
+    }
+
+    /// Draws all rows on a cleared screen: they are made empty, and filled from the last one to the first.
+    fn draw_all(&mut self, rows: &[PaintedLine], output: &mut String) {
+        self.move_to(rows.len().saturating_sub(1), output);
+        for (number, row) in rows.iter().enumerate().rev() {
+            self.move_to(number, output);
+            if number + 1 < rows.len() {
+                // On a screen with fewer rows than the region the cursor did not move.
+                output.push_str(CLEAR_TO_END_OF_LINE);
+            }
+            output.push_str(&row.text);
+            output.push('\r');
+        }
+    }
+
+    /// Draws the rows that are not as they were.
+    fn draw_changes(&mut self, rows: &[PaintedLine], output: &mut String) {
+        let drawn = std::mem::take(&mut self.drawn.rows);
+        for (number, row) in rows.iter().enumerate() {
+            let before = drawn.get(number);
+            if before == Some(row) {
+                continue;
+            }
+            self.move_to(number, output);
+            output.push_str(&row.text);
+            if before.is_some_and(|before| before.width > row.width) {
+                output.push_str(CLEAR_TO_END_OF_LINE);
+            }
+            output.push('\r');
+        }
+        if rows.len() < drawn.len() {
+            self.move_to(rows.len(), output);
+            output.push_str(CLEAR);
+        }
     }
 
     /// Returns what removes the region, with the cursor at the beginning of the row where it began.
@@ -134,29 +211,36 @@ impl LiveRegion {
             return String::new();
         }
         let mut output = String::new();
-        self.move_to_top(&mut output);
-        output.push_str(CLEAR_TO_END_OF_SCREEN);
-        self.drawn = RegionContent::default();
-        self.is_drawn = false;
+        self.move_to(0, &mut output);
+        output.push_str(CLEAR);
+        output.push_str(SHOW_CURSOR);
+        self.forget();
         output
     }
 
     /// Forgets what was drawn: the screen was cleared, and the cursor is at the beginning of a row.
     pub fn forget(&mut self) {
         self.drawn = RegionContent::default();
+        self.row = 0;
         self.is_drawn = false;
     }
 
-    fn move_to_top(&self, output: &mut String) {
-        move_up(self.drawn.cursor.0, output);
-        output.push('\r');
+    /// Returns what hides the cursor again after something else showed it.
+    pub fn restore_cursor(&self) -> &'static str {
+        if self.is_drawn && !self.shows_cursor() { HIDE_CURSOR } else { "" }
     }
-}
 
-fn move_up(rows: usize, output: &mut String) {
-    if rows > 0 {
-        // Writing to a string cannot fail.
-        let _ = write!(output, "\u{1b}[{rows}A");
+    /// Moves the cursor to the beginning of a row of the region.
+    fn move_to(&mut self, row: usize, output: &mut String) {
+        output.push('\r');
+        if row < self.row {
+            // Writing to a string cannot fail.
+            let _ = write!(output, "\u{1b}[{}A", self.row - row);
+        }
+        for _ in self.row..row {
+            output.push_str(NEXT_ROW);
+        }
+        self.row = row;
     }
 }
 
@@ -173,6 +257,7 @@ mod tests {
     }
 
     fn content(rows: &[&str], cursor: (usize, usize)) -> RegionContent {
+        let cursor = RegionCursor::Shown { row: cursor.0, column: cursor.1 };
         RegionContent { rows: rows.iter().map(|row| line(row)).collect(), cursor }
     }
 
@@ -245,11 +330,26 @@ mod tests {
         region.draw(&[], content(&[&wide, &wide, "> "], (2, 2)));
         region.set_columns(20);
         // Each of the two rows above the cursor is two rows now.
-        assert!(region.clear().starts_with("\u{1b}[4A\r"));
+        assert!(region.clear().starts_with("\r\u{1b}[4A"));
         let mut region = LiveRegion::new(40, ResizeBehavior::Truncate);
         region.draw(&[], content(&[&wide, &wide, "> "], (2, 2)));
         region.set_columns(20);
-        assert!(region.clear().starts_with("\u{1b}[2A\r"));
+        assert!(region.clear().starts_with("\r\u{1b}[2A"));
+    }
+
+    #[test]
+    fn screen_and_the_console_of_linux_cut_rows_off_and_all_others_wrap_them() {
+        let table = [
+            ("xterm-256color", Multiplexer::None, ResizeBehavior::Wrap),
+            ("tmux-256color", Multiplexer::Tmux, ResizeBehavior::Wrap),
+            ("screen-256color", Multiplexer::Tmux, ResizeBehavior::Wrap),
+            ("screen", Multiplexer::Screen, ResizeBehavior::Truncate),
+            ("linux", Multiplexer::None, ResizeBehavior::Truncate),
+            ("xterm-256color", Multiplexer::Zellij, ResizeBehavior::Wrap),
+        ];
+        for (term, multiplexer, expected) in table {
+            assert_eq!(ResizeBehavior::of_terminal(term, multiplexer), expected, "{term}");
+        }
     }
 
     #[derive(Debug, Clone)]
@@ -282,8 +382,11 @@ mod tests {
                 let lines: Vec<_> = finished.iter().map(|text| line(text)).collect();
                 expected.extend(finished);
                 let rows: Vec<_> = frame.rows.iter().map(|width| line(&"~".repeat(*width))).collect();
-                let row = frame.cursor.min(rows.len() - 1);
-                let content = RegionContent { cursor: (row, rows[row].width), rows };
+                let cursor = match rows.get(frame.cursor) {
+                    Some(row) => RegionCursor::Shown { row: frame.cursor, column: row.width },
+                    None => RegionCursor::Hidden,
+                };
+                let content = RegionContent { rows, cursor };
                 parser.process(region.draw(&lines, content).as_bytes());
             }
             parser.process(region.clear().as_bytes());

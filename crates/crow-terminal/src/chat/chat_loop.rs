@@ -6,7 +6,9 @@
 
 use std::{
     collections::VecDeque,
+    fs::File,
     io,
+    os::fd::AsFd as _,
     pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
@@ -205,14 +207,15 @@ impl ChatLoop {
             let commands = host.commands(handle.session_id()).await?;
             let mut typing = PromptInput::new(listed_commands(commands), history.read());
             typing.set_keys(options.keys);
-            // These cut off rows that do not fit a narrower screen; all others wrap them.
-            let cuts_off = term.starts_with("screen") || term == "linux";
-            let resize = if cuts_off { ResizeBehavior::Truncate } else { ResizeBehavior::Wrap };
+            let resize = ResizeBehavior::of_terminal(&term, attention.multiplexer());
             let theme = if style.colour { attention.current_theme() } else { Theme::Monochrome };
             let size = screen_size().unwrap_or(ScreenSize { columns: style.width, rows: 24 });
+            // Without a buffer: a frame reaches the terminal in one piece.
+            let output = io::stdout().as_fd().try_clone_to_owned().map_err(ChatError::Terminal)?;
+            let output = File::from(output);
             let writer: ScreenWriter = match &setup.recording {
-                Some(recording) => recording.writer(io::stdout()),
-                None => Box::new(io::stdout()),
+                Some(recording) => recording.writer(output),
+                None => Box::new(output),
             };
             let screen = InlineScreen::new(writer, size, theme, resize, style);
             (ChatInput::Editor(Box::new(typing)), ChatScreen::Inline(Box::new(screen)))

@@ -9,8 +9,8 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::getpgrp,
     termios::{
-        InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp,
-        tcsetattr,
+        InputModes, LocalModes, OptionalActions, OutputModes, SpecialCodeIndex, Termios, tcgetattr,
+        tcgetpgrp, tcsetattr,
     },
 };
 
@@ -21,8 +21,10 @@ const REPORTS_OFF: &str = "\u{1b}[?1004l\u{1b}[?2004l";
 /// and that take this back. Terminals without the protocol ignore them.
 const KITTY_KEYS_ON: &str = "\u{1b}[>1u";
 const KITTY_KEYS_OFF: &str = "\u{1b}[<u";
-/// Leaves the screen of full-screen views, and shows the cursor.
-const LEAVE_FULL_SCREEN: &str = "\u{1b}[?7h\u{1b}[?25h\u{1b}[?1049l";
+/// Leaves the screen of full-screen views.
+const LEAVE_FULL_SCREEN: &str = "\u{1b}[?1049l";
+/// Wraps lines and shows the cursor: a frame may not have come to its end.
+const END_OF_FRAME: &str = "\u{1b}[?7h\u{1b}[?25h";
 /// Timeout of a poll that does not wait.
 const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
@@ -61,6 +63,8 @@ impl ChatTerminalModes {
         keys.local_modes -=
             LocalModes::ICANON | LocalModes::ECHO | LocalModes::IEXTEN | LocalModes::ISIG;
         keys.input_modes -= InputModes::ICRNL | InputModes::IXON;
+        // Without it, the kernel hands on what is written as a whole, and not row by row.
+        keys.output_modes -= OutputModes::OPOST;
         keys.special_codes[SpecialCodeIndex::VMIN] = 1;
         keys.special_codes[SpecialCodeIndex::VTIME] = 0;
         Ok(Self(Some(KeyModes {
@@ -136,7 +140,7 @@ impl Drop for ChatTerminalModes {
         let is_full_screen = modes.is_full_screen;
         // Kitty keeps its modes of keys for each screen.
         let leave = if is_full_screen { LEAVE_FULL_SCREEN } else { "" };
-        let sequences = format!("{leave}{}", self.end_sequences());
+        let sequences = format!("{leave}{}{END_OF_FRAME}", self.end_sequences());
         let stdout = io::stdout();
         let mut fds = [PollFd::new(&stdout, PollFlags::OUT)];
         // A terminal that accepts no output must not delay the end.

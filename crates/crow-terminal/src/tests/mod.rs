@@ -7,6 +7,7 @@ mod history_tests;
 mod key_names;
 mod popup_tests;
 mod property_tests;
+mod resize_tests;
 mod shortcut_tests;
 mod text_tests;
 mod vi_tests;
