@@ -4,7 +4,7 @@ use std::{
     fs, io,
     panic::resume_unwind,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     thread::{self, JoinHandle},
 };
 
@@ -260,9 +260,9 @@ fn project_skill_name<'a>(file: &'a str, prefix: &str) -> Option<&'a str> {
 /// A skill of the user, or why it cannot be used.
 pub(crate) type FoundSkill = Result<Skill, String>;
 
-/// Reads the user's skills in a thread, while the program starts.
-#[derive(Debug)]
-pub struct UserSkillReader(Mutex<Option<JoinHandle<Vec<FoundSkill>>>>);
+/// Reads the user's skills in a thread, while the program starts. Clones share the thread.
+#[derive(Debug, Clone)]
+pub struct UserSkillReader(Arc<Mutex<Option<JoinHandle<Vec<FoundSkill>>>>>);
 
 impl UserSkillReader {
     /// Starts the thread. Returns `None` if the user has no folder of skills.
@@ -272,7 +272,7 @@ impl UserSkillReader {
         }
         let environment = environment.clone();
         let thread = thread::spawn(move || all_user_skills(&environment));
-        Some(Self(Mutex::new(Some(thread))))
+        Some(Self(Arc::new(Mutex::new(Some(thread)))))
     }
 
     /// Returns the skills, the first time. Blocks until they are read.

@@ -166,8 +166,9 @@ async fn input_typed_before_a_question_is_not_taken_as_its_answer() {
     terminal.wait_for_text("keys answer when you stop typing").await;
     // The user keeps typing while the question appears.
     terminal.type_keys(", y");
-    terminal.wait_for_prompt("yes please, y").await.wait_for_question().await;
-    terminal.type_keys("t");
+    terminal.wait_for_prompt("yes please, y").await;
+    terminal.wait_for_text("tab goes to the answers").await;
+    terminal.type_keys("\tt");
     terminal.wait_for_text("enter sends your words").await;
     terminal.type_keys("not that file\r");
     terminal.wait_for_text("refused by you").await.wait_for_text("I leave it.").await;
