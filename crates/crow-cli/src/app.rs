@@ -27,6 +27,7 @@ use crate::{
     error::CliError,
     output::JsonWriter,
     run,
+    setup::setup,
 };
 
 /// Runs the program with its arguments, the first of which is its name. Returns the exit code.
@@ -159,7 +160,7 @@ fn execute(
         }
         Command::Eval(args) => block_on(command::eval(*args, environment)),
         Command::Doctor { output, fix } => block_on(doctor(output, fix, environment)),
-        Command::Setup => block_on(command::setup(environment)),
+        Command::Setup => block_on(setup(environment)),
         Command::Login(args) => command::login(&args, environment),
         Command::Logout(args) => command::logout(&args, environment),
         Command::Trust(args) => command::trust(&args, environment),

@@ -11,9 +11,9 @@ use crow_text::one_line;
 
 use crate::{
     args::{OutputForm, StatsArgs, StatsGroup},
-    command::{self, default_report_file, report_html, statistics, write_report},
     doctor::doctor_text,
     error::CliError,
+    listings::{self, default_report_file, report_html, statistics, write_report},
     session_trace::trace_text,
 };
 
@@ -103,14 +103,14 @@ impl TwinCommand {
             Self::Hooks => {
                 no_argument(argument)?;
                 let environment = session.environment();
-                let listed = move || command::hooks::listing(OutputForm::Text, &environment);
+                let listed = move || listings::hooks::listing(OutputForm::Text, &environment);
                 blocking(listed).await?.map_err(refused)?.into_text()
             }
             Self::Skills => {
                 let (environment, name) = (session.environment(), argument.to_owned());
                 let listed = move || match name.as_str() {
-                    "" => command::skills::listing(OutputForm::Text, &environment),
-                    name => command::skills::shown(name, OutputForm::Text, &environment),
+                    "" => listings::skills::listing(OutputForm::Text, &environment),
+                    name => listings::skills::shown(name, OutputForm::Text, &environment),
                 };
                 blocking(listed).await?.map_err(refused)?.into_text()
             }
@@ -176,14 +176,14 @@ async fn stats(
         })?,
     };
     let args = StatsArgs { by, days: DAYS, cwd: None, output: OutputForm::Text };
-    let listing = statistics(&args, &style, &session.environment()).await;
+    let listing = statistics(&args, None, &style, &session.environment()).await;
     Ok(listing.map_err(refused)?.into_text())
 }
 
 /// Lists the configured servers, and below them those of the session with their state.
 async fn servers(session: &CommandSession) -> Result<String, HostError> {
     let environment = session.environment();
-    let listed = move || command::mcp::listing(OutputForm::Text, &environment);
+    let listed = move || listings::servers::listing(OutputForm::Text, &environment);
     let mut text = blocking(listed).await?.map_err(refused)?.into_text();
     if !session.servers.is_empty() {
         text.push_str("\nin this session:");

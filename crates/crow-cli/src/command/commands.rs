@@ -15,8 +15,9 @@ use crow_terminal::chat_command_names;
 use crow_text::one_line;
 use serde_json::json;
 
-use super::CommandListing;
-use crate::{args::OutputForm, error::CliError, session_commands::ConsoleCommands};
+use crate::{
+    args::OutputForm, error::CliError, listings::CommandListing, session_commands::ConsoleCommands,
+};
 
 /// Hint about where commands are.
 const NO_COMMANDS: &str = "There are no commands of your own. A command is a file NAME.md in ~/.config/crow-agent/prompts/commands or ~/.claude/commands, or in .crow-agent/commands or .claude/commands of a trusted project. Skills are commands, too.\n";

@@ -7,7 +7,6 @@ use std::{
 
 use clap::ValueEnum as _;
 use crow_agent::{
-    ProfileRegistry,
     definition::{AgentKind, AgentRegistry, SHIPPED},
     layers::{ConfigLayer, LayerKind, Layers, Node},
 };
@@ -15,12 +14,10 @@ use crow_app::{
     ProcessEnvironment,
     config::{
         BUILT_IN, ConfigKey, Configuration, KeyTarget, SETTINGS, Settings, UnsetEffect,
-        agent_schema, configured_servers, layers, set_value, settings_schema, tool_names,
-        unset_effect, write,
+        agent_schema, set_value, settings_schema, tool_names, unset_effect, write,
     },
-    private_file, product,
-    prompt_files::PromptFiles,
-    trust::{Project, TrustStatus, project_root, trust_status},
+    private_file,
+    trust::{TrustStatus, project_root, trust_status},
 };
 use crow_console::ExitCode;
 use crow_core::{config::SourceText, permission::RuleSet};
@@ -31,6 +28,7 @@ use toml_edit::Value;
 use super::trust::project_around;
 use crate::{
     args::SchemaOf,
+    configuration_check::{ConfigurationCheck, check_configuration},
     error::CliError,
     terminal::{print_message, write_line, write_out},
 };
@@ -280,7 +278,8 @@ fn check_change(
 /// Checks every file and prints errors and warnings.
 pub(crate) fn validate(environment: &ProcessEnvironment) -> Result<ExitCode, CliError> {
     let project = project_around(environment.current_dir()?, environment)?;
-    let ConfigurationCheck { errors, warnings, count } = check(environment, &project)?;
+    let ConfigurationCheck { errors, warnings, count } =
+        check_configuration(environment, &project)?;
     let mut text = String::new();
     let warnings = warnings.iter().map(|warning| format!("warning: {warning}"));
     for line in errors.iter().map(|error| format!("error: {error}")).chain(warnings) {
@@ -291,68 +290,6 @@ pub(crate) fn validate(environment: &ProcessEnvironment) -> Result<ExitCode, Cli
     }
     write_out(text.as_bytes())?;
     Ok(if errors.is_empty() { ExitCode::Done } else { ExitCode::Usage })
-}
-
-/// Result of checking the configuration files.
-pub(crate) struct ConfigurationCheck {
-    /// Errors: what cannot be used.
-    pub(crate) errors: Vec<String>,
-    /// Warnings about files that can be used.
-    pub(crate) warnings: Vec<String>,
-    /// Number of agents.
-    count: usize,
-}
-
-/// Checks every file. Blocks.
-pub(crate) fn check(
-    environment: &ProcessEnvironment,
-    project: &Project,
-) -> Result<ConfigurationCheck, CliError> {
-    let layers = layers(environment, &project.additions)?;
-    let agents = AgentRegistry::new(layers.clone(), tool_names());
-    let (mut errors, mut warnings) = (Vec::new(), Vec::new());
-    let settings = Settings::read(&layers);
-    if let Some(name) = settings.as_ref().ok().and_then(|settings| settings.agent.as_ref())
-        && let Err(error) = agents.composition(name)
-    {
-        errors.push(format!("config.toml: agent: {error}"));
-    }
-    errors.extend(settings.err().map(|error| error.to_string()));
-    // Agents; their warnings are collected only if they can be used.
-    let listed = agents.list();
-    let count = listed.len();
-    for agent in listed {
-        match agent.definition {
-            Err(error) => errors.push(error.to_string()),
-            Ok(_) => warnings.extend(match agent.kind {
-                AgentKind::Base => agents.base(&agent.name).map(|base| base.warnings),
-                AgentKind::Composition => agents.composition(&agent.name).map(|all| all.warnings),
-            }),
-        }
-    }
-    // Profiles of models, providers, rules and MCP servers.
-    let profiles = ProfileRegistry::new(layers.clone(), tool_names()).list().into_iter();
-    errors.extend(profiles.filter_map(|listed| Some(listed.profile.err()?.to_string())));
-    if let Err(error) = product::models(environment, &project.additions.providers) {
-        errors.push(error.message);
-    }
-    if let Err(error) = product::rule_store(environment).and_then(|store| Ok(store.load()?)) {
-        errors.push(error.message);
-    }
-    match configured_servers(environment, &project.additions) {
-        Ok(servers) => warnings.push(servers.faults),
-        // The error of config.toml is already in the list.
-        Err(error) if errors.contains(&error.message) => {}
-        Err(error) => errors.push(error.message),
-    }
-    // Files that nothing reads, and prompt files.
-    warnings.push(agents.misplaced());
-    let (broken, unread) = agents.check_unread_prompts();
-    errors.extend(broken.iter().map(ToString::to_string));
-    warnings.push(unread);
-    warnings.push(PromptFiles::read(&layers, environment).warnings);
-    let warnings = warnings.into_iter().flatten().collect();
-    Ok(ConfigurationCheck { errors, warnings, count })
 }
 
 /// Prints the JSON Schema of a kind of file.

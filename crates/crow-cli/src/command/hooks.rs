@@ -1,14 +1,12 @@
 //! The commands `hooks list` and `hooks test`.
 
-use std::{fmt::Write as _, path::Path};
+use std::fmt::Write as _;
 
 use crow_app::{
     ProcessEnvironment,
-    config::Configuration,
-    hooks::{HookEvent, HookReplay, HookReport, HookSet, RecordedEvent, SessionHook, UnusedHook},
+    hooks::{HookEvent, HookReplay, HookReport, RecordedEvent},
     product,
     sandbox::sandbox_settings,
-    trust::{Project, project_of},
 };
 use crow_console::ExitCode;
 use crow_core::config::unknown_word_message;
@@ -16,15 +14,12 @@ use crow_runtime::ProcessRunner;
 use crow_text::{neutralise, one_line};
 use serde_json::json;
 
-use super::CommandListing;
 use crate::{
     args::{HooksTestArgs, OutputForm},
     error::CliError,
+    listings::hooks::{NO_HOOKS, hooks, listing},
     terminal::{print_message, write_out},
 };
-
-/// Hint about where hooks are.
-const NO_HOOKS: &str = "There are no hooks. They are configured in ~/.config/crow-agent/hooks.json or ~/.claude/settings.json, or in .crow-agent/hooks.json, .claude/settings.json or .claude/settings.local.json of a trusted project.\n";
 
 /// Prints the hooks of the current directory, and why any does not run.
 pub(crate) fn list(
@@ -32,69 +27,6 @@ pub(crate) fn list(
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
     listing(output, environment)?.print()
-}
-
-/// Lists the hooks of the current directory, and why any does not run.
-pub(crate) fn listing(
-    output: OutputForm,
-    environment: &ProcessEnvironment,
-) -> Result<CommandListing, CliError> {
-    let (set, project) = hooks(environment, environment.current_dir()?)?;
-    let mut text = String::new();
-    for hook in &set.hooks {
-        match output {
-            OutputForm::Text => describe(hook, &mut text),
-            OutputForm::Json => drop(writeln!(text, "{}", to_json(hook))),
-        }
-    }
-    for (file, unused) in &set.unused {
-        match output {
-            OutputForm::Text => describe_unused(file, unused, &mut text),
-            OutputForm::Json => {
-                let UnusedHook { place, reason } = unused;
-                let file = file.to_string_lossy();
-                let unused =
-                    json!({ "file": file, "place": place, "runs": false, "reason": reason });
-                let _ = writeln!(text, "{unused}");
-            }
-        }
-    }
-    if output == OutputForm::Text && text.is_empty() {
-        text.push_str(if set.faults.is_empty() { NO_HOOKS } else { "No hook can run.\n" });
-    }
-    let faults = set.faults.iter().map(|fault| one_line(fault));
-    Ok(CommandListing { text, messages: project.notice.into_iter().chain(faults).collect() })
-}
-
-fn describe(hook: &SessionHook, text: &mut String) {
-    let matcher = hook.hook.matcher();
-    let matcher =
-        if matcher.is_empty() { String::new() } else { format!(" {}", one_line(matcher)) };
-    let sandbox = if hook.may_run_outside { "outside the sandbox" } else { "in the sandbox" };
-    let seconds = hook.hook.timeout().as_secs_f64();
-    let marks = format!("{}, {sandbox}, at most {seconds} s", hook.origin.as_str());
-    let _ = writeln!(text, "{}{matcher}  [{marks}]", hook.hook.event);
-    let _ = writeln!(text, "  {}", one_line(&hook.hook.command()));
-    let _ = writeln!(text, "  {}", one_line(&hook.file.display().to_string()));
-}
-
-fn describe_unused(file: &Path, unused: &UnusedHook, text: &mut String) {
-    let _ = writeln!(text, "{}  [does not run]", one_line(&unused.place));
-    let _ = writeln!(text, "  ! {}", one_line(&unused.reason));
-    let _ = writeln!(text, "  {}", one_line(&file.display().to_string()));
-}
-
-fn to_json(hook: &SessionHook) -> serde_json::Value {
-    json!({
-        "event": hook.hook.event.name(),
-        "matcher": hook.hook.matcher(),
-        "command": hook.hook.command(),
-        "from": hook.origin.as_str(),
-        "file": hook.file.to_string_lossy(),
-        "timeout_s": hook.hook.timeout().as_secs_f64(),
-        "sandboxed": !hook.may_run_outside,
-        "runs": true,
-    })
 }
 
 /// Runs the hooks of the current directory on events, and prints what they answer. Fails if one of them fails.
@@ -184,12 +116,4 @@ fn report_json(report: &HookReport) -> serde_json::Value {
         "effects": effects,
         "error": error,
     })
-}
-
-/// Returns the hooks of a directory, and its project.
-fn hooks(environment: &ProcessEnvironment, cwd: &Path) -> Result<(HookSet, Project), CliError> {
-    let project = project_of(cwd, environment)?;
-    let configuration = Configuration::load(environment, &project.additions)?;
-    let set = HookSet::of_configuration(&configuration, environment);
-    Ok((set, project))
 }

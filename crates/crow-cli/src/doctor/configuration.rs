@@ -10,7 +10,9 @@ use crow_app::{
 };
 use crow_core::{permission::SandboxPaths, workspace::Workspace};
 
-use crate::{command, doctor::report::DoctorFinding, error::CliError};
+use crate::{
+    configuration_check::check_configuration, doctor::report::DoctorFinding, error::CliError,
+};
 
 /// Maximum number of files that are listed, and maximum depth of the search.
 const MOST_FILES: usize = 200;
@@ -77,7 +79,7 @@ pub(super) fn files(
     if let Some(names) = named(of_project) {
         findings.push(DoctorFinding::fine(format!("configuration of the project: {names}")));
     }
-    let checked = command::config::check(environment, project)?;
+    let checked = check_configuration(environment, project)?;
     let hint = "`crow-agent config validate` checks all files";
     findings.extend(checked.errors.into_iter().map(|error| DoctorFinding::bad(error, hint)));
     findings

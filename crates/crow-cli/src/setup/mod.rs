@@ -5,7 +5,9 @@
 
 mod dialog;
 mod model_step;
+mod setup_command;
 mod source_step;
 mod wizard;
 
+pub(crate) use setup_command::setup;
 pub(crate) use wizard::{SetupEnd, set_up};

@@ -5,11 +5,8 @@ use crow_app::{
 };
 use crow_console::ExitCode;
 
-use crate::{
-    error::CliError,
-    setup::{SetupEnd, set_up},
-    terminal::write_line,
-};
+use super::{SetupEnd, set_up};
+use crate::{error::CliError, terminal::write_line};
 
 /// Runs the setup. Without a terminal it fails; a user who leaves without any model gets the instructions of a start without
 /// one.
