@@ -25,7 +25,7 @@ async fn the_pictures_of_the_book_show_the_chat() {
     terminal.type_keys("sh check.sh fails. Find out why and fix it.\r");
     terminal.wait_for_question().await;
     terminal.type_keys("a\r");
-    terminal.wait_for_text("counts it now").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("counts it now").await.wait_for_prompt("").await;
     let pictures = terminal.with_screen(|screen| {
         [("light", &LIGHT), ("dark", &DARK)]
             .map(|(name, palette)| (name, svg(screen, palette, TITLE)))

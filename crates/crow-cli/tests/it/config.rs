@@ -253,7 +253,10 @@ async fn the_schema_lists_every_key_of_the_specification() {
     for (kind, keys) in [
         ("base", "agent model tools react prompt"),
         ("composition", "agent composition control_flow handoff limits"),
-        ("config", "agent model review_model checks sandbox mcp telemetry web_search skills hooks"),
+        (
+            "config",
+            "agent model review_model checks sandbox mcp telemetry web_search skills hooks terminal",
+        ),
         ("permissions", "version rules"),
         ("providers", "provider auth defaults models headers timeouts limits"),
     ] {

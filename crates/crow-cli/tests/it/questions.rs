@@ -27,7 +27,7 @@ async fn chat(fixture: &Fixture) -> Terminal {
     let mut terminal = Terminal::start(fixture, &["-m", MODEL], 80, "xterm-256color");
     terminal.wait_for_prompt("").await.type_keys("set it up\r");
     terminal.wait_for_text("? Which database?").await.wait_for_text("  2  PostgreSQL").await;
-    terminal.wait_for_text("1 to 2, words, or - for no answer:").await;
+    terminal.wait_for_question().await;
     terminal
 }
 
@@ -40,7 +40,7 @@ async fn second_request(server: ModelServer) -> String {
 async fn a_number_selects_a_choice_and_the_model_receives_it() {
     let (server, fixture) = with_replies([ask_call(), text_reply("So be it.")]).await;
     let mut terminal = chat(&fixture).await;
-    terminal.type_keys("2\r");
+    terminal.type_keys("2");
     terminal
         .wait_for_text("you: PostgreSQL")
         .await
@@ -54,11 +54,11 @@ async fn a_number_selects_a_choice_and_the_model_receives_it() {
 }
 
 #[tokio::test]
-async fn free_text_answers_a_question_after_an_invalid_number() {
+async fn free_text_answers_a_question_after_a_number_without_a_choice() {
     let (server, fixture) = with_replies([ask_call(), text_reply("Neither, then.")]).await;
     let mut terminal = chat(&fixture).await;
-    terminal.type_keys("7\r");
-    terminal.wait_for_text("answer with 1 to 2").await;
+    terminal.type_keys("7t");
+    terminal.wait_for_text("enter sends your words").await;
     terminal.type_keys("none at all\r");
     terminal
         .wait_for_text("you: none at all")
@@ -174,9 +174,9 @@ async fn a_protected_file_saved_by_the_user_during_a_command_can_be_put_back() {
     terminal.wait_for_prompt("").await.type_keys("run it\r");
     save_meanwhile(&fixture).await;
     terminal.wait_for_text("1  put back").await.wait_for_text("2  leave aside").await;
-    terminal.wait_for_text("1 to 2, or - for no answer:").await;
+    terminal.wait_for_question().await;
     assert!(!fixture.project(".envrc").exists());
-    terminal.type_keys("1\r");
+    terminal.type_keys("1");
     terminal
         .wait_for_text("you: put back")
         .await
