@@ -45,6 +45,7 @@ mod program;
 mod questions;
 mod redaction;
 mod screen_picture;
+mod screens;
 mod serve;
 mod sessions;
 mod shipped_agents;
