@@ -30,6 +30,7 @@ mod errors;
 mod eval;
 mod export;
 mod hardening;
+mod hostile_terminal;
 mod import;
 mod inline_chat;
 mod instructions;

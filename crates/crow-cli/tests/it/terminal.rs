@@ -26,10 +26,17 @@ pub(crate) struct Terminal {
     slave: Option<Box<dyn portable_pty::SlavePty + Send>>,
     keys: Box<dyn Write + Send>,
     child: Box<dyn Child + Send + Sync>,
-    parser: Arc<Mutex<vt100::Parser>>,
+    shown: Arc<Mutex<ShownOutput>>,
     changes: watch::Receiver<usize>,
     modes: String,
     rows: u16,
+}
+
+/// The output of the program.
+struct ShownOutput {
+    parser: vt100::Parser,
+    /// All bytes.
+    bytes: Vec<u8>,
 }
 
 impl Terminal {
@@ -71,19 +78,22 @@ impl Terminal {
         let keys = pair.master.take_writer().unwrap();
         let size = |count| NonZeroU16::new(count).unwrap();
         let parser = vt100::Parser::new(size(rows), size(columns), 1000);
-        let parser = Arc::new(Mutex::new(parser));
+        let shown = Arc::new(Mutex::new(ShownOutput { parser, bytes: Vec::new() }));
         let (sender, changes) = watch::channel(0);
-        let shared = Arc::clone(&parser);
+        let shared = Arc::clone(&shown);
         // The thread ends when the terminal is closed.
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(length @ 1..) = reader.read(&mut bytes) {
-                shared.lock().unwrap_or_else(PoisonError::into_inner).process(&bytes[..length]);
+                let mut shown = lock(&shared);
+                shown.parser.process(&bytes[..length]);
+                shown.bytes.extend_from_slice(&bytes[..length]);
+                drop(shown);
                 sender.send_modify(|count| *count += length);
             }
         });
         let slave = Some(pair.slave);
-        Self { master: pair.master, slave, keys, child, parser, changes, modes, rows }
+        Self { master: pair.master, slave, keys, child, shown, changes, modes, rows }
     }
 
     /// Types keys.
@@ -104,7 +114,12 @@ impl Terminal {
 
     /// Passes the screen to a function and returns its result.
     pub(crate) fn with_screen<T>(&self, read: impl FnOnce(&vt100::Screen) -> T) -> T {
-        read(self.lock().screen())
+        read(self.lock().parser.screen())
+    }
+
+    /// Returns all bytes that the terminal received.
+    pub(crate) fn received_bytes(&self) -> Vec<u8> {
+        self.lock().bytes.clone()
     }
 
     /// Returns the number of lines that were too long and wrapped to the next row.
@@ -112,8 +127,8 @@ impl Terminal {
         self.with_screen(|screen| (0..self.rows).filter(|row| screen.row_wrapped(*row)).count())
     }
 
-    fn lock(&self) -> MutexGuard<'_, vt100::Parser> {
-        self.parser.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ShownOutput> {
+        lock(&self.shown)
     }
 
     /// Waits until the screen contains a text.
@@ -181,8 +196,20 @@ impl Terminal {
         let size = PtySize { rows: self.rows, cols: columns, pixel_width: 0, pixel_height: 0 };
         let cols = NonZeroU16::new(columns).unwrap();
         let rows = NonZeroU16::new(self.rows).unwrap();
-        self.lock().screen_mut().set_size(rows, cols);
+        self.lock().parser.screen_mut().set_size(rows, cols);
         self.master.resize(size).unwrap();
+    }
+
+    /// Returns true if the terminal has the modes that it had before the program.
+    pub(crate) fn has_original_modes(&self) -> bool {
+        format!("{:?}", self.master.get_termios().unwrap()) == self.modes
+    }
+
+    /// Waits until all bytes that the terminal received fulfil a condition.
+    pub(crate) async fn wait_for_bytes(&mut self, expected: impl Fn(&[u8]) -> bool) {
+        let shown = Arc::clone(&self.shown);
+        let is_fulfilled = |_: &str| expected(&lock(&shown).bytes);
+        self.wait_for("bytes", is_fulfilled).await;
     }
 
     /// Ends the program without asking it.
@@ -216,4 +243,8 @@ impl Terminal {
         assert!(!terminal.with_screen(vt100::Screen::hide_cursor), "the cursor is hidden");
         terminal.screen()
     }
+}
+
+fn lock(shown: &Mutex<ShownOutput>) -> MutexGuard<'_, ShownOutput> {
+    shown.lock().unwrap_or_else(PoisonError::into_inner)
 }
