@@ -30,7 +30,7 @@ pub(crate) fn safe(character: char) -> CharacterForm {
             CharacterForm::Replaced(String::from(picture.unwrap_or(char::REPLACEMENT_CHARACTER)))
         }
         '\u{7f}' => CharacterForm::Replaced("\u{2421}".to_owned()),
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
             escaped(character)
         }
         _ if character.width().unwrap_or(0) == 0 => escaped(character),

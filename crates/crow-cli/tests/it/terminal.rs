@@ -2,7 +2,8 @@
 
 use std::{
     io::{Read as _, Write},
-    sync::{Arc, Mutex, PoisonError},
+    num::NonZeroU16,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -13,6 +14,7 @@ use crate::program::Fixture;
 
 /// Maximum wait for an expected output.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// Rows of a terminal, unless a test wants another number.
 const ROWS: u16 = 40;
 /// Part of the status line.
 pub(crate) const STATUS: &str = "% of context";
@@ -24,19 +26,47 @@ pub(crate) struct Terminal {
     slave: Option<Box<dyn portable_pty::SlavePty + Send>>,
     keys: Box<dyn Write + Send>,
     child: Box<dyn Child + Send + Sync>,
-    parser: Arc<Mutex<vt100::Parser>>,
+    shown: Arc<Mutex<ShownOutput>>,
     changes: watch::Receiver<usize>,
     modes: String,
+    rows: u16,
+}
+
+/// The output of the program.
+struct ShownOutput {
+    parser: vt100::Parser,
+    /// All bytes.
+    bytes: Vec<u8>,
 }
 
 impl Terminal {
     /// Starts the program on a terminal with a width and a value of `TERM`.
     pub(crate) fn start(fixture: &Fixture, args: &[&str], columns: u16, term: &str) -> Self {
-        let size = PtySize { rows: ROWS, cols: columns, pixel_width: 0, pixel_height: 0 };
-        let pair = native_pty_system().openpty(size).unwrap();
-        let modes = format!("{:?}", pair.master.get_termios().unwrap());
+        Self::start_sized(fixture, args, (columns, ROWS), term)
+    }
+
+    /// Starts the program on a terminal with so many columns and rows.
+    pub(crate) fn start_sized(
+        fixture: &Fixture,
+        args: &[&str],
+        size: (u16, u16),
+        term: &str,
+    ) -> Self {
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_crow-agent"));
         command.args(args);
+        Self::start_command(fixture, command, size, term)
+    }
+
+    /// Starts a command in place of the program.
+    pub(crate) fn start_command(
+        fixture: &Fixture,
+        mut command: CommandBuilder,
+        (columns, rows): (u16, u16),
+        term: &str,
+    ) -> Self {
+        let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let modes = format!("{:?}", pair.master.get_termios().unwrap());
         command.cwd(fixture.project(""));
         command.env_clear();
         command.env("TERM", term);
@@ -46,42 +76,59 @@ impl Terminal {
         let child = pair.slave.spawn_command(command).unwrap();
         let mut reader = pair.master.try_clone_reader().unwrap();
         let keys = pair.master.take_writer().unwrap();
-        let rows = std::num::NonZeroU16::new(ROWS).unwrap();
-        let cols = std::num::NonZeroU16::new(columns).unwrap();
-        let parser = Arc::new(Mutex::new(vt100::Parser::new(rows, cols, 1000)));
+        let size = |count| NonZeroU16::new(count).unwrap();
+        let parser = vt100::Parser::new(size(rows), size(columns), 1000);
+        let shown = Arc::new(Mutex::new(ShownOutput { parser, bytes: Vec::new() }));
         let (sender, changes) = watch::channel(0);
-        let shared = Arc::clone(&parser);
+        let shared = Arc::clone(&shown);
         // The thread ends when the terminal is closed.
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(length @ 1..) = reader.read(&mut bytes) {
-                shared.lock().unwrap_or_else(PoisonError::into_inner).process(&bytes[..length]);
+                let mut shown = lock(&shared);
+                shown.parser.process(&bytes[..length]);
+                shown.bytes.extend_from_slice(&bytes[..length]);
+                drop(shown);
                 sender.send_modify(|count| *count += length);
             }
         });
-        Self { master: pair.master, slave: Some(pair.slave), keys, child, parser, changes, modes }
+        let slave = Some(pair.slave);
+        Self { master: pair.master, slave, keys, child, shown, changes, modes, rows }
     }
 
     /// Types keys.
     pub(crate) fn type_keys(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).unwrap();
+        self.type_bytes(keys.as_bytes());
+    }
+
+    /// Types bytes, which need not be text.
+    pub(crate) fn type_bytes(&mut self, bytes: &[u8]) {
+        self.keys.write_all(bytes).unwrap();
         self.keys.flush().unwrap();
     }
 
     /// Returns the text on the screen.
     pub(crate) fn screen(&self) -> String {
-        self.parser.lock().unwrap_or_else(PoisonError::into_inner).screen().contents()
+        self.with_screen(vt100::Screen::contents)
     }
 
     /// Passes the screen to a function and returns its result.
     pub(crate) fn with_screen<T>(&self, read: impl FnOnce(&vt100::Screen) -> T) -> T {
-        read(self.parser.lock().unwrap_or_else(PoisonError::into_inner).screen())
+        read(self.lock().parser.screen())
+    }
+
+    /// Returns all bytes that the terminal received.
+    pub(crate) fn received_bytes(&self) -> Vec<u8> {
+        self.lock().bytes.clone()
     }
 
     /// Returns the number of lines that were too long and wrapped to the next row.
     pub(crate) fn broken_lines(&self) -> usize {
-        let parser = self.parser.lock().unwrap_or_else(PoisonError::into_inner);
-        (0..ROWS).filter(|row| parser.screen().row_wrapped(*row)).count()
+        self.with_screen(|screen| (0..self.rows).filter(|row| screen.row_wrapped(*row)).count())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ShownOutput> {
+        lock(&self.shown)
     }
 
     /// Waits until the screen contains a text.
@@ -146,11 +193,29 @@ impl Terminal {
     }
 
     pub(crate) fn resize(&self, columns: u16) {
-        let size = PtySize { rows: ROWS, cols: columns, pixel_width: 0, pixel_height: 0 };
-        let cols = std::num::NonZeroU16::new(columns).unwrap();
-        let rows = std::num::NonZeroU16::new(ROWS).unwrap();
-        self.parser.lock().unwrap().screen_mut().set_size(rows, cols);
+        let size = PtySize { rows: self.rows, cols: columns, pixel_width: 0, pixel_height: 0 };
+        let cols = NonZeroU16::new(columns).unwrap();
+        let rows = NonZeroU16::new(self.rows).unwrap();
+        self.lock().parser.screen_mut().set_size(rows, cols);
         self.master.resize(size).unwrap();
+    }
+
+    /// Returns true if the terminal has the modes that it had before the program.
+    pub(crate) fn has_original_modes(&self) -> bool {
+        format!("{:?}", self.master.get_termios().unwrap()) == self.modes
+    }
+
+    /// Waits until all bytes that the terminal received fulfil a condition.
+    pub(crate) async fn wait_for_bytes(&mut self, expected: impl Fn(&[u8]) -> bool) {
+        let shown = Arc::clone(&self.shown);
+        let is_fulfilled = |_: &str| expected(&lock(&shown).bytes);
+        self.wait_for("bytes", is_fulfilled).await;
+    }
+
+    /// Ends the program without asking it.
+    pub(crate) async fn kill(mut self) {
+        self.child.kill().unwrap();
+        spawn_blocking(move || self.child.wait().unwrap()).await.unwrap();
     }
 
     /// Waits for the end of the program, checks its exit code and that the terminal's modes are restored, and returns the last
@@ -173,8 +238,13 @@ impl Terminal {
         while terminal.changes.changed().await.is_ok() {}
         assert_eq!(exited, code, "{}", terminal.screen());
         assert_eq!(modes, terminal.modes, "the terminal is not as it was");
-        let pastes = terminal.parser.lock().unwrap().screen().bracketed_paste();
+        let pastes = terminal.with_screen(vt100::Screen::bracketed_paste);
         assert!(!pastes, "the terminal still marks pastes");
+        assert!(!terminal.with_screen(vt100::Screen::hide_cursor), "the cursor is hidden");
         terminal.screen()
     }
+}
+
+fn lock(shown: &Mutex<ShownOutput>) -> MutexGuard<'_, ShownOutput> {
+    shown.lock().unwrap_or_else(PoisonError::into_inner)
 }
