@@ -28,8 +28,9 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::{
     activity::{ActivityPanel, ActivitySpace},
     full_screen::{FullScreenFrame, FullScreenPainter},
-    live_region::{LiveRegion, PaintedLine, RegionContent, RegionCursor, ResizeBehavior},
+    live_region::{LiveRegion, RegionContent, RegionCursor, ResizeBehavior},
     markdown::{MarkdownStream, render_markdown},
+    painted_line::PaintedLine,
     row_text::{shortened, wrapped},
     screen_size::ScreenSize,
     styled_text::{Emphasis, StyledLine, TextLook, TextRole},

@@ -22,6 +22,7 @@ mod key_sequences;
 pub mod keys;
 mod live_region;
 mod markdown;
+mod painted_line;
 mod popup;
 mod prompt_input;
 mod recording;
@@ -52,8 +53,9 @@ pub use full_screen::{
 };
 pub use inline_screen::{InlineScreen, InputView};
 pub use input_decoder::InputDecoder;
-pub use live_region::{LiveRegion, PaintedLine, RegionContent, RegionCursor, ResizeBehavior};
+pub use live_region::{LiveRegion, RegionContent, RegionCursor, ResizeBehavior};
 pub use markdown::{MarkdownGlyphs, MarkdownStream, render_markdown};
+pub use painted_line::PaintedLine;
 pub use popup::ListedCommand;
 pub use prompt_input::{EnteredLine, InputAction, PromptInput};
 pub use recording::{

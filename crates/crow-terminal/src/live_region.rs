@@ -21,7 +21,7 @@
 
 use std::fmt::Write as _;
 
-use crate::terminal_control::Multiplexer;
+use crate::{painted_line::PaintedLine, terminal_control::Multiplexer};
 
 /// Asks the terminal to show nothing before [`END`], and hides the cursor.
 const BEGIN: &str = "\u{1b}[?2026h\u{1b}[?25l";
@@ -35,14 +35,6 @@ const WRAP_ON: &str = "\u{1b}[?7h";
 const CLEAR: &str = "\r\u{1b}[K\u{1b}[C\u{1b}[J\r";
 const CLEAR_TO_END_OF_LINE: &str = "\u{1b}[K";
 const NEXT_ROW: &str = "\r\n";
-
-/// A line as it is written to the terminal: text and sequences for its look, without a line break.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PaintedLine {
-    pub text: String,
-    /// Number of columns.
-    pub width: usize,
-}
 
 /// Behavior of a terminal for rows that are longer than its new width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

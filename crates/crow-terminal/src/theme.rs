@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::{
-    live_region::PaintedLine,
+    painted_line::PaintedLine,
     styled_text::{Emphasis, StyledLine, StyledSpan, TextLook, TextRole},
 };
 

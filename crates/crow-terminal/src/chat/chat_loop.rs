@@ -27,18 +27,14 @@ use crow_runtime::{AgentEnd, AgentHandle, AgentHost, EventStream, SessionStore};
 use crow_text::neutralise;
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
-use rustix::process::{Signal, kill_current_process_group};
 use tokio::{
     task::spawn_blocking,
-    time::{MissedTickBehavior, interval, sleep_until, timeout},
+    time::{MissedTickBehavior, interval, sleep_until},
 };
 
 use super::{
     agent_work::AgentWork,
-    attention::{
-        UserAttention, ask_background, on_attention_tick, on_report, restored_title,
-        update_attention,
-    },
+    attention::{UserAttention, ask_background, on_attention_tick, on_report, update_attention},
     chat_commands::{ChatLine, listed_commands, start_command},
     chat_input::ChatInput,
     chat_screen::{ChatScreen, ScreenWriter, screen_size},
@@ -47,7 +43,6 @@ use super::{
     file_completion::{FileCompletion, on_file_matches},
     full_screen_views::{
         OpenView, close_view, on_view_event, on_view_tick, open_prompts, open_transcript,
-        redraw_view,
     },
     greeting::{farewell, greeting_sources, session_greeting, show_greeting},
     interrupts::{ChatPhase, InterruptAction, Interrupts},
@@ -59,6 +54,7 @@ use super::{
         answer, answer_in_words, ask_again, ask_next, on_question_key, on_question_tick, refuse,
     },
     session_status::refresh_status,
+    terminal_handover::{release_terminal, suspend, take_terminal},
     terminal_modes::ChatTerminalModes,
     user_shell::{UserCommandRun, next_output, start_user_command},
 };
@@ -80,10 +76,6 @@ use crate::{
 
 /// Interval at which the waits are redrawn.
 const TICK: Duration = Duration::from_millis(100);
-/// Time the last output may take to reach the screen.
-const LAST_OUTPUT: Duration = Duration::from_secs(1);
-/// Time the process may take to stop after ctrl-z.
-const STOP_WAIT: Duration = Duration::from_millis(200);
 /// Mark before the prompt, and before an answer to a question.
 const PROMPT: &str = "> ";
 const ANSWER: &str = "? ";
@@ -287,7 +279,7 @@ impl ChatLoop {
         if is_resumed {
             self.retention = SessionRetention::Yes;
         }
-        self.take_terminal();
+        take_terminal(self);
         let greeting = session_greeting(greeting_sources(self), &self.handle, is_resumed).await?;
         show_greeting(self, greeting);
         ask_background(self);
@@ -369,7 +361,7 @@ impl ChatLoop {
             SignalAction::Interrupt => self.interrupt(),
             SignalAction::End => self.end = Some(ChatEnd::Interrupted),
             SignalAction::Continue => {
-                self.take_terminal();
+                take_terminal(self);
                 ask_again(self);
             }
         }
@@ -483,7 +475,7 @@ impl ChatLoop {
                 InputAction::EndOfInput => self.on_end_of_input(),
                 InputAction::Suspend => {
                     self.steer(&mut steering);
-                    self.suspend().await;
+                    suspend(self).await;
                 }
                 InputAction::ExternalEditor => edit_externally(self).await,
                 InputAction::CyclePermissions => cycle_permissions(self),
@@ -730,46 +722,6 @@ impl ChatLoop {
         }
     }
 
-    /// Sets the modes of the terminal and draws the screen anew.
-    pub(super) fn take_terminal(&mut self) {
-        self.modes.set_keys();
-        let sequences = self.modes.start_sequences();
-        self.screen.push_action(move |screen| {
-            screen.send_sequences(&sequences)?;
-            screen.redraw()
-        });
-        redraw_view(self);
-        self.show_input();
-    }
-
-    /// Gives the terminal back, with its original modes.
-    pub(super) async fn release_terminal(&mut self) {
-        let sequences = restored_title(self).to_owned() + &self.modes.end_sequences();
-        self.screen.push_action(move |screen| {
-            screen.leave()?;
-            screen.send_sequences(&sequences)
-        });
-        // A terminal that accepts no output must not stop the chat.
-        let _ = timeout(LAST_OUTPUT, self.screen.wait_until_shown()).await;
-        self.modes.restore();
-    }
-
-    /// Stops the process on ctrl-z, and shows input and question again when it continues.
-    async fn suspend(&mut self) {
-        close_view(self);
-        self.say("stopped; fg resumes".to_owned());
-        self.release_terminal().await;
-        let _ = kill_current_process_group(Signal::TSTP);
-        // The stop may be delivered a moment later. A process in an orphaned process group, which nobody could
-        // continue, is not stopped at all.
-        if timeout(STOP_WAIT, self.signals.next()).await == Ok(SignalAction::End) {
-            self.end = Some(ChatEnd::Interrupted);
-            return;
-        }
-        self.take_terminal();
-        ask_again(self);
-    }
-
     /// Shows how to resume the session; deletes a session without a prompt.
     async fn close(&mut self) {
         match self.retention {
@@ -784,7 +736,7 @@ impl ChatLoop {
         }
         close_view(self);
         self.leave_line_prompt();
-        self.release_terminal().await;
+        release_terminal(self).await;
     }
 
     /// Returns true if the stored log contains user input. It can be missing, for example after a full disk.

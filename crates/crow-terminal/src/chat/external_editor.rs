@@ -2,6 +2,7 @@
 
 use std::{fs, io, io::Write as _, path::Path};
 
+use super::terminal_handover::{release_terminal, take_terminal};
 use super::{chat_loop::ChatLoop, questions::ask_again};
 use tokio::process::Command;
 
@@ -12,11 +13,11 @@ pub(super) async fn edit_externally(chat: &mut ChatLoop) {
     };
     let Some(prompt) = chat.typing.editor() else { return };
     let text = prompt.expanded_text();
-    chat.release_terminal().await;
+    release_terminal(chat).await;
     let edited = edit(&editor, &text).await;
     // An interrupt that was meant for the editor.
     chat.signals.forget_pending();
-    chat.take_terminal();
+    take_terminal(chat);
     match edited {
         Ok(edited) => drop(chat.typing.replace(edited.trim_end().to_owned())),
         Err(error) => chat.say(format!("error: {editor} cannot be used: {error}")),

@@ -27,6 +27,7 @@ mod prompt_history;
 mod question_panel;
 mod questions;
 mod session_status;
+mod terminal_handover;
 mod terminal_modes;
 mod user_shell;
 

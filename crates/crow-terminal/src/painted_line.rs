@@ -1,0 +1,9 @@
+//! A line as it is written to the terminal.
+
+/// A line as it is written to the terminal: text and sequences for its look, without a line break.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PaintedLine {
+    pub text: String,
+    /// Number of columns.
+    pub width: usize,
+}
