@@ -171,7 +171,7 @@ async fn input_typed_before_a_question_is_not_taken_as_its_answer() {
     terminal.type_keys("\tt");
     terminal.wait_for_text("enter sends your words").await;
     terminal.type_keys("not that file\r");
-    terminal.wait_for_text("refused by you").await.wait_for_text("I leave it.").await;
+    terminal.wait_for_text("refused by you").await.wait_for_run_end("I leave it.").await;
     terminal.wait_for_prompt("yes please, y").await;
     // No call ran, so no work is reported as done.
     assert!(!terminal.screen().contains("done, unverified"), "{}", terminal.screen());

@@ -119,7 +119,7 @@ const HOSTILE: [&str; 14] = [
     "\u{9b}31mred\u{9d}0;owned\u{9c}",
     "back\u{8}\u{8}\u{8}\u{8}over\u{d}write",
     "\u{202e}gnirts\u{202c} \u{2066}isolated\u{2069}",
-    "wide 漢字カナ and 👩‍👩‍👧 and e\u{301}\u{301}\u{301}",
+    "wide 漢字カナ and 👩\u{200d}👩\u{200d}👧 and e\u{301}\u{301}\u{301}",
     "private \u{e000}\u{f8ff}\u{10fffd} tags \u{e0041}\u{e007f}",
     "zero\u{200b}width\u{feff} \u{2028}separated\u{2029}",
     "bell\u{7} null\u{0} delete\u{7f}",
