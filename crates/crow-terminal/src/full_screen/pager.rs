@@ -232,7 +232,7 @@ impl ScrollSource for SectionedText {
 /// | ctrl-u; ctrl-d | half a page |
 /// | page up, b, ctrl-b; page down, space, ctrl-f | a page |
 /// | home, g; end, G | the beginning; the end |
-/// | [; ] | the section before; the next one |
+/// | `[`; `]` | the section before; the next one |
 /// | /; n; N | search; the next match; the one before |
 /// | q, esc, ctrl-c | close |
 #[derive(Debug)]
