@@ -126,12 +126,14 @@ impl PromptInput {
 
     /// Inserts a text before the current one, on lines of its own.
     pub fn put_before(&mut self, text: &str) {
+        self.popup.close();
         let between = if self.is_empty() { "" } else { "\n" };
         self.editor.replace(0..0, &format!("{text}{between}"));
     }
 
     /// Appends a text.
     pub fn append(&mut self, text: &str) {
+        self.popup.close();
         let end = self.editor.text().len();
         self.editor.replace(end..end, text);
     }

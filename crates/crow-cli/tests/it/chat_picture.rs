@@ -26,6 +26,12 @@ async fn the_pictures_of_the_book_show_the_chat() {
     terminal.wait_for_question().await;
     terminal.type_keys("a\r");
     terminal.wait_for_run_end("counts it now").await.wait_for_prompt("").await;
+    // The status line is read beside the chat.
+    terminal
+        .wait_for("the cost of the run and the keys of the prompt", |screen| {
+            screen.matches("$0.0020").count() == 2 && screen.contains("/ commands")
+        })
+        .await;
     let pictures = terminal.with_screen(|screen| {
         [("light", &LIGHT), ("dark", &DARK)]
             .map(|(name, palette)| (name, svg(screen, palette, TITLE)))

@@ -104,25 +104,24 @@ impl ChatTerminalModes {
         }
     }
 
-    /// Returns the sequences that ask the terminal for marked pastes, the focus and unmistakable keys. Empty if it was asked
-    /// already.
+    /// Returns the sequences that ask the terminal for marked pastes, the focus and unmistakable keys. Terminals keep modes
+    /// of keys on a stack, so they are asked for once.
     pub(super) fn start_sequences(&mut self) -> String {
-        self.switch(true, REPORTS_ON, KITTY_KEYS_ON)
+        let Some(modes) = &mut self.0 else { return String::new() };
+        let was_asked = std::mem::replace(&mut modes.is_asked, true);
+        let keys = if modes.asks_for_kitty_keys && !was_asked { KITTY_KEYS_ON } else { "" };
+        format!("{keys}{REPORTS_ON}")
     }
 
     /// Returns the sequences that take back those of [`start_sequences`](Self::start_sequences). Empty if there is nothing to
     /// take back.
     pub(super) fn end_sequences(&mut self) -> String {
-        self.switch(false, REPORTS_OFF, KITTY_KEYS_OFF)
-    }
-
-    fn switch(&mut self, is_asked: bool, reports: &str, kitty_keys: &str) -> String {
-        let Some(modes) = &mut self.0 else { return String::new() };
-        if std::mem::replace(&mut modes.is_asked, is_asked) == is_asked {
+        let Some(modes) = self.0.as_mut().filter(|modes| modes.is_asked) else {
             return String::new();
-        }
-        let kitty_keys = if modes.asks_for_kitty_keys { kitty_keys } else { "" };
-        format!("{kitty_keys}{reports}")
+        };
+        modes.is_asked = false;
+        let keys = if modes.asks_for_kitty_keys { KITTY_KEYS_OFF } else { "" };
+        format!("{keys}{REPORTS_OFF}")
     }
 }
 
