@@ -84,7 +84,8 @@ impl Stage {
             (screen.contents(), cursor)
         });
         self.terminal.kill().await;
-        let rows: String = text.lines().map(|line| format!("|{}\n", masked(line))).collect();
+        let rows: Vec<String> = text.lines().map(|line| format!("|{}\n", masked(line))).collect();
+        let rows = rows.concat();
         format!("{rows}({cursor})\n")
     }
 }
@@ -111,7 +112,7 @@ async fn assert_screens(name: &str, screen: impl AsyncFn((u16, u16)) -> String) 
     let mut screens = String::new();
     for (columns, rows) in SIZES {
         let shown = screen((columns, rows)).await;
-        screens.push_str(&format!("{columns}x{rows}\n{shown}\n"));
+        screens.extend([format!("{columns}x{rows}\n{shown}\n")]);
     }
     insta::assert_snapshot!(name, screens);
 }
@@ -299,7 +300,7 @@ async fn an_answer_on_plain_lines() {
         let (before, end) = output.split_once(" in · ").unwrap();
         let end = end.lines().next().unwrap();
         let lines = format!("{before} in · {end}");
-        lines.lines().map(|line| format!("|{}\n", masked(line))).collect()
+        lines.lines().map(|line| format!("|{}\n", masked(line))).collect::<Vec<_>>().concat()
     })
     .await;
 }
