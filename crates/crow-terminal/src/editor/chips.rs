@@ -15,7 +15,7 @@ const WIDEST_NAME: usize = 40;
 
 /// Identifier of a chip. Copies of a chip have the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ChipId(pub(super) u64);
+pub(crate) struct ChipId(pub(super) u64);
 
 /// Content that a chip represents.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,18 +86,18 @@ impl Fragment {
 
 /// A part of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SubmissionBlock {
+pub(crate) enum SubmissionBlock {
     Text(String),
     Image(ChipId),
 }
 
 /// A prompt that is sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Submission {
+pub(crate) struct Submission {
     /// The whole text, with pastes in the place of their chips, and labels in the place of images.
-    pub text: String,
+    pub(crate) text: String,
     /// The text and the images in their order. Blocks of text are not empty.
-    pub blocks: Vec<SubmissionBlock>,
+    pub(crate) blocks: Vec<SubmissionBlock>,
 }
 
 impl Submission {
@@ -130,7 +130,7 @@ impl Submission {
     }
 
     /// Returns the images in their order.
-    pub fn images(&self) -> impl Iterator<Item = ChipId> + '_ {
+    pub(crate) fn images(&self) -> impl Iterator<Item = ChipId> + '_ {
         self.blocks.iter().filter_map(|block| match block {
             SubmissionBlock::Text(_) => None,
             SubmissionBlock::Image(id) => Some(*id),

@@ -25,7 +25,7 @@ const DEFAULT_WIDTH: usize = 77;
 
 /// Action for the owner of an editor after a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EditorEffect {
+pub(crate) enum EditorEffect {
     /// The key means nothing here.
     None,
     /// The view may have changed.
@@ -52,7 +52,7 @@ pub enum EditorEffect {
 
 /// A draft with its chips and its cursor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct EditorSnapshot {
+pub(crate) struct EditorSnapshot {
     fragment: Fragment,
     cursor: usize,
 }
@@ -79,7 +79,7 @@ pub(super) enum KeyPrefix {
 
 /// Editor of a prompt.
 #[derive(Debug, Clone)]
-pub struct PromptEditor {
+pub(crate) struct PromptEditor {
     pub(super) document: Document,
     pub(super) kill_ring: KillRing,
     pub(super) history: PromptHistory,
@@ -118,67 +118,57 @@ impl Default for PromptEditor {
 
 impl PromptEditor {
     /// Creates an empty editor.
-    pub fn new(style: EditingStyle) -> Self {
+    pub(crate) fn new(style: EditingStyle) -> Self {
         Self { style, ..Self::default() }
     }
 
     /// Changes the set of keys.
-    pub fn set_style(&mut self, style: EditingStyle) {
+    pub(crate) fn set_style(&mut self, style: EditingStyle) {
         self.style = style;
         self.vi = ViState::default();
         self.document.release_group();
     }
 
     /// Replaces the earlier prompts, of which the newest is the last. The current text becomes the draft.
-    pub fn set_history(&mut self, entries: Vec<String>) {
+    pub(crate) fn set_history(&mut self, entries: Vec<String>) {
         self.search = None;
         self.history.set(entries);
     }
 
     /// Adds a prompt to the history. The current text becomes the draft.
-    pub fn push_history(&mut self, entry: String) {
+    pub(crate) fn push_history(&mut self, entry: String) {
         self.search = None;
         self.history.push(entry);
     }
 
     /// Returns the text with the labels of its chips.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         self.document.text().as_str()
     }
 
     /// Returns the text with pastes in the place of their chips. Images keep their labels.
-    pub fn expanded_text(&self) -> String {
+    pub(crate) fn expanded_text(&self) -> String {
         let text = self.document.text();
         chips::expanded(text.as_str(), text.chips())
     }
 
     /// Returns true if there is no text.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.text().is_empty()
     }
 
-    /// Returns the position of the cursor in the text, in bytes.
-    pub fn cursor(&self) -> usize {
-        self.document.cursor()
-    }
-
-    /// Returns the ranges of the chips in the text.
-    pub fn chips(&self) -> impl Iterator<Item = Range<usize>> + '_ {
-        self.document.text().chips().iter().map(chips::Chip::range)
-    }
-
     /// Returns true if keys are commands of vi and not text.
-    pub fn is_in_normal_mode(&self) -> bool {
+    pub(crate) fn is_in_normal_mode(&self) -> bool {
         self.style == EditingStyle::Vi && self.vi.is_normal()
     }
 
     /// Returns true while the history is searched.
-    pub fn is_searching(&self) -> bool {
+    pub(crate) fn is_searching(&self) -> bool {
         self.search.is_some()
     }
 
     /// Processes a key.
-    pub fn on_key(&mut self, key: Key) -> EditorEffect {
+    pub(crate) fn on_key(&mut self, key: Key) -> EditorEffect {
         if self.search.is_some() {
             return self.on_search_key(key);
         }
@@ -201,7 +191,7 @@ impl PromptEditor {
     }
 
     /// Inserts a pasted text, or a chip for it if it is long.
-    pub fn paste(&mut self, text: &str) -> EditorEffect {
+    pub(crate) fn paste(&mut self, text: &str) -> EditorEffect {
         if text.is_empty() {
             return EditorEffect::None;
         }
@@ -224,7 +214,7 @@ impl PromptEditor {
     }
 
     /// Inserts a chip for an image.
-    pub fn insert_image(&mut self, name: &str) -> ChipId {
+    pub(crate) fn insert_image(&mut self, name: &str) -> ChipId {
         self.accept_search();
         let id = ChipId(self.next_chip);
         self.next_chip += 1;
@@ -257,13 +247,13 @@ impl PromptEditor {
     }
 
     /// Replaces the text, as one change that can be undone, and puts the cursor at its end.
-    pub fn set_text(&mut self, text: &str) {
+    pub(crate) fn set_text(&mut self, text: &str) {
         self.replace(0..self.document.text().len(), text);
     }
 
     /// Replaces a range, as one change that can be undone, and puts the cursor behind the new text. A range that cuts
     /// a chip or a character is moved to its end.
-    pub fn replace(&mut self, range: Range<usize>, text: &str) {
+    pub(crate) fn replace(&mut self, range: Range<usize>, text: &str) {
         self.search = None;
         let end = self.document.text().boundary_from(range.end);
         let start = self.document.text().boundary_from(range.start).min(end);
@@ -279,12 +269,12 @@ impl PromptEditor {
     }
 
     /// Takes the text, with pastes in the place of their chips, and empties the editor.
-    pub fn take_text(&mut self) -> String {
+    pub(crate) fn take_text(&mut self) -> String {
         self.take_submission().text
     }
 
     /// Takes the text and the images, and empties the editor.
-    pub fn take_submission(&mut self) -> Submission {
+    pub(crate) fn take_submission(&mut self) -> Submission {
         let document = std::mem::take(&mut self.document);
         self.restart();
         self.labels.clear();
@@ -292,13 +282,13 @@ impl PromptEditor {
     }
 
     /// Returns a copy of the draft.
-    pub fn snapshot(&self) -> EditorSnapshot {
+    pub(crate) fn snapshot(&self) -> EditorSnapshot {
         let text = self.document.text();
         EditorSnapshot { fragment: text.fragment(0..text.len()), cursor: self.document.cursor() }
     }
 
     /// Replaces the draft and forgets the changes that led to it.
-    pub fn restore(&mut self, snapshot: EditorSnapshot) {
+    pub(crate) fn restore(&mut self, snapshot: EditorSnapshot) {
         self.document = Document::new(snapshot.fragment);
         self.document.move_to(snapshot.cursor);
         // Images that are added from now on must not have the identifiers of those in the draft.
@@ -320,7 +310,7 @@ impl PromptEditor {
     }
 
     /// Returns what can be completed at the cursor.
-    pub fn completion_context(&self) -> Option<CompletionContext> {
+    pub(crate) fn completion_context(&self) -> Option<CompletionContext> {
         if self.search.is_some() {
             return None;
         }
@@ -391,5 +381,18 @@ impl PromptEditor {
         self.document.move_to(found.range.end);
         self.settle_cursor();
         self.last = LastCommand::Other;
+    }
+}
+
+#[cfg(test)]
+impl PromptEditor {
+    /// Returns the position of the cursor in the text, in bytes.
+    pub(crate) fn cursor(&self) -> usize {
+        self.document.cursor()
+    }
+
+    /// Returns the ranges of the chips in the text.
+    pub(crate) fn chips(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        self.document.text().chips().iter().map(chips::Chip::range)
     }
 }

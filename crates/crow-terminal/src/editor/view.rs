@@ -30,10 +30,10 @@ const COUNTED_BYTES: usize = 8 * 1024;
 
 /// The lines of an editor, and the place of the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EditorView {
-    pub lines: Vec<StyledLine>,
+pub(crate) struct EditorView {
+    pub(crate) lines: Vec<StyledLine>,
     /// Row in `lines`, and column.
-    pub cursor: (usize, usize),
+    pub(crate) cursor: (usize, usize),
 }
 
 /// Columns of a view.
@@ -50,7 +50,7 @@ struct ViewColumns {
 impl PromptEditor {
     /// Returns the lines to show: at most `most_rows`, but one at least, of `width` columns, but two at least. The
     /// prompt is before the first row, and further rows are indented as much.
-    pub fn view(&mut self, width: usize, most_rows: usize, prompt: &str) -> EditorView {
+    pub(crate) fn view(&mut self, width: usize, most_rows: usize, prompt: &str) -> EditorView {
         let width = width.max(NARROWEST);
         let most_rows = most_rows.clamp(1, MOST_ROWS);
         // One column of the text at least, and the free one, are kept.

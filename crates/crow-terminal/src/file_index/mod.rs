@@ -16,8 +16,5 @@ mod search_worker;
 #[cfg(test)]
 mod tests;
 
-pub use index::{FileIndex, FileIndexError};
-pub use path_search::FileMatch;
-pub use search_worker::{
-    FileSearchNotifier, FileSearchOptions, FileSearchResults, FileSearchWorker,
-};
+pub(crate) use path_search::FileMatch;
+pub(crate) use search_worker::{FileSearchNotifier, FileSearchOptions, FileSearchWorker};

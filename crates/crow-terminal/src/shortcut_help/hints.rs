@@ -7,13 +7,11 @@ const BETWEEN: &str = " · ";
 
 /// The situation that hints are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ShortcutContext {
+pub(crate) enum ShortcutContext {
     /// The prompt has no text, and the agent waits.
     EmptyPrompt,
     /// The prompt has text, and the agent waits.
     PromptWithText,
-    /// A list of completions is open.
-    PopupOpen,
     /// The agent works.
     Working,
     /// A question waits for an answer.
@@ -24,7 +22,7 @@ pub enum ShortcutContext {
 
 /// The meaning of keys at the prompt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum KeyMode {
+pub(crate) enum KeyMode {
     #[default]
     Emacs,
     ViInsert,
@@ -54,9 +52,7 @@ const FILES: ShortcutHint = hint("@", "files");
 const SHELL: ShortcutHint = hint("!", "shell");
 const EARLIER: ShortcutHint = hint("k", "earlier prompt");
 const NEW_LINE: ShortcutHint = hint("ctrl-j", "new line");
-const COMPLETE: ShortcutHint = hint("tab", "complete");
 const CHOOSE: ShortcutHint = hint("↑↓", "choose");
-const CLOSE: ShortcutHint = hint("esc", "close");
 const ANSWER: ShortcutHint = hint("enter", "answer");
 const ACCEPT: ShortcutHint = hint("enter", "accept");
 const OLDER: ShortcutHint = hint("ctrl-r", "older");
@@ -79,7 +75,6 @@ pub(crate) fn hints_for(context: ShortcutContext, mode: KeyMode) -> &'static [Sh
             &[SEND, NEW_LINE, CLEAR, EDITOR]
         }
         (ShortcutContext::PromptWithText, KeyMode::ViNormal) => &[SEND, INSERT, CLEAR, EDITOR],
-        (ShortcutContext::PopupOpen, _) => &[COMPLETE, CHOOSE, CLOSE],
         (ShortcutContext::Working, KeyMode::Emacs) => &[STOP, STEER, TRANSCRIPT],
         (ShortcutContext::Working, KeyMode::ViInsert) => {
             &[STOP_FROM_INSERT_MODE, STEER, TRANSCRIPT]
@@ -96,7 +91,11 @@ pub(crate) fn hints_for(context: ShortcutContext, mode: KeyMode) -> &'static [Sh
 }
 
 /// Returns a dim line with as many hints as fit the columns, from the most useful one on.
-pub fn shortcut_hints(context: ShortcutContext, mode: KeyMode, columns: usize) -> StyledLine {
+pub(crate) fn shortcut_hints(
+    context: ShortcutContext,
+    mode: KeyMode,
+    columns: usize,
+) -> StyledLine {
     let mut line = StyledLine::default();
     for hint in hints_for(context, mode) {
         let between = if line.width() == 0 { "" } else { BETWEEN };
@@ -114,10 +113,9 @@ pub fn shortcut_hints(context: ShortcutContext, mode: KeyMode, columns: usize) -
 mod tests {
     use super::*;
 
-    const CONTEXTS: [ShortcutContext; 6] = [
+    const CONTEXTS: [ShortcutContext; 5] = [
         ShortcutContext::EmptyPrompt,
         ShortcutContext::PromptWithText,
-        ShortcutContext::PopupOpen,
         ShortcutContext::Working,
         ShortcutContext::QuestionOpen,
         ShortcutContext::HistorySearch,
@@ -141,7 +139,6 @@ mod tests {
                 KeyMode::ViNormal,
                 "enter send · i insert · ctrl-c clear · ctrl-x ctrl-e editor",
             ),
-            (ShortcutContext::PopupOpen, KeyMode::Emacs, "tab complete · ↑↓ choose · esc close"),
             (
                 ShortcutContext::Working,
                 KeyMode::Emacs,

@@ -151,7 +151,7 @@ impl ListColumn {
 }
 
 /// Returns the list of all keys: in two columns, which fit a screen of 80 by 24, or in one if there is less room.
-pub fn key_help(style: EditingStyle, columns: usize) -> Vec<StyledLine> {
+pub(crate) fn key_help(style: EditingStyle, columns: usize) -> Vec<StyledLine> {
     let (left, right) = match style {
         EditingStyle::Emacs => (ListColumn::EmacsChat, ListColumn::EmacsEditing),
         EditingStyle::Vi => (ListColumn::ViChat, ListColumn::ViEditing),

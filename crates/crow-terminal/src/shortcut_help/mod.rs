@@ -3,8 +3,8 @@
 mod hints;
 mod key_list;
 
-pub use hints::{KeyMode, ShortcutContext, shortcut_hints};
-pub use key_list::key_help;
+pub(crate) use hints::{KeyMode, ShortcutContext, shortcut_hints};
+pub(crate) use key_list::key_help;
 
 #[cfg(test)]
 pub(crate) use {

@@ -18,7 +18,7 @@ use crate::{
 /// It has the keys of a [`Pager`](crate::Pager), where sections are files. `s` switches between the unified arrangement and
 /// the one side by side, which needs 140 columns; on a narrower screen the diff is unified until there are as many.
 #[derive(Debug)]
-pub struct DiffView {
+pub(crate) struct DiffView {
     view: ScrollView<DiffSource>,
     files: usize,
 }
@@ -27,7 +27,7 @@ impl DiffView {
     /// Creates a view at the beginning of a patch, whose texts need not be harmless. The title is shown in the status
     /// row.
     #[must_use]
-    pub fn new(title: &str, patch: Patch) -> Self {
+    pub(crate) fn new(title: &str, patch: Patch) -> Self {
         let files = patch.files.len();
         Self { view: ScrollView::new(title, DiffSource::new(patch)), files }
     }
