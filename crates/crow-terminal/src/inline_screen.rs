@@ -28,10 +28,11 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::{
     activity::{ActivityPanel, ActivitySpace},
     full_screen::{FullScreenFrame, FullScreenPainter},
+    line_layout::clipped_line,
     live_region::{LiveRegion, RegionContent, RegionCursor, ResizeBehavior},
     markdown::MarkdownStream,
     painted_line::PaintedLine,
-    row_text::{shortened, wrapped},
+    row_text::wrapped,
     screen_size::ScreenSize,
     styled_text::{Emphasis, StyledLine, TextLook, TextRole},
     theme::Theme,
@@ -509,7 +510,7 @@ impl<W: Write> InlineScreen<W> {
         rows.extend(activity.iter().map(|line| self.theme.paint(line)));
         // 4) The prompt with what is above and below it.
         rows.extend(
-            self.input.above.iter().map(|line| self.theme.paint(&shortened(line, columns))),
+            self.input.above.iter().map(|line| self.theme.paint(&clipped_line(line, columns))),
         );
         let (row, column) = (self.input.cursor.0, self.input.cursor.1.min(columns));
         // Rows above the prompt wrap on a narrower terminal: then only the beginning of the region is certain.
@@ -522,7 +523,7 @@ impl<W: Write> InlineScreen<W> {
         let input = self.input.rows.iter().chain(self.input.below.iter().take(below));
         for (number, line) in input.enumerate() {
             // Rows that were made for a wider terminal are cut.
-            let line = shortened(line, columns);
+            let line = clipped_line(line, columns);
             let is_marked = is_hidden && number == row;
             let line = if is_marked { with_cursor(&line, column, columns) } else { line };
             rows.push(self.theme.paint(&line));

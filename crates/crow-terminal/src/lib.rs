@@ -28,6 +28,7 @@ mod inline_screen;
 mod input_decoder;
 mod key_sequences;
 mod keys;
+mod line_layout;
 mod live_region;
 mod markdown;
 mod painted_line;

@@ -119,7 +119,7 @@ impl LiveRegion {
     }
 
     /// Forgets what the rows show: it is not known how the terminal shows them after a resize. All are drawn anew.
-    pub(crate) fn forget_rows(&mut self) {
+    fn forget_rows(&mut self) {
         self.drawn = RegionContent { rows: Vec::new(), cursor: self.drawn.cursor };
     }
 

@@ -8,8 +8,8 @@ use crate::{
     file_index::FileMatch,
     inline_screen::InputView,
     keys::{InputEvent, Key, KeyCode, KeyModifiers},
+    line_layout::clipped_line,
     popup::{CompletionPopup, EditCause, ListedCommand, PopupChoice, PopupStep},
-    row_text::shortened,
     screen_size::ScreenSize,
 };
 
@@ -176,7 +176,7 @@ impl PromptInput {
         self.popup.set_room(popup_room(size.rows));
         let below = self.popup.rows(columns);
         // The view of the editor has two columns at least.
-        let rows = view.lines.iter().map(|line| shortened(line, columns)).collect();
+        let rows = view.lines.iter().map(|line| clipped_line(line, columns)).collect();
         InputView { above: Vec::new(), rows, cursor: view.cursor, below }
     }
 

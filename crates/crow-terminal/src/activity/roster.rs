@@ -31,7 +31,7 @@ const COLOURS: [TextRole; 5] = [
 
 /// The name and colour by which an agent is told apart from the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AgentLabel {
+pub(super) struct AgentLabel {
     /// The agent's name as harmless text of at most 20 columns. While another agent of the same name works, it ends with a
     /// number from 2.
     pub(crate) name: String,

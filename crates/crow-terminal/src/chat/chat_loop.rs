@@ -63,9 +63,9 @@ use crate::{
     inline_screen::InlineScreen,
     input_decoder::InputDecoder,
     keys::{InputEvent, KeyCode},
+    line_layout::clipped_line,
     live_region::ResizeBehavior,
     prompt_input::{EnteredLine, InputAction, PromptInput},
-    row_text::shortened,
     screen_size::ScreenSize,
     shortcut_help::{KeyMode, ShortcutContext, shortcut_hints},
     status_line::{StatusFacts, StatusTemplate},
@@ -689,7 +689,7 @@ impl ChatLoop {
             let mut row = StyledLine::default();
             let text = line.shown.replace('\n', " ");
             row.push(neutralise(&format!("waiting: {text}")), TextRole::Dim);
-            view.above.push(shortened(&row, columns));
+            view.above.push(clipped_line(&row, columns));
         }
         if let Some(panel) = &self.panel {
             let most = size.rows.saturating_sub(view.rows.len() + 2);

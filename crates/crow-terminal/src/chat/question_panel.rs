@@ -12,7 +12,8 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::{
     editor::EditorSnapshot,
     keys::{Key, KeyCode, KeyModifiers},
-    row_text::{shortened, wrapped},
+    line_layout::clipped_line,
+    row_text::wrapped,
     styled_text::{Emphasis, StyledLine, TextLook, TextRole},
 };
 
@@ -264,9 +265,9 @@ impl QuestionPanel {
             title.push(format!(" · {waiting} more {noun}"), TextRole::Dim);
         }
         if self.is_typing_words() {
-            return vec![shortened(&title, columns)];
+            return vec![clipped_line(&title, columns)];
         }
-        let mut rows = vec![shortened(&title, columns)];
+        let mut rows = vec![clipped_line(&title, columns)];
         for (number, entry) in self.entries.iter().enumerate() {
             let is_selected = is_live && self.selected == Some(number);
             let role = match (is_live, is_selected) {
@@ -294,10 +295,14 @@ impl QuestionPanel {
                 let mut row = StyledLine::default();
                 row.push(if part_number == 0 { &first } else { &indent }, look.clone());
                 row.push(part, look.clone());
-                rows.push(shortened(&row, columns));
+                rows.push(clipped_line(&row, columns));
             }
         }
-        if rows.len() > most { vec![shortened(&self.compact_row(is_live), columns)] } else { rows }
+        if rows.len() > most {
+            vec![clipped_line(&self.compact_row(is_live), columns)]
+        } else {
+            rows
+        }
     }
 
     /// Returns the answers in one row, for small terminals.

@@ -5,7 +5,10 @@
 
 use std::{ops::Range, sync::Arc};
 
-use crate::visible_characters::{CharacterForm, clipped, safe};
+use crate::{
+    line_layout::clipped_text,
+    visible_characters::{CharacterForm, safe},
+};
 
 /// Bounds above which a paste becomes a chip.
 const MOST_PASTED_LINES: usize = 20;
@@ -185,7 +188,7 @@ pub(super) fn image_label(name: &str, number: u32) -> String {
             CharacterForm::Replaced(form) => shown.push_str(&form),
         }
     }
-    let shown = clipped(&shown, WIDEST_NAME);
+    let shown = clipped_text(&shown, WIDEST_NAME);
     if number == 1 { format!("[image {shown}]") } else { format!("[image {shown}, {number}]") }
 }
 

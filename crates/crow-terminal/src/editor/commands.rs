@@ -120,7 +120,7 @@ impl PromptEditor {
         }
     }
 
-    pub(super) fn change_case_of(&mut self, range: Range<usize>, change: CaseChange) {
+    fn change_case_of(&mut self, range: Range<usize>, change: CaseChange) {
         let text = self.document.text();
         let mut changed = Fragment::default();
         let mut case = match change {

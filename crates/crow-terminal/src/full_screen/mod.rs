@@ -4,8 +4,6 @@
 //! the alternate screen. Neither reads or writes anything.
 
 mod diff;
-mod key_hints;
-mod line_layout;
 mod pager;
 mod painter;
 mod picker;

@@ -3,8 +3,6 @@
 use std::borrow::Cow;
 
 use super::{
-    key_hints::KeyHint,
-    line_layout::{visible_title, wrapped_rows},
     plain_lines::PlainLines,
     scroll_view::{ScrollSource, ScrollView},
     text_search::SearchMarks,
@@ -12,8 +10,10 @@ use super::{
 };
 use crate::{
     keys::Key,
+    line_layout::{visible_title, wrapped_rows},
     markdown::render_markdown,
     screen_size::ScreenSize,
+    shortcut_help::Shortcut,
     styled_text::{StyledLine, TextRole},
 };
 
@@ -211,16 +211,16 @@ impl ScrollSource for SectionedText {
 #[derive(Debug)]
 pub(crate) struct Pager {
     view: ScrollView<SectionedText>,
-    hints: Vec<KeyHint>,
+    hints: Vec<Shortcut>,
 }
 
 impl Pager {
     /// Creates a pager at the beginning of a text. The title is shown in the status row.
     #[must_use]
     pub(crate) fn new(title: &str, sections: Vec<PagerSection>) -> Self {
-        let mut hints = vec![KeyHint::new("q", "close"), KeyHint::new("/", "search")];
+        let mut hints = vec![Shortcut::new("q", "close"), Shortcut::new("/", "search")];
         if sections.len() > 1 {
-            hints.push(KeyHint::new("[ ]", "section"));
+            hints.push(Shortcut::new("[ ]", "section"));
         }
         Self { view: ScrollView::new(title, SectionedText::new(sections)), hints }
     }

@@ -6,8 +6,10 @@
 
 use std::fmt::Write as _;
 
-use super::{line_layout::clipped_line, view::FullScreenFrame};
-use crate::{painted_line::PaintedLine, screen_size::ScreenSize, theme::Theme};
+use super::view::FullScreenFrame;
+use crate::{
+    line_layout::clipped_line, painted_line::PaintedLine, screen_size::ScreenSize, theme::Theme,
+};
 
 /// Switches to the alternate screen, and stops wrapping. The primary screen and its cursor are saved before that.
 const ENTER: &str = "\u{1b}[?1049h\u{1b}[?7l";

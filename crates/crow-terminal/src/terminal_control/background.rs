@@ -10,7 +10,7 @@ use super::environment::TerminalEnvironment;
 use crate::theme::Rgb;
 
 /// The queries for the colour of the background and for the attributes of the terminal.
-pub(crate) const BACKGROUND_QUERY: &str = "\u{1b}]11;?\u{1b}\\\u{1b}[c";
+const BACKGROUND_QUERY: &str = "\u{1b}]11;?\u{1b}\\\u{1b}[c";
 
 /// The luminance (WCAG 2) on which black and white text have the same contrast.
 const MIDDLE_LUMINANCE: f64 = 0.179;
@@ -103,7 +103,7 @@ impl BackgroundQuery {
 
 /// Returns the colour in an answer to the query for the background: `rgb:` or `rgba:` with one to four hexadecimal digits
 /// for each part. `None` for any other bytes.
-pub(crate) fn parse_background_reply(reply: &[u8]) -> Option<Rgb> {
+fn parse_background_reply(reply: &[u8]) -> Option<Rgb> {
     let reply = std::str::from_utf8(reply).ok()?;
     let content = reply.strip_prefix("\u{1b}]11;")?;
     let content = content.strip_suffix('\u{7}').or_else(|| content.strip_suffix("\u{1b}\\"))?;

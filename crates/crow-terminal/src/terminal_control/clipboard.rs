@@ -5,7 +5,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use super::{environment::Multiplexer, passthrough::passed_through};
 
 /// Maximum length of a text that is copied, in bytes. Terminals drop sequences that are much longer.
-pub(crate) const LONGEST_COPY: usize = 100_000;
+const LONGEST_COPY: usize = 100_000;
 
 /// Reason why a text cannot be copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

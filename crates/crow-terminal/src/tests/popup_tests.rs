@@ -8,10 +8,10 @@ use crate::{
     inline_screen::{InlineScreen, InputView},
     input_decoder::InputDecoder,
     keys::{InputEvent, Key, KeyCode},
+    line_layout::clipped_line,
     live_region::ResizeBehavior,
     popup::ListedCommand,
     prompt_input::{InputAction, PromptInput},
-    row_text::shortened,
     screen_size::ScreenSize,
     styled_text::{Emphasis, StyledLine, TextRole},
     theme::Theme,
@@ -66,7 +66,7 @@ fn view(prompt: &mut PromptInput, size: ScreenSize) -> InputView {
     let mut view = prompt.view(size, "> ");
     let mut status = StyledLine::default();
     status.push("status", TextRole::Dim);
-    view.below.push(shortened(&status, size.columns.saturating_sub(1).max(1)));
+    view.below.push(clipped_line(&status, size.columns.saturating_sub(1).max(1)));
     view
 }
 

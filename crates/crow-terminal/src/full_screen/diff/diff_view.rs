@@ -5,12 +5,12 @@ use crow_core::tool::Patch;
 use super::diff_source::{DiffSource, LEAST_SIDE_BY_SIDE};
 use crate::{
     full_screen::{
-        key_hints::KeyHint,
         scroll_view::ScrollView,
         view::{FullScreenFrame, FullScreenView, ViewEffect},
     },
     keys::Key,
     screen_size::ScreenSize,
+    shortcut_help::Shortcut,
 };
 
 /// A diff that takes the whole screen, to scroll and search in.
@@ -33,15 +33,15 @@ impl DiffView {
     }
 
     /// Returns the hints for a screen of this number of columns.
-    fn hints(&self, columns: usize) -> Vec<KeyHint> {
-        let mut hints = vec![KeyHint::new("q", "close")];
+    fn hints(&self, columns: usize) -> Vec<Shortcut> {
+        let mut hints = vec![Shortcut::new("q", "close")];
         if self.files > 1 {
-            hints.push(KeyHint::new("[ ]", "file"));
+            hints.push(Shortcut::new("[ ]", "file"));
         }
         if columns >= LEAST_SIDE_BY_SIDE {
-            hints.push(KeyHint::new("s", "arrangement"));
+            hints.push(Shortcut::new("s", "arrangement"));
         }
-        hints.push(KeyHint::new("/", "search"));
+        hints.push(Shortcut::new("/", "search"));
         hints
     }
 }

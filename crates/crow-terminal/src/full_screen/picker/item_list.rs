@@ -10,7 +10,7 @@ use nucleo_matcher::{
 };
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use crate::full_screen::line_layout::visible_title;
+use crate::line_layout::visible_title;
 
 /// An item of a picker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -7,13 +7,13 @@ use super::{
 };
 use crate::{
     full_screen::{
-        key_hints::KeyHint,
-        line_layout::visible_title,
         text_field::TextField,
         view::{FullScreenFrame, FullScreenView, ViewEffect},
     },
     keys::{Key, KeyCode, KeyModifiers},
+    line_layout::visible_title,
     screen_size::ScreenSize,
+    shortcut_help::Shortcut,
 };
 
 /// Meaning of a key.
@@ -116,9 +116,13 @@ impl ListPicker {
     }
 
     /// Returns the hints at the bottom, the most important ones first.
-    fn hints(&self) -> [KeyHint; 3] {
+    fn hints(&self) -> [Shortcut; 3] {
         let escape = if self.filter.is_empty() { "close" } else { "clear the filter" };
-        [KeyHint::new("enter", "choose"), KeyHint::new("esc", escape), KeyHint::new("↑↓", "move")]
+        [
+            Shortcut::new("enter", "choose"),
+            Shortcut::new("esc", escape),
+            Shortcut::new("↑↓", "move"),
+        ]
     }
 }
 

@@ -7,12 +7,9 @@ use super::{
     picker_layout::PickerLayout,
 };
 use crate::{
-    full_screen::{
-        key_hints::{KeyHint, hint_row},
-        line_layout::{clipped_line, clipped_text, spread_row, visible_title},
-        text_field::TextField,
-        view::FullScreenFrame,
-    },
+    full_screen::{text_field::TextField, view::FullScreenFrame},
+    line_layout::{clipped_line, clipped_text, spread_row, visible_title},
+    shortcut_help::{Shortcut, shortcut_row},
     styled_text::{Emphasis, StyledLine, TextLook, TextRole},
 };
 
@@ -25,7 +22,7 @@ pub(super) struct PickerHead<'a> {
     pub(super) title: &'a str,
     pub(super) noun: &'a str,
     pub(super) filter: &'a TextField,
-    pub(super) hints: &'a [KeyHint],
+    pub(super) hints: &'a [Shortcut],
 }
 
 /// Returns the rows of a picker and the cursor, which is behind the filter.
@@ -51,7 +48,7 @@ pub(super) fn picker_frame(
     rows.resize(layout.list_rows, StyledLine::default());
     frame.rows.append(&mut rows);
     if layout.has_hints() {
-        frame.rows.push(hint_row(head.hints, columns));
+        frame.rows.push(shortcut_row(head.hints, TextRole::Plain, columns));
     }
     frame
 }
