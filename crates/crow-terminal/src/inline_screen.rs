@@ -306,6 +306,11 @@ impl<W: Write> InlineScreen<W> {
         self.draw()
     }
 
+    /// Forgets what goes on: another session is shown from here on.
+    pub(crate) fn forget_activity(&mut self) {
+        self.activity = ActivityPanel::new(self.glyphs);
+    }
+
     /// Draws a view that takes the whole screen. Finished lines are gathered until it is left.
     ///
     /// # Errors

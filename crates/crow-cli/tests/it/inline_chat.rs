@@ -4,12 +4,13 @@ use std::fs;
 
 use base64::Engine as _;
 use crow_testkit::{
-    Fault, ModelServer, PrefixCheck, ScriptStep, ScriptedReply, ServerChecks, ServerOptions,
-    StreamGate, WireDialect, wait_until,
+    Fault, ModelServer, PrefixCheck, ReplyUsage, ScriptStep, ScriptedReply, ServerChecks,
+    ServerOptions, StreamGate, WireDialect, wait_until,
 };
 use serde_json::{Value, json};
 
 use crate::{
+    config::write_user_config,
     program::Fixture,
     terminal::{STATUS, Terminal},
 };
@@ -360,5 +361,89 @@ async fn a_recording_overwrites_no_file_and_is_refused_for_plain_lines() {
     assert_eq!(fs::read_to_string(fixture.project("notes.cast")).unwrap(), "mine");
     assert!(!fixture.project("new.cast").exists());
     fixture.run(&["run", "hi", "--record", "x.cast"]).await.exited(2);
+    server.finish().await.unwrap();
+}
+
+async fn open_with_status(fixture: &Fixture, template: &str, args: &[&str]) -> Terminal {
+    let config = format!("[terminal]\nstatus_line = {template:?}\n");
+    write_user_config(fixture, "config.toml", &config);
+    let args = [&["-m", MODEL], args].concat();
+    let mut terminal = Terminal::start(fixture, &args, 120, "screen-256color");
+    terminal.wait_for_text("/help shows").await;
+    terminal
+}
+
+#[tokio::test]
+async fn the_status_line_is_about_the_session_that_is_open() {
+    let usage = |input, output| ReplyUsage { input, output, ..ReplyUsage::default() };
+    let (server, fixture) = with_replies([
+        ScriptedReply::new().text("One.").with_usage(usage(1000, 30)).into(),
+        ScriptedReply::new().text("Two.").with_usage(usage(2000, 20)).into(),
+    ])
+    .await;
+    let template = "{model} has {tokens_in} and {tokens_out} in {session}";
+    let mut terminal = open_with_status(&fixture, template, &[]).await;
+    terminal.type_keys("first task\r");
+    terminal.wait_for_run_end("One.").await.type_keys("again\r");
+    terminal.wait_for_run_end("Two.").await;
+    // Of both runs.
+    let status = format!("{MODEL} has 3.0k and 50 in first task");
+    terminal.wait_for_text(&status).await;
+    let id = fixture.id();
+    terminal.type_keys("/new\r");
+    terminal.wait_for_text(&format!("{MODEL} has 0 and 0 in ")).await;
+    assert!(!terminal.screen().contains(&status), "{}", terminal.screen());
+    terminal.type_keys("/model anthropic/claude-opus-4-1\r");
+    terminal.wait_for_text("anthropic/claude-opus-4-1 has 0 and 0 in ").await;
+    terminal.type_keys(&format!("/sessions {id}\r"));
+    terminal.wait_for_text(&status).await;
+    assert!(!terminal.screen().contains("claude-opus-4-1 has"), "{}", terminal.screen());
+    terminal.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_status_line_has_the_time_of_the_run_and_the_jobs_until_the_session_is_left() {
+    let gate = StreamGate::new();
+    let call = json!({"command": "sleep 600", "run_in_background": true});
+    let stalled = ScriptedReply::new()
+        .text("It runs now.")
+        .with(Fault::StallAfter { events: 4, gate: gate.clone() });
+    let (server, fixture) =
+        with_replies([ScriptedReply::new().call("c1", "bash", &call).into(), stalled]).await;
+    let mut terminal =
+        open_with_status(&fixture, "took {time} · has {jobs} · {agent}", &["-p", "full-auto"])
+            .await;
+    terminal.type_keys("start it\r");
+    gate.wait_for_arrival(1).await;
+    terminal.wait_for_text("has 1 job · BUILD").await;
+    // The time goes on.
+    terminal.wait_for_text("took 1 s · has 1 job").await;
+    gate.open();
+    terminal.wait_for_run_end("It runs now.").await.wait_for_text("has 1 job · BUILD").await;
+    assert!(terminal.screen().contains("\n  1 job: sleep 600"), "{}", terminal.screen());
+    terminal.type_keys("/new\r");
+    terminal
+        .wait_for("a status without the old session", |screen| {
+            screen.trim_end().lines().any(|line| line.trim_end() == "BUILD-HITL")
+        })
+        .await;
+    terminal.wait_for("no job", |screen| !screen.contains("1 job: sleep 600")).await;
+    terminal.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_locale_without_unicode_gets_markdown_in_ascii() {
+    let answer = "- one\n\n| a | b |\n|---|---|\n| x | y |\n";
+    let (server, mut fixture) = with_replies([ScriptedReply::new().text(answer).into()]).await;
+    fixture.set_env("LC_ALL", "C");
+    let mut terminal = open_chat(&fixture, 80).await;
+    terminal.type_keys("hello\r");
+    terminal.wait_for_text("| x | y |\n+---+---+\n").await.wait_for_text("- one\n").await;
+    terminal.wait_for_text(RUN_END).await.wait_for_prompt("").await.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
 }

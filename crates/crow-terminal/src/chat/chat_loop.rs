@@ -53,7 +53,7 @@ use super::{
     questions::{
         answer, answer_in_words, ask_again, ask_next, on_question_key, on_question_tick, refuse,
     },
-    session_status::refresh_status,
+    session_status::{refresh_status, update_work_facts},
     terminal_handover::{release_terminal, suspend, take_terminal},
     terminal_modes::ChatTerminalModes,
     user_shell::{UserCommandRun, next_output, start_user_command},
@@ -115,7 +115,7 @@ pub(super) struct ChatLoop {
     status_template: StatusTemplate,
     /// True if the facts of the status line may have changed.
     pub(super) is_status_due: bool,
-    /// Name of the session in the title of the terminal.
+    /// What the title of the terminal names: the folder of the session.
     pub(super) title_subject: String,
     pub(super) attention: UserAttention,
     /// True if the terminal shows colours.
@@ -592,11 +592,11 @@ impl ChatLoop {
     fn on_tick(&mut self) {
         on_question_tick(self);
         on_attention_tick(self);
-        if self.is_status_due && self.task.is_none() && self.quiet_task.is_none() {
+        if self.is_status_due && self.quiet_task.is_none() {
             refresh_status(self);
         }
         on_view_tick(self);
-        if screen_size() != self.shown_size {
+        if update_work_facts(self) || screen_size() != self.shown_size {
             self.show_input();
         }
         self.screen.tick(Timestamp::now());
@@ -611,6 +611,10 @@ impl ChatLoop {
     pub(super) fn forget_session(&mut self) {
         self.context_of_next_prompt.clear();
         self.work = AgentWork::default();
+        self.screen.push_action(|screen| {
+            screen.forget_activity();
+            Ok(())
+        });
         self.quiet_task = None;
         self.is_status_due = true;
     }

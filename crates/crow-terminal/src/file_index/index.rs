@@ -16,7 +16,6 @@ use super::{
 
 /// The reason why there is no index.
 #[derive(Debug, Error)]
-#[non_exhaustive]
 pub(crate) enum FileIndexError {
     #[error("list the files of {}", path.display())]
     Root {

@@ -9,7 +9,6 @@ const LONGEST_COPY: usize = 100_000;
 
 /// Reason why a text cannot be copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub(crate) enum ClipboardError {
     /// The text has more than [`LONGEST_COPY`] bytes.
     #[error(
