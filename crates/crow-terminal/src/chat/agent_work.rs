@@ -65,6 +65,8 @@ enum WorkPhase {
     /// There is none.
     #[default]
     Idle,
+    /// One was requested and has not begun. Text that steers it is held back: the agent would read it before the prompt.
+    Requested,
     Running,
     /// The run has ended and its result is not on the screen yet. No further events are taken until it is, so that it stands
     /// below its own output.
@@ -78,9 +80,14 @@ impl AgentWork {
     pub(super) fn is_busy(&self) -> bool {
         match self.phase {
             WorkPhase::Idle => false,
-            WorkPhase::Running | WorkPhase::Ended => true,
+            WorkPhase::Requested | WorkPhase::Running | WorkPhase::Ended => true,
             WorkPhase::Shown(at) => self.unread > 0 && at.elapsed() <= PATIENCE,
         }
+    }
+
+    /// Returns true if a run was requested and has not begun.
+    pub(super) fn is_requested(&self) -> bool {
+        self.phase == WorkPhase::Requested
     }
 
     /// Returns true if a run has ended whose result is not shown yet.
@@ -88,10 +95,11 @@ impl AgentWork {
         self.phase == WorkPhase::Ended
     }
 
-    /// Records that a run begins, for which this number of inputs was sent.
+    /// Records that a run is requested, for which this number of inputs was sent.
     pub(super) fn begin(&mut self, inputs: usize) {
         self.unread = inputs;
         self.on_run_start();
+        self.phase = WorkPhase::Requested;
     }
 
     /// Returns the time since the start of the current run, or that of the last one, in whole seconds.

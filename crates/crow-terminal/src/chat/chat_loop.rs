@@ -83,6 +83,8 @@ const ANSWER: &str = "? ";
 const ESCAPE_WAIT: Duration = Duration::from_millis(30);
 /// Time between two escapes that belong together.
 const DOUBLE_ESCAPE: Duration = Duration::from_millis(800);
+/// Maximum number of rows for lines that wait, besides that for further ones.
+const MOST_WAITING: usize = 3;
 /// Rows of a terminal from which on the useful keys are shown.
 const ROWS_FOR_HINTS: usize = 20;
 /// Message after the first ctrl-c at the prompt.
@@ -143,7 +145,7 @@ pub(super) struct ChatLoop {
     pub(super) user_command: Option<UserCommandRun>,
     /// Outputs of commands of the user, for the next prompt.
     pub(super) context_of_next_prompt: Vec<String>,
-    /// Lines that wait for the end of the task.
+    /// Lines that wait for the end of the task, or for the start of the run.
     waiting_lines: VecDeque<EnteredLine>,
     /// True if plain lines end with a prompt, behind which the terminal shows what is typed.
     has_line_prompt: bool,
@@ -371,10 +373,7 @@ impl ChatLoop {
     fn interrupt(&mut self) {
         let phase = self.phase();
         if !self.waiting_lines.is_empty() {
-            // Lines that wait for a command are not carried out after all.
-            let lines: Vec<String> = self.waiting_lines.drain(..).map(|line| line.text).collect();
-            self.typing.put_before(&lines.join("\n"));
-            self.show_input();
+            self.take_back_waiting_lines();
         } else if !self.work.is_busy() && !self.typing.replace(String::new()).is_empty() {
             // The first one clears what was typed, as in a shell.
             return self.show_input();
@@ -495,9 +494,19 @@ impl ChatLoop {
     /// Handles escape while the agent works or a command runs: it stops them, and never leaves.
     fn stop(&mut self) {
         if self.work.is_busy() {
+            self.take_back_waiting_lines();
             self.stop_agent();
         } else if let Some(running) = &self.user_command {
             running.interrupt();
+        }
+    }
+
+    /// Puts the lines that wait back on the input line: they are not carried out after all.
+    fn take_back_waiting_lines(&mut self) {
+        if !self.waiting_lines.is_empty() {
+            let lines: Vec<String> = self.waiting_lines.drain(..).map(|line| line.text).collect();
+            self.typing.put_before(&lines.join("\n"));
+            self.show_input();
         }
     }
 
@@ -540,7 +549,7 @@ impl ChatLoop {
         if parsed != ChatLine::Nothing {
             self.interrupts.reset();
         }
-        if self.task.is_some() {
+        if self.task.is_some() || self.work.is_requested() {
             self.waiting_lines.push_back(line);
             return Ok(());
         }
@@ -573,11 +582,13 @@ impl ChatLoop {
         Ok(())
     }
 
-    /// Handles the lines that waited for the end of a task, until one of them starts another.
+    /// Handles the lines that waited for the end of a task or the start of a run, until one of them starts another.
     fn take_waiting_lines(&mut self) -> Result<(), ChatError> {
         let mut steering = Vec::new();
+        let waiting = self.waiting_lines.len();
         // They are no answers to a question that came later, and no view may be open that changes what they do.
         while self.task.is_none()
+            && !self.work.is_requested()
             && self.end.is_none()
             && self.view.is_none()
             && !self.questions.is_open()
@@ -586,6 +597,9 @@ impl ChatLoop {
             self.on_line(line, &mut steering)?;
         }
         self.steer(&mut steering);
+        if self.waiting_lines.len() != waiting {
+            self.show_input();
+        }
         Ok(())
     }
 
@@ -689,14 +703,10 @@ impl ChatLoop {
             };
             view.below.push(shortcut_hints(context, mode, columns));
         }
-        for line in &self.waiting_lines {
-            let mut row = StyledLine::default();
-            let text = line.shown.replace('\n', " ");
-            row.push(neutralise(&format!("waiting: {text}")), TextRole::Dim);
-            view.above.push(clipped_line(&row, columns));
-        }
+        let most = (size.rows / 8).clamp(1, MOST_WAITING);
+        view.above.extend(waiting_rows(&self.waiting_lines, most, columns));
         if let Some(panel) = &self.panel {
-            let most = size.rows.saturating_sub(view.rows.len() + 2);
+            let most = size.rows.saturating_sub(view.rows.len() + view.above.len() + 2);
             view.above.extend(panel.rows(
                 columns,
                 most,
@@ -750,6 +760,23 @@ impl ChatLoop {
         let is_input = |envelope: &Envelope| matches!(envelope.event, AgentEvent::UserInput { .. });
         stored.is_ok_and(|stored| stored.is_ok_and(|stored| stored.events.iter().any(is_input)))
     }
+}
+
+/// Returns a row for each of at most the first `most` lines that wait, and one for the others.
+fn waiting_rows(
+    lines: &VecDeque<EnteredLine>,
+    most: usize,
+    columns: usize,
+) -> impl Iterator<Item = StyledLine> {
+    let first = lines.iter().take(most);
+    let first = first.map(|line| format!("waiting: {}", line.shown.replace('\n', " ")));
+    let others = lines.len().saturating_sub(most);
+    let others = (others > 0).then(|| format!("… {others} more"));
+    first.chain(others).map(move |text| {
+        let mut row = StyledLine::default();
+        row.push(neutralise(&text), TextRole::Dim);
+        clipped_line(&row, columns)
+    })
 }
 
 /// Waits for the result of a task; forever if there is none.
