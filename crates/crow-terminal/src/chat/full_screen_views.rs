@@ -284,19 +284,24 @@ fn choose_rewind(chat: &mut ChatLoop, prompt: SentPrompt) {
     let items = vec![
         ListItem::new("conversation and files")
             .with_detail("both are as before the prompt, which comes back to be edited"),
+        ListItem::new("conversation only")
+            .with_detail("the files stay as they are, and the agent is told"),
         ListItem::new("files only").with_detail("the conversation stays, and the agent is told"),
     ];
     let title = format!("go back to before turn {}", prompt.turn);
     let picker = ListPicker::new(&title, "choices", items);
     let choose: ChoiceAction = Box::new(move |chat, number| {
         let argument = format!("back-to {}", prompt.turn);
-        if number == 0 {
-            let put_back = move |chat: &mut ChatLoop| chat.typing.put_before(&prompt.text);
-            let undo = format!("{argument} --chat");
-            run_host_command_then(chat, "undo".to_owned(), undo, put_back);
-        } else {
-            run_host_command(chat, "undo".to_owned(), argument);
-        }
+        let flag = match number {
+            0 => "--chat",
+            1 => "--chat-only",
+            _ => {
+                run_host_command(chat, "undo".to_owned(), argument);
+                return Ok(());
+            }
+        };
+        let put_back = move |chat: &mut ChatLoop| chat.typing.put_before(&prompt.text);
+        run_host_command_then(chat, "undo".to_owned(), format!("{argument} {flag}"), put_back);
         Ok(())
     });
     open_view(chat, Box::new(picker), Some(choose));
