@@ -25,6 +25,7 @@ use super::{
     chat_loop::{ChatLoop, TaskResult},
     chat_screen::{ChatScreen, screen_size},
     greeting::shorten,
+    pasted_images::put_back_blocks,
 };
 use crate::{
     full_screen::{
@@ -265,7 +266,7 @@ pub(super) fn open_prompts(chat: &mut ChatLoop) {
             return chat.say("there is no prompt to go back to".to_owned());
         }
         let items = prompts.iter().map(|prompt| {
-            let text = shorten(&prompt.text, PROMPT_EXCERPT);
+            let text = shorten(&input_text(&prompt.content), PROMPT_EXCERPT);
             ListItem::new(&text).with_detail(&format!("turn {}", prompt.turn))
         });
         let picker = ListPicker::new("go back to before a prompt", "prompts", items.collect())
@@ -300,7 +301,7 @@ fn choose_rewind(chat: &mut ChatLoop, prompt: SentPrompt) {
                 return Ok(());
             }
         };
-        let put_back = move |chat: &mut ChatLoop| chat.typing.put_before(&prompt.text);
+        let put_back = move |chat: &mut ChatLoop| put_back_blocks(chat, prompt.content);
         run_host_command_then(chat, "undo".to_owned(), format!("{argument} {flag}"), put_back);
         Ok(())
     });
@@ -350,22 +351,22 @@ fn session_item(session: &SessionMetadata) -> ListItem {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SentPrompt {
     turn: u32,
-    text: String,
+    content: Vec<Block>,
 }
 
 /// Returns the prompts that are still part of the conversation.
 fn sent_prompts(events: &[Envelope]) -> Vec<SentPrompt> {
     let mut prompts: Vec<(u64, SentPrompt)> = Vec::new();
-    let mut waiting: Option<(u64, String)> = None;
+    let mut waiting: Option<(u64, Vec<Block>)> = None;
     for envelope in events.iter().filter(|envelope| envelope.is_root()) {
         match &envelope.event {
             AgentEvent::UserInput { source: InputSource::Prompt, content, .. } => {
                 // Events of the log have a number.
-                waiting = envelope.seq.map(|seq| (seq, input_text(content)));
+                waiting = envelope.seq.map(|seq| (seq, content.clone()));
             }
             AgentEvent::TurnStart { turn } => {
-                if let Some((seq, text)) = waiting.take() {
-                    prompts.push((seq, SentPrompt { turn: *turn, text }));
+                if let Some((seq, content)) = waiting.take() {
+                    prompts.push((seq, SentPrompt { turn: *turn, content }));
                 }
             }
             AgentEvent::Rewind { last_kept, .. } => prompts.retain(|(seq, _)| seq <= last_kept),

@@ -18,6 +18,7 @@ mod vi_motions;
 mod view;
 mod word_motions;
 
+pub(crate) use chips::image_labels;
 pub use chips::{ChipId, Submission, SubmissionBlock};
 pub use completion::{CompletionContext, CompletionKind, file_reference};
 pub use key_bindings::EditingStyle;
