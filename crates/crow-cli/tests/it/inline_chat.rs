@@ -216,7 +216,7 @@ async fn the_agent_goes_on_while_the_editor_has_the_terminal() {
     first.wait_for_arrival(1).await;
     terminal.type_keys("draft\u{18}\u{5}");
     let go = fixture.project("go");
-    wait_until("the editor runs", || go.exists()).await;
+    wait_until(|| go.exists()).await;
     first.open();
     second.wait_for_arrival(1).await;
     second.open();
@@ -235,7 +235,7 @@ async fn a_signal_ends_the_chat_while_the_editor_has_the_terminal() {
     let mut terminal = open_chat(&fixture, 80).await;
     terminal.type_keys("draft\u{18}\u{5}");
     let started = fixture.project("started");
-    wait_until("the editor runs", || started.exists()).await;
+    wait_until(|| started.exists()).await;
     signal("-TERM", terminal.pid());
     terminal.wait_for_exit(130).await;
 }

@@ -51,7 +51,8 @@ use super::{
     prompt_history::PromptHistoryFile,
     question_panel::QuestionPanel,
     questions::{
-        answer, answer_in_words, ask_again, ask_next, on_question_key, on_question_tick, refuse,
+        answer, answer_in_words, ask_again, ask_next, on_question_key, on_question_tick,
+        question_place, refuse,
     },
     session_status::refresh_status,
     terminal_handover::{release_terminal, suspend, take_terminal},
@@ -126,6 +127,8 @@ pub(super) struct ChatLoop {
     shown_size: Option<ScreenSize>,
     pub(super) modes: ChatTerminalModes,
     pub(super) questions: QuestionQueue,
+    /// True if the next question is shown anew when it is opened.
+    pub(super) repeats_next_question: bool,
     /// The list of answers to the open question.
     pub(super) panel: Option<QuestionPanel>,
     /// The view that takes the whole screen.
@@ -241,6 +244,7 @@ impl ChatLoop {
             shown_size: None,
             modes,
             questions: QuestionQueue::default(),
+            repeats_next_question: false,
             panel: None,
             view: None,
             files: FileCompletion::new(),
@@ -721,7 +725,7 @@ impl ChatLoop {
             view.above.extend(panel.rows(
                 columns,
                 most,
-                self.questions.waiting(),
+                &question_place(&self.questions),
                 editor.text(),
                 now,
             ));

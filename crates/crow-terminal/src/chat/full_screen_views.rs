@@ -133,15 +133,16 @@ pub(super) fn on_view_event(chat: &mut ChatLoop, event: InputEvent) -> Result<()
 
 /// Opens the transcript of the session at its end.
 pub(super) fn open_transcript(chat: &mut ChatLoop) {
-    with_stored_events(chat, |chat, events| {
+    let read_pager = |events: Vec<Envelope>| {
         let mut pager = Pager::new("transcript", transcript_sections(&events));
         if let Some(size) = screen_size() {
             // The end is known once the rows are.
             pager.frame(size);
         }
         pager.on_key(Key::plain(KeyCode::End));
-        open_view(chat, Box::new(pager), None);
-    });
+        pager
+    };
+    with_stored_events(chat, read_pager, |chat, pager| open_view(chat, Box::new(pager), None));
 }
 
 /// Opens the changes of the session.
@@ -260,8 +261,8 @@ pub(super) fn open_prompts(chat: &mut ChatLoop) {
     if chat.work.is_busy() {
         return chat.say("the agent is working; esc stops it".to_owned());
     }
-    with_stored_events(chat, |chat, events| {
-        let prompts = sent_prompts(&events);
+    let read_prompts = |events: Vec<Envelope>| sent_prompts(&events);
+    with_stored_events(chat, read_prompts, |chat, prompts| {
         if prompts.is_empty() {
             return chat.say("there is no prompt to go back to".to_owned());
         }
@@ -308,21 +309,27 @@ fn choose_rewind(chat: &mut ChatLoop, prompt: SentPrompt) {
     open_view(chat, Box::new(picker), Some(choose));
 }
 
-/// Reads the log of the session beside the loop, and passes it on.
-fn with_stored_events(
+/// Reads the log of the session and prepares a view of it beside the loop, and passes that on.
+fn with_stored_events<T: Send + 'static>(
     chat: &mut ChatLoop,
-    on_events: impl FnOnce(&mut ChatLoop, Vec<Envelope>) + Send + 'static,
+    prepare: impl FnOnce(Vec<Envelope>) -> T + Send + 'static,
+    on_prepared: impl FnOnce(&mut ChatLoop, T) + Send + 'static,
 ) {
-    if chat.has_task() || !chat.modes.is_live() {
-        return;
+    if !chat.modes.is_live() {
+        return chat.say("this needs a terminal with cursor movement".to_owned());
+    }
+    if chat.has_task() {
+        return chat.say("another command is not done yet".to_owned());
     }
     let (store, id) = (Arc::clone(&chat.store), chat.handle.session_id().clone());
     chat.start_task(Box::pin(async move {
-        let stored = spawn_blocking(move || store.read(&id)).await;
+        let prepared =
+            spawn_blocking(move || Ok(prepare(store.read(&id).map_err(HostError::from)?.events)));
+        let prepared = prepared.await;
         let result: TaskResult = Box::new(move |chat| {
-            match stored {
-                Ok(Ok(stored)) => on_events(chat, stored.events),
-                Ok(Err(error)) => show_error(chat, HostError::from(error)),
+            match prepared {
+                Ok(Ok(prepared)) => on_prepared(chat, prepared),
+                Ok(Err(error)) => show_error(chat, error),
                 Err(error) => chat.say(format!("error: {error}")),
             }
             Ok(())

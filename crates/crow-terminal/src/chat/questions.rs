@@ -5,12 +5,12 @@
 
 use std::{io, sync::Arc, time::Instant};
 
-use crow_console::{AnswerDelivery, TerminalQuestion};
+use crow_console::{AnswerDelivery, QuestionQueue, TerminalQuestion};
 use rustix::termios::{QueueSelector, tcflush};
 
 use super::{
     chat_loop::ChatLoop,
-    question_panel::{QuestionKeyEffect, QuestionPanel},
+    question_panel::{QuestionKeyEffect, QuestionPanel, QuestionPlace},
 };
 use crate::keys::Key;
 
@@ -24,6 +24,9 @@ pub(super) fn ask_next(chat: &mut ChatLoop) {
     if chat.modes.is_live() {
         let panel = QuestionPanel::new(question, chat.typing.text(), Instant::now());
         chat.panel = Some(panel);
+        if std::mem::take(&mut chat.repeats_next_question) {
+            return ask_again(chat);
+        }
         chat.show_input();
     } else {
         let text = question.choices();
@@ -71,9 +74,26 @@ pub(super) fn on_question_key(chat: &mut ChatLoop, key: Key) -> bool {
         QuestionKeyEffect::WordsMode(is_typing_words) => {
             switch_words_mode(chat, is_typing_words);
         }
+        QuestionKeyEffect::PutOff => open_following(chat),
     }
     chat.show_input();
     true
+}
+
+/// Opens the next question, if one waits.
+fn open_following(chat: &mut ChatLoop) {
+    if chat.questions.put_off() {
+        close_panel(chat);
+        chat.repeats_next_question = true;
+    }
+}
+
+/// Returns the open question among those that wait.
+pub(super) fn question_place(questions: &QuestionQueue) -> QuestionPlace {
+    QuestionPlace {
+        title: questions.open().map(|question| question.title.clone()).unwrap_or_default(),
+        waiting: questions.waiting().map(|question| question.title.clone()).collect(),
+    }
 }
 
 /// Lets the prompt take the answer to a question that only words answer.
@@ -140,6 +160,8 @@ pub(super) fn refuse(chat: &mut ChatLoop) {
 /// Delivers an answer and shows it.
 fn send_answer(chat: &mut ChatLoop, answered: AnswerDelivery, line: &str) {
     close_panel(chat);
+    // The next one came before this answer, and others may stand below it on the screen.
+    chat.repeats_next_question = chat.questions.waiting().len() > 0;
     if chat.modes.is_live() {
         chat.say_dimly(format!("  answer: {line}"));
     }
