@@ -18,6 +18,8 @@ pub struct TerminalQuestion {
     pub id: RequestId,
     /// What it is about, on one line. It may be foreign text: it is neutralised.
     pub title: String,
+    /// True if it waits or has waited behind another question.
+    pub has_waited: bool,
     topic: Topic,
 }
 
@@ -66,7 +68,7 @@ impl TerminalQuestion {
             }
             _ => return None,
         };
-        Some(Self { id: id.clone(), title: one_line(title), topic })
+        Some(Self { id: id.clone(), title: one_line(title), has_waited: false, topic })
     }
 
     /// Returns true if the event asks this question.
@@ -204,7 +206,10 @@ pub enum QuestionEffect {
 impl QuestionQueue {
     /// Adds the question of an event to the queue, or removes the one that the event closes.
     pub fn on_event(&mut self, event: &AgentEvent) -> QuestionEffect {
-        self.waiting.extend(TerminalQuestion::from_event(event));
+        if let Some(question) = TerminalQuestion::from_event(event) {
+            let has_waited = self.open.is_some() || !self.waiting.is_empty();
+            self.waiting.push_back(TerminalQuestion { has_waited, ..question });
+        }
         if let AgentEvent::PermissionDecision { request_id, .. }
         | AgentEvent::PermissionWithdrawn { request_id, .. }
         | AgentEvent::QuestionAnswered { request_id, .. }
@@ -228,7 +233,8 @@ impl QuestionQueue {
         if self.waiting.is_empty() {
             return false;
         }
-        self.waiting.extend(self.open.take());
+        let open = self.open.take();
+        self.waiting.extend(open.map(|open| TerminalQuestion { has_waited: true, ..open }));
         true
     }
 

@@ -208,7 +208,7 @@ async fn the_agent_goes_on_while_the_editor_has_the_terminal() {
     let answer = ScriptedReply::new()
         .text("All done.")
         .with(Fault::StallAfter { events: 1, gate: second.clone() });
-    let (server, mut fixture) = with_replies([look.into(), answer.into()]).await;
+    let (server, mut fixture) = with_replies([look, answer]).await;
     let editor = "mkfifo go; read line < go; printf \" edited\" >> \"$0\"";
     fixture.set_env("EDITOR", &format!("sh -c '{editor}'"));
     let mut terminal = open_chat(&fixture, 80).await;

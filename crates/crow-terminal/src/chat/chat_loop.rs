@@ -127,8 +127,6 @@ pub(super) struct ChatLoop {
     shown_size: Option<ScreenSize>,
     pub(super) modes: ChatTerminalModes,
     pub(super) questions: QuestionQueue,
-    /// True if the next question is shown anew when it is opened.
-    pub(super) repeats_next_question: bool,
     /// The list of answers to the open question.
     pub(super) panel: Option<QuestionPanel>,
     /// The view that takes the whole screen.
@@ -244,7 +242,6 @@ impl ChatLoop {
             shown_size: None,
             modes,
             questions: QuestionQueue::default(),
-            repeats_next_question: false,
             panel: None,
             view: None,
             files: FileCompletion::new(),

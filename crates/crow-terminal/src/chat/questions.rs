@@ -22,9 +22,11 @@ pub(super) fn ask_next(chat: &mut ChatLoop) {
     }
     let Some(question) = chat.questions.open_next() else { return };
     if chat.modes.is_live() {
+        let has_waited = question.has_waited;
         let panel = QuestionPanel::new(question, chat.typing.text(), Instant::now());
         chat.panel = Some(panel);
-        if std::mem::take(&mut chat.repeats_next_question) {
+        // Others may stand below it on the screen.
+        if has_waited {
             return ask_again(chat);
         }
         chat.show_input();
@@ -84,7 +86,6 @@ pub(super) fn on_question_key(chat: &mut ChatLoop, key: Key) -> bool {
 fn open_following(chat: &mut ChatLoop) {
     if chat.questions.put_off() {
         close_panel(chat);
-        chat.repeats_next_question = true;
     }
 }
 
@@ -160,8 +161,6 @@ pub(super) fn refuse(chat: &mut ChatLoop) {
 /// Delivers an answer and shows it.
 fn send_answer(chat: &mut ChatLoop, answered: AnswerDelivery, line: &str) {
     close_panel(chat);
-    // The next one came before this answer, and others may stand below it on the screen.
-    chat.repeats_next_question = chat.questions.waiting().len() > 0;
     if chat.modes.is_live() {
         chat.say_dimly(format!("  answer: {line}"));
     }
