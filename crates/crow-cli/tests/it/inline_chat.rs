@@ -269,7 +269,7 @@ async fn the_transcript_covers_the_screen_and_leaves_it_as_it_was() {
 }
 
 /// Plays a recording on a terminal of its size, and returns the last screen.
-fn replay(recording: &str) -> vt100::Parser {
+pub(crate) fn replay(recording: &str) -> vt100::Parser {
     let mut lines = recording.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let header = lines.next().unwrap();
     let number = |value: &Value| u16::try_from(value.as_u64().unwrap()).unwrap();
