@@ -108,7 +108,8 @@ impl From<UndoError> for AppError {
             UndoError::Busy => Self { code: "busy", ..Self::failed(message) },
             UndoError::UnknownCall { .. }
             | UndoError::AmbiguousCall { .. }
-            | UndoError::UnknownTurn { .. } => usage("unknown_call")
+            | UndoError::UnknownTurn { .. }
+            | UndoError::TurnNotInConversation { .. } => usage("unknown_call")
                 .hint("`crow-agent sessions show ID --changes` lists what was changed"),
             UndoError::UnknownPath { .. } | UndoError::NothingAtPath { .. } => {
                 usage("unknown_path")

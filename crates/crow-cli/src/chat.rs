@@ -62,6 +62,7 @@ pub(crate) async fn chat(
         program: concat!("crow-agent ", env!("CARGO_PKG_VERSION")).to_owned(),
         warnings,
         is_resumed: request.resume.is_some() && !request.fork,
+        shell: environment.var("SHELL").unwrap_or_else(|| "sh".to_owned()),
         editor: environment.var("VISUAL").or_else(|| environment.var("EDITOR")),
         first_prompt: prompt,
         read_image: |path| read_picture(path).map_err(|error| error.to_string()),

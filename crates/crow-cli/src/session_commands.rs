@@ -90,8 +90,8 @@ impl SessionCommands for ConsoleCommands {
 
 const UNDO: HostCommand = HostCommand::new(
     "undo",
-    "[turn N|call ID|back-to N|all] [--chat] [--force] [--dry-run] [-- PATH...]",
-    "undo the agent's last changes, or the named ones; --chat also rewinds the conversation, after -- only these files and folders",
+    "[turn N|call ID|back-to N|all] [--chat|--chat-only] [--force] [--dry-run] [-- PATH...]",
+    "undo the agent's last changes, or the named ones; --chat also rewinds the conversation, --chat-only leaves the files; after -- only these files and folders",
 );
 const REDO: HostCommand = HostCommand::new("redo", "[--force] [--dry-run]", "undo the last undo");
 const DIFF: HostCommand = HostCommand::new(
@@ -255,6 +255,7 @@ fn refused(error: UndoError) -> HostError {
         }
         UndoError::AmbiguousCall { .. }
         | UndoError::UnknownTurn { .. }
+        | UndoError::TurnNotInConversation { .. }
         | UndoError::UnknownPath { .. }
         | UndoError::NothingAtPath { .. } => "/changes lists what was changed".to_owned(),
         UndoError::ChatNeedsAll { turn } => format!("/undo back-to {turn} --chat undoes them all"),

@@ -26,11 +26,14 @@ pub(crate) struct UndoWords {
     /// Also rewind the conversation to before the undone calls
     #[arg(long)]
     pub chat: bool,
+    /// Rewind only the conversation, to before the last turn or the named one, and leave all files as they are
+    #[arg(long, conflicts_with_all = ["chat", "force"])]
+    pub chat_only: bool,
     #[command(flatten)]
     pub how: HowWords,
     /// Undo only the changes of these files, and of what is below these folders; without another target, of the last
     /// turn that changed one of them
-    #[arg(last = true, value_name = "PATH", conflicts_with = "chat")]
+    #[arg(last = true, value_name = "PATH", conflicts_with_all = ["chat", "chat_only"])]
     pub paths: Vec<OsString>,
 }
 
@@ -87,6 +90,9 @@ impl UndoWords {
         journal: &mut UndoJournal,
         cwd: &Path,
     ) -> Result<UndoReport, UndoError> {
+        if self.chat_only {
+            return journal.rewind_conversation(&self.target(), self.how.dry_run);
+        }
         if self.paths.is_empty() {
             return journal.undo(&self.target(), self.options());
         }
@@ -436,6 +442,15 @@ mod tests {
             let words = slash_undo(argument).ok();
             let parsed = words.map(|words| (words.target(), words.options()));
             assert_eq!(parsed, expected, "{argument:?}");
+        }
+    }
+
+    #[test]
+    fn a_rewind_of_the_conversation_alone_takes_no_files_and_no_force() {
+        let words = slash_undo("back-to 2 --chat-only").unwrap();
+        assert!(words.chat_only && words.target() == UndoTarget::BackTo(2));
+        for refused in ["--chat --chat-only", "--chat-only --force", "--chat-only -- a"] {
+            assert!(slash_undo(refused).is_err(), "{refused}");
         }
     }
 

@@ -16,6 +16,10 @@ use crow_text::{approval_line, one_line};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TerminalQuestion {
     pub id: RequestId,
+    /// What it is about, on one line. It may be foreign text: it is neutralised.
+    pub title: String,
+    /// True if it waits or has waited behind another question.
+    pub has_waited: bool,
     topic: Topic,
 }
 
@@ -54,13 +58,17 @@ enum TerminalAnswer {
 impl TerminalQuestion {
     /// Returns the question in an event, if it has one.
     fn from_event(event: &AgentEvent) -> Option<Self> {
-        if let AgentEvent::PermissionRequest { request_id, offers, .. } = event {
-            return Some(Self { id: request_id.clone(), topic: Topic::Call(offers.clone()) });
-        }
-        if let AgentEvent::QuestionAsked { request_id, question, .. } = event {
-            return Some(Self { id: request_id.clone(), topic: Topic::User(question.clone()) });
-        }
-        None
+        let (id, title, topic) = match event {
+            AgentEvent::PermissionRequest { request_id, title, tool, offers, .. } => {
+                let title = if title.is_empty() { tool } else { title };
+                (request_id, title, Topic::Call(offers.clone()))
+            }
+            AgentEvent::QuestionAsked { request_id, question, .. } => {
+                (request_id, &question.text, Topic::User(question.clone()))
+            }
+            _ => return None,
+        };
+        Some(Self { id: id.clone(), title: one_line(title), has_waited: false, topic })
     }
 
     /// Returns true if the event asks this question.
@@ -190,7 +198,10 @@ pub enum QuestionEffect {
 impl QuestionQueue {
     /// Adds the question of an event to the queue, or removes the one that the event closes.
     pub fn on_event(&mut self, event: &AgentEvent) -> QuestionEffect {
-        self.waiting.extend(TerminalQuestion::from_event(event));
+        if let Some(question) = TerminalQuestion::from_event(event) {
+            let has_waited = self.open.is_some() || !self.waiting.is_empty();
+            self.waiting.push_back(TerminalQuestion { has_waited, ..question });
+        }
         if let AgentEvent::PermissionDecision { request_id, .. }
         | AgentEvent::PermissionWithdrawn { request_id, .. }
         | AgentEvent::QuestionAnswered { request_id, .. }
@@ -204,9 +215,19 @@ impl QuestionQueue {
         QuestionEffect::Unchanged
     }
 
-    /// Returns the number of questions that wait behind the open one.
-    pub fn waiting(&self) -> usize {
-        self.waiting.len()
+    /// Returns the questions that wait behind the open one, in their order.
+    pub fn waiting(&self) -> impl ExactSizeIterator<Item = &TerminalQuestion> {
+        self.waiting.iter()
+    }
+
+    /// Puts the open question behind the others, so that the next one can be opened. Returns false if none waits.
+    pub fn put_off(&mut self) -> bool {
+        if self.waiting.is_empty() {
+            return false;
+        }
+        let open = self.open.take();
+        self.waiting.extend(open.map(|open| TerminalQuestion { has_waited: true, ..open }));
+        true
     }
 
     /// Returns true if a question is open.

@@ -76,6 +76,8 @@ pub(crate) struct InlineScreen<W> {
     region: LiveRegion,
     /// A view that takes the whole screen. While it is active, the region is not drawn.
     view: FullScreenPainter,
+    /// True while another program has the terminal: nothing is drawn.
+    is_paused: bool,
     renderer: ConsoleRenderer<RendererOutput, RendererOutput>,
     captured: RendererOutput,
     activity: ActivityPanel,
@@ -115,6 +117,7 @@ impl<W: Write> InlineScreen<W> {
             theme,
             region: LiveRegion::new(size.columns, resize),
             view: FullScreenPainter::new(theme),
+            is_paused: false,
             renderer: ConsoleRenderer::new(style, captured.clone(), captured.clone()),
             captured,
             activity: ActivityPanel::new(style.glyphs),
@@ -297,11 +300,24 @@ impl<W: Write> InlineScreen<W> {
         self.output.flush()
     }
 
+    /// Removes the live region, and draws nothing until [`redraw`](Self::redraw): another program gets the terminal.
+    ///
+    /// # Errors
+    /// Fails if the output cannot be written.
+    pub(crate) fn pause(&mut self) -> io::Result<()> {
+        let lines = mem::take(&mut self.finished);
+        let mut output = self.region.draw(&lines, RegionContent::default());
+        output.push_str(&self.region.clear());
+        self.is_paused = true;
+        self.send_sequences(&output)
+    }
+
     /// Draws everything anew: the screen was cleared, or another program wrote to it.
     ///
     /// # Errors
     /// Fails if the output cannot be written.
     pub(crate) fn redraw(&mut self) -> io::Result<()> {
+        self.is_paused = false;
         self.region.forget();
         self.draw()
     }
@@ -320,6 +336,9 @@ impl<W: Write> InlineScreen<W> {
         frame: &FullScreenFrame,
         size: ScreenSize,
     ) -> io::Result<()> {
+        if self.is_paused {
+            return Ok(());
+        }
         if !self.view.is_active() {
             self.view = FullScreenPainter::new(self.theme);
         }
@@ -459,7 +478,7 @@ impl<W: Write> InlineScreen<W> {
     }
 
     fn draw(&mut self) -> io::Result<()> {
-        if self.view.is_active() {
+        if self.is_paused || self.view.is_active() {
             return Ok(());
         }
         let is_resizing = self.resized.is_some_and(|resized| resized.elapsed() < RESIZE_REST);

@@ -3,7 +3,7 @@
 use crate::{
     editor::{
         ChipId, CompletionContext, CompletionKind, EditingStyle, EditorEffect, EditorSnapshot,
-        PromptEditor, file_reference,
+        PromptEditor, file_reference, image_labels,
     },
     file_index::FileMatch,
     inline_screen::InputView,
@@ -52,6 +52,33 @@ pub(crate) struct EnteredLine {
     pub(crate) text: String,
     /// The images in their order.
     pub(crate) images: Vec<ChipId>,
+}
+
+impl EnteredLine {
+    /// Joins lines to one input.
+    pub(crate) fn join(lines: impl IntoIterator<Item = Self>) -> Self {
+        let mut joined = Self::default();
+        for (number, line) in lines.into_iter().enumerate() {
+            let between = if number == 0 { "" } else { "\n" };
+            joined.shown.extend([between, &line.shown]);
+            joined.text.extend([between, &line.text]);
+            joined.images.extend(line.images);
+        }
+        joined
+    }
+
+    /// Replaces the label of an image by a text, if the line has the image.
+    pub(crate) fn replace_image(&mut self, image: ChipId, replacement: &str) {
+        let Some(position) = self.images.iter().position(|other| *other == image) else { return };
+        for text in [&mut self.shown, &mut self.text] {
+            let labels = image_labels(text);
+            // Other texts may look like labels: then it is not known which one it is.
+            if labels.len() == self.images.len() {
+                text.replace_range(labels[position].clone(), replacement);
+            }
+        }
+        self.images.remove(position);
+    }
 }
 
 impl From<String> for EnteredLine {
@@ -110,11 +137,27 @@ impl PromptInput {
         before
     }
 
-    /// Inserts a text before the current one, on lines of its own.
-    pub(crate) fn put_before(&mut self, text: &str) {
+    /// Inserts a text with the labels of these images before the current one, on lines of its own.
+    pub(crate) fn put_before(&mut self, text: &str, images: &[ChipId]) {
         self.popup.close();
-        let between = if self.is_empty() { "" } else { "\n" };
-        self.editor.replace(0..0, &format!("{text}{between}"));
+        self.editor.put_before(text, images);
+    }
+
+    /// Replaces the text by one that was made from it. Images whose labels are in it stay.
+    pub(crate) fn set_edited_text(&mut self, text: &str) {
+        self.popup.close();
+        self.editor.set_edited_text(text);
+    }
+
+    /// Returns the identifier of an image that is not in the text yet.
+    pub(crate) fn new_image(&mut self) -> ChipId {
+        self.editor.new_image()
+    }
+
+    /// Replaces the label of an image by a text. Returns false if the image is not in the text.
+    pub(crate) fn replace_image(&mut self, image: ChipId, text: &str) -> bool {
+        self.popup.close();
+        self.editor.replace_image(image, text)
     }
 
     /// Appends a text.

@@ -240,6 +240,10 @@ fn left_alone(dry_run: bool) -> &'static str {
 }
 
 fn summary(report: &UndoReport, done: usize, skipped: usize) -> String {
+    if (done, skipped) == (0, 0) && report.rewound_to.is_some() {
+        let suffix = if report.dry_run { "; nothing was changed" } else { "" };
+        return format!("no files put back{suffix}");
+    }
     if (done, skipped) == (0, 0) {
         return "nothing to do: every path is already as wanted".to_owned();
     }
@@ -264,7 +268,8 @@ fn summary(report: &UndoReport, done: usize, skipped: usize) -> String {
 fn remarks(report: &UndoReport, done: usize, prompting: &CommandStyle) -> Vec<String> {
     let mut remarks = Vec::new();
     if report.not_chosen > 0 {
-        let others = count(report.not_chosen as u64, "other path");
+        let noun = if report.paths.is_empty() { "path" } else { "other path" };
+        let others = count(report.not_chosen as u64, noun);
         let (keeps, its) = match report.not_chosen {
             1 => ("keeps", "its"),
             _ => ("keep", "their"),

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     config::write_user_config,
     program::Fixture,
+    signals::signal,
     terminal::{STATUS, Terminal},
 };
 
@@ -200,6 +201,47 @@ async fn the_prompt_is_edited_in_the_editor_of_the_user() {
 }
 
 #[tokio::test]
+async fn the_agent_goes_on_while_the_editor_has_the_terminal() {
+    let (first, second) = (StreamGate::new(), StreamGate::new());
+    let look = ScriptedReply::new()
+        .call("c1", "list_directory", &json!({"path": "."}))
+        .with(Fault::StallAfter { events: 1, gate: first.clone() });
+    let answer = ScriptedReply::new()
+        .text("All done.")
+        .with(Fault::StallAfter { events: 1, gate: second.clone() });
+    let (server, mut fixture) = with_replies([look, answer]).await;
+    let editor = "mkfifo go; read line < go; printf \" edited\" >> \"$0\"";
+    fixture.set_env("EDITOR", &format!("sh -c '{editor}'"));
+    let mut terminal = open_chat(&fixture, 80).await;
+    terminal.type_keys("begin\r");
+    first.wait_for_arrival(1).await;
+    terminal.type_keys("draft\u{18}\u{5}");
+    let go = fixture.project("go");
+    wait_until(|| go.exists()).await;
+    first.open();
+    second.wait_for_arrival(1).await;
+    second.open();
+    std::fs::write(&go, "on\n").unwrap();
+    terminal.wait_for_prompt("draft edited").await.wait_for_text("All done.").await;
+    terminal.wait_for_run_end("All done.").await.type_keys("\u{3}");
+    terminal.wait_for_prompt("").await.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_signal_ends_the_chat_while_the_editor_has_the_terminal() {
+    let (_server, mut fixture) = with_replies([]).await;
+    fixture.set_env("EDITOR", "sh -c 'touch \"$PWD/started\"; exec sleep 600'");
+    let mut terminal = open_chat(&fixture, 80).await;
+    terminal.type_keys("draft\u{18}\u{5}");
+    let started = fixture.project("started");
+    wait_until(|| started.exists()).await;
+    signal("-TERM", terminal.pid());
+    terminal.wait_for_exit(130).await;
+}
+
+#[tokio::test]
 async fn shift_tab_goes_through_the_permission_modes_but_the_one_that_permits_all() {
     let (_server, fixture) = with_replies([]).await;
     let mut terminal = open_chat(&fixture, 80).await;
@@ -228,7 +270,7 @@ async fn the_transcript_covers_the_screen_and_leaves_it_as_it_was() {
 }
 
 /// Plays a recording on a terminal of its size, and returns the last screen.
-fn replay(recording: &str) -> vt100::Parser {
+pub(crate) fn replay(recording: &str) -> vt100::Parser {
     let mut lines = recording.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let header = lines.next().unwrap();
     let number = |value: &Value| u16::try_from(value.as_u64().unwrap()).unwrap();
@@ -342,6 +384,20 @@ async fn the_path_of_an_image_that_is_pasted_becomes_the_image() {
         body.contains("what is [image my dot.png]?") && body.contains("\"image/png\""),
         "{body}"
     );
+}
+
+#[tokio::test]
+async fn a_pasted_path_that_is_no_image_stays_text() {
+    let (_server, fixture) = with_replies([]).await;
+    let broken = fixture.home("broken.png");
+    std::fs::write(&broken, "no picture").unwrap();
+    let mut terminal = open_chat(&fixture, 160).await;
+    terminal.type_keys(&format!("\u{1b}[200~{}\u{1b}[201~", broken.display()));
+    terminal.wait_for_text("note: the path is inserted, not the image").await;
+    terminal.wait_for_prompt(&broken.display().to_string()).await.type_keys("\u{3}");
+    terminal.wait_for_prompt("").await.type_keys("\u{1b}[200~/none/such.png\u{1b}[201~");
+    terminal.wait_for_prompt("/none/such.png").await.type_keys("\u{3}\u{4}");
+    terminal.wait_for_exit(0).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! Questions of agents to the user, at a terminal and without one.
 
-use crow_testkit::{ModelServer, ScriptStep, ScriptedReply, WireDialect};
+use crow_testkit::{
+    ModelServer, PrefixCheck, ScriptStep, ScriptedReply, ServerChecks, ServerOptions, WireDialect,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
@@ -205,4 +207,49 @@ async fn without_a_terminal_a_protected_file_saved_during_a_command_is_set_aside
     assert!(ran.out.contains(".envrc appeared while `touch ready;"), "{}", ran.out);
     assert!(!fixture.project(".envrc").exists());
     drop(server);
+}
+
+#[tokio::test]
+async fn several_open_questions_are_listed_and_each_is_answered_by_itself() {
+    let fixture = Fixture::new();
+    let read = |name: &str| -> ScriptStep {
+        let path = fixture.home(name);
+        std::fs::write(&path, format!("content of {name}\n")).unwrap();
+        ScriptedReply::new().call("r", "read_file", &json!({"path": path})).into()
+    };
+    let task = |reply: ScriptedReply, id: &str| {
+        let input = json!({"agent": "explorer", "description": "look", "prompt": "look"});
+        reply.call(id, "task", &input)
+    };
+    // The requests of the two subagents may come in any order.
+    let checks = ServerChecks { prefix: PrefixCheck::Off, ..ServerChecks::default() };
+    let replies = [
+        task(task(ScriptedReply::new(), "t1"), "t2").into(),
+        read("one"),
+        read("two"),
+        text_reply("Found."),
+        text_reply("Found."),
+        text_reply("Seen."),
+    ];
+    let options = ServerOptions { checks, ..ServerOptions::default() };
+    let server = ModelServer::start_with(replies, options).await;
+    let fixture = fixture.with_server(&server, WireDialect::AnthropicMessages);
+    let mut terminal = Terminal::start(&fixture, &["-m", MODEL], 100, "screen-256color");
+    terminal.wait_for_prompt("").await.type_keys("look\r");
+    terminal.wait_for_text("→ next of 2").await.wait_for_text("  then: ").await;
+    terminal.type_keys("\u{1b}[C");
+    terminal
+        .wait_for("the other question above its answers", |screen| {
+            screen.lines().any(|line| line.starts_with("? ") && line.ends_with("two"))
+        })
+        .await;
+    terminal.wait_for_text("→ next of 2").await.type_keys("n");
+    terminal.wait_for_text("answer: n").await.wait_for_question().await.type_keys("y");
+    terminal.wait_for_run_end("Seen.").await.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
+    let requests = server.finish().await.unwrap();
+    let bodies: Vec<String> =
+        requests[3..5].iter().map(|request| request.body.to_string()).collect();
+    let has = |text: &str| bodies.iter().any(|body| body.contains(text));
+    assert!(has("content of one") && !has("content of two"), "{bodies:?}");
 }

@@ -506,6 +506,33 @@ async fn undo_with_chat_also_rewinds_the_conversation() {
 }
 
 #[tokio::test]
+async fn the_conversation_goes_back_without_the_files_and_the_model_knows_what_stays() {
+    let (server, fixture) = with_replies([
+        ScriptedReply::new().text("Hello.").into(),
+        bash("c1", "echo 1 > one"),
+        ScriptedReply::new().text("Done.").into(),
+        ScriptedReply::new().text("I see.").into(),
+    ])
+    .await;
+    run(&fixture, "say hello").await.exited(0);
+    let id = fixture.id();
+    fixture.run(&["run", "make one", "--resume", &id, "-p", "full-auto"]).await.exited(0);
+    let undone = stdout_of(&fixture, &["undo", "--chat-only"], 0).await;
+    assert!(undone.contains("the conversation goes back to before turn 2"), "{undone}");
+    assert!(undone.contains("1 path keeps its changes"), "{undone}");
+    assert!(fixture.project("one").exists());
+    server.allow_prefix_break();
+    fixture.run(&["run", "go on", "--resume", &id]).await.exited(0);
+    let request = server.finish().await.unwrap()[3].body.to_string();
+    assert!(request.contains("say hello") && !request.contains("make one"), "{request}");
+    assert!(request.contains("Changes made in it stay in: one."), "{request}");
+    let refused = fixture.run(&["undo", "--chat-only", "--force"]).await;
+    assert!(refused.exited(2).err.contains("cannot be used with"), "{}", refused.err);
+    stdout_of(&fixture, &["undo", "--turn", "2"], 0).await;
+    assert!(!fixture.project("one").exists());
+}
+
+#[tokio::test]
 async fn an_agent_in_another_process_is_informed_of_an_undo_before_its_next_step() {
     let gate = StreamGate::new();
     let stalled_reply = ScriptedReply::new()

@@ -57,6 +57,14 @@ pub enum UndoError {
         /// Number of turns.
         turns: u32,
     },
+    /// The conversation does not contain this turn, or no longer.
+    #[error("turn {turn} is not part of the conversation; the session has {turns} turns")]
+    TurnNotInConversation {
+        /// The turn as given.
+        turn: u32,
+        /// Number of turns.
+        turns: u32,
+    },
     /// The selected changes are undone already.
     #[error("that is already undone")]
     UndoneAlready,

@@ -40,6 +40,8 @@ pub(super) struct UndoRequest {
     pub(super) not_chosen: Vec<Reversal>,
     /// The turn before which the conversation continues, and the number of the last event before it.
     pub(super) last_kept: Option<(u32, u64)>,
+    /// Paths changed in the removed part of the conversation that stay, because only the conversation is rewound.
+    pub(super) remaining: Vec<PathBuf>,
 }
 
 /// Extent to which a path was taken back.

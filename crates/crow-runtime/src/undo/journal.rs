@@ -185,6 +185,40 @@ impl UndoJournal {
             calls: selection.calls,
             not_chosen: Vec::new(),
             last_kept,
+            remaining: Vec::new(),
+        };
+        self.execute(&request, options)
+    }
+
+    /// Rewinds the conversation to before the first turn of the target, and leaves all files as they are. The model is
+    /// told which changes of the removed turns stay; they can still be undone. A redo does not bring the turns back.
+    ///
+    /// [`UndoTarget::LastTurn`] is the last turn of the conversation, whether it changed files or not. Fails if the
+    /// conversation does not contain the turn, and while the agent is at work.
+    pub fn rewind_conversation(
+        &mut self,
+        target: &UndoTarget,
+        dry_run: bool,
+    ) -> Result<UndoReport, UndoError> {
+        let options = UndoOptions { dry_run, ..UndoOptions::default() };
+        let _turn = self.begin(options)?;
+        let (turn, last_before) = self.ledger.history().boundary_of(target)?;
+        self.refuse_if_at_work()?;
+        let open = self.ledger.history().open_calls_after(last_before);
+        let authors: Vec<StepAuthor> = open.into_iter().map(StepAuthor::Call).collect();
+        let remaining = self.ledger.reversals(&authors)?.into_iter();
+        let request = UndoRequest {
+            action: UndoAction::Undo,
+            reversals: Vec::new(),
+            authors: Vec::new(),
+            calls: Vec::new(),
+            reverses: None,
+            not_chosen: Vec::new(),
+            last_kept: Some((turn, last_before)),
+            remaining: remaining
+                .filter(|reversal| !reversal.is_nothing())
+                .map(|reversal| reversal.change.path)
+                .collect(),
         };
         self.execute(&request, options)
     }
@@ -230,6 +264,7 @@ impl UndoJournal {
             calls: selection.calls,
             not_chosen,
             last_kept: None,
+            remaining: Vec::new(),
         };
         self.execute(&request, options)
     }
@@ -334,6 +369,7 @@ impl UndoJournal {
             reverses: Some(undo.id),
             not_chosen: Vec::new(),
             last_kept: None,
+            remaining: Vec::new(),
         };
         self.execute(&request, options)
     }
@@ -368,6 +404,7 @@ impl UndoJournal {
             reverses: None,
             not_chosen: Vec::new(),
             last_kept: None,
+            remaining: Vec::new(),
         };
         self.execute(&request, options)
     }
@@ -510,7 +547,8 @@ impl UndoJournal {
             action: request.action,
             calls: calls.iter().map(|call| (*call).clone()).collect(),
             paths: Vec::new(),
-            not_chosen: request.not_chosen.iter().filter(|left| !left.is_nothing()).count(),
+            not_chosen: request.not_chosen.iter().filter(|left| !left.is_nothing()).count()
+                + request.remaining.len(),
             rewound_to: request.last_kept.map(|(turn, _)| turn),
             notified_later: false,
             dry_run: options.dry_run,
@@ -534,7 +572,8 @@ impl UndoJournal {
         // 2) The final record, or a void one if nothing was done.
         report.paths = done.paths;
         let notice = notice(request.action, &calls, &report.paths, self.ledger.root());
-        let stays = remaining_changes_notice(&report.paths, self.ledger.root())
+        let left = report.paths.iter().filter(|path| !path.is_done()).map(|path| &path.path);
+        let stays = remaining_changes_notice(left.chain(&request.remaining), self.ledger.root())
             .filter(|_| request.last_kept.is_some());
         let is_left = |reversal: &Reversal| {
             done.extents.get(&reversal.change.path) == Some(&RewindExtent::Unchanged)

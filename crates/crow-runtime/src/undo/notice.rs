@@ -1,6 +1,9 @@
 //! Notices to the model about undos.
 
-use std::{fmt::Write as _, path::Path};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use super::{ChangedCall, PathOutcome, RestoredPath, UndoAction};
 
@@ -31,7 +34,7 @@ pub(super) fn notice(
     let _ = write!(text, "\nNo longer as you left them: {}.", list(&restored, ", "));
     let unrestored: Vec<String> = paths
         .iter()
-        .filter(|path| !is_done(&path.outcome))
+        .filter(|path| !path.is_done())
         .map(|path| relative(&path.path, root))
         .collect();
     if !unrestored.is_empty() {
@@ -43,22 +46,17 @@ pub(super) fn notice(
 
 /// Returns the notice about changes that remain although the conversation was rewound to before them, or `None` if
 /// there are none.
-pub(super) fn remaining_changes_notice(paths: &[RestoredPath], root: &Path) -> Option<String> {
-    let unrestored: Vec<String> = paths
-        .iter()
-        .filter(|path| !is_done(&path.outcome))
-        .map(|path| relative(&path.path, root))
-        .collect();
-    (!unrestored.is_empty()).then(|| {
+pub(super) fn remaining_changes_notice<'a>(
+    remaining: impl Iterator<Item = &'a PathBuf>,
+    root: &Path,
+) -> Option<String> {
+    let remaining: Vec<String> = remaining.map(|path| relative(path, root)).collect();
+    (!remaining.is_empty()).then(|| {
         format!(
             "The user took back a part of the conversation. Changes made in it stay in: {}. Read them before you change them.",
-            list(&unrestored, ", ")
+            list(&remaining, ", ")
         )
     })
-}
-
-fn is_done(outcome: &PathOutcome) -> bool {
-    matches!(outcome, PathOutcome::Restored { .. } | PathOutcome::Unchanged)
 }
 
 fn restored_name(path: &RestoredPath, root: &Path) -> Option<String> {

@@ -83,14 +83,36 @@ impl ChangeHistory {
         };
         let turn = self.turns.iter().find(|turn| turn.number == first).copied();
         if chat {
-            let turn =
-                turn.ok_or(UndoError::UnknownTurn { turn: first, turns: self.last_turn() })?;
+            let turn = turn
+                .ok_or(UndoError::TurnNotInConversation { turn: first, turns: self.last_turn() })?;
             // Later turns leave the conversation, so their file changes must not stay.
-            if open_calls(&|call| call.seq > turn.last_before) != calls {
+            if self.open_calls_after(turn.last_before) != calls {
                 return Err(UndoError::ChatNeedsAll { turn: turn.number });
             }
         }
         Ok(UndoSelection { calls, restore: None, turn })
+    }
+
+    /// Returns the first turn of a target, which must be part of the conversation, and the number of the last event
+    /// before it.
+    pub(super) fn boundary_of(&self, target: &UndoTarget) -> Result<(u32, u64), UndoError> {
+        let nothing = UndoError::Nothing { what: "rewind" };
+        let turn = match target {
+            UndoTarget::LastTurn => self.turns.last().ok_or(nothing)?.number,
+            UndoTarget::ToStart => self.turns.first().ok_or(nothing)?.number,
+            UndoTarget::Turn(turn) | UndoTarget::BackTo(turn) => *turn,
+            UndoTarget::Call(id) => self.calls[self.call(id)?].turn,
+        };
+        let boundary = self.turns.iter().find(|known| known.number == turn);
+        let boundary =
+            boundary.ok_or(UndoError::TurnNotInConversation { turn, turns: self.last_turn() })?;
+        Ok((turn, boundary.last_before))
+    }
+
+    /// Returns the indexes of the calls after an event that are not undone.
+    pub(super) fn open_calls_after(&self, seq: u64) -> Vec<usize> {
+        let is_open = |(_, call): &(usize, &ChangedCall)| call.seq > seq && !call.undone;
+        self.calls.iter().enumerate().filter(is_open).map(|(at, _)| at).collect()
     }
 
     /// Creates a selection from the indexes of calls.

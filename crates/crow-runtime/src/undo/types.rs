@@ -107,7 +107,7 @@ pub struct UndoReport {
     pub calls: Vec<ChangedCall>,
     /// The outcome of each path, sorted by path.
     pub paths: Vec<RestoredPath>,
-    /// Number of other paths that these calls changed, and that stay because only some paths were chosen.
+    /// Number of other changed paths that stay because only some paths were chosen, or only the conversation.
     pub not_chosen: usize,
     /// The turn before which the conversation continues, if it is rewound.
     pub rewound_to: Option<u32>,
@@ -120,9 +120,7 @@ pub struct UndoReport {
 impl UndoReport {
     /// Returns true if every path has its intended state.
     pub fn is_complete(&self) -> bool {
-        self.paths.iter().all(|path| {
-            matches!(path.outcome, PathOutcome::Restored { .. } | PathOutcome::Unchanged)
-        })
+        self.paths.iter().all(RestoredPath::is_done)
     }
 }
 
@@ -136,6 +134,11 @@ pub struct RestoredPath {
 }
 
 impl RestoredPath {
+    /// Returns true if the path has its intended state.
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self.outcome, PathOutcome::Restored { .. } | PathOutcome::Unchanged)
+    }
+
     /// Returns the copy of the previous content, if force made one.
     pub(super) fn copy(&self) -> Option<&PathBuf> {
         match &self.outcome {

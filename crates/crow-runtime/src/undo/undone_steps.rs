@@ -59,6 +59,14 @@ impl Authors {
     }
 }
 
+impl RecordEffect {
+    /// Returns false if the record only rewinds the conversation.
+    fn concerns_files(&self) -> bool {
+        let is_any = |authors: &Authors| !authors.calls.is_empty() || !authors.restores.is_empty();
+        is_any(&self.everywhere) || self.exceptions.values().any(is_any)
+    }
+}
+
 impl UndoneSteps {
     pub(super) fn new(records: &[UndoRecord]) -> Self {
         let index_of = |id: &UndoId| records.iter().position(|record| record.id == *id);
@@ -122,6 +130,7 @@ impl UndoneSteps {
     pub(super) fn last_undo(&self) -> Option<usize> {
         self.effects.iter().enumerate().rev().find_map(|(at, effect)| {
             let is_open = matches!(effect.kind, EffectKind::Undo)
+                && effect.concerns_files()
                 && self.left_by_redo(at).is_none_or(|left| !left.is_empty());
             is_open.then_some(at)
         })
@@ -219,6 +228,13 @@ mod tests {
         let second = record("second", UndoAction::Undo, &[1]);
         let records = [first, second, redo_of("second", &[])];
         assert_eq!(UndoneSteps::new(&records).last_undo(), Some(0));
+    }
+
+    #[test]
+    fn a_rewind_of_the_conversation_alone_is_nothing_to_redo() {
+        let first = record("first", UndoAction::Undo, &[1]);
+        let rewind = UndoRecord { last_kept: Some(3), ..record("rewind", UndoAction::Undo, &[]) };
+        assert_eq!(UndoneSteps::new(&[first, rewind]).last_undo(), Some(0));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::{
     ChatError,
     chat_loop::{ChatLoop, SessionRetention},
     greeting::shorten,
-    pasted_images::blocks_of,
+    pasted_images::{blocks_of, put_back_blocks},
     questions::end_question,
     user_shell::take_command_outputs,
 };
@@ -234,30 +234,26 @@ impl ChatLoop {
 
     /// Sends text to the working agent. If it is refused, the text is put back on the line.
     pub(super) fn steer(&mut self, lines: &mut Vec<EnteredLine>) {
-        let lines = std::mem::take(lines);
-        let joined = |part: fn(&EnteredLine) -> &str| {
-            let parts: Vec<&str> = lines.iter().map(part).collect();
-            parts.join("\n").trim().to_owned()
-        };
-        let (shown, text) = (joined(|line| &line.shown), joined(|line| &line.text));
-        if text.is_empty() {
+        let line = EnteredLine::join(std::mem::take(lines));
+        if line.text.trim().is_empty() {
             return;
         }
         self.interrupts.reset();
-        let images = lines.iter().flat_map(|line| line.images.iter().copied()).collect();
-        let line = EnteredLine { shown: shown.clone(), text: text.clone(), images };
-        let mut blocks = take_command_outputs(self);
-        blocks.extend(blocks_of(self, &line));
-        match self.handle.steer(blocks) {
+        let outputs = take_command_outputs(self);
+        let blocks = blocks_of(self, &line);
+        match self.handle.steer([outputs.clone(), blocks.clone()].concat()) {
             Ok(()) => {
                 self.work.unread += 1;
                 self.retention = SessionRetention::Yes;
-                self.echo(&shown);
+                self.echo(line.shown.trim());
             }
             Err(error) => {
-                let first = excerpt(&text);
+                let first = excerpt(line.text.trim());
                 self.say(format!("error: not sent, back on your input line: {first}: {error}"));
-                self.typing.put_before(&text);
+                if !outputs.is_empty() {
+                    self.context_of_next_prompt.push(Block::text_of(&outputs));
+                }
+                put_back_blocks(self, blocks);
             }
         }
     }
@@ -266,11 +262,13 @@ impl ChatLoop {
     fn take_back_steering(&mut self) -> bool {
         let inputs = self.handle.take_back_steering();
         self.work.unread = self.work.unread.saturating_sub(inputs.len());
-        let texts: Vec<_> = inputs.into_iter().flatten().filter_map(text_of_block).collect();
-        if texts.is_empty() {
+        if inputs.is_empty() {
             return false;
         }
-        self.typing.put_before(&texts.join("\n"));
+        // Each comes before the ones after it.
+        for blocks in inputs.into_iter().rev() {
+            put_back_blocks(self, blocks);
+        }
         self.show_input();
         true
     }
@@ -292,11 +290,4 @@ impl ChatLoop {
 /// Returns the beginning of a text, in quotes.
 fn excerpt(text: &str) -> String {
     format!("“{}”", shorten(text, EXCERPT))
-}
-
-fn text_of_block(block: Block) -> Option<String> {
-    match block {
-        Block::Text { text } => Some(text),
-        Block::Image(_) => None,
-    }
 }

@@ -107,7 +107,7 @@ pub(super) fn update_attention(chat: &mut ChatLoop) {
         return;
     }
     // A question under a view waits for its end.
-    let state = if chat.questions.is_open() || chat.questions.waiting() > 0 {
+    let state = if chat.questions.is_open() || chat.questions.waiting().len() > 0 {
         TitleState::NeedsUser
     } else if chat.work.is_busy() {
         TitleState::Working

@@ -3,6 +3,7 @@
 use crow_console::{LineInputBuffer, TypedLine};
 
 use crate::{
+    editor::ChipId,
     keys::InputEvent,
     prompt_input::{InputAction, PromptInput},
 };
@@ -56,11 +57,11 @@ impl ChatInput {
         }
     }
 
-    /// Inserts a text before the current one, on lines of its own.
-    pub(super) fn put_before(&mut self, text: &str) {
+    /// Inserts a text with the labels of these images before the current one, on lines of its own.
+    pub(super) fn put_before(&mut self, text: &str, images: &[ChipId]) {
         match self {
             Self::Lines(lines) => lines.put_before(text),
-            Self::Editor(editor) => editor.put_before(text),
+            Self::Editor(editor) => editor.put_before(text, images),
         }
     }
 }

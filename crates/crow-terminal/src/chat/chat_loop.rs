@@ -39,7 +39,7 @@ use super::{
     chat_input::ChatInput,
     chat_screen::{ChatScreen, ScreenWriter, screen_size},
     chat_setup::{ChatEnd, ChatError, ChatSetup},
-    external_editor::edit_externally,
+    external_editor::{RunningEditor, editor_end, end_editor, start_editor},
     file_completion::{FileCompletion, on_file_matches},
     full_screen_views::{
         OpenView, close_view, on_view_event, on_view_tick, open_prompts, open_transcript,
@@ -47,11 +47,12 @@ use super::{
     greeting::{farewell, greeting_sources, session_greeting, show_greeting},
     interrupts::{ChatPhase, InterruptAction, Interrupts},
     local_commands::cycle_permissions,
-    pasted_images::{ImageReader, PastedImages, blocks_of, on_paste},
+    pasted_images::{ImageReader, PastedImages, blocks_of, end_image_read, on_paste},
     prompt_history::PromptHistoryFile,
     question_panel::QuestionPanel,
     questions::{
-        answer, answer_in_words, ask_again, ask_next, on_question_key, on_question_tick, refuse,
+        answer, answer_in_words, ask_again, ask_next, on_question_key, on_question_tick,
+        question_place, refuse,
     },
     session_status::{refresh_status, update_work_facts},
     terminal_handover::{release_terminal, suspend, take_terminal},
@@ -59,7 +60,7 @@ use super::{
     user_shell::{UserCommandRun, next_output, start_user_command},
 };
 use crate::{
-    editor::EditingStyle,
+    editor::{ChipId, EditingStyle},
     inline_screen::InlineScreen,
     input_decoder::InputDecoder,
     keys::{InputEvent, KeyCode},
@@ -141,6 +142,8 @@ pub(super) struct ChatLoop {
     task: Option<ChatTask>,
     /// A task that no one waits for: reading the facts of the status line.
     quiet_task: Option<ChatTask>,
+    /// The editor of the user that has the terminal.
+    pub(super) external_editor: Option<RunningEditor>,
     /// The command of the user that is the task.
     pub(super) user_command: Option<UserCommandRun>,
     /// Outputs of commands of the user, for the next prompt.
@@ -160,6 +163,8 @@ pub(super) struct SetupFacts {
     pub(super) columns: usize,
     /// The command of the user's editor.
     pub(super) editor: Option<String>,
+    /// The shell for the user's commands.
+    pub(super) shell: String,
     pub(super) read_image: ImageReader,
     pub(super) describe_error: fn(crow_runtime::HostError) -> super::ErrorDescription,
 }
@@ -248,6 +253,7 @@ impl ChatLoop {
             work: AgentWork::default(),
             task: None,
             quiet_task: None,
+            external_editor: None,
             user_command: None,
             context_of_next_prompt: Vec::new(),
             waiting_lines: VecDeque::new(),
@@ -262,6 +268,7 @@ impl ChatLoop {
                 program: setup.program,
                 columns: style.width,
                 editor: setup.editor,
+                shell: setup.shell,
                 read_image: setup.read_image,
                 describe_error: setup.describe_error,
             },
@@ -305,7 +312,8 @@ impl ChatLoop {
             tokio::select! {
                 biased;
                 action = self.signals.next() => self.on_signal(action),
-                typed = self.keyboard.read() => match typed {
+                edited = editor_end(&mut self.external_editor) => end_editor(self, edited),
+                typed = self.keyboard.read(), if self.external_editor.is_none() => match typed {
                     Ok(bytes) => self.on_bytes(&bytes).await?,
                     Err(_) => return Ok(ChatEnd::Interrupted),
                 },
@@ -319,6 +327,7 @@ impl ChatLoop {
                     result(self)?;
                     self.show_input();
                 }
+                read = self.images.next_read() => end_image_read(self, read),
                 () = self.files.changed() => on_file_matches(self),
                 () = sleep_until(self.last_input + ESCAPE_WAIT), if self.decoder.needs_flush() => {
                     let events = self.decoder.flush();
@@ -360,8 +369,10 @@ impl ChatLoop {
 
     fn on_signal(&mut self, action: SignalAction) {
         match action {
-            SignalAction::Interrupt => self.interrupt(),
             SignalAction::End => self.end = Some(ChatEnd::Interrupted),
+            // It is meant for the editor, which has the terminal.
+            SignalAction::Interrupt | SignalAction::Continue if self.external_editor.is_some() => {}
+            SignalAction::Interrupt => self.interrupt(),
             SignalAction::Continue => {
                 take_terminal(self);
                 ask_again(self);
@@ -440,7 +451,7 @@ impl ChatLoop {
             let event = match event {
                 InputEvent::Paste(text) if self.modes.is_live() => {
                     self.on_actions(std::mem::take(&mut actions)).await?;
-                    on_paste(self, text).await;
+                    on_paste(self, text);
                     continue;
                 }
                 event => event,
@@ -476,7 +487,7 @@ impl ChatLoop {
                     self.steer(&mut steering);
                     suspend(self).await;
                 }
-                InputAction::ExternalEditor => edit_externally(self).await,
+                InputAction::ExternalEditor => start_editor(self).await,
                 InputAction::CyclePermissions => cycle_permissions(self),
                 InputAction::Redraw => {
                     self.screen.push_action(ChatScreen::clear);
@@ -504,8 +515,8 @@ impl ChatLoop {
     /// Puts the lines that wait back on the input line: they are not carried out after all.
     fn take_back_waiting_lines(&mut self) {
         if !self.waiting_lines.is_empty() {
-            let lines: Vec<String> = self.waiting_lines.drain(..).map(|line| line.text).collect();
-            self.typing.put_before(&lines.join("\n"));
+            let lines = EnteredLine::join(self.waiting_lines.drain(..));
+            self.typing.put_before(&lines.text, &lines.images);
             self.show_input();
         }
     }
@@ -549,7 +560,7 @@ impl ChatLoop {
         if parsed != ChatLine::Nothing {
             self.interrupts.reset();
         }
-        if self.task.is_some() || self.work.is_requested() {
+        if self.must_lines_wait() {
             self.waiting_lines.push_back(line);
             return Ok(());
         }
@@ -567,7 +578,7 @@ impl ChatLoop {
             }
             ChatLine::Shell(_) if self.work.is_busy() => {
                 self.say("the agent is working; esc stops it".to_owned());
-                self.typing.put_before(&line.text);
+                self.typing.put_before(&line.text, &line.images);
             }
             ChatLine::Shell(command) => {
                 self.echo(&line.shown);
@@ -587,8 +598,7 @@ impl ChatLoop {
         let mut steering = Vec::new();
         let waiting = self.waiting_lines.len();
         // They are no answers to a question that came later, and no view may be open that changes what they do.
-        while self.task.is_none()
-            && !self.work.is_requested()
+        while !self.must_lines_wait()
             && self.end.is_none()
             && self.view.is_none()
             && !self.questions.is_open()
@@ -619,6 +629,21 @@ impl ChatLoop {
     /// Returns true if a task runs beside the loop.
     pub(super) fn has_task(&self) -> bool {
         self.task.is_some()
+    }
+
+    /// Returns true if entered lines have to wait: for a task, for the start of a run, or for images that are being read.
+    fn must_lines_wait(&self) -> bool {
+        self.task.is_some() || self.work.is_requested() || self.images.are_being_read()
+    }
+
+    /// Replaces the label of an image by a text, in the prompt and in lines that wait.
+    pub(super) fn replace_image(&mut self, image: ChipId, text: &str) {
+        if self.typing.editor().is_some_and(|editor| editor.replace_image(image, text)) {
+            return;
+        }
+        for line in &mut self.waiting_lines {
+            line.replace_image(image, text);
+        }
     }
 
     /// Forgets the session that the chat leaves: its outputs, its usage, and facts that are still being read.
@@ -704,13 +729,13 @@ impl ChatLoop {
             view.below.push(shortcut_hints(context, mode, columns));
         }
         let most = (size.rows / 8).clamp(1, MOST_WAITING);
-        view.above.extend(waiting_rows(&self.waiting_lines, most, columns));
+        view.above.extend(rows_of_waiting_lines(&self.waiting_lines, most, columns));
         if let Some(panel) = &self.panel {
             let most = size.rows.saturating_sub(view.rows.len() + view.above.len() + 2);
             view.above.extend(panel.rows(
                 columns,
                 most,
-                self.questions.waiting(),
+                &question_place(&self.questions),
                 editor.text(),
                 now,
             ));
@@ -750,6 +775,7 @@ impl ChatLoop {
         }
         close_view(self);
         self.leave_line_prompt();
+        self.screen.push_action(ChatScreen::leave);
         release_terminal(self).await;
     }
 
@@ -763,7 +789,7 @@ impl ChatLoop {
 }
 
 /// Returns a row for each of at most the first `most` lines that wait, and one for the others.
-fn waiting_rows(
+fn rows_of_waiting_lines(
     lines: &VecDeque<EnteredLine>,
     most: usize,
     columns: usize,

@@ -110,6 +110,14 @@ impl ChatScreen {
         }
     }
 
+    /// Removes the live region of an inline screen, and draws nothing until [`redraw`](Self::redraw).
+    pub(super) fn pause(&mut self) -> io::Result<()> {
+        match self {
+            Self::Inline(screen) => screen.pause(),
+            Self::Lines(renderer) => renderer.flush(),
+        }
+    }
+
     /// Draws the live region of an inline screen anew.
     pub(super) fn redraw(&mut self) -> io::Result<()> {
         match self {

@@ -45,6 +45,8 @@ pub struct ChatSetup {
     pub is_resumed: bool,
     /// The command of the user's editor, with arguments as a shell reads them.
     pub editor: Option<String>,
+    /// The user's shell, for commands after `!`. It must understand `-c`.
+    pub shell: String,
     /// A prompt that is sent at the start.
     pub first_prompt: Option<String>,
     /// Recording of what is shown. Plain lines are not recorded.

@@ -25,6 +25,7 @@ use super::{
     chat_loop::{ChatLoop, TaskResult},
     chat_screen::{ChatScreen, screen_size},
     greeting::shorten,
+    pasted_images::put_back_blocks,
 };
 use crate::{
     full_screen::{
@@ -132,15 +133,16 @@ pub(super) fn on_view_event(chat: &mut ChatLoop, event: InputEvent) -> Result<()
 
 /// Opens the transcript of the session at its end.
 pub(super) fn open_transcript(chat: &mut ChatLoop) {
-    with_stored_events(chat, |chat, events| {
+    let read_pager = |events: Vec<Envelope>| {
         let mut pager = Pager::new("transcript", transcript_sections(&events));
         if let Some(size) = screen_size() {
             // The end is known once the rows are.
             pager.frame(size);
         }
         pager.on_key(Key::plain(KeyCode::End));
-        open_view(chat, Box::new(pager), None);
-    });
+        pager
+    };
+    with_stored_events(chat, read_pager, |chat, pager| open_view(chat, Box::new(pager), None));
 }
 
 /// Opens the changes of the session.
@@ -259,13 +261,13 @@ pub(super) fn open_prompts(chat: &mut ChatLoop) {
     if chat.work.is_busy() {
         return chat.say("the agent is working; esc stops it".to_owned());
     }
-    with_stored_events(chat, |chat, events| {
-        let prompts = sent_prompts(&events);
+    let read_prompts = |events: Vec<Envelope>| sent_prompts(&events);
+    with_stored_events(chat, read_prompts, |chat, prompts| {
         if prompts.is_empty() {
             return chat.say("there is no prompt to go back to".to_owned());
         }
         let items = prompts.iter().map(|prompt| {
-            let text = shorten(&prompt.text, PROMPT_EXCERPT);
+            let text = shorten(&input_text(&prompt.content), PROMPT_EXCERPT);
             ListItem::new(&text).with_detail(&format!("turn {}", prompt.turn))
         });
         let picker = ListPicker::new("go back to before a prompt", "prompts", items.collect())
@@ -284,39 +286,50 @@ fn choose_rewind(chat: &mut ChatLoop, prompt: SentPrompt) {
     let items = vec![
         ListItem::new("conversation and files")
             .with_detail("both are as before the prompt, which comes back to be edited"),
+        ListItem::new("conversation only")
+            .with_detail("the files stay as they are, and the agent is told"),
         ListItem::new("files only").with_detail("the conversation stays, and the agent is told"),
     ];
     let title = format!("go back to before turn {}", prompt.turn);
     let picker = ListPicker::new(&title, "choices", items);
     let choose: ChoiceAction = Box::new(move |chat, number| {
         let argument = format!("back-to {}", prompt.turn);
-        if number == 0 {
-            let put_back = move |chat: &mut ChatLoop| chat.typing.put_before(&prompt.text);
-            let undo = format!("{argument} --chat");
-            run_host_command_then(chat, "undo".to_owned(), undo, put_back);
-        } else {
-            run_host_command(chat, "undo".to_owned(), argument);
-        }
+        let flag = match number {
+            0 => "--chat",
+            1 => "--chat-only",
+            _ => {
+                run_host_command(chat, "undo".to_owned(), argument);
+                return Ok(());
+            }
+        };
+        let put_back = move |chat: &mut ChatLoop| put_back_blocks(chat, prompt.content);
+        run_host_command_then(chat, "undo".to_owned(), format!("{argument} {flag}"), put_back);
         Ok(())
     });
     open_view(chat, Box::new(picker), Some(choose));
 }
 
-/// Reads the log of the session beside the loop, and passes it on.
-fn with_stored_events(
+/// Reads the log of the session and prepares a view of it beside the loop, and passes that on.
+fn with_stored_events<T: Send + 'static>(
     chat: &mut ChatLoop,
-    on_events: impl FnOnce(&mut ChatLoop, Vec<Envelope>) + Send + 'static,
+    prepare: impl FnOnce(Vec<Envelope>) -> T + Send + 'static,
+    on_prepared: impl FnOnce(&mut ChatLoop, T) + Send + 'static,
 ) {
-    if chat.has_task() || !chat.modes.is_live() {
-        return;
+    if !chat.modes.is_live() {
+        return chat.say("this needs a terminal with cursor movement".to_owned());
+    }
+    if chat.has_task() {
+        return chat.say("another command is not done yet".to_owned());
     }
     let (store, id) = (Arc::clone(&chat.store), chat.handle.session_id().clone());
     chat.start_task(Box::pin(async move {
-        let stored = spawn_blocking(move || store.read(&id)).await;
+        let prepared =
+            spawn_blocking(move || Ok(prepare(store.read(&id).map_err(HostError::from)?.events)));
+        let prepared = prepared.await;
         let result: TaskResult = Box::new(move |chat| {
-            match stored {
-                Ok(Ok(stored)) => on_events(chat, stored.events),
-                Ok(Err(error)) => show_error(chat, HostError::from(error)),
+            match prepared {
+                Ok(Ok(prepared)) => on_prepared(chat, prepared),
+                Ok(Err(error)) => show_error(chat, error),
                 Err(error) => chat.say(format!("error: {error}")),
             }
             Ok(())
@@ -345,22 +358,22 @@ fn session_item(session: &SessionMetadata) -> ListItem {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SentPrompt {
     turn: u32,
-    text: String,
+    content: Vec<Block>,
 }
 
 /// Returns the prompts that are still part of the conversation.
 fn sent_prompts(events: &[Envelope]) -> Vec<SentPrompt> {
     let mut prompts: Vec<(u64, SentPrompt)> = Vec::new();
-    let mut waiting: Option<(u64, String)> = None;
+    let mut waiting: Option<(u64, Vec<Block>)> = None;
     for envelope in events.iter().filter(|envelope| envelope.is_root()) {
         match &envelope.event {
             AgentEvent::UserInput { source: InputSource::Prompt, content, .. } => {
                 // Events of the log have a number.
-                waiting = envelope.seq.map(|seq| (seq, input_text(content)));
+                waiting = envelope.seq.map(|seq| (seq, content.clone()));
             }
             AgentEvent::TurnStart { turn } => {
-                if let Some((seq, text)) = waiting.take() {
-                    prompts.push((seq, SentPrompt { turn: *turn, text }));
+                if let Some((seq, content)) = waiting.take() {
+                    prompts.push((seq, SentPrompt { turn: *turn, content }));
                 }
             }
             AgentEvent::Rewind { last_kept, .. } => prompts.retain(|(seq, _)| seq <= last_kept),

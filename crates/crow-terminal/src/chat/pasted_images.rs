@@ -2,10 +2,14 @@
 
 use std::{
     collections::BTreeMap,
+    future::Future,
     path::{Path, PathBuf},
+    pin::Pin,
+    sync::Arc,
 };
 
 use crow_core::message::{Block, Image};
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::task::spawn_blocking;
 
 use super::chat_loop::ChatLoop;
@@ -18,52 +22,109 @@ const ENDINGS: [&str; 5] = ["png", "jpg", "jpeg", "gif", "webp"];
 pub type ImageReader = fn(&Path) -> Result<Image, String>;
 
 /// The images of the prompt.
-#[derive(Debug, Default)]
-pub(super) struct PastedImages(BTreeMap<ChipId, Image>);
+#[derive(Default)]
+pub(super) struct PastedImages {
+    read: BTreeMap<ChipId, Image>,
+    /// Images that are being read.
+    reads: FuturesUnordered<Pin<Box<dyn Future<Output = ImageRead> + Send>>>,
+}
 
-/// Inserts a pasted text: the label of an image if it is the path of one, else the text itself. Keys wait for it, so that
-/// what is typed next stands behind it.
-pub(super) async fn on_paste(chat: &mut ChatLoop, text: String) {
-    let path = image_path(&text, chat.setup.home.as_deref());
-    let Some(path) = path else { return insert_paste(chat, &text) };
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let read = chat.setup.read_image;
-    let image = match spawn_blocking(move || path.is_file().then(|| read(&path))).await {
-        Ok(None) => return insert_paste(chat, &text),
-        Ok(Some(image)) => image,
-        Err(error) => Err(error.to_string()),
-    };
-    let model = chat.handle.metadata().model_ref();
-    let resolved = chat.models.resolve(&model).await;
-    let problem = match image {
-        Ok(_) if resolved.is_ok_and(|resolved| !resolved.info.abilities.vision) => {
-            format!("{model} cannot see images")
+/// The end of reading an image.
+pub(super) struct ImageRead {
+    image: ChipId,
+    /// The pasted text.
+    pasted: String,
+    result: Result<Image, ImageProblem>,
+}
+
+/// Reason why a pasted path stays text.
+enum ImageProblem {
+    /// There is no file: it may not have been meant as one.
+    NoFile,
+    /// A problem to tell the user.
+    Unusable(String),
+}
+
+impl PastedImages {
+    /// Returns true if images are being read: what is entered has to wait for them.
+    pub(super) fn are_being_read(&self) -> bool {
+        !self.reads.is_empty()
+    }
+
+    /// Returns the end of the next read; forever waits if nothing is read. Safe to drop at any time.
+    pub(super) async fn next_read(&mut self) -> ImageRead {
+        match self.reads.next().await {
+            Some(read) => read,
+            None => std::future::pending().await,
         }
-        Ok(image) => return insert_image(chat, &name, image),
-        Err(error) => error,
+    }
+}
+
+/// Inserts a pasted text: the label of an image if it is the path of one, else the text itself. The image is read beside
+/// the loop; what is entered meanwhile waits for it.
+pub(super) fn on_paste(chat: &mut ChatLoop, text: String) {
+    let path = image_path(&text, chat.setup.home.as_deref());
+    let Some(editor) = chat.typing.editor() else { return };
+    let Some(path) = path else { return editor.paste(&text) };
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let image = editor.insert_image(&name);
+    let (read, models) = (chat.setup.read_image, Arc::clone(&chat.models));
+    let model = chat.handle.metadata().model_ref();
+    chat.images.reads.push(Box::pin(async move {
+        let file = spawn_blocking(move || path.is_file().then(|| read(&path))).await;
+        let result = match file {
+            Ok(None) => Err(ImageProblem::NoFile),
+            Ok(Some(Err(problem))) => Err(ImageProblem::Unusable(problem)),
+            Err(error) => Err(ImageProblem::Unusable(error.to_string())),
+            Ok(Some(Ok(image))) => match models.resolve(&model).await {
+                Ok(resolved) if !resolved.info.abilities.vision => {
+                    Err(ImageProblem::Unusable(format!("{model} cannot see images")))
+                }
+                Ok(_) | Err(_) => Ok(image),
+            },
+        };
+        ImageRead { image, pasted: text, result }
+    }));
+}
+
+/// Keeps an image that was read; one that cannot be used becomes the pasted path again.
+pub(super) fn end_image_read(chat: &mut ChatLoop, read: ImageRead) {
+    let problem = match read.result {
+        Ok(image) => {
+            chat.images.read.insert(read.image, image);
+            return;
+        }
+        Err(problem) => problem,
     };
-    insert_paste(chat, &text);
-    chat.say(format!("note: the path is inserted, not the image: {problem}"));
-}
-
-fn insert_paste(chat: &mut ChatLoop, text: &str) {
-    if let Some(editor) = chat.typing.editor() {
-        editor.paste(text);
+    chat.replace_image(read.image, &read.pasted);
+    if let ImageProblem::Unusable(problem) = problem {
+        chat.say(format!("note: the path is inserted, not the image: {problem}"));
     }
-}
-
-fn insert_image(chat: &mut ChatLoop, name: &str, image: Image) {
-    if let Some(editor) = chat.typing.editor() {
-        let chip = editor.insert_image(name);
-        chat.images.0.insert(chip, image);
-    }
+    chat.show_input();
 }
 
 /// Returns the blocks of an entered line with its images.
 pub(super) fn blocks_of(chat: &mut ChatLoop, line: &EnteredLine) -> Vec<Block> {
-    let images = line.images.iter().filter_map(|chip| chat.images.0.remove(chip));
+    let images = line.images.iter().filter_map(|chip| chat.images.read.remove(chip));
     let images = images.map(Block::Image);
     [Block::text(line.text.trim())].into_iter().chain(images).collect()
+}
+
+/// Puts an input back before the text of the prompt, with its images.
+pub(super) fn put_back_blocks(chat: &mut ChatLoop, blocks: Vec<Block>) {
+    let (mut texts, mut chips) = (Vec::new(), Vec::new());
+    for block in blocks {
+        match block {
+            Block::Text { text } => texts.push(text),
+            Block::Image(image) => {
+                let Some(editor) = chat.typing.editor() else { continue };
+                let chip = editor.new_image();
+                chat.images.read.insert(chip, image);
+                chips.push(chip);
+            }
+        }
+    }
+    chat.typing.put_before(texts.join("\n").trim(), &chips);
 }
 
 /// Returns the path if a text is nothing but the absolute path of a file that is an image by its name: in quotes, with

@@ -19,6 +19,8 @@ use crate::{
 
 /// Time without keys after which they answer the question.
 const QUIET: Duration = Duration::from_millis(500);
+/// Maximum number of rows for questions that wait.
+const MOST_WAITING: usize = 4;
 /// Key that begins an answer in words.
 const WORDS_KEY: char = 't';
 
@@ -33,6 +35,17 @@ pub(super) enum QuestionKeyEffect {
     Answer(String),
     /// An answer in words begins, or its input is abandoned.
     WordsMode(bool),
+    /// The next question is to be answered before this one.
+    PutOff,
+}
+
+/// The open question among others.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct QuestionPlace {
+    /// What the open question is about.
+    pub(super) title: String,
+    /// What the waiting questions are about, in their order.
+    pub(super) waiting: Vec<String>,
 }
 
 /// One row of the list.
@@ -155,6 +168,7 @@ impl QuestionPanel {
             | (KeyCode::Char('n'), KeyModifiers::CTRL) => {
                 self.move_selection(StepDirection::Forward)
             }
+            (KeyCode::Right, KeyModifiers::NONE) => QuestionKeyEffect::PutOff,
             (KeyCode::Enter, KeyModifiers::NONE) => self.enter(),
             (KeyCode::Char(' '), KeyModifiers::NONE) if self.takes_several => self.toggle(),
             (KeyCode::Char(char), KeyModifiers::NONE) => self.on_character(char),
@@ -235,13 +249,13 @@ impl QuestionPanel {
         }
     }
 
-    /// Returns the rows of the list, at most `most` of them: with fewer rows than answers, one row names the keys. `waiting` is
-    /// the number of questions that wait behind this one, and `text` that of the prompt.
+    /// Returns the rows of the list, at most `most` of them: with fewer rows than answers, one row names the keys. `text` is
+    /// that of the prompt.
     pub(super) fn rows(
         &self,
         columns: usize,
         most: usize,
-        waiting: usize,
+        place: &QuestionPlace,
         text: &str,
         now: Instant,
     ) -> Vec<StyledLine> {
@@ -260,14 +274,23 @@ impl QuestionPanel {
         } else {
             title.push("keys answer when you stop typing", TextRole::Dim);
         }
-        if waiting > 0 {
-            let noun = if waiting == 1 { "question waits" } else { "questions wait" };
-            title.push(format!(" · {waiting} more {noun}"), TextRole::Dim);
+        let waiting = place.waiting.len();
+        if waiting > 0 && is_live {
+            title.push(format!(" · → next of {}", waiting + 1), TextRole::Accent);
+        } else if waiting > 0 {
+            title.push(format!(" · {waiting} more"), TextRole::Dim);
         }
         if self.is_typing_words() {
             return vec![clipped_line(&title, columns)];
         }
-        let mut rows = vec![clipped_line(&title, columns)];
+        let mut rows = Vec::new();
+        if waiting > 0 {
+            // With several of them on the screen, it must be clear which one the answer is for.
+            let mut subject = StyledLine::default();
+            subject.push(format!("? {}", place.title), TextRole::Heading);
+            rows.push(clipped_line(&subject, columns));
+        }
+        rows.push(clipped_line(&title, columns));
         for (number, entry) in self.entries.iter().enumerate() {
             let is_selected = is_live && self.selected == Some(number);
             let role = match (is_live, is_selected) {
@@ -299,10 +322,14 @@ impl QuestionPanel {
             }
         }
         if rows.len() > most {
-            vec![clipped_line(&self.compact_row(is_live), columns)]
-        } else {
-            rows
+            let compact = clipped_line(&self.compact_row(is_live), columns);
+            // The subject stays, if there is one.
+            rows.truncate(most.saturating_sub(1).min(usize::from(waiting > 0)));
+            rows.push(compact);
+            return rows;
         }
+        rows.extend(waiting_rows(&place.waiting, columns, most - rows.len()));
+        rows
     }
 
     /// Returns the answers in one row, for small terminals.
@@ -323,6 +350,23 @@ impl QuestionPanel {
         row.push(format!("? {}", parts.join(" · ")), role);
         row
     }
+}
+
+/// Returns rows for the questions that wait, at most `most`; the last one counts those that have none.
+fn waiting_rows(waiting: &[String], columns: usize, most: usize) -> Vec<StyledLine> {
+    let shown = waiting.len().min(most.min(MOST_WAITING));
+    let named = if shown < waiting.len() { shown.saturating_sub(1) } else { shown };
+    let mut texts: Vec<String> =
+        waiting.iter().take(named).map(|title| format!("  then: {title}")).collect();
+    if named < shown {
+        texts.push(format!("  and {} more", waiting.len() - named));
+    }
+    let row = |text: String| {
+        let mut row = StyledLine::default();
+        row.push(text, TextRole::Dim);
+        clipped_line(&row, columns)
+    };
+    texts.into_iter().map(row).collect()
 }
 
 #[cfg(test)]
@@ -373,6 +417,11 @@ mod tests {
         let mut questions = QuestionQueue::default();
         questions.on_event(event);
         QuestionPanel::new(questions.open_next().expect("an open question"), draft, now)
+    }
+
+    fn place(waiting: usize) -> QuestionPlace {
+        let waiting = (1..=waiting).map(|number| format!("question {number}")).collect();
+        QuestionPlace { title: "cargo check".to_owned(), waiting }
     }
 
     fn answer(line: &str) -> QuestionKeyEffect {
@@ -450,7 +499,7 @@ mod tests {
         }
         assert_eq!(panel.on_key(enter, "", now), answer("1,3"));
         let rows: Vec<String> = panel
-            .rows(80, 10, 0, "", now)
+            .rows(80, 10, &QuestionPlace::default(), "", now)
             .iter()
             .map(|row| row.text().trim_end().to_owned())
             .collect();
@@ -517,10 +566,32 @@ mod tests {
         let start = Instant::now();
         let panel = panel(&permission(), "", start);
         for (columns, most) in [(1, 1), (20, 2), (40, 3), (80, 4)] {
-            let rows = panel.rows(columns, most, 1, "", start + QUIET);
+            let rows = panel.rows(columns, most, &place(1), "", start + QUIET);
             assert!(rows.len() == 1 && rows[0].width() <= columns, "{rows:?}");
         }
-        let rows = panel.rows(40, 3, 1, "", start + QUIET);
+        let rows = panel.rows(40, 3, &place(1), "", start + QUIET);
         assert_eq!(rows[0].text(), "? y yes · a · n no · t words");
+    }
+
+    #[test]
+    fn several_questions_are_a_list_with_the_open_one_above_its_answers() {
+        let start = Instant::now();
+        let panel = panel(&permission(), "", start);
+        let rows = |waiting, most| -> Vec<String> {
+            let rows = panel.rows(60, most, &place(waiting), "", start + QUIET);
+            rows.iter().map(StyledLine::text).collect()
+        };
+        let all = rows(2, 12);
+        assert_eq!(all[0], "? cargo check");
+        assert_eq!(all[1], "press a key, or ↑↓ and enter · → next of 3");
+        assert_eq!(all[all.len() - 2..], ["  then: question 1", "  then: question 2"]);
+        let many = rows(9, 12);
+        assert_eq!(many[many.len() - 2..], ["  then: question 3", "  and 6 more"]);
+        let few = rows(9, 2);
+        assert_eq!(few.len(), 2, "{few:?}");
+        assert_eq!(few[0], "? cargo check");
+        let right = Key::plain(KeyCode::Right);
+        let mut panel = panel;
+        assert_eq!(panel.on_key(right, "", start + QUIET), QuestionKeyEffect::PutOff);
     }
 }

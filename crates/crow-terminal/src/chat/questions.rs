@@ -5,12 +5,12 @@
 
 use std::{io, sync::Arc, time::Instant};
 
-use crow_console::{AnswerDelivery, TerminalQuestion};
+use crow_console::{AnswerDelivery, QuestionQueue, TerminalQuestion};
 use rustix::termios::{QueueSelector, tcflush};
 
 use super::{
     chat_loop::ChatLoop,
-    question_panel::{QuestionKeyEffect, QuestionPanel},
+    question_panel::{QuestionKeyEffect, QuestionPanel, QuestionPlace},
 };
 use crate::keys::Key;
 
@@ -22,8 +22,13 @@ pub(super) fn ask_next(chat: &mut ChatLoop) {
     }
     let Some(question) = chat.questions.open_next() else { return };
     if chat.modes.is_live() {
+        let has_waited = question.has_waited;
         let panel = QuestionPanel::new(question, chat.typing.text(), Instant::now());
         chat.panel = Some(panel);
+        // Others may stand below it on the screen.
+        if has_waited {
+            return ask_again(chat);
+        }
         chat.show_input();
     } else {
         let text = question.choices();
@@ -71,9 +76,25 @@ pub(super) fn on_question_key(chat: &mut ChatLoop, key: Key) -> bool {
         QuestionKeyEffect::WordsMode(is_typing_words) => {
             switch_words_mode(chat, is_typing_words);
         }
+        QuestionKeyEffect::PutOff => open_following(chat),
     }
     chat.show_input();
     true
+}
+
+/// Opens the next question, if one waits.
+fn open_following(chat: &mut ChatLoop) {
+    if chat.questions.put_off() {
+        close_panel(chat);
+    }
+}
+
+/// Returns the open question among those that wait.
+pub(super) fn question_place(questions: &QuestionQueue) -> QuestionPlace {
+    QuestionPlace {
+        title: questions.open().map(|question| question.title.clone()).unwrap_or_default(),
+        waiting: questions.waiting().map(|question| question.title.clone()).collect(),
+    }
 }
 
 /// Lets the prompt take the answer to a question that only words answer.

@@ -31,11 +31,11 @@ pub(super) fn take_terminal(chat: &mut ChatLoop) {
     chat.show_input();
 }
 
-/// Gives the terminal back, with its original modes.
+/// Gives the terminal back, with its original modes. Nothing is drawn until it is taken again.
 pub(super) async fn release_terminal(chat: &mut ChatLoop) {
     let sequences = restored_title(chat).to_owned() + &chat.modes.end_sequences();
     chat.screen.push_action(move |screen| {
-        screen.leave()?;
+        screen.pause()?;
         screen.send_sequences(&sequences)
     });
     // A terminal that accepts no output must not stop the chat.

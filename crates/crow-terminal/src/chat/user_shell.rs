@@ -1,13 +1,19 @@
 //! Commands that the user runs from the prompt with `!`: with the user's own rights, in the directory of the session. The
 //! output is shown as it comes, and is part of the next prompt, so that the agent knows it.
 
-use std::{io, path::PathBuf, process::Stdio, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
 
 use crow_core::message::Block;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     io::AsyncReadExt as _,
-    process::{ChildStdout, Command},
+    net::unix::pipe::Receiver,
+    process::{Child, Command},
     sync::{mpsc, watch},
     time::{Instant, sleep, sleep_until},
 };
@@ -63,8 +69,9 @@ pub(super) fn start_user_command(chat: &mut ChatLoop, command: String) {
     let (interrupt, interrupted) = watch::channel(false);
     chat.user_command = Some(UserCommandRun { output, interrupt });
     let cwd = chat.handle.metadata().crow().cwd;
+    let shell = chat.setup.shell.clone();
     chat.start_task(Box::pin(async move {
-        let outcome = run(&command, cwd, sender, interrupted).await;
+        let outcome = run(&shell, &command, cwd, sender, interrupted).await;
         let result: TaskResult = Box::new(move |chat| {
             end_user_command(chat, &command, outcome);
             Ok(())
@@ -151,19 +158,16 @@ impl KeptOutput {
 
 /// Runs a command to its end. Blocks no thread.
 async fn run(
+    shell: &str,
     command: &str,
     cwd: PathBuf,
     output: mpsc::Sender<String>,
     mut interrupted: watch::Receiver<bool>,
 ) -> Result<UserCommandOutcome, String> {
-    let mut start = shell();
-    // Both streams in the order in which they are written.
-    start.arg("-c").arg(format!("exec 2>&1\n{command}")).current_dir(cwd);
-    start.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let child = start.process_group(0).kill_on_drop(true).spawn();
-    let mut child = child.map_err(|error| error.to_string())?;
+    let started = start(shell, command, &cwd);
+    let (mut child, output_pipe) = started.map_err(|error| error.to_string())?;
     let group = ProcessGroupGuard(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
-    let mut stdout = child.stdout.take();
+    let mut stdout = Some(output_pipe);
     let (mut kept, mut pending) = (KeptOutput::default(), Vec::new());
     let mut buffer = vec![0; PIECE];
     let (mut status, mut is_interrupted) = (None, false);
@@ -215,19 +219,41 @@ async fn run(
 }
 
 /// Reads from an output; forever if it has ended.
-async fn read_some(stdout: &mut Option<ChildStdout>, buffer: &mut [u8]) -> io::Result<usize> {
+async fn read_some(stdout: &mut Option<Receiver>, buffer: &mut [u8]) -> io::Result<usize> {
     match stdout {
         Some(stdout) => stdout.read(buffer).await,
         None => std::future::pending().await,
     }
 }
 
+/// Starts a command in a process group of its own, with one pipe for both of its outputs, so that their order is kept.
+/// Where the program `setsid` exists, the command has no terminal either: one that would ask there for a password fails at
+/// once, instead of waiting unseen.
+fn start(shell: &str, command: &str, cwd: &Path) -> io::Result<(Child, Receiver)> {
+    match spawn(program("setsid").arg(shell), command, cwd) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            spawn(program(shell).process_group(0), command, cwd)
+        }
+        started => started,
+    }
+}
+
+fn spawn(program: &mut Command, command: &str, cwd: &Path) -> io::Result<(Child, Receiver)> {
+    let (output, input) = io::pipe()?;
+    program.arg("-c").arg(command).current_dir(cwd).kill_on_drop(true);
+    program.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
+    let child = program.spawn();
+    // The pipe has to end with the command.
+    program.stdout(Stdio::null()).stderr(Stdio::null());
+    Ok((child?, Receiver::from_owned_fd(output.into())?))
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the user's own command runs with the user's own rights, not as a call of an agent"
 )]
-fn shell() -> Command {
-    Command::new("sh")
+fn program(name: &str) -> Command {
+    Command::new(name)
 }
 
 async fn interrupt_of(interrupted: &mut watch::Receiver<bool>) {
@@ -292,7 +318,7 @@ mod tests {
     async fn outcome(command: &str) -> (UserCommandOutcome, Vec<String>) {
         let (sender, mut output) = mpsc::channel(1000);
         let (_interrupt, interrupted) = watch::channel(false);
-        let outcome = run(command, PathBuf::from("/"), sender, interrupted).await.unwrap();
+        let outcome = run("sh", command, PathBuf::from("/"), sender, interrupted).await.unwrap();
         let mut pieces = Vec::new();
         while let Some(piece) = output.recv().await {
             pieces.push(piece);
@@ -313,12 +339,21 @@ mod tests {
         );
     }
 
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_command_has_no_terminal_to_ask_at() {
+        let (outcome, _) =
+            outcome("[ $(cut -d' ' -f6 /proc/$$/stat) = $$ ] && echo apart; exec 3</dev/tty").await;
+        assert!(outcome.output.text().starts_with("apart\n"), "{outcome:?}");
+        assert_ne!(outcome.end, "exit code 0");
+    }
+
     #[tokio::test]
     async fn an_interrupt_ends_a_command_that_ignores_it() {
         let (sender, mut output) = mpsc::channel(10);
         let (interrupt, interrupted) = watch::channel(false);
         let command = "trap '' INT; echo started; while :; do sleep 1; done";
-        let running = run(command, PathBuf::from("/"), sender, interrupted);
+        let running = run("sh", command, PathBuf::from("/"), sender, interrupted);
         let interrupting = async {
             assert_eq!(output.recv().await.as_deref(), Some("started"));
             interrupt.send_replace(true);
@@ -334,7 +369,7 @@ mod tests {
         let (sender, mut output) = mpsc::channel(10);
         let (interrupt, interrupted) = watch::channel(false);
         let command = "trap 'echo got one; n=$((n+1))' INT; echo started; while [ -z \"$n\" ]; do sleep 0.1; done; sleep 0.3; echo got $n";
-        let running = run(command, PathBuf::from("/"), sender, interrupted);
+        let running = run("sh", command, PathBuf::from("/"), sender, interrupted);
         let interrupting = async {
             assert_eq!(output.recv().await.as_deref(), Some("started"));
             interrupt.send_replace(true);

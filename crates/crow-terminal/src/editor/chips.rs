@@ -16,6 +16,9 @@ const MOST_PASTED_BYTES: usize = 2048;
 /// Maximum number of columns of an image's name in its label.
 const WIDEST_NAME: usize = 40;
 
+/// Beginning of the label of an image.
+const IMAGE_LABEL_START: &str = "[image ";
+
 /// Identifier of a chip. Copies of a chip have the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ChipId(pub(super) u64);
@@ -65,6 +68,16 @@ impl Fragment {
     pub(super) fn chip(label: String, content: ChipContent) -> Self {
         let chip = Chip { start: 0, end: label.len(), content: Arc::new(content) };
         Self { text: label, chips: vec![chip] }
+    }
+
+    /// Creates a text with images. Their labels are at these places, which are in order and do not overlap.
+    pub(super) fn with_images(text: String, labels: &[(Range<usize>, ChipId)]) -> Self {
+        let chip = |(label, id): &(Range<usize>, ChipId)| Chip {
+            start: label.start,
+            end: label.end,
+            content: Arc::new(ChipContent::Image(*id)),
+        };
+        Self { text, chips: labels.iter().map(chip).collect() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -189,7 +202,22 @@ pub(super) fn image_label(name: &str, number: u32) -> String {
         }
     }
     let shown = clipped_text(&shown, WIDEST_NAME);
-    if number == 1 { format!("[image {shown}]") } else { format!("[image {shown}, {number}]") }
+    if number == 1 {
+        format!("{IMAGE_LABEL_START}{shown}]")
+    } else {
+        format!("{IMAGE_LABEL_START}{shown}, {number}]")
+    }
+}
+
+/// Returns the places in a text that look like labels of images.
+pub(crate) fn image_labels(text: &str) -> Vec<Range<usize>> {
+    let starts = text.match_indices(IMAGE_LABEL_START).map(|(start, _)| start);
+    let label = |start: usize| {
+        let rest = &text[start + IMAGE_LABEL_START.len()..];
+        let length = rest.find(['[', ']', '\n']).filter(|at| rest[*at..].starts_with(']'))?;
+        Some(start..start + IMAGE_LABEL_START.len() + length + 1)
+    };
+    starts.filter_map(label).collect()
 }
 
 /// Returns a text with line feeds as its only line ends.

@@ -18,7 +18,7 @@ mod vi_motions;
 mod view;
 mod word_motions;
 
-pub(crate) use chips::ChipId;
+pub(crate) use chips::{ChipId, image_labels};
 pub(crate) use completion::{CompletionContext, CompletionKind, file_reference};
 pub use key_bindings::EditingStyle;
 pub(crate) use prompt_editor::{EditorEffect, EditorSnapshot, PromptEditor};

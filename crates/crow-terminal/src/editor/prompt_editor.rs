@@ -157,6 +157,11 @@ impl PromptEditor {
         self.text().is_empty()
     }
 
+    /// Returns the position of the cursor in the text, in bytes.
+    pub(crate) fn cursor(&self) -> usize {
+        self.document.cursor()
+    }
+
     /// Returns true if keys are commands of vi and not text.
     pub(crate) fn is_in_normal_mode(&self) -> bool {
         self.style == EditingStyle::Vi && self.vi.is_normal()
@@ -216,11 +221,70 @@ impl PromptEditor {
     /// Inserts a chip for an image.
     pub(crate) fn insert_image(&mut self, name: &str) -> ChipId {
         self.accept_search();
-        let id = ChipId(self.next_chip);
-        self.next_chip += 1;
+        let id = self.new_image();
         let label = self.unique_label(|number| chips::image_label(name, number));
         self.insert(Fragment::chip(label, ChipContent::Image(id)));
         id
+    }
+
+    /// Returns the identifier of an image that is not in the text yet.
+    pub(crate) fn new_image(&mut self) -> ChipId {
+        let id = ChipId(self.next_chip);
+        self.next_chip += 1;
+        id
+    }
+
+    /// Inserts a text with images at the beginning. The text has a label for each of them, in their order; if it does
+    /// not, the images get labels behind it.
+    pub(crate) fn put_before(&mut self, text: &str, images: &[ChipId]) {
+        let mut text = chips::with_line_feeds(text);
+        let mut labels = chips::image_labels(&text);
+        if labels.len() != images.len() {
+            labels.clear();
+            for _ in images {
+                let label = self.unique_label(|number| chips::image_label(&number.to_string(), 1));
+                text.push(' ');
+                labels.push(text.len()..text.len() + label.len());
+                text.push_str(&label);
+            }
+        }
+        if !self.is_empty() {
+            text.push('\n');
+        }
+        let labels: Vec<_> = labels.into_iter().zip(images.iter().copied()).collect();
+        self.edit(0..0, Fragment::with_images(text, &labels));
+    }
+
+    /// Replaces the text by one that was made from it. Images whose labels are in it stay.
+    pub(crate) fn set_edited_text(&mut self, text: &str) {
+        let text = chips::with_line_feeds(text);
+        let before = self.document.text();
+        let mut labels: Vec<(Range<usize>, ChipId)> = Vec::new();
+        for chip in before.chips() {
+            let ChipContent::Image(id) = *chip.content else { continue };
+            let label = &before.as_str()[chip.range()];
+            // Another image may have the same label, if it came with a text that was put back.
+            let is_free = |start: &usize| labels.iter().all(|(taken, _)| taken.start != *start);
+            let found = text.match_indices(label).map(|(start, _)| start).find(is_free);
+            labels.extend(found.map(|start| (start..start + label.len(), id)));
+        }
+        labels.sort_by_key(|(range, _)| range.start);
+        self.edit(0..before.len(), Fragment::with_images(text, &labels));
+    }
+
+    /// Replaces the label of an image by a text. Returns false if the image is not in the text.
+    pub(crate) fn replace_image(&mut self, image: ChipId, text: &str) -> bool {
+        let is_image =
+            |chip: &&chips::Chip| matches!(*chip.content, ChipContent::Image(id) if id == image);
+        let range = self.document.text().chips().iter().find(is_image).map(chips::Chip::range);
+        let Some(range) = range else { return false };
+        let behind = self.text().len() - self.cursor().max(range.end);
+        let is_behind = self.cursor() >= range.end;
+        self.replace(range, text);
+        if is_behind {
+            self.document.move_to(self.text().len() - behind);
+        }
+        true
     }
 
     fn insert(&mut self, fragment: Fragment) {
@@ -254,15 +318,16 @@ impl PromptEditor {
     /// Replaces a range, as one change that can be undone, and puts the cursor behind the new text. A range that cuts
     /// a chip or a character is moved to its end.
     pub(crate) fn replace(&mut self, range: Range<usize>, text: &str) {
-        self.search = None;
         let end = self.document.text().boundary_from(range.end);
         let start = self.document.text().boundary_from(range.start).min(end);
+        self.edit(start..end, Fragment::plain(chips::with_line_feeds(text)));
+    }
+
+    /// Replaces a range, as one change that can be undone, and puts the cursor behind the fragment.
+    fn edit(&mut self, range: Range<usize>, fragment: Fragment) {
+        self.search = None;
         self.document.close_group();
-        self.document.edit(
-            start..end,
-            Fragment::plain(chips::with_line_feeds(text)),
-            ChangeKind::Other,
-        );
+        self.document.edit(range, fragment, ChangeKind::Other);
         self.document.close_group();
         self.settle_cursor();
         self.last = LastCommand::Other;
@@ -386,11 +451,6 @@ impl PromptEditor {
 
 #[cfg(test)]
 impl PromptEditor {
-    /// Returns the position of the cursor in the text, in bytes.
-    pub(crate) fn cursor(&self) -> usize {
-        self.document.cursor()
-    }
-
     /// Returns the ranges of the chips in the text.
     pub(crate) fn chips(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         self.document.text().chips().iter().map(chips::Chip::range)

@@ -128,6 +128,55 @@ fn images_have_other_identifiers_than_those_of_a_restored_draft() {
 }
 
 #[test]
+fn an_edited_text_keeps_the_images_whose_labels_are_in_it() {
+    let mut editor = PromptEditor::default();
+    let first = editor.insert_image("a.png");
+    let second = editor.insert_image("a.png");
+    let third = editor.insert_image("b.png");
+    editor.set_edited_text("swap [image b.png]\r\nand [image a.png, 2], no [image c.png]");
+    let submission = editor.take_submission();
+    assert_eq!(submission.text, "swap [image b.png]\nand [image a.png, 2], no [image c.png]");
+    assert_eq!(submission.images().collect::<Vec<_>>(), [third, second]);
+    assert_ne!(first, third);
+}
+
+#[test]
+fn a_text_that_is_put_back_has_its_images_again() {
+    let table = [
+        ("see [image a.png] and [image b.png]", "see [image a.png] and [image b.png]\ndraft"),
+        // Something else looks like a label, or a label is missing.
+        (
+            "[image x] [image a.png] [image b.png]",
+            "[image x] [image a.png] [image b.png] [image 1] [image 2]\ndraft",
+        ),
+        ("no label", "no label [image 1] [image 2]\ndraft"),
+    ];
+    for (text, expected) in table {
+        let mut editor = editor_at("draft|");
+        let images = [editor.new_image(), editor.new_image()];
+        editor.put_before(text, &images);
+        let submission = editor.take_submission();
+        assert_eq!(submission.text, expected);
+        assert_eq!(submission.images().collect::<Vec<_>>(), images, "{text}");
+    }
+}
+
+#[test]
+fn the_label_of_an_image_becomes_text_where_it_stands() {
+    let mut editor = editor_at("a |b");
+    let image = editor.insert_image("x.png");
+    type_text(&mut editor, "typed ");
+    assert!(editor.replace_image(image, "/tmp/x.png"));
+    assert_eq!(marked(&editor), "a /tmp/x.pngtyped |b");
+    assert!(!editor.replace_image(image, "again"));
+    let mut editor = editor_at("|");
+    let image = editor.insert_image("x.png");
+    press(&mut editor, "C-a");
+    assert!(editor.replace_image(image, "/tmp/x.png"));
+    assert_eq!(editor.expanded_text(), "/tmp/x.png");
+}
+
+#[test]
 fn commands_and_files_can_be_completed() {
     use CompletionKind::{Command, File};
     let table = [

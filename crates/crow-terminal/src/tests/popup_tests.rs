@@ -313,7 +313,7 @@ fn a_text_that_is_set_opens_no_list() {
     assert_eq!(rows(&mut prompt), [""; 0]);
     press(&mut prompt, &["p"]);
     assert_eq!(heads(&mut prompt), ["› /help [NAME]"]);
-    prompt.put_before("x");
+    prompt.put_before("x", &[]);
     assert_eq!(rows(&mut prompt), [""; 0]);
 }
 

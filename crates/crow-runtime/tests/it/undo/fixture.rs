@@ -464,6 +464,15 @@ impl UndoFixture {
         tokio::task::spawn_blocking(work).await.unwrap()
     }
 
+    pub(super) async fn rewind_conversation(
+        &self,
+        target: UndoTarget,
+    ) -> Result<UndoReport, UndoError> {
+        let handle = self.agent.handle.clone();
+        let work = move || handle.undo_journal()?.rewind_conversation(&target, false);
+        tokio::task::spawn_blocking(work).await.unwrap()
+    }
+
     pub(super) async fn redo(&self) -> Result<UndoReport, UndoError> {
         let handle = self.agent.handle.clone();
         let work = move || handle.undo_journal()?.redo(UndoOptions::default());

@@ -289,6 +289,33 @@ async fn undo_with_chat_rewinds_the_conversation() {
 }
 
 #[tokio::test]
+async fn the_conversation_alone_goes_back_and_the_model_is_told_which_changes_stay() {
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Put("a", "1")]).await;
+    let before = fixture.agent.model.requests().last().unwrap().messages.len();
+    fixture.turn(&[Call::Put("a", "2"), Call::Put("b", "1")]).await;
+    let report = fixture.rewind_conversation(UndoTarget::BackTo(2)).await.unwrap();
+    assert_eq!((report.rewound_to, report.paths.len(), report.not_chosen), (Some(2), 0, 2));
+    assert_eq!((fixture.read("a").as_str(), fixture.read("b").as_str()), ("2", "1"));
+    fixture.agent.model.allow_rewind();
+    fixture.agent.model.push(reply([text("again")]));
+    fixture.agent.run("other words").await;
+    let outline = fixture.agent.model.requests().last().unwrap().outline();
+    assert!(outline.len() <= before + 3, "{outline:?}");
+    let told = outline.iter().any(|line| line.contains("Changes made in it stay in: a, b"));
+    assert!(told, "{outline:?}");
+    let again = fixture.redo().await;
+    assert!(matches!(again, Err(UndoError::Nothing { what: "redo" })), "{again:?}");
+    // The changes are still in the journal, and nothing else of the removed turn is.
+    assert!(matches!(
+        fixture.rewind_conversation(UndoTarget::BackTo(2)).await,
+        Err(UndoError::TurnNotInConversation { turn: 2, .. })
+    ));
+    fixture.undo(UndoTarget::Turn(2), plain()).await.unwrap();
+    assert_eq!((fixture.read("a").as_str(), fixture.exists("b")), ("1", false));
+}
+
+#[tokio::test]
 async fn rewinding_the_conversation_is_refused_if_later_changes_stay() {
     let mut fixture = UndoFixture::new();
     fixture.turn(&[Call::Put("a", "1")]).await;
