@@ -1,6 +1,6 @@
 //! The recording of a small task in the book, and the pictures of the chat that are made from its last screen.
 
-use crow_testkit::{ModelServer, WireDialect};
+use crow_testkit::{ModelServer, WireDialect, wait_until};
 
 use crate::{
     book::fix_total,
@@ -28,13 +28,14 @@ async fn the_pictures_of_the_book_show_the_chat() {
     terminal.wait_for_question().await;
     terminal.type_keys("a\r");
     terminal.wait_for_run_end("counts it now").await.wait_for_prompt("").await;
-    // The status line is read beside the chat.
-    terminal
-        .wait_for("the cost of the run and the keys of the prompt", |screen| {
-            screen.matches("$0.0020").count() == 2 && screen.contains("/ commands")
-        })
-        .await;
-    let recording = std::fs::read_to_string(&recording).unwrap();
+    // The status line is read beside the chat, and a frame is recorded after it is shown.
+    let has_ended = |recording: &str| {
+        let screen = replay(recording).screen().contents();
+        screen.matches("$0.0020").count() == 2 && screen.contains("/ commands")
+    };
+    let read = || std::fs::read_to_string(&recording).unwrap();
+    wait_until(|| has_ended(&read())).await;
+    let recording = read();
     assert_recording(&recording);
     for (name, palette) in [("light", &LIGHT), ("dark", &DARK)] {
         let picture = svg(replay(&recording).screen(), palette, TITLE);
@@ -55,5 +56,7 @@ fn assert_recording(fresh: &str) {
     let stored = std::fs::read_to_string(&path).unwrap();
     // Pictures show none of the times.
     let [stored, fresh] = [&stored, fresh].map(|text| svg(replay(text).screen(), &LIGHT, TITLE));
-    assert!(stored == fresh, "the recording is not up to date; {}", how_to_update());
+    let diff = similar::TextDiff::from_lines(&stored, &fresh);
+    let diff = diff.unified_diff().context_radius(0).to_string();
+    assert!(stored == fresh, "the recording is not up to date; {}\n{diff}", how_to_update());
 }
