@@ -566,10 +566,10 @@ mod tests {
         let start = Instant::now();
         let panel = panel(&permission(), "", start);
         for (columns, most) in [(1, 1), (20, 2), (40, 3), (80, 4)] {
-            let rows = panel.rows(columns, most, &place(1), "", start + QUIET);
+            let rows = panel.rows(columns, most, &place(0), "", start + QUIET);
             assert!(rows.len() == 1 && rows[0].width() <= columns, "{rows:?}");
         }
-        let rows = panel.rows(40, 3, &place(1), "", start + QUIET);
+        let rows = panel.rows(40, 3, &place(0), "", start + QUIET);
         assert_eq!(rows[0].text(), "? y yes · a · n no · t words");
     }
 
