@@ -504,6 +504,7 @@ async fn of_many_lines_that_wait_the_first_are_shown() {
     assert!(screen.contains("\nbegun\n") && !screen.contains("line 4"), "{screen}");
     // They come back to the prompt when the command is ended.
     terminal.type_keys("\u{3}");
+    terminal.wait_for_text("it was killed; the agent is told").await;
     terminal.wait_for_text("line 60\n").await.type_keys("\u{3}");
     terminal.wait_for_prompt("").await.type_keys("\u{4}");
     terminal.wait_for_exit(0).await;
