@@ -573,7 +573,8 @@ async fn the_status_line_is_about_the_session_that_is_open() {
     terminal.type_keys(&format!("/sessions {id}\r"));
     terminal.wait_for_text(&status).await;
     assert!(!terminal.screen().contains("claude-opus-4-1 has"), "{}", terminal.screen());
-    terminal.type_keys("\u{4}");
+    // Unlike ctrl-d, it waits until the session before is closed.
+    terminal.type_keys("/quit\r");
     terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
 }
@@ -605,7 +606,8 @@ async fn the_status_line_has_the_time_of_the_run_and_the_jobs_until_the_session_
         })
         .await;
     terminal.wait_for("no job", |screen| !screen.contains("1 job: sleep 600")).await;
-    terminal.type_keys("\u{4}");
+    // Unlike ctrl-d, it waits until the session before is closed.
+    terminal.type_keys("/quit\r");
     terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
 }
