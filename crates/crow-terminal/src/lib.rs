@@ -1,6 +1,6 @@
 //! The interactive terminal of Crow: a chat with an agent.
 //!
-//! [`chat`] runs a conversation until the user leaves. It knows agents only by an [`AgentHandle`] and the [`AgentHost`] that
+//! [`chat()`] runs a conversation until the user leaves. It knows agents only by an [`AgentHandle`] and the [`AgentHost`] that
 //! opens them, and takes everything else from its [`ChatSetup`]: it reads no configuration and no variable.
 //!
 //! ```no_run
@@ -13,6 +13,11 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! On a terminal with escape sequences, finished lines belong to the terminal's history, and what changes is a region below
+//! them. The modules from the top down: `chat` is the loop and all that it can do; `inline_screen` shows events with
+//! `activity` and `live_region`, and texts of the agent with `markdown`; `prompt_input` is the prompt, made of `editor` and
+//! `popup`; `full_screen` has the views that take the whole screen, and `status_line` the line below the prompt.
 //!
 //! [`AgentHandle`]: crow_runtime::AgentHandle
 //! [`AgentHost`]: crow_runtime::AgentHost

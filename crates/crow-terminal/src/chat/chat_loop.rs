@@ -5,7 +5,6 @@
 //! [`Interrupts`].
 
 use std::{
-    collections::VecDeque,
     fs::File,
     io,
     os::fd::AsFd as _,
@@ -24,7 +23,6 @@ use crow_core::{
     model::Models,
 };
 use crow_runtime::{AgentEnd, AgentHandle, AgentHost, EventStream, SessionStore};
-use crow_text::neutralise;
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
 use tokio::{
@@ -58,19 +56,18 @@ use super::{
     terminal_handover::{release_terminal, suspend, take_terminal},
     terminal_modes::ChatTerminalModes,
     user_shell::{UserCommandRun, next_output, start_user_command},
+    waiting_lines::WaitingLines,
 };
 use crate::{
     editor::{ChipId, EditingStyle},
     inline_screen::InlineScreen,
     input_decoder::InputDecoder,
     keys::{InputEvent, KeyCode},
-    line_layout::clipped_line,
     live_region::ResizeBehavior,
     prompt_input::{EnteredLine, InputAction, PromptInput},
     screen_size::ScreenSize,
     shortcut_help::{KeyMode, ShortcutContext, shortcut_hints},
     status_line::{StatusFacts, StatusTemplate},
-    styled_text::{StyledLine, TextRole},
     terminal_control::Notifier,
     theme::Theme,
 };
@@ -84,8 +81,6 @@ const ANSWER: &str = "? ";
 const ESCAPE_WAIT: Duration = Duration::from_millis(30);
 /// Time between two escapes that belong together.
 const DOUBLE_ESCAPE: Duration = Duration::from_millis(800);
-/// Maximum number of rows for lines that wait, besides that for further ones.
-const MOST_WAITING: usize = 3;
 /// Rows of a terminal from which on the useful keys are shown.
 const ROWS_FOR_HINTS: usize = 20;
 /// Message after the first ctrl-c at the prompt.
@@ -148,8 +143,7 @@ pub(super) struct ChatLoop {
     pub(super) user_command: Option<UserCommandRun>,
     /// Outputs of commands of the user, for the next prompt.
     pub(super) context_of_next_prompt: Vec<String>,
-    /// Lines that wait for the end of the task, or for the start of the run.
-    waiting_lines: VecDeque<EnteredLine>,
+    waiting_lines: WaitingLines,
     /// True if plain lines end with a prompt, behind which the terminal shows what is typed.
     has_line_prompt: bool,
     pub(super) end: Option<ChatEnd>,
@@ -256,7 +250,7 @@ impl ChatLoop {
             external_editor: None,
             user_command: None,
             context_of_next_prompt: Vec::new(),
-            waiting_lines: VecDeque::new(),
+            waiting_lines: WaitingLines::default(),
             has_line_prompt: false,
             end: None,
             host,
@@ -515,7 +509,7 @@ impl ChatLoop {
     /// Puts the lines that wait back on the input line: they are not carried out after all.
     fn take_back_waiting_lines(&mut self) {
         if !self.waiting_lines.is_empty() {
-            let lines = EnteredLine::join(self.waiting_lines.drain(..));
+            let lines = self.waiting_lines.take_joined();
             self.typing.put_before(&lines.text, &lines.images);
             self.show_input();
         }
@@ -561,7 +555,7 @@ impl ChatLoop {
             self.interrupts.reset();
         }
         if self.must_lines_wait() {
-            self.waiting_lines.push_back(line);
+            self.waiting_lines.push(line);
             return Ok(());
         }
         if parsed != ChatLine::Nothing {
@@ -602,7 +596,7 @@ impl ChatLoop {
             && self.end.is_none()
             && self.view.is_none()
             && !self.questions.is_open()
-            && let Some(line) = self.waiting_lines.pop_front()
+            && let Some(line) = self.waiting_lines.pop()
         {
             self.on_line(line, &mut steering)?;
         }
@@ -641,9 +635,7 @@ impl ChatLoop {
         if self.typing.editor().is_some_and(|editor| editor.replace_image(image, text)) {
             return;
         }
-        for line in &mut self.waiting_lines {
-            line.replace_image(image, text);
-        }
+        self.waiting_lines.replace_image(image, text);
     }
 
     /// Forgets the session that the chat leaves: its outputs, its usage, and facts that are still being read.
@@ -728,8 +720,7 @@ impl ChatLoop {
             };
             view.below.push(shortcut_hints(context, mode, columns));
         }
-        let most = (size.rows / 8).clamp(1, MOST_WAITING);
-        view.above.extend(rows_of_waiting_lines(&self.waiting_lines, most, columns));
+        view.above.extend(self.waiting_lines.rows(size));
         if let Some(panel) = &self.panel {
             let most = size.rows.saturating_sub(view.rows.len() + view.above.len() + 2);
             view.above.extend(panel.rows(
@@ -786,23 +777,6 @@ impl ChatLoop {
         let is_input = |envelope: &Envelope| matches!(envelope.event, AgentEvent::UserInput { .. });
         stored.is_ok_and(|stored| stored.is_ok_and(|stored| stored.events.iter().any(is_input)))
     }
-}
-
-/// Returns a row for each of at most the first `most` lines that wait, and one for the others.
-fn rows_of_waiting_lines(
-    lines: &VecDeque<EnteredLine>,
-    most: usize,
-    columns: usize,
-) -> impl Iterator<Item = StyledLine> {
-    let first = lines.iter().take(most);
-    let first = first.map(|line| format!("waiting: {}", line.shown.replace('\n', " ")));
-    let others = lines.len().saturating_sub(most);
-    let others = (others > 0).then(|| format!("… {others} more"));
-    first.chain(others).map(move |text| {
-        let mut row = StyledLine::default();
-        row.push(neutralise(&text), TextRole::Dim);
-        clipped_line(&row, columns)
-    })
 }
 
 /// Waits for the result of a task; forever if there is none.

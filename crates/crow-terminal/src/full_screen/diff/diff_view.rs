@@ -15,7 +15,7 @@ use crate::{
 
 /// A diff that takes the whole screen, to scroll and search in.
 ///
-/// It has the keys of a [`Pager`](crate::Pager), where sections are files. `s` switches between the unified arrangement and
+/// It has the keys of a [`Pager`](crate::full_screen::Pager), where sections are files. `s` switches between the unified arrangement and
 /// the one side by side, which needs 140 columns; on a narrower screen the diff is unified until there are as many.
 #[derive(Debug)]
 pub(crate) struct DiffView {
