@@ -373,9 +373,9 @@ const LISTED_CALLS: usize = 20;
 /// Maximum length of a title in the list, in bytes.
 const CALL_TITLE: usize = 70;
 
-/// Returns the output of the call with that number or id prefix. An empty `call` means the last command; one that
+/// Returns the output of the call with that number or id prefix, as `/output` shows it. An empty `call` means the last command; one that
 /// matches nothing gives the list of commands. Number 1 is the last command. Ids can repeat: the latest call wins.
-fn output_of(events: &[Envelope], call: &str) -> String {
+pub fn output_of(events: &[Envelope], call: &str) -> String {
     let ended_calls = || {
         events.iter().enumerate().rev().filter_map(|(index, line)| match &line.event {
             AgentEvent::CallEnd { call_id, tool, result, .. } => {

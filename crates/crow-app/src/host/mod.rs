@@ -17,7 +17,7 @@ mod starting;
 #[cfg(test)]
 mod tests;
 
-pub use commands::{host_command_names, server_state};
+pub use commands::{host_command_names, output_of, server_state};
 pub use default_model::{SEND_PROMPTS_QUESTION, agree_to_server, consented_servers, no_model};
 pub use directory_configs::working_directory;
 pub use file_commands::{FileCommand, FileCommandKind, file_commands};

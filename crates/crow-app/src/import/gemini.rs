@@ -56,7 +56,8 @@ pub(super) fn read(plan: &mut ImportPlan) {
     }
     let why = "extensions have no equal; their servers and commands can be written as your own";
     plan.leave_out_path(&folder.join("extensions"), why);
-    add_sessions(plan, ImportSource::Gemini, GeminiSessions { folder });
+    let current_dir = plan.current_dir();
+    add_sessions(plan, ImportSource::Gemini, GeminiSessions { folder, current_dir });
 }
 
 /// Servers that `mcp.excluded` names, or that `mcp.allowed` does not, are switched off.

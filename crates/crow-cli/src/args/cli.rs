@@ -395,6 +395,9 @@ pub(crate) struct ShowArgs {
     /// Show what fills the context window, and why requests missed the provider's cache
     #[arg(long, conflicts_with = "changes")]
     pub context: bool,
+    /// Show the full output of a command: the last one, the N-th from the end, or that of the call with this id prefix
+    #[arg(long, value_name = "N|CALL", num_args = 0..=1, default_missing_value = "1", conflicts_with_all = ["changes", "context", "output"])]
+    pub call: Option<String>,
     /// Output format: a transcript or a table, or JSON lines
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,

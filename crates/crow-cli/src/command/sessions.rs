@@ -2,11 +2,15 @@
 
 use std::{
     fmt::Write as _,
+    io::{self, IsTerminal as _},
     path::{Path, PathBuf},
 };
 
 use crow_app::{
-    ProcessEnvironment, SessionRecord, host::session_title, known_secrets::redactor, product,
+    ProcessEnvironment, SessionRecord,
+    host::{output_of, session_title},
+    known_secrets::redactor,
+    product,
 };
 use crow_console::{
     ConsoleStyle, ExitCode, UsageReport, prices_of, short_usage_text, show_session, usage_of,
@@ -92,6 +96,12 @@ pub(crate) async fn show(
         return show_changes(args, environment);
     }
     let record = record(&args.id, environment)?;
+    if let Some(call) = &args.call {
+        let output = output_of(&record.events, call);
+        // A program gets the bytes of the command; a terminal must not carry them out.
+        let output = if io::stdout().is_terminal() { neutralise(&output) } else { output };
+        return write_out(format!("{}\n", output.trim_end_matches('\n')).as_bytes());
+    }
     if args.context {
         let prices = prices(&record, environment).await;
         return show_context(args.output, &console_style(environment), &record, &prices);

@@ -255,6 +255,29 @@ async fn sessions_show_names_refused_calls() {
 }
 
 #[tokio::test]
+async fn sessions_show_prints_the_whole_output_of_a_command() {
+    let server = ModelServer::start([
+        ScriptedReply::new().call("c1", "bash", &json!({"command": "seq 300"})),
+        ScriptedReply::new().call("c2", "bash", &json!({"command": "printf 'last\\n'"})),
+        ScriptedReply::new().text("Done."),
+    ])
+    .await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    fixture.run(&["run", "count", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
+    let id = fixture.id();
+    let shown = fixture.run(&["sessions", "show", &id, "--call"]).await;
+    assert_eq!(shown.exited(0).out, "last\n[exit code 0]\n");
+    for call in ["2", "c1"] {
+        let shown = fixture.run(&["sessions", "show", &id, "--call", call]).await;
+        assert!(shown.exited(0).out.ends_with("\n299\n300\n[exit code 0]\n"), "{}", shown.out);
+        assert_eq!(shown.out.lines().count(), 301, "{call}");
+    }
+    let unknown = fixture.run(&["sessions", "show", &id, "--call", "9"]).await;
+    assert!(unknown.exited(0).out.contains("no command has the number or id 9"), "{}", unknown.out);
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
 async fn continue_goes_on_with_the_last_session_and_fork_leaves_it_as_it_is() {
     let replies = ["First.", "Second.", "Third."].map(|text| ScriptedReply::new().text(text));
     let server = ModelServer::start(replies).await;

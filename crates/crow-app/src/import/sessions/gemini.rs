@@ -18,6 +18,7 @@ use crow_core::{
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
 use super::{
     conversation::{ConversationEntry, EntryContent, EntryResult, ImportedConversation},
@@ -45,6 +46,8 @@ const COMPRESSED: &str = "The conversation before was compressed. What is left o
 #[derive(Debug)]
 pub(in crate::import) struct GeminiSessions {
     pub(in crate::import) folder: PathBuf,
+    /// The directory in which the user imports.
+    pub(in crate::import) current_dir: Option<PathBuf>,
 }
 
 impl SessionFormat for GeminiSessions {
@@ -65,25 +68,47 @@ impl SessionFormat for GeminiSessions {
         if reader.is_subagent {
             return Ok(None);
         }
-        project_root(&file.path).map(Some)
+        self.project_root(&file.path).map(Some)
     }
 
     fn read(&self, file: &SessionFile) -> Result<ImportedConversation, String> {
         let mut problems = LineProblems::default();
         let reader = read_records(&file.path, usize::MAX, &mut problems)?;
-        let cwd = project_root(&file.path)?;
+        let cwd = self.project_root(&file.path)?;
         reader.conversation(cwd, problems)
     }
 }
 
-/// Returns the folder of the project that a file belongs to, which is in a file beside it.
-fn project_root(file: &Path) -> Result<PathBuf, String> {
-    let project = file.parent().and_then(Path::parent);
-    let root = project.map(|project| project.join(".project_root"));
-    let text = root.as_deref().map_or(Ok(None), read_text)?;
-    let text = text.filter(|text| !text.trim().is_empty());
-    text.map(|text| PathBuf::from(text.trim()))
-        .ok_or_else(|| "its working directory is not recorded".to_owned())
+impl GeminiSessions {
+    /// Returns the directory of the project that a file belongs to: it is in a file beside it. Older versions kept only its
+    /// hash, as the name of the folder; then it is found if the user is in it or below it.
+    fn project_root(&self, file: &Path) -> Result<PathBuf, String> {
+        let project = file.parent().and_then(Path::parent);
+        let root = project.map(|project| project.join(".project_root"));
+        let text = root.as_deref().map_or(Ok(None), read_text)?;
+        if let Some(text) = text.filter(|text| !text.trim().is_empty()) {
+            return Ok(PathBuf::from(text.trim()));
+        }
+        let name = project.and_then(Path::file_name).and_then(|name| name.to_str());
+        let Some(hash) = name.filter(|name| is_hash(name)) else {
+            return Err("its working directory is not recorded".to_owned());
+        };
+        let candidates = self.current_dir.as_deref().map(Path::ancestors).into_iter().flatten();
+        candidates.into_iter().find(|directory| hash_of(directory) == hash).map_or_else(
+            || Err("only a hash of its working directory is recorded: import in it".to_owned()),
+            |directory| Ok(directory.to_owned()),
+        )
+    }
+}
+
+fn is_hash(name: &str) -> bool {
+    name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Returns the hash of a path as older versions name its folder: SHA-256 in hexadecimal digits.
+fn hash_of(directory: &Path) -> String {
+    let digest = Sha256::digest(directory.as_os_str().as_encoded_bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Reads at most this number of records.

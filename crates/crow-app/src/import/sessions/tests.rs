@@ -276,7 +276,26 @@ fn gemini(name: &str, records: &[Value]) -> Result<(Vec<Envelope>, Vec<String>),
     let project = folder.path().join("tmp/project");
     write(&project.join("chats").join(name), records);
     fs::write(project.join(".project_root"), "/project\n").unwrap();
-    import(&GeminiSessions { folder: folder.path().to_owned() })
+    import(&GeminiSessions { folder: folder.path().to_owned(), current_dir: None })
+}
+
+#[test]
+fn a_session_whose_project_is_only_a_hash_is_found_from_the_project() {
+    let folder = TempDir::new().unwrap();
+    // SHA-256 of `/project`.
+    let hash = "ea0135bca5e3bd815f5b7b8f8c83d86f584697bc29e0cc3b30937153abef2844";
+    let chats = folder.path().join("tmp").join(hash).join("chats");
+    let user = json!({ "id": "a", "type": "user", "content": [{ "text": "hello" }] });
+    write(&chats.join("session-1.jsonl"), &[gemini_heading(), user]);
+    let import_in = |directory: &str| {
+        let current_dir = Some(directory.into());
+        import(&GeminiSessions { folder: folder.path().to_owned(), current_dir })
+    };
+    for directory in ["/project", "/project/src/deep"] {
+        assert!(import_in(directory).is_ok(), "{directory}");
+    }
+    let refused = import_in("/elsewhere").unwrap_err();
+    assert_eq!(refused, "only a hash of its working directory is recorded: import in it");
 }
 
 /// The heading of a session of Gemini CLI.
