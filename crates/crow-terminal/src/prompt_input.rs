@@ -114,7 +114,7 @@ impl PromptInput {
 
     /// Returns true if there is no text.
     pub(crate) fn is_empty(&self) -> bool {
-        self.editor.is_empty()
+        self.editor.text().is_empty()
     }
 
     /// Takes the text with its labels and its cursor.
@@ -151,7 +151,7 @@ impl PromptInput {
 
     /// Returns the identifier of an image that is not in the text yet.
     pub(crate) fn new_image(&mut self) -> ChipId {
-        self.editor.new_image()
+        self.editor.chip_names.new_image()
     }
 
     /// Replaces the label of an image by a text. Returns false if the image is not in the text.
@@ -391,7 +391,7 @@ impl PromptInput {
     /// Takes the text, and closes the list.
     fn take_text(&mut self) -> String {
         self.popup.close();
-        self.editor.take_text()
+        self.editor.take_submission().text
     }
 }
 

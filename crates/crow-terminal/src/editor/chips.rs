@@ -3,7 +3,9 @@
 //! A chip is a range of the text. Text that only looks like a label is not one. A [`Fragment`] is a piece of text with
 //! the chips in it, and what is killed, yanked, undone and saved.
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
+
+use super::prompt_text::PromptText;
 
 use crate::{
     line_layout::clipped_text,
@@ -151,6 +153,53 @@ impl Submission {
             SubmissionBlock::Text(_) => None,
             SubmissionBlock::Image(id) => Some(*id),
         })
+    }
+}
+
+/// The names of chips: the labels of the current prompt, and the identifiers of images.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ChipNames {
+    next_image: u64,
+    /// How many chips have had each label since the last submission.
+    labels: BTreeMap<String, u32>,
+}
+
+impl ChipNames {
+    /// Returns the identifier of an image that is not in the text yet.
+    pub(crate) fn new_image(&mut self) -> ChipId {
+        let id = ChipId(self.next_image);
+        self.next_image += 1;
+        id
+    }
+
+    /// Returns a label that no chip has had since the last submission, and that is not in the text.
+    pub(super) fn unique_label(
+        &mut self,
+        text: &PromptText,
+        label: impl Fn(u32) -> String,
+    ) -> String {
+        let number = self.labels.entry(label(1)).or_default();
+        loop {
+            *number += 1;
+            let label = label(*number);
+            if !text.as_str().contains(&label) {
+                return label;
+            }
+        }
+    }
+
+    /// Begins another prompt.
+    pub(super) fn forget_labels(&mut self) {
+        self.labels.clear();
+    }
+
+    /// Takes the chips of a draft that came back: later images must not have the identifiers of those in it.
+    pub(super) fn on_restored(&mut self, chips: &[Chip]) {
+        let images = chips.iter().filter_map(|chip| match *chip.content {
+            ChipContent::Paste(_) => None,
+            ChipContent::Image(ChipId(id)) => Some(id + 1),
+        });
+        self.next_image = images.fold(self.next_image, u64::max);
     }
 }
 

@@ -27,7 +27,7 @@ impl PromptEditor {
             EditorCommand::Up => return self.move_vertically(VerticalStep::Up, &last),
             EditorCommand::Down => return self.move_vertically(VerticalStep::Down, &last),
             EditorCommand::Erase(motion) => self.erase(motion),
-            EditorCommand::EraseOrEnd if self.is_empty() => return EditorEffect::EndOfInput,
+            EditorCommand::EraseOrEnd if self.text().is_empty() => return EditorEffect::EndOfInput,
             EditorCommand::EraseOrEnd => self.erase(CursorMotion::Right),
             EditorCommand::Kill(motion) => self.kill(motion, &last),
             EditorCommand::Yank => yank(self),

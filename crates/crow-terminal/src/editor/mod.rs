@@ -26,6 +26,7 @@ pub(crate) use prompt_editor::{EditorEffect, EditorSnapshot, PromptEditor};
 #[cfg(test)]
 pub(crate) use {
     chips::{Fragment, Submission, SubmissionBlock},
+    prompt_editor::chip_ranges,
     prompt_text::{LONGEST_SEGMENT, PromptText},
     view::EditorView,
 };

@@ -4,10 +4,10 @@
 //! kill ring, the column of vertical motions) look at `last`. While a search of the history is open, keys go to it and
 //! the document does not change.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::ops::Range;
 
 use super::{
-    chips::{self, ChipContent, ChipId, Fragment, Submission},
+    chips::{self, ChipContent, ChipId, ChipNames, Fragment, Submission},
     completion::{self, CompletionContext},
     document::Document,
     history::{HistorySearch, PromptHistory, SearchDirection},
@@ -92,9 +92,7 @@ pub(crate) struct PromptEditor {
     pub(super) width: usize,
     /// Start of the first row in the last view.
     pub(super) top: usize,
-    next_chip: u64,
-    /// How many chips have had each label since the last submission.
-    labels: BTreeMap<String, u32>,
+    pub(crate) chip_names: ChipNames,
 }
 
 impl Default for PromptEditor {
@@ -110,8 +108,7 @@ impl Default for PromptEditor {
             last: LastCommand::default(),
             width: DEFAULT_WIDTH,
             top: 0,
-            next_chip: 0,
-            labels: BTreeMap::new(),
+            chip_names: ChipNames::default(),
         }
     }
 }
@@ -150,11 +147,6 @@ impl PromptEditor {
     pub(crate) fn expanded_text(&self) -> String {
         let text = self.document.text();
         chips::expanded(text.as_str(), text.chips())
-    }
-
-    /// Returns true if there is no text.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.text().is_empty()
     }
 
     /// Returns the position of the cursor in the text, in bytes.
@@ -209,7 +201,8 @@ impl PromptEditor {
         }
         let fragment = match chips::size_if_long(&text) {
             Some(size) => {
-                let label = self.unique_label(|number| chips::paste_label(&size, number));
+                let name = |number| chips::paste_label(&size, number);
+                let label = self.chip_names.unique_label(self.document.text(), name);
                 Fragment::chip(label, ChipContent::Paste(text))
             }
             None => Fragment::plain(text),
@@ -221,16 +214,10 @@ impl PromptEditor {
     /// Inserts a chip for an image.
     pub(crate) fn insert_image(&mut self, name: &str) -> ChipId {
         self.accept_search();
-        let id = self.new_image();
-        let label = self.unique_label(|number| chips::image_label(name, number));
+        let id = self.chip_names.new_image();
+        let label = |number| chips::image_label(name, number);
+        let label = self.chip_names.unique_label(self.document.text(), label);
         self.insert(Fragment::chip(label, ChipContent::Image(id)));
-        id
-    }
-
-    /// Returns the identifier of an image that is not in the text yet.
-    pub(crate) fn new_image(&mut self) -> ChipId {
-        let id = ChipId(self.next_chip);
-        self.next_chip += 1;
         id
     }
 
@@ -242,13 +229,14 @@ impl PromptEditor {
         if labels.len() != images.len() {
             labels.clear();
             for _ in images {
-                let label = self.unique_label(|number| chips::image_label(&number.to_string(), 1));
+                let label = |number: u32| chips::image_label(&number.to_string(), 1);
+                let label = self.chip_names.unique_label(self.document.text(), label);
                 text.push(' ');
                 labels.push(text.len()..text.len() + label.len());
                 text.push_str(&label);
             }
         }
-        if !self.is_empty() {
+        if !self.text().is_empty() {
             text.push('\n');
         }
         let labels: Vec<_> = labels.into_iter().zip(images.iter().copied()).collect();
@@ -297,19 +285,6 @@ impl PromptEditor {
         self.last = LastCommand::Other;
     }
 
-    /// Returns a label that no chip has had since the last submission, and that is not in the text.
-    fn unique_label(&mut self, label: impl Fn(u32) -> String) -> String {
-        let text = self.document.text().as_str();
-        let number = self.labels.entry(label(1)).or_default();
-        loop {
-            *number += 1;
-            let label = label(*number);
-            if !text.contains(&label) {
-                return label;
-            }
-        }
-    }
-
     /// Replaces the text, as one change that can be undone, and puts the cursor at its end.
     pub(crate) fn set_text(&mut self, text: &str) {
         self.replace(0..self.document.text().len(), text);
@@ -333,16 +308,11 @@ impl PromptEditor {
         self.last = LastCommand::Other;
     }
 
-    /// Takes the text, with pastes in the place of their chips, and empties the editor.
-    pub(crate) fn take_text(&mut self) -> String {
-        self.take_submission().text
-    }
-
     /// Takes the text and the images, and empties the editor.
     pub(crate) fn take_submission(&mut self) -> Submission {
         let document = std::mem::take(&mut self.document);
         self.restart();
-        self.labels.clear();
+        self.chip_names.forget_labels();
         Submission::new(document.text().as_str(), document.text().chips())
     }
 
@@ -356,12 +326,7 @@ impl PromptEditor {
     pub(crate) fn restore(&mut self, snapshot: EditorSnapshot) {
         self.document = Document::new(snapshot.fragment);
         self.document.move_to(snapshot.cursor);
-        // Images that are added from now on must not have the identifiers of those in the draft.
-        let images = self.document.text().chips().iter().filter_map(|chip| match *chip.content {
-            ChipContent::Paste(_) => None,
-            ChipContent::Image(ChipId(id)) => Some(id + 1),
-        });
-        self.next_chip = images.fold(self.next_chip, u64::max);
+        self.chip_names.on_restored(self.document.text().chips());
         self.restart();
     }
 
@@ -449,10 +414,8 @@ impl PromptEditor {
     }
 }
 
+/// Returns the ranges of the chips in the text of an editor.
 #[cfg(test)]
-impl PromptEditor {
-    /// Returns the ranges of the chips in the text.
-    pub(crate) fn chips(&self) -> impl Iterator<Item = Range<usize>> + '_ {
-        self.document.text().chips().iter().map(chips::Chip::range)
-    }
+pub(crate) fn chip_ranges(editor: &PromptEditor) -> Vec<Range<usize>> {
+    editor.document.text().chips().iter().map(chips::Chip::range).collect()
 }
