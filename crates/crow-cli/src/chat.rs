@@ -10,8 +10,8 @@ use crow_console::{ConsoleStyle, ExitCode};
 use crow_core::config::unknown_word_message;
 use crow_runtime::HostError;
 use crow_terminal::{
-    ChatEnd, ChatError, ChatOptions, ChatSetup, ErrorDescription, TerminalEnvironment,
-    chat as terminal_chat, editor::EditingStyle,
+    ChatEnd, ChatError, ChatOptions, ChatSetup, EditingStyle, ErrorDescription,
+    TerminalEnvironment, chat as terminal_chat,
 };
 
 use crow_tools::read_picture;

@@ -146,14 +146,6 @@ impl TerminalQuestion {
         }
     }
 
-    /// Returns true if the line is unmistakably an answer, even if it was typed ahead.
-    pub fn is_plain_answer(&self, line: &str) -> bool {
-        match &self.topic {
-            Topic::Call(_) => !line.trim().contains(|character: char| !character.is_alphabetic()),
-            Topic::User(question) => is_plain_choice(line, question),
-        }
-    }
-
     fn parse(&self, line: &str) -> Option<TerminalAnswer> {
         match &self.topic {
             Topic::Call(offers) => parse_permission(line, offers).map(TerminalAnswer::Call),
@@ -353,11 +345,6 @@ fn user_prompt(question: &UserQuestion) -> String {
 /// Returns the message for an unparsable answer: it lists the possible ones.
 fn invalid_user_answer_message(question: &UserQuestion) -> String {
     format!("answer with {}", accepted_forms(question))
-}
-
-/// Returns true if the line is unmistakably an answer, even if it was typed ahead: it selects choices.
-fn is_plain_choice(line: &str, question: &UserQuestion) -> bool {
-    matches!(labels(line.trim(), question), QuestionInput::Labels(_))
 }
 
 fn accepted_forms(question: &UserQuestion) -> String {
@@ -560,15 +547,5 @@ mod tests {
             invalid_user_answer_message(&question(&["a", "b", "c"], true)),
             "answer with some of 1 to 3 (such as 1,3), words, or - for no answer"
         );
-    }
-
-    #[test]
-    fn only_a_selection_of_choices_is_plain() {
-        let question = question(&["a", "b"], false);
-        let table =
-            [("1", true), ("b", true), ("7", false), ("run the tests", false), ("-", false)];
-        for (line, plain) in table {
-            assert_eq!(is_plain_choice(line, &question), plain, "{line}");
-        }
     }
 }

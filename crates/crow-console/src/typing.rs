@@ -86,11 +86,6 @@ impl LineInputBuffer {
         self.text.insert_str(0, text);
     }
 
-    /// Appends a text.
-    pub fn append(&mut self, text: &str) {
-        self.text.push_str(text);
-    }
-
     fn push_byte(&mut self, byte: u8) -> Option<TypedLine> {
         match std::mem::take(&mut self.sequence) {
             Sequence::None => return self.push_plain(byte),

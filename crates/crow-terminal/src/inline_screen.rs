@@ -13,7 +13,7 @@ use std::{
 };
 
 use crow_console::{
-    AnswerDestination, ConsoleRenderer, ConsoleStyle, RunActivity, RunReport,
+    AnswerDestination, ConsoleRenderer, ConsoleStyle, Glyphs, RunActivity, RunReport,
     StreamedReplyProgress, Visibility, text_of, thinking_of, wrap,
 };
 use crow_core::{
@@ -28,10 +28,11 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::{
     activity::{ActivityPanel, ActivitySpace},
     full_screen::{FullScreenFrame, FullScreenPainter},
+    line_layout::clipped_line,
     live_region::{LiveRegion, RegionContent, RegionCursor, ResizeBehavior},
-    markdown::{MarkdownStream, render_markdown},
+    markdown::MarkdownStream,
     painted_line::PaintedLine,
-    row_text::{shortened, wrapped},
+    row_text::wrapped,
     screen_size::ScreenSize,
     styled_text::{Emphasis, StyledLine, TextLook, TextRole},
     theme::Theme,
@@ -56,19 +57,19 @@ const THINKING_LENGTH: usize = 4 * 1024;
 
 /// The prompt and the status line, as the chat wants them to be shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct InputView {
+pub(crate) struct InputView {
     /// Rows above the prompt that have to be seen, such as the answers to a question.
-    pub above: Vec<StyledLine>,
+    pub(crate) above: Vec<StyledLine>,
     /// The rows of the prompt.
-    pub rows: Vec<StyledLine>,
+    pub(crate) rows: Vec<StyledLine>,
     /// Row and column of the cursor in them.
-    pub cursor: (usize, usize),
+    pub(crate) cursor: (usize, usize),
     /// Rows below the prompt, such as a list to choose from and the status line.
-    pub below: Vec<StyledLine>,
+    pub(crate) below: Vec<StyledLine>,
 }
 
 /// The screen of a chat.
-pub struct InlineScreen<W> {
+pub(crate) struct InlineScreen<W> {
     output: W,
     size: ScreenSize,
     theme: Theme,
@@ -80,6 +81,7 @@ pub struct InlineScreen<W> {
     renderer: ConsoleRenderer<RendererOutput, RendererOutput>,
     captured: RendererOutput,
     activity: ActivityPanel,
+    glyphs: Glyphs,
     reply: StreamedReplyProgress,
     text: Option<MarkdownStream>,
     /// The end of the reasoning that streams, and when it began.
@@ -94,7 +96,7 @@ pub struct InlineScreen<W> {
 
 impl<W: Write> InlineScreen<W> {
     /// Makes a screen at the row of the cursor.
-    pub fn new(
+    pub(crate) fn new(
         output: W,
         size: ScreenSize,
         theme: Theme,
@@ -119,6 +121,7 @@ impl<W: Write> InlineScreen<W> {
             renderer: ConsoleRenderer::new(style, captured.clone(), captured.clone()),
             captured,
             activity: ActivityPanel::new(style.glyphs),
+            glyphs: style.glyphs,
             reply: StreamedReplyProgress::default(),
             text: None,
             thinking: None,
@@ -134,7 +137,7 @@ impl<W: Write> InlineScreen<W> {
     ///
     /// # Errors
     /// Fails if the output cannot be written.
-    pub fn on_event(&mut self, envelope: &Envelope) -> io::Result<()> {
+    pub(crate) fn on_event(&mut self, envelope: &Envelope) -> io::Result<()> {
         self.activity.on_event(envelope);
         if envelope.is_root() {
             match &envelope.event {
@@ -183,7 +186,7 @@ impl<W: Write> InlineScreen<W> {
     ///
     /// # Errors
     /// Fails if the output cannot be written.
-    pub fn flush(&mut self, size: Option<ScreenSize>) -> io::Result<()> {
+    pub(crate) fn flush(&mut self, size: Option<ScreenSize>) -> io::Result<()> {
         self.set_size(size);
         if self.drawn.is_some_and(|drawn| drawn.elapsed() < FRAME) {
             return Ok(());
@@ -195,7 +198,7 @@ impl<W: Write> InlineScreen<W> {
     ///
     /// # Errors
     /// Fails if the output cannot be written.
-    pub fn tick(&mut self, now: Timestamp, size: Option<ScreenSize>) -> io::Result<()> {
+    pub(crate) fn tick(&mut self, now: Timestamp, size: Option<ScreenSize>) -> io::Result<()> {
         self.now = Some(now);
         self.set_size(size);
         self.draw()
@@ -205,7 +208,11 @@ impl<W: Write> InlineScreen<W> {
     ///
     /// # Errors
     /// Fails if the output cannot be written.
-    pub fn set_input(&mut self, input: InputView, size: Option<ScreenSize>) -> io::Result<()> {
+    pub(crate) fn set_input(
+        &mut self,
+        input: InputView,
+        size: Option<ScreenSize>,
+    ) -> io::Result<()> {
         self.input = input;
         self.set_size(size);
         self.draw()
@@ -215,7 +222,7 @@ impl<W: Write> InlineScreen<W> {
     ///
     /// # Errors
     /// Fails if the output cannot be written.
-    pub fn show_message(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn show_message(&mut self, text: &str) -> io::Result<()> {
         self.end_text();
         self.renderer.show_message(text)?;
         self.take_captured();
@@ -226,7 +233,7 @@ impl<W: Write> InlineScreen<W> {
     ///
     /// # Errors
     /// Fails if the output cannot be written.
-    pub fn show_dim_message(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn show_dim_message(&mut self, text: &str) -> io::Result<()> {
         self.end_text();
         self.renderer.show_dim_message(text)?;
         self.take_captured();
@@ -237,7 +244,7 @@ impl<W: Write> InlineScreen<W> {
     ///
     /// # Errors
     /// Fails if the output cannot be written.
-    pub fn show_prompt(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn show_prompt(&mut self, text: &str) -> io::Result<()> {
         self.end_text();
         self.finished.push(PaintedLine::default());
         for (number, row) in neutralise(text).lines().enumerate() {
@@ -253,22 +260,11 @@ impl<W: Write> InlineScreen<W> {
         self.draw()
     }
 
-    /// Shows a whole text of the agent.
-    ///
-    /// # Errors
-    /// Fails if the output cannot be written.
-    pub fn show_markdown(&mut self, text: &str) -> io::Result<()> {
-        self.end_text();
-        let lines = render_markdown(text, self.columns());
-        self.finished.extend(lines.iter().map(|line| self.theme.paint(line)));
-        self.draw()
-    }
-
     /// Shows a question again.
     ///
     /// # Errors
     /// Fails if the output cannot be written.
-    pub fn repeat_question(&mut self, question: &Envelope) -> io::Result<()> {
+    pub(crate) fn repeat_question(&mut self, question: &Envelope) -> io::Result<()> {
         self.renderer.ask_again(question)?;
         self.take_captured();
         self.draw()
@@ -278,7 +274,11 @@ impl<W: Write> InlineScreen<W> {
     ///
     /// # Errors
     /// Fails if the output cannot be written.
-    pub fn finish_reply(&mut self, report: &RunReport, calls: RunActivity) -> io::Result<()> {
+    pub(crate) fn finish_reply(
+        &mut self,
+        report: &RunReport,
+        calls: RunActivity,
+    ) -> io::Result<()> {
         self.end_thinking(None);
         self.end_text();
         self.renderer.finish_reply(report, calls)?;
@@ -290,7 +290,7 @@ impl<W: Write> InlineScreen<W> {
     ///
     /// # Errors
     /// Fails if the output cannot be written.
-    pub fn leave(&mut self) -> io::Result<()> {
+    pub(crate) fn leave(&mut self) -> io::Result<()> {
         self.end_thinking(None);
         self.end_text();
         let lines = mem::take(&mut self.finished);
@@ -304,7 +304,7 @@ impl<W: Write> InlineScreen<W> {
     ///
     /// # Errors
     /// Fails if the output cannot be written.
-    pub fn pause(&mut self) -> io::Result<()> {
+    pub(crate) fn pause(&mut self) -> io::Result<()> {
         let lines = mem::take(&mut self.finished);
         let mut output = self.region.draw(&lines, RegionContent::default());
         output.push_str(&self.region.clear());
@@ -316,17 +316,26 @@ impl<W: Write> InlineScreen<W> {
     ///
     /// # Errors
     /// Fails if the output cannot be written.
-    pub fn redraw(&mut self) -> io::Result<()> {
+    pub(crate) fn redraw(&mut self) -> io::Result<()> {
         self.is_paused = false;
         self.region.forget();
         self.draw()
+    }
+
+    /// Forgets what goes on: another session is shown from here on.
+    pub(crate) fn forget_activity(&mut self) {
+        self.activity = ActivityPanel::new(self.glyphs);
     }
 
     /// Draws a view that takes the whole screen. Finished lines are gathered until it is left.
     ///
     /// # Errors
     /// Fails if the output cannot be written.
-    pub fn paint_view(&mut self, frame: &FullScreenFrame, size: ScreenSize) -> io::Result<()> {
+    pub(crate) fn paint_view(
+        &mut self,
+        frame: &FullScreenFrame,
+        size: ScreenSize,
+    ) -> io::Result<()> {
         if self.is_paused {
             return Ok(());
         }
@@ -338,7 +347,7 @@ impl<W: Write> InlineScreen<W> {
     }
 
     /// Forgets how the view that takes the whole screen is shown: the next frame draws it anew.
-    pub fn forget_view(&mut self) {
+    pub(crate) fn forget_view(&mut self) {
         self.view.forget();
     }
 
@@ -346,7 +355,7 @@ impl<W: Write> InlineScreen<W> {
     ///
     /// # Errors
     /// Fails if the output cannot be written.
-    pub fn leave_view(&mut self) -> io::Result<()> {
+    pub(crate) fn leave_view(&mut self) -> io::Result<()> {
         let output = self.view.leave() + self.region.restore_cursor();
         self.send_sequences(&output)?;
         self.draw()
@@ -356,7 +365,7 @@ impl<W: Write> InlineScreen<W> {
     ///
     /// # Errors
     /// Fails if the output cannot be written.
-    pub fn set_theme(&mut self, theme: Theme) -> io::Result<()> {
+    pub(crate) fn set_theme(&mut self, theme: Theme) -> io::Result<()> {
         self.theme = theme;
         self.draw()
     }
@@ -365,7 +374,7 @@ impl<W: Write> InlineScreen<W> {
     ///
     /// # Errors
     /// Fails if the output cannot be written.
-    pub fn clear(&mut self) -> io::Result<()> {
+    pub(crate) fn clear(&mut self) -> io::Result<()> {
         // Without the region: tmux takes what it clears to its history.
         let output = self.region.clear() + "\x1b[H\x1b[2J";
         self.output.write_all(output.as_bytes())?;
@@ -376,7 +385,7 @@ impl<W: Write> InlineScreen<W> {
     ///
     /// # Errors
     /// Fails if the output cannot be written.
-    pub fn send_sequences(&mut self, sequences: &str) -> io::Result<()> {
+    pub(crate) fn send_sequences(&mut self, sequences: &str) -> io::Result<()> {
         self.output.write_all(sequences.as_bytes())?;
         self.output.flush()
     }
@@ -404,7 +413,8 @@ impl<W: Write> InlineScreen<W> {
         if fresh.is_empty() {
             return;
         }
-        let text = self.text.get_or_insert_with(|| MarkdownStream::new(columns));
+        let glyphs = self.glyphs;
+        let text = self.text.get_or_insert_with(|| MarkdownStream::new(columns, glyphs));
         let lines = text.push(fresh);
         self.end_thinking(None);
         self.finished.extend(lines.iter().map(|line| self.theme.paint(line)));
@@ -524,7 +534,7 @@ impl<W: Write> InlineScreen<W> {
         rows.extend(activity.iter().map(|line| self.theme.paint(line)));
         // 4) The prompt with what is above and below it.
         rows.extend(
-            self.input.above.iter().map(|line| self.theme.paint(&shortened(line, columns))),
+            self.input.above.iter().map(|line| self.theme.paint(&clipped_line(line, columns))),
         );
         let (row, column) = (self.input.cursor.0, self.input.cursor.1.min(columns));
         // Rows above the prompt wrap on a narrower terminal: then only the beginning of the region is certain.
@@ -537,7 +547,7 @@ impl<W: Write> InlineScreen<W> {
         let input = self.input.rows.iter().chain(self.input.below.iter().take(below));
         for (number, line) in input.enumerate() {
             // Rows that were made for a wider terminal are cut.
-            let line = shortened(line, columns);
+            let line = clipped_line(line, columns);
             let is_marked = is_hidden && number == row;
             let line = if is_marked { with_cursor(&line, column, columns) } else { line };
             rows.push(self.theme.paint(&line));

@@ -24,7 +24,7 @@ const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
 /// Decoder of terminal input.
 #[derive(Debug, Default)]
-pub struct InputDecoder {
+pub(crate) struct InputDecoder {
     state: DecoderState,
     /// Bytes of the current control sequence after its introducer, or of an answer or a paste as a whole.
     sequence: Vec<u8>,
@@ -80,7 +80,7 @@ enum DecoderState {
 
 impl InputDecoder {
     /// Processes bytes and returns the events that they complete.
-    pub fn push(&mut self, bytes: &[u8]) -> Vec<InputEvent> {
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<InputEvent> {
         let mut events = Vec::new();
         let mut rest = bytes;
         while let Some((byte, after)) = rest.split_first() {
@@ -95,7 +95,7 @@ impl InputDecoder {
     }
 
     /// Returns true if the bytes so far may be a key, which [`flush`](Self::flush) decides.
-    pub fn needs_flush(&self) -> bool {
+    pub(crate) fn needs_flush(&self) -> bool {
         match self.state {
             DecoderState::Escape
             | DecoderState::SecondEscape
@@ -112,7 +112,7 @@ impl InputDecoder {
 
     /// Returns the keys that the bytes so far are, if nothing follows them. The caller calls it about 25 ms after
     /// the last input. Longer sequences, pastes and characters continue to wait for their end.
-    pub fn flush(&mut self) -> Vec<InputEvent> {
+    pub(crate) fn flush(&mut self) -> Vec<InputEvent> {
         if !self.needs_flush() {
             return Vec::new();
         }

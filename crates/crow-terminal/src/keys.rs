@@ -6,7 +6,7 @@
 
 /// A key without its modifiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum KeyCode {
+pub(crate) enum KeyCode {
     Char(char),
     Enter,
     Tab,
@@ -29,50 +29,50 @@ pub enum KeyCode {
 
 /// The keys that are held while another one is pressed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct KeyModifiers {
-    pub ctrl: bool,
-    pub alt: bool,
-    pub shift: bool,
+pub(crate) struct KeyModifiers {
+    pub(crate) ctrl: bool,
+    pub(crate) alt: bool,
+    pub(crate) shift: bool,
 }
 
 impl KeyModifiers {
-    pub const NONE: Self = Self { ctrl: false, alt: false, shift: false };
-    pub const CTRL: Self = Self { ctrl: true, alt: false, shift: false };
-    pub const ALT: Self = Self { ctrl: false, alt: true, shift: false };
-    pub const SHIFT: Self = Self { ctrl: false, alt: false, shift: true };
+    pub(crate) const NONE: Self = Self { ctrl: false, alt: false, shift: false };
+    pub(crate) const CTRL: Self = Self { ctrl: true, alt: false, shift: false };
+    pub(crate) const ALT: Self = Self { ctrl: false, alt: true, shift: false };
+    pub(crate) const SHIFT: Self = Self { ctrl: false, alt: false, shift: true };
 }
 
 /// A key as it was pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Key {
-    pub code: KeyCode,
-    pub modifiers: KeyModifiers,
+pub(crate) struct Key {
+    pub(crate) code: KeyCode,
+    pub(crate) modifiers: KeyModifiers,
 }
 
 impl Key {
     /// Creates a key without modifiers.
-    pub const fn plain(code: KeyCode) -> Self {
+    pub(crate) const fn plain(code: KeyCode) -> Self {
         Self { code, modifiers: KeyModifiers::NONE }
     }
 
     /// Creates the key of a character without modifiers.
-    pub const fn char(character: char) -> Self {
+    pub(crate) const fn char(character: char) -> Self {
         Self::plain(KeyCode::Char(character))
     }
 
     /// Creates the key of a character with ctrl.
-    pub const fn ctrl(character: char) -> Self {
+    pub(crate) const fn ctrl(character: char) -> Self {
         Self { code: KeyCode::Char(character), modifiers: KeyModifiers::CTRL }
     }
 
     /// Creates the key of a character with alt.
-    pub const fn alt(character: char) -> Self {
+    pub(crate) const fn alt(character: char) -> Self {
         Self { code: KeyCode::Char(character), modifiers: KeyModifiers::ALT }
     }
 
     /// Returns the key with alt.
     #[must_use]
-    pub const fn with_alt(mut self) -> Self {
+    pub(crate) const fn with_alt(mut self) -> Self {
         self.modifiers.alt = true;
         self
     }
@@ -80,7 +80,7 @@ impl Key {
 
 /// Input from a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum InputEvent {
+pub(crate) enum InputEvent {
     Key(Key),
     /// Text of a bracketed paste, with its line ends and control characters as they were sent. A paste of more than
     /// 16 MiB arrives in parts.

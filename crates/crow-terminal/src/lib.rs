@@ -1,25 +1,39 @@
-//! The interactive terminal of Crow.
+//! The interactive terminal of Crow: a chat with an agent.
 //!
-//! [`InlineScreen`] shows the events of a run as finished lines, and keeps what changes in a [`LiveRegion`] below them;
-//! [`MarkdownStream`] renders the texts of the agent, and [`PromptInput`] is what the user types. A [`Theme`] gives texts their
-//! colours. A [`StatusTemplate`] makes the status line; [`TerminalTitle`], [`Notifier`], [`BackgroundQuery`] and
-//! [`copy_sequence`] make sequences for other features of the terminal, and an [`AsciicastRecorder`] records it. This crate
-//! reads and writes bytes that its caller passes on, and knows no terminal of its own.
-//! [`MarkdownStream`] renders the texts of the agent, and [`PromptInput`] is what the user types, with a list of commands
-//! and files that complete it; a [`FileSearchWorker`] searches for the files. A [`Theme`] gives texts their colours. Apart
-//! from that search, this crate reads and writes bytes that its caller passes on, and knows no terminal of its own.
+//! [`chat()`] runs a conversation until the user leaves. It knows agents only by an [`AgentHandle`] and the [`AgentHost`] that
+//! opens them, and takes everything else from its [`ChatSetup`]: it reads no configuration and no variable.
+//!
+//! ```no_run
+//! # use crow_terminal::{ChatEnd, ChatError, ChatSetup, chat};
+//! # async fn talk(setup: ChatSetup) -> Result<(), ChatError> {
+//! match chat(setup).await? {
+//!     ChatEnd::UserLeft => {}
+//!     ChatEnd::Interrupted => { /* a run may not have ended */ }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! On a terminal with escape sequences, finished lines belong to the terminal's history, and what changes is a region below
+//! them. The modules from the top down: `chat` is the loop and all that it can do; `inline_screen` shows events with
+//! `activity` and `live_region`, and texts of the agent with `markdown`; `prompt_input` is the prompt, made of `editor` and
+//! `popup`; `full_screen` has the views that take the whole screen, and `status_line` the line below the prompt.
+//!
+//! [`AgentHandle`]: crow_runtime::AgentHandle
+//! [`AgentHost`]: crow_runtime::AgentHost
 
-pub mod activity;
+mod activity;
 mod bounded_text;
 mod chat;
-pub mod editor;
+mod editor;
 mod file_index;
 mod full_screen;
 mod fuzzy_matcher;
 mod inline_screen;
 mod input_decoder;
 mod key_sequences;
-pub mod keys;
+mod keys;
+mod line_layout;
 mod live_region;
 mod markdown;
 mod painted_line;
@@ -43,35 +57,9 @@ pub use chat::{
     ChatEnd, ChatError, ChatOptions, ChatRecording, ChatSetup, ErrorDescription, ImageReader, chat,
     chat_command_names,
 };
-pub use file_index::{
-    FileIndex, FileIndexError, FileMatch, FileSearchNotifier, FileSearchOptions, FileSearchResults,
-    FileSearchWorker,
-};
-pub use full_screen::{
-    ActionKeyError, DiffView, FullScreenFrame, FullScreenPainter, FullScreenView, ListItem,
-    ListPicker, Pager, PagerSection, ViewEffect,
-};
-pub use inline_screen::{InlineScreen, InputView};
-pub use input_decoder::InputDecoder;
-pub use live_region::{LiveRegion, RegionContent, RegionCursor, ResizeBehavior};
-pub use markdown::{MarkdownGlyphs, MarkdownStream, render_markdown};
-pub use painted_line::PaintedLine;
-pub use popup::ListedCommand;
-pub use prompt_input::{EnteredLine, InputAction, PromptInput};
-pub use recording::{
-    AsciicastError, AsciicastHeader, AsciicastRecorder, InputRecording, RecordedOutput,
-};
-pub use screen_size::ScreenSize;
-pub use shortcut_help::{KeyMode, ShortcutContext, key_help, shortcut_hints};
-pub use status_line::{
-    DEFAULT_STATUS_TEMPLATE, StatusFacts, StatusTemplate, StatusTemplateError, status_field_names,
-};
-pub use styled_text::{Emphasis, StyledLine, StyledSpan, TextLook, TextRole};
-pub use terminal_control::{
-    BACKGROUND_QUERY, BackgroundQuery, BackgroundTone, ClipboardError, ColourDepth, FocusState,
-    LONGEST_COPY, Multiplexer, Notification, NotificationChoice, Notifier, TerminalEnvironment,
-    TerminalProgram, TerminalTitle, TitleState, UnknownNotificationError, copy_sequence,
-    parse_background_reply,
-};
-pub use theme::{Rgb, Theme};
+pub use editor::EditingStyle;
+pub use recording::AsciicastError;
+pub use status_line::{StatusTemplate, StatusTemplateError};
+pub use terminal_control::{NotificationChoice, TerminalEnvironment, UnknownNotificationError};
+pub use theme::Theme;
 pub use theme_choice::{ThemeChoice, UnknownThemeError};

@@ -38,7 +38,7 @@ const NEXT_ROW: &str = "\r\n";
 
 /// Behavior of a terminal for rows that are longer than its new width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResizeBehavior {
+pub(crate) enum ResizeBehavior {
     /// It wraps them.
     Wrap,
     /// It cuts them off.
@@ -47,7 +47,7 @@ pub enum ResizeBehavior {
 
 impl ResizeBehavior {
     /// Returns the behavior of a terminal with this value of `TERM`.
-    pub fn of_terminal(term: &str, multiplexer: Multiplexer) -> Self {
+    pub(crate) fn of_terminal(term: &str, multiplexer: Multiplexer) -> Self {
         // tmux is often used with a value that begins with `screen`.
         match multiplexer {
             Multiplexer::Screen => Self::Truncate,
@@ -59,7 +59,7 @@ impl ResizeBehavior {
 
 /// The cursor of the terminal between two frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum RegionCursor {
+pub(crate) enum RegionCursor {
     /// It is shown in a row and a column of the region.
     Shown { row: usize, column: usize },
     /// It is hidden at the beginning of the region.
@@ -69,15 +69,15 @@ pub enum RegionCursor {
 
 /// The rows of the region, and where the cursor is within them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RegionContent {
+pub(crate) struct RegionContent {
     /// The rows, each shorter than the terminal is wide.
-    pub rows: Vec<PaintedLine>,
-    pub cursor: RegionCursor,
+    pub(crate) rows: Vec<PaintedLine>,
+    pub(crate) cursor: RegionCursor,
 }
 
 /// The live region of a terminal. It makes what is to be written, and writes nothing itself.
 #[derive(Debug)]
-pub struct LiveRegion {
+pub(crate) struct LiveRegion {
     columns: usize,
     resize: ResizeBehavior,
     drawn: RegionContent,
@@ -89,13 +89,13 @@ pub struct LiveRegion {
 
 impl LiveRegion {
     /// Creates an empty region at the row of the cursor, which is at its beginning.
-    pub fn new(columns: usize, resize: ResizeBehavior) -> Self {
+    pub(crate) fn new(columns: usize, resize: ResizeBehavior) -> Self {
         let columns = columns.max(1);
         Self { columns, resize, drawn: RegionContent::default(), row: 0, is_drawn: false }
     }
 
     /// Sets the width of the terminal, which it has already.
-    pub fn set_columns(&mut self, columns: usize) {
+    pub(crate) fn set_columns(&mut self, columns: usize) {
         let columns = columns.max(1);
         if columns == self.columns {
             return;
@@ -114,17 +114,17 @@ impl LiveRegion {
     }
 
     /// Returns true if the cursor is shown within what is drawn: then the number of rows above it depends on the width.
-    pub fn shows_cursor(&self) -> bool {
+    pub(crate) fn shows_cursor(&self) -> bool {
         self.is_drawn && matches!(self.drawn.cursor, RegionCursor::Shown { .. })
     }
 
     /// Forgets what the rows show: it is not known how the terminal shows them after a resize. All are drawn anew.
-    pub fn forget_rows(&mut self) {
+    fn forget_rows(&mut self) {
         self.drawn = RegionContent { rows: Vec::new(), cursor: self.drawn.cursor };
     }
 
     /// Returns what prints finished lines above the region, and draws the region with this content below them.
-    pub fn draw(&mut self, finished: &[PaintedLine], content: RegionContent) -> String {
+    pub(crate) fn draw(&mut self, finished: &[PaintedLine], content: RegionContent) -> String {
         if finished.is_empty() && self.is_drawn && content == self.drawn {
             return String::new();
         }
@@ -198,7 +198,7 @@ impl LiveRegion {
     }
 
     /// Returns what removes the region, with the cursor at the beginning of the row where it began.
-    pub fn clear(&mut self) -> String {
+    pub(crate) fn clear(&mut self) -> String {
         if !self.is_drawn {
             return String::new();
         }
@@ -211,14 +211,14 @@ impl LiveRegion {
     }
 
     /// Forgets what was drawn: the screen was cleared, and the cursor is at the beginning of a row.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.drawn = RegionContent::default();
         self.row = 0;
         self.is_drawn = false;
     }
 
     /// Returns what hides the cursor again after something else showed it.
-    pub fn restore_cursor(&self) -> &'static str {
+    pub(crate) fn restore_cursor(&self) -> &'static str {
         if self.is_drawn && !self.shows_cursor() { HIDE_CURSOR } else { "" }
     }
 

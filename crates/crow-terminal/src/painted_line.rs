@@ -2,8 +2,8 @@
 
 /// A line as it is written to the terminal: text and sequences for its look, without a line break.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PaintedLine {
-    pub text: String,
+pub(crate) struct PaintedLine {
+    pub(crate) text: String,
     /// Number of columns.
-    pub width: usize,
+    pub(crate) width: usize,
 }

@@ -7,10 +7,9 @@ use crate::{
     },
     file_index::FileMatch,
     inline_screen::InputView,
-    input_decoder::InputDecoder,
     keys::{InputEvent, Key, KeyCode, KeyModifiers},
+    line_layout::clipped_line,
     popup::{CompletionPopup, EditCause, ListedCommand, PopupChoice, PopupStep},
-    row_text::shortened,
     screen_size::ScreenSize,
 };
 
@@ -23,7 +22,7 @@ const MOST_SHARE: usize = 12;
 
 /// Action that a key requests from the chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum InputAction {
+pub(crate) enum InputAction {
     /// The text was entered.
     Line(EnteredLine),
     /// Ctrl-c.
@@ -46,13 +45,13 @@ pub enum InputAction {
 
 /// A text that was entered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct EnteredLine {
+pub(crate) struct EnteredLine {
     /// The text as it was on the screen, with labels of pastes and images.
-    pub shown: String,
+    pub(crate) shown: String,
     /// The text with pastes in the place of their labels.
-    pub text: String,
+    pub(crate) text: String,
     /// The images in their order.
-    pub images: Vec<ChipId>,
+    pub(crate) images: Vec<ChipId>,
 }
 
 impl EnteredLine {
@@ -90,69 +89,56 @@ impl From<String> for EnteredLine {
 
 /// The prompt of a chat.
 #[derive(Debug)]
-pub struct PromptInput {
-    decoder: InputDecoder,
+pub(crate) struct PromptInput {
     editor: PromptEditor,
     popup: CompletionPopup,
 }
 
 impl PromptInput {
     /// Makes an empty prompt with these earlier prompts, of which the newest is the last.
-    pub fn new(commands: Vec<ListedCommand>, history: Vec<String>) -> Self {
+    pub(crate) fn new(commands: Vec<ListedCommand>, history: Vec<String>) -> Self {
         let mut editor = PromptEditor::new(EditingStyle::Emacs);
         editor.set_history(history);
-        Self { decoder: InputDecoder::default(), editor, popup: CompletionPopup::new(commands) }
-    }
-
-    /// Takes bytes of the terminal, and returns what they ask for.
-    pub fn push(&mut self, bytes: &[u8]) -> Vec<InputAction> {
-        let events = self.decoder.push(bytes);
-        self.on_events(events)
-    }
-
-    /// Takes the time without input into account: a lone escape is the key of that name.
-    pub fn on_pause(&mut self) -> Vec<InputAction> {
-        let events = self.decoder.flush();
-        self.on_events(events)
+        Self { editor, popup: CompletionPopup::new(commands) }
     }
 
     /// Returns the text, with the labels of pastes in it.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         self.editor.text()
     }
 
     /// Returns the text with pastes in the place of their labels.
-    pub fn expanded_text(&self) -> String {
+    pub(crate) fn expanded_text(&self) -> String {
         self.editor.expanded_text()
     }
 
     /// Returns true if there is no text.
-    pub fn is_empty(&self) -> bool {
-        self.editor.is_empty()
+    pub(crate) fn is_empty(&self) -> bool {
+        self.editor.text().is_empty()
     }
 
     /// Takes the text with its labels and its cursor.
-    pub fn take_draft(&mut self) -> EditorSnapshot {
+    pub(crate) fn take_draft(&mut self) -> EditorSnapshot {
         let draft = self.editor.snapshot();
         self.take_text();
         draft
     }
 
     /// Replaces the text by one that was taken.
-    pub fn restore_draft(&mut self, draft: EditorSnapshot) {
+    pub(crate) fn restore_draft(&mut self, draft: EditorSnapshot) {
         self.editor.restore(draft);
         self.follow(EditCause::Recalled);
     }
 
     /// Replaces the text, and returns the one before.
-    pub fn replace(&mut self, text: &str) -> String {
+    pub(crate) fn replace(&mut self, text: &str) -> String {
         let before = self.take_text();
         self.editor.set_text(text);
         before
     }
 
     /// Inserts a text with the labels of these images before the current one, on lines of its own.
-    pub fn put_before(&mut self, text: &str, images: &[ChipId]) {
+    pub(crate) fn put_before(&mut self, text: &str, images: &[ChipId]) {
         self.popup.close();
         self.editor.put_before(text, images);
     }
@@ -165,7 +151,7 @@ impl PromptInput {
 
     /// Returns the identifier of an image that is not in the text yet.
     pub(crate) fn new_image(&mut self) -> ChipId {
-        self.editor.new_image()
+        self.editor.chip_names.new_image()
     }
 
     /// Replaces the label of an image by a text. Returns false if the image is not in the text.
@@ -175,70 +161,70 @@ impl PromptInput {
     }
 
     /// Appends a text.
-    pub fn append(&mut self, text: &str) {
+    pub(crate) fn append(&mut self, text: &str) {
         self.popup.close();
         let end = self.editor.text().len();
         self.editor.replace(end..end, text);
     }
 
     /// Inserts the label of an image at the cursor.
-    pub fn insert_image(&mut self, name: &str) -> ChipId {
+    pub(crate) fn insert_image(&mut self, name: &str) -> ChipId {
         let image = self.editor.insert_image(name);
         self.follow(EditCause::Pasted);
         image
     }
 
     /// Inserts a text at the cursor like one that was pasted.
-    pub fn paste(&mut self, text: &str) {
+    pub(crate) fn paste(&mut self, text: &str) {
         self.editor.paste(text);
         self.follow(EditCause::Pasted);
     }
 
     /// Adds an entered prompt to the earlier ones.
-    pub fn remember(&mut self, text: &str) {
+    pub(crate) fn remember(&mut self, text: &str) {
         self.editor.push_history(text.to_owned());
     }
 
     /// Returns the query for files if the list of files is open. The matches of each new one are expected by
     /// [`set_file_matches`](Self::set_file_matches).
-    pub fn file_query(&self) -> Option<&str> {
+    pub(crate) fn file_query(&self) -> Option<&str> {
         self.popup.file_query()
     }
 
     /// Sets the files that match a query, the best first. They are ignored if another query is current.
-    pub fn set_file_matches(&mut self, query: &str, matches: Vec<FileMatch>) {
+    pub(crate) fn set_file_matches(&mut self, query: &str, matches: Vec<FileMatch>) {
         self.popup.set_files(query, matches);
     }
 
     /// Changes the set of keys.
-    pub fn set_keys(&mut self, style: EditingStyle) {
+    pub(crate) fn set_keys(&mut self, style: EditingStyle) {
         self.editor.set_style(style);
     }
 
     /// Returns true if keys are commands of vi and not text.
-    pub fn is_in_normal_mode(&self) -> bool {
+    pub(crate) fn is_in_normal_mode(&self) -> bool {
         self.editor.is_in_normal_mode()
     }
 
     /// Returns true while earlier prompts are searched.
-    pub fn is_searching(&self) -> bool {
+    pub(crate) fn is_searching(&self) -> bool {
         self.editor.is_searching()
     }
 
     /// Returns the rows to show: the prompt, and below it the list of what can be completed.
-    pub fn view(&mut self, size: ScreenSize, mark: &str) -> InputView {
+    pub(crate) fn view(&mut self, size: ScreenSize, mark: &str) -> InputView {
         let columns = size.columns.saturating_sub(1).max(1);
         let most = (size.rows / 3).clamp(1, MOST_ROWS);
         let view = self.editor.view(columns, most, mark);
         self.popup.set_room(popup_room(size.rows));
         let below = self.popup.rows(columns);
         // The view of the editor has two columns at least.
-        let rows = view.lines.iter().map(|line| shortened(line, columns)).collect();
+        let rows = view.lines.iter().map(|line| clipped_line(line, columns)).collect();
         InputView { above: Vec::new(), rows, cursor: view.cursor, below }
     }
 
     /// Takes an event of the terminal, and returns the action that it requests.
-    pub fn on_event(&mut self, event: InputEvent) -> Option<InputAction> {
+    pub(crate) fn on_event(&mut self, event: InputEvent) -> Option<InputAction> {
         match event {
             InputEvent::Key(key) if key.code == KeyCode::BackTab => {
                 Some(InputAction::CyclePermissions)
@@ -253,10 +239,6 @@ impl PromptInput {
             | InputEvent::Reply(_)
             | InputEvent::Unknown => None,
         }
-    }
-
-    fn on_events(&mut self, events: Vec<InputEvent>) -> Vec<InputAction> {
-        events.into_iter().filter_map(|event| self.on_event(event)).collect()
     }
 
     fn on_key(&mut self, key: Key) -> Option<InputAction> {
@@ -304,9 +286,8 @@ impl PromptInput {
         }
     }
 
-    /// Returns true if the list takes keys.
     /// Returns true if a list of completions is open.
-    pub fn is_popup_open(&self) -> bool {
+    pub(crate) fn is_popup_open(&self) -> bool {
         self.popup.is_visible() && !self.editor.is_in_normal_mode()
     }
 
@@ -410,7 +391,7 @@ impl PromptInput {
     /// Takes the text, and closes the list.
     fn take_text(&mut self) -> String {
         self.popup.close();
-        self.editor.take_text()
+        self.editor.take_submission().text
     }
 }
 

@@ -2,7 +2,7 @@
 
 /// The size of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ScreenSize {
-    pub columns: usize,
-    pub rows: usize,
+pub(crate) struct ScreenSize {
+    pub(crate) columns: usize,
+    pub(crate) rows: usize,
 }

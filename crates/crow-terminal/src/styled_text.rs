@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 /// The meaning of a text, which a theme gives a colour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum TextRole {
+pub(crate) enum TextRole {
     #[default]
     Plain,
     /// Less important than the text around it.
@@ -24,7 +24,15 @@ pub enum TextRole {
     /// Text in quotes within code.
     StringLiteral,
     Number,
+    #[cfg_attr(
+        not(any(test, feature = "highlighting")),
+        expect(dead_code, reason = "only the highlighter gives it")
+    )]
     Comment,
+    #[cfg_attr(
+        not(any(test, feature = "highlighting")),
+        expect(dead_code, reason = "only the highlighter gives it")
+    )]
     Function,
     Type,
     Added,
@@ -39,35 +47,35 @@ pub enum TextRole {
 
 /// A set of bold, italic, underlined, struck through and reversed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Emphasis(u8);
+pub(crate) struct Emphasis(u8);
 
 impl Emphasis {
-    pub const NONE: Self = Self(0);
-    pub const BOLD: Self = Self(1);
-    pub const ITALIC: Self = Self(2);
-    pub const UNDERLINE: Self = Self(4);
-    pub const STRIKETHROUGH: Self = Self(8);
-    pub const REVERSE: Self = Self(16);
+    pub(crate) const NONE: Self = Self(0);
+    pub(crate) const BOLD: Self = Self(1);
+    pub(crate) const ITALIC: Self = Self(2);
+    pub(crate) const UNDERLINE: Self = Self(4);
+    pub(crate) const STRIKETHROUGH: Self = Self(8);
+    pub(crate) const REVERSE: Self = Self(16);
 
     /// Returns both together.
     #[must_use]
-    pub fn with(self, other: Self) -> Self {
+    pub(crate) fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
     /// Returns true if all of `other` is in this one.
-    pub fn contains(self, other: Self) -> bool {
+    pub(crate) fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
 /// The look of a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct TextLook {
-    pub role: TextRole,
-    pub emphasis: Emphasis,
+pub(crate) struct TextLook {
+    pub(crate) role: TextRole,
+    pub(crate) emphasis: Emphasis,
     /// The address that a click leads to.
-    pub link: Option<Arc<str>>,
+    pub(crate) link: Option<Arc<str>>,
 }
 
 impl From<TextRole> for TextLook {
@@ -78,20 +86,20 @@ impl From<TextRole> for TextLook {
 
 /// A text with one look. It has no line breaks, tabs or control characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StyledSpan {
-    pub text: String,
-    pub look: TextLook,
+pub(crate) struct StyledSpan {
+    pub(crate) text: String,
+    pub(crate) look: TextLook,
 }
 
 /// A line of text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StyledLine {
+pub(crate) struct StyledLine {
     spans: Vec<StyledSpan>,
 }
 
 impl StyledLine {
     /// Appends text. Text of the same look as the end of the line becomes part of its last span.
-    pub fn push(&mut self, text: impl AsRef<str>, look: impl Into<TextLook>) {
+    pub(crate) fn push(&mut self, text: impl AsRef<str>, look: impl Into<TextLook>) {
         let (text, look) = (text.as_ref(), look.into());
         match self.spans.last_mut() {
             _ if text.is_empty() => {}
@@ -101,22 +109,22 @@ impl StyledLine {
     }
 
     /// Returns the spans.
-    pub fn spans(&self) -> &[StyledSpan] {
+    pub(crate) fn spans(&self) -> &[StyledSpan] {
         &self.spans
     }
 
     /// Returns the number of columns.
-    pub fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.spans.iter().map(|span| span.text.width()).sum()
     }
 
     /// Returns the text without its look.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.spans.iter().map(|span| span.text.as_str()).collect()
     }
 
     /// Appends the text of another line.
-    pub fn append(&mut self, other: &Self) {
+    pub(crate) fn append(&mut self, other: &Self) {
         for span in &other.spans {
             self.push(&span.text, span.look.clone());
         }
@@ -124,7 +132,7 @@ impl StyledLine {
 
     /// Returns the line without the spaces at its end.
     #[must_use]
-    pub fn without_trailing_spaces(mut self) -> Self {
+    pub(crate) fn without_trailing_spaces(mut self) -> Self {
         while let Some(last) = self.spans.last_mut() {
             let length = last.text.trim_end_matches(' ').len();
             last.text.truncate(length);

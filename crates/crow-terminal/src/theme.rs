@@ -9,7 +9,7 @@ use crate::{
 
 /// A colour in 24 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rgb(pub u8, pub u8, pub u8);
+pub(crate) struct Rgb(pub(crate) u8, pub(crate) u8, pub(crate) u8);
 
 impl Rgb {
     /// Returns the relative luminance of WCAG 2, from 0 to 1.
@@ -160,7 +160,7 @@ const EMPHASIS: [(Emphasis, &str); 5] = [
 
 impl Theme {
     /// Returns a line with the sequences for its look.
-    pub fn paint(self, line: &StyledLine) -> PaintedLine {
+    pub(crate) fn paint(self, line: &StyledLine) -> PaintedLine {
         let mut text = String::new();
         for span in line.spans() {
             self.paint_span(span, &mut text);

@@ -43,7 +43,7 @@ impl ThemeChoice {
 
     /// Returns the theme for a terminal. Without a choice, the terminal's own 16 colours are used as long as the
     /// background is not known, and where others may not be shown.
-    pub fn theme(self, background: Option<BackgroundTone>, colours: ColourDepth) -> Theme {
+    pub(crate) fn theme(self, background: Option<BackgroundTone>, colours: ColourDepth) -> Theme {
         match (self, background, colours) {
             (Self::Fixed(theme), _, _) => theme,
             (Self::Auto, Some(BackgroundTone::Dark), ColourDepth::TrueColour) => Theme::Dark,

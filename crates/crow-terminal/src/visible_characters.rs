@@ -113,23 +113,3 @@ pub(crate) fn cluster_width(cluster: &str) -> usize {
         _ => cluster_form(cluster).text.width(),
     }
 }
-
-/// Returns the start of `text` that fits `width` columns, and ends with `…` if it is cut.
-pub(crate) fn clipped(text: &str, width: usize) -> Cow<'_, str> {
-    if text.width() <= width {
-        return Cow::Borrowed(text);
-    }
-    let mut clipped = String::new();
-    let mut used = 0;
-    for character in text.chars() {
-        used += character.width().unwrap_or(0);
-        if used + 1 > width {
-            break;
-        }
-        clipped.push(character);
-    }
-    if width > 0 {
-        clipped.push('…');
-    }
-    Cow::Owned(clipped)
-}

@@ -386,11 +386,12 @@ async fn a_long_paste_is_abbreviated_on_the_line_and_sent_in_full() {
 #[tokio::test]
 async fn lines_typed_ahead_reach_the_agent() {
     let gate = StreamGate::new();
-    let (server, fixture) = with_replies([
-        stalled_reply("one two three four", &gate),
-        ScriptedReply::new().text("and five").into(),
-    ])
-    .await;
+    // The lines behind the first one are read before its model call, or before the one after it.
+    let script = Script::new()
+        .then(stalled_reply("one two three four", &gate))
+        .then_respond(|_| ScriptedReply::new().text("and five").into());
+    let server = ModelServer::start(script).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
     let mut terminal = open_chat(&fixture).await;
     terminal.type_keys("count\ralso X\ralso Y\rand a ha");
     gate.wait_for_arrival(1).await;
@@ -402,11 +403,13 @@ async fn lines_typed_ahead_reach_the_agent() {
         .wait_for_text("and a ha")
         .await;
     gate.open();
-    terminal.wait_for_run_end("and five").await.wait_for_prompt("and a ha").await;
+    terminal.wait_for_run_end("one two three four").await.wait_for_prompt("and a ha").await;
     terminal.type_keys("\u{15}/quit\r");
     terminal.wait_for_exit(0).await;
     let requests = server.finish().await.unwrap();
-    assert!(requests[1].body.to_string().contains("also X\\nalso Y"), "{}", requests[1].body);
+    let sent = requests.last().unwrap().body["messages"].to_string();
+    let (_, behind) = sent.split_once("\"count\"").unwrap();
+    assert!(behind.contains("also X\\nalso Y"), "{sent}");
 }
 
 #[tokio::test]
@@ -425,13 +428,14 @@ async fn an_unmarked_paste_loses_no_line_and_cuts_no_character() {
     gate.wait_for_arrival(1).await;
     terminal.wait_for_text("40 日本語").await;
     gate.open();
-    terminal.wait_for_run_end("all read").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("one two three four").await.wait_for_prompt("").await;
     terminal.type_keys("/quit\r");
     terminal.wait_for_exit(0).await;
     let requests = server.finish().await.unwrap();
-    let body = requests.last().unwrap().body.to_string();
+    let body = requests.last().unwrap().body["messages"].to_string();
+    let mut rest = body.as_str();
     for line in &lines {
-        assert!(body.contains(line), "{line}: {body}");
+        rest = rest.split_once(line).unwrap_or_else(|| panic!("{line}: {body}")).1;
     }
 }
 

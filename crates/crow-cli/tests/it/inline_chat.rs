@@ -4,12 +4,13 @@ use std::fs;
 
 use base64::Engine as _;
 use crow_testkit::{
-    Fault, ModelServer, PrefixCheck, ScriptStep, ScriptedReply, ServerChecks, ServerOptions,
-    StreamGate, WireDialect, wait_until,
+    Fault, ModelServer, PrefixCheck, RecordedRequest, ReplyUsage, Script, ScriptStep,
+    ScriptedReply, ServerChecks, ServerOptions, StreamGate, WireDialect, wait_until,
 };
 use serde_json::{Value, json};
 
 use crate::{
+    config::write_user_config,
     program::Fixture,
     signals::signal,
     terminal::{STATUS, Terminal},
@@ -416,5 +417,210 @@ async fn a_recording_overwrites_no_file_and_is_refused_for_plain_lines() {
     assert_eq!(fs::read_to_string(fixture.project("notes.cast")).unwrap(), "mine");
     assert!(!fixture.project("new.cast").exists());
     fixture.run(&["run", "hi", "--record", "x.cast"]).await.exited(2);
+    server.finish().await.unwrap();
+}
+
+/// Returns how often a text is in the user's messages of a request.
+fn count_in_messages(request: &RecordedRequest, text: &str) -> usize {
+    request.body["messages"].to_string().matches(text).count()
+}
+
+#[tokio::test]
+async fn lines_entered_while_the_agent_works_are_sent_once_in_their_order() {
+    let gate = StreamGate::new();
+    let stalled = ScriptedReply::new()
+        .text("one two three four")
+        .with(Fault::StallAfter { events: 3, gate: gate.clone() });
+    let last = ScriptedReply::new().text("That is all.").into();
+    let (server, fixture) = with_replies([stalled, last]).await;
+    let mut terminal = open_chat(&fixture, 80).await;
+    terminal.type_keys("count\r");
+    gate.wait_for_arrival(1).await;
+    let lines = ["first line", "second line", "third line"];
+    for line in lines {
+        terminal.type_keys(&format!("{line}\r"));
+        terminal.wait_for_text(&format!("> {line}\n")).await.wait_for_prompt("").await;
+    }
+    // Two that arrive together.
+    terminal.type_keys("fourth line\rfifth line\r");
+    terminal.wait_for_text("fifth line\n").await.wait_for_prompt("").await;
+    gate.open();
+    terminal.wait_for_run_end("That is all.").await.wait_for_prompt("").await;
+    let screen = terminal.screen();
+    let requests = server.requests();
+    assert_eq!(requests.len(), 2);
+    let sent = requests[1].body["messages"].to_string();
+    let mut end = 0;
+    for line in [&lines[..], &["fourth line", "fifth line"]].concat() {
+        assert_eq!(count_in_messages(&requests[1], line), 1, "{line}: {sent}");
+        let at = sent.find(line).unwrap();
+        assert!(at > end, "{line}: {sent}");
+        end = at;
+        assert_eq!(screen.matches(line).count(), 1, "{line}: {screen}");
+    }
+    terminal.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn lines_that_wait_for_a_command_are_sent_once_in_their_order() {
+    let script = Script::repeating(ScriptedReply::new().text("Well."));
+    let server = ModelServer::start(script).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    let mut terminal = open_chat(&fixture, 80).await;
+    terminal.type_keys("!until [ -e go ]; do sleep 0.02; done\r");
+    terminal.type_keys("first line\r");
+    terminal.wait_for_text("waiting: first line").await.type_keys("second line\r");
+    terminal.wait_for_text("waiting: second line").await.wait_for_prompt("").await;
+    fs::write(fixture.project("go"), "").unwrap();
+    let has_second = |request: &RecordedRequest| count_in_messages(request, "second line") > 0;
+    wait_until(|| server.requests().iter().any(|request| has_second(request))).await;
+    terminal.wait_for_run_end("Well.").await.wait_for_prompt("").await;
+    let requests = server.requests();
+    let last = requests.last().unwrap();
+    for line in ["first line", "second line"] {
+        assert_eq!(count_in_messages(last, line), 1, "{}", last.body);
+        let is_shown_once = |screen: &str| screen.matches(line).count() == 1;
+        terminal.wait_for("each line once", is_shown_once).await;
+    }
+    let sent = last.body["messages"].to_string();
+    assert!(sent.find("first line") < sent.find("second line"), "{sent}");
+    terminal.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
+}
+
+#[tokio::test]
+async fn of_many_lines_that_wait_the_first_are_shown() {
+    let (_server, fixture) = with_replies([]).await;
+    let mut terminal = open_chat(&fixture, 80).await;
+    terminal.type_keys("!echo begun; sleep 600\r");
+    terminal.wait_for_text("\nbegun\n").await;
+    for number in 1..=60 {
+        terminal.type_keys(&format!("line {number}\r"));
+    }
+    terminal.wait_for_text("waiting: line 3\n… 57 more\n").await.wait_for_prompt("").await;
+    let screen = terminal.screen();
+    assert!(screen.contains("\nbegun\n") && !screen.contains("line 4"), "{screen}");
+    // They come back to the prompt when the command is ended.
+    terminal.type_keys("\u{3}");
+    terminal.wait_for_text("it was killed; the agent is told").await;
+    terminal.wait_for_text("line 60\n").await.type_keys("\u{3}");
+    terminal.wait_for_prompt("").await.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
+}
+
+#[tokio::test]
+async fn two_escapes_while_the_agent_works_stop_it_and_open_no_list() {
+    // Together, and the second one once the first has been taken.
+    for pause in ["", "stopping"] {
+        let gate = StreamGate::new();
+        let stalled = ScriptedReply::new()
+            .text("one two three four")
+            .with(Fault::StallAfter { events: 3, gate: gate.clone() });
+        let first = ScriptedReply::new().text("Before.").into();
+        let (server, fixture) = with_replies([first, stalled]).await;
+        let mut terminal = open_chat(&fixture, 80).await;
+        terminal.type_keys("hello\r");
+        terminal.wait_for_run_end("Before.").await.wait_for_prompt("").await.type_keys("count\r");
+        gate.wait_for_arrival(1).await;
+        terminal.type_keys("\u{1b}[27u");
+        terminal.wait_for_text(pause).await.type_keys("\u{1b}[27u");
+        terminal.wait_for_text("interrupted").await.wait_for_prompt("").await;
+        // A list would take these keys.
+        terminal.type_keys("more");
+        terminal.wait_for_prompt("more").await;
+        assert!(!terminal.with_screen(vt100::Screen::alternate_screen));
+        terminal.type_keys("\u{3}");
+        terminal.wait_for_prompt("").await.type_keys("\u{4}");
+        terminal.wait_for_exit(0).await;
+        gate.open();
+        drop(server);
+    }
+}
+
+async fn open_with_status(fixture: &Fixture, template: &str, args: &[&str]) -> Terminal {
+    let config = format!("[terminal]\nstatus_line = {template:?}\n");
+    write_user_config(fixture, "config.toml", &config);
+    let args = [&["-m", MODEL], args].concat();
+    let mut terminal = Terminal::start(fixture, &args, 120, "screen-256color");
+    terminal.wait_for_text("/help shows").await;
+    terminal
+}
+
+#[tokio::test]
+async fn the_status_line_is_about_the_session_that_is_open() {
+    let usage = |input, output| ReplyUsage { input, output, ..ReplyUsage::default() };
+    let (server, fixture) = with_replies([
+        ScriptedReply::new().text("One.").with_usage(usage(1000, 30)).into(),
+        ScriptedReply::new().text("Two.").with_usage(usage(2000, 20)).into(),
+    ])
+    .await;
+    let template = "{model} has {tokens_in} and {tokens_out} in {session}";
+    let mut terminal = open_with_status(&fixture, template, &[]).await;
+    terminal.type_keys("first task\r");
+    terminal.wait_for_run_end("One.").await.type_keys("again\r");
+    terminal.wait_for_run_end("Two.").await;
+    // Of both runs.
+    let status = format!("{MODEL} has 3.0k and 50 in first task");
+    terminal.wait_for_text(&status).await;
+    let id = fixture.id();
+    terminal.type_keys("/new\r");
+    terminal.wait_for_text(&format!("{MODEL} has 0 and 0 in ")).await;
+    assert!(!terminal.screen().contains(&status), "{}", terminal.screen());
+    terminal.type_keys("/model anthropic/claude-opus-4-1\r");
+    terminal.wait_for_text("anthropic/claude-opus-4-1 has 0 and 0 in ").await;
+    terminal.type_keys(&format!("/sessions {id}\r"));
+    terminal.wait_for_text(&status).await;
+    assert!(!terminal.screen().contains("claude-opus-4-1 has"), "{}", terminal.screen());
+    // Unlike ctrl-d, it waits until the session before is closed.
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_status_line_has_the_time_of_the_run_and_the_jobs_until_the_session_is_left() {
+    let gate = StreamGate::new();
+    let call = json!({"command": "sleep 600", "run_in_background": true});
+    let stalled = ScriptedReply::new()
+        .text("It runs now.")
+        .with(Fault::StallAfter { events: 4, gate: gate.clone() });
+    let (server, fixture) =
+        with_replies([ScriptedReply::new().call("c1", "bash", &call).into(), stalled]).await;
+    let mut terminal =
+        open_with_status(&fixture, "took {time} · has {jobs} · {agent}", &["-p", "full-auto"])
+            .await;
+    terminal.type_keys("start it\r");
+    gate.wait_for_arrival(1).await;
+    terminal.wait_for_text("has 1 job · BUILD").await;
+    // The time goes on.
+    terminal.wait_for_text("took 1 s · has 1 job").await;
+    gate.open();
+    terminal.wait_for_run_end("It runs now.").await.wait_for_text("has 1 job · BUILD").await;
+    assert!(terminal.screen().contains("\n  1 job: sleep 600"), "{}", terminal.screen());
+    terminal.type_keys("/new\r");
+    terminal
+        .wait_for("a status without the old session", |screen| {
+            screen.trim_end().lines().any(|line| line.trim_end() == "BUILD-HITL")
+        })
+        .await;
+    terminal.wait_for("no job", |screen| !screen.contains("1 job: sleep 600")).await;
+    // Unlike ctrl-d, it waits until the session before is closed.
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_locale_without_unicode_gets_markdown_in_ascii() {
+    let answer = "- one\n\n| a | b |\n|---|---|\n| x | y |\n";
+    let (server, mut fixture) = with_replies([ScriptedReply::new().text(answer).into()]).await;
+    fixture.set_env("LC_ALL", "C");
+    let mut terminal = open_chat(&fixture, 80).await;
+    terminal.type_keys("hello\r");
+    terminal.wait_for_text("| x | y |\n+---+---+\n").await.wait_for_text("- one\n").await;
+    terminal.wait_for_text(RUN_END).await.wait_for_prompt("").await.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
 }

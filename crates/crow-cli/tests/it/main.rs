@@ -16,6 +16,7 @@ mod book;
 mod book_page;
 mod chat;
 mod chat_picture;
+mod chat_views;
 mod commands;
 mod completions;
 mod compositions;

@@ -192,12 +192,23 @@ impl Terminal {
         self.child.process_id().unwrap()
     }
 
-    pub(crate) fn resize(&self, columns: u16) {
-        let size = PtySize { rows: self.rows, cols: columns, pixel_width: 0, pixel_height: 0 };
-        let cols = NonZeroU16::new(columns).unwrap();
-        let rows = NonZeroU16::new(self.rows).unwrap();
-        self.lock().parser.screen_mut().set_size(rows, cols);
+    /// Changes the number of columns.
+    pub(crate) fn resize(&mut self, columns: u16) {
+        self.resize_to((columns, self.rows));
+    }
+
+    /// Changes the size to so many columns and rows.
+    pub(crate) fn resize_to(&mut self, (columns, rows): (u16, u16)) {
+        self.rows = rows;
+        let size = |count| NonZeroU16::new(count).unwrap();
+        self.lock().parser.screen_mut().set_size(size(rows), size(columns));
+        let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
         self.master.resize(size).unwrap();
+    }
+
+    /// Writes to the screen as another program does.
+    pub(crate) fn write_as_other_program(&self, text: &str) {
+        self.lock().parser.process(text.as_bytes());
     }
 
     /// Returns true if the terminal has the modes that it had before the program.

@@ -638,7 +638,7 @@ async fn the_chat_undoes_redoes_and_shows_changes() {
     terminal.type_keys("/redo\r");
     terminal.wait_for_text("the agent is working; ctrl-c stops it").await;
     gate.open();
-    terminal.wait_for_text("one two three").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("one two three").await.wait_for_prompt("").await;
     assert!(!one.exists());
     server.allow_prefix_break();
     terminal.type_keys("/undo back-to 1 --chat\r");
@@ -648,7 +648,7 @@ async fn the_chat_undoes_redoes_and_shows_changes() {
         .wait_for_prompt("")
         .await;
     terminal.type_keys("start anew\r");
-    terminal.wait_for_text("I see.").await.wait_for_prompt("").await;
+    terminal.wait_for_run_end("I see.").await.wait_for_prompt("").await;
     terminal.type_keys("\u{4}");
     terminal.wait_for_exit(0).await;
     let requests = server.finish().await.unwrap();

@@ -2,6 +2,7 @@
 
 use crow_core::{
     capability::JobInfo,
+    event::{AgentEvent, AgentState, Envelope, NoticeAudience},
     ids::{JobId, SessionId},
     tool::ToolMetadata,
 };
@@ -14,7 +15,7 @@ const MOST_JOBS: usize = 32;
 
 /// The jobs that run, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct BackgroundJobs(Vec<BackgroundJob>);
+pub(crate) struct BackgroundJobs(Vec<BackgroundJob>);
 
 /// A job that runs.
 #[derive(Debug)]
@@ -27,8 +28,45 @@ pub(super) struct BackgroundJob {
 }
 
 impl BackgroundJobs {
+    /// Takes an event of the root session or of an agent below it.
+    pub(crate) fn on_event(&mut self, envelope: &Envelope) {
+        self.on_event_of_call(envelope, None, envelope.time);
+    }
+
+    /// Takes an event. `title` and `since` are those of the call that it ends, if it ends one.
+    pub(super) fn on_event_of_call(
+        &mut self,
+        envelope: &Envelope,
+        title: Option<&str>,
+        since: Timestamp,
+    ) {
+        let session_id = &envelope.session_id;
+        match &envelope.event {
+            AgentEvent::CallEnd { result, .. } => {
+                self.on_call_end(session_id, &result.metadata, title, since);
+            }
+            AgentEvent::Notice { audience: NoticeAudience::Model, text, .. } => {
+                self.on_notice(session_id, text);
+            }
+            AgentEvent::StateChange { state: AgentState::Done | AgentState::Error(_) } => {
+                if envelope.is_root() {
+                    self.0.clear();
+                } else {
+                    self.remove_session(session_id);
+                }
+            }
+            AgentEvent::SubagentEnd { child_id, .. } => self.remove_session(child_id),
+            _ => {}
+        }
+    }
+
+    /// Returns the number of jobs.
+    pub(crate) fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+
     /// Records a result that may be about a job. `title` and `since` are those of its call.
-    pub(super) fn on_call_end(
+    fn on_call_end(
         &mut self,
         session_id: &SessionId,
         metadata: &ToolMetadata,
@@ -59,7 +97,7 @@ impl BackgroundJobs {
     }
 
     /// Records a notice to the model. One that begins with the id of a job, and its title or its loss, reports its end.
-    pub(super) fn on_notice(&mut self, session_id: &SessionId, text: &str) {
+    fn on_notice(&mut self, session_id: &SessionId, text: &str) {
         let reports_end = |id: &str| {
             let mut rests = text.lines().filter_map(|line| line.strip_prefix(id));
             rests.any(|rest| rest.starts_with(" (") || rest.starts_with(" no longer exists"))
@@ -68,13 +106,8 @@ impl BackgroundJobs {
     }
 
     /// Removes the jobs of an agent that ended: they ended with it.
-    pub(super) fn remove_session(&mut self, session_id: &SessionId) {
+    fn remove_session(&mut self, session_id: &SessionId) {
         self.0.retain(|job| job.session_id != *session_id);
-    }
-
-    /// Removes all jobs.
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
     }
 
     /// Returns the jobs, the oldest first.

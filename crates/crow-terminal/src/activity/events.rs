@@ -1,6 +1,6 @@
 //! The meaning of each event for the panel.
 
-use crow_core::event::{AgentEvent, AgentState, Envelope, NoticeAudience};
+use crow_core::event::{AgentEvent, AgentState, Envelope};
 
 use super::{
     live_calls::LiveCall, model_phase::PhaseKind, panel::ActivityPanel,
@@ -10,7 +10,7 @@ use super::{
 impl ActivityPanel {
     /// Takes an event of the root session or of an agent below it. An event of another root session replaces all that was
     /// known.
-    pub fn on_event(&mut self, envelope: &Envelope) {
+    pub(crate) fn on_event(&mut self, envelope: &Envelope) {
         self.follow_root(&envelope.root_id);
         if let Some(parent) = self.roster.observe(envelope)
             && let Some(call_id) = &parent.call_id
@@ -111,6 +111,7 @@ impl ActivityPanel {
     fn on_progress(&mut self, envelope: &Envelope) {
         let (session_id, time) = (&envelope.session_id, envelope.time);
         let is_root = envelope.is_root();
+        let mut ended = None;
         let progress = self.progress_of(session_id, time);
         match &envelope.event {
             AgentEvent::RunStart { .. } => progress.on_run_start(time),
@@ -158,12 +159,12 @@ impl ActivityPanel {
             AgentEvent::ToolsWait { servers } => progress.on_tools_wait(servers, time),
             AgentEvent::StateChange { state } => match state {
                 AgentState::Processing => progress.on_processing(time),
-                AgentState::Done | AgentState::Error(_) if is_root => self.jobs.clear(),
-                AgentState::Done | AgentState::Error(_) => self.jobs.remove_session(session_id),
                 AgentState::Idle
                 | AgentState::WaitingForPermission
                 | AgentState::ExecutingTool(_)
-                | AgentState::WaitingForSubagent(_) => {}
+                | AgentState::WaitingForSubagent(_)
+                | AgentState::Done
+                | AgentState::Error(_) => {}
             },
             AgentEvent::Compaction { .. } => progress.on_compacted(time),
             AgentEvent::CallPending { call_id, title, .. } => {
@@ -178,12 +179,7 @@ impl ActivityPanel {
             AgentEvent::CallProgress { call_id, output } if is_root => {
                 progress.calls.on_output(call_id, output);
             }
-            AgentEvent::CallEnd { call_id, result, .. } => {
-                let call = progress.on_call_end(call_id, time);
-                let title = call.as_ref().map(|call| call.title.as_str());
-                let since = call.as_ref().and_then(LiveCall::since).unwrap_or(time);
-                self.jobs.on_call_end(session_id, &result.metadata, title, since);
-            }
+            AgentEvent::CallEnd { call_id, .. } => ended = progress.on_call_end(call_id, time),
             AgentEvent::PermissionRequest { request_id, call_id, .. }
             | AgentEvent::QuestionAsked { request_id, call_id, .. } => {
                 progress.on_question(request_id, call_id, time);
@@ -194,19 +190,15 @@ impl ActivityPanel {
             | AgentEvent::QuestionWithdrawn { request_id, .. } => {
                 progress.on_question_closed(request_id);
             }
-            AgentEvent::SubagentEnd { child_id, .. } => self.jobs.remove_session(child_id),
             AgentEvent::Plan { items } if is_root => self.run.set_todos(items),
             AgentEvent::Cancelling if is_root => self.run.on_cancelling(time),
-            AgentEvent::Notice { audience: NoticeAudience::Model, text, .. } => {
-                self.jobs.on_notice(session_id, text);
-            }
             AgentEvent::TextComplete { .. }
             | AgentEvent::ThinkingComplete { .. }
             | AgentEvent::Usage { .. }
             | AgentEvent::CallProgress { .. }
             | AgentEvent::Plan { .. }
             | AgentEvent::Cancelling
-            | AgentEvent::Notice { audience: NoticeAudience::User, .. }
+            | AgentEvent::Notice { .. }
             | AgentEvent::SessionStart { .. }
             | AgentEvent::RunEnd { .. }
             | AgentEvent::RoundStart
@@ -218,6 +210,7 @@ impl ActivityPanel {
             | AgentEvent::CoagentStart { .. }
             | AgentEvent::CoagentEnd { .. }
             | AgentEvent::SubagentStart { .. }
+            | AgentEvent::SubagentEnd { .. }
             | AgentEvent::Checks { .. }
             | AgentEvent::ReviewVerdict { .. }
             | AgentEvent::TaskComplete { .. }
@@ -227,5 +220,8 @@ impl ActivityPanel {
             | AgentEvent::Error { .. }
             | AgentEvent::Cancelled => {}
         }
+        let title = ended.as_ref().map(|call| call.title.as_str());
+        let since = ended.as_ref().and_then(LiveCall::since).unwrap_or(time);
+        self.jobs.on_event_of_call(envelope, title, since);
     }
 }

@@ -1,8 +1,7 @@
 //! The activity above the prompt: what is going on, as rows of the live region.
 //!
 //! [`ActivityPanel`] takes all events of a root session and of the agents below it, and makes rows for a point in time. It
-//! draws nothing itself, has no clock, and prints no finished lines: those come from the renderer of `crow_console`. An
-//! [`AgentRoster`] knows the agents by name and colour, also for prefixes of finished lines.
+//! draws nothing itself, has no clock, and prints no finished lines: those come from the renderer of `crow_console`.
 //!
 //! # Sections
 //! From top to bottom, which is also their importance:
@@ -19,18 +18,17 @@
 //! # Placement
 //! The rows belong between the text that streams and the prompt, without an empty row before the prompt. The live region has
 //! at most 40 % of the screen's rows, or 12. The prompt and what is below it come first. Of the rows that are left, the text
-//! that streams and the empty row below it keep two as long as there is text; the panel gets the others, at most
-//! [`rows_needed`](ActivityPanel::rows_needed), and at least one. What the panel does not use goes to the text:
+//! that streams and the empty row below it keep two as long as there is text; the panel gets the others, and at least one.
+//! What the panel does not use goes to the text:
 //!
 //! ```text
 //! left  = most - prompt - below
-//! panel = min(rows_needed(now), max(1, left - (2 if text streams, else 1)))
+//! panel = at most max(1, left - (2 if text streams, else 1))
 //! text  = min(3, left - panel - 1)
 //! ```
 //!
 //! While a question is open, the spinner line says so without a spinner. When no run is active the panel has rows only for
-//! agents and jobs in the background. In screen-reader mode nothing is animated: the caller prints
-//! [`summary`](ActivityPanel::summary) whenever it differs from the one before.
+//! agents and jobs in the background.
 //!
 //! # Limits
 //! Events may be lost, repeated or out of order. An end without a start does nothing, a second start replaces the first, and
@@ -53,5 +51,5 @@ mod spinner_row;
 mod tests;
 mod text_fit;
 
-pub use panel::{ActivityPanel, ActivitySpace};
-pub use roster::{AgentLabel, AgentRoster};
+pub(crate) use background_jobs::BackgroundJobs;
+pub(crate) use panel::{ActivityPanel, ActivitySpace};

@@ -159,22 +159,6 @@ impl ModelPhase {
             | PhaseKind::Retry { .. } => self.describe(now).text,
         }
     }
-
-    /// Returns a text that does not depend on the time, and is the same for all phases of a usual model call.
-    pub(super) fn summary(&self) -> String {
-        match &self.kind {
-            PhaseKind::Preparation
-            | PhaseKind::ModelRequest
-            | PhaseKind::Reasoning
-            | PhaseKind::Text => "working".to_owned(),
-            PhaseKind::Compaction => "compacting the conversation".to_owned(),
-            PhaseKind::ServerTools(servers) => format!("waiting for the tools of {servers}"),
-            PhaseKind::RateLimit { reason, .. } => format!("waiting for the model: {reason}"),
-            PhaseKind::Retry { attempt, cause, .. } => {
-                format!("retrying the request (attempt {attempt}): {cause}")
-            }
-        }
-    }
 }
 
 /// Returns the milliseconds from one time to another; 0 if the clock went back.
@@ -229,7 +213,6 @@ mod tests {
         assert_eq!(text(0), "retrying in 4 s (attempt 2): 429 rate limited");
         assert_eq!(text(3001), "retrying in 1 s (attempt 2): 429 rate limited");
         assert_eq!(text(4000), "waiting for the model (attempt 2)");
-        assert_eq!(phase.summary(), "retrying the request (attempt 2): 429 rate limited");
     }
 
     #[test]
@@ -248,7 +231,7 @@ mod tests {
     fn at_most_three_servers_are_named() {
         let servers = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            ModelPhase::new(PhaseKind::server_tools(&names), at(0)).summary()
+            ModelPhase::new(PhaseKind::server_tools(&names), at(0)).describe(at(0)).text
         };
         assert_eq!(servers(&["docs"]), "waiting for the tools of docs");
         assert_eq!(

@@ -1,8 +1,8 @@
-//! The panel: its state, and the text for it without rows.
+//! The panel and its state.
 
 use std::collections::HashMap;
 
-use crow_console::{Glyphs, words::count};
+use crow_console::Glyphs;
 use crow_core::{
     ids::SessionId,
     todo::{TodoItem, TodoStatus},
@@ -10,7 +10,7 @@ use crow_core::{
 use jiff::Timestamp;
 
 use super::{
-    agent_progress::{ASKING, AgentProgress},
+    agent_progress::AgentProgress,
     background_jobs::BackgroundJobs,
     live_calls::LiveCall,
     received_tokens::ReceivedTokens,
@@ -27,18 +27,18 @@ pub(super) const STOPPING: &str = "stopping";
 
 /// The room for the panel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ActivitySpace {
+pub(crate) struct ActivitySpace {
     /// Maximum width of a row in columns.
-    pub columns: usize,
+    pub(crate) columns: usize,
     /// Maximum number of rows.
-    pub rows: usize,
+    pub(crate) rows: usize,
 }
 
 /// The activity in a root session and the agents below it.
 ///
 /// The memory is bounded: 64 agents, 64 calls of each, and about 6 kB of output for each running call of the root.
 #[derive(Debug)]
-pub struct ActivityPanel {
+pub(crate) struct ActivityPanel {
     pub(super) glyphs: Glyphs,
     root: Option<SessionId>,
     pub(super) roster: AgentRoster,
@@ -84,7 +84,7 @@ impl RunProgress {
 
 impl ActivityPanel {
     /// Makes a panel that draws its marks in this character set.
-    pub fn new(glyphs: Glyphs) -> Self {
+    pub(crate) fn new(glyphs: Glyphs) -> Self {
         Self {
             glyphs,
             root: None,
@@ -95,52 +95,13 @@ impl ActivityPanel {
         }
     }
 
-    /// Returns the agents that sent events.
-    pub fn roster(&self) -> &AgentRoster {
-        &self.roster
-    }
-
-    /// Returns true while a run of the root session is active. Agents and jobs in the background do not count.
-    pub fn is_busy(&self) -> bool {
-        self.root.as_ref().is_some_and(|root| self.roster.is_working(root))
-    }
-
-    /// Returns the number of rows that show everything at this time, within the limits of each section.
-    pub fn rows_needed(&self, now: Timestamp) -> usize {
-        PanelRows::new(self, now).wanted().total()
-    }
-
     /// Returns the rows for this time, at most as many and as wide as `space` allows. Equal events, times and spaces give
     /// equal rows.
-    pub fn rows(&self, now: Timestamp, space: ActivitySpace) -> Vec<StyledLine> {
+    pub(crate) fn rows(&self, now: Timestamp, space: ActivitySpace) -> Vec<StyledLine> {
         if space.columns == 0 {
             return Vec::new();
         }
         PanelRows::new(self, now).draw(space)
-    }
-
-    /// Returns the activity as one plain line without marks, for screen readers; empty if nothing is going on.
-    ///
-    /// The line does not depend on the time: it changes only when the activity does.
-    pub fn summary(&self) -> String {
-        let mut parts = Vec::new();
-        if let Some(root) = self.root_progress() {
-            parts.push(self.subject_summary(root));
-            if let Some(todos) = self.run.open_todos() {
-                parts.push(todo_summary(todos));
-            }
-        }
-        let agents = self.roster.working_tree();
-        if !agents.is_empty() {
-            let number = count(agents.len() as u64, "agent");
-            parts.push(format!("{number} at work: {}", labels(&agents)));
-        }
-        if let [job, others @ ..] = self.jobs.running() {
-            let number = count(others.len() as u64 + 1, "job");
-            let more = if others.is_empty() { "" } else { " and others" };
-            parts.push(format!("{number} in the background: {}{more}", job.title));
-        }
-        parts.join("; ")
     }
 
     /// Returns the progress of the root's agent while a run is active.
@@ -201,24 +162,6 @@ impl ActivityPanel {
             self.agents.retain(|id, _| roster.has(id));
         }
     }
-
-    fn subject_summary(&self, root: &AgentProgress) -> String {
-        if self.run.stopping_since.is_some() {
-            return STOPPING.to_owned();
-        }
-        if self.asking_since().is_some() {
-            return ASKING.to_owned();
-        }
-        let mut running = root.calls.running();
-        match (running.next(), running.count()) {
-            (None, _) => root.phase.summary(),
-            (Some(call), 0) => format!("running {}", call.description()),
-            (Some(call), others) => {
-                let others = count(others as u64, "more call");
-                format!("running {} and {others}", call.description())
-            }
-        }
-    }
 }
 
 /// Returns the names of agents, as in a sentence.
@@ -243,13 +186,5 @@ pub(super) fn todo_text(item: &TodoItem) -> &str {
     match (item.status, &item.active_form) {
         (TodoStatus::InProgress, Some(active)) if !active.is_empty() => active,
         (TodoStatus::InProgress | TodoStatus::Pending | TodoStatus::Completed, _) => &item.content,
-    }
-}
-
-fn todo_summary(todos: &[TodoItem]) -> String {
-    let done = format!("{} of {} todos done", done_count(todos), todos.len());
-    match todos.iter().find(|item| item.status == TodoStatus::InProgress) {
-        Some(item) => format!("{done}, now: {}", todo_text(item)),
-        None => done,
     }
 }

@@ -12,7 +12,7 @@ use crow_core::{
 use jiff::Timestamp;
 
 use super::text_fit::{bounded_line, fit_middle};
-use crate::styled_text::{StyledLine, TextRole};
+use crate::styled_text::TextRole;
 
 /// Maximum number of agents that are kept.
 const MOST_AGENTS: usize = 64;
@@ -31,13 +31,13 @@ const COLOURS: [TextRole; 5] = [
 
 /// The name and colour by which an agent is told apart from the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentLabel {
+pub(super) struct AgentLabel {
     /// The agent's name as harmless text of at most 20 columns. While another agent of the same name works, it ends with a
     /// number from 2.
-    pub name: String,
-    pub role: AgentRole,
+    pub(crate) name: String,
+    pub(crate) role: AgentRole,
     /// Colour of the name. [`TextRole::Plain`] for the agent that the user talks to.
-    pub colour: TextRole,
+    pub(crate) colour: TextRole,
 }
 
 /// The agents of a root session that sent events, at most 64.
@@ -46,7 +46,7 @@ pub struct AgentLabel {
 /// name and number meanwhile, it gets another number. Ended agents are dropped first, the oldest of them before the others.
 /// [`ActivityPanel`](super::ActivityPanel) keeps a roster up to date.
 #[derive(Debug)]
-pub struct AgentRoster {
+pub(crate) struct AgentRoster {
     glyphs: Glyphs,
     agents: Vec<RosterAgent>,
     /// Number of the last work that an agent began.
@@ -104,26 +104,6 @@ impl AgentRoster {
     /// Makes an empty roster.
     pub(super) fn new(glyphs: Glyphs) -> Self {
         Self { glyphs, agents: Vec::new(), last_work: 0, background_calls: VecDeque::new() }
-    }
-
-    /// Returns the label of the agent of a session. None if it sent no event, or ended long ago.
-    pub fn label(&self, session_id: &SessionId) -> Option<&AgentLabel> {
-        self.find(session_id).map(|agent| &agent.label)
-    }
-
-    /// Returns the prefix for lines of an agent, such as `explorer 2: ` in its colour. Empty for the agent that the user
-    /// talks to, and for unknown ones.
-    pub fn prefix(&self, session_id: &SessionId) -> StyledLine {
-        let mut line = StyledLine::default();
-        if let Some(agent) = self.find(session_id).filter(|agent| agent.parent.is_some()) {
-            line.push(format!("{}: ", agent.label.name), agent.label.colour);
-        }
-        line
-    }
-
-    /// Returns true while the agent of a session works.
-    pub fn is_working(&self, session_id: &SessionId) -> bool {
-        self.work(session_id).is_some()
     }
 
     /// Returns the work that the agent of a session does.
@@ -356,7 +336,8 @@ impl AgentRoster {
         found.map(|agent| agent.id.clone())
     }
 
-    fn find(&self, session_id: &SessionId) -> Option<&RosterAgent> {
+    /// Returns the agent of a session, if it is kept.
+    pub(super) fn find(&self, session_id: &SessionId) -> Option<&RosterAgent> {
         self.agents.iter().find(|agent| agent.id == *session_id)
     }
 

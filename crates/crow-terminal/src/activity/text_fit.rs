@@ -31,7 +31,7 @@ fn cluster_columns(cluster: &str) -> usize {
 }
 
 /// Returns the start of a text that fits, with a mark if something is left out.
-pub(super) fn fit_end(text: &str, columns: usize, glyphs: Glyphs) -> String {
+fn fit_end(text: &str, columns: usize, glyphs: Glyphs) -> String {
     if columns_of(text) <= columns {
         return text.to_owned();
     }

@@ -19,7 +19,7 @@ use super::{
     questions::end_question,
     user_shell::take_command_outputs,
 };
-use crate::prompt_input::EnteredLine;
+use crate::{activity::BackgroundJobs, prompt_input::EnteredLine};
 
 /// Time after a run within which the agent may start to process unread input.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -40,10 +40,23 @@ pub(super) struct AgentWork {
     pub(super) error: String,
     /// Activity of the current run: calls, or text alone.
     activity: RunActivity,
+    time: RunTime,
+    /// The jobs that run in the background.
+    pub(super) jobs: BackgroundJobs,
     /// True once the user has stopped the run.
     is_stopping: bool,
     /// Question events of the current run, for showing them again.
     pub(super) requests: Vec<Arc<Envelope>>,
+}
+
+/// Time that the current run takes, or the last one took.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum RunTime {
+    /// There was none.
+    #[default]
+    None,
+    Since(Instant),
+    Lasted(Duration),
 }
 
 /// Phase of the current run.
@@ -52,6 +65,8 @@ enum WorkPhase {
     /// There is none.
     #[default]
     Idle,
+    /// One was requested and has not begun. Text that steers it is held back: the agent would read it before the prompt.
+    Requested,
     Running,
     /// The run has ended and its result is not on the screen yet. No further events are taken until it is, so that it stands
     /// below its own output.
@@ -65,9 +80,14 @@ impl AgentWork {
     pub(super) fn is_busy(&self) -> bool {
         match self.phase {
             WorkPhase::Idle => false,
-            WorkPhase::Running | WorkPhase::Ended => true,
+            WorkPhase::Requested | WorkPhase::Running | WorkPhase::Ended => true,
             WorkPhase::Shown(at) => self.unread > 0 && at.elapsed() <= PATIENCE,
         }
+    }
+
+    /// Returns true if a run was requested and has not begun.
+    pub(super) fn is_requested(&self) -> bool {
+        self.phase == WorkPhase::Requested
     }
 
     /// Returns true if a run has ended whose result is not shown yet.
@@ -75,9 +95,26 @@ impl AgentWork {
         self.phase == WorkPhase::Ended
     }
 
-    /// Records that a run begins, for which this number of inputs was sent.
+    /// Records that a run is requested, for which this number of inputs was sent.
     pub(super) fn begin(&mut self, inputs: usize) {
-        (self.phase, self.unread, self.activity) = (WorkPhase::Running, inputs, RunActivity::None);
+        self.unread = inputs;
+        self.on_run_start();
+        self.phase = WorkPhase::Requested;
+    }
+
+    /// Returns the time since the start of the current run, or that of the last one, in whole seconds.
+    pub(super) fn run_time(&self) -> Option<Duration> {
+        let time = match self.time {
+            RunTime::None => return None,
+            RunTime::Since(start) => start.elapsed(),
+            RunTime::Lasted(time) => time,
+        };
+        Some(Duration::from_secs(time.as_secs()))
+    }
+
+    fn on_run_start(&mut self) {
+        (self.phase, self.activity) = (WorkPhase::Running, RunActivity::None);
+        self.time = RunTime::Since(Instant::now());
         self.is_stopping = false;
     }
 
@@ -87,11 +124,13 @@ impl AgentWork {
             AgentEvent::UserInput {
                 source: InputSource::Prompt | InputSource::Steering, ..
             } => self.unread = self.unread.saturating_sub(1),
-            AgentEvent::RunStart { .. } => {
-                (self.phase, self.activity) = (WorkPhase::Running, RunActivity::None);
-                self.is_stopping = false;
+            AgentEvent::RunStart { .. } => self.on_run_start(),
+            AgentEvent::RunEnd { .. } => {
+                self.phase = WorkPhase::Ended;
+                if let RunTime::Since(start) = self.time {
+                    self.time = RunTime::Lasted(start.elapsed());
+                }
             }
-            AgentEvent::RunEnd { .. } => self.phase = WorkPhase::Ended,
             _ => {}
         }
     }
@@ -127,6 +166,7 @@ impl ChatLoop {
 
     fn on_event(&mut self, event: Arc<Envelope>) {
         self.work.report.on_event(&event);
+        self.work.jobs.on_event(&event);
         if self.questions.on_event(&event.event) == QuestionEffect::Closed {
             end_question(self);
         }

@@ -106,7 +106,8 @@ pub(super) fn update_attention(chat: &mut ChatLoop) {
     if !chat.modes.is_live() {
         return;
     }
-    let state = if chat.questions.is_open() {
+    // A question under a view waits for its end.
+    let state = if chat.questions.is_open() || chat.questions.waiting().len() > 0 {
         TitleState::NeedsUser
     } else if chat.work.is_busy() {
         TitleState::Working

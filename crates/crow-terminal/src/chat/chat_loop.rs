@@ -5,7 +5,6 @@
 //! [`Interrupts`].
 
 use std::{
-    collections::VecDeque,
     fs::File,
     io,
     os::fd::AsFd as _,
@@ -24,7 +23,6 @@ use crow_core::{
     model::Models,
 };
 use crow_runtime::{AgentEnd, AgentHandle, AgentHost, EventStream, SessionStore};
-use crow_text::neutralise;
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
 use tokio::{
@@ -54,10 +52,11 @@ use super::{
         answer, answer_in_words, ask_again, ask_next, on_question_key, on_question_tick,
         question_place, refuse,
     },
-    session_status::refresh_status,
+    session_status::{refresh_status, update_work_facts},
     terminal_handover::{release_terminal, suspend, take_terminal},
     terminal_modes::ChatTerminalModes,
     user_shell::{UserCommandRun, next_output, start_user_command},
+    waiting_lines::WaitingLines,
 };
 use crate::{
     editor::{ChipId, EditingStyle},
@@ -66,11 +65,9 @@ use crate::{
     keys::{InputEvent, KeyCode},
     live_region::ResizeBehavior,
     prompt_input::{EnteredLine, InputAction, PromptInput},
-    row_text::shortened,
     screen_size::ScreenSize,
     shortcut_help::{KeyMode, ShortcutContext, shortcut_hints},
     status_line::{StatusFacts, StatusTemplate},
-    styled_text::{StyledLine, TextRole},
     terminal_control::Notifier,
     theme::Theme,
 };
@@ -116,7 +113,7 @@ pub(super) struct ChatLoop {
     status_template: StatusTemplate,
     /// True if the facts of the status line may have changed.
     pub(super) is_status_due: bool,
-    /// Name of the session in the title of the terminal.
+    /// What the title of the terminal names: the folder of the session.
     pub(super) title_subject: String,
     pub(super) attention: UserAttention,
     /// True if the terminal shows colours.
@@ -146,8 +143,7 @@ pub(super) struct ChatLoop {
     pub(super) user_command: Option<UserCommandRun>,
     /// Outputs of commands of the user, for the next prompt.
     pub(super) context_of_next_prompt: Vec<String>,
-    /// Lines that wait for the end of the task.
-    waiting_lines: VecDeque<EnteredLine>,
+    waiting_lines: WaitingLines,
     /// True if plain lines end with a prompt, behind which the terminal shows what is typed.
     has_line_prompt: bool,
     pub(super) end: Option<ChatEnd>,
@@ -254,7 +250,7 @@ impl ChatLoop {
             external_editor: None,
             user_command: None,
             context_of_next_prompt: Vec::new(),
-            waiting_lines: VecDeque::new(),
+            waiting_lines: WaitingLines::default(),
             has_line_prompt: false,
             end: None,
             host,
@@ -382,10 +378,7 @@ impl ChatLoop {
     fn interrupt(&mut self) {
         let phase = self.phase();
         if !self.waiting_lines.is_empty() {
-            // Lines that wait for a command are not carried out after all.
-            let lines = EnteredLine::join(self.waiting_lines.drain(..));
-            self.typing.put_before(&lines.text, &lines.images);
-            self.show_input();
+            self.take_back_waiting_lines();
         } else if !self.work.is_busy() && !self.typing.replace(String::new()).is_empty() {
             // The first one clears what was typed, as in a shell.
             return self.show_input();
@@ -506,9 +499,19 @@ impl ChatLoop {
     /// Handles escape while the agent works or a command runs: it stops them, and never leaves.
     fn stop(&mut self) {
         if self.work.is_busy() {
+            self.take_back_waiting_lines();
             self.stop_agent();
         } else if let Some(running) = &self.user_command {
             running.interrupt();
+        }
+    }
+
+    /// Puts the lines that wait back on the input line: they are not carried out after all.
+    fn take_back_waiting_lines(&mut self) {
+        if !self.waiting_lines.is_empty() {
+            let lines = self.waiting_lines.take_joined();
+            self.typing.put_before(&lines.text, &lines.images);
+            self.show_input();
         }
     }
 
@@ -552,7 +555,7 @@ impl ChatLoop {
             self.interrupts.reset();
         }
         if self.must_lines_wait() {
-            self.waiting_lines.push_back(line);
+            self.waiting_lines.push(line);
             return Ok(());
         }
         if parsed != ChatLine::Nothing {
@@ -584,30 +587,34 @@ impl ChatLoop {
         Ok(())
     }
 
-    /// Handles the lines that waited for the end of a task, until one of them starts another.
+    /// Handles the lines that waited for the end of a task or the start of a run, until one of them starts another.
     fn take_waiting_lines(&mut self) -> Result<(), ChatError> {
         let mut steering = Vec::new();
+        let waiting = self.waiting_lines.len();
         // They are no answers to a question that came later, and no view may be open that changes what they do.
         while !self.must_lines_wait()
             && self.end.is_none()
             && self.view.is_none()
             && !self.questions.is_open()
-            && let Some(line) = self.waiting_lines.pop_front()
+            && let Some(line) = self.waiting_lines.pop()
         {
             self.on_line(line, &mut steering)?;
         }
         self.steer(&mut steering);
+        if self.waiting_lines.len() != waiting {
+            self.show_input();
+        }
         Ok(())
     }
 
     fn on_tick(&mut self) {
         on_question_tick(self);
         on_attention_tick(self);
-        if self.is_status_due && self.task.is_none() && self.quiet_task.is_none() {
+        if self.is_status_due && self.quiet_task.is_none() {
             refresh_status(self);
         }
         on_view_tick(self);
-        if screen_size() != self.shown_size {
+        if update_work_facts(self) || screen_size() != self.shown_size {
             self.show_input();
         }
         self.screen.tick(Timestamp::now());
@@ -618,9 +625,9 @@ impl ChatLoop {
         self.task.is_some()
     }
 
-    /// Returns true if entered lines have to wait: for a task, or for images that are being read.
+    /// Returns true if entered lines have to wait: for a task, for the start of a run, or for images that are being read.
     fn must_lines_wait(&self) -> bool {
-        self.task.is_some() || self.images.are_being_read()
+        self.task.is_some() || self.work.is_requested() || self.images.are_being_read()
     }
 
     /// Replaces the label of an image by a text, in the prompt and in lines that wait.
@@ -628,15 +635,17 @@ impl ChatLoop {
         if self.typing.editor().is_some_and(|editor| editor.replace_image(image, text)) {
             return;
         }
-        for line in &mut self.waiting_lines {
-            line.replace_image(image, text);
-        }
+        self.waiting_lines.replace_image(image, text);
     }
 
     /// Forgets the session that the chat leaves: its outputs, its usage, and facts that are still being read.
     pub(super) fn forget_session(&mut self) {
         self.context_of_next_prompt.clear();
         self.work = AgentWork::default();
+        self.screen.push_action(|screen| {
+            screen.forget_activity();
+            Ok(())
+        });
         self.quiet_task = None;
         self.is_status_due = true;
     }
@@ -711,14 +720,9 @@ impl ChatLoop {
             };
             view.below.push(shortcut_hints(context, mode, columns));
         }
-        for line in &self.waiting_lines {
-            let mut row = StyledLine::default();
-            let text = line.shown.replace('\n', " ");
-            row.push(neutralise(&format!("waiting: {text}")), TextRole::Dim);
-            view.above.push(shortened(&row, columns));
-        }
+        view.above.extend(self.waiting_lines.rows(size));
         if let Some(panel) = &self.panel {
-            let most = size.rows.saturating_sub(view.rows.len() + 2);
+            let most = size.rows.saturating_sub(view.rows.len() + view.above.len() + 2);
             view.above.extend(panel.rows(
                 columns,
                 most,

@@ -11,9 +11,7 @@ use jiff::Timestamp;
 
 use super::chat_screen::{ScreenWriter, screen_size};
 use crate::{
-    recording::{
-        AsciicastError, AsciicastHeader, AsciicastRecorder, InputRecording, RecordedOutput,
-    },
+    recording::{AsciicastError, AsciicastHeader, AsciicastRecorder, RecordedOutput},
     screen_size::ScreenSize,
 };
 
@@ -38,8 +36,8 @@ impl ChatRecording {
         shell: Option<String>,
     ) -> Result<Self, AsciicastError> {
         let size = screen_size().unwrap_or(UNKNOWN_SIZE);
-        let header = AsciicastHeader { size, started: Timestamp::now(), term, shell, title: None };
-        let recorder = AsciicastRecorder::new(file, &header, InputRecording::Off)?;
+        let header = AsciicastHeader { size, started: Timestamp::now(), term, shell };
+        let recorder = AsciicastRecorder::new(file, &header)?;
         Ok(Self { recorder: Arc::new(Mutex::new(recorder)), started: Instant::now() })
     }
 

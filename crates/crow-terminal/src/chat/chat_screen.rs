@@ -134,6 +134,13 @@ impl ChatScreen {
         }
     }
 
+    /// Forgets what goes on in the session that was shown.
+    pub(super) fn forget_activity(&mut self) {
+        if let Self::Inline(screen) = self {
+            screen.forget_activity();
+        }
+    }
+
     /// Draws a view that takes the whole screen.
     pub(super) fn paint_view(
         &mut self,

@@ -117,9 +117,9 @@ pub(super) fn on_view_event(chat: &mut ChatLoop, event: InputEvent) -> Result<()
         | InputEvent::Unknown => ViewEffect::None,
     };
     match effect {
-        ViewEffect::None | ViewEffect::Action { .. } => {}
+        ViewEffect::None => {}
         ViewEffect::Redraw => draw_view(chat),
-        ViewEffect::Close | ViewEffect::ChosenSet(_) => close_view(chat),
+        ViewEffect::Close => close_view(chat),
         ViewEffect::Chosen(number) => {
             let on_choice = open.on_choice.take();
             close_view(chat);

@@ -1,9 +1,12 @@
 //! The chat: a conversation with an agent at a terminal.
 //!
-//! [`chat`] knows agents only by their [`AgentHandle`] and the [`AgentHost`] that opens them. On a terminal with escape
+//! [`chat()`] knows agents only by their [`AgentHandle`] and the [`AgentHost`] that opens them. On a terminal with escape
 //! sequences it shows an inline screen with an editor at the bottom, on others plain lines.
 //!
 //! A panic here would end the chat with all its work, so nothing may panic.
+//!
+//! [`AgentHandle`]: crow_runtime::AgentHandle
+//! [`AgentHost`]: crow_runtime::AgentHost
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::indexing_slicing, clippy::string_slice))]
 
@@ -30,6 +33,7 @@ mod session_status;
 mod terminal_handover;
 mod terminal_modes;
 mod user_shell;
+mod waiting_lines;
 
 pub use chat_commands::chat_command_names;
 pub use chat_loop::chat;

@@ -12,7 +12,8 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::{
     editor::EditorSnapshot,
     keys::{Key, KeyCode, KeyModifiers},
-    row_text::{shortened, wrapped},
+    line_layout::clipped_line,
+    row_text::wrapped,
     styled_text::{Emphasis, StyledLine, TextLook, TextRole},
 };
 
@@ -280,16 +281,16 @@ impl QuestionPanel {
             title.push(format!(" · {waiting} more"), TextRole::Dim);
         }
         if self.is_typing_words() {
-            return vec![shortened(&title, columns)];
+            return vec![clipped_line(&title, columns)];
         }
         let mut rows = Vec::new();
         if waiting > 0 {
             // With several of them on the screen, it must be clear which one the answer is for.
             let mut subject = StyledLine::default();
             subject.push(format!("? {}", place.title), TextRole::Heading);
-            rows.push(shortened(&subject, columns));
+            rows.push(clipped_line(&subject, columns));
         }
-        rows.push(shortened(&title, columns));
+        rows.push(clipped_line(&title, columns));
         for (number, entry) in self.entries.iter().enumerate() {
             let is_selected = is_live && self.selected == Some(number);
             let role = match (is_live, is_selected) {
@@ -317,11 +318,11 @@ impl QuestionPanel {
                 let mut row = StyledLine::default();
                 row.push(if part_number == 0 { &first } else { &indent }, look.clone());
                 row.push(part, look.clone());
-                rows.push(shortened(&row, columns));
+                rows.push(clipped_line(&row, columns));
             }
         }
         if rows.len() > most {
-            let compact = shortened(&self.compact_row(is_live), columns);
+            let compact = clipped_line(&self.compact_row(is_live), columns);
             // The subject stays, if there is one.
             rows.truncate(most.saturating_sub(1).min(usize::from(waiting > 0)));
             rows.push(compact);
@@ -363,7 +364,7 @@ fn waiting_rows(waiting: &[String], columns: usize, most: usize) -> Vec<StyledLi
     let row = |text: String| {
         let mut row = StyledLine::default();
         row.push(text, TextRole::Dim);
-        shortened(&row, columns)
+        clipped_line(&row, columns)
     };
     texts.into_iter().map(row).collect()
 }
@@ -565,10 +566,10 @@ mod tests {
         let start = Instant::now();
         let panel = panel(&permission(), "", start);
         for (columns, most) in [(1, 1), (20, 2), (40, 3), (80, 4)] {
-            let rows = panel.rows(columns, most, &place(1), "", start + QUIET);
+            let rows = panel.rows(columns, most, &place(0), "", start + QUIET);
             assert!(rows.len() == 1 && rows[0].width() <= columns, "{rows:?}");
         }
-        let rows = panel.rows(40, 3, &place(1), "", start + QUIET);
+        let rows = panel.rows(40, 3, &place(0), "", start + QUIET);
         assert_eq!(rows[0].text(), "? y yes · a · n no · t words");
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crow_core::usage::TokenUsage;
 use crow_runtime::{AgentHandle, AgentHost};
 use tokio::task::spawn_blocking;
 
@@ -19,14 +20,14 @@ pub(super) fn refresh_status(chat: &mut ChatLoop) {
         return;
     }
     let (host, handle) = (Arc::clone(&chat.host), chat.handle.clone());
-    let mut facts = facts_of_report(chat);
     chat.start_quiet_task(Box::pin(async move {
-        let is_known = read_facts(&*host, &handle, &mut facts).await;
+        let facts = read_facts(&*host, &handle).await;
         let result: TaskResult = Box::new(move |chat| {
-            if is_known {
+            if let Some(mut facts) = facts {
                 let home = chat.setup.home.as_deref();
                 facts.cwd = Some(below_home(&handle.metadata().crow().cwd, home));
                 chat.status = facts;
+                update_work_facts(chat);
             }
             Ok(())
         });
@@ -34,38 +35,45 @@ pub(super) fn refresh_status(chat: &mut ChatLoop) {
     }));
 }
 
-/// Returns the facts that the chat knows from the events of the last run.
-fn facts_of_report(chat: &ChatLoop) -> StatusFacts {
-    let usage = chat.work.report.report().usage.tokens;
-    let read = usage.input_tokens;
-    let cached = usage.cache_read_tokens;
-    StatusFacts {
-        tokens_in: Some(read),
-        tokens_out: Some(usage.output_tokens),
-        cache_percent: (read > 0).then(|| cached * 100 / read),
-        session: Some(chat.title_subject.clone()),
-        ..StatusFacts::default()
-    }
+/// Updates the facts that change while the agent works. Returns true if one of them has changed.
+pub(super) fn update_work_facts(chat: &mut ChatLoop) -> bool {
+    let (time, jobs) = (chat.work.run_time(), chat.work.jobs.count());
+    let is_changed = (chat.status.time, chat.status.jobs) != (time, jobs);
+    (chat.status.time, chat.status.jobs) = (time, jobs);
+    is_changed
 }
 
-/// Reads the facts that the host knows. Returns false if it knows nothing of the session.
-async fn read_facts(host: &dyn AgentHost, handle: &AgentHandle, facts: &mut StatusFacts) -> bool {
+/// Reads the facts of a session; `None` if the host knows nothing of it.
+async fn read_facts(host: &dyn AgentHost, handle: &AgentHandle) -> Option<StatusFacts> {
     let id = handle.session_id();
-    let Ok(options) = host.options(id).await else { return false };
+    let options = host.options(id).await.ok()?;
     let usage = host.usage(id).await.unwrap_or_default();
     let value = |name: &str| {
         let option = options.iter().find(|option| option.name == name);
         option.map(|option| option.value.clone())
     };
-    facts.agent = value("agent");
-    facts.mode = value("mode");
-    facts.permissions = value("permissions");
-    facts.model = value("model");
-    facts.thinking = value("thinking");
-    facts.cost_usd = usage.cost_usd;
+    let mut tokens = TokenUsage::default();
+    for (_, spent) in handle.spent() {
+        tokens += spent;
+    }
+    let (read, cached) = (tokens.input_tokens, tokens.cache_read_tokens);
     let window = usage.context_window.filter(|window| *window > 0);
-    facts.context_percent = window.map(|window| usage.context_tokens * 100 / window);
-    let cwd = handle.metadata().crow().cwd;
-    facts.branch = spawn_blocking(move || current_branch(&cwd)).await.ok().flatten();
-    true
+    let metadata = handle.metadata();
+    let crow = metadata.crow();
+    let cwd = crow.cwd.clone();
+    Some(StatusFacts {
+        agent: value("agent"),
+        mode: value("mode"),
+        permissions: value("permissions"),
+        model: value("model"),
+        thinking: value("thinking"),
+        tokens_in: Some(read),
+        tokens_out: Some(tokens.output_tokens),
+        cache_percent: (read > 0).then(|| cached.saturating_mul(100) / read),
+        cost_usd: usage.cost_usd,
+        context_percent: window.map(|window| usage.context_tokens.saturating_mul(100) / window),
+        branch: spawn_blocking(move || current_branch(&cwd)).await.ok().flatten(),
+        session: Some(if crow.title.is_empty() { id.to_string() } else { crow.title }),
+        ..StatusFacts::default()
+    })
 }

@@ -3,9 +3,14 @@
 //! A chip is a range of the text. Text that only looks like a label is not one. A [`Fragment`] is a piece of text with
 //! the chips in it, and what is killed, yanked, undone and saved.
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
-use crate::visible_characters::{CharacterForm, clipped, safe};
+use super::prompt_text::PromptText;
+
+use crate::{
+    line_layout::clipped_text,
+    visible_characters::{CharacterForm, safe},
+};
 
 /// Bounds above which a paste becomes a chip.
 const MOST_PASTED_LINES: usize = 20;
@@ -18,7 +23,7 @@ const IMAGE_LABEL_START: &str = "[image ";
 
 /// Identifier of a chip. Copies of a chip have the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ChipId(pub(super) u64);
+pub(crate) struct ChipId(pub(super) u64);
 
 /// Content that a chip represents.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,18 +104,18 @@ impl Fragment {
 
 /// A part of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SubmissionBlock {
+pub(crate) enum SubmissionBlock {
     Text(String),
     Image(ChipId),
 }
 
 /// A prompt that is sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Submission {
+pub(crate) struct Submission {
     /// The whole text, with pastes in the place of their chips, and labels in the place of images.
-    pub text: String,
+    pub(crate) text: String,
     /// The text and the images in their order. Blocks of text are not empty.
-    pub blocks: Vec<SubmissionBlock>,
+    pub(crate) blocks: Vec<SubmissionBlock>,
 }
 
 impl Submission {
@@ -143,11 +148,58 @@ impl Submission {
     }
 
     /// Returns the images in their order.
-    pub fn images(&self) -> impl Iterator<Item = ChipId> + '_ {
+    pub(crate) fn images(&self) -> impl Iterator<Item = ChipId> + '_ {
         self.blocks.iter().filter_map(|block| match block {
             SubmissionBlock::Text(_) => None,
             SubmissionBlock::Image(id) => Some(*id),
         })
+    }
+}
+
+/// The names of chips: the labels of the current prompt, and the identifiers of images.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ChipNames {
+    next_image: u64,
+    /// How many chips have had each label since the last submission.
+    labels: BTreeMap<String, u32>,
+}
+
+impl ChipNames {
+    /// Returns the identifier of an image that is not in the text yet.
+    pub(crate) fn new_image(&mut self) -> ChipId {
+        let id = ChipId(self.next_image);
+        self.next_image += 1;
+        id
+    }
+
+    /// Returns a label that no chip has had since the last submission, and that is not in the text.
+    pub(super) fn unique_label(
+        &mut self,
+        text: &PromptText,
+        label: impl Fn(u32) -> String,
+    ) -> String {
+        let number = self.labels.entry(label(1)).or_default();
+        loop {
+            *number += 1;
+            let label = label(*number);
+            if !text.as_str().contains(&label) {
+                return label;
+            }
+        }
+    }
+
+    /// Begins another prompt.
+    pub(super) fn forget_labels(&mut self) {
+        self.labels.clear();
+    }
+
+    /// Takes the chips of a draft that came back: later images must not have the identifiers of those in it.
+    pub(super) fn on_restored(&mut self, chips: &[Chip]) {
+        let images = chips.iter().filter_map(|chip| match *chip.content {
+            ChipContent::Paste(_) => None,
+            ChipContent::Image(ChipId(id)) => Some(id + 1),
+        });
+        self.next_image = images.fold(self.next_image, u64::max);
     }
 }
 
@@ -198,7 +250,7 @@ pub(super) fn image_label(name: &str, number: u32) -> String {
             CharacterForm::Replaced(form) => shown.push_str(&form),
         }
     }
-    let shown = clipped(&shown, WIDEST_NAME);
+    let shown = clipped_text(&shown, WIDEST_NAME);
     if number == 1 {
         format!("{IMAGE_LABEL_START}{shown}]")
     } else {

@@ -27,7 +27,7 @@ impl PromptEditor {
             EditorCommand::Up => return self.move_vertically(VerticalStep::Up, &last),
             EditorCommand::Down => return self.move_vertically(VerticalStep::Down, &last),
             EditorCommand::Erase(motion) => self.erase(motion),
-            EditorCommand::EraseOrEnd if self.is_empty() => return EditorEffect::EndOfInput,
+            EditorCommand::EraseOrEnd if self.text().is_empty() => return EditorEffect::EndOfInput,
             EditorCommand::EraseOrEnd => self.erase(CursorMotion::Right),
             EditorCommand::Kill(motion) => self.kill(motion, &last),
             EditorCommand::Yank => yank(self),
@@ -120,7 +120,7 @@ impl PromptEditor {
         }
     }
 
-    pub(super) fn change_case_of(&mut self, range: Range<usize>, change: CaseChange) {
+    fn change_case_of(&mut self, range: Range<usize>, change: CaseChange) {
         let text = self.document.text();
         let mut changed = Fragment::default();
         let mut case = match change {

@@ -12,7 +12,7 @@ const LONGEST_LINE: usize = 4096;
 
 /// Source of the candidates of a completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CompletionKind {
+pub(crate) enum CompletionKind {
     /// `/word` at the start of the text.
     Command,
     /// `@path` at the start of a word.
@@ -21,12 +21,12 @@ pub enum CompletionKind {
 
 /// A word that can be completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CompletionContext {
-    pub kind: CompletionKind,
+pub(crate) struct CompletionContext {
+    pub(crate) kind: CompletionKind,
     /// The word up to the cursor, with its `/` or `@`.
-    pub range: Range<usize>,
+    pub(crate) range: Range<usize>,
     /// Text typed after `/` or `@`, without quotes and backslashes.
-    pub typed: String,
+    pub(crate) typed: String,
 }
 
 /// Characters that end a path without quotes, or could begin a range of lines behind it.
@@ -35,7 +35,7 @@ const QUOTED: &str = "\"\\'`;<>|,:#";
 const QUOTED_AT_END: [char; 6] = ['.', '!', '?', ')', ']', '}'];
 
 /// Returns the text that stands for a file in a prompt, in quotes if it must be.
-pub fn file_reference(path: &str) -> String {
+pub(crate) fn file_reference(path: &str) -> String {
     let is_quoted = |character: char| character.is_whitespace() || QUOTED.contains(character);
     if path.contains(is_quoted) || path.ends_with(QUOTED_AT_END) {
         format!("@\"{}\"", path.replace('\\', "\\\\").replace('"', "\\\""))

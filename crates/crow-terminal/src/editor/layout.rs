@@ -38,7 +38,7 @@ impl Row {
 }
 
 /// Returns the number of columns of a unit in rows of `width` columns.
-pub(super) fn unit_width(unit: &Unit<'_>, width: usize) -> usize {
+fn unit_width(unit: &Unit<'_>, width: usize) -> usize {
     match unit.content {
         UnitContent::LineFeed => 0,
         UnitContent::Cluster(cluster) => cluster_width(cluster).min(width),

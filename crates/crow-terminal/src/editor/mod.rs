@@ -18,15 +18,15 @@ mod vi_motions;
 mod view;
 mod word_motions;
 
-pub(crate) use chips::image_labels;
-pub use chips::{ChipId, Submission, SubmissionBlock};
-pub use completion::{CompletionContext, CompletionKind, file_reference};
+pub(crate) use chips::{ChipId, image_labels};
+pub(crate) use completion::{CompletionContext, CompletionKind, file_reference};
 pub use key_bindings::EditingStyle;
-pub use prompt_editor::{EditorEffect, EditorSnapshot, PromptEditor};
-pub use view::EditorView;
+pub(crate) use prompt_editor::{EditorEffect, EditorSnapshot, PromptEditor};
 
 #[cfg(test)]
 pub(crate) use {
-    chips::Fragment,
+    chips::{Fragment, Submission, SubmissionBlock},
+    prompt_editor::chip_ranges,
     prompt_text::{LONGEST_SEGMENT, PromptText},
+    view::EditorView,
 };

@@ -4,10 +4,10 @@
 //! kill ring, the column of vertical motions) look at `last`. While a search of the history is open, keys go to it and
 //! the document does not change.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::ops::Range;
 
 use super::{
-    chips::{self, ChipContent, ChipId, Fragment, Submission},
+    chips::{self, ChipContent, ChipId, ChipNames, Fragment, Submission},
     completion::{self, CompletionContext},
     document::Document,
     history::{HistorySearch, PromptHistory, SearchDirection},
@@ -25,7 +25,7 @@ const DEFAULT_WIDTH: usize = 77;
 
 /// Action for the owner of an editor after a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EditorEffect {
+pub(crate) enum EditorEffect {
     /// The key means nothing here.
     None,
     /// The view may have changed.
@@ -52,7 +52,7 @@ pub enum EditorEffect {
 
 /// A draft with its chips and its cursor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct EditorSnapshot {
+pub(crate) struct EditorSnapshot {
     fragment: Fragment,
     cursor: usize,
 }
@@ -79,7 +79,7 @@ pub(super) enum KeyPrefix {
 
 /// Editor of a prompt.
 #[derive(Debug, Clone)]
-pub struct PromptEditor {
+pub(crate) struct PromptEditor {
     pub(super) document: Document,
     pub(super) kill_ring: KillRing,
     pub(super) history: PromptHistory,
@@ -92,9 +92,7 @@ pub struct PromptEditor {
     pub(super) width: usize,
     /// Start of the first row in the last view.
     pub(super) top: usize,
-    next_chip: u64,
-    /// How many chips have had each label since the last submission.
-    labels: BTreeMap<String, u32>,
+    pub(crate) chip_names: ChipNames,
 }
 
 impl Default for PromptEditor {
@@ -110,75 +108,64 @@ impl Default for PromptEditor {
             last: LastCommand::default(),
             width: DEFAULT_WIDTH,
             top: 0,
-            next_chip: 0,
-            labels: BTreeMap::new(),
+            chip_names: ChipNames::default(),
         }
     }
 }
 
 impl PromptEditor {
     /// Creates an empty editor.
-    pub fn new(style: EditingStyle) -> Self {
+    pub(crate) fn new(style: EditingStyle) -> Self {
         Self { style, ..Self::default() }
     }
 
     /// Changes the set of keys.
-    pub fn set_style(&mut self, style: EditingStyle) {
+    pub(crate) fn set_style(&mut self, style: EditingStyle) {
         self.style = style;
         self.vi = ViState::default();
         self.document.release_group();
     }
 
     /// Replaces the earlier prompts, of which the newest is the last. The current text becomes the draft.
-    pub fn set_history(&mut self, entries: Vec<String>) {
+    pub(crate) fn set_history(&mut self, entries: Vec<String>) {
         self.search = None;
         self.history.set(entries);
     }
 
     /// Adds a prompt to the history. The current text becomes the draft.
-    pub fn push_history(&mut self, entry: String) {
+    pub(crate) fn push_history(&mut self, entry: String) {
         self.search = None;
         self.history.push(entry);
     }
 
     /// Returns the text with the labels of its chips.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         self.document.text().as_str()
     }
 
     /// Returns the text with pastes in the place of their chips. Images keep their labels.
-    pub fn expanded_text(&self) -> String {
+    pub(crate) fn expanded_text(&self) -> String {
         let text = self.document.text();
         chips::expanded(text.as_str(), text.chips())
     }
 
-    /// Returns true if there is no text.
-    pub fn is_empty(&self) -> bool {
-        self.text().is_empty()
-    }
-
     /// Returns the position of the cursor in the text, in bytes.
-    pub fn cursor(&self) -> usize {
+    pub(crate) fn cursor(&self) -> usize {
         self.document.cursor()
     }
 
-    /// Returns the ranges of the chips in the text.
-    pub fn chips(&self) -> impl Iterator<Item = Range<usize>> + '_ {
-        self.document.text().chips().iter().map(chips::Chip::range)
-    }
-
     /// Returns true if keys are commands of vi and not text.
-    pub fn is_in_normal_mode(&self) -> bool {
+    pub(crate) fn is_in_normal_mode(&self) -> bool {
         self.style == EditingStyle::Vi && self.vi.is_normal()
     }
 
     /// Returns true while the history is searched.
-    pub fn is_searching(&self) -> bool {
+    pub(crate) fn is_searching(&self) -> bool {
         self.search.is_some()
     }
 
     /// Processes a key.
-    pub fn on_key(&mut self, key: Key) -> EditorEffect {
+    pub(crate) fn on_key(&mut self, key: Key) -> EditorEffect {
         if self.search.is_some() {
             return self.on_search_key(key);
         }
@@ -201,7 +188,7 @@ impl PromptEditor {
     }
 
     /// Inserts a pasted text, or a chip for it if it is long.
-    pub fn paste(&mut self, text: &str) -> EditorEffect {
+    pub(crate) fn paste(&mut self, text: &str) -> EditorEffect {
         if text.is_empty() {
             return EditorEffect::None;
         }
@@ -214,7 +201,8 @@ impl PromptEditor {
         }
         let fragment = match chips::size_if_long(&text) {
             Some(size) => {
-                let label = self.unique_label(|number| chips::paste_label(&size, number));
+                let name = |number| chips::paste_label(&size, number);
+                let label = self.chip_names.unique_label(self.document.text(), name);
                 Fragment::chip(label, ChipContent::Paste(text))
             }
             None => Fragment::plain(text),
@@ -224,18 +212,12 @@ impl PromptEditor {
     }
 
     /// Inserts a chip for an image.
-    pub fn insert_image(&mut self, name: &str) -> ChipId {
+    pub(crate) fn insert_image(&mut self, name: &str) -> ChipId {
         self.accept_search();
-        let id = self.new_image();
-        let label = self.unique_label(|number| chips::image_label(name, number));
+        let id = self.chip_names.new_image();
+        let label = |number| chips::image_label(name, number);
+        let label = self.chip_names.unique_label(self.document.text(), label);
         self.insert(Fragment::chip(label, ChipContent::Image(id)));
-        id
-    }
-
-    /// Returns the identifier of an image that is not in the text yet.
-    pub(crate) fn new_image(&mut self) -> ChipId {
-        let id = ChipId(self.next_chip);
-        self.next_chip += 1;
         id
     }
 
@@ -247,13 +229,14 @@ impl PromptEditor {
         if labels.len() != images.len() {
             labels.clear();
             for _ in images {
-                let label = self.unique_label(|number| chips::image_label(&number.to_string(), 1));
+                let label = |number: u32| chips::image_label(&number.to_string(), 1);
+                let label = self.chip_names.unique_label(self.document.text(), label);
                 text.push(' ');
                 labels.push(text.len()..text.len() + label.len());
                 text.push_str(&label);
             }
         }
-        if !self.is_empty() {
+        if !self.text().is_empty() {
             text.push('\n');
         }
         let labels: Vec<_> = labels.into_iter().zip(images.iter().copied()).collect();
@@ -302,27 +285,14 @@ impl PromptEditor {
         self.last = LastCommand::Other;
     }
 
-    /// Returns a label that no chip has had since the last submission, and that is not in the text.
-    fn unique_label(&mut self, label: impl Fn(u32) -> String) -> String {
-        let text = self.document.text().as_str();
-        let number = self.labels.entry(label(1)).or_default();
-        loop {
-            *number += 1;
-            let label = label(*number);
-            if !text.contains(&label) {
-                return label;
-            }
-        }
-    }
-
     /// Replaces the text, as one change that can be undone, and puts the cursor at its end.
-    pub fn set_text(&mut self, text: &str) {
+    pub(crate) fn set_text(&mut self, text: &str) {
         self.replace(0..self.document.text().len(), text);
     }
 
     /// Replaces a range, as one change that can be undone, and puts the cursor behind the new text. A range that cuts
     /// a chip or a character is moved to its end.
-    pub fn replace(&mut self, range: Range<usize>, text: &str) {
+    pub(crate) fn replace(&mut self, range: Range<usize>, text: &str) {
         let end = self.document.text().boundary_from(range.end);
         let start = self.document.text().boundary_from(range.start).min(end);
         self.edit(start..end, Fragment::plain(chips::with_line_feeds(text)));
@@ -338,35 +308,25 @@ impl PromptEditor {
         self.last = LastCommand::Other;
     }
 
-    /// Takes the text, with pastes in the place of their chips, and empties the editor.
-    pub fn take_text(&mut self) -> String {
-        self.take_submission().text
-    }
-
     /// Takes the text and the images, and empties the editor.
-    pub fn take_submission(&mut self) -> Submission {
+    pub(crate) fn take_submission(&mut self) -> Submission {
         let document = std::mem::take(&mut self.document);
         self.restart();
-        self.labels.clear();
+        self.chip_names.forget_labels();
         Submission::new(document.text().as_str(), document.text().chips())
     }
 
     /// Returns a copy of the draft.
-    pub fn snapshot(&self) -> EditorSnapshot {
+    pub(crate) fn snapshot(&self) -> EditorSnapshot {
         let text = self.document.text();
         EditorSnapshot { fragment: text.fragment(0..text.len()), cursor: self.document.cursor() }
     }
 
     /// Replaces the draft and forgets the changes that led to it.
-    pub fn restore(&mut self, snapshot: EditorSnapshot) {
+    pub(crate) fn restore(&mut self, snapshot: EditorSnapshot) {
         self.document = Document::new(snapshot.fragment);
         self.document.move_to(snapshot.cursor);
-        // Images that are added from now on must not have the identifiers of those in the draft.
-        let images = self.document.text().chips().iter().filter_map(|chip| match *chip.content {
-            ChipContent::Paste(_) => None,
-            ChipContent::Image(ChipId(id)) => Some(id + 1),
-        });
-        self.next_chip = images.fold(self.next_chip, u64::max);
+        self.chip_names.on_restored(self.document.text().chips());
         self.restart();
     }
 
@@ -380,7 +340,7 @@ impl PromptEditor {
     }
 
     /// Returns what can be completed at the cursor.
-    pub fn completion_context(&self) -> Option<CompletionContext> {
+    pub(crate) fn completion_context(&self) -> Option<CompletionContext> {
         if self.search.is_some() {
             return None;
         }
@@ -452,4 +412,10 @@ impl PromptEditor {
         self.settle_cursor();
         self.last = LastCommand::Other;
     }
+}
+
+/// Returns the ranges of the chips in the text of an editor.
+#[cfg(test)]
+pub(crate) fn chip_ranges(editor: &PromptEditor) -> Vec<Range<usize>> {
+    editor.document.text().chips().iter().map(chips::Chip::range).collect()
 }

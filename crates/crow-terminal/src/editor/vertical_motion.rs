@@ -32,7 +32,7 @@ impl PromptEditor {
     }
 
     /// Shows the next older or newer prompt, with the cursor at its end.
-    pub(super) fn walk_history(&mut self, step: VerticalStep) -> EditorEffect {
+    fn walk_history(&mut self, step: VerticalStep) -> EditorEffect {
         let position = self.history.position();
         let next = match step {
             VerticalStep::Up => position.checked_sub(1),

@@ -216,7 +216,7 @@ impl ViEditing<'_> {
             ViCommand::Redo => (0..times).for_each(|_| self.editor.document.redo()),
             ViCommand::Repeat => self.repeat_change(count),
             ViCommand::Editor(EditorCommand::Enter) => return EditorEffect::Submit,
-            ViCommand::Editor(EditorCommand::EraseOrEnd) if !self.editor.is_empty() => {
+            ViCommand::Editor(EditorCommand::EraseOrEnd) if !self.editor.text().is_empty() => {
                 return EditorEffect::None;
             }
             ViCommand::Editor(command) => {

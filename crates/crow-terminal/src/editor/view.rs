@@ -15,8 +15,9 @@ use super::{
     prompt_text::{PromptText, UnitContent},
 };
 use crate::{
+    line_layout::clipped_text,
     styled_text::{Emphasis, StyledLine, TextLook, TextRole},
-    visible_characters::{CharacterForm, clipped, cluster_form, safe},
+    visible_characters::{CharacterForm, cluster_form, safe},
 };
 
 /// Least number of columns that a view is made for.
@@ -30,10 +31,10 @@ const COUNTED_BYTES: usize = 8 * 1024;
 
 /// The lines of an editor, and the place of the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EditorView {
-    pub lines: Vec<StyledLine>,
+pub(crate) struct EditorView {
+    pub(crate) lines: Vec<StyledLine>,
     /// Row in `lines`, and column.
-    pub cursor: (usize, usize),
+    pub(crate) cursor: (usize, usize),
 }
 
 /// Columns of a view.
@@ -50,11 +51,11 @@ struct ViewColumns {
 impl PromptEditor {
     /// Returns the lines to show: at most `most_rows`, but one at least, of `width` columns, but two at least. The
     /// prompt is before the first row, and further rows are indented as much.
-    pub fn view(&mut self, width: usize, most_rows: usize, prompt: &str) -> EditorView {
+    pub(crate) fn view(&mut self, width: usize, most_rows: usize, prompt: &str) -> EditorView {
         let width = width.max(NARROWEST);
         let most_rows = most_rows.clamp(1, MOST_ROWS);
         // One column of the text at least, and the free one, are kept.
-        let prompt = clipped(prompt, (width / 2).min(width - 2));
+        let prompt = clipped_text(prompt, (width / 2).min(width - 2));
         let indent = prompt.width();
         let columns = ViewColumns { width, indent, text: width - indent - 1 };
         self.width = columns.text;
@@ -85,7 +86,7 @@ fn search_line(search: &HistorySearch, width: usize) -> StyledLine {
         SearchOutcome::Found => "search: ",
         SearchOutcome::NotFound => "search, nothing found: ",
     };
-    let label = clipped(label, width / 2);
+    let label = clipped_text(label, width / 2);
     let mut shown = Vec::new();
     let mut room = width - label.width() - 1;
     for character in search.query.chars().rev() {
@@ -121,7 +122,7 @@ impl HiddenRows {
         };
         let mut line = StyledLine::default();
         line.push(" ".repeat(columns.indent), TextRole::Plain);
-        line.push(clipped(&text, columns.width - columns.indent), TextRole::Dim);
+        line.push(clipped_text(&text, columns.width - columns.indent), TextRole::Dim);
         line
     }
 }
@@ -310,7 +311,7 @@ fn row_line(
         if found.contains(&unit.start) {
             look.emphasis = Emphasis::REVERSE;
         }
-        let shown = clipped(&shown, columns.text);
+        let shown = clipped_text(&shown, columns.text);
         // A wide character that was cut off may have been in two columns, of which one is used.
         let unused = match &shown {
             Cow::Borrowed(_) => 0,

@@ -1,6 +1,6 @@
 //! The files of a project by name, for the completion of `@path`.
 //!
-//! A [`FileIndex`] holds the paths below a folder and searches them; a [`FileSearchWorker`] does both in threads of its own, so
+//! A [`FileIndex`](index::FileIndex) holds the paths below a folder and searches them; a [`FileSearchWorker`] does both in threads of its own, so
 //! that nobody waits for either.
 //!
 //! An index takes 12 bytes a path besides its name, 4 more for a directory, and up to 8 for the last search: a test with a
@@ -16,8 +16,5 @@ mod search_worker;
 #[cfg(test)]
 mod tests;
 
-pub use index::{FileIndex, FileIndexError};
-pub use path_search::FileMatch;
-pub use search_worker::{
-    FileSearchNotifier, FileSearchOptions, FileSearchResults, FileSearchWorker,
-};
+pub(crate) use path_search::FileMatch;
+pub(crate) use search_worker::{FileSearchNotifier, FileSearchOptions, FileSearchWorker};

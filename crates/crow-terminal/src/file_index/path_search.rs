@@ -25,16 +25,16 @@ const DIRECTORY_BONUS: u32 = 16;
 
 /// A path that matches a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileMatch {
+pub(crate) struct FileMatch {
     /// Path relative to the root of the index; that of a directory ends with a slash.
-    pub path: String,
+    pub(crate) path: String,
     /// Numbers of the characters of the path that match the query, in ascending order.
-    pub positions: Vec<u32>,
+    pub(crate) positions: Vec<u32>,
 }
 
 impl FileMatch {
     /// Returns true if the path is that of a directory.
-    pub fn is_directory(&self) -> bool {
+    pub(crate) fn is_directory(&self) -> bool {
         self.path.ends_with('/')
     }
 }
@@ -46,6 +46,7 @@ pub(super) struct MatchedEntries {
     entries: Vec<u32>,
 }
 
+#[cfg(test)]
 impl MatchedEntries {
     /// Returns the number of bytes in use.
     pub(super) fn memory(&self) -> usize {

@@ -102,6 +102,7 @@ impl PathTable {
     }
 
     /// Returns the number of bytes in use.
+    #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         let numbers = self.ends.capacity() + self.parents.capacity() + self.directories.capacity();
         let sets = self.characters.capacity() * size_of::<CharacterSet>();

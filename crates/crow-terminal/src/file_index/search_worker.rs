@@ -24,33 +24,31 @@ const WALK_END: Duration = Duration::from_millis(100);
 
 /// What a worker searches in, and within which limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileSearchOptions {
+pub(crate) struct FileSearchOptions {
     /// The folder that paths are relative to.
-    pub root: PathBuf,
+    pub(crate) root: PathBuf,
     /// Maximum number of paths of the index.
-    pub most_paths: usize,
+    pub(crate) most_paths: usize,
     /// Maximum number of matches of a query.
-    pub most_matches: usize,
+    pub(crate) most_matches: usize,
     /// Age of the index at which a query has the files listed again.
-    pub most_age: Duration,
+    pub(crate) most_age: Duration,
 }
 
 /// What was found for a query.
 #[derive(Debug)]
-pub struct FileSearchResults {
-    pub query: String,
+pub(crate) struct FileSearchResults {
+    pub(crate) query: String,
     /// The matches, the best first.
-    pub matches: Result<Vec<FileMatch>, FileIndexError>,
-    /// True if there are more files than the index has.
-    pub is_cut: bool,
+    pub(crate) matches: Result<Vec<FileMatch>, FileIndexError>,
 }
 
 /// A function that is called by the worker's thread when there are results. It must not wait for anything.
-pub type FileSearchNotifier = Arc<dyn Fn() + Send + Sync>;
+pub(crate) type FileSearchNotifier = Arc<dyn Fn() + Send + Sync>;
 
 /// A thread that searches for files. The first query has them listed, in a second thread. The worker ends when it is
 /// dropped, which takes a moment at most.
-pub struct FileSearchWorker {
+pub(crate) struct FileSearchWorker {
     shared: Arc<SharedSearch>,
     thread: Option<JoinHandle<()>>,
 }
@@ -60,7 +58,7 @@ impl FileSearchWorker {
     ///
     /// # Errors
     /// Fails if the thread cannot be started.
-    pub fn start(
+    pub(crate) fn start(
         options: FileSearchOptions,
         notify: FileSearchNotifier,
     ) -> Result<Self, FileIndexError> {
@@ -81,7 +79,7 @@ impl FileSearchWorker {
     }
 
     /// Asks for the matches of a query, instead of those of an earlier one. Never blocks for longer than a moment.
-    pub fn request(&self, query: &str) {
+    pub(crate) fn request(&self, query: &str) {
         let mut state = self.shared.lock();
         state.query = Some(query.to_owned());
         self.shared.cancel_search.store(true, Ordering::Relaxed);
@@ -91,7 +89,7 @@ impl FileSearchWorker {
 
     /// Takes the newest results, if there are some that were not taken yet. A query has results once more when the files
     /// were listed again meanwhile.
-    pub fn try_results(&self) -> Option<FileSearchResults> {
+    pub(crate) fn try_results(&self) -> Option<FileSearchResults> {
         self.shared.lock().results.take()
     }
 }
@@ -211,14 +209,13 @@ impl Searcher {
         let index = &mut index.index;
         let cancel = &self.shared.cancel_search;
         if let Some(matches) = index.search(query, self.options.most_matches, cancel) {
-            let is_cut = index.is_cut();
-            self.report(FileSearchResults { query: query.clone(), matches: Ok(matches), is_cut });
+            self.report(FileSearchResults { query: query.clone(), matches: Ok(matches) });
         }
     }
 
     fn fail(&self, error: FileIndexError) {
         if let Some(query) = self.last.clone() {
-            self.report(FileSearchResults { query, matches: Err(error), is_cut: false });
+            self.report(FileSearchResults { query, matches: Err(error) });
         }
     }
 

@@ -15,7 +15,9 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::{
-    FileIndex, FileIndexError, FileMatch, FileSearchOptions, FileSearchResults, FileSearchWorker,
+    FileMatch, FileSearchOptions, FileSearchWorker,
+    index::{FileIndex, FileIndexError},
+    search_worker::FileSearchResults,
 };
 use crate::fuzzy_matcher::{FuzzyMatcher, FuzzyQuery};
 
@@ -103,10 +105,7 @@ fn a_walk_lists_files_and_directories_that_are_not_ignored() {
         "src/main.rs",
     ];
     assert_eq!(found(&mut index, ""), expected);
-    assert_eq!(
-        (index.len(), index.is_cut(), index.skipped(), index.unreadable()),
-        (7, false, 0, 0)
-    );
+    assert_eq!(index.len(), 7);
 }
 
 #[test]
@@ -125,24 +124,21 @@ fn symbolic_links_are_listed_and_not_followed() {
 }
 
 #[test]
-fn names_that_cannot_be_written_in_a_prompt_are_counted() {
+fn names_that_cannot_be_written_in_a_prompt_are_left_out() {
     let folder = project(&["ok", "new\nline"]);
     let name = std::ffi::OsStr::from_bytes(b"bad\xff");
     fs::create_dir(folder.path().join(name)).unwrap();
     fs::write(folder.path().join(name).join("inside"), "").unwrap();
     let mut index = build(folder.path());
     assert_eq!(found(&mut index, ""), ["ok"]);
-    assert_eq!(index.skipped(), 2);
 }
 
 #[test]
 fn an_index_is_cut_at_its_bound() {
     let folder = project(&["a", "b/c", "d"]);
-    for (most, expected, is_cut) in
-        [(4, 4, false), (3, 3, true), (2, 2, true), (1, 1, true), (0, 0, true)]
-    {
+    for (most, expected) in [(5, 4), (4, 4), (3, 3), (1, 1), (0, 0)] {
         let index = FileIndex::build(folder.path(), most, &NEVER).unwrap();
-        assert_eq!((index.len(), index.is_cut()), (expected, is_cut), "{most}");
+        assert_eq!(index.len(), expected, "{most}");
     }
 }
 
@@ -374,7 +370,6 @@ fn a_worker_searches_for_the_newest_query() {
     }
     let results = wait_for(&worker, |results| results.query == "lib");
     assert_eq!(paths(&results.matches.unwrap()), ["src/lib.rs"]);
-    assert!(!results.is_cut);
     assert!(worker.0.try_results().is_none());
     worker.0.request("main");
     let results = wait_for(&worker, |results| results.query == "main");

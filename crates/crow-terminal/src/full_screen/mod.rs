@@ -4,8 +4,6 @@
 //! the alternate screen. Neither reads or writes anything.
 
 mod diff;
-mod key_hints;
-mod line_layout;
 mod pager;
 mod painter;
 mod picker;
@@ -17,8 +15,8 @@ mod text_field;
 mod text_search;
 mod view;
 
-pub use diff::DiffView;
-pub use pager::{Pager, PagerSection};
-pub use painter::FullScreenPainter;
-pub use picker::{ActionKeyError, ListItem, ListPicker};
-pub use view::{FullScreenFrame, FullScreenView, ViewEffect};
+pub(crate) use diff::DiffView;
+pub(crate) use pager::{Pager, PagerSection};
+pub(crate) use painter::FullScreenPainter;
+pub(crate) use picker::{ListItem, ListPicker};
+pub(crate) use view::{FullScreenFrame, FullScreenView, ViewEffect};

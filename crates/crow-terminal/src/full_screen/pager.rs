@@ -1,10 +1,8 @@
 //! The pager: a long text in sections.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
 use super::{
-    key_hints::KeyHint,
-    line_layout::{visible_title, wrapped_rows},
     plain_lines::PlainLines,
     scroll_view::{ScrollSource, ScrollView},
     text_search::SearchMarks,
@@ -12,31 +10,19 @@ use super::{
 };
 use crate::{
     keys::Key,
+    line_layout::{visible_title, wrapped_rows},
     markdown::render_markdown,
     screen_size::ScreenSize,
+    shortcut_help::Shortcut,
     styled_text::{StyledLine, TextRole},
 };
 
-/// A function that lays a text out for a number of columns.
-type LayoutFunction = Box<dyn Fn(usize) -> Vec<StyledLine> + Send>;
-
 /// The content of a section of a pager.
+#[derive(Debug)]
 enum SectionBody {
     Text(PlainLines),
     Markdown { text: String, lines: Vec<StyledLine> },
     Lines(Vec<StyledLine>),
-    Layout { layout: LayoutFunction, lines: Vec<StyledLine> },
-}
-
-impl fmt::Debug for SectionBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Text(_) => "Text",
-            Self::Markdown { .. } => "Markdown",
-            Self::Lines(_) => "Lines",
-            Self::Layout { .. } => "Layout",
-        })
-    }
 }
 
 impl SectionBody {
@@ -44,16 +30,13 @@ impl SectionBody {
         match self {
             Self::Text(_) | Self::Lines(_) => {}
             Self::Markdown { text, lines } => *lines = render_markdown(text, columns),
-            Self::Layout { layout, lines } => *lines = layout(columns),
         }
     }
 
     fn entry_count(&self) -> usize {
         match self {
             Self::Text(text) => text.entry_count(),
-            Self::Markdown { lines, .. } | Self::Lines(lines) | Self::Layout { lines, .. } => {
-                lines.len()
-            }
+            Self::Markdown { lines, .. } | Self::Lines(lines) => lines.len(),
         }
     }
 
@@ -64,18 +47,14 @@ impl SectionBody {
                 line.push(text.entry(entry), TextRole::Plain);
                 line
             }
-            Self::Markdown { lines, .. } | Self::Lines(lines) | Self::Layout { lines, .. } => {
-                lines[entry].clone()
-            }
+            Self::Markdown { lines, .. } | Self::Lines(lines) => lines[entry].clone(),
         }
     }
 
     fn text(&self, entry: usize) -> Cow<'_, str> {
         match self {
             Self::Text(text) => text.entry(entry),
-            Self::Markdown { lines, .. } | Self::Lines(lines) | Self::Layout { lines, .. } => {
-                lines[entry].text().into()
-            }
+            Self::Markdown { lines, .. } | Self::Lines(lines) => lines[entry].text().into(),
         }
     }
 
@@ -83,14 +62,14 @@ impl SectionBody {
     fn continuations_until(&self, entry: usize) -> usize {
         match self {
             Self::Text(text) => text.continuations_until(entry),
-            Self::Markdown { .. } | Self::Lines(_) | Self::Layout { .. } => 0,
+            Self::Markdown { .. } | Self::Lines(_) => 0,
         }
     }
 }
 
 /// A section of the text of a [`Pager`], which `[` and `]` jump to.
 #[derive(Debug)]
-pub struct PagerSection {
+pub(crate) struct PagerSection {
     title: String,
     body: SectionBody,
 }
@@ -98,32 +77,26 @@ pub struct PagerSection {
 impl PagerSection {
     /// Creates a section of plain text, which need not be harmless.
     #[must_use]
-    pub fn text(text: impl Into<String>) -> Self {
+    pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::new(SectionBody::Text(PlainLines::new(text.into())))
     }
 
     /// Creates a section of Markdown, which is rendered for the width of the screen.
     #[must_use]
-    pub fn markdown(text: impl Into<String>) -> Self {
+    pub(crate) fn markdown(text: impl Into<String>) -> Self {
         Self::new(SectionBody::Markdown { text: text.into(), lines: Vec::new() })
     }
 
     /// Creates a section of lines, which are wrapped where they are wider than the screen.
     #[must_use]
-    pub fn lines(lines: Vec<StyledLine>) -> Self {
+    pub(crate) fn lines(lines: Vec<StyledLine>) -> Self {
         Self::new(SectionBody::Lines(lines))
-    }
-
-    /// Creates a section of what a function returns for a number of columns. It is called when the width changes.
-    #[must_use]
-    pub fn layout(layout: impl Fn(usize) -> Vec<StyledLine> + Send + 'static) -> Self {
-        Self::new(SectionBody::Layout { layout: Box::new(layout), lines: Vec::new() })
     }
 
     /// Adds a title, which the status row shows while the section is at the top of the screen. It is no part of the
     /// text.
     #[must_use]
-    pub fn with_title(self, title: &str) -> Self {
+    pub(crate) fn with_title(self, title: &str) -> Self {
         Self { title: visible_title(title), ..self }
     }
 
@@ -236,18 +209,18 @@ impl ScrollSource for SectionedText {
 /// | /; n; N | search; the next match; the one before |
 /// | q, esc, ctrl-c | close |
 #[derive(Debug)]
-pub struct Pager {
+pub(crate) struct Pager {
     view: ScrollView<SectionedText>,
-    hints: Vec<KeyHint>,
+    hints: Vec<Shortcut>,
 }
 
 impl Pager {
     /// Creates a pager at the beginning of a text. The title is shown in the status row.
     #[must_use]
-    pub fn new(title: &str, sections: Vec<PagerSection>) -> Self {
-        let mut hints = vec![KeyHint::new("q", "close"), KeyHint::new("/", "search")];
+    pub(crate) fn new(title: &str, sections: Vec<PagerSection>) -> Self {
+        let mut hints = vec![Shortcut::new("q", "close"), Shortcut::new("/", "search")];
         if sections.len() > 1 {
-            hints.push(KeyHint::new("[ ]", "section"));
+            hints.push(Shortcut::new("[ ]", "section"));
         }
         Self { view: ScrollView::new(title, SectionedText::new(sections)), hints }
     }

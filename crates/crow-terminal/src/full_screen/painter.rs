@@ -6,8 +6,10 @@
 
 use std::fmt::Write as _;
 
-use super::{line_layout::clipped_line, view::FullScreenFrame};
-use crate::{painted_line::PaintedLine, screen_size::ScreenSize, theme::Theme};
+use super::view::FullScreenFrame;
+use crate::{
+    line_layout::clipped_line, painted_line::PaintedLine, screen_size::ScreenSize, theme::Theme,
+};
 
 /// Switches to the alternate screen, and stops wrapping. The primary screen and its cursor are saved before that.
 const ENTER: &str = "\u{1b}[?1049h\u{1b}[?7l";
@@ -43,20 +45,20 @@ enum AlternateScreen {
 ///
 /// Everything that is written to the terminal between the first frame and [`leave`](Self::leave) must come from here.
 #[derive(Debug)]
-pub struct FullScreenPainter {
+pub(crate) struct FullScreenPainter {
     theme: Theme,
     screen: AlternateScreen,
 }
 
 impl FullScreenPainter {
     /// Creates a painter for a terminal that shows its primary screen.
-    pub fn new(theme: Theme) -> Self {
+    pub(crate) fn new(theme: Theme) -> Self {
         Self { theme, screen: AlternateScreen::Inactive }
     }
 
     /// Returns the bytes that show a frame on a screen of this size. The first frame switches to the alternate screen;
     /// later ones send only the rows that changed, unless the size did. The result is empty if nothing changed.
-    pub fn paint(&mut self, frame: &FullScreenFrame, size: ScreenSize) -> String {
+    pub(crate) fn paint(&mut self, frame: &FullScreenFrame, size: ScreenSize) -> String {
         let painted = self.painted(frame, size);
         let before = match &self.screen {
             AlternateScreen::Painted(before) if *before == painted => return String::new(),
@@ -94,7 +96,7 @@ impl FullScreenPainter {
 
     /// Returns the bytes that bring the primary screen and its cursor back; nothing if it is shown already. The next
     /// frame switches to the alternate screen again.
-    pub fn leave(&mut self) -> String {
+    pub(crate) fn leave(&mut self) -> String {
         if self.screen == AlternateScreen::Inactive {
             return String::new();
         }
@@ -103,14 +105,14 @@ impl FullScreenPainter {
     }
 
     /// Forgets what is on the alternate screen, so that the next frame is sent whole: something else wrote to it.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         if self.screen != AlternateScreen::Inactive {
             self.screen = AlternateScreen::Unknown;
         }
     }
 
     /// Returns true from the first frame on until [`leave`](Self::leave).
-    pub fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         self.screen != AlternateScreen::Inactive
     }
 

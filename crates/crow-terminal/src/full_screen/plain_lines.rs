@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use unicode_width::UnicodeWidthChar as _;
 
-use super::line_layout::visible_text;
+use crate::line_layout::visible_text;
 
 /// Maximum length of an entry in bytes. A longer line is several entries.
 const LONGEST: usize = 16 * 1024;

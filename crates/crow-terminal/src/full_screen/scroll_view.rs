@@ -6,15 +6,15 @@
 use std::{borrow::Cow, fmt, ops::Range};
 
 use super::{
-    key_hints::{KeyHint, hint_row},
-    line_layout::{clipped_line, pad, visible_title},
     text_field::TextField,
     text_search::{SearchMarks, SearchPattern},
     view::{FullScreenFrame, ViewEffect},
 };
 use crate::{
     keys::{Key, KeyCode, KeyModifiers},
+    line_layout::{clipped_line, pad, visible_title},
     screen_size::ScreenSize,
+    shortcut_help::{Shortcut, shortcut_row},
     styled_text::{StyledLine, TextRole},
 };
 
@@ -233,7 +233,7 @@ impl<S: ScrollSource> ScrollView<S> {
     }
 
     /// Lays the text out for a screen of this size, with as many of the hints in the status row as fit.
-    pub(super) fn frame(&mut self, size: ScreenSize, hints: &[KeyHint]) -> FullScreenFrame {
+    pub(super) fn frame(&mut self, size: ScreenSize, hints: &[Shortcut]) -> FullScreenFrame {
         let size = ScreenSize { columns: size.columns.max(1), rows: size.rows.max(1) };
         let had_size = std::mem::replace(&mut self.size, size);
         if self.columns != Some(size.columns) {
@@ -475,7 +475,7 @@ impl<S: ScrollSource> ScrollView<S> {
 
     /// Returns the status row for a screen whose last row is of this entry, and the column of the cursor if a text is
     /// typed there.
-    fn status_row(&self, last: usize, hints: &[KeyHint]) -> (StyledLine, Option<usize>) {
+    fn status_row(&self, last: usize, hints: &[Shortcut]) -> (StyledLine, Option<usize>) {
         let columns = self.size.columns;
         let mut row = StyledLine::default();
         if let Some(input) = &self.input {
@@ -500,7 +500,7 @@ impl<S: ScrollSource> ScrollView<S> {
             return (clipped_line(&position, columns), None);
         }
         let mut row = clipped_line(&row, room);
-        let hints = hint_row(hints, room.saturating_sub(row.width() + 3));
+        let hints = shortcut_row(hints, TextRole::Plain, room.saturating_sub(row.width() + 3));
         if self.message.is_none() && hints.width() > 0 {
             row.push("   ", TextRole::Plain);
             row.append(&hints);

@@ -2,7 +2,7 @@
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::line_layout::{fitting_end, visible_text};
+use crate::line_layout::{fitting_end, visible_text};
 use crate::{
     keys::{Key, KeyCode, KeyModifiers},
     styled_text::{StyledLine, TextRole},

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use regex::{Regex, RegexBuilder};
 
-use super::line_layout::emphasized;
+use crate::line_layout::emphasized;
 use crate::styled_text::{Emphasis, StyledLine};
 
 /// A text that is searched for. Case matters if it has a letter in upper case.

@@ -6,7 +6,7 @@ use crate::{keys::Key, screen_size::ScreenSize, styled_text::StyledLine};
 
 /// Effect of a key on a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ViewEffect {
+pub(crate) enum ViewEffect {
     /// The key has no meaning here.
     None,
     /// The view may look different now.
@@ -15,28 +15,19 @@ pub enum ViewEffect {
     Close,
     /// The item of this index was chosen. The view is to be closed.
     Chosen(usize),
-    /// The items of these indices were chosen, in ascending order; possibly none. The view is to be closed.
-    ChosenSet(Vec<usize>),
-    /// An additional key of the view was pressed at the item of this index. The view stays open.
-    Action {
-        /// The key, as it was registered.
-        key: Key,
-        /// The index of the selected item.
-        index: usize,
-    },
 }
 
 /// The rows of a view, and its cursor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FullScreenFrame {
+pub(crate) struct FullScreenFrame {
     /// The rows from the top of the screen on. Missing ones are empty.
-    pub rows: Vec<StyledLine>,
+    pub(crate) rows: Vec<StyledLine>,
     /// The row and column of the cursor, if it is visible.
-    pub cursor: Option<(usize, usize)>,
+    pub(crate) cursor: Option<(usize, usize)>,
 }
 
 /// A view that takes the whole screen: keys in, rows out.
-pub trait FullScreenView: fmt::Debug + Send {
+pub(crate) trait FullScreenView: fmt::Debug + Send {
     /// Takes a key.
     fn on_key(&mut self, key: Key) -> ViewEffect;
 

@@ -1,22 +1,19 @@
 //! The characters that Markdown is drawn with.
 
-/// A choice of characters that draw bullets, borders and boxes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum MarkdownGlyphs {
-    #[default]
-    Unicode,
-    /// For terminals and fonts that lack the others.
-    Ascii,
-}
+use crow_console::Glyphs;
+
+/// The characters that draw bullets, borders and boxes in a character set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MarkdownGlyphs(pub(super) Glyphs);
 
 /// The characters of a horizontal border: line, left end, crossing and right end.
 pub(super) type BorderGlyphs = [&'static str; 4];
 
 impl MarkdownGlyphs {
     fn pick<T>(self, unicode: T, ascii: T) -> T {
-        match self {
-            Self::Unicode => unicode,
-            Self::Ascii => ascii,
+        match self.0 {
+            Glyphs::Unicode => unicode,
+            Glyphs::Ascii => ascii,
         }
     }
 

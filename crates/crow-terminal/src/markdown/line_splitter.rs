@@ -3,7 +3,7 @@
 use unicode_segmentation::UnicodeSegmentation as _;
 
 /// Length in bytes up to which a line is handed out in one part. It bounds what is not known yet at any time.
-pub(super) const LONGEST_PART: usize = 4096;
+const LONGEST_PART: usize = 4096;
 
 /// A part of a line; nearly always the whole of it.
 #[derive(Debug, Clone, Copy)]

@@ -24,5 +24,4 @@ mod table_grid;
 mod tests;
 mod wrapper;
 
-pub use glyphs::MarkdownGlyphs;
-pub use stream::{MarkdownStream, render_markdown};
+pub(crate) use stream::{MarkdownStream, render_markdown};

@@ -10,6 +10,8 @@
 //! whole text knows the definitions from the start, a stream from where they are. Both treat a list as loose from its
 //! first blank line on.
 
+use crow_console::Glyphs;
+
 use super::{
     blocks::Blocks, definitions::Definitions, glyphs::MarkdownGlyphs, layout::Layout,
     line_splitter::LineSplitter,
@@ -18,7 +20,7 @@ use crate::styled_text::StyledLine;
 
 /// Renders Markdown that arrives in pieces: lines are handed out once, when they can no longer change.
 #[derive(Debug, Clone)]
-pub struct MarkdownStream {
+pub(crate) struct MarkdownStream {
     splitter: LineSplitter,
     blocks: Blocks,
     /// The last answer about the open part, with how many lines were asked for.
@@ -26,25 +28,20 @@ pub struct MarkdownStream {
 }
 
 impl MarkdownStream {
-    /// Creates a stream of lines of at most `width` columns; fewer than 10 count as 10.
+    /// Creates a stream of lines of at most `width` columns; fewer than 10 count as 10. Bullets and borders are drawn with
+    /// `glyphs`.
     #[must_use]
-    pub fn new(width: usize) -> Self {
-        Self::with_glyphs(width, MarkdownGlyphs::Unicode)
-    }
-
-    /// Creates a stream that draws bullets and borders with other characters.
-    #[must_use]
-    pub fn with_glyphs(width: usize, glyphs: MarkdownGlyphs) -> Self {
+    pub(crate) fn new(width: usize, glyphs: Glyphs) -> Self {
         Self::with_definitions(width, glyphs, Definitions::default())
     }
 
-    fn with_definitions(width: usize, glyphs: MarkdownGlyphs, definitions: Definitions) -> Self {
-        let blocks = Blocks::new(Layout::new(width, glyphs), definitions);
+    fn with_definitions(width: usize, glyphs: Glyphs, definitions: Definitions) -> Self {
+        let blocks = Blocks::new(Layout::new(width, MarkdownGlyphs(glyphs)), definitions);
         Self { splitter: LineSplitter::default(), blocks, tail: None }
     }
 
     /// Adds text, and returns the lines that are final now.
-    pub fn push(&mut self, text: &str) -> Vec<StyledLine> {
+    pub(crate) fn push(&mut self, text: &str) -> Vec<StyledLine> {
         self.tail = None;
         let blocks = &mut self.blocks;
         self.splitter.push(text, |part| blocks.push(part));
@@ -53,7 +50,7 @@ impl MarkdownStream {
 
     /// Returns the lines of the part that may still change, as they would look if the text ended here; at most the last
     /// `most`.
-    pub fn tail(&mut self, most: usize) -> Vec<StyledLine> {
+    pub(crate) fn tail(&mut self, most: usize) -> Vec<StyledLine> {
         if let Some((asked, lines)) = &self.tail
             && *asked == most
         {
@@ -69,12 +66,12 @@ impl MarkdownStream {
 
     /// Ends the text, and returns the remaining lines.
     #[must_use]
-    pub fn finish(self) -> Vec<StyledLine> {
+    pub(crate) fn finish(self) -> Vec<StyledLine> {
         self.ended().layout.take_lines()
     }
 
     /// Sets the width for lines that are handed out from now on.
-    pub fn set_width(&mut self, width: usize) {
+    pub(crate) fn set_width(&mut self, width: usize) {
         self.tail = None;
         self.blocks.set_width(width);
     }
@@ -89,14 +86,13 @@ impl MarkdownStream {
 
 /// Renders a whole text.
 #[must_use]
-pub fn render_markdown(text: &str, width: usize) -> Vec<StyledLine> {
-    let mut stream = MarkdownStream::new(width);
+pub(crate) fn render_markdown(text: &str, width: usize) -> Vec<StyledLine> {
+    let mut stream = MarkdownStream::new(width, Glyphs::Unicode);
     let mut lines = stream.push(text);
     let mut blocks = stream.ended();
     if !blocks.definitions.is_empty() {
         // Signpost: definitions may come after their uses, so the text is read again with all of them.
-        stream =
-            MarkdownStream::with_definitions(width, MarkdownGlyphs::Unicode, blocks.definitions);
+        stream = MarkdownStream::with_definitions(width, Glyphs::Unicode, blocks.definitions);
         lines = stream.push(text);
         blocks = stream.ended();
     }

@@ -6,13 +6,13 @@ use crate::fuzzy_matcher::{FuzzyMatcher, FuzzyQuery};
 
 /// A command that can be completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListedCommand {
+pub(crate) struct ListedCommand {
     /// The name without its slash.
-    pub name: String,
+    pub(crate) name: String,
     /// Placeholder of its argument, in brackets if it may be left out. May be empty.
-    pub argument: String,
+    pub(crate) argument: String,
     /// Description for people.
-    pub description: String,
+    pub(crate) description: String,
 }
 
 impl ListedCommand {

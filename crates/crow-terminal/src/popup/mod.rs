@@ -5,5 +5,5 @@ mod completion_popup;
 mod popup_rows;
 mod text_cells;
 
-pub use command_matches::ListedCommand;
+pub(crate) use command_matches::ListedCommand;
 pub(crate) use completion_popup::{CompletionPopup, EditCause, PopupChoice, PopupStep};

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     file_index::FileMatch,
+    line_layout::clipped_text,
     styled_text::{StyledLine, TextRole},
-    visible_characters::clipped,
 };
 
 /// Maximum number of entries that are shown.
@@ -57,7 +57,7 @@ pub(super) fn note_row(text: &str, columns: usize) -> StyledLine {
     let mut row = StyledLine::default();
     let indent = if columns < LEAST_MARKED { "" } else { OTHER };
     row.push(indent, TextRole::Dim);
-    row.push(clipped(text, columns - indent.width()), TextRole::Dim);
+    row.push(clipped_text(text, columns - indent.width()), TextRole::Dim);
     row
 }
 

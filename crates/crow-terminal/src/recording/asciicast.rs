@@ -6,7 +6,6 @@ use std::{
 };
 
 use crow_console::words;
-use crow_text::one_line;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -15,24 +14,15 @@ use crate::screen_size::ScreenSize;
 
 /// The first line of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AsciicastHeader {
+pub(crate) struct AsciicastHeader {
     /// Size of the terminal at the beginning.
-    pub size: ScreenSize,
+    pub(crate) size: ScreenSize,
     /// Time of the beginning. The file has it in seconds.
-    pub started: Timestamp,
+    pub(crate) started: Timestamp,
     /// The variable `TERM`.
-    pub term: Option<String>,
+    pub(crate) term: Option<String>,
     /// The variable `SHELL`.
-    pub shell: Option<String>,
-    pub title: Option<String>,
-}
-
-/// Whether the keys of the user are recorded. They may be secrets, also where the terminal does not show them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum InputRecording {
-    #[default]
-    Off,
-    On,
+    pub(crate) shell: Option<String>,
 }
 
 /// The error of a recording that could not be written. The terminal is not affected by it.
@@ -55,16 +45,14 @@ enum RecordingFile<W> {
     Closed,
 }
 
-/// Writer of a recording in the format asciicast v2.
+/// Writer of a recording in the format asciicast v2. It has no keys of the user, which may be secrets.
 ///
 /// Every line is written at once and flushed, so that the file is readable when the program is killed. After an error
 /// nothing more is written; [`finish`](Self::finish) tells the error.
 #[derive(Debug)]
-pub struct AsciicastRecorder<W> {
+pub(crate) struct AsciicastRecorder<W> {
     file: RecordingFile<W>,
-    input_recording: InputRecording,
     output: Utf8Stream,
-    input: Utf8Stream,
     /// Time of the last event.
     last: Duration,
     events: u64,
@@ -75,18 +63,12 @@ impl<W: Write> AsciicastRecorder<W> {
     ///
     /// # Errors
     /// Fails if the header cannot be written.
-    pub fn new(
-        mut file: W,
-        header: &AsciicastHeader,
-        input_recording: InputRecording,
-    ) -> Result<Self, AsciicastError> {
+    pub(crate) fn new(mut file: W, header: &AsciicastHeader) -> Result<Self, AsciicastError> {
         write_line(&mut file, &HeaderLine::from(header))
             .map_err(|source| AsciicastError { events: 0, source })?;
         Ok(Self {
             file: RecordingFile::Open(file),
-            input_recording,
             output: Utf8Stream::default(),
-            input: Utf8Stream::default(),
             last: Duration::ZERO,
             events: 0,
         })
@@ -94,21 +76,13 @@ impl<W: Write> AsciicastRecorder<W> {
 
     /// Records bytes that were written to the terminal. An incomplete character at their end is recorded with the next ones.
     /// `time` is that since the beginning; a time before that of the last event counts as the latter.
-    pub fn on_output(&mut self, time: Duration, bytes: &[u8]) {
+    pub(crate) fn on_output(&mut self, time: Duration, bytes: &[u8]) {
         let text = self.output.push(bytes);
         self.record_text(time, EventCode::Output, &text);
     }
 
-    /// Records bytes that the user typed, if that is on.
-    pub fn on_input(&mut self, time: Duration, bytes: &[u8]) {
-        if self.input_recording == InputRecording::On {
-            let text = self.input.push(bytes);
-            self.record_text(time, EventCode::Input, &text);
-        }
-    }
-
     /// Records that the terminal has another size.
-    pub fn on_resize(&mut self, time: Duration, size: ScreenSize) {
+    pub(crate) fn on_resize(&mut self, time: Duration, size: ScreenSize) {
         let size = format!("{}x{}", size.columns, size.rows);
         self.record_text(time, EventCode::Resize, &size);
     }
@@ -117,11 +91,9 @@ impl<W: Write> AsciicastRecorder<W> {
     ///
     /// # Errors
     /// Fails if any line could not be written. The error is told once.
-    pub fn finish(&mut self, time: Duration) -> Result<(), AsciicastError> {
+    pub(crate) fn finish(&mut self, time: Duration) -> Result<(), AsciicastError> {
         let rest = self.output.finish();
         self.record_text(time, EventCode::Output, rest);
-        let rest = self.input.finish();
-        self.record_text(time, EventCode::Input, rest);
         match std::mem::replace(&mut self.file, RecordingFile::Closed) {
             RecordingFile::Open(_) | RecordingFile::Closed => Ok(()),
             RecordingFile::Failed(source) => Err(AsciicastError { events: self.events, source }),
@@ -148,7 +120,6 @@ impl<W: Write> AsciicastRecorder<W> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EventCode {
     Output,
-    Input,
     Resize,
 }
 
@@ -156,7 +127,6 @@ impl EventCode {
     fn as_str(self) -> &'static str {
         match self {
             Self::Output => "o",
-            Self::Input => "i",
             Self::Resize => "r",
         }
     }
@@ -169,8 +139,6 @@ struct HeaderLine {
     width: usize,
     height: usize,
     timestamp: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    title: Option<String>,
     #[serde(skip_serializing_if = "EnvironmentLine::is_empty")]
     env: EnvironmentLine,
 }
@@ -197,7 +165,6 @@ impl From<&AsciicastHeader> for HeaderLine {
             width: header.size.columns,
             height: header.size.rows,
             timestamp: header.started.as_second(),
-            title: header.title.as_deref().map(one_line),
             env: EnvironmentLine { term: header.term.clone(), shell: header.shell.clone() },
         }
     }

@@ -9,5 +9,6 @@ mod recorded_output;
 mod tests;
 mod utf8_stream;
 
-pub use asciicast::{AsciicastError, AsciicastHeader, AsciicastRecorder, InputRecording};
-pub use recorded_output::RecordedOutput;
+pub use asciicast::AsciicastError;
+pub(crate) use asciicast::{AsciicastHeader, AsciicastRecorder};
+pub(crate) use recorded_output::RecordedOutput;

@@ -13,7 +13,7 @@ use super::asciicast::AsciicastRecorder;
 ///
 /// The recorder is shared, because events other than output are recorded elsewhere. An error of the recording does not
 /// change what the terminal gets: the recorder keeps it.
-pub struct RecordedOutput<T, W, C> {
+pub(crate) struct RecordedOutput<T, W, C> {
     terminal: T,
     recorder: Arc<Mutex<AsciicastRecorder<W>>>,
     elapsed: C,
@@ -21,7 +21,7 @@ pub struct RecordedOutput<T, W, C> {
 
 impl<T: Write, W: Write, C: Fn() -> Duration> RecordedOutput<T, W, C> {
     /// Records what is written to `terminal`. `elapsed` returns the time since the beginning of the recording.
-    pub fn new(terminal: T, recorder: Arc<Mutex<AsciicastRecorder<W>>>, elapsed: C) -> Self {
+    pub(crate) fn new(terminal: T, recorder: Arc<Mutex<AsciicastRecorder<W>>>, elapsed: C) -> Self {
         Self { terminal, recorder, elapsed }
     }
 }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{AsciicastHeader, AsciicastRecorder, InputRecording, RecordedOutput};
+use super::{AsciicastHeader, AsciicastRecorder, RecordedOutput};
 use crate::screen_size::ScreenSize;
 
 /// Bytes in chunks that are cut anywhere: text, characters of several bytes, sequences, and bytes that are no UTF-8.
@@ -79,12 +79,11 @@ fn header() -> AsciicastHeader {
         started: Timestamp::from_second(1_700_000_000).unwrap(),
         term: None,
         shell: None,
-        title: None,
     }
 }
 
-fn recorder(file: &FakeFile, input: InputRecording) -> AsciicastRecorder<FakeFile> {
-    AsciicastRecorder::new(file.clone(), &header(), input).unwrap()
+fn recorder(file: &FakeFile) -> AsciicastRecorder<FakeFile> {
+    AsciicastRecorder::new(file.clone(), &header()).unwrap()
 }
 
 fn millis(millis: u64) -> Duration {
@@ -99,12 +98,10 @@ fn the_header_has_what_is_known() {
             AsciicastHeader {
                 term: Some("xterm-256color".to_owned()),
                 shell: Some("/bin/zsh".to_owned()),
-                title: Some("a\n\u{1b}]0;x\u{7}\u{202e}\"".to_owned()),
                 ..header()
             },
             json!({
                 "version": 2, "width": 80, "height": 24, "timestamp": 1_700_000_000,
-                "title": "a ␛]0;x␇\\u{202e}\"",
                 "env": {"TERM": "xterm-256color", "SHELL": "/bin/zsh"},
             }),
         ),
@@ -118,7 +115,7 @@ fn the_header_has_what_is_known() {
     ];
     for (header, expected) in table {
         let file = FakeFile::default();
-        AsciicastRecorder::new(file.clone(), &header, InputRecording::Off).unwrap();
+        AsciicastRecorder::new(file.clone(), &header).unwrap();
         assert_eq!(file.lines(), [expected]);
     }
 }
@@ -126,7 +123,7 @@ fn the_header_has_what_is_known() {
 #[test]
 fn every_event_is_a_line_with_its_time() {
     let file = FakeFile::default();
-    let mut recorder = recorder(&file, InputRecording::Off);
+    let mut recorder = recorder(&file);
     recorder.on_output(millis(0), b"\x1b[1mhi\r\n");
     recorder.on_output(millis(1500), "漢".as_bytes());
     recorder.on_resize(millis(1500), ScreenSize { columns: 100, rows: 50 });
@@ -148,7 +145,7 @@ fn every_event_is_a_line_with_its_time() {
 #[test]
 fn a_line_has_no_control_characters_whatever_was_written() {
     let file = FakeFile::default();
-    let mut recorder = recorder(&file, InputRecording::Off);
+    let mut recorder = recorder(&file);
     let all: Vec<u8> = (0..=255).collect();
     recorder.on_output(millis(0), &all);
     recorder.finish(millis(0)).unwrap();
@@ -159,7 +156,7 @@ fn a_line_has_no_control_characters_whatever_was_written() {
 #[test]
 fn a_character_that_is_cut_is_recorded_whole() {
     let file = FakeFile::default();
-    let mut recorder = recorder(&file, InputRecording::Off);
+    let mut recorder = recorder(&file);
     let [first, second, third] = *"漢".as_bytes() else { unreachable!() };
     recorder.on_output(millis(1), &[b'a', first, second]);
     recorder.on_output(millis(2), &[third]);
@@ -174,7 +171,7 @@ fn a_character_that_is_cut_is_recorded_whole() {
 #[test]
 fn times_never_go_back() {
     let file = FakeFile::default();
-    let mut recorder = recorder(&file, InputRecording::Off);
+    let mut recorder = recorder(&file);
     for time in [5, 3, 7] {
         recorder.on_output(millis(time), b"x");
     }
@@ -184,22 +181,9 @@ fn times_never_go_back() {
 }
 
 #[test]
-fn input_is_recorded_only_if_that_is_on() {
-    for (setting, expected) in
-        [(InputRecording::Off, vec![]), (InputRecording::On, vec![json!([0.0, "i", "ls\r"])])]
-    {
-        let file = FakeFile::default();
-        let mut recorder = recorder(&file, setting);
-        recorder.on_input(millis(0), b"ls\r");
-        recorder.finish(millis(0)).unwrap();
-        assert_eq!(file.lines()[1..], expected);
-    }
-}
-
-#[test]
 fn a_recording_that_is_cut_anywhere_is_readable_up_to_its_last_line() {
     let file = FakeFile::default();
-    let mut recorder = recorder(&file, InputRecording::Off);
+    let mut recorder = recorder(&file);
     for _ in 0..3 {
         recorder.on_output(millis(1), b"x");
         // Everything up to here is in the file already.
@@ -212,14 +196,14 @@ fn a_recording_that_is_cut_anywhere_is_readable_up_to_its_last_line() {
 fn a_header_that_cannot_be_written_is_an_error_at_once() {
     let file = FakeFile::default();
     file.set_writes_left(Some(0));
-    let error = AsciicastRecorder::new(file, &header(), InputRecording::Off).unwrap_err();
+    let error = AsciicastRecorder::new(file, &header()).unwrap_err();
     assert_eq!(error.events, 0);
 }
 
 #[test]
 fn an_error_of_the_recording_leaves_the_terminal_alone_and_is_told_once() {
     let file = FakeFile::default();
-    let recorder = Arc::new(Mutex::new(recorder(&file, InputRecording::Off)));
+    let recorder = Arc::new(Mutex::new(recorder(&file)));
     let mut terminal = Vec::new();
     let now = Cell::new(millis(0));
     let mut output = RecordedOutput::new(&mut terminal, Arc::clone(&recorder), || now.get());
@@ -262,7 +246,7 @@ impl Write for SlowTerminal {
 #[test]
 fn only_bytes_that_the_terminal_took_are_recorded() {
     let file = FakeFile::default();
-    let recorder = Arc::new(Mutex::new(recorder(&file, InputRecording::Off)));
+    let recorder = Arc::new(Mutex::new(recorder(&file)));
     let mut output = RecordedOutput::new(SlowTerminal(2), recorder, Duration::default);
     assert_eq!(output.write_all(b"abcdef").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     assert_eq!(file.lines()[1..], [json!([0.0, "o", "ab"]), json!([0.0, "o", "cd"])]);
@@ -272,7 +256,7 @@ proptest! {
     #[test]
     fn the_recorded_text_is_that_of_the_bytes_however_they_are_cut(chunks in any_chunks()) {
         let file = FakeFile::default();
-        let mut recorder = recorder(&file, InputRecording::Off);
+        let mut recorder = recorder(&file);
         for (number, chunk) in (0..).zip(&chunks) {
             recorder.on_output(millis(number), chunk);
         }

@@ -1,19 +1,15 @@
 //! The line of the most useful keys.
 
+use super::shortcut::{Shortcut, shortcut_row};
 use crate::styled_text::{StyledLine, TextRole};
-
-/// The text between two hints.
-const BETWEEN: &str = " · ";
 
 /// The situation that hints are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ShortcutContext {
+pub(crate) enum ShortcutContext {
     /// The prompt has no text, and the agent waits.
     EmptyPrompt,
     /// The prompt has text, and the agent waits.
     PromptWithText,
-    /// A list of completions is open.
-    PopupOpen,
     /// The agent works.
     Working,
     /// A question waits for an answer.
@@ -24,50 +20,37 @@ pub enum ShortcutContext {
 
 /// The meaning of keys at the prompt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum KeyMode {
+pub(crate) enum KeyMode {
     #[default]
     Emacs,
     ViInsert,
     ViNormal,
 }
 
-/// Keys and what they do here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ShortcutHint {
-    pub(crate) keys: &'static str,
-    pub(crate) action: &'static str,
-}
-
-const fn hint(keys: &'static str, action: &'static str) -> ShortcutHint {
-    ShortcutHint { keys, action }
-}
-
-const SEND: ShortcutHint = hint("enter", "send");
-const STEER: ShortcutHint = hint("enter", "steer");
-const INSERT: ShortcutHint = hint("i", "insert");
-const CLEAR: ShortcutHint = hint("ctrl-c", "clear");
-const EDITOR: ShortcutHint = hint("ctrl-x ctrl-e", "editor");
-const TRANSCRIPT: ShortcutHint = hint("ctrl-o", "transcript");
-const PERMISSIONS: ShortcutHint = hint("shift-tab", "permissions");
-const COMMANDS: ShortcutHint = hint("/", "commands");
-const FILES: ShortcutHint = hint("@", "files");
-const SHELL: ShortcutHint = hint("!", "shell");
-const EARLIER: ShortcutHint = hint("k", "earlier prompt");
-const NEW_LINE: ShortcutHint = hint("ctrl-j", "new line");
-const COMPLETE: ShortcutHint = hint("tab", "complete");
-const CHOOSE: ShortcutHint = hint("↑↓", "choose");
-const CLOSE: ShortcutHint = hint("esc", "close");
-const ANSWER: ShortcutHint = hint("enter", "answer");
-const ACCEPT: ShortcutHint = hint("enter", "accept");
-const OLDER: ShortcutHint = hint("ctrl-r", "older");
-const NEWER: ShortcutHint = hint("ctrl-s", "newer");
-const CANCEL: ShortcutHint = hint("esc", "cancel");
+const SEND: Shortcut = Shortcut::new("enter", "send");
+const STEER: Shortcut = Shortcut::new("enter", "steer");
+const INSERT: Shortcut = Shortcut::new("i", "insert");
+const CLEAR: Shortcut = Shortcut::new("ctrl-c", "clear");
+const EDITOR: Shortcut = Shortcut::new("ctrl-x ctrl-e", "editor");
+const TRANSCRIPT: Shortcut = Shortcut::new("ctrl-o", "transcript");
+const PERMISSIONS: Shortcut = Shortcut::new("shift-tab", "permissions");
+const COMMANDS: Shortcut = Shortcut::new("/", "commands");
+const FILES: Shortcut = Shortcut::new("@", "files");
+const SHELL: Shortcut = Shortcut::new("!", "shell");
+const EARLIER: Shortcut = Shortcut::new("k", "earlier prompt");
+const NEW_LINE: Shortcut = Shortcut::new("ctrl-j", "new line");
+const CHOOSE: Shortcut = Shortcut::new("↑↓", "choose");
+const ANSWER: Shortcut = Shortcut::new("enter", "answer");
+const ACCEPT: Shortcut = Shortcut::new("enter", "accept");
+const OLDER: Shortcut = Shortcut::new("ctrl-r", "older");
+const NEWER: Shortcut = Shortcut::new("ctrl-s", "newer");
+const CANCEL: Shortcut = Shortcut::new("esc", "cancel");
 /// Escape stops the agent, unless it ends the insert mode of vi.
-const STOP: ShortcutHint = hint("esc", "stop");
-const STOP_FROM_INSERT_MODE: ShortcutHint = hint("ctrl-c", "stop");
+const STOP: Shortcut = Shortcut::new("esc", "stop");
+const STOP_FROM_INSERT_MODE: Shortcut = Shortcut::new("ctrl-c", "stop");
 
 /// Returns the hints for a situation, the most useful one first.
-pub(crate) fn hints_for(context: ShortcutContext, mode: KeyMode) -> &'static [ShortcutHint] {
+pub(crate) fn hints_for(context: ShortcutContext, mode: KeyMode) -> &'static [Shortcut] {
     match (context, mode) {
         (ShortcutContext::EmptyPrompt, KeyMode::Emacs | KeyMode::ViInsert) => {
             &[COMMANDS, FILES, SHELL, PERMISSIONS]
@@ -79,7 +62,6 @@ pub(crate) fn hints_for(context: ShortcutContext, mode: KeyMode) -> &'static [Sh
             &[SEND, NEW_LINE, CLEAR, EDITOR]
         }
         (ShortcutContext::PromptWithText, KeyMode::ViNormal) => &[SEND, INSERT, CLEAR, EDITOR],
-        (ShortcutContext::PopupOpen, _) => &[COMPLETE, CHOOSE, CLOSE],
         (ShortcutContext::Working, KeyMode::Emacs) => &[STOP, STEER, TRANSCRIPT],
         (ShortcutContext::Working, KeyMode::ViInsert) => {
             &[STOP_FROM_INSERT_MODE, STEER, TRANSCRIPT]
@@ -96,28 +78,21 @@ pub(crate) fn hints_for(context: ShortcutContext, mode: KeyMode) -> &'static [Sh
 }
 
 /// Returns a dim line with as many hints as fit the columns, from the most useful one on.
-pub fn shortcut_hints(context: ShortcutContext, mode: KeyMode, columns: usize) -> StyledLine {
-    let mut line = StyledLine::default();
-    for hint in hints_for(context, mode) {
-        let between = if line.width() == 0 { "" } else { BETWEEN };
-        let mut longer = line.clone();
-        longer.push(format!("{between}{} {}", hint.keys, hint.action), TextRole::Dim);
-        if longer.width() > columns {
-            return line;
-        }
-        line = longer;
-    }
-    line
+pub(crate) fn shortcut_hints(
+    context: ShortcutContext,
+    mode: KeyMode,
+    columns: usize,
+) -> StyledLine {
+    shortcut_row(hints_for(context, mode), TextRole::Dim, columns)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const CONTEXTS: [ShortcutContext; 6] = [
+    const CONTEXTS: [ShortcutContext; 5] = [
         ShortcutContext::EmptyPrompt,
         ShortcutContext::PromptWithText,
-        ShortcutContext::PopupOpen,
         ShortcutContext::Working,
         ShortcutContext::QuestionOpen,
         ShortcutContext::HistorySearch,
@@ -141,7 +116,6 @@ mod tests {
                 KeyMode::ViNormal,
                 "enter send · i insert · ctrl-c clear · ctrl-x ctrl-e editor",
             ),
-            (ShortcutContext::PopupOpen, KeyMode::Emacs, "tab complete · ↑↓ choose · esc close"),
             (
                 ShortcutContext::Working,
                 KeyMode::Emacs,
@@ -163,23 +137,6 @@ mod tests {
             let line = shortcut_hints(context, mode, 80);
             assert_eq!(line.text(), expected);
             assert!(line.spans().iter().all(|span| span.look == TextRole::Dim.into()));
-        }
-    }
-
-    #[test]
-    fn hints_that_do_not_fit_are_left_out() {
-        let table = [
-            (40, "enter send · ctrl-j new line"),
-            (28, "enter send · ctrl-j new line"),
-            (27, "enter send"),
-            (10, "enter send"),
-            (9, ""),
-            (1, ""),
-            (0, ""),
-        ];
-        for (columns, expected) in table {
-            let line = shortcut_hints(ShortcutContext::PromptWithText, KeyMode::Emacs, columns);
-            assert_eq!(line.text(), expected, "{columns}");
         }
     }
 

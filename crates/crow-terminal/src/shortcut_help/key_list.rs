@@ -1,25 +1,15 @@
 //! The list of all keys.
 
+use super::shortcut::Shortcut;
 use crate::{
     editor::EditingStyle,
-    row_text::shortened,
+    line_layout::clipped_line,
     styled_text::{StyledLine, TextRole},
 };
 
 /// Blanks between keys and what they do, and between the two columns.
 const KEY_GAP: usize = 2;
 const COLUMN_GAP: usize = 3;
-
-/// Keys and what they do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shortcut {
-    pub(crate) keys: &'static str,
-    pub(crate) action: &'static str,
-}
-
-const fn shortcut(keys: &'static str, action: &'static str) -> Shortcut {
-    Shortcut { keys, action }
-}
 
 /// A column of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,80 +25,80 @@ pub(crate) enum ListColumn {
 }
 
 const EMACS_CHAT: &[Shortcut] = &[
-    shortcut("enter", "send, steer at work"),
-    shortcut("ctrl-j, \\ enter", "new line"),
-    shortcut("/", "commands"),
-    shortcut("@", "files"),
-    shortcut("!", "shell command"),
-    shortcut("tab", "complete"),
-    shortcut("↑, ↓", "older, newer prompt"),
-    shortcut("ctrl-r", "search prompts"),
-    shortcut("shift-tab", "next permission mode"),
-    shortcut("esc", "stop the agent"),
-    shortcut("esc esc", "rewind"),
-    shortcut("ctrl-c", "clear, stop, leave"),
-    shortcut("ctrl-d", "leave, without text"),
-    shortcut("ctrl-o", "transcript"),
-    shortcut("ctrl-x ctrl-e", "external editor"),
-    shortcut("ctrl-l", "redraw"),
-    shortcut("ctrl-z", "suspend"),
+    Shortcut::new("enter", "send, steer at work"),
+    Shortcut::new("ctrl-j, \\ enter", "new line"),
+    Shortcut::new("/", "commands"),
+    Shortcut::new("@", "files"),
+    Shortcut::new("!", "shell command"),
+    Shortcut::new("tab", "complete"),
+    Shortcut::new("↑, ↓", "older, newer prompt"),
+    Shortcut::new("ctrl-r", "search prompts"),
+    Shortcut::new("shift-tab", "next permission mode"),
+    Shortcut::new("esc", "stop the agent"),
+    Shortcut::new("esc esc", "rewind"),
+    Shortcut::new("ctrl-c", "clear, stop, leave"),
+    Shortcut::new("ctrl-d", "leave, without text"),
+    Shortcut::new("ctrl-o", "transcript"),
+    Shortcut::new("ctrl-x ctrl-e", "external editor"),
+    Shortcut::new("ctrl-l", "redraw"),
+    Shortcut::new("ctrl-z", "suspend"),
 ];
 
 const VI_CHAT: &[Shortcut] = &[
-    shortcut("enter", "send, steer at work"),
-    shortcut("ctrl-j, \\ enter", "new line"),
-    shortcut("/", "commands"),
-    shortcut("@", "files"),
-    shortcut("!", "shell command"),
-    shortcut("tab", "complete"),
-    shortcut("↑, ↓", "older, newer prompt"),
-    shortcut("ctrl-r", "search prompts"),
-    shortcut("shift-tab", "next permission mode"),
-    shortcut("esc", "normal mode"),
-    shortcut("esc, normal mode", "stop the agent"),
-    shortcut("ctrl-c", "clear, stop, leave"),
-    shortcut("ctrl-d", "leave, without text"),
-    shortcut("ctrl-o", "transcript"),
-    shortcut("ctrl-x ctrl-e", "external editor"),
-    shortcut("ctrl-l", "redraw"),
-    shortcut("ctrl-z", "suspend"),
+    Shortcut::new("enter", "send, steer at work"),
+    Shortcut::new("ctrl-j, \\ enter", "new line"),
+    Shortcut::new("/", "commands"),
+    Shortcut::new("@", "files"),
+    Shortcut::new("!", "shell command"),
+    Shortcut::new("tab", "complete"),
+    Shortcut::new("↑, ↓", "older, newer prompt"),
+    Shortcut::new("ctrl-r", "search prompts"),
+    Shortcut::new("shift-tab", "next permission mode"),
+    Shortcut::new("esc", "normal mode"),
+    Shortcut::new("esc, normal mode", "stop the agent"),
+    Shortcut::new("ctrl-c", "clear, stop, leave"),
+    Shortcut::new("ctrl-d", "leave, without text"),
+    Shortcut::new("ctrl-o", "transcript"),
+    Shortcut::new("ctrl-x ctrl-e", "external editor"),
+    Shortcut::new("ctrl-l", "redraw"),
+    Shortcut::new("ctrl-z", "suspend"),
 ];
 
 const EMACS_EDITING: &[Shortcut] = &[
-    shortcut("ctrl-b, ctrl-f", "left, right"),
-    shortcut("ctrl-p, ctrl-n", "up, down"),
-    shortcut("alt-b, alt-f", "by a word"),
-    shortcut("ctrl-a, ctrl-e", "start, end of line"),
-    shortcut("alt-<, alt->", "start, end of text"),
-    shortcut("ctrl-h, ctrl-d", "delete a character"),
-    shortcut("ctrl-w, alt-d", "delete a word"),
-    shortcut("ctrl-u, ctrl-k", "delete rest of line"),
-    shortcut("ctrl-y", "paste deleted text"),
-    shortcut("alt-y", "older deleted text"),
-    shortcut("ctrl-_, alt-_", "undo, redo"),
-    shortcut("ctrl-t, alt-t", "swap letters, words"),
-    shortcut("alt-u, alt-l", "upper, lower case"),
-    shortcut("alt-c", "capital letter"),
+    Shortcut::new("ctrl-b, ctrl-f", "left, right"),
+    Shortcut::new("ctrl-p, ctrl-n", "up, down"),
+    Shortcut::new("alt-b, alt-f", "by a word"),
+    Shortcut::new("ctrl-a, ctrl-e", "start, end of line"),
+    Shortcut::new("alt-<, alt->", "start, end of text"),
+    Shortcut::new("ctrl-h, ctrl-d", "delete a character"),
+    Shortcut::new("ctrl-w, alt-d", "delete a word"),
+    Shortcut::new("ctrl-u, ctrl-k", "delete rest of line"),
+    Shortcut::new("ctrl-y", "paste deleted text"),
+    Shortcut::new("alt-y", "older deleted text"),
+    Shortcut::new("ctrl-_, alt-_", "undo, redo"),
+    Shortcut::new("ctrl-t, alt-t", "swap letters, words"),
+    Shortcut::new("alt-u, alt-l", "upper, lower case"),
+    Shortcut::new("alt-c", "capital letter"),
 ];
 
 const VI_EDITING: &[Shortcut] = &[
-    shortcut("i a I A", "insert in the line"),
-    shortcut("o O", "insert a line"),
-    shortcut("h j k l", "move"),
-    shortcut("w b e, W B E", "by a word"),
-    shortcut("0 ^ $", "within the line"),
-    shortcut("gg G", "first, last line"),
-    shortcut("f F t T ; ,", "to a character"),
-    shortcut("d c y + motion", "delete, change, copy"),
-    shortcut("dd cc yy", "the same for a line"),
-    shortcut("D C", "to the end of line"),
-    shortcut("diw, da\"", "in a word, in quotes"),
-    shortcut("x X s", "delete, substitute"),
-    shortcut("r", "replace a character"),
-    shortcut("p P", "paste copied text"),
-    shortcut("u, ctrl-r", "undo, redo"),
-    shortcut(".", "repeat a change"),
-    shortcut("3w, 2dd", "several times"),
+    Shortcut::new("i a I A", "insert in the line"),
+    Shortcut::new("o O", "insert a line"),
+    Shortcut::new("h j k l", "move"),
+    Shortcut::new("w b e, W B E", "by a word"),
+    Shortcut::new("0 ^ $", "within the line"),
+    Shortcut::new("gg G", "first, last line"),
+    Shortcut::new("f F t T ; ,", "to a character"),
+    Shortcut::new("d c y + motion", "delete, change, copy"),
+    Shortcut::new("dd cc yy", "the same for a line"),
+    Shortcut::new("D C", "to the end of line"),
+    Shortcut::new("diw, da\"", "in a word, in quotes"),
+    Shortcut::new("x X s", "delete, substitute"),
+    Shortcut::new("r", "replace a character"),
+    Shortcut::new("p P", "paste copied text"),
+    Shortcut::new("u, ctrl-r", "undo, redo"),
+    Shortcut::new(".", "repeat a change"),
+    Shortcut::new("3w, 2dd", "several times"),
 ];
 
 impl ListColumn {
@@ -151,7 +141,7 @@ impl ListColumn {
 }
 
 /// Returns the list of all keys: in two columns, which fit a screen of 80 by 24, or in one if there is less room.
-pub fn key_help(style: EditingStyle, columns: usize) -> Vec<StyledLine> {
+pub(crate) fn key_help(style: EditingStyle, columns: usize) -> Vec<StyledLine> {
     let (left, right) = match style {
         EditingStyle::Emacs => (ListColumn::EmacsChat, ListColumn::EmacsEditing),
         EditingStyle::Vi => (ListColumn::ViChat, ListColumn::ViEditing),
@@ -171,7 +161,7 @@ pub fn key_help(style: EditingStyle, columns: usize) -> Vec<StyledLine> {
     } else {
         rows.push(StyledLine::default());
         rows.extend(right);
-        rows.iter().map(|row| shortened(row, columns)).collect()
+        rows.iter().map(|row| clipped_line(row, columns)).collect()
     }
 }
 

@@ -2,12 +2,11 @@
 
 mod hints;
 mod key_list;
+mod shortcut;
 
-pub use hints::{KeyMode, ShortcutContext, shortcut_hints};
-pub use key_list::key_help;
+pub(crate) use hints::{KeyMode, ShortcutContext, shortcut_hints};
+pub(crate) use key_list::key_help;
+pub(crate) use shortcut::{Shortcut, shortcut_row};
 
 #[cfg(test)]
-pub(crate) use {
-    hints::hints_for,
-    key_list::{ListColumn, Shortcut},
-};
+pub(crate) use {hints::hints_for, key_list::ListColumn};

@@ -12,6 +12,6 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-pub use facts::StatusFacts;
+pub(crate) use facts::StatusFacts;
 pub use parser::StatusTemplateError;
-pub use template::{DEFAULT_STATUS_TEMPLATE, StatusTemplate, status_field_names};
+pub use template::StatusTemplate;

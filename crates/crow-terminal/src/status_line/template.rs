@@ -4,20 +4,14 @@ use std::str::FromStr;
 
 use super::{
     facts::StatusFacts,
-    field::FIELDS,
     parser::{self, StatusTemplateError},
     segment::{self, TemplateSegment},
 };
 use crate::styled_text::{StyledLine, TextRole};
 
 /// The template of a status line that the user has not composed.
-pub const DEFAULT_STATUS_TEMPLATE: &str = "{agent} · {mode} · {permissions} · {model} · \
+pub(super) const DEFAULT_STATUS_TEMPLATE: &str = "{agent} · {mode} · {permissions} · {model} · \
      {context} of context · {cost} · {branch} · {jobs}";
-
-/// Returns the names of the fields that a template may have.
-pub fn status_field_names() -> impl Iterator<Item = &'static str> {
-    FIELDS.into_iter().map(|(_, name)| name)
-}
 
 /// The template of a status line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,13 +24,13 @@ impl StatusTemplate {
     ///
     /// # Errors
     /// Fails for a field or role that does not exist, and for a brace without its counterpart.
-    pub fn parse(template: &str) -> Result<Self, StatusTemplateError> {
+    pub(crate) fn parse(template: &str) -> Result<Self, StatusTemplateError> {
         Ok(Self { segments: segment::segments(parser::parse(template)?) })
     }
 
     /// Returns the status line in at most this number of columns. Segments that do not fit are dropped whole, the least
     /// important ones first.
-    pub fn render(&self, facts: &StatusFacts, columns: usize) -> StyledLine {
+    pub(crate) fn render(&self, facts: &StatusFacts, columns: usize) -> StyledLine {
         let mut shown: Vec<(&TemplateSegment, StyledLine)> = self
             .segments
             .iter()

@@ -3,8 +3,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{
-    DEFAULT_STATUS_TEMPLATE, StatusFacts, StatusTemplate, StatusTemplateError, field::FIELDS,
-    status_field_names,
+    StatusFacts, StatusTemplate, StatusTemplateError, field::FIELDS,
+    template::DEFAULT_STATUS_TEMPLATE,
 };
 use crate::styled_text::TextRole;
 
@@ -20,7 +20,6 @@ fn facts() -> StatusFacts {
         cache_percent: Some(91),
         cost_usd: Some(1.25),
         context_percent: Some(34),
-        budget_percent: Some(10),
         branch: Some("main".into()),
         cwd: Some("~/src/crow".into()),
         session: Some("fix the parser".into()),
@@ -35,14 +34,14 @@ fn render(template: &str, facts: &StatusFacts, columns: usize) -> String {
 
 /// All fields, with a blank between them.
 fn all_fields() -> String {
-    status_field_names().map(|name| format!("{{{name}}}")).collect::<Vec<_>>().join(" ")
+    FIELDS.map(|(_, name)| format!("{{{name}}}")).join(" ")
 }
 
 #[test]
 fn every_field_has_a_text() {
     assert_eq!(
         render(&all_fields(), &facts(), 200),
-        "coder plan ask claude-opus-4-5 high 12.3k 950 91 % $1.25 34 % 10 % main ~/src/crow fix the parser 2 min 5 s 2 jobs"
+        "coder plan ask claude-opus-4-5 high 12.3k 950 91 % $1.25 34 % main ~/src/crow fix the parser 2 min 5 s 2 jobs"
     );
 }
 
@@ -111,7 +110,6 @@ fn a_field_has_the_role_of_the_template_unless_it_needs_attention() {
         line.spans()[0].look.role
     };
     let context = |percent| StatusFacts { context_percent: Some(percent), ..facts() };
-    let budget = |percent| StatusFacts { budget_percent: Some(percent), ..facts() };
     let table = [
         ("{model}", facts(), TextRole::Dim),
         ("{model:accent}", facts(), TextRole::Accent),
@@ -122,8 +120,6 @@ fn a_field_has_the_role_of_the_template_unless_it_needs_attention() {
         ("{context:accent}", context(94), TextRole::Warning),
         ("{context}", context(95), TextRole::Error),
         ("{context:accent}", context(120), TextRole::Error),
-        ("{budget}", budget(80), TextRole::Warning),
-        ("{budget}", budget(95), TextRole::Error),
     ];
     for (template, facts, expected) in table {
         assert_eq!(role(template, &facts), expected, "{template} {:?}", facts.context_percent);
@@ -156,9 +152,9 @@ fn all_fields_are_dropped_by_their_importance() {
     let table = [
         (
             120,
-            "coder plan ask claude-opus-4-5 high 12.3k 950 91 % $1.25 34 % 10 % main ~/src/crow fix the parser 2 min 5 s 2 jobs",
+            "coder plan ask claude-opus-4-5 high 12.3k 950 91 % $1.25 34 % main ~/src/crow fix the parser 2 min 5 s 2 jobs",
         ),
-        (80, "coder plan ask claude-opus-4-5 high $1.25 34 % 10 % main 2 min 5 s 2 jobs"),
+        (80, "coder plan ask claude-opus-4-5 high $1.25 34 % main ~/src/crow 2 min 5 s 2 jobs"),
         (40, "coder plan ask claude-opus-4-5 34 %"),
     ];
     for (columns, expected) in table {
@@ -204,7 +200,7 @@ fn the_message_of_an_error_names_the_nearest_and_all_known_names() {
     let message = |template: &str| StatusTemplate::parse(template).unwrap_err().to_string();
     assert_eq!(
         message("{agent} {modle}"),
-        "at character 10: unknown field \"modle\", did you mean \"model\"? known are agent, mode, permissions, model, thinking, tokens_in, tokens_out, cache, cost, context, budget, branch, cwd, session, time, jobs"
+        "at character 10: unknown field \"modle\", did you mean \"model\"? known are agent, mode, permissions, model, thinking, tokens_in, tokens_out, cache, cost, context, branch, cwd, session, time, jobs"
     );
     assert_eq!(
         message("{model:acent}"),

@@ -10,14 +10,14 @@ use super::environment::TerminalEnvironment;
 use crate::theme::Rgb;
 
 /// The queries for the colour of the background and for the attributes of the terminal.
-pub const BACKGROUND_QUERY: &str = "\u{1b}]11;?\u{1b}\\\u{1b}[c";
+const BACKGROUND_QUERY: &str = "\u{1b}]11;?\u{1b}\\\u{1b}[c";
 
 /// The luminance (WCAG 2) on which black and white text have the same contrast.
 const MIDDLE_LUMINANCE: f64 = 0.179;
 
 /// The kind of background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BackgroundTone {
+pub(crate) enum BackgroundTone {
     /// Dark text is more legible on it.
     Light,
     /// Light text is more legible on it.
@@ -33,7 +33,7 @@ impl From<Rgb> for BackgroundTone {
 impl BackgroundTone {
     /// Reads the variable `COLORFGBG`: numbers of colours, of which the last one is the background. Returns `None` if it
     /// has none, as `15;default`.
-    pub fn from_colorfgbg(value: &str) -> Option<Self> {
+    pub(crate) fn from_colorfgbg(value: &str) -> Option<Self> {
         let (_, background) = value.rsplit_once(';')?;
         match background.parse::<u32>().ok()? {
             0..=6 | 8 => Some(Self::Dark),
@@ -45,7 +45,7 @@ impl BackgroundTone {
 
 /// The state of the question for the background.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum BackgroundQuery {
+pub(crate) enum BackgroundQuery {
     #[default]
     NotAsked,
     /// The terminal was asked, and may answer up to the deadline.
@@ -59,14 +59,14 @@ pub enum BackgroundQuery {
 
 impl BackgroundQuery {
     /// Returns what asks the terminal. An answer up to the deadline counts.
-    pub fn ask(&mut self, deadline: Instant) -> &'static str {
+    pub(crate) fn ask(&mut self, deadline: Instant) -> &'static str {
         *self = Self::Asked { deadline };
         BACKGROUND_QUERY
     }
 
     /// Takes the bytes of an answer of the terminal to any query. Returns the background if it became known or changed. An
     /// answer that comes late counts as well.
-    pub fn on_reply(&mut self, reply: &[u8]) -> Option<BackgroundTone> {
+    pub(crate) fn on_reply(&mut self, reply: &[u8]) -> Option<BackgroundTone> {
         if let Some(colour) = parse_background_reply(reply) {
             let tone = BackgroundTone::from(colour);
             let is_new = *self != Self::Known(tone);
@@ -80,7 +80,7 @@ impl BackgroundQuery {
     }
 
     /// Takes the time into account: after the deadline there is no answer. Returns true if that is so now.
-    pub fn on_time(&mut self, now: Instant) -> bool {
+    pub(crate) fn on_time(&mut self, now: Instant) -> bool {
         match self {
             Self::Asked { deadline } if now >= *deadline => {
                 *self = Self::NoAnswer;
@@ -92,7 +92,7 @@ impl BackgroundQuery {
 
     /// Returns the background as far as it is known: what the terminal answered or, if it does not answer, what the
     /// environment says.
-    pub fn tone(self, environment: &TerminalEnvironment) -> Option<BackgroundTone> {
+    pub(crate) fn tone(self, environment: &TerminalEnvironment) -> Option<BackgroundTone> {
         match self {
             Self::NotAsked | Self::Asked { .. } => None,
             Self::Known(tone) => Some(tone),
@@ -103,7 +103,7 @@ impl BackgroundQuery {
 
 /// Returns the colour in an answer to the query for the background: `rgb:` or `rgba:` with one to four hexadecimal digits
 /// for each part. `None` for any other bytes.
-pub fn parse_background_reply(reply: &[u8]) -> Option<Rgb> {
+fn parse_background_reply(reply: &[u8]) -> Option<Rgb> {
     let reply = std::str::from_utf8(reply).ok()?;
     let content = reply.strip_prefix("\u{1b}]11;")?;
     let content = content.strip_suffix('\u{7}').or_else(|| content.strip_suffix("\u{1b}\\"))?;

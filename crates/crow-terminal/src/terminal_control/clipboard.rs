@@ -5,12 +5,11 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use super::{environment::Multiplexer, passthrough::passed_through};
 
 /// Maximum length of a text that is copied, in bytes. Terminals drop sequences that are much longer.
-pub const LONGEST_COPY: usize = 100_000;
+const LONGEST_COPY: usize = 100_000;
 
 /// Reason why a text cannot be copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ClipboardError {
+pub(crate) enum ClipboardError {
     /// The text has more than [`LONGEST_COPY`] bytes.
     #[error(
         "the text has {bytes} bytes, and at most {LONGEST_COPY} can be copied; save it to a file instead"
@@ -31,7 +30,10 @@ pub enum ClipboardError {
 ///
 /// # Errors
 /// Fails for an empty text, and for one that is longer than [`LONGEST_COPY`].
-pub fn copy_sequence(text: &str, multiplexer: Multiplexer) -> Result<String, ClipboardError> {
+pub(crate) fn copy_sequence(
+    text: &str,
+    multiplexer: Multiplexer,
+) -> Result<String, ClipboardError> {
     if text.is_empty() {
         return Err(ClipboardError::Empty);
     }

@@ -4,7 +4,7 @@ use super::background::BackgroundTone;
 
 /// Terminal programs that differ in the sequences that they understand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TerminalProgram {
+pub(crate) enum TerminalProgram {
     Kitty,
     WezTerm,
     Ghostty,
@@ -21,7 +21,7 @@ pub enum TerminalProgram {
 
 /// A program between this one and the terminal, which shows several terminals in one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Multiplexer {
+pub(crate) enum Multiplexer {
     None,
     Tmux,
     /// GNU screen.
@@ -31,7 +31,7 @@ pub enum Multiplexer {
 
 /// The number of colours that a terminal shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ColourDepth {
+pub(crate) enum ColourDepth {
     /// Colours of a palette of 16 or 256.
     Palette,
     /// Colours in 24 bits.
@@ -87,22 +87,22 @@ impl TerminalEnvironment {
     }
 
     /// Returns the terminal program.
-    pub fn program(&self) -> TerminalProgram {
+    pub(crate) fn program(&self) -> TerminalProgram {
         self.program
     }
 
     /// Returns the multiplexer that this program runs in.
-    pub fn multiplexer(&self) -> Multiplexer {
+    pub(crate) fn multiplexer(&self) -> Multiplexer {
         self.multiplexer
     }
 
     /// Returns the number of colours; `Palette` if it is not known.
-    pub fn colours(&self) -> ColourDepth {
+    pub(crate) fn colours(&self) -> ColourDepth {
         self.colours
     }
 
     /// Returns the background that `COLORFGBG` names.
-    pub fn background(&self) -> Option<BackgroundTone> {
+    pub(crate) fn background(&self) -> Option<BackgroundTone> {
         self.background
     }
 

@@ -13,10 +13,10 @@ mod terminal_title;
 #[cfg(test)]
 mod tests;
 
-pub use background::{BACKGROUND_QUERY, BackgroundQuery, BackgroundTone, parse_background_reply};
-pub use clipboard::{ClipboardError, LONGEST_COPY, copy_sequence};
-pub use environment::{ColourDepth, Multiplexer, TerminalEnvironment, TerminalProgram};
-pub use notification::{
-    FocusState, Notification, NotificationChoice, Notifier, UnknownNotificationError,
-};
-pub use terminal_title::{TerminalTitle, TitleState};
+pub(crate) use background::{BackgroundQuery, BackgroundTone};
+pub(crate) use clipboard::copy_sequence;
+pub use environment::TerminalEnvironment;
+pub(crate) use environment::{ColourDepth, Multiplexer};
+pub(crate) use notification::{FocusState, Notification, Notifier};
+pub use notification::{NotificationChoice, UnknownNotificationError};
+pub(crate) use terminal_title::{TerminalTitle, TitleState};

@@ -23,7 +23,7 @@ const LONG_RUN: Duration = Duration::from_secs(20);
 
 /// Whether the terminal has the keyboard focus.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum FocusState {
+pub(crate) enum FocusState {
     /// The terminal has not reported it.
     #[default]
     Unknown,
@@ -33,7 +33,7 @@ pub enum FocusState {
 
 impl FocusState {
     /// Takes a report of the terminal; other events change nothing.
-    pub fn on_event(&mut self, event: &InputEvent) {
+    pub(crate) fn on_event(&mut self, event: &InputEvent) {
         match event {
             InputEvent::FocusGained => *self = Self::Focused,
             InputEvent::FocusLost => *self = Self::Unfocused,
@@ -106,10 +106,10 @@ impl FromStr for NotificationChoice {
 
 /// A message for the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Notification<'a> {
-    pub title: &'a str,
+pub(crate) struct Notification<'a> {
+    pub(crate) title: &'a str,
     /// May be empty.
-    pub body: &'a str,
+    pub(crate) body: &'a str,
 }
 
 /// The sequence of a notification.
@@ -122,7 +122,7 @@ enum NotificationSequence {
 
 /// Makes notifications in the form that the terminal understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Notifier {
+pub(crate) struct Notifier {
     sequence: Option<NotificationSequence>,
     /// The bell, or nothing.
     bell: &'static str,
@@ -131,7 +131,7 @@ pub struct Notifier {
 
 impl Notifier {
     /// Chooses the form for a setting and a terminal.
-    pub fn new(choice: NotificationChoice, environment: &TerminalEnvironment) -> Self {
+    pub(crate) fn new(choice: NotificationChoice, environment: &TerminalEnvironment) -> Self {
         let multiplexer = environment.multiplexer();
         let chosen = |sequence| Self { sequence: Some(sequence), bell: "", multiplexer };
         match choice {
@@ -167,7 +167,7 @@ impl Notifier {
 
     /// Returns what notifies the user, who is needed after a run of this duration; nothing if the terminal has the focus,
     /// or may have it and the run was short, or notifications are off.
-    pub fn notify(
+    pub(crate) fn notify(
         &self,
         notification: Notification<'_>,
         focus: FocusState,

@@ -11,7 +11,7 @@ const LONGEST_SUBJECT: usize = 60;
 
 /// State of the agent that a title shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TitleState {
+pub(crate) enum TitleState {
     /// The agent waits for a prompt.
     Idle,
     /// The agent works.
@@ -22,7 +22,7 @@ pub enum TitleState {
 
 /// The title of the terminal. It makes what is to be written, and writes nothing itself.
 #[derive(Debug, Clone, Default)]
-pub struct TerminalTitle {
+pub(crate) struct TerminalTitle {
     /// The title that the terminal has from here.
     shown: Option<String>,
 }
@@ -30,7 +30,7 @@ pub struct TerminalTitle {
 impl TerminalTitle {
     /// Returns what sets the title for a state, and a subject such as the name of the session or folder. Returns an empty
     /// text if the title is that already. The first call saves the title before.
-    pub fn set(&mut self, state: TitleState, subject: &str) -> String {
+    pub(crate) fn set(&mut self, state: TitleState, subject: &str) -> String {
         let title = title(state, subject);
         if self.shown.as_ref() == Some(&title) {
             return String::new();
@@ -42,7 +42,7 @@ impl TerminalTitle {
     }
 
     /// Returns what restores the title that the terminal had before; empty if it was not changed.
-    pub fn restore(&mut self) -> &'static str {
+    pub(crate) fn restore(&mut self) -> &'static str {
         if self.shown.take().is_some() { RESTORE } else { "" }
     }
 }

@@ -1,6 +1,7 @@
 use super::key_names::{editor_at, marked, press, type_text};
 use crate::editor::{
-    CompletionContext, CompletionKind, PromptEditor, Submission, SubmissionBlock, file_reference,
+    CompletionContext, CompletionKind, PromptEditor, Submission, SubmissionBlock, chip_ranges,
+    file_reference,
 };
 
 fn lines(count: usize) -> String {
@@ -21,7 +22,7 @@ fn a_long_paste_becomes_a_chip_and_a_short_one_text() {
         let mut editor = PromptEditor::default();
         editor.paste(&pasted);
         assert_eq!(marked(&editor), shown);
-        assert_eq!(editor.take_text(), pasted.replace("\r\n", "\n").replace('\r', "\n"));
+        assert_eq!(editor.take_submission().text, pasted.replace("\r\n", "\n").replace('\r', "\n"));
     }
 }
 
@@ -46,7 +47,7 @@ fn a_chip_is_one_unit_for_the_cursor() {
         press(&mut editor, keys);
         assert_eq!(marked(&editor), expected, "{keys}");
     }
-    assert_eq!(editor.take_text(), format!("ab{}", lines(30)));
+    assert_eq!(editor.take_submission().text, format!("ab{}", lines(30)));
 }
 
 #[test]
@@ -57,7 +58,7 @@ fn labels_are_unique_and_copies_of_a_chip_stand_for_the_same() {
     assert_eq!(editor.text(), "[30 lines pasted][30 lines pasted, 2]");
     press(&mut editor, "C-u C-y C-y");
     let both = lines(30) + &"other\n".repeat(30);
-    assert_eq!(editor.take_text(), both.repeat(2));
+    assert_eq!(editor.take_submission().text, both.repeat(2));
     editor.paste(&lines(30));
     assert_eq!(editor.text(), "[30 lines pasted]");
 }
@@ -68,8 +69,8 @@ fn a_label_that_is_typed_is_no_chip() {
     type_text(&mut editor, "[30 lines pasted] ");
     editor.paste(&lines(30));
     assert_eq!(editor.text(), "[30 lines pasted] [30 lines pasted, 2]");
-    assert_eq!(editor.chips().collect::<Vec<_>>(), vec![18..38]);
-    assert_eq!(editor.take_text(), format!("[30 lines pasted] {}", lines(30)));
+    assert_eq!(chip_ranges(&editor), vec![18..38]);
+    assert_eq!(editor.take_submission().text, format!("[30 lines pasted] {}", lines(30)));
 }
 
 #[test]
@@ -153,7 +154,7 @@ fn a_text_that_is_put_back_has_its_images_again() {
     ];
     for (text, expected) in table {
         let mut editor = editor_at("draft|");
-        let images = [editor.new_image(), editor.new_image()];
+        let images = [editor.chip_names.new_image(), editor.chip_names.new_image()];
         editor.put_before(text, &images);
         let submission = editor.take_submission();
         assert_eq!(submission.text, expected);

@@ -108,8 +108,8 @@ fn enter_submits_or_begins_a_line() {
     ]);
     let mut editor = editor_at("a\\b|");
     assert_eq!(press(&mut editor, "<enter>"), EditorEffect::Submit);
-    assert_eq!(editor.take_text(), "a\\b");
-    assert!(editor.is_empty());
+    assert_eq!(editor.take_submission().text, "a\\b");
+    assert!(editor.text().is_empty());
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn a_changed_entry_is_kept_while_walking_and_forgotten_when_sent() {
     let mut editor = editor(&["one", "two"]);
     press(&mut editor, "<up> x <up> <down>");
     assert_eq!(marked(&editor), "twox|");
-    assert_eq!(editor.take_text(), "twox");
+    assert_eq!(editor.take_submission().text, "twox");
     press(&mut editor, "<up>");
     assert_eq!(marked(&editor), "two|");
 }
@@ -60,7 +60,7 @@ fn a_draft_keeps_its_chips_while_the_history_is_walked() {
     let mut editor = editor(&["one"]);
     editor.paste(&"x\n".repeat(30));
     press(&mut editor, "<up> <down>");
-    assert_eq!(editor.take_text(), "x\n".repeat(30));
+    assert_eq!(editor.take_submission().text, "x\n".repeat(30));
 }
 
 #[test]

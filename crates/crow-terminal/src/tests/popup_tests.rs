@@ -4,10 +4,17 @@ use crow_console::ConsoleStyle;
 use proptest::prelude::*;
 
 use crate::{
-    FileMatch, InlineScreen, InputAction, InputView, ListedCommand, PromptInput, ResizeBehavior,
-    ScreenSize, StyledLine, Theme,
-    row_text::shortened,
-    styled_text::{Emphasis, TextRole},
+    file_index::FileMatch,
+    inline_screen::{InlineScreen, InputView},
+    input_decoder::InputDecoder,
+    keys::{InputEvent, Key, KeyCode},
+    line_layout::clipped_line,
+    live_region::ResizeBehavior,
+    popup::ListedCommand,
+    prompt_input::{InputAction, PromptInput},
+    screen_size::ScreenSize,
+    styled_text::{Emphasis, StyledLine, TextRole},
+    theme::Theme,
 };
 
 const UP: &str = "\u{1b}[A";
@@ -43,24 +50,23 @@ fn prompt() -> PromptInput {
 }
 
 fn press(prompt: &mut PromptInput, keys: &[&str]) -> Vec<InputAction> {
-    keys.iter().flat_map(|key| prompt.push(key.as_bytes())).collect()
+    let events = InputDecoder::default().push(keys.concat().as_bytes());
+    events.into_iter().filter_map(|event| prompt.on_event(event)).collect()
 }
 
-fn escape(prompt: &mut PromptInput) -> Vec<InputAction> {
-    let mut actions = prompt.push(b"\x1b");
-    actions.extend(prompt.on_pause());
-    actions
+fn escape(prompt: &mut PromptInput) -> Option<InputAction> {
+    prompt.on_event(InputEvent::Key(Key::plain(KeyCode::Escape)))
 }
 
 fn paste(prompt: &mut PromptInput, text: &str) {
-    assert_eq!(prompt.push(format!("\u{1b}[200~{text}\u{1b}[201~").as_bytes()), []);
+    assert_eq!(prompt.on_event(InputEvent::Paste(text.to_owned())), None);
 }
 
 fn view(prompt: &mut PromptInput, size: ScreenSize) -> InputView {
     let mut view = prompt.view(size, "> ");
     let mut status = StyledLine::default();
     status.push("status", TextRole::Dim);
-    view.below.push(shortened(&status, size.columns.saturating_sub(1).max(1)));
+    view.below.push(clipped_line(&status, size.columns.saturating_sub(1).max(1)));
     view
 }
 
@@ -262,12 +268,12 @@ fn enter_leaves_a_command_alone_that_has_text_behind_it() {
 fn escape_closes_the_list_and_only_the_next_one_is_reported() {
     let mut prompt = prompt();
     press(&mut prompt, &["/ne"]);
-    assert_eq!(escape(&mut prompt), []);
+    assert_eq!(escape(&mut prompt), None);
     assert_closed(&mut prompt, "/ne");
     // It stays closed for this word.
     press(&mut prompt, &["w"]);
     assert_eq!(rows(&mut prompt), [""; 0]);
-    assert_eq!(escape(&mut prompt), [InputAction::Escape]);
+    assert_eq!(escape(&mut prompt), Some(InputAction::Escape));
     // Tab opens it again.
     press(&mut prompt, &[TAB]);
     assert_eq!(heads(&mut prompt), ["› /new", "/newest"]);
@@ -419,7 +425,7 @@ fn a_query_without_matches_leaves_the_keys_to_the_editor() {
     set_files(&mut prompt, &[]);
     assert_eq!(rows(&mut prompt), [""; 0]);
     assert_eq!(prompt.file_query(), Some("nobody"));
-    assert_eq!(escape(&mut prompt), [InputAction::Escape]);
+    assert_eq!(escape(&mut prompt), Some(InputAction::Escape));
     press(&mut prompt, &[TAB]);
     assert_eq!(prompt.text(), "@nobody");
     assert_eq!(press(&mut prompt, &[ENTER]), line("@nobody"));
@@ -435,7 +441,7 @@ fn keys_during_a_search_for_files_change_nothing_but_enter_submits() {
     press(&mut prompt, &["@x", UP, DOWN, TAB]);
     assert_eq!(prompt.text(), "@x");
     assert_eq!(rows(&mut prompt), ["  searching files…"]);
-    assert_eq!(escape(&mut prompt), []);
+    assert_eq!(escape(&mut prompt), None);
     assert_closed(&mut prompt, "@x");
     assert_eq!(press(&mut prompt, &[ENTER]), line("@x"));
     press(&mut prompt, &["@x"]);
@@ -614,11 +620,20 @@ proptest! {
     #[test]
     fn any_keys_are_fine_and_every_row_fits(steps in prop::collection::vec(any_step(), 0..60)) {
         let mut prompt = prompt();
+        let mut decoder = InputDecoder::default();
         let mut size = SCREEN;
         for step in steps {
             match step {
-                Step::Bytes(bytes) => drop(prompt.push(bytes.as_bytes())),
-                Step::Pause => drop(prompt.on_pause()),
+                Step::Bytes(bytes) => {
+                    for event in decoder.push(bytes.as_bytes()) {
+                        prompt.on_event(event);
+                    }
+                }
+                Step::Pause => {
+                    for event in decoder.flush() {
+                        prompt.on_event(event);
+                    }
+                }
                 Step::Files(paths) => {
                     let query = prompt.file_query().unwrap_or_default().to_owned();
                     let positions = |path: &String| (0..20).step_by(2).take(path.len()).collect();

@@ -3,7 +3,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::key_names::press;
 use crate::{
-    editor::{EditingStyle, PromptEditor},
+    editor::{EditingStyle, PromptEditor, chip_ranges},
     keys::{Key, KeyCode, KeyModifiers},
 };
 
@@ -84,7 +84,7 @@ fn any_style() -> impl Strategy<Value = EditingStyle> {
 fn is_at_boundary(editor: &PromptEditor) -> bool {
     let (cursor, mut from) = (editor.cursor(), 0);
     let end = editor.text().len();
-    for chip in editor.chips().chain(std::iter::once(end..end)) {
+    for chip in chip_ranges(editor).into_iter().chain(std::iter::once(end..end)) {
         if cursor <= chip.start {
             let part = &editor.text()[from..chip.start];
             let starts = part.grapheme_indices(true).map(|(start, _)| from + start);

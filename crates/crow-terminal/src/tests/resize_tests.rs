@@ -14,8 +14,12 @@ use crow_console::ConsoleStyle;
 use proptest::prelude::*;
 
 use crate::{
-    InlineScreen, InputView, LiveRegion, PaintedLine, RegionContent, RegionCursor, ResizeBehavior,
-    ScreenSize, StyledLine, TextRole, Theme,
+    inline_screen::{InlineScreen, InputView},
+    live_region::{LiveRegion, RegionContent, RegionCursor, ResizeBehavior},
+    painted_line::PaintedLine,
+    screen_size::ScreenSize,
+    styled_text::{StyledLine, TextRole},
+    theme::Theme,
 };
 
 /// A terminal that wraps lines anew, with all that it keeps.

@@ -241,7 +241,7 @@ fn a_new_prompt_begins_in_insert_mode() {
     let mut editor = editor("a|");
     assert!(editor.is_in_normal_mode());
     press(&mut editor, "<enter>");
-    editor.take_text();
+    editor.take_submission();
     assert!(!editor.is_in_normal_mode());
     type_text(&mut editor, "hi");
     assert_eq!(marked(&editor), "hi|");

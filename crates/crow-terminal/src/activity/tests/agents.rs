@@ -190,16 +190,16 @@ fn an_agent_in_the_background_outlives_its_call_and_the_run() {
     script.on(end_with("t", &json!({ "task_id": "task-1", "agent": "explorer" })));
     assert!(script.rows(80, 10)[0].contains("waiting for the model"));
     script.on(run_end()).wait(1000);
-    assert!(!script.panel.is_busy());
+    assert!(!script.is_busy());
     assert_eq!(script.rows(80, 10), ["  └─ explorer  watch · thinking  2 s"]);
     // One that starts after the end of its call is recognized, too.
     let late = subagent("late", "tester", ROOT, "u");
     script.run().on(start("u", "tester: test"));
     script.on(end_with("u", &json!({ "task_id": "task-2", "agent": "tester" })));
     script.by(&late, run_start()).on(run_end());
-    assert_eq!(script.panel.summary(), "2 agents at work: explorer, tester");
+    assert_eq!(script.rows(80, 1), ["  2 agents: explorer, tester"]);
     script.on(AgentEvent::StateChange { state: AgentState::Done });
-    assert_eq!(script.panel.summary(), "");
+    assert_eq!(script.rows(80, 10), [""; 0]);
 }
 
 #[test]
@@ -209,8 +209,8 @@ fn a_subagent_whose_end_is_lost_ends_with_its_call() {
     // Its start comes before its own events, which say what call started it.
     script.on(start("t", "explorer: look")).on(subagent_start(&child, "look"));
     script.by(&child, text(0, "found")).on(end("t"));
-    assert_eq!(script.panel.summary(), "working");
-    assert!(!script.panel.roster().is_working(&SessionId::new("child")));
+    assert_eq!(script.rows(80, 10).len(), 1);
+    assert_eq!(script.panel.roster.work(&SessionId::new("child")), None);
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn a_full_panel_shares_the_rows() {
     }
     script.on(start("a", "cargo test")).on(start("b", "cargo clippy"));
     script.on(progress("b", "one\ntwo\nthree\nfour")).wait(1000);
-    assert_eq!(script.panel.rows_needed(script.now()), 15);
+    assert_eq!(script.rows(80, 100).len(), 15);
     insta::assert_snapshot!(script.screen(15), @"
     ⠇ running 2 calls  1 s  ↓ ~2.0k tokens                                 esc stops|
       · cargo test  1 s                                                             |
@@ -297,7 +297,7 @@ fn agents_of_one_name_are_numbered_while_they_work_at_the_same_time() {
     let agents =
         ["one", "two", "three"].map(|session| subagent(session, "explorer", ROOT, session));
     let label = |script: &Script, agent: &Sender| {
-        script.panel.roster().label(&SessionId::new(agent.session.as_str())).unwrap().clone()
+        script.panel.roster.find(&SessionId::new(agent.session.as_str())).unwrap().label.clone()
     };
     delegate(&mut script, "one", &agents[0], "a");
     delegate(&mut script, "two", &agents[1], "b");
@@ -317,27 +317,11 @@ fn agents_of_one_name_are_numbered_while_they_work_at_the_same_time() {
 }
 
 #[test]
-fn the_prefix_of_a_line_names_its_agent_except_for_the_root() {
+fn the_name_of_an_agent_has_its_colour_and_is_cut() {
     let mut script = Script::turn();
     let child = subagent("child", "a-very-long-agent-name", ROOT, "t");
     delegate(&mut script, "t", &child, "look");
-    let roster = script.panel.roster();
-    let prefix = roster.prefix(&SessionId::new("child"));
-    assert_eq!(prefix.text(), "a-very-l…nt-name: ");
-    assert_eq!(prefix.spans()[0].look.role, TextRole::Accent);
-    for id in [ROOT, "unknown"] {
-        assert_eq!(roster.prefix(&SessionId::new(id)).text(), "");
-    }
-    assert_eq!(roster.label(&SessionId::new(ROOT)).unwrap().colour, TextRole::Plain);
-    assert!(roster.is_working(&SessionId::new("child")));
-}
-
-#[test]
-fn the_name_of_an_agent_has_its_colour() {
-    let mut script = Script::turn();
-    let child = subagent("child", "explorer", ROOT, "t");
-    delegate(&mut script, "t", &child, "look");
     let rows = script.panel.rows(script.now(), ActivitySpace { columns: 80, rows: 10 });
-    let name = rows[1].spans().iter().find(|span| span.text == "explorer").unwrap();
+    let name = rows[1].spans().iter().find(|span| span.text == "a-very-l…nt-name").unwrap();
     assert_eq!(name.look.role, TextRole::Accent);
 }

@@ -100,7 +100,6 @@ fn check_rows(
 ) -> Result<(), TestCaseError> {
     let rows = panel.rows(now, space);
     prop_assert!(rows.len() <= space.rows);
-    prop_assert!(rows.len() <= panel.rows_needed(now));
     for row in &rows {
         let text = row.text();
         prop_assert!(row.width() <= space.columns, "{text:?} in {space:?}");
@@ -108,7 +107,7 @@ fn check_rows(
         prop_assert!(!text.contains(char::is_control), "{text:?}");
         prop_assert!(!text.contains(['\u{202e}', '\u{2066}', '\u{200b}', '\u{feff}']), "{text:?}");
     }
-    if panel.is_busy() && space.columns > 0 && space.rows > 0 {
+    if panel.root_progress().is_some() && space.columns > 0 && space.rows > 0 {
         prop_assert!(!rows.is_empty());
     }
     Ok(())
@@ -134,7 +133,6 @@ proptest! {
             check_rows(&panel, now, ActivitySpace { columns: 1, rows: 1 })?;
             prop_assert!(panel.roster.len() <= 64 && panel.agents.len() <= 64);
             prop_assert!(panel.jobs.running().len() <= 32);
-            prop_assert!(!panel.summary().contains(char::is_control));
         }
         let far = Timestamp::MAX;
         check_rows(&panel, far, ActivitySpace { columns: 80, rows: 12 })?;

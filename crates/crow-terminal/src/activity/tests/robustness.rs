@@ -1,4 +1,4 @@
-//! Events out of order, lost and repeated ones, and the summary.
+//! Events out of order, lost and repeated ones.
 
 use std::num::NonZero;
 
@@ -13,8 +13,6 @@ use crate::{activity::ActivitySpace, theme::Theme};
 fn nothing_is_shown_without_a_run() {
     let script = Script::new(Glyphs::Unicode);
     assert_eq!(script.rows(80, 10), [""; 0]);
-    assert_eq!(script.panel.summary(), "");
-    assert_eq!(script.panel.rows_needed(script.now()), 0);
 }
 
 #[test]
@@ -25,9 +23,9 @@ fn the_end_of_a_run_clears_what_belonged_to_it() {
         script.on(plan(&[">test"])).on(start("c", "ls")).on(permission_request("q", "d"));
         script.on(start("t", "explorer: look")).on(subagent_start(&child, "look"));
         script.by(&child, run_start()).on(AgentEvent::Cancelling);
-        assert!(script.panel.is_busy());
+        assert!(script.is_busy());
         script.on(last.clone()).wait(1000);
-        assert!(!script.panel.is_busy());
+        assert!(!script.is_busy());
         assert_eq!(script.rows(80, 10), [""; 0], "{last:?}");
         // Late events are not shown, neither now nor in the next run.
         script
@@ -55,7 +53,9 @@ fn an_end_without_a_start_and_a_repeated_start_change_nothing() {
     script.on(start("c", "ls")).wait(2000).on(start("c", "ls"));
     assert!(script.rows(80, 1)[0].contains("ls  2 s"));
     script.on(subagent_start(&child, "look")).on(subagent_start(&child, "look"));
-    assert_eq!(script.panel.summary(), "running ls; 1 agent at work: explorer");
+    let rows = script.rows(80, 10);
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert!(rows[0].contains("ls  2 s") && rows[1].contains("explorer  look"), "{rows:?}");
 }
 
 #[test]
@@ -66,7 +66,9 @@ fn another_root_session_replaces_everything() {
     other.session_id = crow_core::ids::SessionId::new("other");
     other.root_id = other.session_id.clone();
     script.panel.on_event(&other);
-    assert_eq!(script.panel.summary(), "working");
+    let rows = script.rows(80, 10);
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert!(!rows[0].contains("npm"), "{rows:?}");
 }
 
 #[test]
@@ -81,7 +83,7 @@ fn the_agents_that_never_end_are_bounded() {
     assert_eq!(script.panel.roster.working_tree().len(), 63);
     let rows = script.rows(80, 40);
     assert_eq!(rows.last().unwrap(), "  └─ … and 57 more agents");
-    assert!(script.panel.is_busy(), "the root is never dropped");
+    assert!(script.is_busy(), "the root is never dropped");
 }
 
 #[test]
@@ -93,7 +95,7 @@ fn agents_that_ended_are_dropped_before_others() {
         let child = subagent(&format!("child-{number}"), "explorer", ROOT, &format!("t{number}"));
         script.on(subagent_start(&child, "look")).on(subagent_end(&child));
     }
-    assert_eq!(script.panel.summary(), "working; 1 agent at work: planner");
+    assert_eq!(script.rows(80, 10)[1..], ["  └─ planner  plan  0 s"]);
 }
 
 #[test]
@@ -156,55 +158,4 @@ fn the_rows_depend_on_nothing_but_events_time_and_space() {
         script
     };
     assert_eq!(make().rows(80, 10), make().rows(80, 10));
-}
-
-#[test]
-fn the_summary_is_plain_and_changes_with_the_activity_only() {
-    let mut script = Script::turn();
-    let mut lines = vec![script.panel.summary()];
-    let child = subagent("child", "explorer", ROOT, "t");
-    let steps: Vec<(Sender, AgentEvent)> = vec![
-        (root(), thinking(0, "hm")),
-        (root(), text(0, "I will")),
-        (root(), reply()),
-        (root(), start("c", "cargo test")),
-        (root(), progress("c", "running 3 tests\n")),
-        (root(), start("d", "npm test")),
-        (root(), end("d")),
-        (root(), end("c")),
-        (root(), plan(&["xread", ">test", "report"])),
-        (root(), start("t", "explorer: look")),
-        (root(), subagent_start(&child, "look")),
-        (child.clone(), start("x", "ls")),
-        (child.clone(), permission_request("q", "x")),
-        (child.clone(), permission_withdrawn("q", "x")),
-        (root(), end("t")),
-        (root(), retry(1, 2000)),
-        (root(), AgentEvent::Cancelling),
-        (root(), run_end()),
-    ];
-    for (sender, event) in steps {
-        script.by(&sender, event);
-        let summary = script.panel.summary();
-        if lines.last() != Some(&summary) {
-            lines.push(summary);
-        }
-        script.wait(10_000);
-        assert_eq!(lines.last(), Some(&script.panel.summary()));
-    }
-    insta::assert_snapshot!(lines.join("\n"), @"
-    working
-    running cargo test
-    running cargo test and 1 more call
-    running cargo test
-    working
-    working; 1 of 3 todos done, now: Now: test
-    running explorer: look; 1 of 3 todos done, now: Now: test
-    running explorer: look; 1 of 3 todos done, now: Now: test; 1 agent at work: explorer
-    waiting for your answer; 1 of 3 todos done, now: Now: test; 1 agent at work: explorer
-    running explorer: look; 1 of 3 todos done, now: Now: test; 1 agent at work: explorer
-    working; 1 of 3 todos done, now: Now: test
-    retrying the request (attempt 2): 429 rate limited; 1 of 3 todos done, now: Now: test
-    stopping; 1 of 3 todos done, now: Now: test
-    ");
 }

@@ -84,7 +84,6 @@ fn a_run_without_a_turn_compacts() {
     let mut script = Script::new(Glyphs::Unicode);
     script.on(run_start()).on(processing()).wait(1000);
     assert_eq!(script.rows(40, 1), ["⠇ compacting the conversation  1 s"]);
-    assert_eq!(script.panel.summary(), "compacting the conversation");
     script.on(AgentEvent::Compaction {
         summary: "all".into(),
         first_kept: MessageId::new("m"),
@@ -92,7 +91,7 @@ fn a_run_without_a_turn_compacts() {
         masked: Vec::new(),
         report: None,
     });
-    assert_eq!(script.panel.summary(), "working");
+    assert_eq!(script.rows(40, 1), ["⠋ working  0 s                 esc stops"]);
 }
 
 #[test]
@@ -288,7 +287,7 @@ fn background_jobs_outlive_the_run() {
     ");
     script.on(start("d", "cargo watch --exec test --workspace")).on(job_start("d", "job-2"));
     script.on(run_end()).wait(5000);
-    assert!(!script.panel.is_busy());
+    assert!(!script.is_busy());
     insta::assert_snapshot!(script.screen(10), @"
     2 jobs: npm run dev (2 min), cargo watch -…t --workspace (5 s)                |
     2 jobs: npm…dev (2 min), car…ace (5 s)|
@@ -298,10 +297,7 @@ fn background_jobs_outlive_the_run() {
         audience: NoticeAudience::Model,
         text: "job-1 (npm run dev) ended with exit code 0; its output was not read".into(),
     });
-    assert_eq!(
-        script.panel.summary(),
-        "1 job in the background: cargo watch --exec test --workspace"
-    );
+    assert_eq!(script.rows(80, 10), ["  1 job: cargo watch --exec test --workspace (5 s)"]);
 }
 
 #[test]
@@ -331,7 +327,7 @@ fn text_of_others_cannot_command_the_terminal() {
     script.by(&child, start("c", evil)).on(start("d", evil)).on(start("e", evil));
     script.on(progress("d", evil)).on(call_wait("e", evil)).wait(1000);
     script.on(start("j", evil)).on(job_start("j", evil));
-    let rows = script.rows(200, 30).join("\n") + &script.panel.summary();
+    let rows = script.rows(200, 30).join("\n");
     let is_obeyed = |character: char| character.is_control() && character != '\n';
     assert!(!rows.contains(is_obeyed) && !rows.contains('\u{202e}'), "{rows}");
     assert!(rows.contains("a␛[2J"), "{rows}");

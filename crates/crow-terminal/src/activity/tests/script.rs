@@ -99,6 +99,11 @@ impl Script {
         self.on(run_start()).on(input()).on(turn_start())
     }
 
+    /// Returns true while a run of the root is active.
+    pub(super) fn is_busy(&self) -> bool {
+        self.panel.root_progress().is_some()
+    }
+
     /// Returns the rows as text.
     pub(super) fn rows(&self, columns: usize, rows: usize) -> Vec<String> {
         let lines = self.panel.rows(self.now(), ActivitySpace { columns, rows });

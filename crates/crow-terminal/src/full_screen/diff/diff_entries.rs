@@ -6,7 +6,7 @@ use crow_console::{DiffLineKind, DiffPart, PatchLine, diff_parts, paired_lines};
 use crow_core::tool::{FileChange, FileDiff, Patch};
 
 use crate::{
-    full_screen::line_layout::{visible_text, visible_title},
+    line_layout::{visible_text, visible_title},
     styled_text::TextRole,
 };
 

@@ -7,10 +7,8 @@ use crow_core::tool::{FileChange, FileDiff};
 
 use super::diff_entries::{DiffEntries, DiffEntry, LineEntry};
 use crate::{
-    full_screen::{
-        line_layout::{clipped_line, clipped_start, pad, visible_line, wrapped_rows},
-        text_search::SearchMarks,
-    },
+    full_screen::text_search::SearchMarks,
+    line_layout::{clipped_line, clipped_start, pad, visible_line, wrapped_rows},
     styled_text::{StyledLine, TextLook, TextRole},
 };
 

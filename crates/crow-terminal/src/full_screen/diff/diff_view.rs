@@ -5,20 +5,20 @@ use crow_core::tool::Patch;
 use super::diff_source::{DiffSource, LEAST_SIDE_BY_SIDE};
 use crate::{
     full_screen::{
-        key_hints::KeyHint,
         scroll_view::ScrollView,
         view::{FullScreenFrame, FullScreenView, ViewEffect},
     },
     keys::Key,
     screen_size::ScreenSize,
+    shortcut_help::Shortcut,
 };
 
 /// A diff that takes the whole screen, to scroll and search in.
 ///
-/// It has the keys of a [`Pager`](crate::Pager), where sections are files. `s` switches between the unified arrangement and
+/// It has the keys of a [`Pager`](crate::full_screen::Pager), where sections are files. `s` switches between the unified arrangement and
 /// the one side by side, which needs 140 columns; on a narrower screen the diff is unified until there are as many.
 #[derive(Debug)]
-pub struct DiffView {
+pub(crate) struct DiffView {
     view: ScrollView<DiffSource>,
     files: usize,
 }
@@ -27,21 +27,21 @@ impl DiffView {
     /// Creates a view at the beginning of a patch, whose texts need not be harmless. The title is shown in the status
     /// row.
     #[must_use]
-    pub fn new(title: &str, patch: Patch) -> Self {
+    pub(crate) fn new(title: &str, patch: Patch) -> Self {
         let files = patch.files.len();
         Self { view: ScrollView::new(title, DiffSource::new(patch)), files }
     }
 
     /// Returns the hints for a screen of this number of columns.
-    fn hints(&self, columns: usize) -> Vec<KeyHint> {
-        let mut hints = vec![KeyHint::new("q", "close")];
+    fn hints(&self, columns: usize) -> Vec<Shortcut> {
+        let mut hints = vec![Shortcut::new("q", "close")];
         if self.files > 1 {
-            hints.push(KeyHint::new("[ ]", "file"));
+            hints.push(Shortcut::new("[ ]", "file"));
         }
         if columns >= LEAST_SIDE_BY_SIDE {
-            hints.push(KeyHint::new("s", "arrangement"));
+            hints.push(Shortcut::new("s", "arrangement"));
         }
-        hints.push(KeyHint::new("/", "search"));
+        hints.push(Shortcut::new("/", "search"));
         hints
     }
 }

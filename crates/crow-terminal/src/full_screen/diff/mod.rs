@@ -5,4 +5,4 @@ mod diff_rows;
 mod diff_source;
 mod diff_view;
 
-pub use diff_view::DiffView;
+pub(crate) use diff_view::DiffView;

@@ -5,5 +5,5 @@ mod list_picker;
 mod picker_layout;
 mod picker_rows;
 
-pub use item_list::ListItem;
-pub use list_picker::{ActionKeyError, ListPicker};
+pub(crate) use item_list::ListItem;
+pub(crate) use list_picker::ListPicker;

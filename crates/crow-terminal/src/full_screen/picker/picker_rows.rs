@@ -3,17 +3,13 @@
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::{
-    item_list::{ItemList, ListItem, ListRow},
-    list_picker::ChoiceMode,
-    picker_layout::{BETWEEN, PickerLayout, PreviewPlace},
+    item_list::{ItemList, ListItem},
+    picker_layout::PickerLayout,
 };
 use crate::{
-    full_screen::{
-        key_hints::{KeyHint, hint_row},
-        line_layout::{clipped_line, clipped_text, pad, spread_row, visible_title, wrapped_rows},
-        text_field::TextField,
-        view::FullScreenFrame,
-    },
+    full_screen::{text_field::TextField, view::FullScreenFrame},
+    line_layout::{clipped_line, clipped_text, spread_row, visible_title},
+    shortcut_help::{Shortcut, shortcut_row},
     styled_text::{Emphasis, StyledLine, TextLook, TextRole},
 };
 
@@ -26,7 +22,7 @@ pub(super) struct PickerHead<'a> {
     pub(super) title: &'a str,
     pub(super) noun: &'a str,
     pub(super) filter: &'a TextField,
-    pub(super) hints: &'a [KeyHint],
+    pub(super) hints: &'a [Shortcut],
 }
 
 /// Returns the rows of a picker and the cursor, which is behind the filter.
@@ -34,12 +30,11 @@ pub(super) fn picker_frame(
     layout: &PickerLayout,
     head: &PickerHead<'_>,
     list: &mut ItemList,
-    choice: &ChoiceMode,
 ) -> FullScreenFrame {
     let columns = layout.columns;
     let mut frame = FullScreenFrame::default();
     if layout.has_title() {
-        frame.rows.push(title_row(head, list, choice, columns));
+        frame.rows.push(title_row(head, list, columns));
     }
     if layout.has_filter() {
         let (row, cursor) = filter_row(head.filter, columns);
@@ -49,46 +44,18 @@ pub(super) fn picker_frame(
     if layout.has_gap {
         frame.rows.push(StyledLine::default());
     }
-    let mut rows = list_rows(layout, head, list, choice);
+    let mut rows = list_rows(layout, head, list);
     rows.resize(layout.list_rows, StyledLine::default());
-    let preview = list.selected_index().map_or(&[][..], |index| list.items()[index].preview());
-    match layout.preview {
-        PreviewPlace::Hidden => frame.rows.append(&mut rows),
-        PreviewPlace::Beside(columns) => {
-            let preview = preview_rows(preview, columns, layout.list_rows);
-            for (mut row, preview) in rows.into_iter().zip(preview) {
-                pad(&mut row, layout.list_columns);
-                row.push(" │ ", TextRole::Marker);
-                debug_assert_eq!(row.width(), layout.list_columns + BETWEEN);
-                row.append(&preview);
-                frame.rows.push(row);
-            }
-        }
-        PreviewPlace::Below(height) => {
-            frame.rows.append(&mut rows);
-            let mut rule = StyledLine::default();
-            rule.push("─".repeat(columns), TextRole::Marker);
-            frame.rows.push(rule);
-            frame.rows.extend(preview_rows(preview, columns, height));
-        }
-    }
+    frame.rows.append(&mut rows);
     if layout.has_hints() {
-        frame.rows.push(hint_row(head.hints, columns));
+        frame.rows.push(shortcut_row(head.hints, TextRole::Plain, columns));
     }
     frame
 }
 
-fn title_row(
-    head: &PickerHead<'_>,
-    list: &ItemList,
-    choice: &ChoiceMode,
-    columns: usize,
-) -> StyledLine {
+fn title_row(head: &PickerHead<'_>, list: &ItemList, columns: usize) -> StyledLine {
     let (mut title, mut counts) = (StyledLine::default(), StyledLine::default());
     title.push(head.title, TextRole::Heading);
-    if let ChoiceMode::Several(marked) = choice {
-        counts.push(format!("{} marked · ", marked.len()), TextRole::Dim);
-    }
     let all = list.items().len();
     let count = match list.matches() {
         shown if shown == all => all.to_string(),
@@ -109,34 +76,25 @@ fn filter_row(filter: &TextField, columns: usize) -> (StyledLine, usize) {
     (clipped_line(&row, columns), cursor.min(columns - 1))
 }
 
-fn list_rows(
-    layout: &PickerLayout,
-    head: &PickerHead<'_>,
-    list: &mut ItemList,
-    choice: &ChoiceMode,
-) -> Vec<StyledLine> {
-    let columns = layout.list_columns;
+fn list_rows(layout: &PickerLayout, head: &PickerHead<'_>, list: &mut ItemList) -> Vec<StyledLine> {
+    let columns = layout.columns;
     if list.matches() == 0 {
         return vec![empty_row(head, list, columns)];
     }
-    let selected = list.selected();
-    let window = list.window(layout.list_rows).to_vec();
-    let row = |row| match row {
-        ListRow::Heading(index) => {
-            let mut heading = StyledLine::default();
-            heading.push(list.items()[index].group(), TextRole::Dim);
-            clipped_line(&heading, columns)
-        }
-        ListRow::Item { index, position } => {
-            let matched = list.matched_clusters(index);
-            let mut row = mark(index, position == selected, choice);
-            let room = columns.saturating_sub(row.width());
-            let role = if position == selected { TextRole::Accent } else { TextRole::Plain };
-            row.append(&item_line(&list.items()[index], &matched, role, room));
-            clipped_line(&row, columns)
-        }
+    let window = list.window(layout.list_rows);
+    let row = |position| {
+        let index = list.index_at(position);
+        let matched = list.matched_clusters(index);
+        let is_selected = position == list.selected();
+        let (mark, role) =
+            if is_selected { ("› ", TextRole::Accent) } else { ("  ", TextRole::Plain) };
+        let mut row = StyledLine::default();
+        row.push(mark, TextRole::Accent);
+        let room = columns.saturating_sub(row.width());
+        row.append(&item_line(&list.items()[index], &matched, role, room));
+        clipped_line(&row, columns)
     };
-    window.into_iter().map(row).collect()
+    window.map(row).collect()
 }
 
 /// Returns a row that says why there are no items.
@@ -150,20 +108,6 @@ fn empty_row(head: &PickerHead<'_>, list: &ItemList, columns: usize) -> StyledLi
         row.push("”", TextRole::Dim);
     }
     clipped_line(&row, columns)
-}
-
-/// Returns the marks before an item: of the selected one, and of those that are chosen.
-fn mark(index: usize, is_selected: bool, choice: &ChoiceMode) -> StyledLine {
-    let mut mark = StyledLine::default();
-    mark.push(if is_selected { "› " } else { "  " }, TextRole::Accent);
-    match choice {
-        ChoiceMode::One => {}
-        ChoiceMode::Several(marked) if marked.contains(&index) => {
-            mark.push("[x] ", TextRole::Accent);
-        }
-        ChoiceMode::Several(_) => mark.push("[ ] ", TextRole::Dim),
-    }
-    mark
 }
 
 /// Returns the label of an item, and its detail at the right if there is room for enough of it.
@@ -199,23 +143,4 @@ fn with_matches(text: &str, matched: &[usize], role: TextRole) -> StyledLine {
         }
     }
     line
-}
-
-/// Returns exactly `height` rows of a preview. The last one says if there are more.
-fn preview_rows(preview: &[StyledLine], columns: usize, height: usize) -> Vec<StyledLine> {
-    let mut rows = Vec::new();
-    for line in preview {
-        if rows.len() > height {
-            break;
-        }
-        rows.append(&mut wrapped_rows(line, columns, 0));
-    }
-    if rows.len() > height && height > 0 {
-        rows.truncate(height - 1);
-        let mut more = StyledLine::default();
-        more.push("…", TextRole::Dim);
-        rows.push(more);
-    }
-    rows.resize(height, StyledLine::default());
-    rows
 }

@@ -1,16 +1,10 @@
-use std::{
-    cell::Cell,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::cell::Cell;
 
 use super::screen::{SIZES, press, roles, rows, screen, size, type_text};
 use crate::{
     full_screen::{FullScreenView as _, Pager, PagerSection, ViewEffect},
     keys::Key,
-    styled_text::{StyledLine, TextRole},
+    styled_text::StyledLine,
 };
 
 fn numbered(count: usize) -> String {
@@ -204,25 +198,12 @@ fn a_new_width_keeps_the_place_in_the_text() {
 }
 
 #[test]
-fn a_layout_function_is_called_when_the_width_changes_alone() {
-    let calls = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&calls);
-    let layout = move |columns: usize| {
-        counted.fetch_add(1, Ordering::Relaxed);
-        let line = |number| {
-            let mut line = StyledLine::default();
-            line.push(format!("{number} of {columns}"), TextRole::Plain);
-            line
-        };
-        (0..columns).map(line).collect()
-    };
-    let mut pager = Pager::new("", vec![PagerSection::layout(layout)]);
-    assert_eq!(rows(&mut pager, 40, 10)[0], "0 of 40");
-    press(&mut pager, "space space space");
-    assert_eq!(rows(&mut pager, 40, 20)[0], "21 of 40");
-    assert_eq!(calls.load(Ordering::Relaxed), 1);
-    assert_eq!(rows(&mut pager, 80, 10)[0], "42 of 80");
-    assert_eq!(calls.load(Ordering::Relaxed), 2);
+fn markdown_is_laid_out_for_each_width() {
+    let text = "one two three four five six";
+    let mut pager = Pager::new("", vec![PagerSection::markdown(text)]);
+    assert_eq!(rows(&mut pager, 40, 3)[0], text);
+    assert_eq!(rows(&mut pager, 14, 4)[..2], ["one two three", "four five six"]);
+    assert_eq!(rows(&mut pager, 40, 3)[0], text);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use std::num::NonZeroU16;
 
 use crow_core::tool::{FileChange, FileDiff, Patch};
+use crow_text::{neutralise, one_line};
 use proptest::prelude::*;
 
 use super::screen::{all_keys, size};
@@ -9,7 +10,7 @@ use crate::{
         DiffView, FullScreenPainter, FullScreenView, ListItem, ListPicker, Pager, PagerSection,
     },
     keys::Key,
-    markdown::render_markdown,
+    styled_text::{StyledLine, TextRole},
     theme::Theme,
 };
 
@@ -94,25 +95,11 @@ proptest! {
 
     #[test]
     fn a_picker_takes_any_keys_and_sizes(
-        texts in prop::collection::vec((hostile_text(), hostile_text(), 0..4_u8), 0..30),
-        several in any::<bool>(),
+        texts in prop::collection::vec((hostile_text(), hostile_text()), 0..30),
         inputs in inputs(),
     ) {
-        let item = |(label, detail, kind): &(String, String, u8)| {
-            let item = ListItem::new(label).with_detail(detail);
-            match kind {
-                0 => item,
-                1 => item.with_group(detail),
-                2 => item.with_preview(render_markdown(label, 30)),
-                _ => item.with_group("group").with_preview(render_markdown(&label.repeat(30), 90)),
-            }
-        };
-        let mut picker = ListPicker::new("title", "items", texts.iter().map(item).collect())
-            .with_action(Key::ctrl('d'), "delete")
-            .unwrap();
-        if several {
-            picker = picker.with_several_choices();
-        }
+        let item = |(label, detail): &(String, String)| ListItem::new(label).with_detail(detail);
+        let mut picker = ListPicker::new("title", "items", texts.iter().map(item).collect());
         check(&mut picker, &inputs)?;
     }
 
@@ -127,8 +114,12 @@ proptest! {
             1 => PagerSection::markdown(texts.join("\n\n")).with_title("markdown"),
             2 => PagerSection::text(texts.concat()).with_title("one line"),
             _ => {
-                let text = texts.concat();
-                PagerSection::layout(move |columns| render_markdown(&text, columns / 2))
+                let line = |text: &String| {
+                    let mut line = StyledLine::default();
+                    line.push(neutralise(&one_line(text)), TextRole::Plain);
+                    line
+                };
+                PagerSection::lines(texts.iter().map(line).collect())
             }
         };
         let mut pager = Pager::new("title", kinds.iter().map(section).collect());

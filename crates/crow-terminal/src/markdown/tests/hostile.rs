@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crow_console::Glyphs;
 use proptest::prelude::*;
 
 use super::{MarkdownStream, render_markdown, shown, streamed};
@@ -99,7 +100,7 @@ proptest! {
     ) {
         assert_harmless(&render_markdown(&text, width), width);
         let cut = text.floor_char_boundary(cut);
-        let mut stream = MarkdownStream::new(width);
+        let mut stream = MarkdownStream::new(width, Glyphs::Unicode);
         assert_harmless(&stream.push(&text[..cut]), width);
         assert_harmless(&stream.tail(5), width);
         stream.set_width(width / 2);

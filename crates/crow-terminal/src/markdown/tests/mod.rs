@@ -4,6 +4,8 @@ mod rendering;
 mod streaming;
 mod whole_document;
 
+use crow_console::Glyphs;
+
 use super::{MarkdownStream, render_markdown};
 use crate::styled_text::StyledLine;
 
@@ -18,7 +20,7 @@ fn texts(lines: &[StyledLine]) -> Vec<String> {
 
 /// Returns the lines of a text that arrives in one piece, as a stream knows it.
 fn streamed(text: &str, width: usize) -> Vec<StyledLine> {
-    let mut stream = MarkdownStream::new(width);
+    let mut stream = MarkdownStream::new(width, Glyphs::Unicode);
     let mut lines = stream.push(text);
     lines.append(&mut stream.finish());
     lines

@@ -1,8 +1,10 @@
 //! Rendering of blocks.
 
+use crow_console::Glyphs;
+
 use super::{render_markdown, shown};
 use crate::{
-    markdown::{MarkdownGlyphs, MarkdownStream},
+    markdown::MarkdownStream,
     styled_text::{Emphasis, StyledLine, StyledSpan, TextRole},
 };
 
@@ -192,7 +194,7 @@ fn html_is_shown_as_text() {
 #[test]
 fn other_glyphs_serve_terminals_without_unicode() {
     let text = "- [x] a\n- b\n\n> c\n\n|d|\n|-|\n\n---";
-    let mut stream = MarkdownStream::with_glyphs(10, MarkdownGlyphs::Ascii);
+    let mut stream = MarkdownStream::new(10, Glyphs::Ascii);
     let mut lines = stream.push(text);
     lines.append(&mut stream.finish());
     let shown: Vec<String> = lines.iter().map(StyledLine::text).collect();

@@ -1,14 +1,16 @@
 //! A stream gives the same lines however its text is cut.
 
+use crow_console::Glyphs;
+use proptest::prelude::*;
+
 use super::{examples, render_markdown, streamed, texts};
 use crate::markdown::MarkdownStream;
-use proptest::prelude::*;
 
 /// Asserts that pieces of `size` characters give the same lines, and that the open part completes them at any time.
 fn assert_stream(name: &str, text: &str, width: usize, size: usize) {
     let expected = streamed(text, width);
     let characters: Vec<char> = text.chars().collect();
-    let mut stream = MarkdownStream::new(width);
+    let mut stream = MarkdownStream::new(width, Glyphs::Unicode);
     let mut lines = Vec::new();
     let mut so_far = String::new();
     for piece in characters.chunks(size) {
@@ -69,7 +71,7 @@ fn a_whole_text_equals_its_stream_unless_definitions_come_late() {
 
 #[test]
 fn lines_of_code_are_final_when_they_are_complete() {
-    let mut stream = MarkdownStream::new(40);
+    let mut stream = MarkdownStream::new(40, Glyphs::Unicode);
     assert_eq!(texts(&stream.push("```rust\nlet a = 1;\nlet b")), ["rust", "let a = 1;"]);
     assert_eq!(texts(&stream.tail(9)), ["let b"]);
     assert_eq!(texts(&stream.push(" = 2;\n")), ["let b = 2;"]);
@@ -78,7 +80,7 @@ fn lines_of_code_are_final_when_they_are_complete() {
 
 #[test]
 fn items_are_final_when_the_next_one_begins() {
-    let mut stream = MarkdownStream::new(40);
+    let mut stream = MarkdownStream::new(40, Glyphs::Unicode);
     assert_eq!(texts(&stream.push("- one\n- two\n")), ["• one"]);
     assert_eq!(texts(&stream.push("  - three\n")), ["• two"]);
     assert_eq!(texts(&stream.tail(9)), ["  • three"]);
@@ -92,7 +94,7 @@ fn a_list_that_turns_loose_is_loose_from_there_on() {
 
 #[test]
 fn a_long_paragraph_is_written_before_its_end() {
-    let mut stream = MarkdownStream::new(40);
+    let mut stream = MarkdownStream::new(40, Glyphs::Unicode);
     let lines: usize = (0..1000).map(|_| stream.push("some words of a paragraph ").len()).sum();
     assert!(lines > 400, "{lines}");
     assert!(stream.tail(usize::MAX).len() < 250);
@@ -110,7 +112,7 @@ fn emphasis_across_the_length_of_a_cut_stays_whole() {
 
 #[test]
 fn rows_of_a_long_table_are_written_before_its_end() {
-    let mut stream = MarkdownStream::new(40);
+    let mut stream = MarkdownStream::new(40, Glyphs::Unicode);
     stream.push("| a | b |\n|---|---|\n");
     let lines: Vec<usize> =
         (0..300).map(|row| stream.push(&format!("| {row} | x |\n")).len()).collect();
@@ -122,7 +124,7 @@ fn rows_of_a_long_table_are_written_before_its_end() {
 
 #[test]
 fn a_new_width_holds_for_the_lines_after_it() {
-    let mut stream = MarkdownStream::new(80);
+    let mut stream = MarkdownStream::new(80, Glyphs::Unicode);
     let mut lines = stream.push(&"word ".repeat(2000));
     stream.set_width(20);
     let narrow = stream.push(&"word ".repeat(2000));
@@ -159,7 +161,7 @@ proptest! {
         let long = line.repeat(9000 / line.len().max(1)) + "\nend";
         let expected = streamed(&long, 50);
         let characters: Vec<char> = long.chars().collect();
-        let mut stream = MarkdownStream::new(50);
+        let mut stream = MarkdownStream::new(50, Glyphs::Unicode);
         let mut lines = Vec::new();
         for piece in characters.chunks(size) {
             lines.append(&mut stream.push(&piece.iter().collect::<String>()));

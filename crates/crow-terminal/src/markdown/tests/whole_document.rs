@@ -3,6 +3,7 @@
 //! The events of the whole document are put through the same layout. Blank lines, borders and padding are not compared:
 //! whether a list is loose is only known at its end, and tables are drawn as plain rows here.
 
+use crow_console::Glyphs;
 use proptest::prelude::*;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
@@ -41,7 +42,7 @@ struct Reference {
 impl Reference {
     fn lines(text: &str, width: usize) -> Vec<String> {
         let mut reference = Self {
-            layout: Layout::new(width, MarkdownGlyphs::Unicode),
+            layout: Layout::new(width, MarkdownGlyphs(Glyphs::Unicode)),
             inline: None,
             verbatim: None,
             info: String::new(),
@@ -149,7 +150,7 @@ impl Reference {
                 self.layout.write(line);
             }
             Event::TaskListMarker(is_done) => {
-                let task = MarkdownGlyphs::Unicode.task(is_done).into();
+                let task = MarkdownGlyphs(Glyphs::Unicode).task(is_done).into();
                 self.inline().take(Event::Text(task));
             }
             Event::FootnoteReference(label) => {

@@ -26,7 +26,7 @@ fn is_visible(text: &str) -> bool {
 }
 
 /// Returns one line of a text of others in its visible form: without control characters, and with spaces for tabs.
-pub(super) fn visible_text(text: &str) -> Cow<'_, str> {
+pub(crate) fn visible_text(text: &str) -> Cow<'_, str> {
     if is_visible(text) {
         return Cow::Borrowed(text);
     }
@@ -35,14 +35,14 @@ pub(super) fn visible_text(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns a title or label of others in its visible form.
-pub(super) fn visible_title(text: &str) -> String {
+pub(crate) fn visible_title(text: &str) -> String {
     let title = crow_text::one_line(&crow_text::shorten(text, LONGEST_TITLE));
     visible_text(&title).into_owned()
 }
 
 /// Returns one line of a neutralised text in its visible form. Clusters that begin within a range of `marked` have the
 /// second look; the ranges are in bytes and ascending.
-pub(super) fn visible_line(
+pub(crate) fn visible_line(
     neutralised: &str,
     marked: &[Range<usize>],
     look: &TextLook,
@@ -142,7 +142,7 @@ impl<'a> ClusteredLine<'a> {
 }
 
 /// Returns a line in at most this number of columns. One that is cut ends with `…`.
-pub(super) fn clipped_line(line: &StyledLine, columns: usize) -> StyledLine {
+pub(crate) fn clipped_line(line: &StyledLine, columns: usize) -> StyledLine {
     if line.width() <= columns {
         return line.clone();
     }
@@ -157,14 +157,17 @@ pub(super) fn clipped_line(line: &StyledLine, columns: usize) -> StyledLine {
 }
 
 /// Returns a text in at most this number of columns. One that is cut ends with `…`.
-pub(super) fn clipped_text(text: &str, columns: usize) -> String {
+pub(crate) fn clipped_text(text: &str, columns: usize) -> Cow<'_, str> {
+    if text.width() <= columns {
+        return Cow::Borrowed(text);
+    }
     let mut line = StyledLine::default();
     line.push(text, TextRole::Plain);
-    clipped_line(&line, columns).text()
+    Cow::Owned(clipped_line(&line, columns).text())
 }
 
 /// Returns the end of a text that fits this number of columns.
-pub(super) fn fitting_end(text: &str, columns: usize) -> &str {
+pub(crate) fn fitting_end(text: &str, columns: usize) -> &str {
     let mut room = columns;
     let fits = |(_, cluster): &(usize, &str)| {
         let width = cluster.width();
@@ -177,7 +180,7 @@ pub(super) fn fitting_end(text: &str, columns: usize) -> &str {
 }
 
 /// Returns a text in at most this number of columns. One that is cut begins with `…`.
-pub(super) fn clipped_start(text: &str, columns: usize) -> Cow<'_, str> {
+pub(crate) fn clipped_start(text: &str, columns: usize) -> Cow<'_, str> {
     if text.width() <= columns {
         return Cow::Borrowed(text);
     }
@@ -188,7 +191,7 @@ pub(super) fn clipped_start(text: &str, columns: usize) -> Cow<'_, str> {
 /// Returns a line in rows of at most this number of columns, but one at least, with breaks between words where that is
 /// possible. Rows after the first one are indented if there is room. Nothing is left out but a cluster that is wider than
 /// a whole row, for which `…` stands.
-pub(super) fn wrapped_rows(line: &StyledLine, columns: usize, indent: usize) -> Vec<StyledLine> {
+pub(crate) fn wrapped_rows(line: &StyledLine, columns: usize, indent: usize) -> Vec<StyledLine> {
     let columns = columns.max(1);
     if line.width() <= columns {
         return vec![line.clone()];
@@ -214,12 +217,12 @@ pub(super) fn wrapped_rows(line: &StyledLine, columns: usize, indent: usize) -> 
 }
 
 /// Appends spaces up to this number of columns.
-pub(super) fn pad(line: &mut StyledLine, columns: usize) {
+pub(crate) fn pad(line: &mut StyledLine, columns: usize) {
     line.push(" ".repeat(columns.saturating_sub(line.width())), TextRole::Plain);
 }
 
 /// Returns a row with one text at the left and another one at the right, which has precedence.
-pub(super) fn spread_row(left: &StyledLine, right: &StyledLine, columns: usize) -> StyledLine {
+pub(crate) fn spread_row(left: &StyledLine, right: &StyledLine, columns: usize) -> StyledLine {
     if right.width() + 2 > columns {
         return clipped_line(if left.width() == 0 { right } else { left }, columns);
     }
@@ -233,7 +236,7 @@ pub(super) fn spread_row(left: &StyledLine, right: &StyledLine, columns: usize) 
 }
 
 /// Returns a line with emphasis on these ranges, which are in bytes of its text.
-pub(super) fn emphasized(line: &StyledLine, ranges: &[(Range<usize>, Emphasis)]) -> StyledLine {
+pub(crate) fn emphasized(line: &StyledLine, ranges: &[(Range<usize>, Emphasis)]) -> StyledLine {
     let mut result = StyledLine::default();
     let mut start = 0;
     for span in line.spans() {
