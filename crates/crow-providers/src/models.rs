@@ -200,7 +200,7 @@ impl Models for ProviderModels {
         }
         let provider: Arc<dyn Provider> = configured.provider(&self.sources, &self.client)?;
         let info = configured.info(reference);
-        let warning = configured.warning(&reference.model, self.folder.as_deref());
+        let warning = configured.warning(&reference.model, &self.sources, self.folder.as_deref());
         Ok(ResolvedModel { provider, info, warning })
     }
 

@@ -103,6 +103,18 @@ async fn a_provider_that_needs_no_key_is_resolved_without_one() {
 }
 
 #[tokio::test]
+async fn an_unknown_window_is_no_warning_where_the_server_is_asked_for_it() {
+    let elsewhere = &[("LLAMACPP_HOST", "box:1")][..];
+    for (environment, model, is_warned) in
+        [(&[][..], "llamacpp/x", false), (&[], "ollama/x", false), (elsewhere, "llamacpp/x", true)]
+    {
+        let models = models_with(environment, &[]);
+        let resolved = models.resolve(&model.parse().unwrap()).await.unwrap();
+        assert_eq!(resolved.warning.is_some(), is_warned, "{model}: {:?}", resolved.warning);
+    }
+}
+
+#[tokio::test]
 async fn an_unknown_provider_is_reported_with_the_nearest_name() {
     let models = models_with(&[], &["[provider]\nname = 'work'\ntype = 'ollama'\n"]);
     let error = resolve(&models, "antropic/x").await.unwrap_err();
@@ -143,7 +155,8 @@ async fn the_file_takes_precedence_over_the_table_of_models() {
 
 #[tokio::test]
 async fn an_unknown_model_is_accepted_with_a_warning() {
-    let environment = &[("ANTHROPIC_API_KEY", "sk")];
+    let environment = &[("ANTHROPIC_API_KEY", "sk"), ("OLLAMA_HOST", "http://box:11434")];
+    let environment = &[("ANTHROPIC_API_KEY", "sk"), ("OLLAMA_HOST", "http://box:11434")];
     let models = models_with(
         environment,
         &[

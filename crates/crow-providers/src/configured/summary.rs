@@ -6,9 +6,10 @@ use crow_core::model::{Abilities, ModelInfo, ModelRef, Price, ToolCallFormat};
 
 use super::configured_provider::{ConfiguredProvider, redact_base_url};
 use crate::{
-    catalogue::KnownModel,
+    catalogue::{KnownModel, Vendor},
     config::{KeyLookup, ModelSettings, PriceSettings},
     dialect::Dialect,
+    http::is_loopback,
     route::RouteTarget,
     secret::Sources,
 };
@@ -94,11 +95,23 @@ impl ConfiguredProvider {
         })
     }
 
+    /// Returns true if the server is one for models on this machine: it is asked for the window of the model.
+    fn is_asked_for_window(&self, sources: &Sources) -> bool {
+        let url = self.base_url(sources).ok().and_then(|url| url.parse().ok());
+        self.vendor() == Vendor::Local && url.is_some_and(|url| is_loopback(&url))
+    }
+
     /// Returns a warning about unknown properties of a model, with the place to set them. `folder` is that of the
     /// user's providers.
-    pub(crate) fn warning(&self, model: &str, folder: Option<&Path>) -> Option<String> {
+    pub(crate) fn warning(
+        &self,
+        model: &str,
+        sources: &Sources,
+        folder: Option<&Path>,
+    ) -> Option<String> {
         let reference = ModelRef { provider: self.config.name.clone(), model: model.to_owned() };
-        let lacks_window = self.info(&reference).context_window.is_none();
+        let lacks_window =
+            self.info(&reference).context_window.is_none() && !self.is_asked_for_window(sources);
         let (missing, keys) = match (lacks_window, self.price(model).is_none()) {
             (false, false) => return None,
             (true, false) => ("its window is", WINDOW_KEY.to_owned()),

@@ -7,6 +7,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    fmt::Write as _,
     fs,
     path::{Path, PathBuf},
 };
@@ -108,7 +109,11 @@ fn is_hash(name: &str) -> bool {
 /// Returns the hash of a path as older versions name its folder: SHA-256 in hexadecimal digits.
 fn hash_of(directory: &Path) -> String {
     let digest = Sha256::digest(directory.as_os_str().as_encoded_bytes());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    digest.iter().fold(String::new(), |mut hash, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(hash, "{byte:02x}");
+        hash
+    })
 }
 
 /// Reads at most this number of records.
