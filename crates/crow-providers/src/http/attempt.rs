@@ -8,7 +8,7 @@ use reqwest::{
     Response, Url,
     header::{CONTENT_TYPE, HeaderMap},
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, error::Elapsed};
 
 use super::{
     HttpClient, Timeouts,
@@ -139,6 +139,12 @@ const AFTER_END: Duration = Duration::from_millis(200);
 /// Maximum bytes of a reply. No model sends more.
 const MAX_REPLY: usize = 32 * 1024 * 1024;
 
+/// Time for which the pieces of a long reply are gathered. A piece by itself costs little, but passing on thousands of
+/// them per second takes a tenth of a core; nobody sees a text 2 ms earlier.
+const GATHERING: Duration = Duration::from_millis(2);
+/// Number of pieces that are passed on at once: a short reply is never delayed.
+const UNGATHERED_PIECES: usize = 64;
+
 /// A reply in progress.
 pub(super) struct ReplyReader {
     response: Response,
@@ -148,6 +154,8 @@ pub(super) struct ReplyReader {
     /// Time limit for the end of the body, set when the end mark has arrived.
     deadline: Option<Instant>,
     size: usize,
+    /// Number of pieces that were read.
+    pieces: usize,
     has_begun: bool,
     recorder: WireRecorder,
     /// Data of the last event. An event that repeats it and has no result counts as a keep-alive.
@@ -180,6 +188,7 @@ impl ReplyReader {
             request_id,
             deadline,
             size,
+            pieces: 0,
             has_begun,
             recorder,
             last_event,
@@ -198,7 +207,17 @@ impl ReplyReader {
         out: &mut Vec<ModelEvent>,
     ) -> Result<BodyRead, ProviderError> {
         let before = out.len();
-        let outcome = self.read_chunk(patience, out).await;
+        let limit = self.deadline.unwrap_or_else(|| patience.next());
+        let piece = tokio::time::timeout_at(limit, self.response.chunk()).await;
+        let mut outcome = self.on_piece(piece, patience, out);
+        if self.pieces > UNGATHERED_PIECES {
+            let limit = Instant::now() + GATHERING;
+            while let Ok(BodyRead::More) = outcome
+                && let Ok(piece) = tokio::time::timeout_at(limit, self.response.chunk()).await
+            {
+                outcome = self.on_piece(Ok(piece), patience, out);
+            }
+        }
         self.has_begun |= out.len() > before;
         outcome.map_err(|mut error| {
             error.mid_stream = self.has_begun;
@@ -207,27 +226,19 @@ impl ReplyReader {
         })
     }
 
-    async fn read_chunk(
+    /// Handles the end of waiting for a piece of the body.
+    fn on_piece(
         &mut self,
+        piece: Result<reqwest::Result<Option<Bytes>>, Elapsed>,
         patience: &mut AttemptTimeouts,
         out: &mut Vec<ModelEvent>,
     ) -> Result<BodyRead, ProviderError> {
-        let limit = self.deadline.unwrap_or_else(|| patience.next());
-        let chunk = tokio::time::timeout_at(limit, self.response.chunk()).await;
         // After the end mark no failure can spoil the reply.
         let is_complete = self.deadline.is_some();
-        match chunk {
+        match piece {
             Ok(Ok(Some(bytes))) => {
-                self.size += bytes.len();
-                self.recorder.on_bytes(&bytes);
-                patience.on_bytes();
-                match self.decode(&bytes, patience, out) {
-                    Err(error) if !is_complete => return Err(error),
-                    Ok(()) | Err(_) => {}
-                }
-                if self.deadline.is_none() && self.decoder.is_complete() {
-                    self.deadline = Some(Instant::now() + AFTER_END);
-                }
+                self.pieces += 1;
+                self.take_piece(&bytes, patience, out)?;
                 Ok(BodyRead::More)
             }
             Ok(Ok(None)) => self.end(out),
@@ -239,6 +250,27 @@ impl ReplyReader {
                 ExpiredTimeout::TimedOut(error) => Err(error),
             },
         }
+    }
+
+    /// Decodes a piece of the reply. After the end mark it is only read.
+    fn take_piece(
+        &mut self,
+        bytes: &[u8],
+        patience: &mut AttemptTimeouts,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ProviderError> {
+        self.size += bytes.len();
+        self.recorder.on_bytes(bytes);
+        patience.on_bytes();
+        let is_complete = self.deadline.is_some();
+        match self.decode(bytes, patience, out) {
+            Err(error) if !is_complete => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        if self.deadline.is_none() && self.decoder.is_complete() {
+            self.deadline = Some(Instant::now() + AFTER_END);
+        }
+        Ok(())
     }
 
     fn decode(
