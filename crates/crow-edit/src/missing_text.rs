@@ -6,7 +6,7 @@ use std::{
     ops::Range,
 };
 
-use similar::{ChangeTag, TextDiff};
+use similar::ChangeTag;
 
 use super::{
     apply::TextEdit, error::shown, file_text::FileText, lines::lines, placeholders::placeholder,
@@ -214,8 +214,11 @@ fn offset(place: usize, index: usize) -> isize {
 }
 
 fn differences(old: &[&str], file: &[&str]) -> String {
-    let diff = TextDiff::from_slices(old, file);
-    let changes = diff.iter_all_changes().filter(|change| change.tag() != ChangeTag::Equal);
+    let operations = crow_text::diff(old, file);
+    let changes = operations
+        .iter()
+        .flat_map(|operation| operation.iter_changes(old, file))
+        .filter(|change| change.tag() != ChangeTag::Equal);
     let mut shown_lines = String::new();
     let mut left_out = 0_usize;
     for (count, change) in changes.enumerate() {

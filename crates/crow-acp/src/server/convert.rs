@@ -7,9 +7,9 @@ use std::collections::HashSet;
 use agent_client_protocol::{
     Error, JsonRpcMessage as _, schema::ProtocolVersion, v1::schema as v1,
 };
+use crow_core::tool::FileDiff;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use similar::TextDiff;
 
 use super::v1::{ParsedRequest, without_quotes};
 use crate::view::invalid;
@@ -173,10 +173,11 @@ fn patch(diff: &v1::Diff) -> String {
         Some(text) => (text.as_str(), format!("a/{name}")),
         None => ("", "/dev/null".to_owned()),
     };
-    let lines = TextDiff::from_lines(old, diff.new_text.as_str());
-    let hunks = lines.unified_diff().header(&from, &format!("b/{name}")).to_string();
+    let hunks = FileDiff::of_whole_text(&diff.path, old, &diff.new_text).hunks;
+    let files =
+        if hunks.is_empty() { String::new() } else { format!("--- {from}\n+++ b/{name}\n") };
     let new_file = if diff.old_text.is_none() { "new file mode 100644\n" } else { "" };
-    format!("diff --git a/{name} b/{name}\n{new_file}{hunks}")
+    format!("diff --git a/{name} b/{name}\n{new_file}{files}{hunks}")
 }
 
 /// Moves the terminal data in the `_meta` of a call to updates of their own.

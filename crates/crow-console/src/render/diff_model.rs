@@ -5,7 +5,7 @@
 
 use std::{iter, ops::Range};
 
-use similar::{ChangeTag, TextDiff};
+use similar::{ChangeTag, diff_ratio};
 
 /// Maximum length, in bytes, of lines whose words are compared.
 const LONGEST_COMPARED: usize = 1000;
@@ -122,13 +122,16 @@ pub fn changed_words(old: &str, new: &str) -> Option<ChangedWords> {
         return None;
     }
     let (old_words, new_words) = (split_words(old), split_words(new));
-    let diff = TextDiff::from_slices(&old_words, &new_words);
-    if diff.ratio() < LEAST_LIKENESS {
+    let operations = crow_text::diff(&old_words, &new_words);
+    if diff_ratio(&operations, old_words.len(), new_words.len()) < LEAST_LIKENESS {
         return None;
     }
     let mut words = ChangedWords::default();
     let (mut old_end, mut new_end) = (0, 0);
-    for change in diff.iter_all_changes() {
+    let changes = operations
+        .iter()
+        .flat_map(|operation| operation.iter_changes(&old_words[..], &new_words[..]));
+    for change in changes {
         let length = change.value().len();
         match change.tag() {
             ChangeTag::Equal => {

@@ -8,7 +8,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use similar::{ChangeTag, TextDiff, udiff::UnifiedDiffHunk};
+use similar::{ChangeTag, DiffOp, DiffTag, group_diff_ops, udiff::UnifiedHunkHeader};
 
 use crate::{ids::SnapshotId, message::Image};
 
@@ -155,6 +155,8 @@ pub struct NotRestorable {
 const MAX_LINES: usize = 200;
 /// Maximum number of bytes of hunks: a few lines may be very long.
 const MAX_BYTES: usize = 32 * 1024;
+/// Number of lines of context around a change.
+const CONTEXT: usize = 3;
 /// Time after which a diff need no longer be the smallest one.
 const TIMEOUT: Duration = Duration::from_millis(300);
 
@@ -264,22 +266,20 @@ impl FileDiff {
         most_bytes: usize,
     ) -> Self {
         let mut difference = Self { truncated: false, ..Self::without_lines(path) };
-        let diff = TextDiff::configure().timeout(TIMEOUT).diff_slices(&lines(old), &lines(new));
-        for change in diff.iter_all_changes() {
-            match change.tag() {
-                ChangeTag::Insert => difference.additions += 1,
-                ChangeTag::Delete => difference.deletions += 1,
-                ChangeTag::Equal => {}
-            }
-        }
-        let mut lines = 0;
-        for hunk in diff.unified_diff().iter_hunks() {
-            for line in hunk_text(&hunk).split_inclusive('\n') {
-                if lines == most_lines || difference.hunks.len() + line.len() > most_bytes {
+        let (old, new) = (lines(old), lines(new));
+        let operations = crow_text::diff_within(TIMEOUT, &old, &new);
+        let changed = || operations.iter().filter(|operation| operation.tag() != DiffTag::Equal);
+        let count = |lines: usize| u64::try_from(lines).unwrap_or(u64::MAX);
+        difference.additions = count(changed().map(|operation| operation.new_range().len()).sum());
+        difference.deletions = count(changed().map(|operation| operation.old_range().len()).sum());
+        let mut line_count = 0;
+        for hunk in group_diff_ops(operations, CONTEXT) {
+            for line in hunk_text(&hunk, &old, &new).split_inclusive('\n') {
+                if line_count == most_lines || difference.hunks.len() + line.len() > most_bytes {
                     difference.truncated = true;
                     return difference;
                 }
-                lines += 1;
+                line_count += 1;
                 difference.hunks.push_str(line);
             }
         }
@@ -292,9 +292,9 @@ fn lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
 
-fn hunk_text(hunk: &UnifiedDiffHunk<'_, '_, '_, str>) -> String {
-    let mut text = format!("{}\n", hunk.header());
-    for change in hunk.iter_changes() {
+fn hunk_text(hunk: &[DiffOp], old: &[&str], new: &[&str]) -> String {
+    let mut text = format!("{}\n", UnifiedHunkHeader::new(hunk));
+    for change in hunk.iter().flat_map(|operation| operation.iter_changes(old, new)) {
         text.push(match change.tag() {
             ChangeTag::Insert => '+',
             ChangeTag::Delete => '-',

@@ -30,7 +30,7 @@ use crate::{
     oauth::LoginChallenge,
     settings::McpSettings,
     text,
-    transport::{CallSlot, LINK_FAILED, error_text},
+    transport::{CallSlot, LINK_FAILED, TransportError, error_text},
 };
 
 /// Timeout of sending a cancellation.
@@ -429,7 +429,10 @@ impl ServerConnection {
             }
             Err(ServiceError::TransportSend(error)) => {
                 let why = text::one_line(&error_text(error.error.as_ref()), LONGEST);
-                let http = error.error.downcast_ref::<StreamableHttpError<HttpError>>();
+                let http = match error.error.downcast_ref() {
+                    Some(TransportError::Http(http)) => Some(http),
+                    Some(TransportError::Stream(_)) | None => None,
+                };
                 if let Some(challenge) = http.and_then(LoginChallenge::of) {
                     return Err(CallError::LoginRequired(challenge));
                 }

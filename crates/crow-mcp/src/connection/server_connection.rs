@@ -14,7 +14,6 @@ use rmcp::{
         ClientInitializeError, ClientLifecycleMode, Peer, RunningService,
         serve_client_with_lifecycle_and_ct,
     },
-    transport::Transport,
 };
 use tokio::{sync::Mutex, time::timeout};
 use tokio_util::{
@@ -28,7 +27,10 @@ use crate::{
     listed::ToolListing,
     settings::{ConnectionContext, McpSettings},
     text,
-    transport::{self, BoundedTransport, LineTransport, LinkTransport, TransportState, error_text},
+    transport::{
+        self, BoundedTransport, LineTransport, LinkTransport, ServerTransport, TransportState,
+        error_text,
+    },
 };
 
 /// Number of bytes of standard error that are retained.
@@ -294,7 +296,7 @@ async fn serve(
             });
             let state = Arc::clone(&link.transport_state);
             let streams = LineTransport::new(process.output, process.input, state);
-            serve_over(streams, client, mode, stop, link).await
+            serve_over(ServerTransport::Lines(streams), client, mode, stop, link).await
         }
         McpTransport::Http { url, headers } => {
             let headers = header_map(headers).map_err(HandshakeError::Connect)?;
@@ -307,18 +309,18 @@ async fn serve(
             );
             let name = &settings.server.name;
             link.login_hint = outside.logins.as_ref().map(|logins| logins.hint(name, &[]));
-            serve_over(http, client, mode, stop, link).await
+            serve_over(ServerTransport::Http(http), client, mode, stop, link).await
         }
         McpTransport::Client(server) => {
             let messages =
                 LinkTransport::new(Arc::clone(server.link()), Arc::clone(&link.transport_state));
-            serve_over(messages, client, mode, stop, link).await
+            serve_over(ServerTransport::Link(messages), client, mode, stop, link).await
         }
     }
 }
 
-async fn serve_over<T: Transport<RoleClient> + 'static>(
-    transport: T,
+async fn serve_over(
+    transport: ServerTransport,
     client: Client,
     mode: ClientLifecycleMode,
     stop: &CancellationToken,

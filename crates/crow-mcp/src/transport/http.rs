@@ -21,6 +21,7 @@ use sse_stream::Sse;
 
 use super::{
     guarded::{LARGEST_MESSAGE, TransportState},
+    server_transport::TransportError,
     sse::events,
 };
 use crate::{
@@ -192,10 +193,11 @@ fn challenge_error(answer: &HttpResponse) -> Option<HttpTransportResult> {
 
 /// Returns the text of an error of the transport, without the library's words around those of the HTTP client.
 pub(crate) fn error_text(error: &(dyn std::error::Error + 'static)) -> String {
-    match error.downcast_ref::<HttpTransportResult>() {
-        Some(StreamableHttpError::Client(HttpError::Request(why))) => why.clone(),
-        Some(StreamableHttpError::Client(error)) => error.to_string(),
-        Some(StreamableHttpError::UnexpectedServerResponse(why)) => why.to_string(),
+    let Some(TransportError::Http(http)) = error.downcast_ref() else { return error.to_string() };
+    match http {
+        StreamableHttpError::Client(HttpError::Request(why)) => why.clone(),
+        StreamableHttpError::Client(error) => error.to_string(),
+        StreamableHttpError::UnexpectedServerResponse(why) => why.to_string(),
         _ => error.to_string(),
     }
 }

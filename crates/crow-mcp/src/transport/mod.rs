@@ -8,9 +8,11 @@ mod guarded;
 mod http;
 mod line;
 mod link;
+mod server_transport;
 mod sse;
 
 pub(crate) use guarded::{BoundedTransport, CallSlot, TransportState};
 pub(crate) use http::{error_text, transport};
 pub(crate) use line::LineTransport;
 pub(crate) use link::{LINK_FAILED, LinkTransport};
+pub(crate) use server_transport::{ServerTransport, TransportError};

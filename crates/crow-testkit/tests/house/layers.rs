@@ -11,7 +11,7 @@ use crate::{
 const ALLOWED: &[(&str, &[&str])] = &[
     ("crow-text", &[]),
     ("crow-fs", &[]),
-    ("crow-edit", &[]),
+    ("crow-edit", &["crow-text"]),
     ("crow-core", &["crow-text"]),
     ("crow-context", &["crow-core", "crow-text"]),
     ("crow-shell", &["crow-core", "crow-fs", "crow-text"]),

@@ -8,14 +8,10 @@
 //! Scripts, styles and hidden elements are omitted, and so are navigation, forms, asides and footers. If less than
 //! [`FEW`] bytes remain, or an omitted element was never closed, the page is converted again with less omitted.
 
-use html5gum::{
-    Span, State, Tokenizer,
-    emitters::callback::{CallbackEmitter, CallbackEvent},
-    naive_next_state,
-};
+use html5gum::{State, emitters::callback::CallbackEvent, naive_next_state};
 use url::Url;
 
-use super::{markdown_writer::MarkdownWriter, untrusted::on_one_line};
+use super::{html_events::read_html, markdown_writer::MarkdownWriter, untrusted::on_one_line};
 
 /// Bytes of a text below which a page is written again with more of its elements.
 const FEW: usize = 250;
@@ -72,12 +68,7 @@ impl WrittenPage {
         let mut converter = PageConverter::new(url, selection);
         // The callback yields the next tokenizer state (raw text after `<script>`, for example). The tokenizer's own
         // switching does not recognise SVG, in which `<title/>` and `<style/>` are ordinary elements.
-        let on_event = |event: CallbackEvent<'_>, _: Span<()>| converter.on_event(&event);
-        let mut tokenizer = Tokenizer::new_with_emitter(html, CallbackEmitter::new(on_event));
-        while let Some(Ok(state)) = tokenizer.next() {
-            tokenizer.set_state(state);
-        }
-        drop(tokenizer);
+        read_html(html, &mut |event| converter.on_event(event));
         let is_incomplete = converter.is_incomplete || converter.omitted.is_some();
         Self { title: converter.title(), text: converter.writer.finish(), is_incomplete }
     }

@@ -4,6 +4,7 @@
 //! results are wrapped in a tag that marks them as web content.
 
 mod fetch;
+mod html_events;
 mod html_markdown;
 mod markdown_writer;
 mod page_cache;

@@ -7,10 +7,12 @@ use crow_core::{
     network::HostAddress,
 };
 use futures_util::StreamExt as _;
+use html5gum::emitters::callback::CallbackEvent;
 use serde_json::{Value, json};
 use url::Url;
 
 use super::{
+    html_events::read_html,
     page_request::ADDRESS_BYTES,
     provider_search::{provider_error, provider_hits, provider_request},
 };
@@ -428,10 +430,11 @@ pub(super) fn with_domains(mut body: Value, lists: [(&str, &[String]); 2]) -> Va
 /// Returns the text of a short piece of HTML.
 fn without_tags(html: &str) -> String {
     let mut text = String::new();
-    for token in html5gum::Tokenizer::new(html).flatten() {
-        if let html5gum::Token::String(part) = token {
-            text.push_str(&String::from_utf8_lossy(&part));
+    read_html(html, &mut |event| {
+        if let CallbackEvent::String { value } = event {
+            text.push_str(&String::from_utf8_lossy(value));
         }
-    }
+        None
+    });
     text
 }

@@ -2,6 +2,8 @@
 
 mod cmap;
 mod document;
+mod font_encoding;
+mod glyph_names;
 mod text;
 
 pub(super) use document::{PdfError, read};

@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use lopdf::{Dictionary, Document, Encoding, Object, ObjectId, content::Content};
+use lopdf::{Dictionary, Document, Object, ObjectId, content::Content};
 
 use super::{
     cmap::CMap,
     document::{MAX_INFLATED, PdfBudget, PdfError},
+    font_encoding::FontEncoding,
 };
 
 /// Most bytes of the text of a page.
@@ -19,9 +20,9 @@ const MAX_FONTS: usize = 128;
 const OPERATIONS_PER_CHECK: usize = 256;
 
 /// The table by which the codes of a font become text.
-enum PdfFont<'a> {
+enum PdfFont {
     Map(CMap),
-    Encoding(Encoding<'a>),
+    Encoding(FontEncoding),
 }
 
 /// Returns the text of a page.
@@ -78,14 +79,14 @@ fn content_of(
     Ok(content)
 }
 
-fn font_of<'a>(document: &'a Document, font: &'a Dictionary) -> Option<PdfFont<'a>> {
-    // A font with a table of its own never uses that of `lopdf`, which has no limit.
+fn font_of(document: &Document, font: &Dictionary) -> Option<PdfFont> {
+    // The tables of `lopdf` are not used: that of `ToUnicode` has no limit, and those of names are 440 kB of code.
     if font.has(b"ToUnicode") {
         let table = font.get_deref(b"ToUnicode", document).and_then(Object::as_stream).ok()?;
         let bytes = table.get_plain_content_with_limit(MAX_INFLATED).ok()?;
         return CMap::parse(&bytes).map(PdfFont::Map);
     }
-    font.get_font_encoding_with_limit(document, MAX_INFLATED).ok().map(PdfFont::Encoding)
+    FontEncoding::of_font(document, font).map(PdfFont::Encoding)
 }
 
 /// Position of the next text, as far as it shows where lines and words end.
@@ -104,7 +105,7 @@ struct TextPainter {
 }
 
 impl TextPainter {
-    fn paint(&mut self, operator: &str, operands: &[Object], font: Option<&PdfFont<'_>>) {
+    fn paint(&mut self, operator: &str, operands: &[Object], font: Option<&PdfFont>) {
         let at = |index| number_at(operands, index);
         match operator {
             "BT" => self.move_to((0.0, 0.0), 1.0),
@@ -146,7 +147,7 @@ impl TextPainter {
     }
 
     /// Appends strings, and spaces for large gaps between them.
-    fn show(&mut self, items: &[Object], font: Option<&PdfFont<'_>>) {
+    fn show(&mut self, items: &[Object], font: Option<&PdfFont>) {
         self.separate();
         let em = self.size * self.scale;
         let mut right = self.end.map_or(self.line.0, |end| end.0);
@@ -155,9 +156,7 @@ impl TextPainter {
                 // Widths are not read: half the size is near enough to tell words apart.
                 let count = match font {
                     Some(PdfFont::Map(map)) => map.decode(bytes, &mut self.text),
-                    Some(PdfFont::Encoding(encoding)) => {
-                        encoding.write_to_string(bytes, &mut self.text).map_or(0, |()| bytes.len())
-                    }
+                    Some(PdfFont::Encoding(encoding)) => encoding.decode(bytes, &mut self.text),
                     None => 0,
                 };
                 let count = u16::try_from(count).map_or(f32::from(u16::MAX), f32::from);
