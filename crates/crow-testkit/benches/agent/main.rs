@@ -17,6 +17,7 @@ mod client;
 mod measure;
 #[path = "../shared/proc.rs"]
 mod proc;
+#[path = "../shared/process_tree.rs"]
 mod process_tree;
 #[path = "../shared/table.rs"]
 mod table;
