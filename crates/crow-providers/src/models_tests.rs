@@ -156,7 +156,6 @@ async fn the_file_takes_precedence_over_the_table_of_models() {
 #[tokio::test]
 async fn an_unknown_model_is_accepted_with_a_warning() {
     let environment = &[("ANTHROPIC_API_KEY", "sk"), ("OLLAMA_HOST", "http://box:11434")];
-    let environment = &[("ANTHROPIC_API_KEY", "sk"), ("OLLAMA_HOST", "http://box:11434")];
     let models = models_with(
         environment,
         &[
