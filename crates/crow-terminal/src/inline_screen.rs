@@ -187,11 +187,16 @@ impl<W: Write> InlineScreen<W> {
     /// # Errors
     /// Fails if the output cannot be written.
     pub(crate) fn flush(&mut self, size: Option<ScreenSize>) -> io::Result<()> {
-        self.set_size(size);
-        if self.drawn.is_some_and(|drawn| drawn.elapsed() < FRAME) {
+        if !self.is_frame_due() {
             return Ok(());
         }
+        self.set_size(size);
         self.draw()
+    }
+
+    /// Returns true unless the last frame was drawn a moment ago.
+    pub(crate) fn is_frame_due(&self) -> bool {
+        self.drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME)
     }
 
     /// Draws a frame with the waits as they are at this time.

@@ -45,7 +45,9 @@ impl ScreenSink for ChatScreen {
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Self::Inline(screen) => screen.flush(screen_size()),
+            // The terminal is asked for its size only for a frame.
+            Self::Inline(screen) if screen.is_frame_due() => screen.flush(screen_size()),
+            Self::Inline(_) => Ok(()),
             Self::Lines(renderer) => renderer.flush(),
         }
     }

@@ -23,22 +23,21 @@ pub(crate) enum TitleState {
 /// The title of the terminal. It makes what is to be written, and writes nothing itself.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TerminalTitle {
-    /// The title that the terminal has from here.
-    shown: Option<String>,
+    /// State and subject of the title that the terminal has from here.
+    shown: Option<(TitleState, String)>,
 }
 
 impl TerminalTitle {
     /// Returns what sets the title for a state, and a subject such as the name of the session or folder. Returns an empty
     /// text if the title is that already. The first call saves the title before.
     pub(crate) fn set(&mut self, state: TitleState, subject: &str) -> String {
-        let title = title(state, subject);
-        if self.shown.as_ref() == Some(&title) {
+        // Called at every step of the chat: nothing is formatted to compare it.
+        if self.shown.as_ref().is_some_and(|shown| shown.0 == state && shown.1 == subject) {
             return String::new();
         }
         let save = if self.shown.is_none() { SAVE } else { "" };
-        let sequence = format!("{save}\u{1b}]2;{title}\u{1b}\\");
-        self.shown = Some(title);
-        sequence
+        self.shown = Some((state, subject.to_owned()));
+        format!("{save}\u{1b}]2;{}\u{1b}\\", title(state, subject))
     }
 
     /// Returns what restores the title that the terminal had before; empty if it was not changed.
