@@ -3,6 +3,7 @@
 use std::{
     ffi::OsString,
     io::{self, Write as _},
+    pin::Pin,
     process,
 };
 
@@ -182,6 +183,13 @@ fn execute(
 
 /// Runs a command on a single-threaded runtime; blocking work goes to its pool.
 fn block_on(work: impl Future<Output = Result<ExitCode, CliError>>) -> Result<ExitCode, CliError> {
+    // One type of future, because the runtime has 4 kB of code for each.
+    block_on_boxed(Box::pin(work))
+}
+
+fn block_on_boxed(
+    work: Pin<Box<dyn Future<Output = Result<ExitCode, CliError>> + '_>>,
+) -> Result<ExitCode, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| CliError::failed(format!("the program cannot start: {error}")))?;

@@ -24,15 +24,7 @@ pub(crate) enum TextRole {
     /// Text in quotes within code.
     StringLiteral,
     Number,
-    #[cfg_attr(
-        not(any(test, feature = "highlighting")),
-        expect(dead_code, reason = "only the highlighter gives it")
-    )]
     Comment,
-    #[cfg_attr(
-        not(any(test, feature = "highlighting")),
-        expect(dead_code, reason = "only the highlighter gives it")
-    )]
     Function,
     Type,
     Added,

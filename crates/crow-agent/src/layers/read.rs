@@ -108,9 +108,33 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'de> {
         result.map_err(|error| error.at(&self.0.origin))
     }
 
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, NodeError> {
+        self.deserialize_map(visitor)
+    }
+
+    // Only a table is a map: without this, the program has code for structs as lists too.
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
+        let result = match &self.0.value {
+            Value::Table(entries) => {
+                visitor.visit_map(Entries { entries: entries.iter(), value: None })
+            }
+            Value::Text(_)
+            | Value::Integer(_)
+            | Value::Float(_)
+            | Value::Bool(_)
+            | Value::List(_) => Err(NodeError::invalid_type(self.0.unexpected(), &visitor)),
+        };
+        result.map_err(|error| error.at(&self.0.origin))
+    }
+
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+        unit_struct seq tuple tuple_struct identifier ignored_any
     }
 }
 
@@ -162,6 +186,32 @@ impl<'de> MapAccess<'de> for Entries<'de> {
         match self.value.take() {
             Some(node) => seed.deserialize(NodeDeserializer(node)),
             None => Err(NodeError::custom("a value was asked for before its key")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::layers::{LayerKind, SourceFile, parse};
+
+    #[derive(Debug, Deserialize)]
+    struct Section {
+        #[expect(dead_code, reason = "only read")]
+        name: String,
+    }
+
+    #[test]
+    fn a_list_is_not_taken_for_a_table() {
+        for text in ["a = [\"x\"]", "a = \"x\""] {
+            let file =
+                SourceFile { layer: LayerKind::User, path: "/a.toml".into(), text: text.into() };
+            let node = parse(file).unwrap();
+            let error = node.read::<BTreeMap<String, Section>>().unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains("expected") && error.contains("a.toml:1:5"), "{error}");
         }
     }
 }

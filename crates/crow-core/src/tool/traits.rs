@@ -192,11 +192,7 @@ impl<T: TypedTool> TypedToolAdapter<T> {
     }
 
     fn parse(input: &Value) -> Result<T::Input, String> {
-        serde_path_to_error::deserialize(input).map_err(|error| {
-            let path = error.path().to_string();
-            let inner = error.into_inner();
-            if path == "." { inner.to_string() } else { format!("{path}: {inner}") }
-        })
+        serde_path_to_error::deserialize(input).map_err(argument_error)
     }
 }
 
@@ -270,12 +266,23 @@ impl<T: TypedTool> Tool for TypedToolAdapter<T> {
     }
 }
 
+/// Returns the text of an error in arguments, with the name of the argument.
+fn argument_error(error: serde_path_to_error::Error<serde_json::Error>) -> String {
+    let path = error.path().to_string();
+    let inner = error.into_inner();
+    if path == "." { inner.to_string() } else { format!("{path}: {inner}") }
+}
+
 /// Returns the schema of a type, with references inlined and without keywords that only cost tokens.
 fn schema_of<I: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     settings.meta_schema = None;
-    let mut schema = settings.into_generator().into_root_schema_for::<I>().to_value();
+    trimmed(settings.into_generator().into_root_schema_for::<I>().to_value())
+}
+
+/// Returns a schema without keywords that only cost tokens.
+fn trimmed(mut schema: Value) -> Value {
     trim_schema(&mut schema);
     if let Value::Object(map) = &mut schema {
         map.remove("description");

@@ -70,6 +70,13 @@ impl Blocks {
         }
     }
 
+    /// Writes lines of code that are highlighted meanwhile.
+    pub(super) fn write_highlighted(&mut self) {
+        if let Leaf::Fenced(_, code) = &mut self.leaf {
+            code.write_highlighted(&mut self.layout);
+        }
+    }
+
     /// Ends the text with the part that is left of it.
     pub(super) fn finish(&mut self, rest: Option<LinePart<'_>>) {
         if let Some(part) = rest {
@@ -252,8 +259,12 @@ impl Blocks {
                 paragraph.finish(&mut self.layout, &mut self.definitions);
             }
             Leaf::Table(table) => table.finish(&mut self.layout),
-            Leaf::Indented(_, blank_lines) => self.follows_blank_line |= blank_lines > 0,
-            Leaf::None | Leaf::Fenced(..) | Leaf::Html(_) => {}
+            Leaf::Fenced(_, code) => code.finish(&mut self.layout),
+            Leaf::Indented(code, blank_lines) => {
+                code.finish(&mut self.layout);
+                self.follows_blank_line |= blank_lines > 0;
+            }
+            Leaf::None | Leaf::Html(_) => {}
         }
     }
 }

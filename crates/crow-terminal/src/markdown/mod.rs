@@ -1,5 +1,6 @@
 //! Markdown as lines of styled text, while it arrives.
 
+mod block_highlighter;
 mod block_starts;
 mod blocks;
 mod code;
@@ -7,7 +8,6 @@ mod cursor;
 mod definitions;
 mod delimiter_row;
 mod glyphs;
-#[cfg(feature = "highlighting")]
 mod highlighter;
 mod html_start;
 mod inline;
@@ -15,8 +15,6 @@ mod layout;
 mod line_splitter;
 mod markers;
 mod paragraph;
-#[cfg(not(feature = "highlighting"))]
-mod plain_highlighter;
 mod stream;
 mod table;
 mod table_grid;

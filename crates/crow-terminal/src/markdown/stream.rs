@@ -6,6 +6,9 @@
 //! and never look at the time. Hence the lines do not depend on how the text was cut into pieces, and a whole text is one
 //! piece.
 //!
+//! One thing looks at the time: the roles of highlighted code are found on another thread, and lines of code wait for them
+//! a little. If they are late, the block has one role, and the same lines.
+//!
 //! Two things are only known after the lines that they would change: definitions of links, and blank lines in a list. A
 //! whole text knows the definitions from the start, a stream from where they are. Both treat a list as loose from its
 //! first blank line on.
@@ -45,6 +48,7 @@ impl MarkdownStream {
         self.tail = None;
         let blocks = &mut self.blocks;
         self.splitter.push(text, |part| blocks.push(part));
+        blocks.write_highlighted();
         blocks.layout.take_lines()
     }
 
@@ -67,13 +71,19 @@ impl MarkdownStream {
     /// Ends the text, and returns the remaining lines.
     #[must_use]
     pub(crate) fn finish(self) -> Vec<StyledLine> {
-        self.ended().layout.take_lines()
+        self.into_ended().layout.take_lines()
     }
 
     /// Sets the width for lines that are handed out from now on.
     pub(crate) fn set_width(&mut self, width: usize) {
         self.tail = None;
         self.blocks.set_width(width);
+    }
+
+    fn into_ended(self) -> Blocks {
+        let mut blocks = self.blocks;
+        blocks.finish(self.splitter.remainder());
+        blocks
     }
 
     /// Returns the blocks as they would be if the text ended here. What is cloned for it is small.
@@ -89,12 +99,12 @@ impl MarkdownStream {
 pub(crate) fn render_markdown(text: &str, width: usize) -> Vec<StyledLine> {
     let mut stream = MarkdownStream::new(width, Glyphs::Unicode);
     let mut lines = stream.push(text);
-    let mut blocks = stream.ended();
+    let mut blocks = stream.into_ended();
     if !blocks.definitions.is_empty() {
         // Signpost: definitions may come after their uses, so the text is read again with all of them.
         stream = MarkdownStream::with_definitions(width, Glyphs::Unicode, blocks.definitions);
         lines = stream.push(text);
-        blocks = stream.ended();
+        blocks = stream.into_ended();
     }
     lines.append(&mut blocks.layout.take_lines());
     lines

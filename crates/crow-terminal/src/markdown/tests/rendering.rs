@@ -203,7 +203,6 @@ fn other_glyphs_serve_terminals_without_unicode() {
     assert_eq!(shown, expected);
 }
 
-#[cfg(feature = "highlighting")]
 #[test]
 fn code_of_a_known_language_has_roles() {
     let text = "```rust\nfn main() { let x: String = \"s\"; } // c\n```";
@@ -221,7 +220,6 @@ fn code_of_a_known_language_has_roles() {
     assert_eq!(span(text, "+new").look.role, TextRole::Added);
 }
 
-#[cfg(feature = "highlighting")]
 #[test]
 fn roles_go_on_over_the_lines_of_a_comment() {
     let text = "```c\n/* one\ntwo */ int x;\n```";

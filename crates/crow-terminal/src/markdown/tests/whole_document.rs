@@ -118,6 +118,7 @@ impl Reference {
                 for line in self.verbatim.take().unwrap().lines() {
                     code.write_line(line, &mut self.layout);
                 }
+                code.finish(&mut self.layout);
             }
             TagEnd::HtmlBlock => {
                 for line in self.verbatim.take().unwrap().lines() {
