@@ -195,11 +195,13 @@ pub(super) fn html_lines(line: &str, layout: &Layout) -> Vec<StyledLine> {
 
 #[cfg(test)]
 mod tests {
+    use crow_console::Glyphs;
+
     use super::*;
     use crate::markdown::glyphs::MarkdownGlyphs;
 
     fn layout() -> Layout {
-        Layout::new(40, MarkdownGlyphs::Unicode)
+        Layout::new(40, MarkdownGlyphs(Glyphs::Unicode))
     }
 
     /// Returns the text and the role of the first span of each line.
