@@ -18,6 +18,12 @@ use crate::{
 const WINDOW_KEY: &str = "context_window = TOKENS";
 const PRICE_KEY: &str = "price = { input = USD, output = USD } per million tokens";
 
+/// Returns true if the server is one for models on this machine: it is asked for the window of the model.
+fn is_asked_for_window(provider: &ConfiguredProvider, sources: &Sources) -> bool {
+    let url = provider.base_url(sources).ok().and_then(|url| url.parse().ok());
+    provider.vendor() == Vendor::Local && url.is_some_and(|url| is_loopback(&url))
+}
+
 /// A provider as the `models` command shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProviderSummary {
@@ -95,12 +101,6 @@ impl ConfiguredProvider {
         })
     }
 
-    /// Returns true if the server is one for models on this machine: it is asked for the window of the model.
-    fn is_asked_for_window(&self, sources: &Sources) -> bool {
-        let url = self.base_url(sources).ok().and_then(|url| url.parse().ok());
-        self.vendor() == Vendor::Local && url.is_some_and(|url| is_loopback(&url))
-    }
-
     /// Returns a warning about unknown properties of a model, with the place to set them. `folder` is that of the
     /// user's providers.
     pub(crate) fn warning(
@@ -111,7 +111,7 @@ impl ConfiguredProvider {
     ) -> Option<String> {
         let reference = ModelRef { provider: self.config.name.clone(), model: model.to_owned() };
         let lacks_window =
-            self.info(&reference).context_window.is_none() && !self.is_asked_for_window(sources);
+            self.info(&reference).context_window.is_none() && !is_asked_for_window(self, sources);
         let (missing, keys) = match (lacks_window, self.price(model).is_none()) {
             (false, false) => return None,
             (true, false) => ("its window is", WINDOW_KEY.to_owned()),
