@@ -16,7 +16,7 @@ use crow_text::{approval_line, one_line};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TerminalQuestion {
     pub id: RequestId,
-    /// What it is about, on one line. It may be foreign text: it is neutralised.
+    /// Title of the call, or text of the question, on one line and neutralised.
     pub title: String,
     /// True if it waits or has waited behind another question.
     pub has_waited: bool,

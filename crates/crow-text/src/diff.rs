@@ -1,4 +1,4 @@
-//! What differs between two texts, line by line or word by word.
+//! Differences between two texts, by lines or by words.
 //!
 //! Not generic: the algorithm is 80 kB of code for each type of items that it compares.
 

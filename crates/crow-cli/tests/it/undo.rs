@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use crow_testkit::{Fault, ScriptedReply, StreamGate, wait_until};
+use crow_testkit::{Fault, ModelServer, ScriptedReply, StreamGate, wait_until};
 use serde_json::json;
 
 use crate::{
@@ -479,8 +479,8 @@ async fn the_model_is_informed_of_an_undo_when_the_session_resumes() {
     );
 }
 
-#[tokio::test]
-async fn undo_with_chat_also_rewinds_the_conversation() {
+/// A session with two turns, of which the second created the file `one`. One more reply is left.
+async fn greeted_and_made_one() -> (ModelServer, Fixture, String) {
     let (server, fixture) = with_replies([
         ScriptedReply::new().text("Hello.").into(),
         bash("c1", "echo 1 > one"),
@@ -491,6 +491,12 @@ async fn undo_with_chat_also_rewinds_the_conversation() {
     run(&fixture, "say hello").await.exited(0);
     let id = fixture.id();
     fixture.run(&["run", "make one", "--resume", &id, "-p", "full-auto"]).await.exited(0);
+    (server, fixture, id)
+}
+
+#[tokio::test]
+async fn undo_with_chat_also_rewinds_the_conversation() {
+    let (server, fixture, id) = greeted_and_made_one().await;
     let dry = stdout_of(&fixture, &["undo", "--chat", "--dry-run"], 0).await;
     assert!(dry.contains("the conversation would go back to before turn 2"), "{dry}");
     insta::assert_snapshot!("chat_undone", stdout_of(&fixture, &["undo", "--chat"], 0).await);
@@ -507,16 +513,7 @@ async fn undo_with_chat_also_rewinds_the_conversation() {
 
 #[tokio::test]
 async fn the_conversation_goes_back_without_the_files_and_the_model_knows_what_stays() {
-    let (server, fixture) = with_replies([
-        ScriptedReply::new().text("Hello.").into(),
-        bash("c1", "echo 1 > one"),
-        ScriptedReply::new().text("Done.").into(),
-        ScriptedReply::new().text("I see.").into(),
-    ])
-    .await;
-    run(&fixture, "say hello").await.exited(0);
-    let id = fixture.id();
-    fixture.run(&["run", "make one", "--resume", &id, "-p", "full-auto"]).await.exited(0);
+    let (server, fixture, id) = greeted_and_made_one().await;
     let undone = stdout_of(&fixture, &["undo", "--chat-only"], 0).await;
     assert!(undone.contains("the conversation goes back to before turn 2"), "{undone}");
     assert!(undone.contains("1 path keeps its changes"), "{undone}");

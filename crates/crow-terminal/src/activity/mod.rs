@@ -19,7 +19,7 @@
 //! The rows belong between the text that streams and the prompt, without an empty row before the prompt. The live region has
 //! at most 40 % of the screen's rows, or 12. The prompt and what is below it come first. Of the rows that are left, the text
 //! that streams and the empty row below it keep two as long as there is text; the panel gets the others, and at least one.
-//! What the panel does not use goes to the text:
+//! Rows that the panel leaves free are given to the streaming text:
 //!
 //! ```text
 //! left  = most - prompt - below

@@ -50,7 +50,7 @@ use super::{
     question_panel::QuestionPanel,
     questions::{
         answer, answer_in_words, ask_again, ask_next, on_question_key, on_question_tick,
-        question_place, refuse,
+        question_titles, refuse,
     },
     session_status::{refresh_status, update_work_facts},
     terminal_handover::{release_terminal, suspend, take_terminal},
@@ -113,7 +113,7 @@ pub(super) struct ChatLoop {
     status_template: StatusTemplate,
     /// True if the facts of the status line may have changed.
     pub(super) is_status_due: bool,
-    /// What the title of the terminal names: the folder of the session.
+    /// Name of the session's folder, shown in the title of the terminal.
     pub(super) title_subject: String,
     pub(super) attention: UserAttention,
     /// True if the terminal shows colours.
@@ -726,7 +726,7 @@ impl ChatLoop {
             view.above.extend(panel.rows(
                 columns,
                 most,
-                &question_place(&self.questions),
+                &question_titles(&self.questions),
                 editor.text(),
                 now,
             ));

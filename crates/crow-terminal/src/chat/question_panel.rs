@@ -39,12 +39,12 @@ pub(super) enum QuestionKeyEffect {
     PutOff,
 }
 
-/// The open question among others.
+/// Titles of the open question and of the waiting ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct QuestionPlace {
-    /// What the open question is about.
+pub(super) struct QuestionTitles {
+    /// Title of the open question.
     pub(super) title: String,
-    /// What the waiting questions are about, in their order.
+    /// Titles of the waiting questions, in their order.
     pub(super) waiting: Vec<String>,
 }
 
@@ -255,7 +255,7 @@ impl QuestionPanel {
         &self,
         columns: usize,
         most: usize,
-        place: &QuestionPlace,
+        titles: &QuestionTitles,
         text: &str,
         now: Instant,
     ) -> Vec<StyledLine> {
@@ -274,7 +274,7 @@ impl QuestionPanel {
         } else {
             title.push("keys answer when you stop typing", TextRole::Dim);
         }
-        let waiting = place.waiting.len();
+        let waiting = titles.waiting.len();
         if waiting > 0 && is_live {
             title.push(format!(" · → next of {}", waiting + 1), TextRole::Accent);
         } else if waiting > 0 {
@@ -287,7 +287,7 @@ impl QuestionPanel {
         if waiting > 0 {
             // With several of them on the screen, it must be clear which one the answer is for.
             let mut subject = StyledLine::default();
-            subject.push(format!("? {}", place.title), TextRole::Heading);
+            subject.push(format!("? {}", titles.title), TextRole::Heading);
             rows.push(clipped_line(&subject, columns));
         }
         rows.push(clipped_line(&title, columns));
@@ -328,7 +328,7 @@ impl QuestionPanel {
             rows.push(compact);
             return rows;
         }
-        rows.extend(waiting_rows(&place.waiting, columns, most - rows.len()));
+        rows.extend(waiting_rows(&titles.waiting, columns, most - rows.len()));
         rows
     }
 
@@ -419,9 +419,9 @@ mod tests {
         QuestionPanel::new(questions.open_next().expect("an open question"), draft, now)
     }
 
-    fn place(waiting: usize) -> QuestionPlace {
+    fn titles(waiting: usize) -> QuestionTitles {
         let waiting = (1..=waiting).map(|number| format!("question {number}")).collect();
-        QuestionPlace { title: "cargo check".to_owned(), waiting }
+        QuestionTitles { title: "cargo check".to_owned(), waiting }
     }
 
     fn answer(line: &str) -> QuestionKeyEffect {
@@ -499,7 +499,7 @@ mod tests {
         }
         assert_eq!(panel.on_key(enter, "", now), answer("1,3"));
         let rows: Vec<String> = panel
-            .rows(80, 10, &QuestionPlace::default(), "", now)
+            .rows(80, 10, &QuestionTitles::default(), "", now)
             .iter()
             .map(|row| row.text().trim_end().to_owned())
             .collect();
@@ -566,10 +566,10 @@ mod tests {
         let start = Instant::now();
         let panel = panel(&permission(), "", start);
         for (columns, most) in [(1, 1), (20, 2), (40, 3), (80, 4)] {
-            let rows = panel.rows(columns, most, &place(0), "", start + QUIET);
+            let rows = panel.rows(columns, most, &titles(0), "", start + QUIET);
             assert!(rows.len() == 1 && rows[0].width() <= columns, "{rows:?}");
         }
-        let rows = panel.rows(40, 3, &place(0), "", start + QUIET);
+        let rows = panel.rows(40, 3, &titles(0), "", start + QUIET);
         assert_eq!(rows[0].text(), "? y yes · a · n no · t words");
     }
 
@@ -578,7 +578,7 @@ mod tests {
         let start = Instant::now();
         let panel = panel(&permission(), "", start);
         let rows = |waiting, most| -> Vec<String> {
-            let rows = panel.rows(60, most, &place(waiting), "", start + QUIET);
+            let rows = panel.rows(60, most, &titles(waiting), "", start + QUIET);
             rows.iter().map(StyledLine::text).collect()
         };
         let all = rows(2, 12);

@@ -10,7 +10,7 @@ use rustix::termios::{QueueSelector, tcflush};
 
 use super::{
     chat_loop::ChatLoop,
-    question_panel::{QuestionKeyEffect, QuestionPanel, QuestionPlace},
+    question_panel::{QuestionKeyEffect, QuestionPanel, QuestionTitles},
 };
 use crate::keys::Key;
 
@@ -90,8 +90,8 @@ fn open_following(chat: &mut ChatLoop) {
 }
 
 /// Returns the open question among those that wait.
-pub(super) fn question_place(questions: &QuestionQueue) -> QuestionPlace {
-    QuestionPlace {
+pub(super) fn question_titles(questions: &QuestionQueue) -> QuestionTitles {
+    QuestionTitles {
         title: questions.open().map(|question| question.title.clone()).unwrap_or_default(),
         waiting: questions.waiting().map(|question| question.title.clone()).collect(),
     }

@@ -67,7 +67,7 @@ fn echo_figures(echoes: Vec<Duration>) -> String {
     format!("{median}, {most}, {maximum}")
 }
 
-/// Whether keys are typed while the reply streams.
+/// Typing of keys while the reply streams.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Typist {
     Types,

@@ -1,4 +1,4 @@
-//! What the list of files behind `@` costs in a large project.
+//! Memory and search time of the file list behind `@` in a large project.
 
 use std::{
     path::Path,

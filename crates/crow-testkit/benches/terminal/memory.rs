@@ -1,4 +1,4 @@
-//! What the chat keeps in memory beyond a run without a terminal.
+//! Memory of the chat compared with `run` without a terminal.
 
 use std::{thread, time::Duration};
 

@@ -48,12 +48,12 @@ const ENDINGS: [&str; 5] = ["ts", "rs", "py", "test.ts", "json"];
 
 /// The first entry of the list of all files.
 pub(crate) const FIRST_ENTRY: &str = "packages/";
-/// What is looked for, and the path that matches it best: the shortest one with a name that begins with it. It is not among the
-/// first files of the list, which the chat looks through at once.
+/// Search text, and its best match: the shortest path whose file name begins with it. It is not among the first files of the
+/// list, which the chat searches at once.
 pub(crate) const QUERY: &str = "tok";
 pub(crate) const BEST_MATCH: &str = "packages/zone/tok.rs";
 
-/// What was made.
+/// Size of the generated project.
 pub(crate) struct ProjectSize {
     /// Files and directories.
     pub(crate) paths: usize,
