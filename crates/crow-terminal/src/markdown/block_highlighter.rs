@@ -1,7 +1,7 @@
 //! Highlights a block of code on a thread of its own.
 //!
-//! The first line in a language compiles regular expressions for 100 ms, for TypeScript for half a second. The thread
-//! that draws the screen also echoes keys, so it does not wait for that.
+//! The first lines in a language compile regular expressions, for 5 to 30 ms, and a line that is made for it takes longer. The
+//! thread that draws the screen also echoes keys, so it does not wait for that.
 
 use std::{
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},

@@ -11,8 +11,6 @@ pub(super) type LineRoles = Vec<(Range<usize>, TextRole)>;
 
 /// Length in bytes of the longest line that is read: a line of minified code would take seconds.
 const LONGEST_LINE: usize = 256;
-/// Grammars that are not used: their regular expressions take seconds for lines that are made for it.
-const SLOW_GRAMMARS: [&str; 1] = ["SystemVerilog"];
 
 /// Kinds of scopes and their roles. The innermost scope of a part that is listed decides; of several, the first.
 const ROLES: [(&str, TextRole); 24] = [
@@ -53,8 +51,7 @@ fn syntax(language: &str) -> Option<&'static SyntaxReference> {
         "jsonc" | "json5" => "json".to_owned(),
         other => other.to_owned(),
     };
-    let syntax = syntaxes().find_syntax_by_token(&language)?;
-    (!SLOW_GRAMMARS.contains(&syntax.name.as_str())).then_some(syntax)
+    syntaxes().find_syntax_by_token(&language)
 }
 
 /// Finds the roles of code line by line. What it knows of a line depends on the lines before only.

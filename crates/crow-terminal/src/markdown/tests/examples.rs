@@ -52,14 +52,15 @@ fn of_suite(suite: &str) -> Vec<Example> {
     texts.enumerate().map(example).collect()
 }
 
-#[expect(clippy::disallowed_methods, reason = "cargo says where it unpacked the package")]
+/// Returns the folder of the suites. Only packages of this platform are asked for: those of others need not be downloaded.
 fn suites() -> PathBuf {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--offline", "--manifest-path"])
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
-        .output()
-        .unwrap();
-    let metadata = String::from_utf8(output.stdout).unwrap();
+    let platform = output_of(Command::new("rustc").args(["--print", "host-tuple"]));
+    let metadata = output_of(
+        Command::new(env!("CARGO"))
+            .args(["metadata", "--format-version", "1", "--offline", "--manifest-path"])
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+            .args(["--filter-platform", platform.trim()]),
+    );
     let path = metadata
         .split("\"manifest_path\":\"")
         .filter_map(|rest| rest.split_once('"'))
@@ -71,4 +72,11 @@ fn suites() -> PathBuf {
         })
         .unwrap();
     path.with_file_name("tests").join("suite")
+}
+
+#[expect(clippy::disallowed_methods, reason = "cargo says where it unpacked the package")]
+fn output_of(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
 }
