@@ -12,6 +12,7 @@ use tokio::time::{Instant, error::Elapsed};
 
 use super::{
     HttpClient, Timeouts,
+    body_reader::BodyReader,
     timeouts::{AttemptTimeouts, ExpiredTimeout},
     wire_log::WireRecorder,
 };
@@ -139,23 +140,15 @@ const AFTER_END: Duration = Duration::from_millis(200);
 /// Maximum bytes of a reply. No model sends more.
 const MAX_REPLY: usize = 32 * 1024 * 1024;
 
-/// Time for which the pieces of a long reply are gathered. A piece by itself costs little, but passing on thousands of
-/// them per second takes a tenth of a core; nobody sees a text 2 ms earlier.
-const GATHERING: Duration = Duration::from_millis(2);
-/// Number of pieces that are passed on at once: a short reply is never delayed.
-const UNGATHERED_PIECES: usize = 64;
-
 /// A reply in progress.
 pub(super) struct ReplyReader {
-    response: Response,
+    body: BodyReader,
     decoder: Box<dyn Decoder>,
     reader: EventReader,
     request_id: Option<String>,
     /// Time limit for the end of the body, set when the end mark has arrived.
     deadline: Option<Instant>,
     size: usize,
-    /// Number of pieces that were read.
-    pieces: usize,
     has_begun: bool,
     recorder: WireRecorder,
     /// Data of the last event. An event that repeats it and has no result counts as a keep-alive.
@@ -182,13 +175,12 @@ impl ReplyReader {
         let (reader, deadline, size, has_begun) = (EventReader::new(), None, 0, false);
         let last_event = String::new();
         Self {
-            response,
+            body: BodyReader::start(response),
             decoder,
             reader,
             request_id,
             deadline,
             size,
-            pieces: 0,
             has_begun,
             recorder,
             last_event,
@@ -208,16 +200,8 @@ impl ReplyReader {
     ) -> Result<BodyRead, ProviderError> {
         let before = out.len();
         let limit = self.deadline.unwrap_or_else(|| patience.next());
-        let piece = tokio::time::timeout_at(limit, self.response.chunk()).await;
-        let mut outcome = self.on_piece(piece, patience, out);
-        if self.pieces > UNGATHERED_PIECES {
-            let limit = Instant::now() + GATHERING;
-            while let Ok(BodyRead::More) = outcome
-                && let Ok(piece) = tokio::time::timeout_at(limit, self.response.chunk()).await
-            {
-                outcome = self.on_piece(Ok(piece), patience, out);
-            }
-        }
+        let part = tokio::time::timeout_at(limit, self.body.next()).await;
+        let outcome = self.on_part(part, patience, out);
         self.has_begun |= out.len() > before;
         outcome.map_err(|mut error| {
             error.mid_stream = self.has_begun;
@@ -226,19 +210,18 @@ impl ReplyReader {
         })
     }
 
-    /// Handles the end of waiting for a piece of the body.
-    fn on_piece(
+    /// Handles the end of waiting for a part of the body.
+    fn on_part(
         &mut self,
-        piece: Result<reqwest::Result<Option<Bytes>>, Elapsed>,
+        part: Result<reqwest::Result<Option<Bytes>>, Elapsed>,
         patience: &mut AttemptTimeouts,
         out: &mut Vec<ModelEvent>,
     ) -> Result<BodyRead, ProviderError> {
         // After the end mark no failure can spoil the reply.
         let is_complete = self.deadline.is_some();
-        match piece {
+        match part {
             Ok(Ok(Some(bytes))) => {
-                self.pieces += 1;
-                self.take_piece(&bytes, patience, out)?;
+                self.take_bytes(&bytes, patience, out)?;
                 Ok(BodyRead::More)
             }
             Ok(Ok(None)) => self.end(out),
@@ -252,8 +235,8 @@ impl ReplyReader {
         }
     }
 
-    /// Decodes a piece of the reply. After the end mark it is only read.
-    fn take_piece(
+    /// Decodes a part of the reply. After the end mark it is only read.
+    fn take_bytes(
         &mut self,
         bytes: &[u8],
         patience: &mut AttemptTimeouts,

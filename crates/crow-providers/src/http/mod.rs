@@ -3,6 +3,7 @@
 //! It is independent of the wire formats: decoders interpret the events.
 
 mod attempt;
+mod body_reader;
 mod client;
 mod exchange;
 mod public_hosts;
