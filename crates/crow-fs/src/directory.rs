@@ -229,6 +229,17 @@ impl Directory {
         self.open_entry(name, OFlags::RDONLY, 0)
     }
 
+    /// Opens a file beneath this directory for reading, by a relative path. Other kinds of entries are opened as well,
+    /// without waiting.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`open_beneath`](Self::open_beneath).
+    pub fn open_file_beneath(&self, path: &Path) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OPENED_FILE;
+        open_beneath(self.0.as_fd(), path, flags, Mode::empty()).map(File::from)
+    }
+
     /// Opens an existing file for writing, without truncating it.
     ///
     /// # Errors

@@ -91,6 +91,14 @@ pub fn neutralise(text: &str) -> String {
 
 /// Returns the harmless form of `text` as one line: white space of any kind becomes single spaces.
 pub fn one_line(text: &str) -> String {
+    // Most texts are such a line already.
+    let is_line = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        && !text.starts_with(' ')
+        && !text.ends_with(' ')
+        && !text.contains("  ");
+    if is_line {
+        return text.to_owned();
+    }
     let mut line = String::with_capacity(text.len());
     for word in text.split_whitespace() {
         if !line.is_empty() {

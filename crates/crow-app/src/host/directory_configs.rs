@@ -224,7 +224,7 @@ impl DirectoryConfigs {
                     user.push((file, metadata.modified().ok(), metadata.len()));
                 }
             }
-            user.sort();
+            user.sort_unstable_by(|one, other| one.0.as_os_str().cmp(other.0.as_os_str()));
         }
         Stamp { project: status.stamp(), user }
     }

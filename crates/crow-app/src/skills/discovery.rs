@@ -9,6 +9,7 @@ use std::{
 };
 
 use crow_agent::layers::{ConfigLayer, LayerKind, Layers};
+use crow_fs::{Directory, EntryKind, EntryName};
 
 use super::skill_file::SkillFile;
 use crate::{config::Configuration, environment::ProcessEnvironment, error::AppError};
@@ -291,54 +292,73 @@ fn all_user_skills(environment: &ProcessEnvironment) -> Vec<FoundSkill> {
 /// Returns the skills in a folder of the user, or why one cannot be used. Links are followed: users link skills from
 /// elsewhere. Blocks.
 fn user_skills(folder: &Path) -> Vec<FoundSkill> {
-    let mut folders: Vec<PathBuf> = match fs::read_dir(folder) {
-        Ok(entries) => entries.flatten().map(|entry| entry.path()).take(MOST_SKILLS).collect(),
+    let opened = Directory::open(folder).and_then(|opened| {
+        let entries = opened.entries(MOST_SKILLS)?;
+        Ok((opened, entries))
+    });
+    let (opened, mut entries) = match opened {
+        Ok(opened) => opened,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound) => return Vec::new(),
         Err(error) => return vec![Err(format!("cannot read {}: {error}", folder.display()))],
     };
-    folders.sort();
-    // The name stands in requests and on the terminal.
-    let is_visible = |name: &str| {
-        !name.starts_with('.') && name.len() <= LONGEST_NAME && !name.contains(char::is_control)
-    };
-    let skill = |path: PathBuf| {
-        let name = path.file_name()?.to_str().filter(|name| is_visible(name))?.to_owned();
-        // The folder of skills is resolved already, so that only links need to be.
-        let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
-        let folder = if is_link { path.canonicalize().unwrap_or(path) } else { path };
-        let file = folder.join(SKILL_FILE);
-        // Other folders and files may be there too.
-        let metadata = file.symlink_metadata().ok()?;
-        let text = if metadata.is_file() { read_resolved(&file) } else { read(&file) };
-        let text = match text {
+    entries.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+    let skill = |(name, kind): (EntryName, EntryKind)| {
+        let name = name.as_os_str().to_str().filter(|name| is_visible_name(name))?.to_owned();
+        let mut path = folder.join(&name);
+        let read_it = match kind {
+            EntryKind::Directory => {
+                let opened = opened.open_file_beneath(&Path::new(&name).join(SKILL_FILE));
+                match opened {
+                    // A link is followed by its path.
+                    Err(error) if crow_fs::is_link_error(&error) => read(&path.join(SKILL_FILE)),
+                    // Other folders may be there too.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+                    opened => text_of(opened, &path.join(SKILL_FILE)),
+                }
+            }
+            EntryKind::Symlink => {
+                path = path.canonicalize().unwrap_or(path);
+                let file = path.join(SKILL_FILE);
+                file.symlink_metadata().ok()?;
+                read(&file)
+            }
+            EntryKind::File | EntryKind::Special => return None,
+        };
+        let text = match read_it {
             Ok(text) => text,
             Err(why) => return Some(Err(why)),
         };
-        Some(Skill::new((name, SkillOrigin::User, folder), &text, |_| SkillBody::InFile))
+        Some(Skill::new((name, SkillOrigin::User, path), &text, |_| SkillBody::InFile))
     };
     // Two threads halve the time that a start takes longer with many skills.
-    let second = folders.split_off(folders.len() / 2);
-    let find = |folders: Vec<PathBuf>| folders.into_iter().filter_map(skill).collect::<Vec<_>>();
+    let second = entries.split_off(entries.len() / 2);
+    let find =
+        |entries: Vec<(EntryName, _)>| entries.into_iter().filter_map(skill).collect::<Vec<_>>();
     if second.len() < FEW_SKILLS {
-        return find(folders).into_iter().chain(find(second)).collect();
+        return find(entries).into_iter().chain(find(second)).collect();
     }
     thread::scope(|scope| {
         let other = scope.spawn(|| find(second));
-        let mut found = find(folders);
+        let mut found = find(entries);
         found.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
         found
     })
 }
 
-/// Reads a file of at most [`LARGEST`] bytes. The error is a sentence.
-fn read(path: &Path) -> Result<String, String> {
-    let resolved = path.canonicalize();
-    read_resolved(&resolved.map_err(|error| format!("cannot read {}: {error}", path.display()))?)
+/// Returns true for a name that stands in requests and on the terminal as it is.
+fn is_visible_name(name: &str) -> bool {
+    !name.starts_with('.') && name.len() <= LONGEST_NAME && !name.contains(char::is_control)
 }
 
-/// Reads a file whose path contains no links.
-fn read_resolved(path: &Path) -> Result<String, String> {
+/// Reads a file of at most [`LARGEST`] bytes through links. The error is a sentence.
+fn read(path: &Path) -> Result<String, String> {
+    text_of(path.canonicalize().and_then(|path| crow_fs::open_file(&path)), path)
+}
+
+/// Reads an opened file of at most [`LARGEST`] bytes. The error is a sentence.
+fn text_of(opened: io::Result<fs::File>, path: &Path) -> Result<String, String> {
     let failed = |why: &dyn std::fmt::Display| format!("cannot read {}: {why}", path.display());
-    let bytes = crow_fs::read_bounded(path, LARGEST).map_err(|error| failed(&error))?;
-    String::from_utf8(bytes).map_err(|_| failed(&"it is not UTF-8"))
+    let bytes = opened.and_then(|file| crow_fs::read_file(file, LARGEST));
+    String::from_utf8(bytes.map_err(|error| failed(&error))?)
+        .map_err(|_| failed(&"it is not UTF-8"))
 }

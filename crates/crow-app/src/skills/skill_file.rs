@@ -37,7 +37,7 @@ impl SkillFile {
     pub(super) fn parse(folder: &str, text: &str) -> Result<Self, String> {
         let (head, body_at) = split(text)?;
         let mut file = Self { body_at, ..Self::default() };
-        let fields = match fields_of_yaml(head) {
+        let fields = match plain_fields(head).map_or_else(|| fields_of_yaml(head), Ok) {
             Ok(fields) => fields,
             Err(why) => {
                 // Often a description with a colon, which other programs accept.
@@ -162,6 +162,27 @@ fn fields_of_yaml(head: &str) -> Result<Vec<(String, String)>, String> {
     Ok(fields)
 }
 
+/// Returns the fields of a front matter that is a field with a plain text on each line, as most are. `None` for all other
+/// YAML: reading it takes longer, which a start with many skills notices.
+fn plain_fields(head: &str) -> Option<Vec<(String, String)>> {
+    let is_key = |key: &str| {
+        key.starts_with(|c: char| c.is_ascii_alphabetic())
+            && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    };
+    let is_plain = |value: &str| {
+        value.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+            && !value.ends_with([' ', ':'])
+            && !value.contains(": ")
+            && !value.contains(" #")
+    };
+    let field = |line: &str| {
+        let (key, value) = line.split_once(": ")?;
+        (is_key(key) && is_plain(value)).then(|| (key.to_owned(), value.to_owned()))
+    };
+    head.lines().map(field).collect()
+}
+
 /// Returns the fields of a front matter that is no YAML: one on each line.
 fn fields_of_lines(head: &str) -> Vec<(String, String)> {
     let field = |line: &str| {
@@ -171,4 +192,50 @@ fn fields_of_lines(head: &str) -> Vec<(String, String)> {
         is_key.then(|| (key.trim().to_owned(), value.to_owned()))
     };
     head.lines().filter_map(field).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_fields_are_those_of_yaml() {
+        let lines = [
+            "name: pdf",
+            "description: Fills forms, joins files (fast) and more.",
+            "license: MIT",
+            "a_b-c: 1.5e3",
+            "name: yes",
+            "text: it's \"so\" a:b c#d [x] {y} & * ! | > %",
+            "text: a - b ? c",
+            "text: a: b",
+            "text: a #b",
+            "text: ends:",
+            "text:",
+            "text: ",
+            "text: -1",
+            "text: [a]",
+            "text: |",
+            "  more: text",
+            "  and more",
+            "- item: a",
+            "key with space: a",
+            "\ttab: a",
+            "text: a\tb",
+            "text: \u{e4}",
+            "no key",
+            "",
+        ];
+        let mut plain = 0;
+        for first in lines {
+            for second in lines {
+                let head = format!("{first}\n{second}\n");
+                if let Some(fields) = plain_fields(&head) {
+                    assert_eq!(fields_of_yaml(&head), Ok(fields), "{head}");
+                    plain += 1;
+                }
+            }
+        }
+        assert_eq!(plain, 49, "the first seven lines are plain");
+    }
 }

@@ -7,11 +7,12 @@
 use std::{panic::resume_unwind, time::Duration};
 
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt as _;
 use reqwest::Response;
 use tokio::{
     sync::mpsc,
-    task::JoinHandle,
-    time::{Instant, timeout_at},
+    task::{JoinHandle, yield_now},
+    time::sleep,
 };
 
 /// Time for which the pieces of a long reply are gathered. Nobody sees a text 4 ms earlier.
@@ -20,6 +21,9 @@ const GATHERING: Duration = Duration::from_millis(4);
 const UNGATHERED_PIECES: usize = 64;
 /// Number of gathered bytes from which on no more are gathered.
 const LARGEST_GATHERED: usize = 64 * 1024;
+/// Number of times in a row that no piece is there, after which gathering ends. The task of the connection hands over one piece
+/// each time it runs.
+const MOST_MISSES: usize = 2;
 
 /// Bytes of a body, or `None` at its end.
 type BodyPart = reqwest::Result<Option<Bytes>>;
@@ -85,15 +89,23 @@ async fn read(mut response: Response, parts: mpsc::Sender<BodyPart>) {
 }
 
 /// Adds the bytes that arrive within [`GATHERING`] to the first ones. Returns also how the body ended, if it did.
+///
+/// Nothing is read meanwhile: the system gathers cheaper than many small reads.
 async fn gather(first: Bytes, response: &mut Response) -> (Option<Bytes>, Option<BodyPart>) {
+    sleep(GATHERING).await;
     let mut gathered = BytesMut::from(first);
-    let deadline = Instant::now() + GATHERING;
-    while gathered.len() < LARGEST_GATHERED
-        && let Ok(part) = timeout_at(deadline, response.chunk()).await
-    {
-        match part {
-            Ok(Some(bytes)) => gathered.extend_from_slice(&bytes),
-            end => return (Some(gathered.freeze()), Some(end)),
+    let mut misses = 0;
+    while gathered.len() < LARGEST_GATHERED && misses < MOST_MISSES {
+        match response.chunk().now_or_never() {
+            Some(Ok(Some(bytes))) => {
+                gathered.extend_from_slice(&bytes);
+                misses = 0;
+            }
+            Some(end) => return (Some(gathered.freeze()), Some(end)),
+            None => {
+                misses += 1;
+                yield_now().await;
+            }
         }
     }
     (Some(gathered.freeze()), None)

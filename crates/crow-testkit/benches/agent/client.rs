@@ -82,7 +82,7 @@ impl BenchClient {
             let folder = self.home().join(format!(".config/crow-agent/skills/skill-{n}"));
             fs::create_dir_all(&folder).unwrap();
             let description = format!(
-                "Reads and writes documents of the kind {n}: tables, forms, comments and pictures. Use it whenever the user \
+                "Reads and writes documents of the kind {n} with tables, forms, comments and pictures. Use it whenever the user \
                  mentions such a file, or asks for one to be made, filled in, split, merged or checked."
             );
             let text =
