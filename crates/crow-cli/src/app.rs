@@ -244,14 +244,21 @@ fn output_form(command: &Command) -> OutputForm {
 /// result if `--output json` was given.
 fn refuse(error: &clap::Error, args: &[OsString]) -> ExitCode {
     let is_requested = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    // The message quotes arguments, which can be names of files that others chose.
+    let is_harmless =
+        args.iter().map(|arg| arg.to_string_lossy()).all(|arg| neutralise(&arg) == arg);
+    let plain = error.render().to_string();
     // A failure to write to the terminal cannot be reported.
-    drop(error.print());
+    if is_harmless {
+        drop(error.print());
+    } else {
+        drop(io::stderr().write_all(neutralise(&plain).as_bytes()));
+    }
     if is_requested {
         return ExitCode::Done;
     }
     if wants_json(args) {
-        let text = error.render().to_string();
-        let line = text
+        let line = plain
             .lines()
             .take_while(|line| !line.trim().is_empty())
             .map(str::trim)

@@ -11,6 +11,7 @@ use std::{
 
 use crow_app::{ProcessEnvironment, known_secrets::redactor};
 use crow_core::redact::Redactor;
+use crow_text::neutralise;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::{
     EnvFilter,
@@ -117,18 +118,25 @@ where
             write!(writer, "{}: ", metadata.target())?;
         }
         // 3) What happened, and the fields of the spans, from the innermost one on.
-        context.format_fields(writer.by_ref(), event)?;
+        let mut fields = String::new();
+        context.format_fields(Writer::new(&mut fields), event)?;
+        writer.write_str(&harmless_line(&fields))?;
         writer.write_str(self.style("\x1b[2m"))?;
         for span in &spans {
             let extensions = span.extensions();
             if let Some(fields) = extensions.get::<FormattedFields<N>>()
                 && !fields.is_empty()
             {
-                write!(writer, " {fields}")?;
+                write!(writer, " {}", harmless_line(fields))?;
             }
         }
         writeln!(writer, "{reset}")
     }
+}
+
+/// Returns a text without escape sequences and line ends: a server may have written it.
+fn harmless_line(text: &str) -> String {
+    neutralise(text).replace('\n', "\\n")
 }
 
 /// A file that is renamed and begun anew when it is full.

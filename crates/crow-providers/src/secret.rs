@@ -63,13 +63,16 @@ impl Secrets {
         }
     }
 
-    /// Replaces each secret in `text` with `***`.
-    pub(crate) fn redact(&self, text: &mut String) {
+    /// Replaces each secret in `text` with `***`. Returns true if there was one.
+    pub(crate) fn redact(&self, text: &mut String) -> bool {
+        let mut is_changed = false;
         for secret in &self.0 {
             if text.contains(secret.as_str()) {
                 *text = text.replace(secret.as_str(), "***");
+                is_changed = true;
             }
         }
+        is_changed
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
+use crow_testkit::{ModelServer, ScriptStep, ScriptedReply, WireDialect};
 use serde_json::json;
 
 use crate::program::Fixture;
@@ -58,6 +58,22 @@ async fn the_debug_log_tells_what_a_run_does_without_any_content() {
     assert!(!ran.err.contains(KEY), "{}", ran.err);
     insta::assert_snapshot!(normalized(&ran.err));
     server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn text_of_a_server_in_the_log_stays_one_line_and_cannot_control_the_terminal() {
+    let body = json!({
+        "error": { "type": "invalid_request_error", "message": "no\u{1b}]0;title\u{7}\u{202e}\n 0.1s forged" }
+    });
+    let error =
+        ScriptStep::Http { status: 400, headers: Vec::new(), body: body.to_string().into() };
+    let server = ModelServer::start([error]).await;
+    let mut fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    fixture.set_env("CROW_LOG", "debug");
+    let ran = fixture.run(&["run", "hi", "-m", MODEL]).await;
+    assert!(ran.err.contains("no␛]0;title␇"), "{}", ran.err);
+    assert!(!ran.err.contains(['\u{1b}', '\u{202e}']), "{}", ran.err);
+    assert!(!ran.err.lines().any(|line| line.starts_with(" 0.1s forged")), "{}", ran.err);
 }
 
 #[tokio::test]

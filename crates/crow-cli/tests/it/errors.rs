@@ -54,6 +54,13 @@ async fn an_unknown_provider_gets_a_suggestion() {
 }
 
 #[tokio::test]
+async fn a_usage_error_shows_control_characters_of_its_arguments_as_signs() {
+    let ran = fixture_without_servers().run(&["restore", "a\u{1b}]0;x\u{7}\u{202e}b"]).await;
+    assert!(ran.exited(2).err.contains("\\u{202e}b"), "{}", ran.err);
+    assert!(!ran.err.contains(['\u{1b}', '\u{202e}']), "{}", ran.err);
+}
+
+#[tokio::test]
 async fn a_usage_error_with_json_output_still_prints_a_result_line() {
     let ran = fixture_without_servers()
         .run(&["run", "hello", "--no-such-flag", "--output", "json"])

@@ -6,7 +6,11 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use crow_core::model::{ModelEvent, ModelStream, ProviderError, Retry};
+use crow_core::{
+    ids::CallId,
+    message::ReplyContent,
+    model::{ModelEvent, ModelReply, ModelStream, ProviderError, Retry},
+};
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 use jiff::Timestamp;
 use reqwest::Response;
@@ -21,6 +25,7 @@ use super::{
 use crate::{
     codec::Decoder,
     retry::{AttemptFailure, AttemptProgress, RetryPolicy, Schedule, wait_in_words},
+    secret::Secrets,
 };
 
 /// Sends a request and returns its reply as a stream. Nothing is sent before the stream is polled.
@@ -180,7 +185,11 @@ impl Exchange {
             let duration_ms = self.sent_at.elapsed().as_millis();
             tracing::debug!(duration_ms, "first part of the reply received");
         }
-        for event in self.new_events.drain(..) {
+        let secrets = &self.outgoing.secrets;
+        for mut event in self.new_events.drain(..) {
+            if let ModelEvent::CallStarted { name } = &mut event {
+                secrets.redact(name);
+            }
             push(&mut self.queued_events, event);
         }
         match outcome {
@@ -189,7 +198,8 @@ impl Exchange {
                 self.queued_events.push_back(ModelEvent::Waiting(wait));
                 self.phase = ExchangePhase::Reading(reading);
             }
-            Ok(BodyRead::Complete(reply)) => {
+            Ok(BodyRead::Complete(mut reply)) => {
+                redact_names(&mut reply, secrets);
                 let duration_ms = self.sent_at.elapsed().as_millis();
                 tracing::debug!(duration_ms, "response complete");
                 self.recorder.finish(None);
@@ -227,6 +237,22 @@ impl Exchange {
         let wait = retry.wait;
         self.queued_events.push_back(ModelEvent::Retrying(retry));
         ExchangePhase::Waiting(wait)
+    }
+}
+
+/// Removes secrets from ids and names, in case a server repeats what it was sent. Texts and arguments are redacted in events:
+/// ids and names are not, because calls are matched by them.
+fn redact_names(reply: &mut ModelReply, secrets: &Secrets) {
+    if let Some(id) = &mut reply.response_id {
+        secrets.redact(id);
+    }
+    for block in &mut reply.blocks {
+        let ReplyContent::Call(call) = &mut block.content else { continue };
+        let mut id = call.id.as_str().to_owned();
+        if secrets.redact(&mut id) | secrets.redact(&mut call.name) {
+            call.id = CallId::new(id);
+            block.native = None;
+        }
     }
 }
 

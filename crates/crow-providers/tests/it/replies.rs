@@ -9,7 +9,7 @@ use crow_providers::Dialect;
 use crow_testkit::{ModelServer, ReplyUsage, ScriptedReply, ScriptedStop};
 use serde_json::json;
 
-use crate::support::{DIALECTS, Talk};
+use crate::support::{DIALECTS, KEY, Talk};
 
 fn texts(reply: &ModelReply) -> String {
     let text = |content: &ReplyContent| match content {
@@ -39,6 +39,22 @@ async fn a_text_arrives_in_deltas_and_complete() {
         assert_eq!(reply.origin.dialect, dialect.0.name());
         assert!(reply.response_id.is_some());
         server.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_a_server_repeats_in_ids_and_names_is_removed() {
+    for dialect in DIALECTS {
+        let name = format!("read_{KEY}");
+        let reply = ScriptedReply::new().call(format!("call_{KEY}"), &name, &json!({}));
+        let server = ModelServer::start([reply]).await;
+        let outcome = Talk::with(&server, dialect).ask().await;
+        assert_eq!(outcome.started(), ["read_***"], "{dialect:?}");
+        let reply = outcome.reply.unwrap();
+        let call = reply.calls().next().unwrap();
+        assert_eq!(call.name, "read_***");
+        let stored = serde_json::to_string(&reply.blocks).unwrap();
+        assert!(!stored.contains(KEY), "{stored}");
     }
 }
 

@@ -20,10 +20,11 @@ use serde_json::Value;
 
 use super::{
     files::{follow, read_mark},
+    script_words::{package_words, script_words},
     server::{
         ENTRIES, HOME_VARIABLES, NameKind, SCRIPT_ENTRIES, STARTUP_FILES, StartedServer,
-        includes_folders, is_search_path, manifests, name_kind, pieces, runs_first_operand,
-        runs_folders, searches_working_folder, spellings,
+        TASK_FOLDERS, includes_folders, is_search_path, manifests, name_kind, pieces, program,
+        runs_first_operand, runs_folders, searches_working_folder, spellings,
     },
 };
 use crate::trust::contents::OUTSIDE_PREFIX;
@@ -162,6 +163,7 @@ impl ProgramFinder<'_> {
         let words: Vec<&str> = server.argv.iter().flat_map(|word| pieces(word)).collect();
         self.line(&words, bases.clone(), FileOrigin::Configuration);
         self.root_as_script(&server.argv, &bases);
+        self.scripts_and_packages(server, &words, &bases);
         self.programs_of_search_path(&words, &server.program_folders());
         // Variables such as PYTHONPATH name folders of modules: all code in them may be loaded.
         for (variable, value) in &server.env {
@@ -186,6 +188,38 @@ impl ProgramFinder<'_> {
                     if let Some(folder) = folder {
                         self.searched_folder(&folder, variable, &words);
                     }
+                }
+            }
+        }
+    }
+
+    /// Records scripts whose names are not those of code, and folders of the project that are installed as packages.
+    fn scripts_and_packages(&mut self, server: &StartedServer, words: &[&str], bases: &[PathBuf]) {
+        let origin = FileOrigin::Configuration;
+        // The text of a shell may change to other folders.
+        let folders: Vec<PathBuf> = bases
+            .iter()
+            .flat_map(|base| words.iter().map(move |word| (base, word)))
+            .filter_map(|(base, word)| self.folder(base, Path::new(word), origin))
+            .take(MOST_BASES)
+            .collect();
+        for base in bases.iter().chain(&folders) {
+            for word in script_words(&server.argv) {
+                let followed = follow(self.root, base, Path::new(word));
+                let Some((target, metadata)) = followed.end else { continue };
+                let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                if metadata.is_file() {
+                    self.links(followed.links, origin);
+                    self.code_file(&target, &name, origin);
+                }
+            }
+        }
+        for word in package_words(&server.argv) {
+            for base in bases {
+                if let Some(folder) = self.folder(base, Path::new(word), origin) {
+                    self.entries(&folder, ENTRIES, origin);
+                    self.protect_folder(&folder, origin);
+                    self.code_below(&folder, None, 0);
                 }
             }
         }
@@ -319,6 +353,11 @@ impl ProgramFinder<'_> {
         for folder in around {
             self.entries(&folder, &manifests, origin);
             self.scripts(&folder, words, origin);
+            if words.iter().any(|word| program(word) == "mise") {
+                for tasks in TASK_FOLDERS {
+                    self.entries(&folder.join(tasks), words, origin);
+                }
+            }
         }
     }
 
@@ -399,8 +438,16 @@ impl ProgramFinder<'_> {
 
     /// Records a file; if it is code, also the code beside it and the files that it names.
     fn file(&mut self, path: &Path, name: &str, origin: FileOrigin) {
+        self.file_of_kind(path, name, name_kind(name), origin);
+    }
+
+    /// Records a file that is code whatever its name ends in.
+    fn code_file(&mut self, path: &Path, name: &str, origin: FileOrigin) {
+        self.file_of_kind(path, name, NameKind::Code, origin);
+    }
+
+    fn file_of_kind(&mut self, path: &Path, name: &str, kind: NameKind, origin: FileOrigin) {
         self.take(path.to_path_buf(), origin);
-        let kind = name_kind(name);
         if let Some(folder) = path.parent()
             && kind == NameKind::Code
             && !self.is_of_packages(folder)

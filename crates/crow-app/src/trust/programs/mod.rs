@@ -5,6 +5,7 @@
 
 mod files;
 mod find;
+mod script_words;
 mod server;
 #[cfg(test)]
 mod tests;

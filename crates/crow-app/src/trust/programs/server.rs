@@ -112,8 +112,31 @@ const RUNNERS: &[(&[&str], &[&str])] = &[
     (&["make", "gmake"], &["GNUmakefile", "makefile", "Makefile"]),
     (&["just"], &["justfile", "Justfile", ".justfile"]),
     (&["task", "go-task"], &["Taskfile.yml", "Taskfile.yaml"]),
-    (&["cargo"], &["Cargo.toml", "build.rs", "src/main.rs", "src/lib.rs", "rust-toolchain.toml"]),
-    (&["go"], &["go.mod", "main.go"]),
+    (
+        &["cargo"],
+        &[
+            "Cargo.toml",
+            "build.rs",
+            "src/main.rs",
+            "src/lib.rs",
+            "rust-toolchain",
+            "rust-toolchain.toml",
+            ".cargo/config",
+            ".cargo/config.toml",
+        ],
+    ),
+    (&["go"], &["go.mod", "go.work", "main.go"]),
+    (&["tsx", "ts-node", "bun", "deno"], &["tsconfig.json", "bunfig.toml"]),
+    (
+        &["dotnet"],
+        &[
+            "Directory.Build.props",
+            "Directory.Build.targets",
+            "Directory.Packages.props",
+            "global.json",
+            "Program.cs",
+        ],
+    ),
     (&["uv", "poetry", "pdm", "hatch", "pipenv", "rye"], &["pyproject.toml", "Pipfile"]),
     (&["deno"], &["deno.json", "deno.jsonc", "import_map.json"]),
     (&["bundle", "rake"], &["Gemfile", "Rakefile"]),
@@ -125,11 +148,24 @@ const RUNNERS: &[(&[&str], &[&str])] = &[
     (&["mvn", "mvnw"], &["pom.xml"]),
     (
         &["docker", "docker-compose", "podman", "podman-compose"],
-        &["compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml", "Dockerfile"],
+        &[
+            "compose.yaml",
+            "compose.yml",
+            "compose.override.yaml",
+            "compose.override.yml",
+            "docker-compose.yml",
+            "docker-compose.yaml",
+            "docker-compose.override.yml",
+            "docker-compose.override.yaml",
+            "Dockerfile",
+        ],
     ),
     (&["nix"], &["flake.nix"]),
     (&["mise"], &["mise.toml", ".mise.toml"]),
 ];
+/// Folders in which mise looks for the file of a task.
+pub(super) const TASK_FOLDERS: [&str; 5] =
+    ["mise-tasks", ".mise-tasks", "mise/tasks", ".mise/tasks", ".config/mise/tasks"];
 /// Interpreters that run a folder by one of its [`ENTRIES`].
 const INTERPRETERS: &[&str] =
     &["node", "tsx", "ts-node", "bun", "deno", "ruby", "php", "perl", "go", "uv", "cargo", "make"];
@@ -287,7 +323,7 @@ pub(super) fn is_search_path(variable: &str) -> bool {
 }
 
 /// Returns the name of a program without its folder.
-fn program(piece: &str) -> &str {
+pub(super) fn program(piece: &str) -> &str {
     piece.rsplit('/').next().unwrap_or(piece)
 }
 

@@ -86,6 +86,18 @@ fn a_changed_program_of_a_server_ends_the_trust_for_every_form_of_its_name() {
         (with("cwd", json!("tools"), &["./x.sh"]), "tools/x.sh"),
         (with("cwd", json!("tools"), &["python3", "server.py"]), "tools/server.py"),
         (with("cwd", json!("sub"), &["npm", "start"]), "sub/package.json"),
+        // Scripts that are not named like code.
+        (command(&["sh", "tools/x.txt"]), "tools/x.txt"),
+        (command(&["env", "A=b", "bash", "-e", "tools/x.md"]), "tools/x.md"),
+        (command(&["python3", "-u", "tools/x.csv"]), "tools/x.csv"),
+        (command(&["sh", "-c", "sh < tools/x.txt > x.log"]), "tools/x.txt"),
+        (command(&["sh", "-c", "cd tools && cat x.log | sh"]), "tools/x.log"),
+        // Packages and tasks.
+        (command(&["uvx", "--from", "./srv", "s"]), "srv/a.py"),
+        (command(&["pipx", "run", "--spec=./srv", "s"]), "srv/pyproject.toml"),
+        (command(&["npx", "./srv"]), "srv/a.js"),
+        (command(&["mise", "run", "serve"]), "mise-tasks/serve"),
+        (command(&["docker", "compose", "up"]), "compose.override.yaml"),
         // Code beside a program and below it.
         (command(&["python3", "tools/server.py"]), "tools/helper.py"),
         (command(&["python3", "tools/server.py"]), "tools/deep/er.py"),
@@ -161,15 +173,29 @@ fn a_replaced_link_on_the_way_to_a_program_ends_the_trust() {
 #[test]
 fn data_dependencies_and_other_folders_do_not_end_the_trust() {
     let server = command(&["npx", "-y", "@scope/server-filesystem", ".", "./data.db", "notes"]);
-    let files = ["src/main.rs", "index.js", "data.db", "notes/a.md", "package.json"];
+    let files = ["src/main.rs", "index.js", "data.db", "notes/a.md", "notes/b.js", "package.json"];
     let clone = ClonedProject::new(&server, &files);
     clone.write("package.json", r#"{"scripts": {"x": "y"}, "dependencies": {"a": "1"}}"#);
     let before = Fingerprint::compute(&clone.contents());
-    for name in ["src/main.rs", "index.js", "data.db", "notes/a.md"] {
+    for name in ["src/main.rs", "index.js", "data.db", "notes/a.md", "notes/b.js"] {
         clone.write(name, "changed");
     }
     clone.write("package.json", r#"{"scripts": {"x": "y"}, "dependencies": {"a": "2"}}"#);
     assert_eq!(clone.differences(&before), BTreeMap::new());
+}
+
+#[test]
+fn files_that_a_server_is_given_to_write_do_not_end_the_trust() {
+    for server in [
+        command(&["python3", "tools/server.py", "--log", "x.log"]),
+        command(&["sh", "-c", "exec ./run.sh >> x.log 2>&1"]),
+        command(&["sh", "-c", "exec ./run.sh >x.log"]),
+    ] {
+        let clone = ClonedProject::new(&server, &["tools/server.py", "run.sh", "x.log"]);
+        let before = Fingerprint::compute(&clone.contents());
+        clone.write("x.log", "changed");
+        assert_eq!(clone.differences(&before), BTreeMap::new(), "{server}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! what an `.envrc` sources, an `entry` of pre-commit, the path of yarn.
 //!
 //! Words in the position of a command, or behind an interpreter, count even if the file does not exist yet.
+//! The script that an interpreter is given counts whatever its name ends in.
 //! All other words count if they name an existing file that looks like a program: a hook that reads
 //! `package.json` does not make that one. Only the first step is followed: what such a file starts in turn
 //! is ordinary code. Patterns (`for f in hooks.d/*`) are not followed: a hook that checks each of `src/*`
@@ -59,6 +60,9 @@ const COMMAND_PREFIXES: &[&str] = &[
 const CODE_INTERPRETERS: &[&str] = &["python", "node", "deno", "bun", "perl", "ruby", "php"];
 /// Extensions of files that nothing runs.
 const DATA_EXTENSIONS: &[&str] = &[".json", ".lock", ".md", ".toml", ".txt", ".yaml", ".yml"];
+/// Programs that run the code that they read from their standard input.
+const SHELLS: &[&str] =
+    &["sh", "bash", "dash", "zsh", "ksh", "fish", "node", "python3", "perl", "ruby"];
 /// Maximum number of words per script.
 const MOST_WORDS: usize = 20_000;
 /// Programs that run the file given as their first argument.
@@ -152,8 +156,13 @@ fn started_words(text: &str) -> BTreeSet<String> {
     // The interpreter of the script may be a file of the project itself.
     let first_line = text.lines().next().and_then(|line| line.strip_prefix("#!"));
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
-    let ends = [';', '&', '|', '(', ')', '`', '{', '}', '[', ']'];
-    for command in first_line.into_iter().chain(lines).flat_map(|line| line.split(ends)) {
+    let ends = ['|', '(', ')', '`', '{', '}', '[', ']'];
+    let commands = first_line
+        .into_iter()
+        .chain(lines)
+        .flat_map(|line| line.split([';', '&']))
+        .flat_map(|part| part.split(ends).map(move |command| (command, runs_output(part))));
+    for (command, runs_output) in commands {
         let words: Vec<&str> = command
             .split_whitespace()
             .map(|word| word.trim_matches(['"', '\'', ',']))
@@ -181,11 +190,17 @@ fn started_words(text: &str) -> BTreeSet<String> {
             {
                 started.extend(module_files(module));
             }
-            let file = rest.into_iter().find(|word| !word.starts_with('-'));
-            if let Some(path) = file.and_then(path_of) {
+            let file = rest
+                .into_iter()
+                .map(|word| word.trim_start_matches('<'))
+                .find(|word| !word.is_empty() && !word.starts_with('-'));
+            // It is run whatever its name ends in.
+            if let Some(path) = file.and_then(path_without_expansion) {
                 started.extend(files_of(name, &path));
                 started.insert(path);
             }
+        } else if name == "cat" && runs_output {
+            started.extend(rest.filter_map(path_without_expansion));
         } else if first.contains('/') || ["entry:", "args:"].iter().any(|key| command.contains(key))
         {
             // A bare name is looked up in `PATH`, except for an entry of pre-commit, where it is a script.
@@ -204,6 +219,15 @@ fn started_words(text: &str) -> BTreeSet<String> {
     let inner: Vec<String> = inner.collect();
     started.extend(inner);
     started.into_iter().take(MOST_WORDS).collect()
+}
+
+/// Returns true if a pipeline runs what its commands print: `cat x | sh`, `eval "$(cat x)"`.
+fn runs_output(pipeline: &str) -> bool {
+    let runs = |part: &str| {
+        let first = part.split_whitespace().next().unwrap_or_default();
+        SHELLS.contains(&name_of(first))
+    };
+    pipeline.split('|').skip(1).any(runs) || pipeline.split_whitespace().any(|word| word == "eval")
 }
 
 /// Returns the name of a program without its folder.
@@ -232,15 +256,22 @@ fn literals(text: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the relative path of a word, without the variable before it or a leading slash left over from a
 /// shell expansion.
+///
+/// Returns `None` for data: `require("./package.json")` starts no program.
 fn path_of(word: &str) -> Option<String> {
+    let path = path_without_expansion(word)?;
+    let is_data = DATA_EXTENSIONS.iter().any(|extension| path.ends_with(extension));
+    (!is_data).then_some(path)
+}
+
+/// Returns the relative path of a word, as [`path_of`] does, also of one whose name ends like that of data.
+fn path_without_expansion(word: &str) -> Option<String> {
     let path = match word.strip_prefix('$') {
         Some(rest) => rest.split_once('/')?.1,
         None => word,
     };
     let path = path.trim_start_matches('/');
-    // `require("./package.json")`: data is no program.
-    let is_data = DATA_EXTENSIONS.iter().any(|extension| path.ends_with(extension));
-    (!is_data && !path.is_empty() && !is_of_packages(Path::new(path))).then(|| path.to_owned())
+    (!path.is_empty() && !is_of_packages(Path::new(path))).then(|| path.to_owned())
 }
 
 #[cfg(test)]
@@ -261,6 +292,12 @@ mod tests {
             ("    run: python3 -B tools/lint.py {staged_files}", &["tools/lint.py"]),
             ("yarnPath: .yarn/releases/yarn-4.cjs", &[".yarn/releases/yarn-4.cjs"]),
             ("cat package.json | grep a/b; source .venv/bin/activate", &[]),
+            ("sh tools/a.txt && . ./tools/b.md", &["tools/a.txt", "./tools/b.md"]),
+            ("bash < tools/a.toml", &["tools/a.toml"]),
+            ("cat tools/a.yml | sh -e", &["tools/a.yml"]),
+            ("eval \"$(cat tools/a.lock)\"", &["tools/a.lock"]),
+            ("  entry: sh tools/a.txt", &["tools/a.txt"]),
+            ("eval \"$(jq -r .env package.json)\"", &[]),
             ("# ./tools/x.sh", &[]),
             ("#!scripts/run", &["scripts/run"]),
             ("#!/usr/bin/env -S ./scripts/run -x", &["./scripts/run"]),
