@@ -21,6 +21,7 @@ pub mod change_time;
 mod directory;
 mod directory_stamp;
 mod file_lock;
+mod ignore_files;
 mod link_trail;
 mod metadata;
 mod paths;
@@ -32,6 +33,7 @@ pub use self::{
     directory::{Directory, EntryName, RenameMode},
     directory_stamp::DirectoryStamp,
     file_lock::FileLock,
+    ignore_files::has_only_regular_ignore_files,
     link_trail::LinkTrail,
     metadata::{EntryKind, EntryMetadata, FileIdentity},
     paths::{

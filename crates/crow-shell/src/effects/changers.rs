@@ -383,7 +383,11 @@ fn committed_files(words: &[&str], context: &CommandContext<'_>) -> Option<Vec<P
     let mut touches = Vec::new();
     for here in context.touch(".", Access::Read, TouchDepth::Below, FollowLinks::Yes)? {
         let root = context.workspace.roots().iter().find(|root| here.path.starts_with(root));
-        let mut walk = ignore::WalkBuilder::new(root.unwrap_or(&here.path));
+        let root = root.unwrap_or(&here.path);
+        if !root.ancestors().all(crow_fs::has_only_regular_ignore_files) {
+            return None;
+        }
+        let mut walk = ignore::WalkBuilder::new(root);
         walk.hidden(false).git_global(false).require_git(false).max_depth(Some(1));
         walk.filter_entry(|entry| entry.file_name() != ".git");
         for entry in walk.build().flatten().filter(|entry| entry.depth() > 0) {

@@ -65,8 +65,8 @@ impl OpenRoot {
 }
 
 /// Prepares a walk, always in the same order. It includes hidden files and excludes ignored ones (with or without
-/// git). It never enters `.git`, symbolic links, or folders that are hidden from commands. A root that is ignored is
-/// walked all the same.
+/// git). It never enters `.git`, symbolic links, folders that are hidden from commands, or folders whose ignore files are named
+/// pipes. A root that is ignored is walked all the same; if its own ignore file is a named pipe, without any rules.
 pub(crate) fn walker(root: &Path, withheld: &WithheldFiles) -> WalkBuilder {
     let mut walker = WalkBuilder::new(root);
     let withheld = withheld.clone();
@@ -78,9 +78,25 @@ pub(crate) fn walker(root: &Path, withheld: &WithheldFiles) -> WalkBuilder {
         .follow_links(false)
         .sort_by_file_name(Ord::cmp)
         .filter_entry(move |entry| {
-            entry.depth() == 0 || entry.file_name() != ".git" && !withheld.is_hidden(entry.path())
+            entry.depth() == 0
+                || entry.file_name() != ".git"
+                    && !withheld.is_hidden(entry.path())
+                    && !has_odd_ignore_file(entry)
         });
+    if !root.ancestors().all(crow_fs::has_only_regular_ignore_files) {
+        walk_without_rules(&mut walker);
+    }
     walker
+}
+
+/// Returns true if an entry is a folder in which reading the rules would wait.
+fn has_odd_ignore_file(entry: &DirEntry) -> bool {
+    entry.file_type().is_some_and(|kind| kind.is_dir())
+        && !crow_fs::has_only_regular_ignore_files(entry.path())
+}
+
+fn walk_without_rules(walker: &mut WalkBuilder) {
+    walker.ignore(false).git_ignore(false).git_exclude(false).parents(false);
 }
 
 /// Walks through the files below `root` until the search must stop.
@@ -92,7 +108,7 @@ pub(super) fn files<'a>(
 ) -> impl Iterator<Item = DirEntry> + use<'a> {
     let mut walker = walker(root, withheld);
     if ignored == IgnoreMode::Include {
-        walker.ignore(false).git_ignore(false).git_exclude(false).parents(false);
+        walk_without_rules(&mut walker);
     }
     walker
         .build()

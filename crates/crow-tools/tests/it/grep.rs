@@ -231,3 +231,17 @@ async fn a_search_in_a_missing_folder_is_an_error() {
     let output = bench.fails("grep", json!({"pattern": "x", "path": "sources"})).await;
     assert_eq!(output, "sources does not exist; did you mean source?");
 }
+
+#[tokio::test]
+async fn a_named_pipe_in_place_of_an_ignore_file_does_not_block_a_search() {
+    for (pipe, found) in
+        [(".ignore", "a.txt\n1:x\n\nb/c.txt\n1:x\n"), ("b/.gitignore", "a.txt\n1:x\n")]
+    {
+        let bench = Bench::new();
+        bench.write("a.txt", "x\n");
+        bench.write("b/c.txt", "x\n");
+        Bench::make_fifo(&bench.path(pipe));
+        assert_eq!(bench.ok("grep", json!({"pattern": "x"})).await, found, "{pipe}");
+        assert!(bench.ok("glob", json!({"pattern": "*.txt"})).await.contains("a.txt"));
+    }
+}
