@@ -11,7 +11,7 @@ use futures_util::FutureExt as _;
 use reqwest::Response;
 use tokio::{
     sync::mpsc,
-    task::{JoinHandle, yield_now},
+    task::{JoinSet, yield_now},
     time::sleep,
 };
 
@@ -31,20 +31,16 @@ type BodyPart = reqwest::Result<Option<Bytes>>;
 /// The body of a reply. The task that reads it ends when this is dropped.
 pub(super) struct BodyReader {
     parts: mpsc::Receiver<BodyPart>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for BodyReader {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    task: JoinSet<()>,
 }
 
 impl BodyReader {
     /// Starts to read the body of a response.
     pub(super) fn start(response: Response) -> Self {
         let (sender, parts) = mpsc::channel(1);
-        Self { parts, task: tokio::spawn(read(response, sender)) }
+        let mut task = JoinSet::new();
+        task.spawn(read(response, sender));
+        Self { parts, task }
     }
 
     /// Waits for the next bytes. `None` is the end of the body, after which this must not be called again. Cancel-safe.
@@ -55,10 +51,10 @@ impl BodyReader {
         if let Some(part) = self.parts.recv().await {
             return part;
         }
-        match (&mut self.task).await {
-            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+        match self.task.join_next().await {
+            Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
             // The runtime shuts down.
-            Err(_) | Ok(()) => std::future::pending().await,
+            Some(Ok(()) | Err(_)) | None => std::future::pending().await,
         }
     }
 }
