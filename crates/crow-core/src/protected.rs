@@ -86,6 +86,7 @@ pub const PROTECTED: &[&str] = &[
     ".gvimrc",
     ".nvim.lua",
     ".nvimrc",
+    ".lazy.lua",
     ".exrc",
     ".lvimrc",
     ".local.vimrc",
@@ -159,6 +160,11 @@ pub const PROTECTED: &[&str] = &[
     "devfile.yaml",
     ".devfile.yaml",
     ".pdbrc",
+    ".perldb",
+    ".shadowenv.d",
+    // Language servers: commands that they start to find out how a project is built.
+    "hie.yaml",
+    ".lsp/config.edn",
     // Other version control systems: hooks, editors and pagers of a clone, and which repository's settings apply.
     ".hg/hgrc",
     ".hg/hgrc-not-shared",
@@ -168,6 +174,7 @@ pub const PROTECTED: &[&str] = &[
     ".sl/config",
     ".sl/sharedpath",
     ".pijul/config",
+    "_darcs/prefs/defaults",
     // Git: programs that its own settings commonly refer to.
     ".gitconfig",
     ".githooks",
@@ -433,6 +440,8 @@ mod tests {
             "tools/bazel",
             ".mvn/jvm.config",
             ".autoenv.zsh",
+            "hie.yaml",
+            "_darcs/prefs/defaults",
             ".vscode./tasks.json",
         ] {
             assert_eq!(kind(path), Some(ProtectedKind::StartsPrograms), "{path}");

@@ -5,7 +5,7 @@ use std::{ffi::OsStr, path::Path};
 use crate::workspace::Workspace;
 
 /// Full names.
-const NAMES: [&str; 26] = [
+const NAMES: [&str; 29] = [
     ".env",
     ".env~",
     ".envrc",
@@ -24,6 +24,9 @@ const NAMES: [&str; 26] = [
     ".htpasswd",
     ".git-credentials",
     ".dockercfg",
+    ".dockerconfigjson",
+    ".dev.vars",
+    "local.settings.json",
     "credentials",
     "credentials.json",
     "credentials.toml",
@@ -133,6 +136,9 @@ mod tests {
             ("/p/.env-staging", true),
             ("/p/.env~", true),
             ("/p/.envrc", true),
+            ("/p/.dev.vars", true),
+            ("/p/.dev.vars.example", false),
+            ("/p/local.settings.json", true),
             ("/p/prod.env", true),
             ("/p/.env.example.local", true),
             ("/p/.env.example", false),
