@@ -57,6 +57,15 @@ pub(crate) struct ListedArgument {
 }
 
 impl ListedPrompt {
+    /// Returns the placeholder of the arguments, such as `PATH [LANGUAGE]`; empty if there are none.
+    pub(crate) fn usage(&self) -> String {
+        let argument = |argument: &ListedArgument| {
+            let name = text::one_line(&argument.name, 40).to_uppercase();
+            if argument.is_required { name } else { format!("[{name}]") }
+        };
+        self.arguments.iter().map(argument).collect::<Vec<_>>().join(" ")
+    }
+
     /// Converts a prompt; `None` if its name or an argument's name is too long.
     fn new(prompt: &Prompt) -> Option<Self> {
         let described = prompt.description.as_deref().or(prompt.title.as_deref());

@@ -11,7 +11,7 @@ use crate::{
     cache::SchemaCache,
     connection::{Lifetime, ServerConnection},
     failure::ConnectError,
-    listed::ToolListing,
+    listed::{ListedPrompt, ToolListing},
     name::{server_names, tool_names},
     oauth::{
         self, LoginAccess, LoginChallenge, LoginDialog, LoginError, LoginOutcome, LoginStorage,
@@ -173,6 +173,35 @@ impl SchemaCache {
         let listed = self.load(server)?;
         Some(to_probed_server(server, &listed, Duration::ZERO).tools)
     }
+
+    /// Returns the prompts that the cache has for a server; empty if it was never seen. Blocks.
+    pub fn cached_prompts(&self, server: &McpServerConfig) -> Vec<CachedPrompt> {
+        let Some(listed) = self.load(server) else { return Vec::new() };
+        let own: Vec<&str> = listed.prompts.iter().map(|prompt| prompt.name.as_str()).collect();
+        let names = tool_names(&name_part(server), &own);
+        let prompt = |(name, prompt): (String, &ListedPrompt)| CachedPrompt {
+            name,
+            usage: prompt.usage(),
+            description: prompt.description.clone(),
+        };
+        names.into_iter().zip(&listed.prompts).map(prompt).collect()
+    }
+}
+
+/// A prompt of a server, as last listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CachedPrompt {
+    /// Its name for users: `mcp__SERVER__PROMPT`.
+    pub name: String,
+    /// The placeholder of the arguments, such as `PATH [LANGUAGE]`; empty if there are none.
+    pub usage: String,
+    /// Its description, on one line. It may be empty.
+    pub description: String,
+}
+
+/// Returns the part of the names of tools and prompts that stands for a server.
+fn name_part(server: &McpServerConfig) -> String {
+    server_names([server.name.as_str()]).pop().expect("invariant: each server has a name")
 }
 
 fn to_probed_server(
@@ -180,8 +209,7 @@ fn to_probed_server(
     listed: &ToolListing,
     took: Duration,
 ) -> ProbedServer {
-    let part = server_names([server.name.as_str()]).pop();
-    let part = part.expect("invariant: each server has a name");
+    let part = name_part(server);
     let own: Vec<&str> = listed.tools.iter().map(|tool| tool.name.as_str()).collect();
     let names = tool_names(&part, &own);
     let probed = names.into_iter().zip(&listed.tools).map(|(name, tool)| ProbedTool {

@@ -36,11 +36,7 @@ impl McpPrompt {
 
     /// Returns the placeholder of the arguments, such as `PATH [LANGUAGE]`; empty if there are none.
     pub fn usage(&self) -> String {
-        let argument = |argument: &crate::listed::ListedArgument| {
-            let name = crate::text::one_line(&argument.name, 40).to_uppercase();
-            if argument.is_required { name } else { format!("[{name}]") }
-        };
-        self.prompt.arguments.iter().map(argument).collect::<Vec<_>>().join(" ")
+        self.prompt.usage()
     }
 
     /// Gets the prompt from the server. `argument` is what the user wrote after the name: the values in order, in quotes

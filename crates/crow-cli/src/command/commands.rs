@@ -1,4 +1,4 @@
-//! The command `commands list`: the commands that prompt files and skills add to the chat.
+//! The command `commands list`: the commands that prompt files, skills and prompts of MCP servers add to the chat.
 
 use std::fmt::Write as _;
 
@@ -11,19 +11,25 @@ use crow_app::{
     trust::project_of,
 };
 use crow_console::ExitCode;
+use crow_mcp::CachedPrompt;
 use crow_terminal::chat_command_names;
 use crow_text::one_line;
 use serde_json::json;
 
 use crate::{
-    args::OutputForm, error::CliError, listings::CommandListing, session_commands::ConsoleCommands,
+    args::OutputForm,
+    error::CliError,
+    listings::{CommandListing, servers::server_configuration},
+    session_commands::ConsoleCommands,
 };
 
+/// Kind of a command that is a prompt of an MCP server.
+const SERVER_PROMPT: &str = "prompt of an MCP server";
 /// Hint about where commands are.
 const NO_COMMANDS: &str = "There are no commands of your own. A command is a file NAME.md in ~/.config/crow-agent/prompts/commands or ~/.claude/commands, or in .crow-agent/commands or .claude/commands of a trusted project. Skills are commands, too.\n";
 
-/// Prints the commands that prompt files and skills add to the chat in the current directory, and which of them are not
-/// started by their names.
+/// Prints the commands that prompt files, skills and prompts of MCP servers add to the chat in the current directory, and which
+/// of them are not started by their names. Prompts are those that a server listed last; no server is started.
 pub(crate) fn list(
     output: OutputForm,
     environment: &ProcessEnvironment,
@@ -41,6 +47,21 @@ pub(crate) fn list(
         match output {
             OutputForm::Text => describe(&command, &mut text),
             OutputForm::Json => drop(writeln!(text, "{}", to_json(&command))),
+        }
+    }
+    let servers = server_configuration(environment)?;
+    if let Some(cache) = servers.launch.cache() {
+        for (settings, _) in &servers.found.servers {
+            let server = &settings.server;
+            for prompt in cache.cached_prompts(server) {
+                match output {
+                    OutputForm::Text => describe_prompt(&prompt, &server.name, &mut text),
+                    OutputForm::Json => {
+                        // Writing to a string cannot fail.
+                        let _ = writeln!(text, "{}", prompt_to_json(&prompt, &server.name));
+                    }
+                }
+            }
         }
     }
     if text.is_empty() && output == OutputForm::Text {
@@ -63,6 +84,29 @@ fn describe(command: &FileCommand, text: &mut String) {
     if let Some(conflict) = &command.conflict {
         let _ = writeln!(text, "  ! {}", one_line(conflict));
     }
+}
+
+fn describe_prompt(prompt: &CachedPrompt, server: &str, text: &mut String) {
+    let usage = format!("/{} {}", prompt.name, prompt.usage);
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{}  [{SERVER_PROMPT}]", one_line(usage.trim_end()));
+    if !prompt.description.is_empty() {
+        let _ = writeln!(text, "  {}", one_line(&prompt.description));
+    }
+    let _ = writeln!(text, "  {}", one_line(server));
+}
+
+fn prompt_to_json(prompt: &CachedPrompt, server: &str) -> serde_json::Value {
+    json!({
+        "name": prompt.name,
+        "argument": prompt.usage,
+        "description": prompt.description,
+        "kind": SERVER_PROMPT,
+        "from": server,
+        "path": null,
+        "used": true,
+        "conflict": null,
+    })
 }
 
 fn to_json(command: &FileCommand) -> serde_json::Value {

@@ -13,8 +13,9 @@ say() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 while IFS= read -r line; do
   [[ $line =~ \"id\":([0-9]+) ]] && id=${BASH_REMATCH[1]}
   case $line in
-    *'"method":"initialize"'*) say '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"f","version":"1"}}' ;;
+    *'"method":"initialize"'*) say '{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"f","version":"1"}}' ;;
     *'"method":"tools/list"'*) say '{"tools":[{"name":"look up","description":"Looks things up.","inputSchema":{"type":"object"}}]}' ;;
+    *'"method":"prompts/list"'*) say '{"prompts":[{"name":"explain","description":"Explains a book.","arguments":[{"name":"title","required":true}]}]}' ;;
     *'"method":"tools/call"'*) echo called >> calls; say "{\"content\":[{\"type\":\"text\",\"text\":\"found with $TOKEN in $PWD\"}]}" ;;
   esac
 done
@@ -193,6 +194,12 @@ async fn servers_are_listed_and_tested() {
     let listed = fixture.run(&["mcp", "list", "-o", "json"]).await;
     let line = listed.exited(0).lines().into_iter().find(|line| line["name"] == "docs").unwrap();
     assert_eq!((&line["seen"], &line["tools"][0]["own_name"]), (&json!(true), &json!("look up")));
+    let commands = fixture.run(&["commands", "list"]).await;
+    let expected =
+        "/mcp__docs__explain TITLE  [prompt of an MCP server]\n  Explains a book.\n  docs\n";
+    assert_eq!(commands.exited(0).out, expected);
+    let commands = fixture.run(&["commands", "list", "-o", "json"]).await;
+    assert_eq!(commands.exited(0).lines()[0]["name"], "mcp__docs__explain");
     let gone = fixture.run(&["mcp", "test", "gone"]).await;
     assert!(gone.exited(1).err.contains("no-such-program cannot be started"), "{}", gone.err);
     let none = fixture.run(&["mcp", "test", "dcos"]).await;
@@ -265,7 +272,7 @@ tools+=',{"name":"weather","description":"Tells the weather of a city.","inputSc
 while IFS= read -r line; do
   [[ $line =~ \"id\":([0-9]+) ]] && id=${BASH_REMATCH[1]}
   case $line in
-    *'"method":"initialize"'*) say '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"f","version":"1"}}' ;;
+    *'"method":"initialize"'*) say '{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"f","version":"1"}}' ;;
     *'"method":"tools/list"'*) say "{\"tools\":[${tools:1}]}" ;;
     *'"name":"weather"'*) say '{"content":[{"type":"text","text":"rain in Oslo"}]}' ;;
   esac
