@@ -395,7 +395,11 @@ pub(super) fn switch_session(chat: &mut ChatLoop, target: SessionTarget) {
                     leave_session(chat, before, left);
                 }
                 (Ok(_), None) => chat.say("this session is open already".to_owned()),
-                (Err(error), _) | (Ok(_), Some(Err(error))) => show_error(chat, error),
+                (Ok(handle), Some(Err(error))) => {
+                    show_error(chat, error);
+                    leave_session(chat, handle.session_id().clone(), retention);
+                }
+                (Err(error), _) => show_error(chat, error),
             }
             Ok(())
         });
@@ -403,7 +407,7 @@ pub(super) fn switch_session(chat: &mut ChatLoop, target: SessionTarget) {
     }));
 }
 
-/// Closes a session that the chat has left, or deletes it if it has no prompt.
+/// Closes a session that the chat has left, or could not greet, or deletes it if it has no prompt.
 fn leave_session(chat: &mut ChatLoop, id: SessionId, retention: SessionRetention) {
     let host = Arc::clone(&chat.host);
     chat.start_task(Box::pin(async move {
