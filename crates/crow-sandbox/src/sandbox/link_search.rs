@@ -110,7 +110,7 @@ impl Default for LinkSearch {
 
 impl LinkedPaths {
     fn find(config: &LinkSearchConfig, roots: &[PathBuf], stop: &CancellationToken) -> Self {
-        let linked = LinkedFiles::find(config, stop);
+        let linked = LinkedFiles::find(config, roots, stop);
         let names = SecondNames::find(config, &linked.hard_linked, roots, stop);
         let own: BTreeSet<PathBuf> =
             config.own.iter().filter_map(|path| path.canonicalize().ok()).collect();

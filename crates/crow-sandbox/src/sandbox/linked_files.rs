@@ -22,7 +22,8 @@ pub(super) const MOST_ENTRIES: usize = 8192;
 pub(super) const MOST_TARGETS: usize = 256;
 /// Maximum number of files with several names.
 const MOST_HARD_LINKED: usize = 65_536;
-/// Folders of the system: what a link leads to there is no secret of the user.
+/// Folders of the system: what a link leads to there is no secret of the user, except in a workspace or a folder that
+/// commands may change.
 const SYSTEM_FOLDERS: [&str; 19] = [
     "/Library",
     "/System",
@@ -65,6 +66,8 @@ pub(super) struct LinkedFiles {
 /// Search of the hidden paths.
 struct LinkedFileSearch<'a> {
     config: &'a LinkSearchConfig,
+    /// Folders that commands may change.
+    writable: Vec<PathBuf>,
     /// The home without links.
     home: PathBuf,
     stop: &'a CancellationToken,
@@ -72,11 +75,17 @@ struct LinkedFileSearch<'a> {
 }
 
 impl LinkedFiles {
-    /// Searches the hidden paths, those of the program itself first. Returns early what was found if `stop` is
-    /// cancelled. Blocks.
-    pub(super) fn find(config: &LinkSearchConfig, stop: &CancellationToken) -> Self {
+    /// Searches the hidden paths, those of the program itself first, for links into folders of the user and into the
+    /// roots of the workspace. Returns early what was found if `stop` is cancelled. Blocks.
+    pub(super) fn find(
+        config: &LinkSearchConfig,
+        roots: &[PathBuf],
+        stop: &CancellationToken,
+    ) -> Self {
         let home = fs::canonicalize(&config.home).unwrap_or_else(|_| config.home.clone());
-        let mut search = LinkedFileSearch { config, home, stop, found: Self::default() };
+        let folders = roots.iter().chain(&config.writable);
+        let writable = folders.filter_map(|folder| fs::canonicalize(folder).ok()).collect();
+        let mut search = LinkedFileSearch { config, writable, home, stop, found: Self::default() };
         let others = config.hidden.iter().filter(|path| !config.own.contains(path));
         for path in config.own.iter().chain(others) {
             search.search_path(path);
@@ -155,16 +164,26 @@ impl LinkedFileSearch<'_> {
         }
     }
 
+    /// Returns whether a path belongs to the system. Projects may lie in its folders, as in `/opt` and `/usr/src`. A
+    /// workspace around such a folder, as in `/`, contains the system.
+    fn is_of_the_system(&self, path: &Path) -> bool {
+        let is_below = |folder: &&&str| path.starts_with(folder);
+        !path.starts_with(&self.home)
+            && SYSTEM_FOLDERS.iter().filter(is_below).any(|system| {
+                let is_in = |folder: &&PathBuf| path.starts_with(folder);
+                !self.writable.iter().filter(is_in).any(|folder| folder.starts_with(system))
+            })
+    }
+
     /// Adds where a link of the hidden path `top` leads.
     fn add(&mut self, trail: LinkTrail, top: &Path) {
         let LinkTrail { links, end } = trail;
+        let is_system = self.is_of_the_system(&end);
         let found = &mut self.found;
         let is_inside = |path: &Path| path != top && path.starts_with(top);
         for link in links.into_iter().filter(|link| !is_inside(link)) {
             found.is_cut |= !add_bounded(&mut found.links, link);
         }
-        let is_system = !end.starts_with(&self.home)
-            && SYSTEM_FOLDERS.iter().any(|folder| end.starts_with(folder));
         // A link to the home or above hides nothing: everything would be hidden.
         if is_inside(&end)
             || is_system
@@ -222,7 +241,7 @@ mod tests {
                 passed_over: vec![self.path.join("data/sessions")],
                 ..LinkSearchConfig::default()
             };
-            LinkedFiles::find(&config, &CancellationToken::new())
+            LinkedFiles::find(&config, &[], &CancellationToken::new())
         }
 
         fn names(&self, paths: &BTreeSet<PathBuf>) -> Vec<String> {
@@ -256,6 +275,33 @@ mod tests {
     }
 
     #[test]
+    fn links_into_a_project_in_a_folder_of_the_system_are_followed() {
+        let home = Home::new();
+        let config = LinkSearchConfig { home: home.path.clone(), ..LinkSearchConfig::default() };
+        let (stop, roots) = (CancellationToken::new(), ["/opt/app", "/", "/var/lib/b", "/mnt/c"]);
+        let search = LinkedFileSearch {
+            config: &config,
+            writable: roots.map(PathBuf::from).to_vec(),
+            home: PathBuf::from("/usr/home/user"),
+            stop: &stop,
+            found: LinkedFiles::default(),
+        };
+        for (path, is_system) in [
+            ("/opt/app/dot/key", false),
+            ("/var/lib/b", false),
+            ("/mnt/c/x", false),
+            ("/usr/home/user/x", false),
+            ("/srv/x", false),
+            ("/opt/other/x", true),
+            ("/opt/apple", true),
+            ("/etc/hosts", true),
+            ("/usr/lib/x", true),
+        ] {
+            assert_eq!(search.is_of_the_system(Path::new(path)), is_system, "{path}");
+        }
+    }
+
+    #[test]
     fn links_on_the_way_out_of_a_hidden_directory_are_found() {
         let home = Home::new();
         home.write("dotfiles/real/c");
@@ -280,7 +326,7 @@ mod tests {
             home: base.join("home"),
             ..LinkSearchConfig::default()
         };
-        let found = LinkedFiles::find(&config, &CancellationToken::new());
+        let found = LinkedFiles::find(&config, &[], &CancellationToken::new());
         let key = BTreeSet::from([base.join("real/key")]);
         assert_eq!((found.links, found.targets), (BTreeSet::new(), key.clone()));
         assert_eq!(found.missing, key);
@@ -337,7 +383,7 @@ mod tests {
             home: home.path.clone(),
             ..LinkSearchConfig::default()
         };
-        let found = LinkedFiles::find(&config, &CancellationToken::new());
+        let found = LinkedFiles::find(&config, &[], &CancellationToken::new());
         assert!(found.is_cut);
         assert_eq!(found.targets.len(), MOST_TARGETS);
         assert!(found.targets.contains(&home.path.join("dotfiles/config.toml")));

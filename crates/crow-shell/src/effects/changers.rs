@@ -7,7 +7,7 @@ use crow_core::tool::{Access, PathTouch, TouchDepth};
 
 use super::{
     command_context::{CommandContext, FollowLinks},
-    git::shows_contents,
+    git_objects,
     options::option_name,
 };
 
@@ -116,19 +116,6 @@ const CHANGED_BY_GIT: [&str; 17] = [
 ];
 /// Subcommands of git that create folders that they name.
 const MADE_BY_GIT: [&str; 4] = ["clone", "init", "submodule", "worktree"];
-/// Subcommands of git that output the contents of files without naming them.
-const CARRIED_BY_GIT: [&str; 9] = [
-    "archive",
-    "bundle",
-    "checkout-index",
-    "clone",
-    "fast-export",
-    "format-patch",
-    "request-pull",
-    "send-email",
-    "worktree",
-];
-
 /// Adds the files that a program changes to the touches of its words. Returns `None` if they are unknown.
 pub(super) fn add_changes(
     name: &str,
@@ -173,11 +160,14 @@ pub(super) fn add_changes(
             }
         }
         "git" => {
-            git(words, &mut changed);
+            git(words, context, &mut changed);
             touches.extend(committed_files(words, context)?);
         }
-        // The patch itself says which files it changes.
-        "patch" => change(".", TouchDepth::Within),
+        // The patch itself says which files it changes, and can rename them.
+        "patch" => {
+            change(".", TouchDepth::Within);
+            changed.push((".".to_owned(), Access::Read, TouchDepth::Below));
+        }
         _ => {}
     }
     // 3) Resolve the names.
@@ -192,7 +182,7 @@ pub(super) fn add_changes(
 }
 
 /// Returns the program that a runner starts, with its words, as in `npx prettier --write a.ts`.
-fn started_program<'a>(name: &'a str, words: &'a [&'a str]) -> (&'a str, &'a [&'a str]) {
+pub(super) fn started_program<'a>(name: &'a str, words: &'a [&'a str]) -> (&'a str, &'a [&'a str]) {
     let skipped = match (name, words.first().copied()) {
         ("npx" | "bunx" | "uvx", Some(_)) => 0,
         ("poetry" | "uv" | "pipenv" | "pdm" | "rye" | "hatch", Some("run"))
@@ -316,7 +306,11 @@ fn downloaded(address: &str) -> Option<&str> {
     (!name.contains('%')).then_some(name)
 }
 
-fn git(words: &[&str], changed: &mut Vec<(String, Access, TouchDepth)>) {
+fn git(
+    words: &[&str],
+    context: &CommandContext<'_>,
+    changed: &mut Vec<(String, Access, TouchDepth)>,
+) {
     // Skip global options; `-C` changes the folder of relative names.
     let mut rest = words;
     let mut folder = ".";
@@ -355,12 +349,19 @@ fn git(words: &[&str], changed: &mut Vec<(String, Access, TouchDepth)>) {
         changed.extend(named.map(|word| (from_folder(word), Access::Write, TouchDepth::Within)));
     }
     if MADE_BY_GIT.contains(command) {
-        let made = operands.filter(is_local);
+        let made = operands.clone().filter(is_local);
         changed.extend(made.map(|word| (from_folder(word), Access::Write, TouchDepth::Itself)));
     }
-    let carries = CARRIED_BY_GIT.contains(command) && !rest.contains(&"list");
-    if carries || shows_contents(command, rest) {
+    let is_folder =
+        |word: &str| context.resolve_single(&from_folder(word)).is_some_and(|path| path.is_dir());
+    if git_objects::exposes_any(command, rest, is_folder) {
         changed.push((".".to_owned(), Access::Read, TouchDepth::Below));
+        changed.push((folder.to_owned(), Access::Read, TouchDepth::Below));
+    }
+    // Everything in a folder that is moved can be read in the new place.
+    if *command == "mv" {
+        let sources = operands.clone().zip(operands.skip(1)).map(|(source, _)| from_folder(source));
+        changed.extend(sources.map(|source| (source, Access::Read, TouchDepth::Below)));
     }
 }
 
@@ -410,7 +411,7 @@ mod tests {
 
     #[test]
     fn the_lists_are_sorted_and_hold_nothing_twice() {
-        for list in [&ALWAYS[..], &NAMED_BY_GIT, &CHANGED_BY_GIT, &MADE_BY_GIT, &CARRIED_BY_GIT] {
+        for list in [&ALWAYS[..], &NAMED_BY_GIT, &CHANGED_BY_GIT, &MADE_BY_GIT] {
             assert!(list.is_sorted_by(|one, next| one < next), "{list:?}");
         }
         assert!(WITH.is_sorted_by(|one, next| one.0 < next.0));

@@ -199,7 +199,10 @@ fn lists_names(rest: &[&str], listing: &[&str]) -> bool {
 
 /// Returns whether a command shows the contents of files, and not only names and authors.
 pub(super) fn shows_contents(command: &str, rest: &[&str]) -> bool {
+    // Of an object that is no commit, a format can print the content.
+    let is_raw = |word: &&str| word.contains("%(raw") || word.contains("%(*raw");
     match command {
+        "branch" | "for-each-ref" | "tag" if rest.iter().any(is_raw) => true,
         "stash" if rest.first() != Some(&"list") => true,
         "log" | "reflog" | "stash" | "whatchanged" | "rev-list" | "shortlog" => {
             rest.iter().any(|word| {

@@ -20,6 +20,12 @@ const LARGEST_SETTINGS: u64 = 1 << 20;
 /// Size in bytes of an entry before its flags and name, with hashes of 20 and of 32 bytes.
 const FIXED: [usize; 2] = [60, 72];
 const HEAD: usize = 12;
+/// Position of the type and permission bits in an entry.
+const MODE: usize = 24;
+/// The bits of the type, and two types. Others are repositories and folders.
+const FILE_TYPE: u32 = 0o170_000;
+const REGULAR_FILE: u32 = 0o100_000;
+const SYMBOLIC_LINK: u32 = 0o120_000;
 
 /// Returns false if the repository that git finds from a folder may name files outside of the workspace. Blocks.
 pub(super) fn stays_in_workspace(folder: &Path, workspace: &Workspace) -> bool {
@@ -117,40 +123,92 @@ fn names_stay_inside(index: &Path, fixed_sizes: &[usize]) -> bool {
     }
 }
 
-/// Goes through the entries of an index up to the first invalid one. Returns false if a name leads out.
+/// Returns false if a name of an index leads out, up to the first invalid entry.
 fn names_of(bytes: &[u8], fixed: usize) -> bool {
+    let mut is_inside_so_far = true;
+    // An invalid rest is not read by git either.
+    let _ = for_each_entry(bytes, fixed, |entry| {
+        is_inside_so_far = is_inside(entry.name);
+        is_inside_so_far.then_some(())
+    });
+    is_inside_so_far
+}
+
+/// An entry of an index.
+struct IndexEntry<'a> {
+    name: &'a [u8],
+    /// The type and permission bits.
+    mode: u32,
+}
+
+/// Passes the entries of an index to a function until that returns `None`. Returns `None` in this case, and at the first
+/// invalid entry.
+fn for_each_entry(
+    bytes: &[u8],
+    fixed: usize,
+    mut visit: impl FnMut(IndexEntry<'_>) -> Option<()>,
+) -> Option<()> {
     let number = |at: usize| {
         let four = bytes.get(at..at.checked_add(4)?)?;
         Some(u32::from_be_bytes(four.try_into().ok()?))
     };
-    let (Some(version), Some(count)) = (number(4), number(8)) else { return true };
+    let (version, count) = (number(4)?, number(8)?);
     let (mut at, mut name) = (HEAD, Vec::new());
     for _ in 0..count {
-        let Some(flags) = bytes.get(at + fixed) else { return true };
+        let flags = bytes.get(at + fixed)?;
         let is_extended = version >= 3 && flags & 0x40 != 0;
         let mut start = at + fixed + 2 + if is_extended { 2 } else { 0 };
         if version == 4 {
             // The number of bytes to drop from the name before, then the rest of this one.
-            let Some((dropped, length)) = bytes.get(start..).and_then(variable_number) else {
-                return true;
-            };
-            let Some(kept) = name.len().checked_sub(dropped) else { return true };
-            name.truncate(kept);
+            let (dropped, length) = bytes.get(start..).and_then(variable_number)?;
+            name.truncate(name.len().checked_sub(dropped)?);
             start += length;
         } else {
             name.clear();
         }
-        let Some(rest) = bytes.get(start..) else { return true };
-        let Some(length) = rest.iter().position(|byte| *byte == 0) else { return true };
+        let rest = bytes.get(start..)?;
+        let length = rest.iter().position(|byte| *byte == 0)?;
         name.extend_from_slice(&rest[..length]);
-        if !is_inside(&name) {
-            return false;
-        }
+        visit(IndexEntry { name: &name, mode: number(at + MODE)? })?;
         let end = start + length + 1;
         // Except in version 4, each entry is padded to a multiple of eight bytes.
         at = if version == 4 { end } else { at + (end - at).next_multiple_of(8) };
     }
-    true
+    Some(())
+}
+
+/// Returns the tracked files of the repository that git finds from a folder. Returns `None` if they cannot be told from
+/// the index: there is none, it is split or sparse, or it contains repositories; or if the files are not beside the
+/// repository. Blocks.
+pub(super) fn tracked_files(folder: &Path) -> Option<Vec<PathBuf>> {
+    let root = folder.ancestors().find(|above| crow_fs::metadata(&above.join(".git")).is_ok())?;
+    let (repository, common) = repository(folder)?;
+    // Git looks further up if this is no repository, and a bare one has no files beside it.
+    if folder.starts_with(&repository) || crow_fs::metadata(&repository.join("HEAD")).is_err() {
+        return None;
+    }
+    let [index] = <[PathBuf; 1]>::try_from(indexes(&repository)).ok()?;
+    let settings = [common.join("config"), repository.join("config.worktree")];
+    let sets_worktree = |file: &PathBuf| match read(file, LARGEST_SETTINGS) {
+        None => false,
+        Some(None) => true,
+        Some(Some(bytes)) => {
+            let lower = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
+            ["worktree", "[include"].iter().any(|key| lower.contains(key))
+        }
+    };
+    let [fixed] = fixed_sizes(&common.join("config")) else { return None };
+    if settings.iter().any(sets_worktree) {
+        return None;
+    }
+    let bytes = read(&index, LARGEST_INDEX)??;
+    let mut files = Vec::new();
+    for_each_entry(&bytes, *fixed, |entry| {
+        let is_plain = matches!(entry.mode & FILE_TYPE, REGULAR_FILE | SYMBOLIC_LINK);
+        files.push(root.join(OsStr::from_bytes(entry.name)));
+        (is_plain && is_inside(entry.name)).then_some(())
+    })?;
+    Some(files)
 }
 
 /// Decodes a number of version 4. Returns it and its length in bytes.
@@ -184,7 +242,9 @@ mod tests {
         let mut before = 0_usize;
         for name in names {
             let start = bytes.len();
-            bytes.extend([0; 62]);
+            bytes.extend([0; MODE]);
+            bytes.extend(0o100_644_u32.to_be_bytes());
+            bytes.extend([0; 62 - MODE - 4]);
             if version == 4 {
                 bytes.push(u8::try_from(before).unwrap());
             }
@@ -223,6 +283,42 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn tracked_files_are_listed_only_if_the_index_tells_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join(".git")).unwrap();
+        fs::create_dir(root.join("sub")).unwrap();
+        fs::write(root.join(".git/index"), index(2, &["a", "src/b"])).unwrap();
+        assert_eq!(tracked_files(&root), None, "no repository");
+        fs::write(root.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        let expected = ["a", "src/b"].map(|name| root.join(name)).to_vec();
+        for version in [2, 3, 4] {
+            fs::write(root.join(".git/index"), index(version, &["a", "src/b"])).unwrap();
+            for folder in ["", "sub"] {
+                assert_eq!(tracked_files(&root.join(folder)), Some(expected.clone()), "{version}");
+            }
+        }
+        for settings in
+            ["[core]\n\tworktree = sub\n", "[extensions]\n\tobjectFormat = sha256\n", "[include]\n"]
+        {
+            fs::write(root.join(".git/config"), settings).unwrap();
+            assert_eq!(tracked_files(&root), None, "{settings}");
+        }
+        fs::remove_file(root.join(".git/config")).unwrap();
+        // A repository among the entries, and an index that ends early.
+        let mut bytes = index(2, &["a"]);
+        bytes[HEAD + MODE + 2] = 0xe0;
+        fs::write(root.join(".git/index"), &bytes).unwrap();
+        assert_eq!(tracked_files(&root), None);
+        fs::write(root.join(".git/index"), &index(2, &["a", "b"])[..80]).unwrap();
+        assert_eq!(tracked_files(&root), None);
+        fs::write(root.join(".git/index"), index(2, &[])).unwrap();
+        assert_eq!(tracked_files(&root), Some(Vec::new()));
+        fs::write(root.join(".git/sharedindex.1"), index(2, &["c"])).unwrap();
+        assert_eq!(tracked_files(&root), None);
     }
 
     #[test]

@@ -9,7 +9,8 @@ use std::path::Path;
 use crow_core::{
     permission::is_secret_file,
     tool::{
-        CommandLine, CommandMeaning, CommandWord, PathTouch, SideEffects, SimpleCommand, TouchDepth,
+        Access, CommandLine, CommandMeaning, CommandWord, PathTouch, SideEffects, SimpleCommand,
+        TouchDepth,
     },
     workspace::Workspace,
 };
@@ -19,7 +20,7 @@ use super::{
     command_context::{CommandContext, FollowLinks, LookupBudget},
     filters, find,
     folders::PossibleFolders,
-    found_files, git, installed_programs,
+    found_files, git, git_objects, installed_programs,
     permitted_options::{OptionsOf, options_of},
     readers, unknown_programs, version_queries, writers,
 };
@@ -140,12 +141,7 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
 fn linked_program(command: &SimpleCommand, context: &CommandContext<'_>) -> Option<String> {
     let program = command.words.first()?.as_literal().filter(|program| program.contains('/'))?;
     let own = Path::new(program).file_name()?.to_str()?;
-    let files = context.touch(
-        program,
-        crow_core::tool::Access::Read,
-        TouchDepth::Itself,
-        FollowLinks::Yes,
-    )?;
+    let files = context.touch(program, Access::Read, TouchDepth::Itself, FollowLinks::Yes)?;
     let mut names = files.iter().filter_map(|file| file.path.file_name()?.to_str());
     names.find(|name| *name != own).map(str::to_owned)
 }
@@ -184,8 +180,7 @@ fn folder_change(
         folders.mark_unknown();
         return Some(CommandEffects::hidden());
     };
-    let touch =
-        |path| PathTouch { access: crow_core::tool::Access::Read, path, depth: TouchDepth::Itself };
+    let touch = |path| PathTouch { access: Access::Read, path, depth: TouchDepth::Itself };
     let touches = reached.into_iter().map(touch).collect();
     Some(if program == "cd" {
         CommandEffects::reads(touches)
@@ -207,7 +202,7 @@ pub(super) fn program_effects(
         .iter()
         .find_map(|folder| program.strip_prefix(folder))
         .unwrap_or(program);
-    let known = version_queries::version(name, arguments)
+    let known = version_queries::version(name, arguments, context)
         .or_else(|| match name {
             "find" => find::find(arguments, &command.words, context),
             // What it starts is a command of its own.
@@ -255,14 +250,15 @@ pub(super) fn program_effects(
             },
         }
     });
+    if name == "git" && git_objects::is_moved_by(&command.assignments) {
+        match context.touch(".", Access::Read, TouchDepth::Below, FollowLinks::Yes) {
+            Some(here) => known.touches.extend(here),
+            None => return CommandEffects::hidden(),
+        }
+    }
     // A program given as a path is read itself, and is never trusted to only read.
     if program.contains('/') {
-        let files = context.touch(
-            program,
-            crow_core::tool::Access::Read,
-            TouchDepth::Itself,
-            FollowLinks::Yes,
-        );
+        let files = context.touch(program, Access::Read, TouchDepth::Itself, FollowLinks::Yes);
         let read = files.unwrap_or_default().into_iter();
         known.touches.extend(
             read.filter(|file| !installed_programs::is_executed(program, &file.path, context)),

@@ -40,14 +40,14 @@ const fn reader(
 }
 
 /// Programs that touch no file and start nothing, with any arguments.
-pub(super) const INERT: [&str; 37] = [
+pub(super) const INERT: [&str; 38] = [
     ":", "arch", "basename", "break", "cal", "continue", "dirname", "echo", "exit", "expr",
-    "factor", "false", "free", "getconf", "groups", "id", "locale", "logname", "lscpu", "nproc",
-    "pathchk", "pwd", "read", "return", "seq", "set", "shift", "sleep", "tr", "trap", "true",
-    "tty", "type", "uname", "uptime", "which", "whoami",
+    "factor", "false", "free", "getconf", "groups", "help", "id", "locale", "logname", "lscpu",
+    "nproc", "pathchk", "pwd", "read", "return", "seq", "set", "shift", "sleep", "tr", "trap",
+    "true", "tty", "type", "uname", "uptime", "which", "whoami",
 ];
 
-pub(super) const READERS: [ReaderProgram; 51] = [
+pub(super) const READERS: [ReaderProgram; 52] = [
     reader(
         "cat",
         Operands::Files,
@@ -214,6 +214,13 @@ pub(super) const READERS: [ReaderProgram; 51] = [
         "--address-radix --format --read-bytes --skip-bytes",
     ),
     reader("hexdump", Operands::Files, "bcCdovx", "ns", ""),
+    reader(
+        "strings",
+        Operands::Files,
+        "afw0123456789",
+        "nte",
+        "--all --bytes --encoding --include-all-whitespace --print-file-name --radix",
+    ),
     reader("base64", Operands::OneFile, "d", "w", "--decode --wrap"),
     reader(
         "jq",

@@ -6,6 +6,7 @@ use super::{
     arguments::Argument,
     command_context::{CommandContext, FollowLinks},
     line_effects::CommandEffects,
+    listings,
     options::ParsedOptions,
     reader_table::{INERT, Operands, READERS},
     scripts::Language,
@@ -24,6 +25,15 @@ pub(super) fn read(
     }
     if let Some(is_read) = by_words(name, arguments, words) {
         return is_read.then(|| CommandEffects::reads(Vec::new()));
+    }
+    if let "printenv" | "ps" | "python" | "python3" | "tar" | "unzip" = name {
+        return listings::listing(name, arguments, context);
+    }
+    // `strings` reads options from a file that is named like this.
+    if name == "strings"
+        && arguments.iter().filter_map(Argument::as_known).any(|it| it.starts_with('@'))
+    {
+        return None;
     }
     let reader = READERS.iter().find(|reader| reader.name == name)?;
     let given = reader.options.read(arguments)?;

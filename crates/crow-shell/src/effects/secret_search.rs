@@ -19,6 +19,7 @@ use ignore::{WalkBuilder, overrides::OverrideBuilder, types::TypesBuilder};
 
 use super::{
     command_context::{CommandContext, FollowLinks},
+    git_worktree::tracked_files,
     globs,
     options::{ParsedOptions, option_name},
 };
@@ -108,26 +109,53 @@ pub(super) fn add_secret(
 }
 
 /// Adds the first secret file that `git grep` would read to the touches. Returns `None` if the folders are too large
-/// to tell. The index is not read: a file that is neither ignored nor tracked counts, and a tracked file that is
-/// ignored does not.
+/// to tell. It reads tracked files, and others only with options. Where the index does not tell which files are tracked,
+/// a file that is not ignored counts.
 pub(super) fn add_secret_of_git(rest: &[&str], touches: &mut Vec<PathTouch>) -> Option<()> {
     let takes_ignored = rest.contains(&"--no-exclude-standard");
+    // Long options may be abbreviated.
+    let takes_others = rest.iter().any(|word| {
+        let name = option_name(word);
+        let others = ["--untracked", "--no-exclude-standard", "--no-index", "--recurse-submodules"];
+        name.len() > 2 && others.iter().any(|option| option.starts_with(name))
+    });
     let named = rest.iter().position(|word| *word == "--").and_then(|at| rest.get(at + 1..));
     let is_plain = |word: &&str| !word.starts_with(':') && !word.contains(['*', '?', '[', '\\']);
     let folders: Vec<PathBuf> = touches.iter().map(|touch| touch.path.clone()).collect();
+    // With pathspecs, only matching files count.
+    let is_wanted = |path: &Path| {
+        let below = || folders.iter().filter_map(|folder| path.strip_prefix(folder).ok());
+        named.is_none_or(|named| {
+            named.is_empty()
+                || named
+                    .iter()
+                    .any(|it| it.starts_with(':') || below().any(|path| is_path_of(it, path)))
+        })
+    };
+    // 1) Tracked files. Those above the folder are named by a pathspec from the root.
+    let takes_root = rest.iter().any(|word| word.starts_with(':'));
+    let is_searched = |path: &PathBuf| {
+        (takes_root || folders.iter().any(|folder| path.starts_with(folder))) && is_wanted(path)
+    };
+    let tracked: Option<Vec<Vec<PathBuf>>> =
+        folders.iter().map(|folder| tracked_files(folder)).collect();
+    if let Some(tracked) = tracked.filter(|_| !takes_others) {
+        let mut searched = tracked.into_iter().flatten().filter(is_searched);
+        let secret = searched.find(|path| holds_secret(path));
+        touches.extend(secret.map(|path| PathTouch {
+            access: Access::Read,
+            path,
+            depth: TouchDepth::Itself,
+        }));
+        return Some(());
+    }
+    // 2) All files.
     let roots = match named {
         Some(named) if !named.is_empty() && named.iter().all(is_plain) => {
             let paths = named.iter().flat_map(|name| folders.iter().map(move |it| it.join(name)));
             paths.collect()
         }
         Some(_) | None => folders.clone(),
-    };
-    // With pathspecs, only matching files count.
-    let is_wanted = |path: &Path| {
-        let below = || folders.iter().filter_map(|folder| path.strip_prefix(folder).ok());
-        named.is_none_or(|named| {
-            named.is_empty() || named.iter().any(|it| below().any(|path| is_path_of(it, path)))
-        })
     };
     let mut entries = 0;
     for root in roots {

@@ -12,9 +12,89 @@ use super::{
 /// Programs whose operands may be text that looks like a path.
 const TEXTS: [&str; 6] = ["awk", "gawk", "mawk", "jq", "sed", "perl"];
 
-/// Programs that read a folder operand recursively.
-const CARRIERS: [&str; 10] =
-    ["7z", "bsdtar", "docker", "gtar", "podman", "rsync", "scp", "source", "tar", "zip"];
+/// Programs that read a folder operand recursively, to pack, copy or rename it. The contents can then be read in
+/// another place. `compileall`, `tarfile`, `zipapp` and `zipfile` are modules of Python.
+const CARRIERS: [&str; 50] = [
+    "7z",
+    "7za",
+    "7zr",
+    "7zz",
+    "asar",
+    "borg",
+    "bsdtar",
+    "buildah",
+    "compileall",
+    "dar",
+    "ditto",
+    "docker",
+    "dpkg-deb",
+    "duplicity",
+    "exch",
+    "genisoimage",
+    "gensquashfs",
+    "gpg-zip",
+    "gpgtar",
+    "gtar",
+    "hdiutil",
+    "jar",
+    "kopia",
+    "lha",
+    "lrztar",
+    "makeself",
+    "mkfs.erofs",
+    "mkisofs",
+    "mksquashfs",
+    "mmv",
+    "nerdctl",
+    "podman",
+    "prename",
+    "rar",
+    "rename",
+    "rename.ul",
+    "restic",
+    "rsync",
+    "scp",
+    "source",
+    "star",
+    "tar",
+    "tarfile",
+    "tarsnap",
+    "unison",
+    "xorriso",
+    "zip",
+    "zipapp",
+    "zipfile",
+    "zpaq",
+];
+
+/// Programs that read folder operands recursively with `-r` or `--recursive`.
+const RECURSIVE_CARRIERS: [&str; 14] = [
+    "bzip3",
+    "ccrypt",
+    "compress",
+    "detox",
+    "gunzip",
+    "gzip",
+    "lz4",
+    "lz4c",
+    "pigz",
+    "pzstd",
+    "uncompress",
+    "unpigz",
+    "zstd",
+    "zstdmt",
+];
+
+/// Programs that pack the project, as pairs of the program and its first word.
+const PROJECT_PACKERS: [(&str, &[&str]); 7] = [
+    ("bun", &["pack", "pm", "publish"]),
+    ("cargo", &["package", "publish"]),
+    ("npm", &["pack", "publish"]),
+    ("pnpm", &["deploy", "pack", "publish"]),
+    ("poetry", &["build", "publish"]),
+    ("uv", &["build", "publish"]),
+    ("yarn", &["npm", "pack", "publish"]),
+];
 
 /// Programs that read a folder recursively to send it.
 const SENDERS: [&str; 6] = ["aws", "gcloud", "gsutil", "kubectl", "oc", "rclone"];
@@ -29,7 +109,10 @@ pub(super) fn unknown_program_effects(
     if starts_another(name, arguments) || may_follow_link_outside(name, arguments, context) {
         return CommandEffects::hidden();
     }
-    let takes_all = CARRIERS.contains(&name) || SENDERS.contains(&name);
+    let words: Vec<&str> = arguments.iter().filter_map(Argument::as_known).collect();
+    let (program, program_words) = changers::started_program(name, &words);
+    let is_carrier = carries_folders(program, program_words);
+    let takes_all = is_carrier || SENDERS.contains(&name);
     let depth = if takes_all || searches_folders(name, arguments) {
         TouchDepth::Below
     } else {
@@ -38,9 +121,12 @@ pub(super) fn unknown_program_effects(
     // 1) Paths in the words, also relative to folders that options name.
     let mut touches: Vec<PathTouch> = Vec::new();
     let folders = folders_of(arguments);
-    if CARRIERS.contains(&name) && arguments.contains(&Argument::Unknown) {
-        touches
-            .extend(context.touch(".", Access::Read, depth, FollowLinks::Yes).unwrap_or_default());
+    let takes_unnamed = is_carrier && arguments.contains(&Argument::Unknown)
+        || takes_list_of_names(program, program_words)
+        || packs_project(program, program_words);
+    if takes_unnamed {
+        let here = context.touch(".", Access::Read, TouchDepth::Below, FollowLinks::Yes);
+        touches.extend(here.unwrap_or_default());
     }
     for text in arguments.iter().filter_map(Argument::as_known) {
         for part in parts_of(text) {
@@ -88,7 +174,6 @@ pub(super) fn unknown_program_effects(
         touches.extend(here.unwrap_or_default());
     }
     // 4) Files that the program is known to change.
-    let words: Vec<&str> = arguments.iter().filter_map(Argument::as_known).collect();
     if changers::add_changes(name, &words, context, &mut touches).is_none() {
         return CommandEffects::hidden();
     }
@@ -108,6 +193,47 @@ fn named_in_commands<'a>(name: &str, arguments: &'a [Argument]) -> Vec<&'a str> 
     let texts = arguments.iter().filter_map(Argument::as_known).filter(|text| text.contains(' '));
     let ends = |char: char| char.is_whitespace() || "'\"();,|".contains(char);
     texts.flat_map(|text| text.split(ends)).filter(|piece| !piece.is_empty()).collect()
+}
+
+/// Returns whether a program packs, copies or renames folders that its words name.
+fn carries_folders(program: &str, words: &[&str]) -> bool {
+    let is_recursive = |word: &&str| {
+        word.strip_prefix('-').is_some_and(|it| !it.starts_with('-') && it.contains(['r', 'R']))
+            || word.starts_with("--rec")
+    };
+    CARRIERS.contains(&program)
+        || RECURSIVE_CARRIERS.contains(&program) && words.iter().any(is_recursive)
+}
+
+/// Returns whether a program that packs files reads the names of some from a file or its input: `tar -T list`,
+/// `zip -@`, `7z a x @list`.
+fn takes_list_of_names(program: &str, words: &[&str]) -> bool {
+    let has_letter = |letter: char| {
+        words.iter().enumerate().any(|(at, word)| {
+            let letters = word.strip_prefix('-').filter(|it| !it.starts_with('-'));
+            // The letters of tar may come first, without a dash.
+            letters.or_else(|| (at == 0).then_some(word)).is_some_and(|it| it.contains(letter))
+        })
+    };
+    let has_option =
+        |names: &[&str]| words.iter().any(|word| names.iter().any(|name| word.starts_with(name)));
+    match program {
+        "bsdtar" | "gtar" | "star" | "tar" => has_letter('T') || has_option(&["--files"]),
+        "7z" | "7za" | "7zr" | "7zz" | "jar" | "lha" | "rar" | "zip" => {
+            has_letter('@') || has_option(&["@"])
+        }
+        "rclone" | "rsync" => has_option(&["--files-from", "--include-from"]),
+        "xz" | "zstd" | "zstdmt" => has_option(&["--file"]),
+        _ => false,
+    }
+}
+
+/// Returns whether a program packs the project in which it runs.
+fn packs_project(program: &str, words: &[&str]) -> bool {
+    let first = words.iter().find(|word| !word.starts_with('-'));
+    PROJECT_PACKERS.iter().any(|(name, subcommands)| {
+        *name == program && first.is_some_and(|first| subcommands.contains(first))
+    })
 }
 
 /// Returns whether a program searches its folder operands recursively.
@@ -223,4 +349,17 @@ fn folders_of(arguments: &[Argument]) -> Vec<&str> {
 /// Returns whether a word is written as a path that may lead out: an absolute one, or one with `..`.
 fn leads_out(part: &str) -> bool {
     part.starts_with('/') || part.split('/').any(|name| name == "..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lists_are_sorted_and_hold_nothing_twice() {
+        for list in [&CARRIERS[..], &RECURSIVE_CARRIERS] {
+            assert!(list.is_sorted_by(|one, next| one < next), "{list:?}");
+        }
+        assert!(PROJECT_PACKERS.is_sorted_by(|one, next| one.0 < next.0));
+    }
 }

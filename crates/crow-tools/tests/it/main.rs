@@ -42,6 +42,8 @@ mod round5_folders;
 mod round5_grants;
 mod round5_reads;
 mod round6_reads;
+mod round9_denials;
+mod round9_reads;
 mod secrets;
 mod session;
 mod shell_folder;
