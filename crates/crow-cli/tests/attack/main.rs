@@ -54,6 +54,7 @@ mod round9_everyday;
 mod round9_git;
 mod round9_kernel;
 mod round9_lines;
+mod round9_repositories;
 mod round9_secrets;
 mod round9_servers;
 mod round9_starts;

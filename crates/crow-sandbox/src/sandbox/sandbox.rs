@@ -25,7 +25,7 @@ use super::{
     SandboxConfig, SandboxProfile,
     autorun::{
         AutorunGuard, GuardedRun, InventoryScope, KernelSeal, RecoveryReport, SealedMounts,
-        WrittenFile, autorun_paths,
+        StateReader, WrittenFile, autorun_paths,
     },
     exiting_inits::ExitingInits,
     link_search::LinkSearch,
@@ -46,6 +46,8 @@ pub struct Sandbox {
     name: String,
     roots: Vec<PathBuf>,
     readable: Mutex<Vec<PathBuf>>,
+    /// What was read to answer [`autorun_paths`](Self::autorun_paths).
+    planned_writes: Mutex<StateReader>,
     setup: OnceCell<Result<SandboxSetup, String>>,
     /// The set-up under way. It survives a caller that stops waiting: a second one would find the folder in use.
     setting_up: AsyncMutex<Option<JoinHandle<io::Result<SandboxSetup>>>>,
@@ -132,9 +134,10 @@ impl Sandbox {
             config.folder = folder;
         }
         let (shown, setup) = (Mutex::default(), OnceCell::new());
-        let links = Arc::default();
+        let (links, planned_writes) = (Arc::default(), Mutex::default());
         let setting_up = AsyncMutex::default();
-        Self { config, links, name: name.into(), roots, readable: shown, setup, setting_up }
+        let name = name.into();
+        Self { config, links, name, roots, readable: shown, planned_writes, setup, setting_up }
     }
 
     /// Hides and protects what a search finds as well. The first command waits for its result.
@@ -241,8 +244,9 @@ impl Sandbox {
         }
     }
 
-    /// Returns those of the paths that start programs because something in the workspace leads to them, or
-    /// that lie in such a path. Blocks meanwhile.
+    /// Returns those of the paths that will start programs once a tool has written all of them: because something
+    /// in the workspace leads to them or to a directory above, or because they make a directory a git repository.
+    /// Blocks meanwhile.
     ///
     /// # Panics
     /// Panics if [`with_links`](Self::with_links) was given a search that has not ended.
@@ -251,12 +255,14 @@ impl Sandbox {
         let mut scope = scope(&self.config, self.roots.clone());
         scope.protected.extend_from_slice(&found.protected_files);
         scope.links.extend_from_slice(&found.protected_links);
-        autorun_paths(&scope, paths)
+        let mut reader = self.planned_writes.lock().unwrap_or_else(PoisonError::into_inner);
+        autorun_paths(&scope, &mut reader, paths)
     }
 
     /// Like [`autorun_paths`](Self::autorun_paths), for a workspace without a sandbox.
     pub fn autorun_paths_in(roots: Vec<PathBuf>, paths: &[PathBuf]) -> Vec<PathBuf> {
-        autorun_paths(&InventoryScope { roots, ..InventoryScope::default() }, paths)
+        let scope = InventoryScope { roots, ..InventoryScope::default() };
+        autorun_paths(&scope, &mut StateReader::default(), paths)
     }
 
     /// Prepares the confinement of one command; `line` is its text for the user.

@@ -73,7 +73,7 @@ impl From<EntryState> for EntryObservation {
 
 /// Reads the states of paths. Reads contents again only if the metadata says that they may have changed.
 #[derive(Debug, Default)]
-pub(super) struct StateReader {
+pub(in crate::sandbox) struct StateReader {
     contents: HashMap<PathBuf, CachedContent>,
     bytes: u64,
     indexes: HashMap<(PathBuf, IndexPart), CachedIndex>,

@@ -7,6 +7,7 @@
 //! harmless.
 
 use std::{
+    collections::BTreeSet,
     ffi::OsString,
     io,
     os::unix::ffi::OsStringExt as _,
@@ -87,21 +88,43 @@ impl InventoryWalk<'_> {
         }
     }
 
-    /// Adds a directory that is a bare repository: it has a `HEAD` and, itself or in its common directory,
-    /// `objects` and `refs`. Git takes it for a repository if there is no `.git`.
-    fn bare_repository(&mut self, root: &Path) {
-        let head = root.join("HEAD");
-        let common = self.common_dir_of(root);
-        if self.paths.view.is_there(&head)
-            && self.paths.view.is_there(&common.join("objects"))
-            && self.paths.view.is_there(&common.join("refs"))
-        {
-            let state = self.state_at(&head);
-            self.paths.insert(&head, InventoryRole::BareRepository, state.into(), None);
-            self.repository(
-                &GitRepository { entrance: head, git_dir: root.to_owned(), common_dir: common },
-                root,
-            );
+    /// Adds a directory that is a bare repository, or will be one after the planned writes: it has a `HEAD` and,
+    /// itself or in its common directory, `objects` and `refs`. Git takes it for a repository if there is no `.git`.
+    fn bare_repository(&mut self, folder: &Path) {
+        let (head, redirect) = (folder.join("HEAD"), folder.join("commondir"));
+        let common_dir = self.common_dir_of(folder);
+        let shared = [common_dir.join("objects"), common_dir.join("refs")];
+        // A `commondir` that is to be written may lead to any repository.
+        let is_redirected = self.paths.planned_writes().contains(&redirect);
+        let has_shared = is_redirected || shared.iter().all(|path| self.paths.will_be_there(path));
+        if !has_shared || !self.paths.will_be_there(&head) {
+            return;
+        }
+        // What completes the repository starts what its settings name.
+        for path in shared {
+            if !self.paths.view.is_there(&path) {
+                self.paths.note_absent(&path);
+            }
+        }
+        if self.paths.planned_writes().contains(&head) {
+            self.paths.seal(&head, InventoryRole::BareRepository);
+        }
+        let state = self.state_at(&head);
+        self.paths.insert(&head, InventoryRole::BareRepository, state.into(), None);
+        let git_dir = folder.to_owned();
+        self.repository(&GitRepository { entrance: head, git_dir, common_dir }, folder);
+    }
+
+    /// Adds the bare repositories that contain planned writes. Commands may create such repositories below the roots;
+    /// these take effect when the user works there.
+    pub(super) fn bare_repositories_of_writes(&mut self) {
+        let scope = self.paths.scope;
+        let mut folders = BTreeSet::new();
+        for path in self.paths.planned_writes() {
+            folders.extend(path.ancestors().skip(1).take_while(|above| scope.is_writable(above)));
+        }
+        for folder in folders {
+            self.while_removable(|this| this.bare_repository(folder));
         }
     }
 
@@ -136,7 +159,12 @@ impl InventoryWalk<'_> {
             EntryState::Directory { .. } => Some(entrance.to_owned()),
             EntryState::Symlink { .. } => self.paths.view.resolve_link(entrance),
             EntryState::File { .. } => state.bytes().and_then(|bytes| {
-                self.paths.view.resolve(&worktree.join(path_in(bytes.strip_prefix(b"gitdir:")?)))
+                let named = worktree.join(path_in(bytes.strip_prefix(b"gitdir:")?));
+                let git_dir = self.paths.view.physical(&named);
+                // One that is missing may be created later, if commands and tools can write there.
+                let may_exist =
+                    self.paths.scope.is_writable(&git_dir) || self.paths.view.is_there(&git_dir);
+                may_exist.then_some(git_dir)
             }),
             EntryState::Absent | EntryState::Special | EntryState::Unreadable => None,
         };
@@ -192,28 +220,34 @@ impl InventoryWalk<'_> {
         {
             return;
         }
-        let is_own_directory = git_dir == entrance && common_dir == git_dir;
         let reverse_link = self.state_at(&git_dir.join("gitdir"));
         let reverse_link = reverse_link
             .bytes()
             .and_then(|bytes| self.paths.view.resolve(&git_dir.join(path_in(bytes))));
-        let points_back =
-            reverse_link.as_ref() == Some(entrance) && git_dir.starts_with(common_dir);
-        if is_own_directory || points_back {
-            for path in [common_dir, git_dir] {
-                if !self.paths.scope.is_writable(path)
-                    && !self.paths.inventory.external_git_directories.contains(path)
-                {
-                    self.paths.inventory.external_git_directories.push(path.clone());
+        let points_back = reverse_link.as_ref() == Some(entrance);
+        // A `commondir` that leads elsewhere is not followed, but does not hide the repository either.
+        let repository = if git_dir == entrance {
+            Some(git_dir.as_path())
+        } else if git_dir.starts_with(common_dir) {
+            Some(common_dir.as_path()).filter(|_| points_back)
+        } else {
+            repository_of_worktree(git_dir).filter(|_| points_back)
+        };
+        if let Some(repository) = repository {
+            for path in [repository, git_dir] {
+                let known = &mut self.paths.inventory.external_git_directories;
+                if !self.paths.scope.is_writable(path) && !known.iter().any(|known| known == path) {
+                    known.push(path.to_owned());
                 }
             }
         }
     }
 
+    /// Returns the common directory of a git directory, also if it does not exist yet.
     fn common_dir_of(&mut self, git_dir: &Path) -> PathBuf {
         let state = self.state_at(&git_dir.join("commondir"));
-        let named =
-            state.bytes().and_then(|bytes| self.paths.view.resolve(&git_dir.join(path_in(bytes))));
+        let named = state.bytes().filter(|bytes| !bytes.is_empty());
+        let named = named.map(|bytes| self.paths.view.physical(&git_dir.join(path_in(bytes))));
         named.unwrap_or_else(|| git_dir.to_owned())
     }
 
@@ -221,12 +255,12 @@ impl InventoryWalk<'_> {
     fn repository(&mut self, repository: &GitRepository, worktree: &Path) {
         let GitRepository { entrance, git_dir, common_dir } = repository;
         let entrance = Some(entrance.as_path());
-        if self.can_change(git_dir) {
+        if self.paths.can_change(git_dir) {
             self.paths.pin(git_dir);
             self.files_of_worktree(git_dir, entrance);
             self.paths.links_in_git_directory(git_dir, entrance);
         }
-        if self.can_change(common_dir) {
+        if self.paths.can_change(common_dir) {
             self.paths.pin(common_dir);
             // The common directory is also the git directory of the main worktree.
             self.files_of_worktree(common_dir, entrance);
@@ -259,7 +293,7 @@ impl InventoryWalk<'_> {
                 }
             }
             // An index that is not examined must not count as harmless.
-            None if self.can_change(git_dir) => {
+            None if self.paths.can_change(git_dir) => {
                 let index = git_dir.join("index");
                 self.paths.insert(
                     &index,
@@ -272,26 +306,11 @@ impl InventoryWalk<'_> {
         }
     }
 
-    /// Returns true if commands can change the contents of a repository's directory.
-    fn can_change(&self, folder: &Path) -> bool {
-        self.paths.scope.is_writable(folder)
-            || self
-                .paths
-                .inventory
-                .external_git_directories
-                .iter()
-                .any(|outside| folder.starts_with(outside))
-    }
-
     fn file_of_repository(&mut self, path: &Path, role: InventoryRole, entrance: Option<&Path>) {
         self.add_file_of_repository(path, role, entrance);
-        let Some(entry) = self.paths.inventory.entries.get(path) else { return };
         // A `gitdir` only names its worktree: git runs nothing there because of it.
-        if path.ends_with("commondir")
-            && let (Some(bytes), Some(folder)) = (entry.state.bytes(), path.parent())
-        {
-            let target = self.paths.view.physical(&folder.join(path_in(bytes)));
-            let leads_outside = !self.can_change(&target);
+        if path.ends_with("commondir") && self.paths.inventory.entries.contains_key(path) {
+            let leads_outside = !self.paths.is_commondir_of_worktree(path);
             if let Some(entry) = self.paths.inventory.entries.get_mut(path) {
                 entry.leads_outside = leads_outside;
             }
@@ -309,11 +328,11 @@ impl InventoryWalk<'_> {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 return self.paths.insert_unreadable(path, role, entrance);
             }
-            Err(_) => return,
+            Err(_) => return self.paths.note_absent(path),
         };
         let found = self.paths.observe_entry(&directory, &name, path);
         match found.state {
-            EntryState::Absent => {}
+            EntryState::Absent => self.paths.note_absent(path),
             _ if self.paths.scope.is_writable(path) => {
                 self.paths.add_in(&directory, &name, path, role, entrance);
             }
@@ -362,7 +381,7 @@ impl InventoryWalk<'_> {
     /// Adds the linked worktrees of a repository. If commands can change a worktree, they may remove it,
     /// too, along with its directory here. If the worktree is elsewhere, only the user works in it.
     fn linked_worktrees(&mut self, folder: &Path) {
-        if !self.can_change(folder) {
+        if !self.paths.can_change(folder) {
             return;
         }
         for name in self.paths.view.names_in(folder).iter() {
@@ -430,7 +449,7 @@ impl InventoryWalk<'_> {
     /// Adds the repositories of submodules, also those that no index names: git uses one when a submodule
     /// of that name is added.
     fn modules(&mut self, folder: &Path, depth: usize) {
-        if !self.can_change(folder) {
+        if !self.paths.can_change(folder) {
             return;
         }
         // A folder that cannot be read must not count as harmless.
@@ -516,6 +535,30 @@ impl InventoryWalk<'_> {
 }
 
 impl InventoryBuilder<'_> {
+    /// Returns true if commands can change the contents of a repository's directory.
+    fn can_change(&self, folder: &Path) -> bool {
+        self.scope.is_writable(folder)
+            || self
+                .inventory
+                .external_git_directories
+                .iter()
+                .any(|outside| folder.starts_with(outside))
+    }
+
+    /// Returns true if a `commondir` is one that git itself creates: in a directory of `worktrees`, with the name of the
+    /// repository around it. Any other one replaces the settings of the repository, even if those that it leads to do
+    /// not exist yet.
+    fn is_commondir_of_worktree(&self, path: &Path) -> bool {
+        let Some(own) = path.parent() else { return false };
+        let entry = self.inventory.entries.get(path);
+        match (entry.and_then(|entry| entry.state.bytes()), repository_of_worktree(own)) {
+            (Some(bytes), Some(repository)) => {
+                self.view.physical(&own.join(path_in(bytes))) == repository
+            }
+            (None, _) | (_, None) => false,
+        }
+    }
+
     /// Adds the links in a git directory. Git writes through nearly all of them, wherever they lead: messages of
     /// commits, logs, references. It makes none itself.
     fn links_in_git_directory(&mut self, git_dir: &Path, entrance: Option<&Path>) {
@@ -558,6 +601,11 @@ impl InventoryBuilder<'_> {
             }
         }
     }
+}
+
+/// Returns the repository with a worktree's directory in its `worktrees`.
+fn repository_of_worktree(git_dir: &Path) -> Option<&Path> {
+    git_dir.parent().filter(|above| above.ends_with("worktrees"))?.parent()
 }
 
 /// Returns the directory in a repository that the `.git` file of a worktree names.

@@ -608,10 +608,15 @@ impl AutorunGuard {
     }
 }
 
-/// Returns those of the paths that start programs because something leads to them, or that lie in such a
-/// path. Blocks while it takes the inventory.
-pub(crate) fn autorun_paths(scope: &InventoryScope, paths: &[PathBuf]) -> Vec<PathBuf> {
-    let found = Inventory::collect_with_absent(scope, &mut StateReader::default());
+/// Returns those of the paths that will start programs once a tool has written all of them: because something leads to
+/// them, or because they are part of a repository. Blocks while it takes the inventory.
+pub(crate) fn autorun_paths(
+    scope: &InventoryScope,
+    reader: &mut StateReader,
+    paths: &[PathBuf],
+) -> Vec<PathBuf> {
+    reader.look_for_repositories(scope, Moment::Between);
+    let found = Inventory::collect_with_writes(scope, reader, paths);
     let leads_to = |path: &Path| {
         found.absent_files.contains(path)
             || path.ancestors().any(|above| {

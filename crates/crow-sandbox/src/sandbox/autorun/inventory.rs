@@ -61,7 +61,8 @@ pub(super) struct InventoryEntry {
     pub identity: Option<FileIdentity>,
     /// Path by which git entered the repository of this entry.
     pub entrance: Option<PathBuf>,
-    /// True if it leads out of what commands may change.
+    /// True if it leads out of what commands may change. A `commondir` must lead to the repository that has the
+    /// worktree.
     pub leads_outside: bool,
     /// True for a directory that was not read, because the kernel seals it.
     pub is_shallow: bool,
@@ -108,6 +109,16 @@ pub(super) struct Inventory {
     pub absent: BTreeSet<PathBuf>,
 }
 
+/// Purpose of an inventory.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum InventoryPurpose<'a> {
+    /// To be compared with another one.
+    Comparison,
+    /// To find out which of these paths, once a tool has written them, start programs. Missing paths that something
+    /// names are collected as well.
+    PlannedWrites(&'a [PathBuf]),
+}
+
 /// Paths that the kernel prevents commands from changing.
 pub(super) trait SealedPaths {
     /// Returns true if the file at `path` is the one that the kernel seals, with everything below: it need
@@ -140,7 +151,7 @@ pub(super) struct InventoryBuilder<'a> {
     pub(super) view: PassView,
     /// Cached observations by path.
     found: HashMap<PathBuf, EntryObservation>,
-    pub(super) wants_absent: bool,
+    purpose: InventoryPurpose<'a>,
     /// Current nesting depth of directories and repositories.
     layer: usize,
     /// True while examining a repository that commands may remove, so that nothing in it is sealed.
@@ -171,12 +182,12 @@ impl Inventory {
 }
 
 impl<'a> InventoryBuilder<'a> {
-    /// Creates an empty inventory. `wants_absent` collects the missing paths that something names.
+    /// Creates an empty inventory.
     pub(super) fn new(
         scope: &'a InventoryScope,
         reader: &'a mut StateReader,
         sealed: &'a dyn SealedPaths,
-        wants_absent: bool,
+        purpose: InventoryPurpose<'a>,
     ) -> Self {
         Self {
             scope,
@@ -185,7 +196,7 @@ impl<'a> InventoryBuilder<'a> {
             inventory: Inventory::default(),
             view: PassView::default(),
             found: HashMap::new(),
-            wants_absent,
+            purpose,
             layer: 0,
             is_removable: false,
         }
@@ -217,8 +228,22 @@ impl<'a> InventoryBuilder<'a> {
         found
     }
 
+    /// Returns the paths that a tool is about to write.
+    pub(super) fn planned_writes(&self) -> &'a [PathBuf] {
+        match self.purpose {
+            InventoryPurpose::Comparison => &[],
+            InventoryPurpose::PlannedWrites(paths) => paths,
+        }
+    }
+
+    /// Returns true if something exists at a path, or will after the planned writes.
+    pub(super) fn will_be_there(&self, path: &Path) -> bool {
+        self.view.is_there(path)
+            || self.planned_writes().iter().any(|written| written.starts_with(path))
+    }
+
     /// Records a missing path that something names.
-    fn note_absent(&mut self, path: &Path) {
+    pub(super) fn note_absent(&mut self, path: &Path) {
         if self.wants(path) {
             self.inventory.absent.insert(path.to_owned());
         }
@@ -232,7 +257,9 @@ impl<'a> InventoryBuilder<'a> {
     }
 
     fn wants(&self, path: &Path) -> bool {
-        self.wants_absent && self.scope.is_writable(path) && !self.scope.is_unprotected(path)
+        matches!(self.purpose, InventoryPurpose::PlannedWrites(_))
+            && self.scope.is_writable(path)
+            && !self.scope.is_unprotected(path)
     }
 
     /// Adds a path with everything below, and its target if it is a link.
@@ -335,9 +362,9 @@ impl<'a> InventoryBuilder<'a> {
         seals.insert(path.to_owned());
     }
 
-    /// Marks a directory whose contents may change, but that must not be renamed.
+    /// Marks an existing directory whose contents may change, but that must not be renamed.
     pub(super) fn pin(&mut self, path: &Path) {
-        if !self.is_removable {
+        if !self.is_removable && self.view.is_there(path) {
             self.inventory.pins.insert(path.to_owned());
         }
     }

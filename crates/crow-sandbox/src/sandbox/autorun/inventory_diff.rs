@@ -278,9 +278,10 @@ fn outermost_new(
     let was_absent = |path: &Path| {
         before.entries.get(path).is_none_or(|entry| entry.state == EntryState::Absent)
     };
-    if let Some(entrance) = entry.entrance.as_deref().filter(|entrance| was_absent(entrance)) {
+    // A repository around the project has no entry itself, although commands can change what is in it.
+    let is_new = |above: &&Path| now.entries.contains_key(*above) && was_absent(above);
+    if let Some(entrance) = entry.entrance.as_deref().filter(is_new) {
         return entrance.to_owned();
     }
-    let is_new = |above: &&Path| now.entries.contains_key(*above) && was_absent(above);
     path.ancestors().skip(1).take_while(is_new).last().unwrap_or(path).to_owned()
 }

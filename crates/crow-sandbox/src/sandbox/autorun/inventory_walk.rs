@@ -12,7 +12,8 @@ use super::{
     entry_state::StateReader,
     git_config::GitSetting,
     inventory::{
-        Inventory, InventoryBuilder, InventoryRole, InventoryScope, NothingSealed, SealedPaths,
+        Inventory, InventoryBuilder, InventoryPurpose, InventoryRole, InventoryScope,
+        NothingSealed, SealedPaths,
     },
     pass_record::ListedNames,
     protected_names::{first_name, has_protected_suffix, protected_beginning},
@@ -38,13 +39,19 @@ impl Inventory {
         if let Some(unchanged) = reader.unchanged_inventory(scope, sealed) {
             return unchanged;
         }
-        let builder = InventoryBuilder::new(scope, reader, sealed, false);
+        let builder = InventoryBuilder::new(scope, reader, sealed, InventoryPurpose::Comparison);
         InventoryWalk::new(builder).run().finish()
     }
 
-    /// Takes the inventory, and collects the missing paths that something names.
-    pub(super) fn collect_with_absent(scope: &InventoryScope, reader: &mut StateReader) -> Self {
-        let builder = InventoryBuilder::new(scope, reader, &NothingSealed, true);
+    /// Takes the inventory as it will be after a tool has written these paths, with the missing paths that something
+    /// names.
+    pub(super) fn collect_with_writes(
+        scope: &InventoryScope,
+        reader: &mut StateReader,
+        written: &[PathBuf],
+    ) -> Self {
+        let purpose = InventoryPurpose::PlannedWrites(written);
+        let builder = InventoryBuilder::new(scope, reader, &NothingSealed, purpose);
         InventoryWalk::new(builder).run().inventory
     }
 }
@@ -69,6 +76,7 @@ impl<'a> InventoryWalk<'a> {
         for entrance in self.paths.reader.nested() {
             self.while_removable(|this| this.enter_repository(&entrance));
         }
+        self.bare_repositories_of_writes();
         self.script_targets();
         self.paths
     }
@@ -83,10 +91,11 @@ impl<'a> InventoryWalk<'a> {
             .view
             .observe_names(root, ListedNames::protected(listed.as_deref().unwrap_or_default()));
         // Only few of the hundreds of protected names exist, so they are filtered by the names present.
-        let present = listed.as_ref().ok().filter(|_| !self.paths.wants_absent).map(|names| {
-            let names = names.iter().filter_map(|name| name.as_os_str().to_str());
-            names.filter_map(protected_beginning).collect::<BTreeSet<_>>()
-        });
+        let present =
+            listed.as_ref().ok().filter(|_| self.paths.planned_writes().is_empty()).map(|names| {
+                let names = names.iter().filter_map(|name| name.as_os_str().to_str());
+                names.filter_map(protected_beginning).collect::<BTreeSet<_>>()
+            });
         let may_be_there = |path: &str| {
             let first = first_name(path).to_ascii_lowercase();
             let is_present = |present: &BTreeSet<&str>| present.contains(first.as_str());

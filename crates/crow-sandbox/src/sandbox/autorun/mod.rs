@@ -22,12 +22,13 @@ mod quarantine;
 mod repair;
 mod script_targets;
 
-pub use self::{guard::WrittenFile, journal::RecoveryReport};
 pub(super) use self::{
+    entry_state::StateReader,
     guard::{AutorunGuard, GuardedRun, KernelSeal, SealedMounts, autorun_paths},
     inventory::InventoryScope,
     journal::{LOCK, is_recoverable, recover},
 };
+pub use self::{guard::WrittenFile, journal::RecoveryReport};
 
 #[cfg(test)]
 mod tests;
