@@ -54,12 +54,19 @@ fn of_suite(suite: &str) -> Vec<Example> {
 
 /// Returns the folder of the suites. Only packages of this platform are asked for: those of others need not be downloaded.
 fn suites() -> PathBuf {
-    let platform = output_of(Command::new("rustc").args(["--print", "host-tuple"]));
+    let platform = output_of("rustc", &["--print", "host-tuple"]);
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let metadata = output_of(
-        Command::new(env!("CARGO"))
-            .args(["metadata", "--format-version", "1", "--offline", "--manifest-path"])
-            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
-            .args(["--filter-platform", platform.trim()]),
+        env!("CARGO"),
+        &[
+            "metadata",
+            "--format-version=1",
+            "--offline",
+            "--manifest-path",
+            manifest,
+            "--filter-platform",
+            platform.trim(),
+        ],
     );
     let path = metadata
         .split("\"manifest_path\":\"")
@@ -75,8 +82,8 @@ fn suites() -> PathBuf {
 }
 
 #[expect(clippy::disallowed_methods, reason = "cargo says where it unpacked the package")]
-fn output_of(command: &mut Command) -> String {
-    let output = command.output().unwrap();
+fn output_of(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
