@@ -39,7 +39,7 @@ pub use oauth::{
     LoginOutcome, LoginStorage, LoginStorageError, OAuthGrant, OAuthSettings, RedirectListener,
     UserBrowser,
 };
-pub use probe::{CachedPrompt, ProbeFailure, ProbedServer, ProbedTool, log_in, probe};
+pub use probe::{ListedServerPrompt, ProbeFailure, ProbedServer, ProbedTool, log_in, probe};
 pub use prompts::McpPrompt;
 pub use serve::{ServeError, TaskServer};
 pub use settings::{ConnectionContext, McpSettings};

@@ -175,11 +175,11 @@ impl SchemaCache {
     }
 
     /// Returns the prompts that the cache has for a server; empty if it was never seen. Blocks.
-    pub fn cached_prompts(&self, server: &McpServerConfig) -> Vec<CachedPrompt> {
+    pub fn cached_prompts(&self, server: &McpServerConfig) -> Vec<ListedServerPrompt> {
         let Some(listed) = self.load(server) else { return Vec::new() };
         let own: Vec<&str> = listed.prompts.iter().map(|prompt| prompt.name.as_str()).collect();
         let names = tool_names(&name_part(server), &own);
-        let prompt = |(name, prompt): (String, &ListedPrompt)| CachedPrompt {
+        let prompt = |(name, prompt): (String, &ListedPrompt)| ListedServerPrompt {
             name,
             usage: prompt.usage(),
             description: prompt.description.clone(),
@@ -190,7 +190,7 @@ impl SchemaCache {
 
 /// A prompt of a server, as last listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CachedPrompt {
+pub struct ListedServerPrompt {
     /// Its name for users: `mcp__SERVER__PROMPT`.
     pub name: String,
     /// The placeholder of the arguments, such as `PATH [LANGUAGE]`; empty if there are none.

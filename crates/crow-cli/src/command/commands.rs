@@ -11,7 +11,7 @@ use crow_app::{
     trust::project_of,
 };
 use crow_console::ExitCode;
-use crow_mcp::CachedPrompt;
+use crow_mcp::ListedServerPrompt;
 use crow_terminal::chat_command_names;
 use crow_text::one_line;
 use serde_json::json;
@@ -86,7 +86,7 @@ fn describe(command: &FileCommand, text: &mut String) {
     }
 }
 
-fn describe_prompt(prompt: &CachedPrompt, server: &str, text: &mut String) {
+fn describe_prompt(prompt: &ListedServerPrompt, server: &str, text: &mut String) {
     let usage = format!("/{} {}", prompt.name, prompt.usage);
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{}  [{SERVER_PROMPT}]", one_line(usage.trim_end()));
@@ -96,7 +96,7 @@ fn describe_prompt(prompt: &CachedPrompt, server: &str, text: &mut String) {
     let _ = writeln!(text, "  {}", one_line(server));
 }
 
-fn prompt_to_json(prompt: &CachedPrompt, server: &str) -> serde_json::Value {
+fn prompt_to_json(prompt: &ListedServerPrompt, server: &str) -> serde_json::Value {
     json!({
         "name": prompt.name,
         "argument": prompt.usage,
