@@ -230,7 +230,7 @@ impl ModelNamePattern {
         };
         let Some(rest) = name.strip_prefix(first.as_str()) else { return false };
         let Some(mut rest) = rest.strip_suffix(last.as_str()) else { return false };
-        // The leftmost place of each part leaves the most for the others.
+        // The leftmost match of each part leaves the longest rest for the others.
         between.iter().all(|part| {
             let found = rest.find(part.as_str());
             if let Some(at) = found {

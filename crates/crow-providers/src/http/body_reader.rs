@@ -15,14 +15,14 @@ use tokio::{
     time::sleep,
 };
 
-/// Time for which the pieces of a long reply are gathered. Nobody sees a text 4 ms earlier.
+/// Time for which the pieces of a long reply are gathered, too short to be seen.
 const GATHERING: Duration = Duration::from_millis(4);
 /// Number of pieces that are passed on at once: a short reply is never delayed.
 const UNGATHERED_PIECES: usize = 64;
 /// Number of gathered bytes from which on no more are gathered.
 const LARGEST_GATHERED: usize = 64 * 1024;
-/// Number of times in a row that no piece is there, after which gathering ends. The task of the connection hands over one piece
-/// each time it runs.
+/// Number of polls in a row without a piece, after which gathering ends. The task of the connection hands over one piece each time
+/// it runs.
 const MOST_MISSES: usize = 2;
 
 /// Bytes of a body, or `None` at its end.

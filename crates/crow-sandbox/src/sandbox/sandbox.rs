@@ -46,7 +46,7 @@ pub struct Sandbox {
     name: String,
     roots: Vec<PathBuf>,
     readable: Mutex<Vec<PathBuf>>,
-    /// What was read to answer [`autorun_paths`](Self::autorun_paths).
+    /// Cache of the files that [`autorun_paths`](Self::autorun_paths) read.
     planned_writes: Mutex<StateReader>,
     setup: OnceCell<Result<SandboxSetup, String>>,
     /// The set-up under way. It survives a caller that stops waiting: a second one would find the folder in use.

@@ -100,7 +100,7 @@ impl InventoryWalk<'_> {
         if !has_shared || !self.paths.will_be_there(&head) {
             return;
         }
-        // What completes the repository starts what its settings name.
+        // Git starts the programs of the settings as soon as the missing files exist.
         for path in shared {
             if !self.paths.view.is_there(&path) {
                 self.paths.note_absent(&path);
