@@ -26,7 +26,7 @@ use crate::{
 /// Kind of a command that is a prompt of an MCP server.
 const SERVER_PROMPT: &str = "prompt of an MCP server";
 /// Hint about where commands are.
-const NO_COMMANDS: &str = "There are no commands of your own. A command is a file NAME.md in ~/.config/crow-agent/prompts/commands or ~/.claude/commands, or in .crow-agent/commands or .claude/commands of a trusted project. Skills are commands, too.\n";
+const NO_COMMANDS: &str = "There are no commands of your own. A command is a file NAME.md in ~/.config/crow-agent/prompts/commands or ~/.claude/commands, or in .crow-agent/commands or .claude/commands of a trusted project. Skills and prompts of MCP servers are commands, too.\n";
 
 /// Prints the commands that prompt files, skills and prompts of MCP servers add to the chat in the current directory, and which
 /// of them are not started by their names. Prompts are those that a server listed last; no server is started.
