@@ -216,6 +216,20 @@ impl<'a> AssemblyBuilder<'a> {
         }
     }
 
+    /// Makes a builder for another agent. It reads no profile again that this one has read.
+    fn for_other_agent(&self) -> Self {
+        Self {
+            assembly: self.assembly,
+            choice: self.choice,
+            end_tools: self.end_tools.clone(),
+            profiles: self.profiles.clone(),
+            bases: BTreeMap::new(),
+            subagents: None,
+            thinking: None,
+            warnings: Vec::new(),
+        }
+    }
+
     /// Returns true if an agent of the composition has the tool that starts others. Definitions that cannot be read
     /// are skipped; the error is reported later.
     fn may_delegate(&self, definition: &CompositionDefinition) -> bool {
@@ -238,7 +252,7 @@ impl<'a> AssemblyBuilder<'a> {
             .collect();
         let mut subagents = Vec::new();
         for (_, name) in names.into_iter().filter(|(_, name)| !parts.contains(name)) {
-            let mut builder = AssemblyBuilder::new(self.assembly, self.choice);
+            let mut builder = self.for_other_agent();
             let attempt = async {
                 let definition = registry.composition(&name)?;
                 let mut agent = builder.composition(definition, AgentDuty::Worker).await?;
@@ -267,7 +281,7 @@ impl<'a> AssemblyBuilder<'a> {
         if others.iter().any(|other| other.agent.name() == name) {
             return None;
         }
-        let mut builder = AssemblyBuilder::new(self.assembly, self.choice);
+        let mut builder = self.for_other_agent();
         let definition = self.assembly.registry.composition(name).ok()?;
         let mut agent = builder.composition(definition, AgentDuty::Reviewer).await.ok()?;
         agent.restrict_to_reading();

@@ -30,9 +30,9 @@ pub(crate) async fn chat(
     args: ChatArgs,
     environment: &ProcessEnvironment,
 ) -> Result<ExitCode, CliError> {
-    let ChatArgs { agent, session, prompt, record } = args;
+    let ChatArgs { agent, session, budget, prompt, record } = args;
     let record = record.map(|path| RecordingPath::check(&path, environment)).transpose()?;
-    let mut request = AgentRequest::of_chat(agent, session)?;
+    let mut request = AgentRequest::of_chat(agent, session, budget)?;
     if !request.choose_session(environment)? {
         return Ok(ExitCode::Done);
     }

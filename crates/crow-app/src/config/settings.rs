@@ -225,9 +225,9 @@ struct TerminalTable {
     theme: Option<String>,
     /// Keys of the prompt: `emacs` or `vi` [default: `emacs`].
     keys: Option<String>,
-    /// The line below the prompt, with the fields `{agent}`, `{mode}`, `{permissions}`, `{model}`, `{context}`, `{cost}`,
-    /// `{branch}`, `{jobs}`, `{thinking}`, `{tokens_in}`, `{tokens_out}`, `{cache}`, `{cwd}`, `{session}` and `{time}` of the
-    /// run; a field without a value disappears with its separator [default: the first eight].
+    /// The line below the prompt, with the fields `{agent}`, `{mode}`, `{permissions}`, `{model}`, `{context}`, `{budget}`
+    /// that is used, `{cost}`, `{branch}`, `{jobs}`, `{thinking}`, `{tokens_in}`, `{tokens_out}`, `{cache}`, `{cwd}`,
+    /// `{session}` and `{time}` of the run; a field without a value disappears with its separator [default: the first nine].
     status_line: Option<String>,
     /// How you are told that you are needed while you look elsewhere: `auto`, `osc9`, `osc777`, `osc99`, `bell` or `off`
     /// [default: `auto`].

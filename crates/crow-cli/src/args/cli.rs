@@ -132,6 +132,9 @@ pub(crate) struct ChatArgs {
     pub agent: AgentOptions,
     #[command(flatten)]
     pub session: SessionOptions,
+    /// Budget of the work on each prompt in money, time and tokens: '$2, 30m, 200k tokens'
+    #[arg(long, value_name = "AMOUNTS", value_parser = budget)]
+    pub budget: Option<BudgetLimits>,
     /// The first prompt; the chat goes on after it
     #[arg(long, value_name = "TEXT")]
     pub prompt: Option<String>,

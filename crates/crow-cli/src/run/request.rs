@@ -18,6 +18,7 @@ use crow_console::ExitCode;
 use crow_core::{
     ids::SessionId,
     message::{Block, Image, UserPrompt, wrap_in_tag},
+    turn::BudgetLimits,
 };
 use crow_runtime::SessionStore;
 use crow_text::neutralise;
@@ -207,9 +208,14 @@ impl From<ServeArgs> for AgentRequest {
 
 impl AgentRequest {
     /// Builds the request of a chat.
-    pub(crate) fn of_chat(agent: AgentOptions, session: SessionOptions) -> Result<Self, CliError> {
+    pub(crate) fn of_chat(
+        agent: AgentOptions,
+        session: SessionOptions,
+        budget: Option<BudgetLimits>,
+    ) -> Result<Self, CliError> {
         let request = Self::new(agent).in_session(session)?;
-        Ok(Self { choice_memory: ChoiceMemory::Persistent, ..request })
+        let limits = AgentLimits { budget: budget.unwrap_or_default(), ..request.limits };
+        Ok(Self { limits, choice_memory: ChoiceMemory::Persistent, ..request })
     }
 }
 

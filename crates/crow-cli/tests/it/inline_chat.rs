@@ -613,6 +613,31 @@ async fn the_status_line_has_the_time_of_the_run_and_the_jobs_until_the_session_
 }
 
 #[tokio::test]
+async fn a_budget_bounds_the_work_on_each_prompt_and_the_status_line_shows_its_use() {
+    let look = |id| ScriptedReply::new().call(id, "bash", &json!({"command": "echo 1"}));
+    // A reply of the test kit has 120 tokens.
+    let (server, fixture) = with_replies([
+        look("c1").into(),
+        ScriptedReply::new().text("One.").into(),
+        look("c2").into(),
+        look("c3").into(),
+        look("c4").into(),
+    ])
+    .await;
+    let args = ["-p", "full-auto", "--budget", "300 tokens"];
+    let mut terminal = open_with_status(&fixture, "{budget} of budget", &args).await;
+    assert!(!terminal.screen().contains("of budget"), "{}", terminal.screen());
+    terminal.type_keys("first\r");
+    terminal.wait_for_run_end("One.").await.wait_for_text("80 % of budget").await;
+    terminal.type_keys("second\r");
+    terminal.wait_for_text("120 % of budget").await;
+    terminal.wait_for_text("limit of tokens").await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_locale_without_unicode_gets_markdown_in_ascii() {
     let answer = "- one\n\n| a | b |\n|---|---|\n| x | y |\n";
     let (server, mut fixture) = with_replies([ScriptedReply::new().text(answer).into()]).await;

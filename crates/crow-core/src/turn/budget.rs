@@ -280,6 +280,12 @@ impl Budget {
         (!warnings.is_empty()).then(|| format!("{} Finish with what is left.", warnings.join(" ")))
     }
 
+    /// Returns the part of this budget, or of one above it, that is used, where 1 is all of it: the largest part of any
+    /// limit. Returns `None` if nothing is limited.
+    pub fn used_part(&self, now: Duration) -> Option<f64> {
+        self.accounts().flat_map(|account| account.used_parts(now)).map(|(_, part)| part).reduce(f64::max)
+    }
+
     /// Returns what remains: the lowest of this budget and all above it.
     pub fn remaining(&self, now: Duration) -> BudgetLimits {
         let remainders = self.accounts().map(|account| account.remaining(now));
@@ -438,6 +444,22 @@ mod tests {
             (1..steps).for_each(|_| budget.draw(tokens(0), Some(0.0)));
             assert_eq!(budget.reached(now), expected, "{used} {money} {now:?} {steps}");
         }
+    }
+
+    #[test]
+    fn the_used_part_is_that_of_the_limit_that_is_used_most() {
+        let whole = Budget::new(limits(), Duration::ZERO);
+        whole.draw(tokens(10), Some(0.2));
+        let part = whole.within(
+            BudgetLimits { tokens: Some(50), ..BudgetLimits::default() },
+            SECOND,
+        );
+        let used = |budget: &Budget, now| budget.used_part(now).map(|part| (part * 100.0).round());
+        assert_eq!(used(&whole, SECOND), Some(25.0), "steps");
+        assert_eq!(used(&part, 5 * SECOND), Some(50.0), "time of the whole");
+        part.draw(tokens(40), None);
+        assert_eq!(used(&part, 5 * SECOND), Some(80.0), "tokens of the part");
+        assert_eq!(Budget::default().used_part(SECOND), None);
     }
 
     #[test]

@@ -270,6 +270,12 @@ impl AgentHandle {
         self.shared.tree.spent()
     }
 
+    /// Returns the part of the budget of the run under way, or of the last one, that is used; 1 is all of it. Of several
+    /// limits the one that is used most counts. Returns `None` if nothing is limited.
+    pub fn used_budget(&self) -> Option<f64> {
+        self.shared.budget().used_part(self.config.clock.monotonic())
+    }
+
     /// Opens the undo journal of this root session. An undo through it waits for its turn to change files, and the
     /// agent is notified before its next model call. Blocks.
     pub fn undo_journal(&self) -> Result<UndoJournal, UndoError> {

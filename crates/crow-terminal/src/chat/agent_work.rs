@@ -10,6 +10,7 @@ use crow_core::{
     event::{AgentEvent, Envelope, InputSource},
     message::{Block, UserPrompt},
 };
+use crow_runtime::AgentHandle;
 
 use super::{
     ChatError,
@@ -41,6 +42,8 @@ pub(super) struct AgentWork {
     /// Activity of the current run: calls, or text alone.
     activity: RunActivity,
     time: RunTime,
+    /// Part of the budget that the current run has used, or that the last one used; `None` without a limit.
+    pub(super) used_budget: Option<f64>,
     /// The jobs that run in the background.
     pub(super) jobs: BackgroundJobs,
     /// True once the user has stopped the run.
@@ -88,6 +91,13 @@ impl AgentWork {
     /// Returns true if a run was requested and has not begun.
     pub(super) fn is_requested(&self) -> bool {
         self.phase == WorkPhase::Requested
+    }
+
+    /// Updates the part of the budget that is used, until the result of the run is shown: the time after a run uses none.
+    pub(super) fn update_used_budget(&mut self, agent: &AgentHandle) {
+        if matches!(self.phase, WorkPhase::Running | WorkPhase::Ended) {
+            self.used_budget = agent.used_budget();
+        }
     }
 
     /// Returns true if a run has ended whose result is not shown yet.
@@ -212,6 +222,7 @@ impl ChatLoop {
                 self.work.report.set_price(model, price);
             }
         }
+        self.work.update_used_budget(&self.handle);
         let (report, activity) = self.work.take_report();
         self.screen.push_action(move |screen| screen.finish_reply(&report, activity));
         self.interrupts.reset();

@@ -37,10 +37,19 @@ pub(super) fn refresh_status(chat: &mut ChatLoop) {
 
 /// Updates the facts that change while the agent works. Returns true if one of them has changed.
 pub(super) fn update_work_facts(chat: &mut ChatLoop) -> bool {
+    chat.work.update_used_budget(&chat.handle);
     let (time, jobs) = (chat.work.run_time(), chat.work.jobs.count());
-    let is_changed = (chat.status.time, chat.status.jobs) != (time, jobs);
-    (chat.status.time, chat.status.jobs) = (time, jobs);
+    let budget = chat.work.used_budget.map(percent);
+    let status = &mut chat.status;
+    let is_changed = (status.time, status.jobs, status.budget_percent) != (time, jobs, budget);
+    (status.time, status.jobs, status.budget_percent) = (time, jobs, budget);
     is_changed
+}
+
+/// Converts a part into percent, rounded down.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part is positive and small")]
+fn percent(part: f64) -> u64 {
+    (part * 100.0) as u64
 }
 
 /// Reads the facts of a session; `None` if the host knows nothing of it.

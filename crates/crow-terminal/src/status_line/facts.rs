@@ -23,6 +23,8 @@ pub(crate) struct StatusFacts {
     pub(crate) cost_usd: Option<f64>,
     /// Part of the context window that is in use, in percent.
     pub(crate) context_percent: Option<u64>,
+    /// Part of the budget of the run that goes on, or of the last one of this chat, that is used, in percent.
+    pub(crate) budget_percent: Option<u64>,
     /// The branch of the version control.
     pub(crate) branch: Option<String>,
     /// The working directory, in the form in which it is to be shown.

@@ -24,6 +24,7 @@ pub(super) enum StatusField {
     Cache,
     Cost,
     Context,
+    Budget,
     Branch,
     Cwd,
     Session,
@@ -32,7 +33,7 @@ pub(super) enum StatusField {
 }
 
 /// The fields and their names.
-pub(super) const FIELDS: [(StatusField, &str); 15] = [
+pub(super) const FIELDS: [(StatusField, &str); 16] = [
     (StatusField::Agent, "agent"),
     (StatusField::Mode, "mode"),
     (StatusField::Permissions, "permissions"),
@@ -43,6 +44,7 @@ pub(super) const FIELDS: [(StatusField, &str); 15] = [
     (StatusField::Cache, "cache"),
     (StatusField::Cost, "cost"),
     (StatusField::Context, "context"),
+    (StatusField::Budget, "budget"),
     (StatusField::Branch, "branch"),
     (StatusField::Cwd, "cwd"),
     (StatusField::Session, "session"),
@@ -77,19 +79,20 @@ impl StatusField {
         match self {
             Self::Permissions => 0,
             Self::Context => 1,
-            Self::Model => 2,
-            Self::Mode => 3,
-            Self::Agent => 4,
-            Self::Cost => 5,
-            Self::Jobs => 6,
-            Self::Branch => 7,
-            Self::Thinking => 8,
-            Self::Time => 9,
-            Self::Cwd => 10,
-            Self::Session => 11,
-            Self::TokensIn => 12,
-            Self::TokensOut => 13,
-            Self::Cache => 14,
+            Self::Budget => 2,
+            Self::Model => 3,
+            Self::Mode => 4,
+            Self::Agent => 5,
+            Self::Cost => 6,
+            Self::Jobs => 7,
+            Self::Branch => 8,
+            Self::Thinking => 9,
+            Self::Time => 10,
+            Self::Cwd => 11,
+            Self::Session => 12,
+            Self::TokensIn => 13,
+            Self::TokensOut => 14,
+            Self::Cache => 15,
         }
     }
 
@@ -111,6 +114,7 @@ impl StatusField {
             Self::Cache => plain(percent(facts.cache_percent?)),
             Self::Cost => plain(words::dollars(facts.cost_usd.filter(|cost| *cost > 0.0)?)),
             Self::Context => Some(used_part(facts.context_percent?)),
+            Self::Budget => Some(used_part(facts.budget_percent?)),
             Self::Branch => foreign(&facts.branch),
             Self::Cwd => foreign(&facts.cwd),
             Self::Session => foreign(&facts.session),

@@ -11,7 +11,7 @@ use crate::styled_text::{StyledLine, TextRole};
 
 /// The template of a status line that the user has not composed.
 pub(super) const DEFAULT_STATUS_TEMPLATE: &str = "{agent} · {mode} · {permissions} · {model} · \
-     {context} of context · {cost} · {branch} · {jobs}";
+     {context} of context · {budget} of budget · {cost} · {branch} · {jobs}";
 
 /// The template of a status line.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,6 +20,7 @@ fn facts() -> StatusFacts {
         cache_percent: Some(91),
         cost_usd: Some(1.25),
         context_percent: Some(34),
+        budget_percent: Some(56),
         branch: Some("main".into()),
         cwd: Some("~/src/crow".into()),
         session: Some("fix the parser".into()),
@@ -41,7 +42,7 @@ fn all_fields() -> String {
 fn every_field_has_a_text() {
     assert_eq!(
         render(&all_fields(), &facts(), 200),
-        "coder plan ask claude-opus-4-5 high 12.3k 950 91 % $1.25 34 % main ~/src/crow fix the parser 2 min 5 s 2 jobs"
+        "coder plan ask claude-opus-4-5 high 12.3k 950 91 % $1.25 34 % 56 % main ~/src/crow fix the parser 2 min 5 s 2 jobs"
     );
 }
 
@@ -129,17 +130,17 @@ fn a_field_has_the_role_of_the_template_unless_it_needs_attention() {
 #[test]
 fn the_least_important_segments_are_dropped_first() {
     let table = [
-        (120, "coder · plan · ask · claude-opus-4-5 · 34 % of context · $1.25 · main · 2 jobs"),
-        (80, "coder · plan · ask · claude-opus-4-5 · 34 % of context · $1.25 · main · 2 jobs"),
-        (72, "coder · plan · ask · claude-opus-4-5 · 34 % of context · $1.25 · 2 jobs"),
-        (60, "coder · plan · ask · claude-opus-4-5 · 34 % of context"),
-        (40, "ask · claude-opus-4-5 · 34 % of context"),
-        (38, "ask · 34 % of context"),
+        (120, "coder · plan · ask · claude-opus-4-5 · 34 % of context · 56 % of budget · $1.25 · main · 2 jobs"),
+        (95, "coder · plan · ask · claude-opus-4-5 · 34 % of context · 56 % of budget · $1.25 · main · 2 jobs"),
+        (90, "coder · plan · ask · claude-opus-4-5 · 34 % of context · 56 % of budget · $1.25 · 2 jobs"),
+        (80, "coder · plan · ask · claude-opus-4-5 · 34 % of context · 56 % of budget · $1.25"),
+        (60, "ask · claude-opus-4-5 · 34 % of context · 56 % of budget"),
+        (40, "ask · 34 % of context · 56 % of budget"),
+        (20, "ask"),
         (10, "plan · ask"),
         (9, "ask"),
         (3, "ask"),
         (2, ""),
-        (1, ""),
         (0, ""),
     ];
     for (columns, expected) in table {
@@ -152,7 +153,7 @@ fn all_fields_are_dropped_by_their_importance() {
     let table = [
         (
             120,
-            "coder plan ask claude-opus-4-5 high 12.3k 950 91 % $1.25 34 % main ~/src/crow fix the parser 2 min 5 s 2 jobs",
+            "coder plan ask claude-opus-4-5 high 12.3k 950 91 % $1.25 34 % 56 % main ~/src/crow fix the parser 2 min 5 s 2 jobs",
         ),
         (80, "coder plan ask claude-opus-4-5 high $1.25 34 % main ~/src/crow 2 min 5 s 2 jobs"),
         (40, "coder plan ask claude-opus-4-5 34 %"),
@@ -200,7 +201,7 @@ fn the_message_of_an_error_names_the_nearest_and_all_known_names() {
     let message = |template: &str| StatusTemplate::parse(template).unwrap_err().to_string();
     assert_eq!(
         message("{agent} {modle}"),
-        "at character 10: unknown field \"modle\", did you mean \"model\"? known are agent, mode, permissions, model, thinking, tokens_in, tokens_out, cache, cost, context, branch, cwd, session, time, jobs"
+        "at character 10: unknown field \"modle\", did you mean \"model\"? known are agent, mode, permissions, model, thinking, tokens_in, tokens_out, cache, cost, context, budget, branch, cwd, session, time, jobs"
     );
     assert_eq!(
         message("{model:acent}"),
