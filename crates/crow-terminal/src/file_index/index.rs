@@ -117,16 +117,29 @@ fn usable_name(entry: &DirEntry) -> Option<&str> {
 }
 
 /// Returns a walk that lists a directory before what is in it, in the order of the names.
+/// A directory is left out if reading its ignore files would wait for a writer; so are the rules of the project if that holds
+/// for the root or a directory above it.
 fn walk(root: &Path) -> Walk {
-    WalkBuilder::new(root)
-        .hidden(false)
+    let mut walk = WalkBuilder::new(root);
+    walk.hidden(false)
         .require_git(false)
         .follow_links(false)
         .sort_by_file_name(Ord::cmp)
         .filter_entry(move |entry| {
-            entry.depth() == 0 || usable_name(entry).is_some_and(|name| name != ".git")
-        })
-        .build()
+            entry.depth() == 0
+                || usable_name(entry).is_some_and(|name| name != ".git")
+                    && !has_odd_ignore_file(entry)
+        });
+    if !root.ancestors().all(crow_fs::has_only_regular_ignore_files) {
+        walk.ignore(false).git_ignore(false).git_exclude(false).parents(false);
+    }
+    walk.build()
+}
+
+/// Returns true if an entry is a directory with an ignore file that is a named pipe or a device.
+fn has_odd_ignore_file(entry: &DirEntry) -> bool {
+    entry.file_type().is_some_and(|kind| kind.is_dir())
+        && !crow_fs::has_only_regular_ignore_files(entry.path())
 }
 
 #[cfg(test)]

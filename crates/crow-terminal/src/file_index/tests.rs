@@ -8,10 +8,12 @@ use std::{
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, channel},
     },
+    thread,
     time::Duration,
 };
 
 use proptest::prelude::*;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
 use super::{
@@ -78,6 +80,28 @@ fn paths(matches: &[FileMatch]) -> Vec<&str> {
 fn found(index: &mut FileIndex, query: &str) -> Vec<String> {
     let matches = index.search(query, 1000, &NEVER).unwrap();
     matches.into_iter().map(|found| found.path).collect()
+}
+
+#[test]
+fn a_named_pipe_in_place_of_an_ignore_file_does_not_block_the_list() {
+    let folder = project(&["a.rs", "below/b.rs", "other/c.rs"]);
+    let make_pipe = |path: &str| {
+        mknodat(CWD, folder.path().join(path), FileType::Fifo, Mode::RUSR, 0).unwrap();
+    };
+    let paths = || {
+        let (sender, receiver) = channel();
+        let root = folder.path().to_owned();
+        thread::spawn(move || {
+            let mut index = FileIndex::build(&root, MOST, &NEVER).unwrap();
+            let found = index.search("rs", 10, &NEVER).unwrap();
+            sender.send(found.into_iter().map(|found| found.path).collect::<Vec<_>>()).ok();
+        });
+        receiver.recv_timeout(Duration::from_secs(20)).expect("the list is blocked")
+    };
+    make_pipe("below/.gitignore");
+    assert_eq!(paths(), ["a.rs", "other/c.rs"]);
+    make_pipe(".gitignore");
+    assert_eq!(paths(), ["a.rs", "other/c.rs"]);
 }
 
 #[test]

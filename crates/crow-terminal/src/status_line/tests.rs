@@ -155,8 +155,8 @@ fn all_fields_are_dropped_by_their_importance() {
             120,
             "coder plan ask claude-opus-4-5 high 12.3k 950 91 % $1.25 34 % 56 % main ~/src/crow fix the parser 2 min 5 s 2 jobs",
         ),
-        (80, "coder plan ask claude-opus-4-5 high $1.25 34 % main ~/src/crow 2 min 5 s 2 jobs"),
-        (40, "coder plan ask claude-opus-4-5 34 %"),
+        (80, "coder plan ask claude-opus-4-5 high $1.25 34 % 56 % main 2 min 5 s 2 jobs"),
+        (40, "coder plan ask claude-opus-4-5 34 % 56 %"),
     ];
     for (columns, expected) in table {
         assert_eq!(render(&all_fields(), &facts(), columns), expected, "{columns}");

@@ -41,7 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("crow-console", &["crow-core", "crow-runtime", "crow-text"]),
     ("crow-sqlite", &[]),
-    ("crow-terminal", &["crow-console", "crow-core", "crow-runtime", "crow-text"]),
+    ("crow-terminal", &["crow-console", "crow-core", "crow-fs", "crow-runtime", "crow-text"]),
     ("crow-eval", &["crow-app", "crow-core", "crow-runtime", "crow-fs", "crow-text"]),
     ("crow-serve", &["crow-app", "crow-core", "crow-runtime", "crow-telemetry", "crow-text"]),
     (
