@@ -12,7 +12,10 @@ use crow_runtime::{
     UserGit,
 };
 
-use super::secret_paths::{PATH_VARIABLES, SECRET_PATHS, SETTINGS_WITH_KEYS};
+use super::{
+    secret_paths::{PATH_VARIABLES, SECRET_PATHS, SETTINGS_WITH_KEYS},
+    start_files::START_FILES,
+};
 use crate::{
     config::{self, ProjectAdditions, SETTINGS, Settings},
     environment::ProcessEnvironment,
@@ -118,8 +121,26 @@ fn link_search(
             .chain(user_skill_folders(environment))
             .collect(),
         git_settings: config.git.settings.clone(),
+        start_files: start_files(environment),
         writable: config.writable.clone(),
     })
+}
+
+/// Returns the files and folders of the user from which shells, editors and the desktop start programs.
+fn start_files(environment: &ProcessEnvironment) -> Vec<PathBuf> {
+    let home = environment.var("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let zsh = environment.var("ZDOTDIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let below_home = home
+        .iter()
+        .flat_map(|home| START_FILES.iter().flat_map(|name| locations(environment, home, name)));
+    let of_zsh = zsh.iter().flat_map(|folder| {
+        let names = START_FILES.iter().filter(|name| name.starts_with(".z"));
+        names.map(|name| folder.join(name))
+    });
+    let mut files: Vec<PathBuf> = below_home.chain(of_zsh).collect();
+    files.sort();
+    files.dedup();
+    files
 }
 
 fn bad(path: &Path, error: &str) -> AppError {

@@ -3,5 +3,6 @@
 
 mod config;
 mod secret_paths;
+mod start_files;
 
 pub use config::{SandboxSettings, probe_containment, sandbox_folder, sandbox_settings};

@@ -72,6 +72,36 @@ async fn settings_behind_links_into_the_project_cannot_be_replaced() {
             "m",
         ),
         (
+            "a start file of the shell",
+            "echo x > bashrc; ln -s {project}/bashrc {home}/.bashrc",
+            "echo PWN > bashrc",
+            "bashrc",
+        ),
+        (
+            "a start file of the shell that does not exist",
+            "ln -s {project}/zsh/env {home}/.zshenv",
+            "mkdir zsh; echo PWN > zsh/env",
+            "zsh/env",
+        ),
+        (
+            "a folder of an editor",
+            "mkdir -p nvim {home}/.config; echo x > nvim/init.lua; ln -s {project}/nvim {home}/.config/nvim",
+            "echo PWN > nvim/init.lua; mkdir nvim/plugin; echo PWN > nvim/plugin/a.lua",
+            "nvim",
+        ),
+        (
+            "a file in a folder of a shell",
+            "mkdir -p {home}/.config/fish; echo x > fish; ln -s {project}/fish {home}/.config/fish/config.fish",
+            "rm fish; echo PWN > fish",
+            "fish",
+        ),
+        (
+            "a second name of a start file",
+            "echo x > pr; ln pr {home}/.profile",
+            "echo PWN > pr",
+            "pr",
+        ),
+        (
             "a hook of the user",
             "mkdir {home}/hooks h; echo x > h/pc; ln -s {project}/h/pc {home}/hooks/pre-commit; git config --global core.hooksPath '~/hooks'",
             "echo PWN > h/pc",

@@ -283,7 +283,10 @@ impl Budget {
     /// Returns the part of this budget, or of one above it, that is used, where 1 is all of it: the largest part of any
     /// limit. Returns `None` if nothing is limited.
     pub fn used_part(&self, now: Duration) -> Option<f64> {
-        self.accounts().flat_map(|account| account.used_parts(now)).map(|(_, part)| part).reduce(f64::max)
+        self.accounts()
+            .flat_map(|account| account.used_parts(now))
+            .map(|(_, part)| part)
+            .reduce(f64::max)
     }
 
     /// Returns what remains: the lowest of this budget and all above it.
@@ -450,10 +453,8 @@ mod tests {
     fn the_used_part_is_that_of_the_limit_that_is_used_most() {
         let whole = Budget::new(limits(), Duration::ZERO);
         whole.draw(tokens(10), Some(0.2));
-        let part = whole.within(
-            BudgetLimits { tokens: Some(50), ..BudgetLimits::default() },
-            SECOND,
-        );
+        let part =
+            whole.within(BudgetLimits { tokens: Some(50), ..BudgetLimits::default() }, SECOND);
         let used = |budget: &Budget, now| budget.used_part(now).map(|part| (part * 100.0).round());
         assert_eq!(used(&whole, SECOND), Some(25.0), "steps");
         assert_eq!(used(&part, 5 * SECOND), Some(50.0), "time of the whole");

@@ -30,6 +30,9 @@ pub struct LinkSearchConfig {
     pub passed_over: Vec<PathBuf>,
     /// The user's own git settings, whose further names in the workspace are protected.
     pub git_settings: Vec<PathBuf>,
+    /// Files and folders of the user from which shells and editors start programs. Those in reach of commands that links in them
+    /// lead to, and further names of the files, are protected.
+    pub start_files: Vec<PathBuf>,
     /// Folders outside of the workspace that commands may change. They are searched for further names.
     pub writable: Vec<PathBuf>,
 }
@@ -39,7 +42,8 @@ pub struct LinkSearchConfig {
 pub struct LinkedPaths {
     /// Paths that cannot be read: targets of links in hidden paths, and further names of hidden files.
     pub hidden: Vec<PathBuf>,
-    /// Paths that cannot be changed: missing targets of links, and further names of git settings.
+    /// Paths that cannot be changed: missing targets of links, targets of links in start files, and further names of start
+    /// files and git settings.
     pub protected_files: Vec<PathBuf>,
     /// Links on the way to hidden files, which cannot be replaced.
     pub protected_links: Vec<PathBuf>,
@@ -112,6 +116,7 @@ impl LinkedPaths {
     fn find(config: &LinkSearchConfig, roots: &[PathBuf], stop: &CancellationToken) -> Self {
         let linked = LinkedFiles::find(config, roots, stop);
         let names = SecondNames::find(config, &linked.hard_linked, roots, stop);
+        let starting = LinkedFiles::find_of_start_files(config, roots, stop);
         let own: BTreeSet<PathBuf> =
             config.own.iter().filter_map(|path| path.canonicalize().ok()).collect();
         let folders = linked.unsearched.into_iter().map(|folder| {
@@ -122,13 +127,18 @@ impl LinkedPaths {
             }
         });
         let gaps = folders
-            .chain(linked.is_cut.then_some(LinkGap::Links))
+            .chain((linked.is_cut || starting.is_cut).then_some(LinkGap::Links))
             .chain(names.is_cut.then_some(LinkGap::Names));
         let gaps = gaps.collect();
         Self {
             hidden: linked.targets.into_iter().chain(names.hidden).collect(),
-            protected_files: linked.missing.into_iter().chain(names.protected).collect(),
-            protected_links: linked.links.into_iter().collect(),
+            protected_files: linked
+                .missing
+                .into_iter()
+                .chain(names.protected)
+                .chain(starting.targets)
+                .collect(),
+            protected_links: linked.links.into_iter().chain(starting.links).collect(),
             gaps,
         }
     }

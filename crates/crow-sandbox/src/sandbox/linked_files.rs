@@ -93,6 +93,26 @@ impl LinkedFiles {
         search.found
     }
 
+    /// Searches the start files of the user for links into the workspace and other folders that commands may change. Blocks.
+    pub(super) fn find_of_start_files(
+        config: &LinkSearchConfig,
+        roots: &[PathBuf],
+        stop: &CancellationToken,
+    ) -> Self {
+        let (hidden, writable) = (config.start_files.clone(), config.writable.clone());
+        let home = config.home.clone();
+        let config = LinkSearchConfig { hidden, home, writable, ..LinkSearchConfig::default() };
+        let mut found = Self::find(&config, roots, stop);
+        let folders = roots.iter().chain(&config.writable);
+        let folders: Vec<PathBuf> = folders.filter_map(|path| path.canonicalize().ok()).collect();
+        let is_in_reach = |path: &PathBuf| {
+            folders.iter().any(|folder| path != folder && path.starts_with(folder))
+        };
+        found.targets.retain(is_in_reach);
+        found.links.retain(is_in_reach);
+        found
+    }
+
     fn add_identity(&mut self, metadata: &EntryMetadata) {
         if !metadata.is_file() || metadata.links < 2 {
             return;

@@ -1,4 +1,4 @@
-//! Further names (hard links) in the workspace of hidden files and of the user's git settings.
+//! Further names (hard links) in the workspace of hidden files, and of the user's git settings and start files.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -22,15 +22,15 @@ const MOST_FOLDERS: usize = 65_536;
 pub(super) struct SecondNames {
     /// Names of hidden files.
     pub(super) hidden: Vec<PathBuf>,
-    /// Names of the user's git settings.
+    /// Names of the user's git settings and start files.
     pub(super) protected: Vec<PathBuf>,
     /// True if the workspace has more entries than were examined, or more names than are kept.
     pub(super) is_cut: bool,
 }
 
 impl SecondNames {
-    /// Finds the names, below the roots of a workspace, of these hidden files and of git settings that have several
-    /// names. Walks the workspace only if there are such files. Returns early what was found if `stop` is cancelled.
+    /// Finds the names, below the roots of a workspace, of these hidden files, and of git settings and start files that
+    /// have several names. Walks the workspace only if there are such files. Returns early what was found if `stop` is cancelled.
     /// Blocks.
     pub(super) fn find(
         config: &LinkSearchConfig,
@@ -41,6 +41,7 @@ impl SecondNames {
         let settings: BTreeSet<FileIdentity> = config
             .git_settings
             .iter()
+            .chain(&config.start_files)
             .filter_map(|path| crow_fs::metadata_through_links(&path.canonicalize().ok()?).ok())
             .filter(|metadata| metadata.is_file() && metadata.links > 1)
             .map(|metadata| metadata.identity)

@@ -47,7 +47,11 @@ pub(super) fn update_work_facts(chat: &mut ChatLoop) -> bool {
 }
 
 /// Converts a part into percent, rounded down.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part is positive and small")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a part is positive and small"
+)]
 fn percent(part: f64) -> u64 {
     (part * 100.0) as u64
 }

@@ -130,9 +130,18 @@ fn a_field_has_the_role_of_the_template_unless_it_needs_attention() {
 #[test]
 fn the_least_important_segments_are_dropped_first() {
     let table = [
-        (120, "coder · plan · ask · claude-opus-4-5 · 34 % of context · 56 % of budget · $1.25 · main · 2 jobs"),
-        (95, "coder · plan · ask · claude-opus-4-5 · 34 % of context · 56 % of budget · $1.25 · main · 2 jobs"),
-        (90, "coder · plan · ask · claude-opus-4-5 · 34 % of context · 56 % of budget · $1.25 · 2 jobs"),
+        (
+            120,
+            "coder · plan · ask · claude-opus-4-5 · 34 % of context · 56 % of budget · $1.25 · main · 2 jobs",
+        ),
+        (
+            95,
+            "coder · plan · ask · claude-opus-4-5 · 34 % of context · 56 % of budget · $1.25 · main · 2 jobs",
+        ),
+        (
+            90,
+            "coder · plan · ask · claude-opus-4-5 · 34 % of context · 56 % of budget · $1.25 · 2 jobs",
+        ),
         (80, "coder · plan · ask · claude-opus-4-5 · 34 % of context · 56 % of budget · $1.25"),
         (60, "ask · claude-opus-4-5 · 34 % of context · 56 % of budget"),
         (40, "ask · 34 % of context · 56 % of budget"),
