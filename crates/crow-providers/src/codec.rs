@@ -14,6 +14,8 @@ use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::wire_json::WireJson;
+
 /// Data that a codec needs about a conversation. Fixed for the codec's life.
 #[derive(Debug, Clone)]
 pub(crate) struct ConversationRoute {
@@ -25,14 +27,14 @@ pub(crate) struct ConversationRoute {
     pub session: String,
 }
 
-/// Wire bytes of one message. Encoded once, sent with every later request.
+/// Wire bytes of one message. Encoded once, and the same in every later request.
 #[derive(Debug, Clone)]
 pub(crate) struct EncodedMessage {
     /// Id of the message that it encodes.
     pub id: MessageId,
     /// One or more JSON values separated by commas, to be placed in the request's array of messages. Empty if the
     /// message has no content in this format.
-    pub json: Bytes,
+    pub json: WireJson,
     /// Offset at which a cache mark can be inserted, if any (Anthropic).
     pub cache_mark_offset: Option<usize>,
 }
@@ -113,13 +115,13 @@ pub(crate) fn with_array(
     body.extend_from_slice(b",\"");
     body.extend_from_slice(name.as_bytes());
     body.extend_from_slice(b"\":[");
-    let first = first.map(|value| Bytes::from(to_bytes(value)));
+    let first = first.map(|value| WireJson::new(Bytes::from(to_bytes(value))));
     let parts = first.iter().chain(messages.iter().map(|message| &message.json));
     for (index, json) in parts.filter(|json| !json.is_empty()).enumerate() {
         if index > 0 {
             body.push(b',');
         }
-        body.extend_from_slice(json);
+        json.append_to(&mut body);
     }
     body.extend_from_slice(b"]}");
     Bytes::from(body)
@@ -132,7 +134,7 @@ pub(crate) fn to_bytes(value: &impl Serialize) -> Vec<u8> {
 
 /// Joins values with commas, to be placed in an array, between two texts.
 ///
-/// The bytes of a message are kept for the whole session, so the values are written twice: to learn their length, and
+/// Most bytes of a message are kept for the whole session, so the values are written twice: to learn their length, and
 /// into a buffer of exactly this length. One that grows has spare capacity, and leaves holes in the heap.
 pub(crate) fn joined(begin: &str, values: &[Value], end: &str) -> JoinedJson {
     let lengths = values.iter().map(|value| {

@@ -27,6 +27,7 @@ mod route;
 mod secret;
 mod sse;
 mod text_calls;
+mod wire_json;
 
 pub use config::{ProviderConfig, ProviderDestination, is_built_in, provider_schema};
 pub use configured::{CredentialStatus, ModelSummary, ProviderSummary};

@@ -158,7 +158,8 @@ impl HttpConversation {
             self.encoded.clear();
         }
         for message in messages.iter().skip(self.encoded.len()) {
-            let encoded = self.codec.encode_message(message);
+            let mut encoded = self.codec.encode_message(message);
+            encoded.json.share_texts(message);
             self.encoded.push(encoded);
         }
     }

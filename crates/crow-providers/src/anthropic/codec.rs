@@ -121,12 +121,9 @@ fn assemble(model: &ModelInfo, frame: Frame<'_>, messages: &[EncodedMessage]) ->
             body.push(b',');
         }
         let mark = message.cache_mark_offset.filter(|_| marked.contains(&Some(index)));
-        if let Some((before, after)) = mark.and_then(|at| message.json.split_at_checked(at)) {
-            body.extend_from_slice(before);
-            body.extend_from_slice(MARK);
-            body.extend_from_slice(after);
-        } else {
-            body.extend_from_slice(&message.json);
+        match mark {
+            Some(offset) => message.json.append_with(MARK, offset, &mut body),
+            None => message.json.append_to(&mut body),
         }
     }
     body.extend_from_slice(b"]}");

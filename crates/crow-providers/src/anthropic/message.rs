@@ -13,9 +13,12 @@ use crow_core::{
 };
 use serde_json::{Value, json};
 
-use crate::codec::{
-    ConversationRoute, EMPTY_MESSAGE, EMPTY_OUTPUT, EncodedMessage, IMAGE_OMITTED, JoinedJson,
-    joined, wire_name,
+use crate::{
+    codec::{
+        ConversationRoute, EMPTY_MESSAGE, EMPTY_OUTPUT, EncodedMessage, IMAGE_OMITTED, JoinedJson,
+        joined, wire_name,
+    },
+    wire_json::WireJson,
 };
 
 /// Maximum length of a tool's name.
@@ -54,6 +57,7 @@ impl MessageEncoder {
             }
         };
         let (json, mark_at) = wire_message(role, &blocks);
+        let json = WireJson::new(json);
         EncodedMessage { id: message.id().clone(), json, cache_mark_offset: mark_at }
     }
 

@@ -98,7 +98,7 @@ fn encode(messages: Vec<Message>, vision: bool) -> Vec<EncodedMessage> {
 }
 
 fn json_of(encoded: &EncodedMessage) -> Value {
-    serde_json::from_slice(&encoded.json).unwrap()
+    serde_json::from_slice(&encoded.json.to_vec()).unwrap()
 }
 
 fn body(messages: Vec<Message>, config: &ModelConfig, tool_choice: ToolChoice<'_>) -> Value {

@@ -13,8 +13,9 @@ use crow_core::{
 use serde_json::{Map, Value, json};
 
 use super::codec::{NO_SIGNATURE, wants_signatures};
-use crate::codec::{
-    ConversationRoute, EMPTY_MESSAGE, EncodedMessage, IMAGE_OMITTED, joined, wire_name,
+use crate::{
+    codec::{ConversationRoute, EMPTY_MESSAGE, EncodedMessage, IMAGE_OMITTED, joined, wire_name},
+    wire_json::WireJson,
 };
 
 /// User turn that is inserted between two replies in a row: calls must follow a turn of the user.
@@ -70,6 +71,7 @@ impl ContentEncoder {
                 self.content("user", &parts)
             }
         };
+        let json = WireJson::new(json);
         EncodedMessage { id: message.id().clone(), json, cache_mark_offset: None }
     }
 

@@ -16,6 +16,7 @@ use crate::{
         reply::CallIds,
         request::{self, ContentPart, effort, parameters},
     },
+    wire_json::WireJson,
 };
 
 /// Codec of the format in one conversation.
@@ -149,7 +150,7 @@ impl Codec for ChatCodec {
         };
         EncodedMessage {
             id: message.id().clone(),
-            json: joined("", &values, "").json,
+            json: WireJson::new(joined("", &values, "").json),
             cache_mark_offset: None,
         }
     }

@@ -109,7 +109,7 @@ fn reasoning_details_are_sent_back_complete_and_in_order() {
     for (origin, expected) in [("m", Some(json!([detail(1), detail(2)]))), ("other", None)] {
         let mut codec = codec("m", PLAIN, ChatVariant::OPENROUTER);
         let message = testing::assistant("1", testing::origin(origin), blocks.clone());
-        let json = codec.encode_message(&message).json;
+        let json = codec.encode_message(&message).json.to_vec();
         let sent: Value = serde_json::from_slice(&json).unwrap();
         assert_eq!(sent.get("reasoning_details"), expected.as_ref(), "{origin}");
     }
@@ -144,7 +144,7 @@ fn an_empty_reply_is_omitted() {
 #[test]
 fn an_empty_user_message_keeps_its_turn() {
     let mut codec = codec("m", PLAIN, ChatVariant::COMPATIBLE);
-    let json = codec.encode_message(&testing::user("1", vec![Block::text(" \n")])).json;
+    let json = codec.encode_message(&testing::user("1", vec![Block::text(" \n")])).json.to_vec();
     let sent: Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(sent, json!({ "role": "user", "content": "(empty message)" }));
 }

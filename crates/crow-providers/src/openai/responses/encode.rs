@@ -19,6 +19,7 @@ use crate::{
         reply::CallIds,
         request::{self, ContentPart, effort, parameters},
     },
+    wire_json::WireJson,
 };
 
 /// Maximum characters of a call's id.
@@ -182,7 +183,7 @@ impl Codec for ResponsesCodec {
         };
         EncodedMessage {
             id: message.id().clone(),
-            json: joined("", &items, "").json,
+            json: WireJson::new(joined("", &items, "").json),
             cache_mark_offset: None,
         }
     }
