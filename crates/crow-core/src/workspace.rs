@@ -98,11 +98,50 @@ fn normalize(path: &Path) -> PathBuf {
     clean
 }
 
+/// Returns the path below `root` that a relative path means in a folder above the root: for `/home/me/project`, the path
+/// `me/project/tools/x.sh` in `/home` means `tools/x.sh`. Returns `None` if it leads nowhere below the root from any folder above.
+///
+/// A script may change to such a folder before it starts a file of the project.
+pub fn path_from_above<'a>(root: &Path, path: &'a str) -> Option<&'a str> {
+    let mut path = path.trim_start_matches('/');
+    while let Some(rest) = path.strip_prefix("./").or_else(|| path.strip_prefix("../")) {
+        path = rest.trim_start_matches('/');
+    }
+    root.ancestors().filter_map(Path::parent).find_map(|above| {
+        let mut rest = path;
+        for name in root.strip_prefix(above).ok()?.iter() {
+            rest = rest.strip_prefix(name.to_str()?)?.strip_prefix('/')?.trim_start_matches('/');
+        }
+        (!rest.is_empty()).then_some(rest)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_path_from_a_folder_above_the_root_leads_below_it() {
+        let root = Path::new("/home/me/project");
+        for (path, expected) in [
+            ("project/tools/x.sh", Some("tools/x.sh")),
+            ("me/project/tools/x.sh", Some("tools/x.sh")),
+            ("home//me/project//x", Some("x")),
+            ("/home/me/project/x", Some("x")),
+            ("../project/x", Some("x")),
+            ("./../../me/project/x", Some("x")),
+            ("project", None),
+            ("project/", None),
+            ("projects/x", None),
+            ("me/x", None),
+            ("tools/x.sh", None),
+        ] {
+            assert_eq!(path_from_above(root, path), expected, "{path}");
+        }
+        assert_eq!(path_from_above(Path::new("/"), "home/x"), None);
+    }
 
     #[test]
     fn paths_resolve_against_the_working_directory() {

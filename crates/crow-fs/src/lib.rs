@@ -33,7 +33,7 @@ pub use self::{
     directory::{Directory, EntryName, RenameMode},
     directory_stamp::DirectoryStamp,
     file_lock::FileLock,
-    ignore_files::has_only_regular_ignore_files,
+    ignore_files::has_readable_ignore_files,
     link_trail::LinkTrail,
     metadata::{EntryKind, EntryMetadata, FileIdentity},
     paths::{

@@ -6,6 +6,7 @@ use std::{
 };
 
 use crow_agent::layers::{LayerKind, Layers};
+use crow_core::workspace::path_from_above;
 
 use crate::{
     config::{Configuration, HooksTable},
@@ -251,9 +252,17 @@ pub(super) fn names_path_below<'a>(
         if below.is_none() && word.contains('$') {
             return true;
         }
+        // A pattern may stand for the name of any folder.
+        if word.contains('/') && word.contains(['*', '?', '[', '{']) {
+            return true;
+        }
         let path = home.join(below.unwrap_or(word));
         let resolved = path.canonicalize().unwrap_or_else(|_| path.clone());
-        roots.iter().any(|root| path.starts_with(root) || resolved.starts_with(root))
+        roots.iter().any(|root| {
+            path.starts_with(root)
+                || resolved.starts_with(root)
+                || path_from_above(root, word).is_some()
+        })
     })
 }
 

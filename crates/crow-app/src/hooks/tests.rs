@@ -443,6 +443,11 @@ fn only_hooks_that_name_nothing_of_the_project_may_run_outside_of_the_sandbox() 
         ("\"$CLAUDE_PROJECT_DIR\"/tools/notify.sh", true),
         ("cd $PWD && make", true),
         ("cd /srv/other; make", true),
+        ("cd /users && me/project/tools/x.sh", true),
+        ("cd ..; sh me/project/tools/x.sh", true),
+        ("(cd /; exec users/me/project/x.sh)", true),
+        ("/users/me/p?oject/tools/x.sh", true),
+        ("sh /opt/projects/x.sh", false),
     ] {
         let settings = json!({ "hooks": { "Notification": [{ "hooks": [line(command)] }] } });
         let set = HookScenario::new(&settings.to_string()).set();

@@ -28,6 +28,7 @@ use super::{
 use crate::{
     args::OutputForm,
     error::CliError,
+    output::{output_line, visible_json},
     terminal::{print_message, write_line, write_out},
 };
 
@@ -40,7 +41,7 @@ pub(crate) fn list(
     let listed = agents.list();
     let text = match output {
         OutputForm::Json => listed.iter().fold(String::new(), |mut text, agent| {
-            let _ = writeln!(text, "{}", listed_json(agent));
+            let _ = writeln!(text, "{}", visible_json(&listed_json(agent)));
             text
         }),
         OutputForm::Text => listing(&listed),
@@ -155,7 +156,7 @@ pub(crate) fn show(
     let agent = describe(name, &agents)?;
     match output {
         OutputForm::Text => write_out(description_text(name, &agent).as_bytes()),
-        OutputForm::Json => write_out(format!("{}\n", description_json(name, &agent)).as_bytes()),
+        OutputForm::Json => write_out(&output_line(&description_json(name, &agent))?),
     }
 }
 

@@ -20,6 +20,7 @@ use crate::{
     args::OutputForm,
     error::CliError,
     listings::{CommandListing, servers::server_configuration},
+    output::visible_json,
     session_commands::ConsoleCommands,
 };
 
@@ -46,7 +47,7 @@ pub(crate) fn list(
     for command in file_commands(&prompts, &skills, is_taken) {
         match output {
             OutputForm::Text => describe(&command, &mut text),
-            OutputForm::Json => drop(writeln!(text, "{}", to_json(&command))),
+            OutputForm::Json => drop(writeln!(text, "{}", visible_json(&to_json(&command)))),
         }
     }
     let servers = server_configuration(environment)?;
@@ -58,7 +59,8 @@ pub(crate) fn list(
                     OutputForm::Text => describe_prompt(&prompt, &server.name, &mut text),
                     OutputForm::Json => {
                         // Writing to a string cannot fail.
-                        let _ = writeln!(text, "{}", prompt_to_json(&prompt, &server.name));
+                        let line = prompt_to_json(&prompt, &server.name);
+                        let _ = writeln!(text, "{}", visible_json(&line));
                     }
                 }
             }

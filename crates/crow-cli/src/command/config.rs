@@ -2,6 +2,7 @@
 
 use std::{
     fmt::Write as _,
+    io::{self, IsTerminal as _},
     path::{Path, PathBuf},
 };
 
@@ -22,7 +23,7 @@ use crow_app::{
 use crow_console::ExitCode;
 use crow_core::{config::SourceText, permission::RuleSet};
 use crow_providers::provider_schema;
-use crow_text::one_line;
+use crow_text::{neutralise, one_line};
 use toml_edit::Value;
 
 use super::trust::project_around;
@@ -67,6 +68,8 @@ pub(crate) fn get(key: &str, environment: &ProcessEnvironment) -> Result<ExitCod
             text
         }),
     };
+    // Scripts get the value as it is.
+    let text = if io::stdout().is_terminal() { neutralise(&text) } else { text };
     write_out(text.as_bytes())
 }
 

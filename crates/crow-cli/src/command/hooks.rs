@@ -18,6 +18,7 @@ use crate::{
     args::{HooksTestArgs, OutputForm},
     error::CliError,
     listings::hooks::{NO_HOOKS, hooks, listing},
+    output::visible_json,
     terminal::{print_message, write_out},
 };
 
@@ -57,7 +58,7 @@ pub(crate) async fn test(
             failed += usize::from(report.answer.is_err());
             let text = match args.output {
                 OutputForm::Text => report_text(&report),
-                OutputForm::Json => format!("{}\n", report_json(&report)),
+                OutputForm::Json => format!("{}\n", visible_json(&report_json(&report))),
             };
             write_out(text.as_bytes())?;
         }

@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::{
     args::{ImportArgs, OutputForm},
     error::CliError,
+    output::visible_json,
     terminal::{print_message, write_out},
 };
 
@@ -110,7 +111,7 @@ fn to_json(plan: &ImportPlan) -> String {
     let left_out =
         plan.left_out.iter().map(|left| json!({ "left_out": left.what, "why": left.why }));
     items.chain(used).chain(left_out).fold(String::new(), |mut text, line| {
-        let _ = writeln!(text, "{line}");
+        let _ = writeln!(text, "{}", visible_json(&line));
         text
     })
 }

@@ -30,6 +30,7 @@ use crate::{
     listings::servers::{
         ServerConfiguration, listing, server_configuration, tool_line, tools_json,
     },
+    output::{output_line, visible_json},
     terminal::{print_message, write_line, write_out},
 };
 
@@ -84,7 +85,7 @@ pub(crate) async fn test(
         Err(failure) => {
             if output == OutputForm::Json {
                 let line = json!({"name": name, "ok": false, "error": failure.why});
-                write_out(format!("{line}\n").as_bytes())?;
+                write_out(&output_line(&line)?)?;
                 return Ok(ExitCode::Failed);
             }
             let message = format!("the MCP server {name} cannot be used: {failure}");
@@ -283,7 +284,7 @@ fn success_output(name: &str, server: &ProbedServer, output: OutputForm) -> Stri
             "left_out": server.left_out,
             "invalid": server.invalid,
         });
-        return format!("{line}\n");
+        return format!("{}\n", visible_json(&line));
     }
     let mut text = format!("{} works: {} tools in {took} ms\n", one_line(name), server.tools.len());
     for tool in &server.tools {

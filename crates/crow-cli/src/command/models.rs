@@ -22,6 +22,7 @@ use super::trust::project_around;
 use crate::{
     args::{ModelsArgs, ModelsCommand, OutputForm},
     error::CliError,
+    output::visible_json,
     terminal::{print_message, write_out},
 };
 
@@ -113,7 +114,7 @@ fn show(
     let layer = profiles.layer_of(&profile.name);
     let text = match output {
         OutputForm::Text => model_text(&model, &profile, layer),
-        OutputForm::Json => format!("{}\n", model_json(&model, &profile, layer)),
+        OutputForm::Json => format!("{}\n", visible_json(&model_json(&model, &profile, layer))),
     };
     write_out(text.as_bytes())
 }
@@ -315,5 +316,5 @@ fn describe_json(
         "listed": lists.of(&provider.name),
         "served": served.map(|models| models.iter().map(|model| model.id.as_str()).collect::<Vec<_>>()),
     });
-    let _ = writeln!(text, "{line}");
+    let _ = writeln!(text, "{}", visible_json(&line));
 }

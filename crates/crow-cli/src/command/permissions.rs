@@ -33,6 +33,7 @@ use super::trust::project_around;
 use crate::{
     args::{ExplainArgs, OutputForm},
     error::CliError,
+    output::output_line,
     terminal::write_out,
 };
 
@@ -54,10 +55,7 @@ pub(crate) fn list_rules(
         match output {
             OutputForm::Text => describe(rule, &mut text),
             OutputForm::Json => {
-                let line = serde_json::to_string(rule)
-                    .map_err(|error| CliError::failed(error.to_string()))?;
-                text.push_str(&line);
-                text.push('\n');
+                text.push_str(&String::from_utf8_lossy(&output_line(rule)?));
             }
         }
     }
@@ -167,9 +165,7 @@ pub(crate) async fn explain(
         OutputForm::Text => {
             write_out(explanation_text(&call, &explanation, &containment).as_bytes())
         }
-        OutputForm::Json => {
-            write_out(format!("{}\n", to_json(&call, &explanation, &containment)).as_bytes())
-        }
+        OutputForm::Json => write_out(&output_line(&to_json(&call, &explanation, &containment))?),
     }
 }
 

@@ -35,6 +35,7 @@ use crate::{
     command::show_changes,
     error::CliError,
     export::to_markdown,
+    output::output_line,
     render::{SessionRow, session_table},
     session_context::SessionContext,
     stored_sessions::{print_damage, session_subtree},
@@ -54,14 +55,12 @@ pub(crate) async fn list(
     let models = product::models(environment, &[]).ok();
     match args.output {
         OutputForm::Json => {
-            let mut text = String::new();
+            let mut text = Vec::new();
             for session in sessions {
                 let used = used_by(&session, models.as_ref()).await;
-                let line = serde_json::to_string(&ListedSession { session, used });
-                text.push_str(&line.map_err(|error| CliError::failed(error.to_string()))?);
-                text.push('\n');
+                text.extend(output_line(&ListedSession { session, used })?);
             }
-            write_out(text.as_bytes())
+            write_out(&text)
         }
         OutputForm::Text if sessions.is_empty() => {
             write_out(b"No sessions yet. `crow-agent run \"task\"` starts one.\n")
@@ -110,9 +109,7 @@ pub(crate) async fn show(
     match args.output {
         OutputForm::Json => {
             for event in &record.events {
-                serde_json::to_writer(&mut text, event)
-                    .map_err(|error| CliError::failed(error.to_string()))?;
-                text.push(b'\n');
+                text.extend(output_line(event)?);
             }
         }
         OutputForm::Text => {

@@ -15,6 +15,7 @@ use crate::{
     args::OutputForm,
     doctor::{configuration, machine, models, sandbox},
     error::CliError,
+    output::visible_json,
     terminal::write_out,
 };
 
@@ -177,7 +178,7 @@ fn findings_text(
                 OutputForm::Json => {
                     let line =
                         json!({"about": section, "state": word, "text": summary, "hint": hint});
-                    writeln!(text, "{line}")
+                    writeln!(text, "{}", visible_json(&line))
                 }
                 OutputForm::Text if hint.is_empty() => {
                     writeln!(text, "  {mark} {}", neutralise(&summary))

@@ -12,7 +12,7 @@ use crow_text::one_line;
 use serde_json::json;
 
 use super::CommandListing;
-use crate::{args::OutputForm, error::CliError};
+use crate::{args::OutputForm, error::CliError, output::visible_json};
 
 /// Hint about where hooks are.
 pub(crate) const NO_HOOKS: &str = "There are no hooks. They are configured in ~/.config/crow-agent/hooks.json or ~/.claude/settings.json, or in .crow-agent/hooks.json, .claude/settings.json or .claude/settings.local.json of a trusted project.\n";
@@ -27,7 +27,7 @@ pub(crate) fn listing(
     for hook in &set.hooks {
         match output {
             OutputForm::Text => describe(hook, &mut text),
-            OutputForm::Json => drop(writeln!(text, "{}", to_json(hook))),
+            OutputForm::Json => drop(writeln!(text, "{}", visible_json(&to_json(hook)))),
         }
     }
     for (file, unused) in &set.unused {
@@ -38,7 +38,7 @@ pub(crate) fn listing(
                 let file = file.to_string_lossy();
                 let unused =
                     json!({ "file": file, "place": place, "runs": false, "reason": reason });
-                let _ = writeln!(text, "{unused}");
+                let _ = writeln!(text, "{}", visible_json(&unused));
             }
         }
     }
@@ -53,7 +53,11 @@ fn describe(hook: &SessionHook, text: &mut String) {
     let matcher = hook.hook.matcher();
     let matcher =
         if matcher.is_empty() { String::new() } else { format!(" {}", one_line(matcher)) };
-    let sandbox = if hook.may_run_outside { "outside the sandbox" } else { "in the sandbox" };
+    let sandbox = if hook.may_run_outside {
+        "outside the sandbox if it names nothing of the project"
+    } else {
+        "in the sandbox"
+    };
     let seconds = hook.hook.timeout().as_secs_f64();
     let marks = format!("{}, {sandbox}, at most {seconds} s", hook.origin.as_str());
     let _ = writeln!(text, "{}{matcher}  [{marks}]", hook.hook.event);

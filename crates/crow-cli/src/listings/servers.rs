@@ -16,7 +16,7 @@ use crow_text::one_line;
 use serde_json::json;
 
 use super::CommandListing;
-use crate::{args::OutputForm, error::CliError};
+use crate::{args::OutputForm, error::CliError, output::visible_json};
 
 /// Maximum length of a tool's description in a list, in bytes.
 const SHOWN: usize = 100;
@@ -36,14 +36,16 @@ pub(crate) fn listing(
             OutputForm::Json => {
                 let line = listed_json(settings, *origin, cached.as_deref());
                 // Writing to a string cannot fail.
-                let _ = writeln!(text, "{line}");
+                let _ = writeln!(text, "{}", visible_json(&line));
             }
         }
     }
     for name in &found.disabled {
         let _ = match output {
             OutputForm::Text => writeln!(text, "{}  switched off", one_line(name)),
-            OutputForm::Json => writeln!(text, "{}", json!({"name": name, "enabled": false})),
+            OutputForm::Json => {
+                writeln!(text, "{}", visible_json(&json!({"name": name, "enabled": false})))
+            }
         };
     }
     if text.is_empty() && output == OutputForm::Text {

@@ -13,7 +13,7 @@ use crow_text::{neutralise, one_line};
 use serde_json::json;
 
 use super::CommandListing;
-use crate::{args::OutputForm, error::CliError};
+use crate::{args::OutputForm, error::CliError, output::visible_json};
 
 /// Hint about where skills are.
 const NO_SKILLS: &str = "There are no skills. A skill is a folder with a SKILL.md in ~/.config/crow-agent/skills, ~/.agents/skills or ~/.claude/skills, or in .crow-agent/skills, .agents/skills or .claude/skills of a trusted project.\n";
@@ -29,7 +29,11 @@ pub(crate) fn listing(
     for (skill, is_enabled) in all.chain(set.disabled.iter().map(|skill| (skill, false))) {
         match output {
             OutputForm::Text => describe(skill, is_enabled, &mut text),
-            OutputForm::Json => drop(writeln!(text, "{}", to_json(skill, is_enabled))),
+            OutputForm::Json => {
+                let line = to_json(skill, is_enabled);
+                // Writing to a string cannot fail.
+                let _ = writeln!(text, "{}", visible_json(&line));
+            }
         }
     }
     if output == OutputForm::Text {
@@ -58,7 +62,7 @@ pub(crate) fn shown(
         OutputForm::Json => {
             let mut value = to_json(skill, is_enabled);
             value["instructions"] = instructions.into();
-            format!("{value}\n")
+            format!("{}\n", visible_json(&value))
         }
         OutputForm::Text => {
             let mut text = String::new();

@@ -5,6 +5,7 @@
 use std::{
     borrow::Cow,
     collections::VecDeque,
+    fmt::{self, Display},
     io::{self, Write},
 };
 
@@ -135,6 +136,27 @@ fn json_line(line: &impl Serialize) -> serde_json::Result<Vec<u8>> {
 pub(crate) fn output_line(line: &impl Serialize) -> Result<Vec<u8>, CliError> {
     json_line(line)
         .map_err(|error| CliError::failed(format!("this cannot be written as JSON: {error}")))
+}
+
+/// Returns JSON with escapes in place of characters that control a terminal or are invisible. Line breaks between the values
+/// stay.
+pub(crate) fn visible_json(json: &impl Display) -> String {
+    let json = json.to_string();
+    if json.bytes().all(|byte| byte.is_ascii() && byte != 0x7f) {
+        return json;
+    }
+    let mut visible = String::with_capacity(json.len());
+    for character in json.chars() {
+        if character != '\n' && is_unseen(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                // Writing to a string cannot fail.
+                let _ = fmt::Write::write_fmt(&mut visible, format_args!("\\u{unit:04x}"));
+            }
+        } else {
+            visible.push(character);
+        }
+    }
+    visible
 }
 
 /// Returns the notice that replaces an event.

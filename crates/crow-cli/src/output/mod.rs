@@ -11,7 +11,7 @@ pub(crate) mod tests;
 mod undo;
 
 pub(crate) use context::{ContextCompactionLine, ContextLine, ContextRequestLine};
-pub(crate) use json::output_line;
 pub use json::{Deltas, JsonWriter, schema};
+pub(crate) use json::{output_line, visible_json};
 pub(crate) use telemetry::{LedgerLine, SpanLine, StatisticsLine, WireLine};
 pub(crate) use undo::{CallLine, DiffLine, RecordLine, UndoLine};

@@ -1,7 +1,6 @@
 //! Requests for runs and agents, built from the arguments of the command line and from standard input.
 
 use std::{
-    fmt::Write as _,
     io::{self, Read as _},
     os::fd::AsFd as _,
     path::PathBuf,
@@ -21,7 +20,6 @@ use crow_core::{
     turn::BudgetLimits,
 };
 use crow_runtime::SessionStore;
-use crow_text::neutralise;
 use crow_tools::read_picture;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -37,7 +35,7 @@ use crate::{
         SandboxOptions, ServeArgs, SessionOptions,
     },
     error::CliError,
-    output::Deltas,
+    output::{Deltas, visible_json},
     session_picker::pick_session,
     stored_sessions::last_session_of_current_dir,
     terminal::print_message,
@@ -221,23 +219,7 @@ impl AgentRequest {
 
 /// Shows an answer as JSON. Characters that a terminal must not get, or that nobody sees, are escaped as JSON does it.
 fn show_json(value: &Value) -> (String, ExitCode) {
-    let mut text = String::new();
-    for char in format!("{value:#}").chars() {
-        let is_shown = char == '\n' || {
-            let mut bytes = [0; 4];
-            let shown: &str = char.encode_utf8(&mut bytes);
-            neutralise(shown) == shown
-        };
-        if is_shown {
-            text.push(char);
-        } else {
-            // Writing to a string cannot fail.
-            for unit in char.encode_utf16(&mut [0; 2]) {
-                let _ = write!(text, "\\u{unit:04x}");
-            }
-        }
-    }
-    (text, ExitCode::Done)
+    (visible_json(&format_args!("{value:#}")), ExitCode::Done)
 }
 
 impl RunRequest {

@@ -50,7 +50,11 @@ pub(super) enum PathOrigin {
     /// The call reads what it then writes: whoever allows the write allows this, but a rule may forbid it.
     ReadToWrite,
     /// A word of a command names it: it is allowed with the command, unless it is guarded.
-    Word(TouchDepth),
+    Word {
+        depth: TouchDepth,
+        /// True if the program may change what it is only seen to read.
+        may_change: bool,
+    },
     /// A command's output goes there, in a mode that asks about edits.
     AskedRedirect,
     /// A command reads from there, or writes there in a mode that allows edits.
@@ -141,7 +145,7 @@ fn paths_of<'a>(
             path: place,
             access: touch.access,
             class: reach,
-            origin: PathOrigin::Word(touch.depth),
+            origin: PathOrigin::Word { depth: touch.depth, may_change: command.may_change_read },
         }
     });
     let redirects = command.redirects.iter().filter(|redirect| !redirect.is_device());
@@ -198,7 +202,7 @@ impl CallPart<'_> {
             Self::Command(part) => part.is_read || is_harmless(part.command),
             Self::Path { class: reach, origin, .. } => match origin {
                 PathOrigin::ReadToWrite => true,
-                PathOrigin::Word(_) | PathOrigin::FreeRedirect => !reach.is_guarded(),
+                PathOrigin::Word { .. } | PathOrigin::FreeRedirect => !reach.is_guarded(),
                 PathOrigin::Call | PathOrigin::AskedRedirect => *reach == AccessClass::ReadInside,
             },
             Self::Subject { .. } => true,
@@ -283,13 +287,22 @@ impl CallPart<'_> {
                 Self::Path {
                     path: place,
                     access,
-                    origin: PathOrigin::Word(TouchDepth::Below | TouchDepth::Within),
+                    origin: PathOrigin::Word { depth: TouchDepth::Below | TouchDepth::Within, .. },
                     ..
                 },
                 RuleMatcher::Path { access: named_access, path: named },
             ) if access == named_access && !place.is_within(named) && place.contains(named) => {
                 RuleMatch::Maybe
             }
+            (
+                Self::Path {
+                    path: place,
+                    access: Access::Read,
+                    origin: PathOrigin::Word { may_change: true, .. },
+                    ..
+                },
+                RuleMatcher::Path { access: Access::Write, path: named },
+            ) if place.is_within(named) => RuleMatch::Maybe,
             (
                 Self::Path { path: place, access, .. } | Self::Subject { path: place, access },
                 RuleMatcher::Path { access: named_access, path: named },

@@ -5,7 +5,7 @@ use std::{ffi::OsStr, path::Path};
 use crate::workspace::Workspace;
 
 /// Full names.
-const NAMES: [&str; 29] = [
+const NAMES: [&str; 46] = [
     ".env",
     ".env~",
     ".envrc",
@@ -35,6 +35,23 @@ const NAMES: [&str; 29] = [
     "secrets.yml",
     "secrets.toml",
     ".credentials.json",
+    ".boto",
+    ".s3cfg",
+    ".terraformrc",
+    "terraform.rc",
+    ".vault_pass",
+    ".vault-pass",
+    ".vault_pass.txt",
+    "vault-password",
+    ".aws-credentials",
+    "password.txt",
+    "passwords.txt",
+    "secret.txt",
+    "secrets.txt",
+    "token.txt",
+    "deploy_key",
+    "wallet.dat",
+    ".gitcookies",
 ];
 /// Prefixes of names.
 const PREFIXES: [&str; 8] =
@@ -58,9 +75,12 @@ const SUFFIXES: [&str; 15] = [
     ".tfvars.json",
 ];
 /// Prefixes of names of service keys, if the names end in `.json`.
-const SERVICE_KEYS: [&str; 2] = ["service-account", "service_account"];
+const SERVICE_KEYS: [&str; 5] =
+    ["service-account", "service_account", "client_secret", "client-secret", "firebase-adminsdk"];
 /// Suffixes of files that are only samples, or the public half of a key.
 const SAMPLE_SUFFIXES: [&str; 5] = [".example", ".sample", ".template", ".dist", ".pub"];
+/// Suffixes of the swap files of vim, whose names begin with a dot before the name of the file.
+const SWAP_SUFFIXES: [&str; 3] = [".swp", ".swo", ".swn"];
 /// Directories that contain such files.
 const DIRECTORIES: [&str; 6] = [".ssh", ".aws", ".gnupg", ".kube", ".docker", ".crow-agent"];
 
@@ -89,6 +109,11 @@ pub fn is_secret_file(path: &Path) -> bool {
     if parts.iter().any(|part| DIRECTORIES.contains(&part.as_str())) {
         return true;
     }
+    // Editors keep the text of `.env` in `.env.swp` or `..env.swp`.
+    let name = SWAP_SUFFIXES
+        .iter()
+        .find_map(|suffix| name.strip_suffix(suffix)?.strip_prefix('.').map(str::to_owned))
+        .unwrap_or(name);
     if SAMPLE_SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) {
         return false;
     }
@@ -137,6 +162,10 @@ mod tests {
             ("/p/.env~", true),
             ("/p/.envrc", true),
             ("/p/.dev.vars", true),
+            ("/p/..env.swp", true),
+            ("/p/.notes.txt.swp", false),
+            ("/p/client_secret_12.json", true),
+            ("/p/.vault_pass", true),
             ("/p/.dev.vars.example", false),
             ("/p/local.settings.json", true),
             ("/p/prod.env", true),

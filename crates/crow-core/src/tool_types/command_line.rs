@@ -82,6 +82,10 @@ pub struct SimpleCommand {
     #[serde(default, skip_serializing_if = "SideEffects::is_anything")]
     #[serde(rename = "extent")]
     pub side_effects: SideEffects,
+    /// True if the program is not known, so that it may also change the files that it touches to read them. Not stored: a line is
+    /// planned again before it is decided about.
+    #[serde(skip)]
+    pub may_change_read: bool,
     /// The positions in [`words`](Self::words) of options and operands that may make the program do something else than
     /// its first words say. A permission for first words covers the command only if it names these, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -318,7 +318,7 @@ impl AgentHandle {
 
     fn send(&self, message: InputMessage) -> Result<(), HandleError> {
         self.refuse_after_end()?;
-        self.input.try_send(message).map_err(|error| self.refusal(&error))
+        self.input.try_send(message).map_err(|error| refusal(&error, &self.shared.id))
     }
 
     /// Fails if the agent has ended or was shut down: input sent now would never be read.
@@ -329,14 +329,13 @@ impl AgentHandle {
         }
         Ok(())
     }
+}
 
-    fn refusal<T>(&self, error: &mpsc::error::TrySendError<T>) -> HandleError {
-        match error {
-            mpsc::error::TrySendError::Full(_) => HandleError::Full { capacity: INPUT_QUEUE },
-            mpsc::error::TrySendError::Closed(_) => {
-                HandleError::Ended { id: self.shared.id.clone() }
-            }
-        }
+/// Returns the error for a message that the queue of an agent does not take.
+fn refusal<T>(error: &mpsc::error::TrySendError<T>, agent: &SessionId) -> HandleError {
+    match error {
+        mpsc::error::TrySendError::Full(_) => HandleError::Full { capacity: INPUT_QUEUE },
+        mpsc::error::TrySendError::Closed(_) => HandleError::Ended { id: agent.clone() },
     }
 }
 

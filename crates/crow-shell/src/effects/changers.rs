@@ -385,7 +385,7 @@ fn committed_files(words: &[&str], context: &CommandContext<'_>) -> Option<Vec<P
     for here in context.touch(".", Access::Read, TouchDepth::Below, FollowLinks::Yes)? {
         let root = context.workspace.roots().iter().find(|root| here.path.starts_with(root));
         let root = root.unwrap_or(&here.path);
-        if !root.ancestors().all(crow_fs::has_only_regular_ignore_files) {
+        if !root.ancestors().all(crow_fs::has_readable_ignore_files) {
             return None;
         }
         let mut walk = ignore::WalkBuilder::new(root);

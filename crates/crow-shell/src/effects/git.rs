@@ -154,6 +154,7 @@ pub(super) fn git(
         touches,
         extent: SideEffects::SandboxedReads,
         unlisted: Vec::new(),
+        may_change_read: false,
     })
 }
 

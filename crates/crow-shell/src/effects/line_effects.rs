@@ -33,19 +33,31 @@ pub(super) struct CommandEffects {
     pub extent: SideEffects,
     /// Positions of words that a permission for the words before them does not cover.
     pub unlisted: Vec<usize>,
+    /// True if the program is not known, so that it may change what it reads.
+    pub may_change_read: bool,
 }
 
 impl CommandEffects {
     pub(super) fn reads(touches: Vec<PathTouch>) -> Self {
-        Self { touches, extent: SideEffects::Reads, unlisted: Vec::new() }
+        Self { touches, extent: SideEffects::Reads, unlisted: Vec::new(), may_change_read: false }
     }
 
     pub(super) fn changes(touches: Vec<PathTouch>) -> Self {
-        Self { touches, extent: SideEffects::Anything, unlisted: Vec::new() }
+        Self {
+            touches,
+            extent: SideEffects::Anything,
+            unlisted: Vec::new(),
+            may_change_read: false,
+        }
     }
 
     pub(super) fn hidden() -> Self {
-        Self { touches: Vec::new(), extent: SideEffects::Hidden, unlisted: Vec::new() }
+        Self {
+            touches: Vec::new(),
+            extent: SideEffects::Hidden,
+            unlisted: Vec::new(),
+            may_change_read: false,
+        }
     }
 }
 
@@ -117,6 +129,7 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
         command.touches = known.touches;
         command.side_effects = known.extent;
         command.unlisted = known.unlisted;
+        command.may_change_read = known.may_change_read;
         // 3) A read of a secret, or under a wrapper other than `env`, counts as able to do anything.
         let names_secret = command.touches.iter().any(|touch| is_secret_file(&touch.path))
             || command

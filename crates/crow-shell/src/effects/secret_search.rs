@@ -282,10 +282,10 @@ fn ripgrep_walk(root: &Path, given: &ParsedOptions<'_>) -> WalkBuilder {
     let mut walk = whole_walk(root);
     walk.hidden(!(unrestricted > 1 || has("--hidden") || given.letters.contains('.')));
     // ripgrep itself would wait at a named pipe in place of its rules.
-    if !takes_ignored && root.ancestors().all(crow_fs::has_only_regular_ignore_files) {
+    if !takes_ignored && root.ancestors().all(crow_fs::has_readable_ignore_files) {
         walk.filter_entry(|entry| {
             !entry.file_type().is_some_and(|kind| kind.is_dir())
-                || crow_fs::has_only_regular_ignore_files(entry.path())
+                || crow_fs::has_readable_ignore_files(entry.path())
         });
         walk.ignore(true).git_ignore(true).git_exclude(true).parents(true);
         walk.add_custom_ignore_filename(".rgignore");

@@ -177,7 +177,7 @@ pub(super) fn unknown_program_effects(
     if changers::add_changes(name, &words, context, &mut touches).is_none() {
         return CommandEffects::hidden();
     }
-    CommandEffects::changes(touches)
+    CommandEffects { may_change_read: true, ..CommandEffects::changes(touches) }
 }
 
 /// Returns the pieces of command texts for a program with a language of its own: `vim -c 'r file'`, `sqlite3 x '.read

@@ -167,7 +167,12 @@ pub(super) fn version(
     if may_be_shim && !is_same_everywhere(name, context)? {
         return None;
     }
-    Some(CommandEffects { touches: Vec::new(), extent, unlisted: Vec::new() })
+    Some(CommandEffects {
+        touches: Vec::new(),
+        extent,
+        unlisted: Vec::new(),
+        may_change_read: false,
+    })
 }
 
 /// Returns whether no file of the folders that a command may run in, or above them, decides which program answers to a

@@ -130,7 +130,7 @@ fn walk(root: &Path) -> Walk {
                 || usable_name(entry).is_some_and(|name| name != ".git")
                     && !has_odd_ignore_file(entry)
         });
-    if !root.ancestors().all(crow_fs::has_only_regular_ignore_files) {
+    if !root.ancestors().all(crow_fs::has_readable_ignore_files) {
         walk.ignore(false).git_ignore(false).git_exclude(false).parents(false);
     }
     walk.build()
@@ -139,7 +139,7 @@ fn walk(root: &Path) -> Walk {
 /// Returns true if an entry is a directory with an ignore file that is a named pipe or a device.
 fn has_odd_ignore_file(entry: &DirEntry) -> bool {
     entry.file_type().is_some_and(|kind| kind.is_dir())
-        && !crow_fs::has_only_regular_ignore_files(entry.path())
+        && !crow_fs::has_readable_ignore_files(entry.path())
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ pub(crate) fn walker(root: &Path, withheld: &WithheldFiles) -> WalkBuilder {
                     && !withheld.is_hidden(entry.path())
                     && !has_odd_ignore_file(entry)
         });
-    if !root.ancestors().all(crow_fs::has_only_regular_ignore_files) {
+    if !root.ancestors().all(crow_fs::has_readable_ignore_files) {
         walk_without_rules(&mut walker);
     }
     walker
@@ -92,7 +92,7 @@ pub(crate) fn walker(root: &Path, withheld: &WithheldFiles) -> WalkBuilder {
 /// Returns true if an entry is a folder in which reading the rules would wait.
 fn has_odd_ignore_file(entry: &DirEntry) -> bool {
     entry.file_type().is_some_and(|kind| kind.is_dir())
-        && !crow_fs::has_only_regular_ignore_files(entry.path())
+        && !crow_fs::has_readable_ignore_files(entry.path())
 }
 
 fn walk_without_rules(walker: &mut WalkBuilder) {

@@ -30,6 +30,7 @@ mod pictures;
 mod project;
 mod race;
 mod read_file;
+mod round10_denials;
 mod round3_denials;
 mod round3_final_check;
 mod round3_followup;

@@ -16,6 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crow_core::workspace::path_from_above;
 use serde_json::Value;
 
 use super::{
@@ -204,7 +205,11 @@ impl ProgramFinder<'_> {
             .take(MOST_BASES)
             .collect();
         for base in bases.iter().chain(&folders) {
-            for word in script_words(&server.argv) {
+            let root = self.root;
+            let scripts = script_words(&server.argv).into_iter();
+            for word in
+                scripts.flat_map(|word| std::iter::once(word).chain(path_from_above(root, word)))
+            {
                 let followed = follow(self.root, base, Path::new(word));
                 let Some((target, metadata)) = followed.end else { continue };
                 let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -306,6 +311,10 @@ impl ProgramFinder<'_> {
 
     /// Records the files that the words of a command line name.
     fn line(&mut self, words: &[&str], mut bases: Vec<PathBuf>, origin: FileOrigin) {
+        let root = self.root;
+        let from_above = words.iter().filter_map(|word| path_from_above(root, word));
+        let words: Vec<&str> = words.iter().copied().chain(from_above).collect();
+        let words = words.as_slice();
         let runs_folders = runs_folders(words);
         // 1) Folders: the line may change to them, or run their entry files.
         for word in words {

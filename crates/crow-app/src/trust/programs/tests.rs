@@ -349,9 +349,21 @@ fn trust_survives_the_loss_of_files_of_the_users_own_servers() {
 fn a_path_that_leaves_the_project_and_comes_back_is_found() {
     let clone = ClonedProject::new(&command(&["true"]), &["tools/run"]);
     let name = clone.root.file_name().unwrap().to_string_lossy().into_owned();
+    let above = clone.root.parent().unwrap().display().to_string();
     for line in [
         vec![format!("../{name}/tools/run")],
         vec!["sh".to_owned(), format!("./../{name}/tools/run")],
+        vec![
+            "sh".to_owned(),
+            "-c".to_owned(),
+            format!("cd {above} && exec python3 {name}/tools/run"),
+        ],
+        vec![
+            "sh".to_owned(),
+            "-c".to_owned(),
+            format!("cd /; exec .{}/tools/run", clone.root.display()),
+        ],
+        ["env", "-C", &above, "sh", &format!("{name}/tools/run")].map(str::to_owned).to_vec(),
     ] {
         let line: Vec<&str> = line.iter().map(String::as_str).collect();
         clone.write(".mcp.json", &json!({"mcpServers": {"s": command(&line)}}).to_string());

@@ -104,6 +104,38 @@ const CHECKERS: [&str; 32] = [
     "vitest",
 ];
 
+/// Options of checkers whose values are code that they load.
+const CHECKER_OPTIONS: [&str; 4] = ["-c", "-f", "-p", "-r"];
+/// The same of all programs.
+const CODE_OPTIONS: [&str; 10] = [
+    "--config",
+    "--custom-formatter",
+    "--format",
+    "--formatter",
+    "--load-plugins",
+    "--parser",
+    "--plugin",
+    "--require",
+    "--resolver",
+    "--rulesdir",
+];
+
+/// Returns the values of the options in a command that name code.
+fn code_options(command: &str, is_of_checker: bool) -> impl Iterator<Item = &str> {
+    let mut words = command.split_whitespace();
+    std::iter::from_fn(move || {
+        loop {
+            let word = words.next()?;
+            let (option, value) =
+                word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value)));
+            if CODE_OPTIONS.contains(&option) || is_of_checker && CHECKER_OPTIONS.contains(&option)
+            {
+                return value.or_else(|| words.next());
+            }
+        }
+    })
+}
+
 /// Returns the words of a whole script that may be files, without those of comments and of checkers.
 pub(super) fn script_words(text: &str) -> ScriptWords {
     // A backslash at the end continues a line. Each line is read by itself: an apostrophe in one opens no quotes.
@@ -124,7 +156,13 @@ pub(super) fn script_words(text: &str) -> ScriptWords {
             let has = |programs: &[&str]| {
                 found.iter().any(|word| programs.contains(&word.rsplit('/').next().unwrap_or(word)))
             };
-            if has(&CHECKERS) {
+            let is_checked = has(&CHECKERS);
+            for value in code_options(pipeline, is_checked) {
+                let words_of_value = words_of(value, MOST_WORDS);
+                words.run.extend(words_of_value.iter().cloned());
+                words.all.extend(words_of_value);
+            }
+            if is_checked {
                 continue;
             }
             let is_shell = has(&["sh", "bash", "dash", "zsh", "ksh", "fish"]);

@@ -269,6 +269,9 @@ impl InventoryWalk<'_> {
             }
             self.settings_file(common_dir, entrance);
             self.file_of_repository(&common_dir.join("hooks"), InventoryRole::GitHook, entrance);
+            // Settings of a program that people use on the repository: its pager and commands.
+            let lazygit = common_dir.join("lazygit.yml");
+            self.file_of_repository(&lazygit, InventoryRole::Settings, entrance);
             self.linked_worktrees(&self.paths.view.physical(&common_dir.join("worktrees")));
             self.modules(&self.paths.view.physical(&common_dir.join("modules")), MODULE_DEPTH);
         }

@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crow_core::workspace::path_from_above;
+
 use super::{
     command_words::{command_words, script_words},
     entry_state::EntryState,
@@ -183,8 +185,14 @@ impl InventoryWalk<'_> {
             self.all_programs(worktree, entrance);
         }
         // 1) Words as paths below the working tree.
-        for word in &words.all {
-            let path = self.expanded_path(word, worktree);
+        let from_above = words
+            .all
+            .iter()
+            .filter_map(|word| path_from_above(worktree, word).map(|path| (word, path)));
+        let all: Vec<(&String, &str)> =
+            words.all.iter().map(|word| (word, word.as_str())).chain(from_above).collect();
+        for (word, path) in all {
+            let path = self.expanded_path(path, worktree);
             if is_of_packages(&path) {
                 continue;
             }

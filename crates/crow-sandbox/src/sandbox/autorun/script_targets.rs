@@ -13,6 +13,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crow_core::workspace::path_from_above;
+
 use super::{
     command_words::{is_python, module_files},
     entry_state::EntryState,
@@ -125,6 +127,12 @@ impl InventoryWalk<'_> {
             let words = started_words(&text);
             if let Some(worktree) = &worktree {
                 self.programs_of_script(&text, worktree, entrance.as_deref());
+            }
+            if let Some(worktree) = &worktree {
+                // A script may change to a folder above the working tree.
+                for below in words.iter().filter_map(|word| path_from_above(worktree, word)) {
+                    self.program(&worktree.join(below), entrance.as_deref());
+                }
             }
             let folders = worktree.into_iter().chain(path.parent().map(Path::to_owned));
             for folder in folders {

@@ -393,6 +393,25 @@ fn changed_files_that_protected_scripts_start_are_put_back() {
 }
 
 #[test]
+fn programs_that_a_script_names_from_a_folder_above_the_project_are_put_back() {
+    for script in [
+        "cd {above} && {name}/scripts/run",
+        "cd {above}; sh ./{name}/scripts/run",
+        "(cd /; .{root}/scripts/run)",
+    ] {
+        let project = Project::with_repository();
+        let above = project.root.parent().unwrap().display().to_string();
+        let name = project.root.file_name().unwrap().to_str().unwrap();
+        let script = script.replace("{above}", &above).replace("{name}", name);
+        let script = script.replace("{root}", project.root.to_str().unwrap());
+        project.write(".git/hooks/pre-commit", &format!("#!/bin/sh\n{script}\n"));
+        project.write("scripts/run", "good\n");
+        let found = project.run(|project| project.write("scripts/run", "evil\n"));
+        assert_eq!(found, [("scripts/run".to_owned(), OriginalState::Restored)], "{script}");
+    }
+}
+
+#[test]
 fn existing_programs_that_a_script_names_in_any_spelling_are_put_back() {
     for (script, program) in [
         ("bash -euo pipefail scripts/run", "scripts/run"),
@@ -435,6 +454,11 @@ fn existing_programs_that_a_script_names_in_any_spelling_are_put_back() {
         ("cd scripts; python3 -Bmx", "scripts/x.py"),
         ("perl -wIscripts -Mx -e1", "scripts/x.pm"),
         ("make -sfscripts/x.mk", "scripts/x.mk"),
+        ("eslint -c scripts/x.js src", "scripts/x.js"),
+        ("npx eslint --rulesdir scripts/x.js src", "scripts/x.js"),
+        ("jest --config=scripts/x.js", "scripts/x.js"),
+        ("rubocop -r ./scripts/x.rb", "scripts/x.rb"),
+        ("lint-staged --config scripts/x.mjs", "scripts/x.mjs"),
     ] {
         let project = Project::with_repository();
         project.write(".git/hooks/pre-commit", &format!("#!/bin/sh\n# don't\n{script}\n"));

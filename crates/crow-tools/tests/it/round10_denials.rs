@@ -1,0 +1,62 @@
+//! Review 10, denials of writes by path: programs that Crow does not know may change what their words name.
+
+use crow_core::{
+    permission::{Decision, PermissionMode, PermissionPolicy, PermissionRule, RuleSet},
+    tool::Access,
+};
+
+use crate::project::Project;
+
+/// Lines that may change `certs/server.key`, or make files beside it.
+const WRITES: &[&str] = &[
+    "split a.txt certs/zz",
+    "csplit -f certs/yy a.txt 1",
+    "mktemp certs/XXXX",
+    "mktemp -p certs",
+    "mknod certs/pp p",
+    "cargo new certs/x",
+    "javac -d certs A.java",
+    "ar r certs/x a.txt",
+    "7z a certs/x a.txt",
+    "screen -Logfile certs/x -L",
+    "pdflatex -output-directory=certs a.tex",
+    "node --cpu-prof-dir=certs a.js",
+    "python3 -m venv certs",
+    "unknown-program certs/x",
+    "unknown-program --out certs/server.key",
+];
+
+/// Lines that change nothing there.
+const FREE: &[&str] = &[
+    "cat certs/server.key",
+    "ls certs",
+    "grep x certs/server.key",
+    "cp certs/server.key out.key",
+    "sha256sum certs/server.key",
+    "unknown-program src/x",
+    "python3 -m venv .venv",
+    "cargo build",
+    "split a.txt src/part",
+];
+
+fn passing<'t>(project: &Project, lines: &[&'t str]) -> Vec<&'t str> {
+    let rules = [PermissionRule::deny_path(Access::Write, "certs")];
+    let policy =
+        PermissionPolicy::new(PermissionMode::FullAuto).with_rules(RuleSet::new(rules).unwrap());
+    let passes =
+        |text: &&str| matches!(project.decide(&policy, &project.line(text)), Decision::Allow(_));
+    lines.iter().copied().filter(passes).collect()
+}
+
+#[test]
+fn an_unknown_program_that_names_a_path_whose_change_is_denied_is_asked_about() {
+    let passed = passing(&Project::new(), WRITES);
+    assert!(passed.is_empty(), "{passed:#?}");
+}
+
+#[test]
+fn lines_that_only_read_a_path_whose_change_is_denied_are_allowed() {
+    let passed = passing(&Project::new(), FREE);
+    let refused: Vec<_> = FREE.iter().filter(|text| !passed.contains(text)).collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+}
