@@ -31,6 +31,11 @@ pub(super) fn read_text(path: &Path) -> Result<Option<String>, String> {
 
 /// Returns the files below a folder that have this ending, sorted.
 pub(super) fn files_below(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    files_to_depth(folder, ending, DEEPEST)
+}
+
+/// Returns the files below a folder that have this ending, sorted. Those deeper than `deepest` folders are left out.
+pub(super) fn files_to_depth(folder: &Path, ending: &str, deepest: usize) -> Vec<PathBuf> {
     let (mut found, mut looked_at) = (Vec::new(), 0);
     let mut pending = vec![(folder.to_path_buf(), 0)];
     let mut seen = BTreeSet::new();
@@ -48,7 +53,7 @@ pub(super) fn files_below(folder: &Path, ending: &str) -> Vec<PathBuf> {
             let name = entry.file_name();
             let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
             if path.is_dir() {
-                if depth < DEEPEST {
+                if depth < deepest {
                     pending.push((path, depth + 1));
                 }
             } else if name.ends_with(ending) {

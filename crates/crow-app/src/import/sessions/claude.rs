@@ -4,7 +4,7 @@
 //! on the way to the last record. So the records of the conversation are those on the way, the other blocks of a reply on the
 //! way, and the results of its calls, in the order of the file.
 
-use std::{collections::HashSet, fs, path::PathBuf};
+use std::{collections::HashSet, path::PathBuf};
 
 use crow_core::{
     ids::CallId,
@@ -16,13 +16,14 @@ use serde_json::{Map, Value};
 
 use super::{
     conversation::{ConversationEntry, EntryContent, EntryResult, ImportedConversation},
-    format::{SessionFile, SessionFormat, single_files},
+    format::{SessionFile, SessionFormat, file_stem, single_files},
     json_lines::{
-        LineProblems, for_each_object, image, missing_image, take_text, text_and_images, text_at,
-        time_of,
+        LineProblems, find_in_objects, for_each_object, image, missing_image, take_text,
+        text_and_images, text_at, time_of,
     },
     tree::{TreeRecord, path_from_root},
 };
+use crate::import::files::files_to_depth;
 
 /// Types of records that are metadata and not messages.
 const IGNORED_RECORD_TYPES: [&str; 25] = [
@@ -62,27 +63,14 @@ pub(in crate::import) struct ClaudeSessions {
 impl SessionFormat for ClaudeSessions {
     fn files(&self) -> Result<Vec<SessionFile>, String> {
         // Files of subagents are deeper, or in older versions named for them.
-        let projects = fs::read_dir(self.folder.join("projects")).into_iter().flatten().flatten();
-        let files = projects.flat_map(|project| fs::read_dir(project.path()).into_iter().flatten());
-        let is_session = |path: &PathBuf| {
-            let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-            path.extension().is_some_and(|ending| ending == "jsonl") && !name.starts_with("agent-")
-        };
-        Ok(single_files(files.flatten().map(|entry| entry.path()).filter(is_session)))
+        let files = files_to_depth(&self.folder.join("projects"), ".jsonl", 1);
+        let is_session = |path: &PathBuf| !file_stem(path).starts_with("agent-");
+        Ok(single_files(files.into_iter().filter(is_session)))
     }
 
     fn cwd(&self, file: &SessionFile) -> Result<Option<PathBuf>, String> {
-        let (mut cwd, mut has_records, mut problems) = (None, false, LineProblems::default());
-        for_each_object(&file.path, &mut problems, |record, _| {
-            has_records = true;
-            cwd = text_at(&record, "cwd").map(PathBuf::from);
-            cwd.is_none()
-        })?;
-        if !has_records && problems.has_damage() {
-            return Err("it contains no JSON records".to_owned());
-        }
         // A file without a prompt has only metadata.
-        Ok(cwd)
+        find_in_objects(&file.path, |record| text_at(&record, "cwd").map(PathBuf::from))
     }
 
     fn read(&self, file: &SessionFile) -> Result<ImportedConversation, String> {
@@ -92,8 +80,7 @@ impl SessionFormat for ClaudeSessions {
             reader.add(record, problems);
             true
         })?;
-        let id = file.path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-        reader.conversation(id, &problems)
+        reader.conversation(file_stem(&file.path), &problems)
     }
 }
 

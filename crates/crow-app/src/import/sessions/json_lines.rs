@@ -36,7 +36,7 @@ impl LineProblems {
     }
 
     /// Returns true if there is a damaged line.
-    pub(super) fn has_damage(&self) -> bool {
+    fn has_damage(&self) -> bool {
         self.damaged.is_some()
     }
 
@@ -99,6 +99,26 @@ pub(super) fn for_each_object(
         }
     }
     Ok(())
+}
+
+/// Returns the first value that `find` returns for an object of a file; `None` if there is none.
+///
+/// # Errors
+/// Fails if the file is too large or cannot be read, or if it has only lines that are no objects.
+pub(super) fn find_in_objects<T>(
+    path: &Path,
+    mut find: impl FnMut(Map<String, Value>) -> Option<T>,
+) -> Result<Option<T>, String> {
+    let (mut found, mut has_objects, mut problems) = (None, false, LineProblems::default());
+    for_each_object(path, &mut problems, |object, _| {
+        has_objects = true;
+        found = find(object);
+        found.is_none()
+    })?;
+    if !has_objects && problems.has_damage() {
+        return Err("it contains no JSON records".to_owned());
+    }
+    Ok(found)
 }
 
 /// Returns the text at `key`.

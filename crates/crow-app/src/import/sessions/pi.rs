@@ -14,8 +14,8 @@ use super::{
     conversation::{ConversationEntry, EntryContent, EntryResult, ImportedConversation},
     format::{SessionFile, SessionFormat, single_files},
     json_lines::{
-        LineProblems, for_each_object, image, missing_image, take_text, text_and_images, text_at,
-        time_of,
+        LineProblems, find_in_objects, for_each_object, image, missing_image, take_text,
+        text_and_images, text_at, time_of,
     },
     tree::{TreeRecord, path_from_root},
 };
@@ -26,6 +26,8 @@ const VERSION: u64 = 3;
 /// Types of entries that are metadata and not messages.
 const IGNORED_ENTRY_TYPES: [&str; 5] =
     ["custom", "label", "model_change", "session_info", "thinking_level_change"];
+
+const EMPTY: &str = "it contains no JSON records";
 
 /// The sessions of pi in its folder.
 #[derive(Debug)]
@@ -39,12 +41,8 @@ impl SessionFormat for PiSessions {
     }
 
     fn cwd(&self, file: &SessionFile) -> Result<Option<PathBuf>, String> {
-        let (mut header, mut problems) = (None, LineProblems::default());
-        for_each_object(&file.path, &mut problems, |record, _| {
-            header = Some(PiHeader::new(&record));
-            false
-        })?;
-        header.ok_or("it contains no JSON records")?.map(|header| Some(header.cwd))
+        let header = find_in_objects(&file.path, |record| Some(PiHeader::new(&record)))?;
+        header.ok_or(EMPTY)?.map(|header| Some(header.cwd))
     }
 
     fn read(&self, file: &SessionFile) -> Result<ImportedConversation, String> {
@@ -58,7 +56,7 @@ impl SessionFormat for PiSessions {
             }
             true
         })?;
-        Ok(reader.conversation(header.ok_or("it contains no JSON records")??, &problems))
+        Ok(reader.conversation(header.ok_or(EMPTY)??, &problems))
     }
 }
 
