@@ -25,8 +25,8 @@ use super::{
     conversation::{ConversationEntry, EntryContent, EntryResult, ImportedConversation},
     format::{SessionFile, SessionFormat, file_stem, single_files},
     json_lines::{
-        LineProblems, for_each_object, image, missing_image, take_text, text_and_images, text_at,
-        time_of,
+        LineProblems, for_each_object, image, missing_image, read_object, take_text,
+        text_and_images, text_at, time_of,
     },
 };
 use crate::import::files::{files_to_depth, read_text};
@@ -123,10 +123,7 @@ fn read_records(
 ) -> Result<GeminiReader, String> {
     let mut reader = GeminiReader::default();
     if file.extension().is_some_and(|extension| extension == "json") {
-        let text = read_text(file)?.unwrap_or_default();
-        let whole = serde_json::from_str(&text)
-            .map_err(|error| format!("it is no JSON object: {error}"))?;
-        reader.add(whole, problems);
+        reader.add(read_object(file)?, problems);
         return Ok(reader);
     }
     let mut lines = 0;

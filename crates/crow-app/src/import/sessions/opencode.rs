@@ -24,7 +24,8 @@ use super::{
     conversation::{ConversationEntry, EntryContent, EntryResult, ImportedConversation},
     format::{SessionFile, SessionFormat},
     json_lines::{
-        LineProblems, image_of_url, missing_image, take_text, text_and_images, text_at, time_of,
+        LineProblems, image_of_url, missing_image, parse_object, take_text, text_and_images,
+        text_at, time_of,
     },
 };
 
@@ -293,11 +294,7 @@ impl OpenCodeReader {
     }
 
     fn object(&mut self, text: &str) -> Option<Map<String, Value>> {
-        let object = serde_json::from_str(text).ok();
-        if object.is_none() {
-            self.problems.add_unknown("without JSON");
-        }
-        object
+        parse_object(text.as_bytes()).map_err(|problem| self.problems.add_record(problem)).ok()
     }
 
     fn add(

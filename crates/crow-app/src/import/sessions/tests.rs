@@ -4,14 +4,20 @@ use crow_core::{
     event::{AgentEvent, Envelope},
     history::{History, HistoryEntry},
     ids::SessionId,
+    message::{Block, Message, ReplyContent},
 };
 use crow_runtime::{MemoryStore, SessionStore as _};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{
-    claude::ClaudeSessions, codex::CodexSessions, events::imported_session, format::SessionFormat,
-    gemini::GeminiSessions, pi::PiSessions,
+    claude::ClaudeSessions,
+    codex::CodexSessions,
+    events::imported_session,
+    format::SessionFormat,
+    gemini::GeminiSessions,
+    json_lines::{LineProblems, for_each_object},
+    pi::PiSessions,
 };
 
 /// Writes a file of these records, one a line.
@@ -345,7 +351,7 @@ fn older_files_of_gemini_cli_are_one_object() {
     let (events, _) = gemini("session-1.json", &[whole]).unwrap();
     assert!(shown(&events).starts_with("> hello"), "{}", shown(&events));
     let refused = gemini("session-1.json", &[json!([1])]);
-    assert!(refused.unwrap_err().starts_with("it is no JSON object"));
+    assert_eq!(refused.unwrap_err(), "it is no JSON object");
 }
 
 #[test]
@@ -568,4 +574,128 @@ fn a_pipe_as_a_session_file_is_refused_and_not_waited_for() {
     .unwrap();
     let refused = import(&ClaudeSessions { folder: folder.path().to_owned() });
     assert_eq!(refused.unwrap_err(), "it is no regular file");
+}
+
+/// A JSON array of many small values, which would take a hundred times its size in memory.
+fn many_values() -> String {
+    format!("[{}1]", "1,".repeat(600_000))
+}
+
+const TOO_LARGE: &str = "too large (more than 32 MiB or 500000 values)";
+
+#[test]
+fn a_line_of_too_many_values_is_skipped_and_noted() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("projects/-project/11.jsonl");
+    let user = |id: &str, text: &str| {
+        claude_record(id, None, "user", &json!({ "role": "user", "content": text }))
+    };
+    // Separators inside of a text are no values.
+    write(&path, &[user("u1", "hello"), user("u2", &"\\\",[{:".repeat(300_000))]);
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("{{\"type\":\"x\",\"y\":{}}}\n{text}", many_values())).unwrap();
+    let format = ClaudeSessions { folder: folder.path().to_owned() };
+    let (_, notes) = import(&format).unwrap();
+    assert_eq!(notes[0], format!("line 1 is {TOO_LARGE} and was skipped"));
+    let conversation = format.read(&format.files().unwrap()[0]).unwrap();
+    assert_eq!(conversation.prompts(), 1);
+    assert_eq!(notes[1], "messages on other branches (rewound) are left out: 1");
+}
+
+#[test]
+fn a_document_of_too_many_values_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let project = folder.path().join("tmp/project");
+    fs::create_dir_all(project.join("chats")).unwrap();
+    fs::write(project.join(".project_root"), "/project").unwrap();
+    let whole = format!("{{\"sessionId\":\"44\",\"messages\":{}}}", many_values());
+    fs::write(project.join("chats/session-1.json"), whole).unwrap();
+    let format = GeminiSessions { folder: folder.path().to_owned(), current_dir: None };
+    let refused = format.cwd(&format.files().unwrap()[0]);
+    assert_eq!(refused.unwrap_err(), format!("it is {TOO_LARGE}"));
+}
+
+#[test]
+fn lines_that_are_written_while_a_file_is_read_are_not_read() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("a.jsonl");
+    fs::write(&path, "{}\n{}\n").unwrap();
+    let mut count = 0;
+    let mut problems = LineProblems::default();
+    for_each_object(&path, &mut problems, |_, _| {
+        let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        std::io::Write::write_all(&mut file, b"{}\n").unwrap();
+        count += 1;
+        count < 100
+    })
+    .unwrap();
+    assert_eq!(count, 2);
+}
+
+#[test]
+fn only_the_first_kinds_of_unknown_records_are_named() {
+    let mut records =
+        vec![claude_record("u1", None, "user", &json!({ "role": "user", "content": "hello" }))];
+    records.extend((0..100).map(|number| json!({ "type": format!("kind-{number:02}") })));
+    let (_, notes) = claude(&records).unwrap();
+    assert_eq!(notes.len(), 11, "{notes:?}");
+    assert_eq!(notes[0], "records of the unknown type \"kind-00\" were skipped: 1");
+    assert_eq!(notes[10], "records of other unknown types were skipped: 90");
+}
+
+fn claude_user(id: &str, parent: Option<&str>, text: &str) -> Value {
+    claude_record(id, parent, "user", &json!({ "role": "user", "content": text }))
+}
+
+/// Returns what the model is sent, one line for each message.
+fn sent(events: &[Envelope]) -> Vec<String> {
+    let history = History::from_log(events).unwrap();
+    let messages = history.messages().unwrap();
+    let lines = messages.iter().map(|message| match message.as_ref() {
+        Message::User(user) => {
+            let text = Block::text_of(&user.content);
+            match text.strip_prefix("<summary") {
+                Some(summary) => format!("summary: {}", summary.lines().nth(1).unwrap()),
+                None => format!("> {text}"),
+            }
+        }
+        Message::Assistant(reply) => {
+            let parts = reply.blocks.iter().map(|block| match &block.content {
+                ReplyContent::Text { text } | ReplyContent::Thinking { text } => text.clone(),
+                ReplyContent::Call(call) => format!("{}()", call.name),
+                ReplyContent::Opaque => String::new(),
+            });
+            parts.collect::<Vec<_>>().join(" ")
+        }
+        Message::Results(results) => {
+            let texts = results.results.iter().map(|result| Block::text_of(&result.content));
+            format!("= {}", texts.collect::<Vec<_>>().join(" "))
+        }
+    });
+    // The last one says that the conversation was imported.
+    let mut lines: Vec<String> = lines.collect();
+    assert!(lines.pop().is_some_and(|last| last.contains("imported")), "{lines:?}");
+    lines
+}
+
+#[test]
+fn half_of_a_character_costs_only_itself() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("projects/-project/11.jsonl");
+    write(&path, &[claude_user("u1", None, "TEXT")]);
+    let line = fs::read_to_string(&path).unwrap();
+    for (written, text) in [
+        // A text that JavaScript cut in the middle of a character.
+        (br"a \ud83d" as &[u8], "a \u{fffd}"),
+        (br"\ude00 b", "\u{fffd} b"),
+        (br"\ud83d\ud83d\ude00", "\u{fffd}\u{1f600}"),
+        (br"\\ud83d \ud83dx \u00e9", "\\ud83d \u{fffd}x \u{e9}"),
+        (b"a \xf0\x9f b", "a \u{fffd} b"),
+    ] {
+        let (before, after) = line.split_once("TEXT").unwrap();
+        fs::write(&path, [before.as_bytes(), written, after.as_bytes()].concat()).unwrap();
+        let (events, notes) = import(&ClaudeSessions { folder: folder.path().to_owned() }).unwrap();
+        assert_eq!(notes, [""; 0]);
+        assert_eq!(sent(&events), [format!("> {text}")]);
+    }
 }
