@@ -8,7 +8,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt::Write as _,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -53,12 +53,19 @@ pub(in crate::import) struct GeminiSessions {
 
 impl SessionFormat for GeminiSessions {
     fn files(&self) -> Result<Vec<SessionFile>, String> {
-        let projects = fs::read_dir(self.folder.join("tmp")).into_iter().flatten().flatten();
-        let files =
-            projects.flat_map(|project| files_to_depth(&project.path().join("chats"), "", 0));
+        let tmp = self.folder.join("tmp");
+        let projects = match fs::read_dir(&tmp) {
+            Ok(projects) => projects,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(format!("{}: {error}", tmp.display())),
+        };
+        let files = projects
+            .flatten()
+            .flat_map(|project| files_to_depth(&project.path().join("chats"), "", 0));
         let is_session = |path: &PathBuf| {
-            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-            file_stem(path).starts_with("session-") && matches!(ending, "json" | "jsonl")
+            let ending = path.extension().and_then(|ending| ending.to_str());
+            let has_name = file_stem(path).starts_with("session-");
+            has_name && matches!(ending, Some("json" | "jsonl")) || path.ends_with("chats")
         };
         Ok(single_files(files.filter(is_session)))
     }

@@ -166,7 +166,7 @@ fn time_in(
 
 impl SessionFormat for OpenCodeSessions {
     fn files(&self) -> Result<Vec<SessionFile>, String> {
-        if !self.file.is_file() {
+        if matches!(self.file.try_exists(), Ok(false)) {
             return Ok(Vec::new());
         }
         // Sessions with a parent are those of subagents.

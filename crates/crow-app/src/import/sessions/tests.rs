@@ -17,6 +17,7 @@ use super::{
     format::SessionFormat,
     gemini::GeminiSessions,
     json_lines::{LineProblems, for_each_object},
+    opencode::OpenCodeSessions,
     pi::PiSessions,
 };
 
@@ -439,8 +440,7 @@ fn sessions_of_opencode_are_read_from_a_database_in_use_and_no_file_of_it_change
     // In use, with everything in the journal, and closed.
     for database in [Some(database), None] {
         let before = state();
-        let (events, notes) =
-            import(&super::opencode::OpenCodeSessions::new(path.clone())).unwrap();
+        let (events, notes) = import(&OpenCodeSessions::new(path.clone())).unwrap();
         assert!(state() == before, "files of opencode changed");
         insta::allow_duplicates! {
             insta::assert_snapshot!(format!("{}\n{notes:#?}", shown(&events)));
@@ -450,7 +450,7 @@ fn sessions_of_opencode_are_read_from_a_database_in_use_and_no_file_of_it_change
     let newer = rusqlite::Connection::open(&path).unwrap();
     newer.execute_batch("ALTER TABLE part RENAME COLUMN data TO content").unwrap();
     drop(newer);
-    let refused = import(&super::opencode::OpenCodeSessions::new(path)).unwrap_err();
+    let refused = import(&OpenCodeSessions::new(path)).unwrap_err();
     assert!(refused.contains("data"), "{refused}");
 }
 
@@ -698,4 +698,89 @@ fn half_of_a_character_costs_only_itself() {
         assert_eq!(notes, [""; 0]);
         assert_eq!(sent(&events), [format!("> {text}")]);
     }
+}
+
+#[test]
+fn of_two_files_with_one_id_the_one_that_went_on_is_imported() {
+    let folder = TempDir::new().unwrap();
+    let home = folder.path().to_str().unwrap();
+    let environment = crate::environment::ProcessEnvironment::with([("HOME", home)]);
+    let record = |kind: &str, time: &str, payload: Value| json!({ "timestamp": time, "type": kind, "payload": payload });
+    let user = |text: &str| json!({ "type": "message", "role": "user", "content": [{ "type": "input_text", "text": text }] });
+    let file = |path: &str, time: &str, text: &str| {
+        let meta = json!({ "id": "22", "cwd": home });
+        let records =
+            [record("session_meta", time, meta), record("response_item", time, user(text))];
+        write(&folder.path().join(".codex").join(path), &records);
+    };
+    file("archived_sessions/rollout-1-22.jsonl", "2026-01-02T03:04:05Z", "old");
+    file("sessions/2026/01/02/rollout-1-22.jsonl", "2026-01-03T03:04:05Z", "new");
+    let choice = crate::import::SessionChoice::All;
+    let plan = crate::import::plan_import(crate::import::ImportSource::Codex, &environment, choice);
+    let plan = plan.unwrap();
+    let [item] = plan.items.as_slice() else { panic!("{:?}", plan.items) };
+    assert!(item.notes[0].starts_with("\"new\""), "{:?}", item.notes);
+    let [left] = plan.left_out.as_slice() else { panic!("{:?}", plan.left_out) };
+    assert!(left.what.contains("archived_sessions"), "{left:?}");
+    assert_eq!(left.why, "another one of this name or id goes before it");
+}
+
+#[test]
+fn a_folder_of_sessions_that_cannot_be_listed_is_named() {
+    let folder = TempDir::new().unwrap();
+    let loops = |path: &Path| {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(path, path).unwrap();
+    };
+    let path = folder.path().to_owned();
+    let formats: [(&str, Box<dyn SessionFormat>); 5] = [
+        ("projects", Box::new(ClaudeSessions { folder: path.clone() })),
+        ("archived_sessions", Box::new(CodexSessions { folder: path.clone() })),
+        ("sessions", Box::new(PiSessions { folder: path.clone() })),
+        ("tmp", Box::new(GeminiSessions { folder: path.clone(), current_dir: None })),
+        ("opencode.db", Box::new(OpenCodeSessions::new(path.join("opencode.db")))),
+    ];
+    for (name, format) in formats {
+        assert_eq!(format.files(), Ok(Vec::new()), "{name}");
+        loops(&path.join(name));
+        let read = format.files().and_then(|files| format.cwd(files.last().unwrap()));
+        let why = read.unwrap_err();
+        assert!(why.contains("Too many levels of symbolic links"), "{name}: {why}");
+        fs::remove_file(path.join(name)).unwrap();
+    }
+}
+
+#[test]
+fn a_database_that_cannot_be_used_is_refused_with_the_reason() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("opencode.db");
+    let refused = || OpenCodeSessions::new(path.clone()).files().unwrap_err();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &path,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
+    assert_eq!(refused(), "the file is not a SQLite database");
+    fs::remove_file(&path).unwrap();
+    // Without a log, so that writers change the file itself.
+    let database = rusqlite::Connection::open(&path).unwrap();
+    database.execute_batch("CREATE TABLE session (id, parent_id, directory)").unwrap();
+    assert_eq!(refused(), "the database has no table “message”");
+    database
+        .execute_batch(
+            "CREATE TABLE message (id, session_id); CREATE TABLE part (id, session_id);
+             BEGIN EXCLUSIVE; INSERT INTO session VALUES ('s', NULL, '/project');",
+        )
+        .unwrap();
+    // The journal is there once a page was written.
+    database.execute_batch("PRAGMA cache_spill = 1; PRAGMA cache_size = 1;").unwrap();
+    for _ in 0..200 {
+        database
+            .execute("INSERT INTO session VALUES (?, NULL, '/project')", ["x".repeat(1000)])
+            .unwrap();
+    }
+    assert_eq!(refused(), "the database is being written");
 }
