@@ -11,7 +11,9 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::{
-    conversation::{ConversationEntry, EntryContent, EntryResult, ImportedConversation},
+    conversation::{
+        ConversationEntry, EntryContent, EntryResult, ImportedConversation, first_message,
+    },
     format::{SessionFile, SessionFormat, single_files},
     json_lines::{
         LineProblems, find_in_objects, for_each_object, image, missing_image, take_text,
@@ -141,7 +143,7 @@ impl PiReader {
         let path = path_from_root(&self.records, self.records.len().checked_sub(1));
         let mut notes = problems.notes();
         let mut left_out = 0;
-        let (mut entries, mut is_kept) = (Vec::<ConversationEntry>::new(), Vec::new());
+        let mut entries: Vec<ConversationEntry> = Vec::new();
         // Every id on the branch, and the number of entries before it: a summary may name one without content.
         let mut positions: HashMap<String, usize> = HashMap::new();
         for (position, record) in self.records.into_iter().enumerate() {
@@ -153,12 +155,9 @@ impl PiReader {
             let Some((time, mut content)) = record.content else { continue };
             if let EntryContent::Summary { first_kept, .. } = &mut content {
                 *first_kept = first_kept.take().and_then(|first| {
-                    let at = positions.get(&first)?;
-                    let mut after = entries[*at..].iter().zip(&is_kept[*at..]);
-                    after.find(|(_, is_kept)| **is_kept).and_then(|(entry, _)| entry.id.clone())
+                    first_message(&entries, *positions.get(&first)?).map(str::to_owned)
                 });
             }
-            is_kept.push(matches!(content, EntryContent::Prompt(_) | EntryContent::Reply { .. }));
             entries.push(ConversationEntry { id: Some(record.id), time, content });
         }
         path.add_notes(left_out, &mut notes);

@@ -643,8 +643,23 @@ fn only_the_first_kinds_of_unknown_records_are_named() {
     assert_eq!(notes[10], "records of other unknown types were skipped: 90");
 }
 
+/// A compaction of Claude Code with its metadata.
+fn claude_compaction(id: &str, logical_parent: &str, metadata: &Value) -> Value {
+    let mut record = claude_record(id, None, "system", &json!(null));
+    record["subtype"] = json!("compact_boundary");
+    record["logicalParentUuid"] = json!(logical_parent);
+    record["compactMetadata"] = metadata.clone();
+    record
+}
+
 fn claude_user(id: &str, parent: Option<&str>, text: &str) -> Value {
     claude_record(id, parent, "user", &json!({ "role": "user", "content": text }))
+}
+
+fn claude_summary(id: &str, parent: &str, text: &str) -> Value {
+    let mut record = claude_user(id, Some(parent), text);
+    record["isCompactSummary"] = json!(true);
+    record
 }
 
 /// Returns what the model is sent, one line for each message.
@@ -679,25 +694,120 @@ fn sent(events: &[Envelope]) -> Vec<String> {
 }
 
 #[test]
-fn half_of_a_character_costs_only_itself() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("projects/-project/11.jsonl");
-    write(&path, &[claude_user("u1", None, "TEXT")]);
-    let line = fs::read_to_string(&path).unwrap();
-    for (written, text) in [
-        // A text that JavaScript cut in the middle of a character.
-        (br"a \ud83d" as &[u8], "a \u{fffd}"),
-        (br"\ude00 b", "\u{fffd} b"),
-        (br"\ud83d\ud83d\ude00", "\u{fffd}\u{1f600}"),
-        (br"\\ud83d \ud83dx \u00e9", "\\ud83d \u{fffd}x \u{e9}"),
-        (b"a \xf0\x9f b", "a \u{fffd} b"),
+fn messages_that_a_compaction_of_claude_code_keeps_are_sent_behind_the_summary() {
+    let kept = ["u2", "a2"];
+    let anchors = json!({ "headUuid": "u2", "anchorUuid": "s", "tailUuid": "a2" });
+    for metadata in [
+        json!({ "preservedMessages": { "anchorUuid": "s", "uuids": kept, "allUuids": kept }, "preservedSegment": anchors }),
+        // As older versions wrote it.
+        json!({ "preservedSegment": anchors }),
     ] {
-        let (before, after) = line.split_once("TEXT").unwrap();
-        fs::write(&path, [before.as_bytes(), written, after.as_bytes()].concat()).unwrap();
-        let (events, notes) = import(&ClaudeSessions { folder: folder.path().to_owned() }).unwrap();
-        assert_eq!(notes, [""; 0]);
-        assert_eq!(sent(&events), [format!("> {text}")]);
+        // An automatic compaction names the last message before it, one that the user began at a message the one before that.
+        for logical_parent in ["a2", "a1"] {
+            let (events, notes) = claude(&[
+                claude_user("u1", None, "count"),
+                claude_text("a1", "u1", "two"),
+                claude_user("u2", Some("a1"), "write it"),
+                claude_text("a2", "u2", "written"),
+                claude_compaction("b", logical_parent, &metadata),
+                claude_summary("s", "b", "they counted"),
+                claude_user("u3", Some("s"), "go on"),
+                claude_text("a3", "u3", "done"),
+            ])
+            .unwrap();
+            assert_eq!(notes, [""; 0]);
+            assert_eq!(
+                sent(&events),
+                ["summary: they counted", "> write it", "written", "> go on", "done"]
+            );
+            assert!(shown(&events).starts_with("> count\ntwo\n> write it\n"), "{}", shown(&events));
+        }
     }
+}
+
+#[test]
+fn messages_that_a_compaction_keeps_are_sent_if_nothing_was_said_since() {
+    let (events, _) = claude(&[
+        claude_user("u1", None, "count"),
+        claude_text("a1", "u1", "two"),
+        claude_compaction(
+            "b",
+            "a1",
+            &json!({ "preservedMessages": { "anchorUuid": "s", "uuids": ["a1"] } }),
+        ),
+        claude_summary("s", "b", "they counted"),
+    ])
+    .unwrap();
+    assert_eq!(sent(&events), ["summary: they counted", "two"]);
+}
+
+#[test]
+fn a_later_compaction_may_keep_messages_that_an_earlier_one_kept() {
+    let keep = |anchor: &str, ids: &[&str]| json!({ "preservedMessages": { "anchorUuid": anchor, "uuids": ids } });
+    let (events, _) = claude(&[
+        claude_user("u1", None, "one"),
+        claude_user("u2", Some("u1"), "two"),
+        claude_user("u3", Some("u2"), "three"),
+        claude_compaction("b1", "u3", &keep("s1", &["u2", "u3"])),
+        claude_summary("s1", "b1", "of one"),
+        claude_user("u4", Some("s1"), "four"),
+        claude_compaction("b2", "u4", &keep("s2", &["u3", "u4"])),
+        claude_summary("s2", "b2", "of two"),
+        claude_user("u5", Some("s2"), "five"),
+    ])
+    .unwrap();
+    assert_eq!(sent(&events), ["summary: of two", "> three", "> four", "> five"]);
+    assert!(shown(&events).starts_with("> one\n> two\n> three\n> four\n> five\n"));
+}
+
+#[test]
+fn a_conversation_that_was_rewound_into_the_messages_that_a_compaction_kept_goes_on_there() {
+    let (events, notes) = claude(&[
+        claude_user("u1", None, "one"),
+        claude_user("u2", Some("u1"), "two"),
+        claude_user("u3", Some("u2"), "three"),
+        claude_compaction(
+            "b",
+            "u3",
+            &json!({ "preservedMessages": { "anchorUuid": "s", "uuids": ["u2", "u3"] } }),
+        ),
+        claude_summary("s", "b", "of one"),
+        claude_user("u4", Some("s"), "four"),
+        claude_user("u5", Some("u2"), "five"),
+    ])
+    .unwrap();
+    assert_eq!(sent(&events), ["summary: of one", "> two", "> five"]);
+    assert_eq!(notes, ["messages on other branches (rewound) are left out: 2"]);
+}
+
+#[test]
+fn a_summary_of_the_end_of_a_conversation_follows_the_beginning_that_it_kept() {
+    let keep = json!({ "preservedMessages": { "anchorUuid": "b", "uuids": ["u1", "a1"] } });
+    let (events, notes) = claude(&[
+        claude_user("u1", None, "count"),
+        claude_text("a1", "u1", "two"),
+        claude_user("u2", Some("a1"), "write it"),
+        claude_text("a2", "u2", "written"),
+        claude_compaction("b", "a1", &keep),
+        claude_summary("s", "b", "they wrote"),
+        claude_user("u3", Some("s"), "go on"),
+    ])
+    .unwrap();
+    assert_eq!(sent(&events), ["> count", "two", "> they wrote", "> go on"]);
+    assert_eq!(notes, ["messages on other branches (rewound) are left out: 2"]);
+}
+
+#[test]
+fn a_compaction_without_a_summary_leaves_what_it_keeps() {
+    let keep = json!({ "preservedMessages": { "anchorUuid": "b", "uuids": ["u1", "a1"] } });
+    let (events, _) = claude(&[
+        claude_user("u1", None, "count"),
+        claude_text("a1", "u1", "two"),
+        claude_user("u2", Some("a1"), "write it"),
+        claude_compaction("b", "a1", &keep),
+    ])
+    .unwrap();
+    assert_eq!(sent(&events), ["> count", "two"]);
 }
 
 #[test]
@@ -783,4 +893,26 @@ fn a_database_that_cannot_be_used_is_refused_with_the_reason() {
             .unwrap();
     }
     assert_eq!(refused(), "the database is being written");
+}
+
+#[test]
+fn half_of_a_character_costs_only_itself() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("projects/-project/11.jsonl");
+    write(&path, &[claude_user("u1", None, "TEXT")]);
+    let line = fs::read_to_string(&path).unwrap();
+    for (written, text) in [
+        // A text that JavaScript cut in the middle of a character.
+        (br"a \ud83d" as &[u8], "a \u{fffd}"),
+        (br"\ude00 b", "\u{fffd} b"),
+        (br"\ud83d\ud83d\ude00", "\u{fffd}\u{1f600}"),
+        (br"\\ud83d \ud83dx \u00e9", "\\ud83d \u{fffd}x \u{e9}"),
+        (b"a \xf0\x9f b", "a \u{fffd} b"),
+    ] {
+        let (before, after) = line.split_once("TEXT").unwrap();
+        fs::write(&path, [before.as_bytes(), written, after.as_bytes()].concat()).unwrap();
+        let (events, notes) = import(&ClaudeSessions { folder: folder.path().to_owned() }).unwrap();
+        assert_eq!(notes, [""; 0]);
+        assert_eq!(sent(&events), [format!("> {text}")]);
+    }
 }
