@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 /// Maximum size of a file, and of a line, in bytes.
-const MAX_FILE_SIZE: u64 = 256 * 1024 * 1024;
+pub(super) const MAX_FILE_SIZE: u64 = 256 * 1024 * 1024;
 const MAX_LINE_LENGTH: u64 = 32 * 1024 * 1024;
 
 /// Maximum number of separators of a line outside of texts, of which each value has one at least.

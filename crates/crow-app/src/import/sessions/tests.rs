@@ -415,7 +415,7 @@ fn sessions_of_opencode_are_read_from_a_database_in_use_and_no_file_of_it_change
              INSERT INTO message VALUES
                  ('m1', 's', 1, '{\"role\":\"user\"}'),
                  ('m2', 's', 2, '{\"role\":\"assistant\",\"providerID\":\"p\",\"modelID\":\"m\"}'),
-                 ('m3', 's', 3, '{\"role\":\"assistant\",\"summary\":true}'),
+                 ('m3', 's', 3, '{\"role\":\"assistant\",\"summary\":true,\"finish\":\"stop\"}'),
                  ('m4', 's', 4, '{\"role\":\"user\"}'),
                  ('m5', 's', 5, '{\"role\":\"user\"}');
              INSERT INTO part VALUES
@@ -808,6 +808,168 @@ fn a_compaction_without_a_summary_leaves_what_it_keeps() {
     ])
     .unwrap();
     assert_eq!(sent(&events), ["> count", "two"]);
+}
+
+/// Imports a session of opencode with these messages (id, data) and parts (message, id, data).
+fn opencode(
+    revert: &Value,
+    messages: &[(&str, Value)],
+    parts: &[(&str, &str, Value)],
+) -> (Vec<Envelope>, Vec<String>) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("opencode.db");
+    let database = rusqlite::Connection::open(&path).unwrap();
+    database
+        .execute_batch(
+            "CREATE TABLE session (id, parent_id, directory, title, time_created, revert);
+             CREATE TABLE message (id, session_id, time_created, data);
+             CREATE TABLE part (id, message_id, session_id, data);",
+        )
+        .unwrap();
+    let revert = (!revert.is_null()).then(|| revert.to_string());
+    database
+        .execute("INSERT INTO session VALUES ('s', NULL, '/project', 'a title', 1, ?)", [revert])
+        .unwrap();
+    for (time, (id, data)) in messages.iter().enumerate() {
+        database
+            .execute(
+                "INSERT INTO message VALUES (?, 's', ?, ?)",
+                (id, i64::try_from(time).unwrap(), data.to_string()),
+            )
+            .unwrap();
+    }
+    for (message, id, data) in parts {
+        database
+            .execute("INSERT INTO part VALUES (?, ?, 's', ?)", (id, message, data.to_string()))
+            .unwrap();
+    }
+    drop(database);
+    import(&OpenCodeSessions::new(path)).unwrap()
+}
+
+fn opencode_user() -> Value {
+    json!({ "role": "user" })
+}
+
+fn opencode_reply() -> Value {
+    json!({ "role": "assistant", "providerID": "p", "modelID": "m", "finish": "stop" })
+}
+
+fn opencode_text(text: &str) -> Value {
+    json!({ "type": "text", "text": text })
+}
+
+#[test]
+fn a_session_of_opencode_that_was_reverted_to_a_part_has_the_parts_before_it() {
+    let messages = [("m1", opencode_user()), ("m2", opencode_reply()), ("m3", opencode_user())];
+    let call = json!({
+        "type": "tool", "callID": "c", "tool": "bash",
+        "state": { "status": "completed", "input": {}, "output": "gone" },
+    });
+    let parts = [
+        ("m1", "p1", opencode_text("count")),
+        ("m2", "p2", opencode_text("I count")),
+        ("m2", "p3", call),
+        ("m2", "p4", opencode_text("two")),
+        ("m3", "p5", opencode_text("thanks")),
+    ];
+    let lines = |revert: Value| sent(&opencode(&revert, &messages, &parts).0);
+    let part = json!({ "messageID": "m2", "partID": "p3", "snapshot": "x" });
+    assert_eq!(lines(part), ["> count", "I count"]);
+    let whole = lines(json!({ "messageID": "m3" }));
+    assert_eq!(whole, ["> count", "I count bash() two", "= gone"]);
+    // As the program does if the part or the message is gone.
+    assert_eq!(lines(json!({ "messageID": "m2", "partID": "p9" })), whole);
+    assert_eq!(lines(json!({ "messageID": "m9" })).len(), 4);
+}
+
+#[test]
+fn messages_that_a_compaction_of_opencode_keeps_are_sent_behind_the_summary() {
+    let compaction =
+        |tail: &str| json!({ "type": "compaction", "auto": false, "tail_start_id": tail });
+    let summary = |parent: &str| {
+        json!({
+            "role": "assistant", "providerID": "p", "modelID": "m", "mode": "compaction",
+            "finish": "stop", "summary": true, "parentID": parent,
+        })
+    };
+    let (events, notes) = opencode(
+        &Value::Null,
+        &[
+            ("m1", opencode_user()),
+            ("m2", opencode_reply()),
+            ("m3", opencode_user()),
+            ("m4", opencode_reply()),
+            ("m5", opencode_user()),
+            ("m6", summary("m5")),
+            ("m7", opencode_user()),
+            ("m8", opencode_user()),
+            ("m9", summary("m8")),
+            ("n1", opencode_user()),
+        ],
+        &[
+            ("m1", "p1", opencode_text("count")),
+            ("m2", "p2", opencode_text("two")),
+            ("m3", "p3", opencode_text("write it")),
+            ("m4", "p4", opencode_text("written")),
+            ("m5", "p5", compaction("m3")),
+            ("m6", "p6", opencode_text("they counted")),
+            ("m7", "p7", opencode_text("and read it")),
+            ("m8", "p8", compaction("m4")),
+            ("m9", "p9", opencode_text("they wrote")),
+            ("n1", "q1", opencode_text("go on")),
+        ],
+    );
+    assert_eq!(notes, [""; 0]);
+    assert_eq!(sent(&events), ["summary: they wrote", "written", "> and read it", "> go on"]);
+    assert!(shown(&events).starts_with("> count\ntwo\n> write it\nwritten\n> and read it\n"));
+}
+
+#[test]
+fn replies_and_outputs_that_opencode_does_not_send_are_left_out() {
+    let with_error = |name: &str| {
+        let mut reply = opencode_reply();
+        reply["error"] = json!({ "name": name, "data": {} });
+        reply
+    };
+    let call = |id: &str, state: Value| json!({ "type": "tool", "callID": id, "tool": id, "state": state });
+    let (events, notes) = opencode(
+        &Value::Null,
+        &[
+            ("m1", opencode_user()),
+            ("m2", with_error("APIError")),
+            ("m3", with_error("MessageAbortedError")),
+            ("m4", with_error("MessageAbortedError")),
+            ("m5", opencode_reply()),
+        ],
+        &[
+            ("m1", "p1", opencode_text("count")),
+            ("m2", "p2", opencode_text("failed")),
+            ("m3", "p3", json!({ "type": "reasoning", "text": "hm" })),
+            ("m4", "p4", opencode_text("I will")),
+            (
+                "m5",
+                "p5",
+                call(
+                    "old",
+                    json!({ "status": "completed", "input": {}, "output": "long", "time": { "start": 1, "end": 2, "compacted": 3 } }),
+                ),
+            ),
+            (
+                "m5",
+                "p6",
+                call(
+                    "cut",
+                    json!({ "status": "error", "input": {}, "error": "aborted", "metadata": { "interrupted": true, "output": "half" } }),
+                ),
+            ),
+        ],
+    );
+    assert_eq!(notes, ["replies that failed are left out: 2"]);
+    assert_eq!(
+        sent(&events),
+        ["> count", "I will", "old() cut()", "= [Old tool result content cleared] half"]
+    );
 }
 
 #[test]
