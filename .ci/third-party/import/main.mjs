@@ -9,13 +9,20 @@ import { PROVIDERS, start } from "../shared/server.mjs";
 const PROMPT = "How many lines were there?";
 const ANSWER = "There were two lines.";
 
-/// Number of sessions of each program, and what the first one shows in this order.
+/// Number of sessions of each program, and what the first one shows in this order. What a compaction `keeps` is sent to the model
+/// behind its summary.
 const PROGRAMS = [
-	{ name: "claude", sessions: 4, call: "Bash: wc -l < notes.txt", isSummarized: true },
+	{ name: "claude", sessions: 4, call: "Bash: wc -l < notes.txt", isSummarized: true, keeps: ["There is no such file."] },
 	{ name: "codex", sessions: 3, call: "exec: const result = await", isSummarized: false },
 	{ name: "pi", sessions: 2, call: "bash: wc -l < notes.txt", isSummarized: true },
 	{ name: "gemini", sessions: 1, call: "run_shell_command: wc -l < notes.txt", isSummarized: false },
-	{ name: "opencode", sessions: 3, call: "bash: wc -l < notes.txt", isSummarized: true },
+	{
+		name: "opencode",
+		sessions: 3,
+		call: "bash: wc -l < notes.txt",
+		isSummarized: true,
+		keeps: ["Show missing.txt.", "I look for it.", "There is no such file."],
+	},
 ];
 
 const checks = new Checks("import");
@@ -31,7 +38,7 @@ try {
 }
 checks.finish();
 
-async function imported({ name, sessions, call, isSummarized }) {
+async function imported({ name, sessions, call, isSummarized, keeps = [] }) {
 	const home = path.join(process.env.FOLDER, "homes", name);
 	const cwd = path.join(process.env.FOLDER, `project-${name}`);
 	const env = { HOME: home, [provider.key]: "none", [provider.variable]: server.url + provider.path };
@@ -65,6 +72,16 @@ async function imported({ name, sessions, call, isSummarized }) {
 
 	const after = await run("run", "--resume", id, "-o", "json", PROMPT);
 	checks.holds(`${name}: it goes on`, after.code === 0 && after.lines.join().includes(ANSWER), after.stderr);
+	const request = JSON.stringify(server.requests.at(-1));
+	const sent = request.slice(request.indexOf("<summary"));
+	for (const part of keeps) {
+		const where = [sent.indexOf(part), sent.indexOf("Goodbye."), request.indexOf("Count the lines of notes.txt.")];
+		checks.holds(`${name}: the model is sent ${part}`, 0 < where[0] && where[0] < where[1] && where[2] < 0, sent.slice(0, 3000));
+	}
+	if (name === "opencode") {
+		const fork = (await run("sessions", "show", items.find(({ notes: [note] }) => note.includes("fork")).name)).lines.join("\n");
+		checks.holds("opencode: a reverted session ends there", fork.includes("I look for it.") && !/no such file|Goodbye/i.test(fork), fork);
+	}
 	const again = await run("import", "--from", name, "-o", "json");
 	const states = again.rows.filter(({ kind }) => kind === "session").map(({ state }) => state);
 	checks.holds(`${name}: nothing is imported twice`, states.every((state) => state === "present"), states.join());

@@ -284,6 +284,7 @@ make_opencode() {
 		{
 		  "\$schema": "https://opencode.ai/config.json",
 		  "model": "loopback/mock-1",
+		  "compaction": { "tail_turns": 1 },
 		  "provider": {
 		    "loopback": {
 		      "npm": "@ai-sdk/openai-compatible",
@@ -302,8 +303,10 @@ make_opencode() {
 	local first
 	first=$(opencode db --format tsv 'select id from session' | grep '^ses_')
 	expect Goodbye opencode run -s "$first" --fork "Say goodbye."
+	local fork
+	fork=$(opencode db --format tsv "select id from session where id <> '$first'" | grep '^ses_')
 	expect "The helper" opencode run --title "Helped counting" "Let a helper count."
-	# Its server summarizes a session on request.
+	# Its server summarizes a session on request, and takes a session back to a part of a message.
 	local address server=$FOLDER/log/opencode.server
 	: >"$server"
 	# By no function, so that this is the process to end.
@@ -316,6 +319,10 @@ make_opencode() {
 	done
 	curl -sS --fail --max-time 60 -H 'content-type: application/json' \
 		-d '{"providerID": "loopback", "modelID": "mock-1"}' "$address/session/$first/summarize" >"$FOLDER/log/opencode.summarized"
+	local row
+	row=$(opencode db --format tsv "select message_id, id from part where session_id = '$fork' and data like '%cat missing.txt%' and data like '{\"type\":\"tool\"%'" | grep '^msg_')
+	curl -sS --fail --max-time 60 -H 'content-type: application/json' \
+		-d "{\"messageID\": \"${row%%$'\t'*}\", \"partID\": \"${row##*$'\t'}\"}" "$address/session/$fork/revert" >"$FOLDER/log/opencode.reverted"
 	end_server
 	expect Goodbye opencode run -s "$first" "Say goodbye."
 	finish opencode "$WHOLE_HOME"/.local/share/opencode/opencode.db

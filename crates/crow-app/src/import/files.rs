@@ -31,6 +31,12 @@ pub(super) fn read_text(path: &Path) -> Result<Option<String>, String> {
 
 /// Returns the files below a folder that have this ending, sorted.
 pub(super) fn files_below(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    files_to_depth(folder, ending, DEEPEST)
+}
+
+/// Returns the files below a folder that have this ending, sorted. Those deeper than `deepest` folders are left out. A folder that
+/// cannot be listed is returned itself: reading it as a file fails for the same reason.
+pub(super) fn files_to_depth(folder: &Path, ending: &str, deepest: usize) -> Vec<PathBuf> {
     let (mut found, mut looked_at) = (Vec::new(), 0);
     let mut pending = vec![(folder.to_path_buf(), 0)];
     let mut seen = BTreeSet::new();
@@ -39,7 +45,16 @@ pub(super) fn files_below(folder: &Path, ending: &str) -> Vec<PathBuf> {
         if folder.canonicalize().is_ok_and(|real| !seen.insert(real)) {
             continue;
         }
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) => {
+                let is_missing =
+                    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+                found.extend((!is_missing).then_some(folder));
+                continue;
+            }
+        };
+        for entry in entries.flatten() {
             looked_at += 1;
             if looked_at > MOST_ENTRIES {
                 break;
@@ -48,7 +63,7 @@ pub(super) fn files_below(folder: &Path, ending: &str) -> Vec<PathBuf> {
             let name = entry.file_name();
             let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
             if path.is_dir() {
-                if depth < DEEPEST {
+                if depth < deepest {
                     pending.push((path, depth + 1));
                 }
             } else if name.ends_with(ending) {

@@ -72,7 +72,7 @@ fn add_stored_sessions(plan: &mut ImportPlan) {
     let data = plan.folder_variable("XDG_DATA_HOME");
     let data = data.unwrap_or_else(|| plan.home.join(".local/share")).join("opencode");
     let database = data.join("opencode.db");
-    if !database.exists() {
+    if matches!(database.try_exists(), Ok(false)) {
         let why = "sessions in files are of an older version: a newer opencode moves them into its database";
         return plan.leave_out_path(&data.join("storage/session"), why);
     }

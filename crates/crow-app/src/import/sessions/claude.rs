@@ -3,8 +3,12 @@
 //! A reply is written as one record for each of its blocks; results of calls that ran at once are siblings, of which only one is
 //! on the way to the last record. So the records of the conversation are those on the way, the other blocks of a reply on the
 //! way, and the results of its calls, in the order of the file.
+//!
+//! A compaction begins with a record of the subtype `compact_boundary`, which follows no other, and has its summary next. It may
+//! name messages that the model is still sent (`preservedMessages`, or `preservedSegment` in older files). These stay where they
+//! are in the file, and [`CompactionLinks`] links them.
 
-use std::{collections::HashSet, fs, path::PathBuf};
+use std::{collections::HashSet, path::PathBuf};
 
 use crow_core::{
     ids::CallId,
@@ -15,14 +19,18 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::{
-    conversation::{ConversationEntry, EntryContent, EntryResult, ImportedConversation},
-    format::{SessionFile, SessionFormat, single_files},
+    claude_compaction::{CompactionLinks, KeptMessages},
+    conversation::{
+        ConversationEntry, EntryContent, EntryResult, ImportedConversation, first_message,
+    },
+    format::{SessionFile, SessionFormat, file_stem, single_files},
     json_lines::{
-        LineProblems, for_each_object, image, missing_image, take_text, text_and_images, text_at,
-        time_of,
+        LineProblems, find_in_objects, for_each_object, image, missing_image, take_text,
+        text_and_images, text_at, time_of,
     },
     tree::{TreeRecord, path_from_root},
 };
+use crate::import::files::files_to_depth;
 
 /// Types of records that are metadata and not messages.
 const IGNORED_RECORD_TYPES: [&str; 25] = [
@@ -62,27 +70,14 @@ pub(in crate::import) struct ClaudeSessions {
 impl SessionFormat for ClaudeSessions {
     fn files(&self) -> Result<Vec<SessionFile>, String> {
         // Files of subagents are deeper, or in older versions named for them.
-        let projects = fs::read_dir(self.folder.join("projects")).into_iter().flatten().flatten();
-        let files = projects.flat_map(|project| fs::read_dir(project.path()).into_iter().flatten());
-        let is_session = |path: &PathBuf| {
-            let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-            path.extension().is_some_and(|ending| ending == "jsonl") && !name.starts_with("agent-")
-        };
-        Ok(single_files(files.flatten().map(|entry| entry.path()).filter(is_session)))
+        let files = files_to_depth(&self.folder.join("projects"), ".jsonl", 1);
+        let is_session = |path: &PathBuf| !file_stem(path).starts_with("agent-");
+        Ok(single_files(files.into_iter().filter(is_session)))
     }
 
     fn cwd(&self, file: &SessionFile) -> Result<Option<PathBuf>, String> {
-        let (mut cwd, mut has_records, mut problems) = (None, false, LineProblems::default());
-        for_each_object(&file.path, &mut problems, |record, _| {
-            has_records = true;
-            cwd = text_at(&record, "cwd").map(PathBuf::from);
-            cwd.is_none()
-        })?;
-        if !has_records && problems.has_damage() {
-            return Err("it contains no JSON records".to_owned());
-        }
         // A file without a prompt has only metadata.
-        Ok(cwd)
+        find_in_objects(&file.path, |record| text_at(&record, "cwd").map(PathBuf::from))
     }
 
     fn read(&self, file: &SessionFile) -> Result<ImportedConversation, String> {
@@ -92,18 +87,20 @@ impl SessionFormat for ClaudeSessions {
             reader.add(record, problems);
             true
         })?;
-        let id = file.path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-        reader.conversation(id, &problems)
+        reader.conversation(file_stem(&file.path), &problems)
     }
 }
 
-/// A record with its content, if it is part of the conversation.
-type ClaudeRecord = TreeRecord<Option<ClaudeContent>>;
+/// A record, which may be part of the conversation.
+pub(super) type ClaudeRecord = TreeRecord<ClaudeContent>;
 
 #[derive(Debug)]
-struct ClaudeContent {
+pub(super) struct ClaudeContent {
     time: Option<Timestamp>,
-    content: EntryContent,
+    /// What it adds to the conversation: several results, or nothing for most kinds of records.
+    pub(super) contents: Vec<EntryContent>,
+    /// The messages that a compaction keeps, if it is one that keeps some.
+    pub(super) kept: Option<KeptMessages>,
 }
 
 #[derive(Debug, Default)]
@@ -156,66 +153,59 @@ impl ClaudeReader {
             None if contents.is_empty() => return,
             None => format!("record-{}", self.records.len()),
         };
-        // A record with several results is a chain of them.
-        let mut parent = parent;
-        let last = contents.len().saturating_sub(1);
-        for (number, content) in contents.into_iter().enumerate() {
-            let own = if number == last { id.clone() } else { format!("{id}-{number}") };
-            let content = Some(ClaudeContent { time, content });
-            self.records.push(TreeRecord { id: own.clone(), parent, content });
-            parent = Some(own);
-        }
-        if last == 0 && self.records.last().is_none_or(|record| record.id != id) {
-            self.records.push(TreeRecord { id, parent, content: None });
-        }
+        let kept = if kind == "system" { KeptMessages::of(&record) } else { None };
+        let content = ClaudeContent { time, contents, kept };
+        self.records.push(TreeRecord { id, parent, content });
     }
 
     fn conversation(
-        self,
+        mut self,
         id: &str,
         problems: &LineProblems,
     ) -> Result<ImportedConversation, String> {
-        let leaf = self.records.iter().rposition(|record| record.content.is_some());
-        let path = path_from_root(&self.records, leaf);
+        let links = CompactionLinks::of(&mut self.records);
+        let path = path_from_root(&self.records, links.leaf);
         // Other blocks of replies on the path, and the results of their calls.
         let on_path = self.records.iter().enumerate();
         let on_path = on_path.filter(|(position, _)| path.positions.contains(position));
-        let replies: HashSet<String> =
-            on_path.filter_map(|(_, record)| reply_of(record).map(str::to_owned)).collect();
+        let on_path = on_path.flat_map(|(_, record)| &record.content.contents);
+        let replies: HashSet<String> = on_path.filter_map(reply_of).map(str::to_owned).collect();
         let is_in_reply =
-            |record: &ClaudeRecord| reply_of(record).is_some_and(|reply| replies.contains(reply));
-        let in_replies = self.records.iter().filter(|record| is_in_reply(record));
-        let calls: HashSet<String> = in_replies
-            .flat_map(|record| calls_of(record).map(|call| call.id.to_string()))
-            .collect();
-        let is_answer = |record: &ClaudeRecord| {
-            let content = record.content.as_ref().map(|content| &content.content);
-            matches!(content, Some(EntryContent::Result(result)) if calls.contains(&result.call_id))
-        };
-        let is_kept: Vec<bool> = self
-            .records
-            .iter()
-            .enumerate()
-            .map(|(position, record)| {
-                path.positions.contains(&position) || is_in_reply(record) || is_answer(record)
-            })
-            .collect();
+            |content: &EntryContent| reply_of(content).is_some_and(|reply| replies.contains(reply));
+        let all = self.records.iter().flat_map(|record| &record.content.contents);
+        let in_replies = all.filter(|content| is_in_reply(content));
+        let calls: HashSet<String> =
+            in_replies.flat_map(calls_of).map(|call| call.id.to_string()).collect();
+        let is_answer = |content: &EntryContent| matches!(content, EntryContent::Result(result) if calls.contains(&result.call_id));
         let mut notes = problems.notes();
-        let left_out = self
-            .records
-            .iter()
-            .zip(&is_kept)
-            .filter(|(record, is_kept)| record.content.is_some() && !**is_kept)
-            .count();
-        path.add_notes(left_out, &mut notes);
-        let mut last = None;
-        let mut entries = Vec::new();
-        for (record, _) in self.records.into_iter().zip(is_kept).filter(|(_, is_kept)| *is_kept) {
-            let Some(content) = record.content else { continue };
-            let time = content.time.or(last).unwrap_or_default();
-            last = Some(time);
-            entries.push(ConversationEntry { id: Some(record.id), time, content: content.content });
+        let (mut last, mut left_out) = (None, 0);
+        let mut entries: Vec<ConversationEntry> = Vec::new();
+        // The position of the record of each entry.
+        let mut positions = Vec::new();
+        for (position, record) in self.records.into_iter().enumerate() {
+            let is_on_path = path.positions.contains(&position);
+            let time = record.content.time.or(last).unwrap_or_default();
+            let count = record.content.contents.len();
+            for (number, mut content) in record.content.contents.into_iter().enumerate() {
+                if !is_on_path && !is_in_reply(&content) && !is_answer(&content) {
+                    left_out += 1;
+                    continue;
+                }
+                last = Some(time);
+                if let EntryContent::Summary { first_kept, .. } = &mut content
+                    && let Some(first) = links.first_kept.get(&record.id)
+                {
+                    let at = positions.partition_point(|position| position < first);
+                    *first_kept = first_message(&entries, at).map(str::to_owned);
+                }
+                let is_last = number + 1 == count;
+                let id =
+                    if is_last { record.id.clone() } else { format!("{}-{number}", record.id) };
+                entries.push(ConversationEntry { id: Some(id), time, content });
+                positions.push(position);
+            }
         }
+        path.add_notes(left_out, &mut notes);
         let started = entries.first().map_or(Timestamp::UNIX_EPOCH, |entry| entry.time);
         Ok(ImportedConversation {
             id: id.to_owned(),
@@ -228,21 +218,21 @@ impl ClaudeReader {
     }
 }
 
-fn reply_of(record: &ClaudeRecord) -> Option<&str> {
-    match &record.content.as_ref()?.content {
+fn reply_of(content: &EntryContent) -> Option<&str> {
+    match content {
         EntryContent::Reply { reply, .. } => reply.as_deref(),
         EntryContent::Prompt(_) | EntryContent::Result(_) | EntryContent::Summary { .. } => None,
     }
 }
 
-fn calls_of(record: &ClaudeRecord) -> impl Iterator<Item = &ToolCall> {
-    let blocks = match record.content.as_ref().map(|content| &content.content) {
-        Some(EntryContent::Reply { blocks, .. }) => blocks.as_slice(),
-        _ => &[],
+fn calls_of(content: &EntryContent) -> impl Iterator<Item = &ToolCall> {
+    let blocks = match content {
+        EntryContent::Reply { blocks, .. } => blocks.as_slice(),
+        EntryContent::Prompt(_) | EntryContent::Result(_) | EntryContent::Summary { .. } => &[],
     };
     blocks.iter().filter_map(|block| match block {
         ReplyContent::Call(call) => Some(call),
-        _ => None,
+        ReplyContent::Text { .. } | ReplyContent::Thinking { .. } | ReplyContent::Opaque => None,
     })
 }
 

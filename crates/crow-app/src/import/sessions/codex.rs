@@ -16,10 +16,10 @@ use serde_json::{Map, Value, json};
 
 use super::{
     conversation::{ConversationEntry, EntryContent, EntryResult, ImportedConversation},
-    format::{SessionFile, SessionFormat, single_files},
+    format::{SessionFile, SessionFormat, file_stem, single_files},
     json_lines::{
-        LineProblems, for_each_object, image_of_url, missing_image, take_text, text_and_images,
-        text_at, time_of,
+        LineProblems, find_in_objects, for_each_object, image_of_url, missing_image, take_text,
+        text_and_images, text_at, time_of,
     },
 };
 use crate::import::files::files_below;
@@ -57,15 +57,12 @@ impl SessionFormat for CodexSessions {
     }
 
     fn cwd(&self, file: &SessionFile) -> Result<Option<PathBuf>, String> {
-        let mut reader = CodexReader::default();
-        let mut problems = LineProblems::default();
-        for_each_object(&file.path, &mut problems, |record, problems| {
-            if text_at(&record, "type") == Some("session_meta") {
-                reader.add(record, problems);
-            }
-            reader.meta.is_none()
+        let meta = find_in_objects(&file.path, |record| {
+            let is_meta = text_at(&record, "type") == Some("session_meta");
+            let time = time_of(record.get("timestamp")).unwrap_or_default();
+            SessionMeta::of(record.get("payload").filter(|_| is_meta)?.as_object()?, time)
         })?;
-        let meta = reader.meta.ok_or(NO_META)?;
+        let meta = meta.ok_or(NO_META)?;
         Ok((!meta.is_subagent).then_some(meta.cwd))
     }
 
@@ -124,8 +121,7 @@ impl CodexSessions {
             format!("its chain of forks is circular or deeper than {MAX_FORK_DEPTH}")
         })?;
         let is_base = |path: &PathBuf| {
-            let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-            name.strip_suffix(id).is_some_and(|rest| rest.ends_with('-'))
+            file_stem(path).strip_suffix(id).is_some_and(|rest| rest.ends_with('-'))
         };
         let files = self.files()?;
         let path = files.iter().map(|file| &file.path).find(|path| is_base(path));
@@ -156,12 +152,32 @@ struct SessionMeta {
     cwd: PathBuf,
     started: Timestamp,
     is_subagent: bool,
+    provider: Option<String>,
+}
+
+impl SessionMeta {
+    /// Reads a header; `None` without an id or a directory.
+    fn of(payload: &Map<String, Value>, time: Timestamp) -> Option<Self> {
+        let (id, cwd) = (text_at(payload, "id")?, text_at(payload, "cwd")?);
+        let source = payload.get("source").and_then(Value::as_object);
+        let base = payload.get("history_base").and_then(|base| {
+            let id = base.get("thread_id")?.as_str()?.to_owned();
+            Some((id, base.get("end_ordinal_exclusive")?.as_u64()?))
+        });
+        Some(Self {
+            base,
+            id: id.to_owned(),
+            cwd: PathBuf::from(cwd),
+            started: time_of(payload.get("timestamp")).unwrap_or(time),
+            is_subagent: source.is_some_and(|source| source.contains_key("subagent")),
+            provider: text_at(payload, "model_provider").map(str::to_owned),
+        })
+    }
 }
 
 #[derive(Debug, Default)]
 struct CodexReader {
     meta: Option<SessionMeta>,
-    provider: Option<String>,
     model: Option<String>,
     entries: Vec<ConversationEntry>,
     notes: Vec<String>,
@@ -181,7 +197,7 @@ impl CodexReader {
         let time = time.or_else(|| self.entries.last().map(|entry| entry.time)).unwrap_or_default();
         match kind.as_str() {
             // A copy of a session has the header of the original after its own.
-            "session_meta" if self.meta.is_none() => self.add_meta(&payload, time),
+            "session_meta" if self.meta.is_none() => self.meta = SessionMeta::of(&payload, time),
             "turn_context" => {
                 if let Some(model) = text_at(&payload, "model") {
                     self.model = Some(model.to_owned());
@@ -200,25 +216,6 @@ impl CodexReader {
             other if IGNORED_RECORD_TYPES.contains(&other) => {}
             other => problems.add_unknown(other),
         }
-    }
-
-    fn add_meta(&mut self, payload: &Map<String, Value>, time: Timestamp) {
-        let (Some(id), Some(cwd)) = (text_at(payload, "id"), text_at(payload, "cwd")) else {
-            return;
-        };
-        self.provider = text_at(payload, "model_provider").map(str::to_owned);
-        let source = payload.get("source").and_then(Value::as_object);
-        let base = payload.get("history_base").and_then(|base| {
-            let id = base.get("thread_id")?.as_str()?.to_owned();
-            Some((id, base.get("end_ordinal_exclusive")?.as_u64()?))
-        });
-        self.meta = Some(SessionMeta {
-            base,
-            id: id.to_owned(),
-            cwd: PathBuf::from(cwd),
-            started: time_of(payload.get("timestamp")).unwrap_or(time),
-            is_subagent: source.is_some_and(|source| source.contains_key("subagent")),
-        });
     }
 
     fn push(&mut self, id: Option<String>, time: Timestamp, content: EntryContent) {
@@ -322,8 +319,9 @@ impl CodexReader {
             return blocks.push(block);
         }
         self.replies += 1;
+        let provider = self.meta.as_ref().and_then(|meta| meta.provider.clone());
         let model = ModelRef {
-            provider: self.provider.clone().unwrap_or_else(|| "openai".to_owned()),
+            provider: provider.unwrap_or_else(|| "openai".to_owned()),
             model: self.model.clone().unwrap_or_else(|| "unknown".to_owned()),
         };
         let reply = Some(self.replies.to_string());

@@ -46,6 +46,31 @@ pub(in crate::import) enum EntryContent {
     Summary { text: String, first_kept: Option<String> },
 }
 
+/// Returns the id of the first prompt or reply from the entry `at` on: the part that a summary keeps begins with one. A reply in
+/// several entries begins with the first of them.
+pub(super) fn first_message(entries: &[ConversationEntry], at: usize) -> Option<&str> {
+    let is_message = |entry: &ConversationEntry| {
+        matches!(entry.content, EntryContent::Prompt(_) | EntryContent::Reply { .. })
+    };
+    let mut first = at + entries.get(at..)?.iter().position(is_message)?;
+    let reply_at = |position: usize| match &entries[position].content {
+        EntryContent::Reply { reply, .. } => reply.as_deref(),
+        EntryContent::Prompt(_) | EntryContent::Result(_) | EntryContent::Summary { .. } => None,
+    };
+    if let Some(reply) = reply_at(first) {
+        for position in (0..first).rev() {
+            match &entries[position].content {
+                EntryContent::Result(_) => {}
+                EntryContent::Reply { .. } if reply_at(position) == Some(reply) => first = position,
+                EntryContent::Prompt(_)
+                | EntryContent::Reply { .. }
+                | EntryContent::Summary { .. } => break,
+            }
+        }
+    }
+    entries[first].id.as_deref()
+}
+
 /// The result of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::import) struct EntryResult {

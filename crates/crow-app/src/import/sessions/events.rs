@@ -117,8 +117,10 @@ struct ImportedLog {
     summary: Option<String>,
     /// Ids of all prompts and replies.
     used: HashSet<String>,
-    /// Ids of those that a summary can keep: written since the last one.
-    in_conversation: HashSet<String>,
+    /// Their numbers in the log.
+    numbers: HashMap<String, usize>,
+    /// Number of the first one that the model is still sent: a later summary can keep none before it.
+    first_sent: usize,
     /// The model of the last reply.
     model: Option<ModelRef>,
     last: Timestamp,
@@ -136,7 +138,8 @@ impl ImportedLog {
             results: HashMap::new(),
             summary: None,
             used: HashSet::new(),
-            in_conversation: HashSet::new(),
+            numbers: HashMap::new(),
+            first_sent: 0,
             model: None,
             last: started,
         }
@@ -186,8 +189,12 @@ impl ImportedLog {
                 }
                 self.last = time;
                 let first_kept = first_kept.map(|id| self.with_prefix(&id));
-                match first_kept.filter(|id| self.in_conversation.contains(id)) {
-                    Some(id) => self.push_compaction(text, id),
+                let is_sent = |id: &String| {
+                    self.summary.is_none()
+                        && self.numbers.get(id).is_some_and(|number| *number >= self.first_sent)
+                };
+                match first_kept.filter(is_sent) {
+                    Some(id) => self.push_compaction(text, &id),
                     None => match &mut self.summary {
                         Some(before) => *before = format!("{before}\n\n{text}"),
                         None => self.summary = Some(text),
@@ -272,22 +279,27 @@ impl ImportedLog {
         let id = self.new_id(id);
         let message_id = MessageId::new(id.as_str());
         self.push(AgentEvent::UserInput { message_id, source, context: None, content });
-        self.in_conversation.insert(id.clone());
+        self.add_number(id.clone());
         if let Some(text) = self.summary.take() {
-            self.push_compaction(text, id);
+            self.push_compaction(text, &id);
         }
     }
 
-    fn push_compaction(&mut self, summary: String, first_kept: String) {
+    fn push_compaction(&mut self, summary: String, first_kept: &str) {
+        let number = self.numbers.get(first_kept);
+        self.first_sent = *number.expect("invariant: a message that is kept has been written");
         self.push(AgentEvent::Compaction {
             summary,
-            first_kept: MessageId::new(first_kept.as_str()),
+            first_kept: MessageId::new(first_kept),
             kept: Vec::new(),
             masked: Vec::new(),
             report: None,
         });
-        // Which of the others come after `first_kept` is not tracked, so a later summary may keep only what follows from here.
-        self.in_conversation = HashSet::from([first_kept]);
+    }
+
+    fn add_number(&mut self, id: String) {
+        let number = self.numbers.len();
+        self.numbers.insert(id, number);
     }
 
     /// Writes the buffered reply, with a result for each of its calls.
@@ -312,7 +324,7 @@ impl ImportedLog {
             },
             response_id: None,
         });
-        self.in_conversation.insert(open.id);
+        self.add_number(open.id);
         self.model = Some(open.model);
         for call in calls {
             self.push(call_start(&call, &reply_id));

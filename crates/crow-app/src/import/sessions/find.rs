@@ -1,9 +1,12 @@
 //! Adding the sessions of a program to a plan.
 
 use std::{
+    cmp::Reverse,
     path::{Component, Path, PathBuf},
     sync::Arc,
 };
+
+use jiff::Timestamp;
 
 use super::{
     conversation::ImportedConversation,
@@ -36,7 +39,7 @@ pub(in crate::import) fn add_sessions(
         Err(why) => return plan.leave_out(format!("sessions of {}", program.title()), why),
     };
     let here = plan.current_dir().map(|cwd| project_root(&cwd));
-    let (mut elsewhere, mut unreadable) = (0_usize, Vec::new());
+    let (mut elsewhere, mut unreadable, mut found) = (0_usize, Vec::new(), Vec::new());
     for file in files {
         match format.cwd(&file) {
             Ok(None) => {}
@@ -50,7 +53,7 @@ pub(in crate::import) fn add_sessions(
                     // A session in which nothing was said has nothing to import.
                     Ok(conversation) if conversation.entries.is_empty() => {}
                     Ok(conversation) => {
-                        add_session(plan, program, file, &conversation, Arc::clone(&format));
+                        found.push(FoundSession::new(plan, file, &conversation));
                     }
                     Err(why) => unreadable.push((file, why)),
                 }
@@ -58,6 +61,11 @@ pub(in crate::import) fn add_sessions(
             Ok(Some(_)) => elsewhere += 1,
             Err(why) => unreadable.push((file, why)),
         }
+    }
+    // The copy of a session that went on goes before one that did not.
+    found.sort_by_key(|session| Reverse(session.updated));
+    for session in found {
+        add_session(plan, program, session, Arc::clone(&format));
     }
     let more = unreadable.len().saturating_sub(MOST_NAMED);
     for (file, why) in unreadable.into_iter().take(MOST_NAMED) {
@@ -82,31 +90,48 @@ fn is_in_project(cwd: &Path, project: Option<&PathBuf>) -> bool {
     })
 }
 
+/// A session that can be read.
+struct FoundSession {
+    file: SessionFile,
+    /// The id that the other program gave it.
+    id: String,
+    digest: String,
+    updated: Timestamp,
+    notes: Vec<String>,
+}
+
+impl FoundSession {
+    fn new(plan: &ImportPlan, file: SessionFile, conversation: &ImportedConversation) -> Self {
+        let prompts = conversation.prompts();
+        let title = conversation.title();
+        let title = known_secrets::redactor(&plan.environment, None).redact(&title).into_owned();
+        let updated = conversation.updated();
+        let mut notes = vec![format!(
+            "{title:?}, {prompts} {}, last on {}",
+            if prompts == 1 { "prompt" } else { "prompts" },
+            updated.strftime("%Y-%m-%d"),
+        )];
+        notes.extend(conversation.notes.iter().cloned());
+        if !conversation.cwd.is_dir() {
+            let cwd = conversation.cwd.display();
+            notes.push(format!("the folder {cwd} is gone: it can be shown, but not continued"));
+        }
+        let (id, digest) = (conversation.id.clone(), conversation.digest());
+        Self { file, id, digest, updated, notes }
+    }
+}
+
 fn add_session(
     plan: &mut ImportPlan,
     program: ImportSource,
-    file: SessionFile,
-    conversation: &ImportedConversation,
+    session: FoundSession,
     format: Arc<dyn SessionFormat>,
 ) {
-    let Some(id) = session_id(program.name(), &conversation.id) else {
+    let FoundSession { file, id, digest, notes, .. } = session;
+    let Some(id) = session_id(program.name(), &id) else {
         let why = "its id cannot be used: letters, digits, `-` and `_`, at most 100";
         return plan.leave_out(describe(&file), why);
     };
-    let prompts = conversation.prompts();
-    let title = conversation.title();
-    let title = known_secrets::redactor(&plan.environment, None).redact(&title).into_owned();
-    let mut notes = vec![format!(
-        "{title:?}, {prompts} {}, last on {}",
-        if prompts == 1 { "prompt" } else { "prompts" },
-        conversation.updated().strftime("%Y-%m-%d"),
-    )];
-    notes.extend(conversation.notes.iter().cloned());
-    if !conversation.cwd.is_dir() {
-        let cwd = conversation.cwd.display();
-        notes.push(format!("the folder {cwd} is gone: it can be shown, but not continued"));
-    }
-    let digest = conversation.digest();
     plan.add_session(SessionImport { program: program.title(), id, digest, file, format }, notes);
 }
 

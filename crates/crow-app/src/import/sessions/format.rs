@@ -1,6 +1,9 @@
 //! The interface that the readers of the programs' session files implement.
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use crow_core::ids::SessionId;
 
@@ -42,6 +45,11 @@ pub(super) fn single_files(paths: impl IntoIterator<Item = PathBuf>) -> Vec<Sess
         paths.into_iter().map(|path| SessionFile { path, session: None }).collect();
     files.sort_by(|one, other| one.path.cmp(&other.path));
     files
+}
+
+/// Returns the name of a file without its ending.
+pub(super) fn file_stem(path: &Path) -> &str {
+    path.file_stem().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
 /// Returns the id that a session gets here; `None` if that of the other program cannot be part of it.

@@ -8,7 +8,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt::Write as _,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -23,13 +23,13 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     conversation::{ConversationEntry, EntryContent, EntryResult, ImportedConversation},
-    format::{SessionFile, SessionFormat, single_files},
+    format::{SessionFile, SessionFormat, file_stem, single_files},
     json_lines::{
-        LineProblems, for_each_object, image, missing_image, take_text, text_and_images, text_at,
-        time_of,
+        LineProblems, for_each_object, image, missing_image, read_object, take_text,
+        text_and_images, text_at, time_of,
     },
 };
-use crate::import::files::read_text;
+use crate::import::files::{files_to_depth, read_text};
 
 /// Beginnings of messages that the program injected.
 const INJECTED_PREFIXES: [&str; 3] = [
@@ -53,15 +53,21 @@ pub(in crate::import) struct GeminiSessions {
 
 impl SessionFormat for GeminiSessions {
     fn files(&self) -> Result<Vec<SessionFile>, String> {
-        let projects = fs::read_dir(self.folder.join("tmp")).into_iter().flatten().flatten();
-        let files = projects
-            .flat_map(|project| fs::read_dir(project.path().join("chats")).into_iter().flatten());
-        let is_session = |path: &PathBuf| {
-            let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-            name.starts_with("session-") && matches!(ending, "json" | "jsonl")
+        let tmp = self.folder.join("tmp");
+        let projects = match fs::read_dir(&tmp) {
+            Ok(projects) => projects,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(format!("{}: {error}", tmp.display())),
         };
-        Ok(single_files(files.flatten().map(|entry| entry.path()).filter(is_session)))
+        let files = projects
+            .flatten()
+            .flat_map(|project| files_to_depth(&project.path().join("chats"), "", 0));
+        let is_session = |path: &PathBuf| {
+            let ending = path.extension().and_then(|ending| ending.to_str());
+            let has_name = file_stem(path).starts_with("session-");
+            has_name && matches!(ending, Some("json" | "jsonl")) || path.ends_with("chats")
+        };
+        Ok(single_files(files.filter(is_session)))
     }
 
     fn cwd(&self, file: &SessionFile) -> Result<Option<PathBuf>, String> {
@@ -124,10 +130,7 @@ fn read_records(
 ) -> Result<GeminiReader, String> {
     let mut reader = GeminiReader::default();
     if file.extension().is_some_and(|extension| extension == "json") {
-        let text = read_text(file)?.unwrap_or_default();
-        let whole = serde_json::from_str(&text)
-            .map_err(|error| format!("it is no JSON object: {error}"))?;
-        reader.add(whole, problems);
+        reader.add(read_object(file)?, problems);
         return Ok(reader);
     }
     let mut lines = 0;

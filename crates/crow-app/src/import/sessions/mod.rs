@@ -4,6 +4,7 @@
 //! [`ImportedConversation`](conversation::ImportedConversation). [`events`] converts that into the events of a log of Crow.
 
 pub(super) mod claude;
+mod claude_compaction;
 pub(super) mod codex;
 mod conversation;
 mod events;

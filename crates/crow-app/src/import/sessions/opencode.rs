@@ -1,10 +1,12 @@
 //! Sessions of opencode: a database with the tables `session`, `message` and `part`; the last two have a column `data` with JSON.
 //!
-//! A message has its texts, tool calls and results as parts. A compaction is a reply with the summary. The database may be in use:
-//! it is read again if it was written meanwhile.
+//! A message has its texts, tool calls and results as parts. A compaction is a message of the user with a part that says so, which
+//! may name the first message that is kept (`tail_start_id`), and a reply with the summary. A session that was taken back
+//! (`revert`) still has the messages and parts that are dropped when it goes on. The database may be in use: it is read again if it
+//! was written meanwhile.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     thread,
@@ -21,16 +23,22 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::{
-    conversation::{ConversationEntry, EntryContent, EntryResult, ImportedConversation},
+    conversation::{
+        ConversationEntry, EntryContent, EntryResult, ImportedConversation, first_message,
+    },
     format::{SessionFile, SessionFormat},
     json_lines::{
-        LineProblems, image_of_url, missing_image, take_text, text_and_images, text_at, time_of,
+        LineProblems, MAX_FILE_SIZE, image_of_url, missing_image, parse_object, take_text,
+        text_and_images, text_at, time_of,
     },
 };
 
 /// Types of parts that are metadata and not messages.
 const IGNORED_PART_TYPES: [&str; 7] =
     ["agent", "compaction", "patch", "retry", "snapshot", "step-finish", "step-start"];
+
+/// The text that the model is sent in place of an output that was cleared to save space.
+const CLEARED_OUTPUT: &str = "[Old tool result content cleared]";
 
 /// How often a database that is being written is read, and the time between.
 const TRIES: usize = 5;
@@ -165,7 +173,7 @@ fn time_in(
 
 impl SessionFormat for OpenCodeSessions {
     fn files(&self) -> Result<Vec<SessionFile>, String> {
-        if !self.file.is_file() {
+        if matches!(self.file.try_exists(), Ok(false)) {
             return Ok(Vec::new());
         }
         // Sessions with a parent are those of subagents.
@@ -197,14 +205,14 @@ impl SessionFormat for OpenCodeSessions {
         let read = self.with_database(|database| {
             let Some(session) = OpenCodeSession::find(database, &id)? else { return Ok(None) };
             let mut reader = OpenCodeReader::default();
-            reader.read(database, &id, session.reverted.as_deref())?;
+            reader.read(database, &id, session.revert.as_ref())?;
             Ok(Some(ImportedConversation {
                 id: id.clone(),
                 cwd: PathBuf::from(session.directory),
                 title: Some(session.title),
                 started: session.started,
+                notes: reader.notes(),
                 entries: reader.entries,
-                notes: reader.problems.notes(),
             }))
         })?;
         read.ok_or_else(|| "it was removed".to_owned())
@@ -216,8 +224,23 @@ struct OpenCodeSession {
     directory: String,
     title: String,
     started: Timestamp,
-    /// The first message that was taken back.
-    reverted: Option<String>,
+    revert: Option<RevertPoint>,
+}
+
+/// The place from which on a session was taken back.
+struct RevertPoint {
+    message: String,
+    /// The first part of the message that is dropped. Without one, the message is dropped as well.
+    part: Option<String>,
+}
+
+impl RevertPoint {
+    /// Reads the JSON of the column `revert`.
+    fn parse(json: &str) -> Option<Self> {
+        let mut revert = parse_object(json.as_bytes()).ok()?;
+        let message = take_text(&mut revert, "messageID")?;
+        Some(Self { message, part: take_text(&mut revert, "partID") })
+    }
 }
 
 impl OpenCodeSession {
@@ -232,13 +255,11 @@ impl OpenCodeSession {
                 continue;
             }
             let revert = text_of(&table, &mut row, "revert")?;
-            let revert = revert.and_then(|text| serde_json::from_str::<Value>(&text).ok());
             return Ok(Some(Self {
                 started: time_in(&table, &row, "time_created")?,
                 directory: text_of(&table, &mut row, "directory")?.unwrap_or_default(),
                 title: text_of(&table, &mut row, "title")?.unwrap_or_default(),
-                reverted: revert
-                    .and_then(|revert| Some(revert.get("messageID")?.as_str()?.to_owned())),
+                revert: revert.as_deref().and_then(RevertPoint::parse),
             }));
         }
         Ok(None)
@@ -248,6 +269,12 @@ impl OpenCodeSession {
 #[derive(Debug, Default)]
 struct OpenCodeReader {
     entries: Vec<ConversationEntry>,
+    /// The ids of the messages, and the number of entries before each.
+    positions: HashMap<String, usize>,
+    /// The first messages that compactions keep, by the messages of the user that began them.
+    tails: HashMap<String, String>,
+    /// Number of replies that failed, which are not sent to the model.
+    failed: usize,
     problems: LineProblems,
 }
 
@@ -256,34 +283,55 @@ impl OpenCodeReader {
         &mut self,
         database: &OpenDatabase,
         session: &str,
-        reverted: Option<&str>,
+        revert: Option<&RevertPoint>,
     ) -> Result<(), SqliteFileError> {
+        let mut size = 0;
         // 1) The parts of all messages, in the order of their ids.
         let mut rows = Vec::new();
         database.read_rows("part", &database.parts, session, |table, mut row| {
             let id = text_of(table, &mut row, "id")?.unwrap_or_default();
             let message = text_of(table, &mut row, "message_id")?.unwrap_or_default();
-            rows.push((id, message, text_of(table, &mut row, "data")?.unwrap_or_default()));
+            let data = text_of(table, &mut row, "data")?.unwrap_or_default();
+            size = checked_size(size, &data)?;
+            rows.push((id, message, data));
             Ok(())
         })?;
         rows.sort();
-        let mut parts: HashMap<String, Vec<Map<String, Value>>> = HashMap::new();
-        for (_, message, data) in rows {
-            if let Some(part) = self.object(&data) {
-                parts.entry(message).or_default().push(part);
-            }
-        }
         // 2) The messages, by time.
         let mut messages = Vec::new();
         database.read_rows("message", &database.messages, session, |table, mut row| {
             let time = time_in(table, &row, "time_created")?;
             let id = text_of(table, &mut row, "id")?.unwrap_or_default();
-            messages.push((time, id, text_of(table, &mut row, "data")?.unwrap_or_default()));
+            let data = text_of(table, &mut row, "data")?.unwrap_or_default();
+            size = checked_size(size, &data)?;
+            messages.push((time, id, data));
             Ok(())
         })?;
         messages.sort();
-        let end = messages.iter().position(|(_, id, _)| reverted == Some(id.as_str()));
-        messages.truncate(end.unwrap_or(messages.len()));
+        // 3) Without what was taken back.
+        let end = revert.and_then(|revert| {
+            let at = messages.iter().position(|(_, id, _)| *id == revert.message)?;
+            Some((at, revert))
+        });
+        if let Some((at, revert)) = end {
+            messages.truncate(at + usize::from(revert.part.is_some()));
+            let is_of_message = |message: &str| message == revert.message;
+            let dropped = revert.part.as_ref().filter(|part| {
+                rows.iter().any(|(id, message, _)| id == *part && is_of_message(message))
+            });
+            if let Some(part) = dropped {
+                rows.retain(|(id, message, _)| !is_of_message(message) || id < part);
+            }
+        }
+        let mut parts: HashMap<String, Vec<Map<String, Value>>> = HashMap::new();
+        let kept: HashSet<&str> = messages.iter().map(|(_, id, _)| id.as_str()).collect();
+        for (_, message, data) in rows {
+            if kept.contains(message.as_str())
+                && let Some(part) = self.object(&data)
+            {
+                parts.entry(message).or_default().push(part);
+            }
+        }
         for (time, id, data) in messages {
             let Some(message) = self.object(&data) else { continue };
             let parts = parts.remove(&id).unwrap_or_default();
@@ -292,12 +340,16 @@ impl OpenCodeReader {
         Ok(())
     }
 
-    fn object(&mut self, text: &str) -> Option<Map<String, Value>> {
-        let object = serde_json::from_str(text).ok();
-        if object.is_none() {
-            self.problems.add_unknown("without JSON");
+    fn notes(&self) -> Vec<String> {
+        let mut notes = self.problems.notes();
+        if self.failed > 0 {
+            notes.push(format!("replies that failed are left out: {}", self.failed));
         }
-        object
+        notes
+    }
+
+    fn object(&mut self, text: &str) -> Option<Map<String, Value>> {
+        parse_object(text.as_bytes()).map_err(|problem| self.problems.add_record(problem)).ok()
     }
 
     fn add(
@@ -307,15 +359,20 @@ impl OpenCodeReader {
         mut message: Map<String, Value>,
         parts: Vec<Map<String, Value>>,
     ) {
+        self.positions.insert(id.clone(), self.entries.len());
         let content = match text_at(&message, "role") {
             Some("user") => {
+                let tail = parts.iter().find_map(|part| text_at(part, "tail_start_id"));
+                if let Some(tail) = tail {
+                    self.tails.insert(id.clone(), tail.to_owned());
+                }
                 let blocks: Vec<Block> =
                     parts.into_iter().filter_map(|part| self.prompt_block(part)).collect();
                 (!blocks.is_empty()).then_some(EntryContent::Prompt(blocks))
             }
-            // A compaction that failed has no text, and its error.
+            // A summary that failed replaces nothing.
             Some("assistant") if message.get("summary") == Some(&Value::Bool(true)) => {
-                if message.contains_key("error") {
+                if message.contains_key("error") || !message.contains_key("finish") {
                     return;
                 }
                 let texts = parts.into_iter().filter_map(|part| {
@@ -323,7 +380,15 @@ impl OpenCodeReader {
                         .then(|| text_at(&part, "text").map(Block::text))?
                 });
                 let text = Block::text_of(&texts.collect::<Vec<_>>());
-                Some(EntryContent::Summary { text, first_kept: None })
+                let tail = text_at(&message, "parentID").and_then(|parent| self.tails.get(parent));
+                let first_kept = tail.and_then(|tail| {
+                    first_message(&self.entries, *self.positions.get(tail)?).map(str::to_owned)
+                });
+                Some(EntryContent::Summary { text, first_kept })
+            }
+            Some("assistant") if is_left_out(&message, &parts) => {
+                self.failed += 1;
+                None
             }
             Some("assistant") => {
                 let model = ModelRef {
@@ -413,6 +478,26 @@ impl OpenCodeReader {
     }
 }
 
+/// Adds the size of a row to that of a session.
+fn checked_size(size: u64, data: &str) -> Result<u64, SqliteFileError> {
+    let size = size + data.len() as u64;
+    if size > MAX_FILE_SIZE {
+        let what = format!("a session of more than {} MiB", MAX_FILE_SIZE / 1024 / 1024);
+        return Err(SqliteFileError::Unsupported { what });
+    }
+    Ok(size)
+}
+
+/// Returns true for a reply with an error: only one that the user interrupted is sent to the model, if it says something.
+fn is_left_out(message: &Map<String, Value>, parts: &[Map<String, Value>]) -> bool {
+    let Some(error) = message.get("error") else { return false };
+    let is_content = |part: &Map<String, Value>| {
+        !matches!(text_at(part, "type"), Some("step-start" | "reasoning"))
+    };
+    error.get("name").and_then(Value::as_str) != Some("MessageAbortedError")
+        || !parts.iter().any(is_content)
+}
+
 /// Returns the call of a part, and its result with the time of it, if it has ended.
 fn call_of(
     mut part: Map<String, Value>,
@@ -424,20 +509,24 @@ fn call_of(
     let arguments = CallArguments::Json(state.remove("input").unwrap_or_default());
     let time = state.get("time").and_then(|times| time_of(times.get("end"))).unwrap_or(time);
     let status = take_text(&mut state, "status").unwrap_or_default();
-    let output = match status.as_str() {
-        "completed" => take_text(&mut state, "output"),
-        "error" => take_text(&mut state, "error"),
+    let is_cleared = state.get("time").is_some_and(|times| times.get("compacted").is_some());
+    let interrupted = state.get("metadata").filter(|metadata| {
+        status == "error" && metadata.get("interrupted") == Some(&Value::Bool(true))
+    });
+    let interrupted = interrupted.and_then(|metadata| metadata.get("output")?.as_str());
+    let is_error = status == "error" && interrupted.is_none();
+    let output = match (status.as_str(), interrupted) {
+        ("completed", _) if is_cleared => Some(CLEARED_OUTPUT.to_owned()),
+        ("completed", _) => take_text(&mut state, "output"),
+        ("error", Some(output)) => Some(output.to_owned()),
+        ("error", None) => take_text(&mut state, "error"),
         _ => None,
     };
-    let attachments = state.remove("attachments");
+    let attachments = state.remove("attachments").filter(|_| !is_cleared);
     let attachments = attachments.as_ref().and_then(Value::as_array).into_iter().flatten();
     let pictures = attachments.filter_map(|file| image_of_url(file.get("url")?.as_str()?));
     let (_, images) = text_and_images(pictures.collect());
-    let result = output.map(|output| EntryResult {
-        call_id: call_id.clone(),
-        output,
-        images,
-        is_error: status == "error",
-    });
+    let result =
+        output.map(|output| EntryResult { call_id: call_id.clone(), output, images, is_error });
     Some((ToolCall { id: CallId::new(call_id), name, arguments }, time, result))
 }

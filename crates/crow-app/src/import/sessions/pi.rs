@@ -11,11 +11,13 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::{
-    conversation::{ConversationEntry, EntryContent, EntryResult, ImportedConversation},
+    conversation::{
+        ConversationEntry, EntryContent, EntryResult, ImportedConversation, first_message,
+    },
     format::{SessionFile, SessionFormat, single_files},
     json_lines::{
-        LineProblems, for_each_object, image, missing_image, take_text, text_and_images, text_at,
-        time_of,
+        LineProblems, find_in_objects, for_each_object, image, missing_image, take_text,
+        text_and_images, text_at, time_of,
     },
     tree::{TreeRecord, path_from_root},
 };
@@ -26,6 +28,8 @@ const VERSION: u64 = 3;
 /// Types of entries that are metadata and not messages.
 const IGNORED_ENTRY_TYPES: [&str; 5] =
     ["custom", "label", "model_change", "session_info", "thinking_level_change"];
+
+const EMPTY: &str = "it contains no JSON records";
 
 /// The sessions of pi in its folder.
 #[derive(Debug)]
@@ -39,12 +43,8 @@ impl SessionFormat for PiSessions {
     }
 
     fn cwd(&self, file: &SessionFile) -> Result<Option<PathBuf>, String> {
-        let (mut header, mut problems) = (None, LineProblems::default());
-        for_each_object(&file.path, &mut problems, |record, _| {
-            header = Some(PiHeader::new(&record));
-            false
-        })?;
-        header.ok_or("it contains no JSON records")?.map(|header| Some(header.cwd))
+        let header = find_in_objects(&file.path, |record| Some(PiHeader::new(&record)))?;
+        header.ok_or(EMPTY)?.map(|header| Some(header.cwd))
     }
 
     fn read(&self, file: &SessionFile) -> Result<ImportedConversation, String> {
@@ -58,7 +58,7 @@ impl SessionFormat for PiSessions {
             }
             true
         })?;
-        Ok(reader.conversation(header.ok_or("it contains no JSON records")??, &problems))
+        Ok(reader.conversation(header.ok_or(EMPTY)??, &problems))
     }
 }
 
@@ -143,7 +143,7 @@ impl PiReader {
         let path = path_from_root(&self.records, self.records.len().checked_sub(1));
         let mut notes = problems.notes();
         let mut left_out = 0;
-        let (mut entries, mut is_kept) = (Vec::<ConversationEntry>::new(), Vec::new());
+        let mut entries: Vec<ConversationEntry> = Vec::new();
         // Every id on the branch, and the number of entries before it: a summary may name one without content.
         let mut positions: HashMap<String, usize> = HashMap::new();
         for (position, record) in self.records.into_iter().enumerate() {
@@ -155,12 +155,9 @@ impl PiReader {
             let Some((time, mut content)) = record.content else { continue };
             if let EntryContent::Summary { first_kept, .. } = &mut content {
                 *first_kept = first_kept.take().and_then(|first| {
-                    let at = positions.get(&first)?;
-                    let mut after = entries[*at..].iter().zip(&is_kept[*at..]);
-                    after.find(|(_, is_kept)| **is_kept).and_then(|(entry, _)| entry.id.clone())
+                    first_message(&entries, *positions.get(&first)?).map(str::to_owned)
                 });
             }
-            is_kept.push(matches!(content, EntryContent::Prompt(_) | EntryContent::Reply { .. }));
             entries.push(ConversationEntry { id: Some(record.id), time, content });
         }
         path.add_notes(left_out, &mut notes);

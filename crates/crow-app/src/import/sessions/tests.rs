@@ -4,14 +4,21 @@ use crow_core::{
     event::{AgentEvent, Envelope},
     history::{History, HistoryEntry},
     ids::SessionId,
+    message::{Block, Message, ReplyContent},
 };
 use crow_runtime::{MemoryStore, SessionStore as _};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{
-    claude::ClaudeSessions, codex::CodexSessions, events::imported_session, format::SessionFormat,
-    gemini::GeminiSessions, pi::PiSessions,
+    claude::ClaudeSessions,
+    codex::CodexSessions,
+    events::imported_session,
+    format::SessionFormat,
+    gemini::GeminiSessions,
+    json_lines::{LineProblems, for_each_object},
+    opencode::OpenCodeSessions,
+    pi::PiSessions,
 };
 
 /// Writes a file of these records, one a line.
@@ -345,7 +352,7 @@ fn older_files_of_gemini_cli_are_one_object() {
     let (events, _) = gemini("session-1.json", &[whole]).unwrap();
     assert!(shown(&events).starts_with("> hello"), "{}", shown(&events));
     let refused = gemini("session-1.json", &[json!([1])]);
-    assert!(refused.unwrap_err().starts_with("it is no JSON object"));
+    assert_eq!(refused.unwrap_err(), "it is no JSON object");
 }
 
 #[test]
@@ -408,7 +415,7 @@ fn sessions_of_opencode_are_read_from_a_database_in_use_and_no_file_of_it_change
              INSERT INTO message VALUES
                  ('m1', 's', 1, '{\"role\":\"user\"}'),
                  ('m2', 's', 2, '{\"role\":\"assistant\",\"providerID\":\"p\",\"modelID\":\"m\"}'),
-                 ('m3', 's', 3, '{\"role\":\"assistant\",\"summary\":true}'),
+                 ('m3', 's', 3, '{\"role\":\"assistant\",\"summary\":true,\"finish\":\"stop\"}'),
                  ('m4', 's', 4, '{\"role\":\"user\"}'),
                  ('m5', 's', 5, '{\"role\":\"user\"}');
              INSERT INTO part VALUES
@@ -433,8 +440,7 @@ fn sessions_of_opencode_are_read_from_a_database_in_use_and_no_file_of_it_change
     // In use, with everything in the journal, and closed.
     for database in [Some(database), None] {
         let before = state();
-        let (events, notes) =
-            import(&super::opencode::OpenCodeSessions::new(path.clone())).unwrap();
+        let (events, notes) = import(&OpenCodeSessions::new(path.clone())).unwrap();
         assert!(state() == before, "files of opencode changed");
         insta::allow_duplicates! {
             insta::assert_snapshot!(format!("{}\n{notes:#?}", shown(&events)));
@@ -444,7 +450,7 @@ fn sessions_of_opencode_are_read_from_a_database_in_use_and_no_file_of_it_change
     let newer = rusqlite::Connection::open(&path).unwrap();
     newer.execute_batch("ALTER TABLE part RENAME COLUMN data TO content").unwrap();
     drop(newer);
-    let refused = import(&super::opencode::OpenCodeSessions::new(path)).unwrap_err();
+    let refused = import(&OpenCodeSessions::new(path)).unwrap_err();
     assert!(refused.contains("data"), "{refused}");
 }
 
@@ -568,4 +574,507 @@ fn a_pipe_as_a_session_file_is_refused_and_not_waited_for() {
     .unwrap();
     let refused = import(&ClaudeSessions { folder: folder.path().to_owned() });
     assert_eq!(refused.unwrap_err(), "it is no regular file");
+}
+
+/// A JSON array of many small values, which would take a hundred times its size in memory.
+fn many_values() -> String {
+    format!("[{}1]", "1,".repeat(600_000))
+}
+
+const TOO_LARGE: &str = "too large (more than 32 MiB or 500000 values)";
+
+#[test]
+fn a_line_of_too_many_values_is_skipped_and_noted() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("projects/-project/11.jsonl");
+    let user = |id: &str, text: &str| {
+        claude_record(id, None, "user", &json!({ "role": "user", "content": text }))
+    };
+    // Separators inside of a text are no values.
+    write(&path, &[user("u1", "hello"), user("u2", &"\\\",[{:".repeat(300_000))]);
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("{{\"type\":\"x\",\"y\":{}}}\n{text}", many_values())).unwrap();
+    let format = ClaudeSessions { folder: folder.path().to_owned() };
+    let (_, notes) = import(&format).unwrap();
+    assert_eq!(notes[0], format!("line 1 is {TOO_LARGE} and was skipped"));
+    let conversation = format.read(&format.files().unwrap()[0]).unwrap();
+    assert_eq!(conversation.prompts(), 1);
+    assert_eq!(notes[1], "messages on other branches (rewound) are left out: 1");
+}
+
+#[test]
+fn a_document_of_too_many_values_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let project = folder.path().join("tmp/project");
+    fs::create_dir_all(project.join("chats")).unwrap();
+    fs::write(project.join(".project_root"), "/project").unwrap();
+    let whole = format!("{{\"sessionId\":\"44\",\"messages\":{}}}", many_values());
+    fs::write(project.join("chats/session-1.json"), whole).unwrap();
+    let format = GeminiSessions { folder: folder.path().to_owned(), current_dir: None };
+    let refused = format.cwd(&format.files().unwrap()[0]);
+    assert_eq!(refused.unwrap_err(), format!("it is {TOO_LARGE}"));
+}
+
+#[test]
+fn lines_that_are_written_while_a_file_is_read_are_not_read() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("a.jsonl");
+    fs::write(&path, "{}\n{}\n").unwrap();
+    let mut count = 0;
+    let mut problems = LineProblems::default();
+    for_each_object(&path, &mut problems, |_, _| {
+        let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        std::io::Write::write_all(&mut file, b"{}\n").unwrap();
+        count += 1;
+        count < 100
+    })
+    .unwrap();
+    assert_eq!(count, 2);
+}
+
+#[test]
+fn only_the_first_kinds_of_unknown_records_are_named() {
+    let mut records =
+        vec![claude_record("u1", None, "user", &json!({ "role": "user", "content": "hello" }))];
+    records.extend((0..100).map(|number| json!({ "type": format!("kind-{number:02}") })));
+    let (_, notes) = claude(&records).unwrap();
+    assert_eq!(notes.len(), 11, "{notes:?}");
+    assert_eq!(notes[0], "records of the unknown type \"kind-00\" were skipped: 1");
+    assert_eq!(notes[10], "records of other unknown types were skipped: 90");
+}
+
+/// A compaction of Claude Code with its metadata.
+fn claude_compaction(id: &str, logical_parent: &str, metadata: &Value) -> Value {
+    let mut record = claude_record(id, None, "system", &json!(null));
+    record["subtype"] = json!("compact_boundary");
+    record["logicalParentUuid"] = json!(logical_parent);
+    record["compactMetadata"] = metadata.clone();
+    record
+}
+
+fn claude_user(id: &str, parent: Option<&str>, text: &str) -> Value {
+    claude_record(id, parent, "user", &json!({ "role": "user", "content": text }))
+}
+
+fn claude_summary(id: &str, parent: &str, text: &str) -> Value {
+    let mut record = claude_user(id, Some(parent), text);
+    record["isCompactSummary"] = json!(true);
+    record
+}
+
+/// Returns what the model is sent, one line for each message.
+fn sent(events: &[Envelope]) -> Vec<String> {
+    let history = History::from_log(events).unwrap();
+    let messages = history.messages().unwrap();
+    let lines = messages.iter().map(|message| match message.as_ref() {
+        Message::User(user) => {
+            let text = Block::text_of(&user.content);
+            match text.strip_prefix("<summary") {
+                Some(summary) => format!("summary: {}", summary.lines().nth(1).unwrap()),
+                None => format!("> {text}"),
+            }
+        }
+        Message::Assistant(reply) => {
+            let parts = reply.blocks.iter().map(|block| match &block.content {
+                ReplyContent::Text { text } | ReplyContent::Thinking { text } => text.clone(),
+                ReplyContent::Call(call) => format!("{}()", call.name),
+                ReplyContent::Opaque => String::new(),
+            });
+            parts.collect::<Vec<_>>().join(" ")
+        }
+        Message::Results(results) => {
+            let texts = results.results.iter().map(|result| Block::text_of(&result.content));
+            format!("= {}", texts.collect::<Vec<_>>().join(" "))
+        }
+    });
+    // The last one says that the conversation was imported.
+    let mut lines: Vec<String> = lines.collect();
+    assert!(lines.pop().is_some_and(|last| last.contains("imported")), "{lines:?}");
+    lines
+}
+
+#[test]
+fn messages_that_a_compaction_of_claude_code_keeps_are_sent_behind_the_summary() {
+    let kept = ["u2", "a2"];
+    let anchors = json!({ "headUuid": "u2", "anchorUuid": "s", "tailUuid": "a2" });
+    for metadata in [
+        json!({ "preservedMessages": { "anchorUuid": "s", "uuids": kept, "allUuids": kept }, "preservedSegment": anchors }),
+        // As older versions wrote it.
+        json!({ "preservedSegment": anchors }),
+    ] {
+        // An automatic compaction names the last message before it, one that the user began at a message the one before that.
+        for logical_parent in ["a2", "a1"] {
+            let (events, notes) = claude(&[
+                claude_user("u1", None, "count"),
+                claude_text("a1", "u1", "two"),
+                claude_user("u2", Some("a1"), "write it"),
+                claude_text("a2", "u2", "written"),
+                claude_compaction("b", logical_parent, &metadata),
+                claude_summary("s", "b", "they counted"),
+                claude_user("u3", Some("s"), "go on"),
+                claude_text("a3", "u3", "done"),
+            ])
+            .unwrap();
+            assert_eq!(notes, [""; 0]);
+            assert_eq!(
+                sent(&events),
+                ["summary: they counted", "> write it", "written", "> go on", "done"]
+            );
+            assert!(shown(&events).starts_with("> count\ntwo\n> write it\n"), "{}", shown(&events));
+        }
+    }
+}
+
+#[test]
+fn messages_that_a_compaction_keeps_are_sent_if_nothing_was_said_since() {
+    let (events, _) = claude(&[
+        claude_user("u1", None, "count"),
+        claude_text("a1", "u1", "two"),
+        claude_compaction(
+            "b",
+            "a1",
+            &json!({ "preservedMessages": { "anchorUuid": "s", "uuids": ["a1"] } }),
+        ),
+        claude_summary("s", "b", "they counted"),
+    ])
+    .unwrap();
+    assert_eq!(sent(&events), ["summary: they counted", "two"]);
+}
+
+#[test]
+fn a_later_compaction_may_keep_messages_that_an_earlier_one_kept() {
+    let keep = |anchor: &str, ids: &[&str]| json!({ "preservedMessages": { "anchorUuid": anchor, "uuids": ids } });
+    let (events, _) = claude(&[
+        claude_user("u1", None, "one"),
+        claude_user("u2", Some("u1"), "two"),
+        claude_user("u3", Some("u2"), "three"),
+        claude_compaction("b1", "u3", &keep("s1", &["u2", "u3"])),
+        claude_summary("s1", "b1", "of one"),
+        claude_user("u4", Some("s1"), "four"),
+        claude_compaction("b2", "u4", &keep("s2", &["u3", "u4"])),
+        claude_summary("s2", "b2", "of two"),
+        claude_user("u5", Some("s2"), "five"),
+    ])
+    .unwrap();
+    assert_eq!(sent(&events), ["summary: of two", "> three", "> four", "> five"]);
+    assert!(shown(&events).starts_with("> one\n> two\n> three\n> four\n> five\n"));
+}
+
+#[test]
+fn a_conversation_that_was_rewound_into_the_messages_that_a_compaction_kept_goes_on_there() {
+    let (events, notes) = claude(&[
+        claude_user("u1", None, "one"),
+        claude_user("u2", Some("u1"), "two"),
+        claude_user("u3", Some("u2"), "three"),
+        claude_compaction(
+            "b",
+            "u3",
+            &json!({ "preservedMessages": { "anchorUuid": "s", "uuids": ["u2", "u3"] } }),
+        ),
+        claude_summary("s", "b", "of one"),
+        claude_user("u4", Some("s"), "four"),
+        claude_user("u5", Some("u2"), "five"),
+    ])
+    .unwrap();
+    assert_eq!(sent(&events), ["summary: of one", "> two", "> five"]);
+    assert_eq!(notes, ["messages on other branches (rewound) are left out: 2"]);
+}
+
+#[test]
+fn a_summary_of_the_end_of_a_conversation_follows_the_beginning_that_it_kept() {
+    let keep = json!({ "preservedMessages": { "anchorUuid": "b", "uuids": ["u1", "a1"] } });
+    let (events, notes) = claude(&[
+        claude_user("u1", None, "count"),
+        claude_text("a1", "u1", "two"),
+        claude_user("u2", Some("a1"), "write it"),
+        claude_text("a2", "u2", "written"),
+        claude_compaction("b", "a1", &keep),
+        claude_summary("s", "b", "they wrote"),
+        claude_user("u3", Some("s"), "go on"),
+    ])
+    .unwrap();
+    assert_eq!(sent(&events), ["> count", "two", "> they wrote", "> go on"]);
+    assert_eq!(notes, ["messages on other branches (rewound) are left out: 2"]);
+}
+
+#[test]
+fn a_compaction_without_a_summary_leaves_what_it_keeps() {
+    let keep = json!({ "preservedMessages": { "anchorUuid": "b", "uuids": ["u1", "a1"] } });
+    let (events, _) = claude(&[
+        claude_user("u1", None, "count"),
+        claude_text("a1", "u1", "two"),
+        claude_user("u2", Some("a1"), "write it"),
+        claude_compaction("b", "a1", &keep),
+    ])
+    .unwrap();
+    assert_eq!(sent(&events), ["> count", "two"]);
+}
+
+/// Imports a session of opencode with these messages (id, data) and parts (message, id, data).
+fn opencode(
+    revert: &Value,
+    messages: &[(&str, Value)],
+    parts: &[(&str, &str, Value)],
+) -> (Vec<Envelope>, Vec<String>) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("opencode.db");
+    let database = rusqlite::Connection::open(&path).unwrap();
+    database
+        .execute_batch(
+            "CREATE TABLE session (id, parent_id, directory, title, time_created, revert);
+             CREATE TABLE message (id, session_id, time_created, data);
+             CREATE TABLE part (id, message_id, session_id, data);",
+        )
+        .unwrap();
+    let revert = (!revert.is_null()).then(|| revert.to_string());
+    database
+        .execute("INSERT INTO session VALUES ('s', NULL, '/project', 'a title', 1, ?)", [revert])
+        .unwrap();
+    for (time, (id, data)) in messages.iter().enumerate() {
+        database
+            .execute(
+                "INSERT INTO message VALUES (?, 's', ?, ?)",
+                (id, i64::try_from(time).unwrap(), data.to_string()),
+            )
+            .unwrap();
+    }
+    for (message, id, data) in parts {
+        database
+            .execute("INSERT INTO part VALUES (?, ?, 's', ?)", (id, message, data.to_string()))
+            .unwrap();
+    }
+    drop(database);
+    import(&OpenCodeSessions::new(path)).unwrap()
+}
+
+fn opencode_user() -> Value {
+    json!({ "role": "user" })
+}
+
+fn opencode_reply() -> Value {
+    json!({ "role": "assistant", "providerID": "p", "modelID": "m", "finish": "stop" })
+}
+
+fn opencode_text(text: &str) -> Value {
+    json!({ "type": "text", "text": text })
+}
+
+#[test]
+fn a_session_of_opencode_that_was_reverted_to_a_part_has_the_parts_before_it() {
+    let messages = [("m1", opencode_user()), ("m2", opencode_reply()), ("m3", opencode_user())];
+    let call = json!({
+        "type": "tool", "callID": "c", "tool": "bash",
+        "state": { "status": "completed", "input": {}, "output": "gone" },
+    });
+    let parts = [
+        ("m1", "p1", opencode_text("count")),
+        ("m2", "p2", opencode_text("I count")),
+        ("m2", "p3", call),
+        ("m2", "p4", opencode_text("two")),
+        ("m3", "p5", opencode_text("thanks")),
+    ];
+    let lines = |revert: Value| sent(&opencode(&revert, &messages, &parts).0);
+    let part = json!({ "messageID": "m2", "partID": "p3", "snapshot": "x" });
+    assert_eq!(lines(part), ["> count", "I count"]);
+    let whole = lines(json!({ "messageID": "m3" }));
+    assert_eq!(whole, ["> count", "I count bash() two", "= gone"]);
+    // As the program does if the part or the message is gone.
+    assert_eq!(lines(json!({ "messageID": "m2", "partID": "p9" })), whole);
+    assert_eq!(lines(json!({ "messageID": "m9" })).len(), 4);
+}
+
+#[test]
+fn messages_that_a_compaction_of_opencode_keeps_are_sent_behind_the_summary() {
+    let compaction =
+        |tail: &str| json!({ "type": "compaction", "auto": false, "tail_start_id": tail });
+    let summary = |parent: &str| {
+        json!({
+            "role": "assistant", "providerID": "p", "modelID": "m", "mode": "compaction",
+            "finish": "stop", "summary": true, "parentID": parent,
+        })
+    };
+    let (events, notes) = opencode(
+        &Value::Null,
+        &[
+            ("m1", opencode_user()),
+            ("m2", opencode_reply()),
+            ("m3", opencode_user()),
+            ("m4", opencode_reply()),
+            ("m5", opencode_user()),
+            ("m6", summary("m5")),
+            ("m7", opencode_user()),
+            ("m8", opencode_user()),
+            ("m9", summary("m8")),
+            ("n1", opencode_user()),
+        ],
+        &[
+            ("m1", "p1", opencode_text("count")),
+            ("m2", "p2", opencode_text("two")),
+            ("m3", "p3", opencode_text("write it")),
+            ("m4", "p4", opencode_text("written")),
+            ("m5", "p5", compaction("m3")),
+            ("m6", "p6", opencode_text("they counted")),
+            ("m7", "p7", opencode_text("and read it")),
+            ("m8", "p8", compaction("m4")),
+            ("m9", "p9", opencode_text("they wrote")),
+            ("n1", "q1", opencode_text("go on")),
+        ],
+    );
+    assert_eq!(notes, [""; 0]);
+    assert_eq!(sent(&events), ["summary: they wrote", "written", "> and read it", "> go on"]);
+    assert!(shown(&events).starts_with("> count\ntwo\n> write it\nwritten\n> and read it\n"));
+}
+
+#[test]
+fn replies_and_outputs_that_opencode_does_not_send_are_left_out() {
+    let with_error = |name: &str| {
+        let mut reply = opencode_reply();
+        reply["error"] = json!({ "name": name, "data": {} });
+        reply
+    };
+    let call = |id: &str, state: Value| json!({ "type": "tool", "callID": id, "tool": id, "state": state });
+    let (events, notes) = opencode(
+        &Value::Null,
+        &[
+            ("m1", opencode_user()),
+            ("m2", with_error("APIError")),
+            ("m3", with_error("MessageAbortedError")),
+            ("m4", with_error("MessageAbortedError")),
+            ("m5", opencode_reply()),
+        ],
+        &[
+            ("m1", "p1", opencode_text("count")),
+            ("m2", "p2", opencode_text("failed")),
+            ("m3", "p3", json!({ "type": "reasoning", "text": "hm" })),
+            ("m4", "p4", opencode_text("I will")),
+            (
+                "m5",
+                "p5",
+                call(
+                    "old",
+                    json!({ "status": "completed", "input": {}, "output": "long", "time": { "start": 1, "end": 2, "compacted": 3 } }),
+                ),
+            ),
+            (
+                "m5",
+                "p6",
+                call(
+                    "cut",
+                    json!({ "status": "error", "input": {}, "error": "aborted", "metadata": { "interrupted": true, "output": "half" } }),
+                ),
+            ),
+        ],
+    );
+    assert_eq!(notes, ["replies that failed are left out: 2"]);
+    assert_eq!(
+        sent(&events),
+        ["> count", "I will", "old() cut()", "= [Old tool result content cleared] half"]
+    );
+}
+
+#[test]
+fn of_two_files_with_one_id_the_one_that_went_on_is_imported() {
+    let folder = TempDir::new().unwrap();
+    let home = folder.path().to_str().unwrap();
+    let environment = crate::environment::ProcessEnvironment::with([("HOME", home)]);
+    let record = |kind: &str, time: &str, payload: Value| json!({ "timestamp": time, "type": kind, "payload": payload });
+    let user = |text: &str| json!({ "type": "message", "role": "user", "content": [{ "type": "input_text", "text": text }] });
+    let file = |path: &str, time: &str, text: &str| {
+        let meta = json!({ "id": "22", "cwd": home });
+        let records =
+            [record("session_meta", time, meta), record("response_item", time, user(text))];
+        write(&folder.path().join(".codex").join(path), &records);
+    };
+    file("archived_sessions/rollout-1-22.jsonl", "2026-01-02T03:04:05Z", "old");
+    file("sessions/2026/01/02/rollout-1-22.jsonl", "2026-01-03T03:04:05Z", "new");
+    let choice = crate::import::SessionChoice::All;
+    let plan = crate::import::plan_import(crate::import::ImportSource::Codex, &environment, choice);
+    let plan = plan.unwrap();
+    let [item] = plan.items.as_slice() else { panic!("{:?}", plan.items) };
+    assert!(item.notes[0].starts_with("\"new\""), "{:?}", item.notes);
+    let [left] = plan.left_out.as_slice() else { panic!("{:?}", plan.left_out) };
+    assert!(left.what.contains("archived_sessions"), "{left:?}");
+    assert_eq!(left.why, "another one of this name or id goes before it");
+}
+
+#[test]
+fn a_folder_of_sessions_that_cannot_be_listed_is_named() {
+    let folder = TempDir::new().unwrap();
+    let loops = |path: &Path| {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(path, path).unwrap();
+    };
+    let path = folder.path().to_owned();
+    let formats: [(&str, Box<dyn SessionFormat>); 5] = [
+        ("projects", Box::new(ClaudeSessions { folder: path.clone() })),
+        ("archived_sessions", Box::new(CodexSessions { folder: path.clone() })),
+        ("sessions", Box::new(PiSessions { folder: path.clone() })),
+        ("tmp", Box::new(GeminiSessions { folder: path.clone(), current_dir: None })),
+        ("opencode.db", Box::new(OpenCodeSessions::new(path.join("opencode.db")))),
+    ];
+    for (name, format) in formats {
+        assert_eq!(format.files(), Ok(Vec::new()), "{name}");
+        loops(&path.join(name));
+        let read = format.files().and_then(|files| format.cwd(files.last().unwrap()));
+        let why = read.unwrap_err();
+        assert!(why.contains("Too many levels of symbolic links"), "{name}: {why}");
+        fs::remove_file(path.join(name)).unwrap();
+    }
+}
+
+#[test]
+fn a_database_that_cannot_be_used_is_refused_with_the_reason() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("opencode.db");
+    let refused = || OpenCodeSessions::new(path.clone()).files().unwrap_err();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &path,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
+    assert_eq!(refused(), "the file is not a SQLite database");
+    fs::remove_file(&path).unwrap();
+    // Without a log, so that writers change the file itself.
+    let database = rusqlite::Connection::open(&path).unwrap();
+    database.execute_batch("CREATE TABLE session (id, parent_id, directory)").unwrap();
+    assert_eq!(refused(), "the database has no table “message”");
+    database
+        .execute_batch(
+            "CREATE TABLE message (id, session_id); CREATE TABLE part (id, session_id);
+             BEGIN EXCLUSIVE; INSERT INTO session VALUES ('s', NULL, '/project');",
+        )
+        .unwrap();
+    // The journal is there once a page was written.
+    database.execute_batch("PRAGMA cache_spill = 1; PRAGMA cache_size = 1;").unwrap();
+    for _ in 0..200 {
+        database
+            .execute("INSERT INTO session VALUES (?, NULL, '/project')", ["x".repeat(1000)])
+            .unwrap();
+    }
+    assert_eq!(refused(), "the database is being written");
+}
+
+#[test]
+fn half_of_a_character_costs_only_itself() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("projects/-project/11.jsonl");
+    write(&path, &[claude_user("u1", None, "TEXT")]);
+    let line = fs::read_to_string(&path).unwrap();
+    for (written, text) in [
+        // A text that JavaScript cut in the middle of a character.
+        (br"a \ud83d" as &[u8], "a \u{fffd}"),
+        (br"\ude00 b", "\u{fffd} b"),
+        (br"\ud83d\ud83d\ude00", "\u{fffd}\u{1f600}"),
+        (br"\\ud83d \ud83dx \u00e9", "\\ud83d \u{fffd}x \u{e9}"),
+        (b"a \xf0\x9f b", "a \u{fffd} b"),
+    ] {
+        let (before, after) = line.split_once("TEXT").unwrap();
+        fs::write(&path, [before.as_bytes(), written, after.as_bytes()].concat()).unwrap();
+        let (events, notes) = import(&ClaudeSessions { folder: folder.path().to_owned() }).unwrap();
+        assert_eq!(notes, [""; 0]);
+        assert_eq!(sent(&events), [format!("> {text}")]);
+    }
 }
