@@ -5,7 +5,7 @@ use std::{ffi::OsStr, path::Path};
 use crate::workspace::Workspace;
 
 /// Full names.
-const NAMES: [&str; 46] = [
+const NAMES: [&str; 43] = [
     ".env",
     ".env~",
     ".envrc",
@@ -46,9 +46,6 @@ const NAMES: [&str; 46] = [
     ".aws-credentials",
     "password.txt",
     "passwords.txt",
-    "secret.txt",
-    "secrets.txt",
-    "token.txt",
     "deploy_key",
     "wallet.dat",
     ".gitcookies",

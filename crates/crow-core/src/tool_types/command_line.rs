@@ -82,8 +82,8 @@ pub struct SimpleCommand {
     #[serde(default, skip_serializing_if = "SideEffects::is_anything")]
     #[serde(rename = "extent")]
     pub side_effects: SideEffects,
-    /// True if the program is not known, so that it may also change the files that it touches to read them. Not stored: a line is
-    /// planned again before it is decided about.
+    /// True if the program makes files where its words say, so that it may also change what it touches to read it. Not stored: a line
+    /// is planned again before it is decided about.
     #[serde(skip)]
     pub may_change_read: bool,
     /// The positions in [`words`](Self::words) of options and operands that may make the program do something else than

@@ -33,7 +33,7 @@ pub(super) struct CommandEffects {
     pub extent: SideEffects,
     /// Positions of words that a permission for the words before them does not cover.
     pub unlisted: Vec<usize>,
-    /// True if the program is not known, so that it may change what it reads.
+    /// True if the program makes files where its words say, so that it may change what it reads.
     pub may_change_read: bool,
 }
 

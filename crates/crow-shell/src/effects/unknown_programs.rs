@@ -99,6 +99,54 @@ const PROJECT_PACKERS: [(&str, &[&str]); 7] = [
 /// Programs that read a folder recursively to send it.
 const SENDERS: [&str; 6] = ["aws", "gcloud", "gsutil", "kubectl", "oc", "rclone"];
 
+/// Programs that make or change files where their words say. `venv` is a module of Python.
+const MAKERS: [&str; 25] = [
+    "7z",
+    "7za",
+    "7zr",
+    "7zz",
+    "ar",
+    "csplit",
+    "gcsplit",
+    "gsplit",
+    "javac",
+    "logsave",
+    "lualatex",
+    "mkfs",
+    "mknod",
+    "mkswap",
+    "mktemp",
+    "pdflatex",
+    "screen",
+    "script",
+    "split",
+    "sqlite3",
+    "tempfile",
+    "venv",
+    "virtualenv",
+    "wget",
+    "xelatex",
+];
+/// The same of programs by a word that tells what they do.
+const MAKING_WORDS: [(&str, &[&str]); 4] = [
+    ("cargo", &["new", "init"]),
+    ("node", &["--cpu-prof-dir", "--heap-prof-dir", "--diagnostic-dir", "--report-dir"]),
+    ("npm", &["init"]),
+    ("uv", &["venv", "init"]),
+];
+
+/// Returns true if a program makes files where its words say.
+fn makes_files(program: &str, words: &[&str]) -> bool {
+    let has_word = |known: &[&str]| {
+        words.iter().any(|word| {
+            let name = word.split_once('=').map_or(*word, |(name, _)| name);
+            known.contains(&name)
+        })
+    };
+    MAKERS.contains(&program)
+        || MAKING_WORDS.iter().any(|(name, known)| *name == program && has_word(known))
+}
+
 /// Returns the effects of a program without rules of its own: it may read the files that its words name, and do
 /// anything else.
 pub(super) fn unknown_program_effects(
@@ -177,7 +225,8 @@ pub(super) fn unknown_program_effects(
     if changers::add_changes(name, &words, context, &mut touches).is_none() {
         return CommandEffects::hidden();
     }
-    CommandEffects { may_change_read: true, ..CommandEffects::changes(touches) }
+    let may_change_read = makes_files(program, program_words);
+    CommandEffects { may_change_read, ..CommandEffects::changes(touches) }
 }
 
 /// Returns the pieces of command texts for a program with a language of its own: `vim -c 'r file'`, `sqlite3 x '.read
