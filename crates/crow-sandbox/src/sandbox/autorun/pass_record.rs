@@ -63,7 +63,8 @@ pub(super) enum ListedNames {
 pub(super) struct PassObservations {
     started: i64,
     entries: HashSet<PathBuf>,
-    names: HashMap<PathBuf, ListedNames>,
+    /// The same directory may be listed in several ways.
+    names: HashMap<PathBuf, Vec<ListedNames>>,
     /// Final targets of links, also those that do not exist yet.
     links: BTreeMap<PathBuf, Option<PathBuf>>,
     /// Resolved paths; `None` if resolving failed.
@@ -89,7 +90,7 @@ struct PresentEntry {
     is_settled: bool,
     /// Paths below it that were looked for and did not exist.
     absent: Vec<PathBuf>,
-    names: Option<ListedNames>,
+    names: Vec<ListedNames>,
 }
 
 impl ListedNames {
@@ -141,7 +142,10 @@ impl PassObservations {
     /// Records the names that were seen in a directory.
     pub(super) fn names(&mut self, folder: PathBuf, names: ListedNames) {
         self.entries.insert(folder.clone());
-        self.names.insert(folder, names);
+        let known = self.names.entry(folder).or_default();
+        if !known.contains(&names) {
+            known.push(names);
+        }
     }
 
     /// Records the target of a link.
@@ -193,7 +197,8 @@ impl PassObservations {
                     if !is_settled && !is_fixed(&path) {
                         return None;
                     }
-                    let (names, absent) = (names.remove(&path), Vec::new());
+                    let names = names.remove(&path).unwrap_or_default();
+                    let absent = Vec::new();
                     positions.insert(path.clone(), present.len());
                     let entry =
                         PresentEntry { path, held: None, metadata, is_settled, absent, names };
@@ -295,7 +300,7 @@ impl PresentEntry {
                 .absent
                 .iter()
                 .all(|path| metadata_through_links(path).is_err_and(|error| is_absence(&error)))
-            && self.names.as_ref().is_none_or(|names| names.are_unchanged(&self.path));
+            && self.names.iter().all(|names| names.are_unchanged(&self.path));
         self.metadata = now;
         self.is_settled = is_settled(nanoseconds(now.changed), started);
         is_unchanged

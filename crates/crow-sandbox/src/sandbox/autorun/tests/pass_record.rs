@@ -206,6 +206,19 @@ fn a_skipped_pass_would_have_found_the_same() {
 }
 
 #[test]
+fn a_hook_that_appears_in_a_folder_that_is_listed_in_two_ways_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let scope = project(folder.path());
+    let root = &scope.roots[0];
+    // The folder of hooks is also looked at as the git directory of a linked worktree, and only for links then.
+    symlink(root.join(".git"), root.join(".git/worktrees")).unwrap();
+    let mut reader = StateReader::default();
+    assert!(record(&scope, &mut reader, &NothingSealed));
+    fs::write(root.join(".git/hooks/pre-commit"), "tools/hook").unwrap();
+    assert!(reader.unchanged_inventory(&scope, &NothingSealed).is_none());
+}
+
+#[test]
 fn a_directory_exchanged_after_the_pass_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let scope = project(folder.path());
