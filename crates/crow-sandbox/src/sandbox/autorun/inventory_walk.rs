@@ -19,12 +19,21 @@ use super::{
     protected_names::{first_name, has_protected_suffix, protected_beginning},
 };
 
+/// Maximum size of all scripts and settings of a project that are searched for programs, in bytes.
+const TEXT_BYTES: usize = 2 << 20;
+/// Number of bytes that each one counts at least.
+const LEAST_TEXT_BYTES: usize = 256;
+
 /// A walk through the workspace and its repositories, which adds the paths that it finds to an inventory. Resolves
 /// repositories as git does.
 pub(super) struct InventoryWalk<'a> {
     pub(super) paths: InventoryBuilder<'a>,
     /// Entrances of the repositories that were already examined.
     pub(super) repositories: BTreeSet<PathBuf>,
+    /// Number of bytes of scripts and of settings of the project that are still searched for programs.
+    text_room: usize,
+    /// Folders of which all programs were added.
+    pub(super) searched: BTreeSet<PathBuf>,
     /// The user's own git settings.
     pub(super) user_settings: Vec<GitSetting>,
 }
@@ -58,7 +67,13 @@ impl Inventory {
 
 impl<'a> InventoryWalk<'a> {
     fn new(paths: InventoryBuilder<'a>) -> Self {
-        Self { paths, repositories: BTreeSet::new(), user_settings: Vec::new() }
+        Self {
+            paths,
+            repositories: BTreeSet::new(),
+            text_room: TEXT_BYTES,
+            searched: BTreeSet::new(),
+            user_settings: Vec::new(),
+        }
     }
 
     fn run(mut self) -> InventoryBuilder<'a> {
@@ -123,6 +138,13 @@ impl<'a> InventoryWalk<'a> {
         if !self.paths.scope.is_unprotected(&root.join(".git")) {
             self.worktree(root);
         }
+    }
+
+    /// Returns true if a script or a setting is still to be searched for programs, and counts it.
+    pub(super) fn has_text_room(&mut self, length: usize) -> bool {
+        let rest = self.text_room.checked_sub(length.max(LEAST_TEXT_BYTES));
+        self.text_room = rest.unwrap_or_default();
+        rest.is_some()
     }
 
     /// Examines a repository that commands may remove.
