@@ -1,7 +1,10 @@
 //! Lines of many parts, which a reader with nested loops would take minutes for. The deadline is far above what is
 //! needed, so that a busy machine does not fail the test.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use crow_core::workspace::Workspace;
 
@@ -25,9 +28,8 @@ fn numbered(piece: &str, length: usize) -> String {
 
 #[test]
 fn a_long_line_of_any_text_is_planned_in_bounded_time() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().canonicalize().unwrap();
-    let workspace = Workspace::new(root.clone());
+    let root = Path::new("/p");
+    let workspace = Workspace::new(root);
     let pieces = [
         "a=$a$a;",
         "a=1\n",
@@ -113,7 +115,7 @@ fn a_long_line_of_any_text_is_planned_in_bounded_time() {
     ]);
     for (name, line) in lines {
         let before = Instant::now();
-        let _planned = plan_command_line(&line, &root, &workspace, None);
+        let _planned = plan_command_line(&line, root, &workspace, None);
         let took = before.elapsed();
         assert!(took < DEADLINE, "{name}: {took:?}");
     }

@@ -12,7 +12,7 @@ use super::{
     entry_state::EntryState,
     git_config::{self, GitSetting},
     git_repository::path_in,
-    inventory::InventoryRole,
+    inventory::{InventoryBuilder, InventoryRole},
     inventory_walk::InventoryWalk,
     pass_view::PassView,
 };
@@ -138,7 +138,7 @@ impl InventoryWalk<'_> {
         }
         self.user_settings = user;
         for setting in settings.iter().filter(|setting| !setting.is_harmless()) {
-            if self.has_text_room(setting.value.len()) {
+            if self.text_room.take(setting.value.len()) {
                 self.programs_of_setting(setting, worktree, entrance);
             } else if !self.add_hooks(setting, worktree, entrance) {
                 self.all_programs(worktree, entrance);
@@ -207,7 +207,7 @@ impl InventoryWalk<'_> {
         while let Some(folder) = folders.get(at).cloned() {
             for word in &words {
                 let path = self.expanded_path(word, &folder);
-                if let Some(inner) = self.folder_of_workspace(&path) {
+                if let Some(inner) = self.paths.folder_of_workspace(&path) {
                     if folders.len() < MOST_FOLDERS && !folders.contains(&inner) {
                         folders.push(inner);
                     }
@@ -240,7 +240,7 @@ impl InventoryWalk<'_> {
                 continue;
             }
             let is_run = words.run.contains(word);
-            if let Some(folder) = self.folder_of_workspace(&path) {
+            if let Some(folder) = self.paths.folder_of_workspace(&path) {
                 if folder != worktree && !folders.contains(&folder) {
                     if is_run {
                         self.directory_entries(&folder, entrance);
@@ -292,15 +292,6 @@ impl InventoryWalk<'_> {
                 }
             }
         }
-    }
-
-    /// Returns the directory at a path, with links resolved, if commands can change its contents.
-    fn folder_of_workspace(&self, path: &Path) -> Option<PathBuf> {
-        // Most words are not files.
-        self.paths.view.metadata(path).ok()?;
-        let real = self.paths.view.resolve(path)?;
-        let is_folder = self.paths.view.metadata(&real).is_ok_and(|found| found.is_directory());
-        (is_folder && self.paths.scope.is_writable(&real)).then_some(real)
     }
 
     pub(super) fn program(&mut self, path: &Path, entrance: Option<&Path>) {
@@ -448,6 +439,17 @@ impl InventoryWalk<'_> {
         self.paths
             .view
             .resolve(&path.parent()?.join(path_in(state.bytes()?.strip_prefix(b"gitdir:")?)))
+    }
+}
+
+impl InventoryBuilder<'_> {
+    /// Returns the directory at a path, with links resolved, if commands can change its contents.
+    fn folder_of_workspace(&self, path: &Path) -> Option<PathBuf> {
+        // Most words are not files.
+        self.view.metadata(path).ok()?;
+        let real = self.view.resolve(path)?;
+        let is_folder = self.view.metadata(&real).is_ok_and(|found| found.is_directory());
+        (is_folder && self.scope.is_writable(&real)).then_some(real)
     }
 }
 

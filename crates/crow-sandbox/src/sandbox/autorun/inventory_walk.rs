@@ -30,12 +30,24 @@ pub(super) struct InventoryWalk<'a> {
     pub(super) paths: InventoryBuilder<'a>,
     /// Entrances of the repositories that were already examined.
     pub(super) repositories: BTreeSet<PathBuf>,
-    /// Number of bytes of scripts and of settings of the project that are still searched for programs.
-    text_room: usize,
+    /// Room for scripts and settings of the project that are searched for programs.
+    pub(super) text_room: TextRoom,
     /// Folders of which all programs were added.
     pub(super) searched: BTreeSet<PathBuf>,
     /// The user's own git settings.
     pub(super) user_settings: Vec<GitSetting>,
+}
+
+/// Number of bytes of scripts and settings that are still searched for programs.
+pub(super) struct TextRoom(usize);
+
+impl TextRoom {
+    /// Takes the room of a text. Returns false if there is none left.
+    pub(super) fn take(&mut self, length: usize) -> bool {
+        let rest = self.0.checked_sub(length.max(LEAST_TEXT_BYTES));
+        self.0 = rest.unwrap_or_default();
+        rest.is_some()
+    }
 }
 
 impl Inventory {
@@ -70,7 +82,7 @@ impl<'a> InventoryWalk<'a> {
         Self {
             paths,
             repositories: BTreeSet::new(),
-            text_room: TEXT_BYTES,
+            text_room: TextRoom(TEXT_BYTES),
             searched: BTreeSet::new(),
             user_settings: Vec::new(),
         }
@@ -138,13 +150,6 @@ impl<'a> InventoryWalk<'a> {
         if !self.paths.scope.is_unprotected(&root.join(".git")) {
             self.worktree(root);
         }
-    }
-
-    /// Returns true if a script or a setting is still to be searched for programs, and counts it.
-    pub(super) fn has_text_room(&mut self, length: usize) -> bool {
-        let rest = self.text_room.checked_sub(length.max(LEAST_TEXT_BYTES));
-        self.text_room = rest.unwrap_or_default();
-        rest.is_some()
     }
 
     /// Examines a repository that commands may remove.

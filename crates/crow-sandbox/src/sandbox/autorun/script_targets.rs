@@ -112,7 +112,7 @@ impl InventoryWalk<'_> {
             let worktree = entrance.as_deref().and_then(Path::parent).map(Path::to_owned);
             let root = self.paths.scope.roots.iter().find(|root| path.starts_with(root)).cloned();
             let worktree = worktree.or(root);
-            let Some(bytes) = state.bytes().filter(|bytes| self.has_text_room(bytes.len())) else {
+            let Some(bytes) = state.bytes().filter(|bytes| self.text_room.take(bytes.len())) else {
                 // A script that is too long to be read may start anything.
                 if let (EntryState::File { .. }, Some(worktree)) = (&state, &worktree) {
                     self.all_programs(worktree, entrance.as_deref());
