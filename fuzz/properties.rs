@@ -15,7 +15,7 @@ pub(crate) fn shell_line(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let root = Path::new("/usr/share/doc");
     let workspace = Workspace::new(root);
-    let line = plan_command_line(&text, root, &workspace);
+    let line = plan_command_line(&text, root, &workspace, None);
     assert_eq!(line.text, text);
     let only_reads = line.only_reads();
     let plan = CallPlan {

@@ -26,6 +26,7 @@ mod link_trail;
 mod metadata;
 mod paths;
 mod resolve;
+mod search_path;
 mod tree;
 
 pub use self::{
@@ -43,5 +44,6 @@ pub use self::{
         remove_file, rename, rename_without_replacing, set_mode,
     },
     resolve::is_link_error,
+    search_path::SearchPath,
     tree::remove_tree,
 };

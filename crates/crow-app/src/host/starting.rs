@@ -339,7 +339,8 @@ impl ProductHost {
             return None;
         }
         let launch = HookLaunch {
-            runner: ProcessRunner::new(self.runtime().config().child_env.clone()),
+            runner: ProcessRunner::new(self.runtime().config().child_env.clone())
+                .with_project_roots(&[project_root(cwd)]),
             store: Arc::clone(&self.runtime().config().store),
             project: project_root(cwd),
             trusted: place.project.trusted.clone().map(Arc::new),

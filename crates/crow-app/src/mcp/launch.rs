@@ -89,7 +89,7 @@ impl McpLaunch {
     /// Returns the access to servers from the directories `roots`. The project's servers start only while its files
     /// are as they were trusted.
     pub fn connection_context(&self, roots: Vec<PathBuf>, project: &Project) -> ConnectionContext {
-        let runner = self.runner.clone();
+        let runner = self.runner.clone().with_project_roots(&roots);
         let bytecode = match self.environment.var(BYTECODE_VARIABLE) {
             Some(_) => None,
             None => self.environment.data_dir().ok().map(|folder| folder.join(BYTECODE)),

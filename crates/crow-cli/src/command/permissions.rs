@@ -149,7 +149,9 @@ pub(crate) async fn explain(
     policy.set_read_only_sandbox(is_full);
     let workspace = Workspace::new(cwd);
     let policy = resolve_rules(policy, &workspace);
-    let call = Call::read(&args.call, &workspace, (&network, search.host))?;
+    let search_path = environment.var("PATH");
+    let call =
+        Call::read(&args.call, (&workspace, search_path.as_deref()), (&network, search.host))?;
     let facts = CallFacts {
         call_id: &CallId::new("explain"),
         session_id: &SessionId::new("explain"),
@@ -181,7 +183,7 @@ impl Call {
     /// Parses a tool name with a path; anything else is a command line.
     fn read(
         text: &str,
-        workspace: &Workspace,
+        (workspace, search_path): (&Workspace, Option<&str>),
         (network, search): (&Network, Option<HostAddress>),
     ) -> Result<Self, CliError> {
         let (name, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
@@ -216,7 +218,12 @@ impl Call {
                 plan: CallPlan {
                     title: text.trim().to_owned(),
                     effects: Effects::Unknown,
-                    subject: Subject::Command(plan_command_line(text, workspace.cwd(), workspace)),
+                    subject: Subject::Command(plan_command_line(
+                        text,
+                        workspace.cwd(),
+                        workspace,
+                        search_path,
+                    )),
                 },
             },
         })

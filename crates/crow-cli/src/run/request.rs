@@ -382,6 +382,8 @@ fn read(what: &str) -> Result<Vec<u8>, CliError> {
 mod tests {
     use clap::Parser as _;
 
+    use crow_text::neutralise;
+
     use super::*;
     use crate::args::{Cli, Command};
 

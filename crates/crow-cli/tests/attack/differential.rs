@@ -244,7 +244,7 @@ fn check(
 ) -> Result<bool, TestCaseError> {
     let fixture = ShellFixture::new();
     let line = line.replace("HERE", fixture.base.to_str().unwrap());
-    let plan = plan_command_line(&line, fixture.root(), &fixture.workspace);
+    let plan = plan_command_line(&line, fixture.root(), &fixture.workspace, None);
     // 1) Run the line and compare the files before and after.
     let before = fixture.state();
     let output = runtime.block_on(fixture.run(shell, &line));

@@ -26,6 +26,7 @@ mod paths;
 mod permitted_paths;
 mod planted;
 mod protected;
+mod round10_path;
 mod round2_denials;
 mod round2_everyday;
 mod round2_grants;

@@ -162,6 +162,11 @@ pub trait Processes: Send + Sync + fmt::Debug {
         spec: ProcessSpec,
         cancellation: CancellationToken,
     ) -> Result<ProcessOutcome, ProcessError>;
+
+    /// Returns the value of `PATH` that processes get; `None` if they have none.
+    async fn search_path(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A process to communicate with over its standard streams.

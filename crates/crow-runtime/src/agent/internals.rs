@@ -115,7 +115,9 @@ fn with_temp(shared: &AgentShared, temp: Option<&Path>) -> SandboxPaths {
 }
 
 fn process_runner(parts: &InternalsParts) -> ProcessRunner {
+    let workspace = parts.shared.metadata().crow().workspace();
     let runner = ProcessRunner::new(parts.config.child_env.clone());
+    let runner = runner.with_project_roots(workspace.roots());
     match &parts.shared.tree.sandbox {
         Some(sandbox) => runner.in_sandbox(Arc::clone(sandbox)),
         None => runner,

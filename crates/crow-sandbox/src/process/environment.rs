@@ -107,7 +107,11 @@ impl LoginShell {
         };
         let buffer = OutputBuffer::new(spec.output.clone());
         // The profile is the user's own script, so it runs outside of the sandbox.
-        let prepared = runner::ProcessSetup { env: Arc::clone(base), sandboxed_command: None };
+        let prepared = runner::ProcessSetup {
+            env: Arc::clone(base),
+            sandboxed_command: None,
+            roots: Arc::default(),
+        };
         let running = runner::start(prepared, spec, buffer).map_err(|error| error.to_string())?;
         // Cancellation drops this whole future, so no token is needed here.
         let ended = running.end(&CancellationToken::new()).await;

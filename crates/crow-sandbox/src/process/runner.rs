@@ -19,6 +19,7 @@ use crow_core::{
     capability::{ProcessError, ProcessOutcome, ProcessSpec, Processes},
     tool::Progress,
 };
+use crow_fs::SearchPath;
 use tokio::{net::unix::pipe, process::Command};
 use tokio_util::sync::CancellationToken;
 
@@ -38,6 +39,8 @@ use crate::sandbox::{
 const LINE: usize = 80;
 /// Variable with the search path for programs.
 const SEARCH_PATH: &str = "PATH";
+/// Shells that run the lines of tools, checks and hooks.
+const SHELLS: [&str; 2] = ["bash", "sh"];
 /// Search path for programs if the children have none.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -46,6 +49,8 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 pub struct ProcessRunner {
     pub(super) env: ChildEnvironment,
     pub(super) sandbox: Option<Arc<Sandbox>>,
+    /// Folders of the project.
+    roots: Arc<[PathBuf]>,
     /// True if processes must not change files of the workspace.
     is_read_only: Arc<AtomicBool>,
 }
@@ -53,7 +58,14 @@ pub struct ProcessRunner {
 impl ProcessRunner {
     /// Creates a runner whose processes see `env` and the variables that each call adds.
     pub fn new(env: impl Into<ChildEnvironment>) -> Self {
-        Self { env: env.into(), sandbox: None, is_read_only: Arc::default() }
+        Self { env: env.into(), sandbox: None, roots: Arc::default(), is_read_only: Arc::default() }
+    }
+
+    /// Sets the folders of the project: no shell is started from them, and processes that only read find no programs
+    /// there by `PATH`.
+    #[must_use]
+    pub fn with_project_roots(self, roots: &[PathBuf]) -> Self {
+        Self { roots: roots.into(), ..self }
     }
 
     /// Runs the processes in a sandbox.
@@ -84,7 +96,10 @@ impl ProcessRunner {
         let WantedProcess { argv, cwd, only_reads } = wanted;
         let is_read_only = only_reads || self.is_read_only();
         let prepare = async {
-            let env = self.env.variables().await;
+            let mut env = self.env.variables().await;
+            if only_reads {
+                env = without_programs_of_project(env, &self.roots);
+            }
             let confined = match &self.sandbox {
                 Some(sandbox) => {
                     let profile = if is_read_only {
@@ -96,7 +111,7 @@ impl ProcessRunner {
                 }
                 None => None,
             };
-            Ok(ProcessSetup { env, sandboxed_command: confined })
+            Ok(ProcessSetup { env, sandboxed_command: confined, roots: Arc::clone(&self.roots) })
         };
         let prepared = cancellation.run_until_cancelled(prepare).await;
         prepared.unwrap_or(Err(ProcessError::Cancelled))
@@ -139,6 +154,24 @@ impl Processes for ProcessRunner {
             refused_hosts: ended.refused_hosts,
         })
     }
+
+    async fn search_path(&self) -> Option<String> {
+        self.env.variables().await.get(SEARCH_PATH).cloned()
+    }
+}
+
+/// Returns the variables with a `PATH` in which the project has no folder: nobody was asked about its programs.
+fn without_programs_of_project(
+    env: Arc<BTreeMap<String, String>>,
+    roots: &[PathBuf],
+) -> Arc<BTreeMap<String, String>> {
+    let path = SearchPath::new(env.get(SEARCH_PATH).map(String::as_str), roots);
+    if !path.has_folder_of_project() {
+        return env;
+    }
+    let mut env = BTreeMap::clone(&env);
+    env.insert(SEARCH_PATH.to_owned(), path.value_outside());
+    Arc::new(env)
 }
 
 /// Returns the first word of a command, for the log, which contains no arguments.
@@ -180,6 +213,8 @@ pub(super) struct ProcessSetup {
     pub env: Arc<BTreeMap<String, String>>,
     /// Sandbox of the command, if any.
     pub sandboxed_command: Option<SandboxedCommand>,
+    /// Folders of the project, in which no shell is looked for.
+    pub roots: Arc<[PathBuf]>,
 }
 
 /// Starts a process. Its output and its errors go to one pipe, which the process that is returned reads.
@@ -237,10 +272,10 @@ pub(super) fn start_with(
     // An empty name is not found.
     let program = argv.first().cloned().unwrap_or_default();
     let start_error = |source| ProcessError::Start { program: program.clone(), source };
-    let ProcessSetup { env, sandboxed_command: mut confined } = prepared;
+    let ProcessSetup { env, sandboxed_command: mut confined, roots } = prepared;
     // 1) Program and environment. Later variables override earlier ones: the sandbox has the last word.
     let own_path = variables.get(SEARCH_PATH).or_else(|| env.get(SEARCH_PATH));
-    let path = find(own_path.map(String::as_str), &program)
+    let path = find(own_path.map(String::as_str), &program, &roots)
         .ok_or_else(|| start_error(io::ErrorKind::NotFound.into()))?;
     // A relative path is relative to the working directory.
     let path = if path.is_relative() { cwd.join(path) } else { path };
@@ -353,9 +388,13 @@ fn spawn(
 
 /// Finds a program in a search path. With a full path the standard library can start it without
 /// forking this process, which is most of the cost of a start.
-fn find(search_path: Option<&str>, program: &str) -> Option<PathBuf> {
+fn find(search_path: Option<&str>, program: &str, roots: &[PathBuf]) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program));
+    }
+    // The line was judged as one of a shell, which one of the project need not be.
+    if SHELLS.contains(&program) {
+        return SearchPath::new(search_path, roots).find_outside(program);
     }
     let folders = search_path.unwrap_or(DEFAULT_PATH);
     let candidates = std::env::split_paths(folders).map(|folder| folder.join(program));

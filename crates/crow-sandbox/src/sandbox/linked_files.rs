@@ -82,10 +82,7 @@ impl LinkedFiles {
         roots: &[PathBuf],
         stop: &CancellationToken,
     ) -> Self {
-        let home = fs::canonicalize(&config.home).unwrap_or_else(|_| config.home.clone());
-        let folders = roots.iter().chain(&config.writable);
-        let writable = folders.filter_map(|folder| fs::canonicalize(folder).ok()).collect();
-        let mut search = LinkedFileSearch { config, writable, home, stop, found: Self::default() };
+        let mut search = LinkedFileSearch::new(config, roots, stop);
         let others = config.hidden.iter().filter(|path| !config.own.contains(path));
         for path in config.own.iter().chain(others) {
             search.search_path(path);
@@ -99,14 +96,20 @@ impl LinkedFiles {
         roots: &[PathBuf],
         stop: &CancellationToken,
     ) -> Self {
-        let (hidden, writable) = (config.start_files.clone(), config.writable.clone());
-        let home = config.home.clone();
-        let config = LinkSearchConfig { hidden, home, writable, ..LinkSearchConfig::default() };
-        let mut found = Self::find(&config, roots, stop);
-        let folders = roots.iter().chain(&config.writable);
-        let folders: Vec<PathBuf> = folders.filter_map(|path| path.canonicalize().ok()).collect();
+        // Nothing of a start file is left out because it may be read.
+        let config = LinkSearchConfig {
+            home: config.home.clone(),
+            writable: config.writable.clone(),
+            start_files: config.start_files.clone(),
+            ..LinkSearchConfig::default()
+        };
+        let mut search = LinkedFileSearch::new(&config, roots, stop);
+        for path in &config.start_files {
+            search.search_path(path);
+        }
+        let LinkedFileSearch { mut found, writable, .. } = search;
         let is_in_reach = |path: &PathBuf| {
-            folders.iter().any(|folder| path != folder && path.starts_with(folder))
+            writable.iter().any(|folder| path != folder && path.starts_with(folder))
         };
         found.targets.retain(is_in_reach);
         found.links.retain(is_in_reach);
@@ -132,6 +135,15 @@ fn add_bounded(paths: &mut BTreeSet<PathBuf>, path: PathBuf) -> bool {
         return true;
     }
     paths.contains(&path)
+}
+
+impl<'a> LinkedFileSearch<'a> {
+    fn new(config: &'a LinkSearchConfig, roots: &[PathBuf], stop: &'a CancellationToken) -> Self {
+        let home = fs::canonicalize(&config.home).unwrap_or_else(|_| config.home.clone());
+        let folders = roots.iter().chain(&config.writable);
+        let writable = folders.filter_map(|folder| fs::canonicalize(folder).ok()).collect();
+        Self { config, writable, home, stop, found: LinkedFiles::default() }
+    }
 }
 
 impl LinkedFileSearch<'_> {

@@ -224,7 +224,7 @@ fn is_planned(command: &SimpleCommand, path: &Path, access: Access) -> bool {
 /// Compares what a shell did with the plan. Returns false if the plan does not claim to know.
 fn check(line: &str, shell: &str, is_moving: bool, top: &Path) -> Result<bool, TestCaseError> {
     let tree = DifferentialTree::new(top);
-    let plan: CommandLine = plan_command_line(line, &tree.root, &tree.workspace);
+    let plan: CommandLine = plan_command_line(line, &tree.root, &tree.workspace, None);
     let CommandMeaning::Commands(commands) = &plan.meaning else { return Ok(false) };
     let is_hidden = |command: &SimpleCommand| {
         command.side_effects == SideEffects::Hidden

@@ -4,7 +4,7 @@
 //! rules for a program are tried from narrow to wide: version query, reader, writer, table of options, unknown
 //! program. Anything not understood ends as [`SideEffects::Hidden`] or [`SideEffects::Anything`], never as a read.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crow_core::{
     permission::is_secret_file,
@@ -14,6 +14,7 @@ use crow_core::{
     },
     workspace::Workspace,
 };
+use crow_fs::SearchPath;
 
 use super::{
     arguments::{Argument, arguments},
@@ -64,21 +65,33 @@ impl CommandEffects {
 /// Parses a shell line that starts in a folder, and determines what it touches. Looks at the file system, and blocks
 /// meanwhile.
 ///
-/// The folder must be absolute and resolved. The result is valid only for the current state of the file system:
+/// The folder must be absolute and resolved; `search_path` is the `PATH` with which the line runs. The result is valid only for the current state of the file system:
 /// changes by other processes are left to the sandbox.
-pub fn plan_command_line(text: &str, folder: &Path, workspace: &Workspace) -> CommandLine {
+pub fn plan_command_line(
+    text: &str,
+    folder: &Path,
+    workspace: &Workspace,
+    search_path: Option<&str>,
+) -> CommandLine {
     let (mut line, notes) = read_with_facts(text);
     if folder != workspace.cwd() {
         line.folder = Some(folder.to_owned());
     }
     if let CommandMeaning::Commands(commands) = &mut line.meaning {
-        locate(commands, folder, workspace, &notes);
+        let search_path = SearchPath::new(search_path, workspace.roots());
+        locate(commands, folder, workspace, &notes, &search_path);
     }
     line
 }
 
 /// Adds the effects of each command, in the order of the line.
-fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, notes: &LineFacts) {
+fn locate(
+    commands: &mut [SimpleCommand],
+    start: &Path,
+    workspace: &Workspace,
+    notes: &LineFacts,
+    search_path: &SearchPath,
+) {
     let budget = LookupBudget::new();
     let mut folders = PossibleFolders::new(start, commands, notes);
     for at in 0..commands.len() {
@@ -130,7 +143,8 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
         command.side_effects = known.extent;
         command.unlisted = known.unlisted;
         command.may_change_read = known.may_change_read;
-        // 3) A read of a secret, or under a wrapper other than `env`, counts as able to do anything.
+        // 3) A read of a secret, under a wrapper other than `env` or by a program of the project counts as able to do
+        //    anything.
         let names_secret = command.touches.iter().any(|touch| is_secret_file(&touch.path))
             || command
                 .redirects
@@ -144,10 +158,25 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
         command.linked_program = linked_program(command, &context);
         let is_read =
             matches!(command.side_effects, SideEffects::Reads | SideEffects::SandboxedReads);
-        if is_read && (names_secret || is_wrapped) {
+        let is_of_project = || finds_program_of_project(command, here.as_deref(), search_path);
+        if is_read && (names_secret || is_wrapped || is_of_project()) {
             command.side_effects = SideEffects::Anything;
         }
     }
+}
+
+/// Returns true if the program or a wrapper of a command may be one of the project, by `PATH`.
+fn finds_program_of_project(
+    command: &SimpleCommand,
+    folders: Option<&[PathBuf]>,
+    search_path: &SearchPath,
+) -> bool {
+    if !search_path.has_folder_of_project() {
+        return false;
+    }
+    let words = command.wrappers.iter().chain(command.words.first());
+    let mut names = words.filter_map(CommandWord::as_literal).filter(|word| !word.contains('/'));
+    names.any(|name| folders.is_none_or(|folders| search_path.finds_in_project(name, folders)))
 }
 
 /// Returns the name of the program file that the command's path resolves to, if a link gives it another name.

@@ -39,4 +39,6 @@ pub use line_effects::plan_command_line;
 #[cfg(test)]
 mod differential;
 #[cfg(test)]
+mod long_lines;
+#[cfg(test)]
 mod tests;

@@ -1,9 +1,13 @@
 //! The files that lines touch, on a real file system.
 
-use std::{fs, os::unix::fs::symlink, path::PathBuf};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::PathBuf,
+};
 
 use crow_core::{
-    tool::{Access, CommandMeaning, SideEffects, TouchDepth},
+    tool::{Access, CommandMeaning, SideEffects, Subject, TouchDepth},
     workspace::Workspace,
 };
 use proptest::prelude::*;
@@ -36,7 +40,7 @@ fn test_tree() -> TestTree {
 /// Returns the touches and redirections of all commands: `r` and `w`, with `+` for recursive, and paths relative to
 /// the root; then the extent of the effects.
 fn effects(place: &TestTree, text: &str) -> String {
-    let line = plan_command_line(text, &place.root, &place.workspace);
+    let line = plan_command_line(text, &place.root, &place.workspace, None);
     let CommandMeaning::Commands(commands) = line.meaning else { return "unclear".to_owned() };
     let mut effects = Vec::new();
     let top = place.root.parent().unwrap();
@@ -134,7 +138,7 @@ fn any_words_of_known_programs_are_examined_without_panic() {
     let words = prop::collection::vec(prop::sample::select(&WORDS[..]), 1..9);
     proptest!(|(line in words)| {
         let line = line.join(" ");
-        prop_assert_eq!(plan_command_line(&line, &place.root, &place.workspace).text, line);
+        prop_assert_eq!(plan_command_line(&line, &place.root, &place.workspace, None).text, line);
     });
 }
 
@@ -248,7 +252,7 @@ fn a_command_is_seen_from_every_folder_that_it_may_run_in() {
 #[test]
 fn a_line_whose_paths_lead_elsewhere_later_is_widened() {
     let place = test_tree();
-    let plan = |text| plan_command_line(text, &place.root, &place.workspace);
+    let plan = |text| plan_command_line(text, &place.root, &place.workspace, None);
     let lines = ["cat a.txt", "echo x > new.txt", "cp a.txt new", "ls sub", "mkdir made"];
     let before: Vec<_> = lines.iter().map(|line| plan(line)).collect();
     let widened = || -> Vec<bool> {
@@ -273,7 +277,7 @@ fn a_pattern_over_a_living_folder_may_match_other_files_of_it() {
         fs::create_dir_all(outside.join(name)).unwrap();
         fs::write(outside.join(name).join("state"), "").unwrap();
     }
-    let plan = |text: &str| plan_command_line(text, &place.root, &place.workspace);
+    let plan = |text: &str| plan_command_line(text, &place.root, &place.workspace, None);
     let (read, written) = (
         format!("cat {}/*/state", outside.display()),
         format!("touch {}/*/state", outside.display()),
@@ -375,7 +379,7 @@ fn a_reader_of_listed_files_reads_what_git_or_grep_may_list() {
         ("find in -regex '.*rs' | xargs wc -l", false),
         ("find in -not -regex '.*\\.rs' | xargs wc -l", false),
     ] {
-        let line_effects = plan_command_line(line, root, &Workspace::new(root.clone()));
+        let line_effects = plan_command_line(line, root, &Workspace::new(root.clone()), None);
         let CommandMeaning::Commands(commands) = line_effects.meaning else { panic!("{line}") };
         let last = commands.last().unwrap();
         assert_eq!(last.side_effects == SideEffects::Reads, wanted, "{line}: {last:?}");
@@ -479,5 +483,38 @@ fn a_reader_of_found_files_reads_below_the_folders_of_the_search() {
         ("find src | xargs rm", "r+ src, hidden"),
     ] {
         assert_eq!(effects(&tree, line), wanted, "{line}");
+    }
+}
+
+#[test]
+fn a_program_that_the_project_puts_before_the_systems_does_not_only_read() {
+    let place = test_tree();
+    for name in ["bin/ls", "sub/tools/cat", "bin/env"] {
+        let path = place.root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let only_reads = |search_path: &str, line: &str| {
+        let path = search_path.replace("{root}", place.root.to_str().unwrap());
+        let plan = plan_command_line(line, &place.root, &place.workspace, Some(&path));
+        Subject::Command(plan).only_reads()
+    };
+    for (path, line, is_read) in [
+        ("/usr/bin:/bin", "ls", true),
+        ("{root}/bin:/usr/bin:/bin", "ls", false),
+        ("./bin:/usr/bin:/bin", "ls", false),
+        ("bin:/usr/bin:/bin", "cat a.txt; ls", false),
+        ("{root}/bin:/usr/bin:/bin", "env cat a.txt", false),
+        ("{root}/bin:/usr/bin:/bin", "cat a.txt", true),
+        ("{root}/bin:/usr/bin:/bin", "/bin/ls", false),
+        ("/usr/bin:/bin:{root}/bin", "ls", true),
+        ("{root}/none:/usr/bin:/bin", "ls", true),
+        ("tools:/usr/bin:/bin", "cat a.txt", true),
+        ("tools:/usr/bin:/bin", "cd sub && cat b.txt", false),
+        (":/usr/bin:/bin", "cd sub/tools && cat cat", false),
+        ("./none:/usr/bin:/bin", "ls", true),
+    ] {
+        assert_eq!(only_reads(path, line), is_read, "{path}: {line}");
     }
 }

@@ -13,7 +13,7 @@ use super::{
     variables::{VariableEffect, variable_effect},
 };
 
-impl SyntaxWalk<'_, '_> {
+impl SyntaxWalk<'_, '_, '_> {
     /// Checks an expansion. The grammar's node is accepted only if it ends where the shells end the expansion.
     pub(super) fn expansion(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
         let start = node.start_byte();
@@ -57,7 +57,7 @@ impl SyntaxWalk<'_, '_> {
         );
         match variable_effect(name) {
             VariableEffect::Shell => {}
-            VariableEffect::Programs => self.line.export(name),
+            VariableEffect::Programs => self.line.export(name)?,
             VariableEffect::ChangesLookup => {
                 return Err(UnclearReason(format!(
                     "{name} is set, which may change what programs run"
@@ -114,7 +114,7 @@ impl SyntaxWalk<'_, '_> {
         let is_index = name.kind() == "subscript";
         let text = self.text_of(name);
         // Before a command, it sets the variable for that command only.
-        if node.parent().is_some_and(|parent| parent.kind() == "command") {
+        if self.places.kind_of_parent(node) == "command" {
             self.line.bind(text, None, VariableContent::Anything);
             return if is_index { Err("an index before a command".into()) } else { Ok(()) };
         }
@@ -132,7 +132,7 @@ impl SyntaxWalk<'_, '_> {
         } else {
             VariableContent::Anything
         };
-        if let Some(range) = reach_of_assignment(node) {
+        if let Some(range) = self.reach_of_assignment(node) {
             self.line.set_within(name, range);
         }
         self.set_to(name, literal.map(|value| vec![value]), content)
@@ -232,38 +232,36 @@ impl SyntaxWalk<'_, '_> {
         }
         Ok(())
     }
-}
 
-/// Returns the range of the line in which an assignment certainly holds: the rest of its block, if it is reached
-/// unconditionally and does not run in a background process.
-fn reach_of_assignment(node: Node<'_>) -> Option<Range<usize>> {
-    let mut inner = node;
-    loop {
-        let outer = inner.parent()?;
-        // In a list, only the first command runs unconditionally.
-        let is_first = || outer.named_child(0).is_some_and(|first| first.id() == inner.id());
-        match outer.kind() {
-            "variable_assignments" => inner = outer,
-            "list" if is_first() => inner = outer,
-            "program"
-            | "do_group"
-            | "compound_statement"
-            | "subshell"
-            | "command_substitution"
-            | "if_statement"
-            | "elif_clause"
-            | "else_clause"
-            | "case_item" => {
-                // With `&` it runs in a process of its own.
-                let is_beside = inner.next_sibling().is_some_and(|next| next.kind() == "&");
-                let is_other =
-                    |part: &Node<'_>| matches!(part.kind(), "elif_clause" | "else_clause");
-                // The range ends where an alternative branch begins.
-                let other = children(outer).into_iter().find(is_other);
-                let end = other.map_or(outer.end_byte(), |other| other.start_byte());
-                return (!is_beside).then(|| node.end_byte()..end);
+    /// Returns the range of the line in which an assignment certainly holds: the rest of its block, if it is reached
+    /// unconditionally and does not run in a background process.
+    fn reach_of_assignment(&self, node: Node<'_>) -> Option<Range<usize>> {
+        let mut inner = node;
+        loop {
+            let outer = self.places.parent(inner)?;
+            // In a list, only the first command runs unconditionally.
+            let is_first = || outer.named_child(0).is_some_and(|first| first.id() == inner.id());
+            match outer.kind() {
+                "variable_assignments" => inner = outer,
+                "list" if is_first() => inner = outer,
+                "program"
+                | "do_group"
+                | "compound_statement"
+                | "subshell"
+                | "command_substitution"
+                | "if_statement"
+                | "elif_clause"
+                | "else_clause"
+                | "case_item" => {
+                    // With `&` it runs in a process of its own.
+                    let next = self.places.sibling_after(inner);
+                    let is_beside = next.is_some_and(|next| next.kind() == "&");
+                    // The range ends where an alternative branch begins.
+                    let end = self.places.alternative(inner).unwrap_or(outer.end_byte());
+                    return (!is_beside).then(|| node.end_byte()..end);
+                }
+                _ => return None,
             }
-            _ => return None,
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::{
     cell::RefCell,
-    collections::HashMap,
+    collections::{BTreeSet, HashMap, HashSet},
     ops::{ControlFlow, Range},
 };
 
@@ -21,6 +21,10 @@ const MAX_BYTES: usize = 64 * 1024;
 const MAX_REPORTS: usize = 20_000;
 /// The most commands in one line.
 const MAX_COMMANDS: usize = 1000;
+/// The most variables that a line sets for the programs that it starts.
+const MAX_EXPORTED: usize = 200;
+/// The most ranges and places in which arithmetic evaluates variables.
+const MAX_EVALUATED: usize = 1000;
 /// The deepest nesting of shell lines that are arguments of commands.
 const MAX_NESTING: usize = 6;
 
@@ -128,7 +132,7 @@ pub(super) struct ParsedLine {
     commands: Vec<SimpleCommand>,
     nesting: usize,
     /// Variables set for the rest of the line that programs may see.
-    exported: Vec<String>,
+    exported: BTreeSet<String>,
     /// For each variable that is set: true if all its values are numbers.
     numbers: HashMap<String, bool>,
     /// The ranges of the line in which a variable is certainly set: from an assignment to the end of its block.
@@ -155,6 +159,13 @@ impl ParsedLine {
         }
         if text.contains(is_invisible) {
             return Err("invisible characters, or ones that change the text direction".into());
+        }
+        // The parser keeps all readings of them, which takes quadratic time.
+        if text.matches('|').count() > 2 * MAX_COMMANDS {
+            return Err("too many commands".into());
+        }
+        if text.matches("<<").count() > MAX_COMMANDS {
+            return Err("too many here-documents".into());
         }
         let tree = parse(text)?;
         self.read_nested(|reading| SyntaxWalk::new(text, reading).walk(tree.root_node()))
@@ -236,12 +247,9 @@ impl ParsedLine {
     /// Returns the commands, each with all exported variables: in a loop, a later assignment may run first.
     fn finish(mut self) -> (Vec<SimpleCommand>, LineFacts) {
         for command in &mut self.commands {
-            let assigned = &mut command.assignments;
-            for name in &self.exported {
-                if !assigned.contains(name) {
-                    assigned.push(name.clone());
-                }
-            }
+            let own: HashSet<String> = command.assignments.iter().cloned().collect();
+            let others = self.exported.iter().filter(|name| !own.contains(*name));
+            command.assignments.extend(others.cloned());
         }
         (self.commands, self.facts)
     }
@@ -292,17 +300,25 @@ impl ParsedLine {
 
     /// Returns whether arithmetic evaluates only numbers. Later assignments count, too: a loop may repeat.
     fn has_only_numbers(&self) -> bool {
-        self.evaluated.iter().all(|(name, offset)| {
-            let mut ranges = self.set_in.iter().filter(|(set, _)| set == name);
-            self.numbers.get(name) == Some(&true) && ranges.any(|(_, range)| range.contains(offset))
-        })
+        let mut set_in: HashMap<&str, Vec<&Range<usize>>> = HashMap::new();
+        for (name, range) in &self.set_in {
+            set_in.entry(name).or_default().push(range);
+        }
+        // Each is compared with each range of its variable.
+        self.evaluated.len() <= MAX_EVALUATED
+            && self.evaluated.iter().all(|(name, offset)| {
+                let mut ranges = set_in.get(name.as_str()).into_iter().flatten();
+                self.numbers.get(name) == Some(&true) && ranges.any(|range| range.contains(offset))
+            })
     }
 
     /// Records a variable that stays set for other commands.
-    pub(super) fn export(&mut self, name: &str) {
-        if !self.exported.iter().any(|known| known == name) {
-            self.exported.push(name.to_owned());
+    pub(super) fn export(&mut self, name: &str) -> Result<(), UnclearReason> {
+        self.exported.insert(name.to_owned());
+        if self.exported.len() > MAX_EXPORTED {
+            return Err("too many variables".into());
         }
+        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ mod builtins;
 mod expressions;
 mod line;
 mod node_kinds;
+mod node_places;
 mod opaque_text;
 mod parameter;
 mod redirects;

@@ -16,12 +16,15 @@ use tree_sitter::Node;
 use super::{
     line::{FilePassing, FoundFiles, ParsedLine, PipeSource, UnclearReason},
     node_kinds::{ARITHMETIC, COMMENTED, PLAIN, TEXTS, WORDS},
+    node_places::NodePlaces,
     opaque_text, redirects,
     variables::{VariableEffect, variable_effect},
     words::{is_whole_ansi_string, read_word},
     wrappers,
 };
 
+/// The most filters between a command and the one whose output it gets.
+const MOST_FILTERS: usize = 16;
 /// The deepest nesting of substitutions and strings.
 const MAX_DEPTH: usize = 24;
 
@@ -82,9 +85,10 @@ struct ListedWord {
 }
 
 /// The state of one walk.
-pub(super) struct SyntaxWalk<'text, 'reading> {
+pub(super) struct SyntaxWalk<'text, 'reading, 'tree> {
     text: &'text str,
     pub(super) line: &'reading mut ParsedLine,
+    pub(super) places: NodePlaces<'tree>,
     attached: HashMap<usize, StatementAttachments>,
     /// The end of the last leaf.
     at: usize,
@@ -96,11 +100,12 @@ pub(super) struct SyntaxWalk<'text, 'reading> {
     listed: Vec<ListedWord>,
 }
 
-impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
+impl<'text, 'reading, 'tree> SyntaxWalk<'text, 'reading, 'tree> {
     pub(super) fn new(text: &'text str, reading: &'reading mut ParsedLine) -> Self {
         Self {
             text,
             line: reading,
+            places: NodePlaces::default(),
             attached: HashMap::new(),
             at: 0,
             is_number_last: false,
@@ -111,28 +116,23 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
     }
 
     /// Walks through the tree and passes each command to `reading`.
-    pub(super) fn walk(mut self, root: Node<'_>) -> Result<(), UnclearReason> {
+    pub(super) fn walk(mut self, root: Node<'tree>) -> Result<(), UnclearReason> {
         let mut stack = vec![WalkStep { node: root, scope: NodeContext::Statements, depth: 0 }];
         while let Some(step) = stack.pop() {
             if step.depth > MAX_DEPTH {
                 return Err("nested too deep".into());
             }
+            let parts = self.places.add_children(step.node);
             let inner = self.enter(step)?;
-            if step.node.child_count() == 0 {
+            if parts.is_empty() {
                 self.leaf(step)?;
             }
             // Children are pushed in reverse, so that they are visited in order.
-            let first = stack.len();
             let deeper = usize::from(inner != step.scope || is_deepening(step.node.kind()));
             let depth = step.depth + deeper;
-            stack.extend(children(step.node).into_iter().map(|node| WalkStep {
-                node,
-                scope: inner,
-                depth,
-            }));
-            if let Some(new) = stack.get_mut(first..) {
-                new.reverse();
-            }
+            let steps =
+                parts.iter().rev().map(|node| WalkStep { node: *node, scope: inner, depth });
+            stack.extend(steps);
         }
         let rest = self.slice(self.at, self.text.len());
         if !opaque_text::is_space(self.slice(0, self.at), rest, "") {
@@ -310,7 +310,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
             "binary_expression" | "unary_expression" | "parenthesized_expression" => {
                 self.expression(node, scope)?;
             }
-            "comment" => comment(node)?,
+            "comment" => self.comment(node)?,
             "command" => self.command(node)?,
             "declaration_command" | "unset_command" => self.declaration(node)?,
             "variable_assignment" => self.assignment(node)?,
@@ -398,7 +398,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
             command.redirects.extend(attached.redirects);
             command.words.extend(attached.words);
         }
-        if self.line.may_lead() && is_lead(node) && self.surely_begins(node) {
+        if self.line.may_lead() && self.is_lead(node) && self.surely_begins(node) {
             self.line.lead();
         }
         self.line.set_pipe_source(self.pipe_source(node));
@@ -414,9 +414,10 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
     /// Returns the command whose output a command reads, if nothing else is read. Filters in between that only leave lines
     /// out are passed over. The pipes must be plain ones: `|&` passes on errors, too.
     fn pipe_source(&self, node: Node<'_>) -> Option<PipeSource> {
-        let pipeline = node.parent().filter(|around| around.kind() == "pipeline")?;
+        let pipeline = self.places.parent(node).filter(|around| around.kind() == "pipeline")?;
         // A redirection of the last command stands behind the whole pipeline.
-        let around = pipeline.parent().filter(|outer| outer.kind() == "redirected_statement");
+        let around = self.places.parent(pipeline);
+        let around = around.filter(|outer| outer.kind() == "redirected_statement");
         let mut parts = children(node).into_iter().chain(around.into_iter().flat_map(children));
         let reads = |part: &Node<'_>| {
             part.kind().ends_with("_redirect") && self.text_of(*part).contains('<')
@@ -426,9 +427,9 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         }
         let mut is_filtered = false;
         let mut reader = node;
-        loop {
-            let pipe = reader.prev_sibling().filter(|pipe| pipe.kind() == "|")?;
-            let mut source = pipe.prev_sibling()?;
+        for _ in 0..=MOST_FILTERS {
+            let pipe = self.places.sibling_before(reader).filter(|pipe| pipe.kind() == "|")?;
+            let mut source = self.places.sibling_before(pipe)?;
             let outer = source;
             if source.kind() == "redirected_statement" {
                 let is_silenced = |part: &Node<'_>| self.text_of(*part) == "2>/dev/null";
@@ -448,13 +449,15 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
             is_filtered = true;
             reader = outer;
         }
+        None
     }
 
     /// Returns whether nothing that the shell does before it starts a command can fail or run others. If a file
     /// cannot be opened, a descriptor is closed or a variable cannot be set, the command is skipped and the line
     /// continues; and commands in the words of redirections and assignments run in the previous folder.
     fn surely_begins(&self, node: Node<'_>) -> bool {
-        let around = node.parent().filter(|outer| outer.kind() == "redirected_statement");
+        let around = self.places.parent(node);
+        let around = around.filter(|outer| outer.kind() == "redirected_statement");
         let attached = around.into_iter().flat_map(children).filter(|part| part.id() != node.id());
         children(node).into_iter().chain(attached).all(|part| match part.kind() {
             "variable_assignment" => false,
@@ -518,7 +521,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
 
     /// Checks a redirection without a command: `$(< file)`.
     fn lone_redirect(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
-        match node.parent().map_or("", |parent| parent.kind()) {
+        match self.places.kind_of_parent(node) {
             "command" | "redirected_statement" | "heredoc_redirect" => Ok(()),
             _ => {
                 let (redirect, more) = redirects::read(node, self.text)?;
@@ -532,8 +535,9 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
 
     /// Returns whether the shell takes a here-document literally.
     fn is_raw(&self, body: Node<'_>) -> bool {
-        let start = body.prev_sibling().and_then(|_| {
-            children(body.parent()?).into_iter().find(|part| part.kind() == "heredoc_start")
+        let start = self.places.sibling_before(body).and_then(|_| {
+            let parts = children(self.places.parent(body)?);
+            parts.into_iter().find(|part| part.kind() == "heredoc_start")
         });
         start
             .and_then(|start| opaque_text::delimiter(self.text_of(start)))
@@ -569,28 +573,39 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         }
         Ok(NodeContext::Statements)
     }
-}
 
-/// Returns whether a command is first in its line, in the shell that runs all of the line, with nothing running in
-/// parallel.
-fn is_lead(node: Node<'_>) -> bool {
-    let mut inner = node;
-    while let Some(outer) = inner.parent() {
-        let is_beside = children(outer).iter().any(|part| part.kind() == "&");
-        let is_first = outer.named_child(0).is_some_and(|first| first.id() == inner.id());
-        let is_whole = match outer.kind() {
-            "program" | "list" | "redirected_statement" => true,
-            "subshell" => outer
-                .parent()
-                .is_some_and(|it| it.kind() == "program" && it.named_child_count() == 1),
-            _ => false,
-        };
-        if is_beside || !is_first || !is_whole {
-            return false;
+    /// Returns whether a command is first in its line, in the shell that runs all of the line, with nothing running in
+    /// parallel.
+    fn is_lead(&self, node: Node<'_>) -> bool {
+        let mut inner = node;
+        while let Some(outer) = self.places.parent(inner) {
+            let is_beside = children(outer).iter().any(|part| part.kind() == "&");
+            let is_first = outer.named_child(0).is_some_and(|first| first.id() == inner.id());
+            let is_whole = match outer.kind() {
+                "program" | "list" | "redirected_statement" => true,
+                "subshell" => self
+                    .places
+                    .parent(outer)
+                    .is_some_and(|it| it.kind() == "program" && it.named_child_count() == 1),
+                _ => false,
+            };
+            if is_beside || !is_first || !is_whole {
+                return false;
+            }
+            inner = outer;
         }
-        inner = outer;
+        true
     }
-    true
+
+    fn comment(&self, node: Node<'_>) -> Result<(), UnclearReason> {
+        let parent = self.places.kind_of_parent(node);
+        let is_in_dollar = parent == "command_substitution";
+        if COMMENTED.contains(&parent) || is_in_dollar || parent == "redirected_statement" {
+            Ok(())
+        } else {
+            Err("a comment in the middle of a command".into())
+        }
+    }
 }
 
 /// Returns whether the space before a here-document holds a `-`, as in `python - <<E`.
@@ -641,16 +656,6 @@ fn last_statement(node: Node<'_>) -> Node<'_> {
         last = inner;
     }
     last
-}
-
-fn comment(node: Node<'_>) -> Result<(), UnclearReason> {
-    let parent = node.parent().map_or("", |parent| parent.kind());
-    let is_in_dollar = parent == "command_substitution";
-    if COMMENTED.contains(&parent) || is_in_dollar || parent == "redirected_statement" {
-        Ok(())
-    } else {
-        Err("a comment in the middle of a command".into())
-    }
 }
 
 /// Returns true if a command prints its input unchanged but for the order of lines and lines that are left out.

@@ -205,7 +205,7 @@ fn nested(
     let words = command.words.clone();
     for assigned in &command.assignments {
         if starts_lines(name) {
-            reading.export(assigned);
+            reading.export(assigned)?;
         }
     }
     let outer = command.clone();

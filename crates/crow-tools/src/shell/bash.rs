@@ -229,7 +229,8 @@ impl Bash {
 
 async fn line(text: &str, folder: &Path, ctx: &ToolContext) -> Result<CommandLine, ToolError> {
     let (text, folder, workspace) = (text.to_owned(), folder.to_owned(), ctx.workspace.clone());
-    let work = move || plan_command_line(&text, &folder, &workspace);
+    let path = ctx.processes.search_path().await;
+    let work = move || plan_command_line(&text, &folder, &workspace, path.as_deref());
     blocking_until_cancelled(ctx, work).await
 }
 

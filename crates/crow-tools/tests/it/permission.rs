@@ -46,7 +46,12 @@ fn decide_line(mode: PermissionMode, rule: PermissionRule, line: &str) -> RuleDe
     let plan = CallPlan {
         title: String::new(),
         effects: Effects::Unknown,
-        subject: Subject::Command(plan_command_line(line, Path::new("/p"), &Workspace::new("/p"))),
+        subject: Subject::Command(plan_command_line(
+            line,
+            Path::new("/p"),
+            &Workspace::new("/p"),
+            None,
+        )),
     };
     outcome(&decide(&policy(mode, rule), &Workspace::new("/p"), &plan))
 }

@@ -95,7 +95,7 @@ impl Project {
 
     /// Plans a line that starts in the project's root.
     pub(crate) fn line(&self, text: &str) -> CommandLine {
-        plan_command_line(text, &self.root, &self.workspace)
+        plan_command_line(text, &self.root, &self.workspace, None)
     }
 
     pub(crate) fn decide(&self, policy: &PermissionPolicy, line: &CommandLine) -> Decision {

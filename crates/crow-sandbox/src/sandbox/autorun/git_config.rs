@@ -78,6 +78,11 @@ impl GitSetting {
         self.key == "path" && self.section.starts_with("include")
     }
 
+    /// Returns true if the setting names the worktree of the repository.
+    pub(super) fn is_worktree(&self) -> bool {
+        self.is("core", "worktree")
+    }
+
     /// Returns true if the setting names a file that git reads and does not run.
     pub(super) fn names_data(&self) -> bool {
         matches!(

@@ -280,7 +280,7 @@ impl InventoryWalk<'_> {
             self.settings(&file, entrance, &mut settings);
         }
         // `core.worktree` overrides the worktree; submodules use it.
-        let set = settings.iter().rev().find(|setting| setting.is("core", "worktree"));
+        let set = settings.iter().rev().find(|setting| setting.is_worktree());
         let set = set.and_then(|setting| self.paths.view.resolve(&git_dir.join(&setting.value)));
         if let Some(set) = &set {
             self.paths.note_worktree_outside(repository, set);

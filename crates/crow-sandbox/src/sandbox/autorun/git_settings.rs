@@ -2,7 +2,7 @@
 //! that are pushed to.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     io,
     path::{Path, PathBuf},
 };
@@ -10,19 +10,25 @@ use std::{
 use crow_core::workspace::path_from_above;
 
 use super::{
-    command_words::{command_words, script_words},
+    command_words::{BoundedWords, command_words, script_words},
     entry_state::EntryState,
     git_config::{self, GitSetting},
     git_repository::path_in,
-    inventory::InventoryRole,
+    inventory::{InventoryBuilder, InventoryRole},
     inventory_walk::InventoryWalk,
     pass_view::PassView,
 };
 
 /// Maximum depth of included settings; git allows ten.
 const INCLUDE_DEPTH: usize = 10;
+/// Maximum number of addresses of repositories that rewrites of URLs lead to.
+const MOST_REWRITTEN: usize = 10_000;
+/// Maximum length of an address, in bytes.
+const LONGEST_ADDRESS: usize = 4096;
 /// Maximum number of directories from which the words of a command line are resolved.
 const MOST_FOLDERS: usize = 8;
+/// Maximum number of words of a command line that are looked for in each of these directories.
+const MOST_LINE_WORDS: usize = 400;
 /// Extensions of scripts that interpreters of shells, build tools and editors run.
 const SCRIPT_EXTENSIONS: [&str; 26] = [
     "awk", "bash", "bat", "cjs", "cts", "el", "exs", "fish", "js", "ksh", "lua", "mjs", "mk",
@@ -30,6 +36,8 @@ const SCRIPT_EXTENSIONS: [&str; 26] = [
 ];
 /// Extensions that interpreters add to the name of a module.
 const MODULE_EXTENSIONS: [&str; 9] = ["cjs", "js", "mjs", "pl", "pm", "py", "rb", "sh", "ts"];
+/// Maximum number of missing files of a script that are looked for as modules.
+const MOST_MODULES: usize = 1000;
 /// Files that interpreters start with in a directory that they are given.
 const DIRECTORY_ENTRIES: [&str; 7] =
     ["__init__.py", "__main__.py", "index.cjs", "index.js", "index.mjs", "index.ts", "main.ts"];
@@ -37,6 +45,14 @@ const DIRECTORY_ENTRIES: [&str; 7] =
 const MOST_SEARCHED: usize = 4096;
 /// Directories of packages, which installations rewrite.
 const PACKAGE_FOLDERS: [&str; 5] = ["node_modules", "target", "venv", ".venv", ".direnv"];
+
+/// A file of settings that was read.
+struct ReadSettings {
+    /// How deep its own includes were followed.
+    depth: usize,
+    /// The last setting of a worktree in it, or in what it includes.
+    worktree: Option<GitSetting>,
+}
 
 impl InventoryWalk<'_> {
     /// Reads the user's own settings, which apply to every repository.
@@ -64,20 +80,30 @@ impl InventoryWalk<'_> {
         entrance: Option<&Path>,
         settings: &mut Vec<GitSetting>,
     ) {
-        self.settings_to(INCLUDE_DEPTH, path, entrance, settings);
+        self.settings_to(INCLUDE_DEPTH, path, entrance, settings, &mut HashMap::new());
     }
 
+    /// Reads each file once for each depth, however often it is included: files that include others many times would
+    /// take forever.
     fn settings_to(
         &mut self,
         depth: usize,
         path: &Path,
         entrance: Option<&Path>,
         settings: &mut Vec<GitSetting>,
+        known: &mut HashMap<PathBuf, ReadSettings>,
     ) {
         let Some(real) = self.paths.view.resolve(path) else { return };
+        if let Some(read) = known.get(&real).filter(|read| read.depth >= depth) {
+            // Of these settings, only the worktree depends on which one is last.
+            settings.extend(read.worktree.clone());
+            return;
+        }
+        known.insert(real.clone(), ReadSettings { depth, worktree: None });
         let state = self.state_at(&real);
         let text = state.bytes().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
         let Ok(own) = git_config::parse(&text) else { return };
+        let first = settings.len();
         for setting in own {
             if let (true, Some(depth), Some(folder)) =
                 (setting.is_include(), depth.checked_sub(1), path.parent())
@@ -85,10 +111,12 @@ impl InventoryWalk<'_> {
                 let included =
                     self.paths.view.physical(&self.expanded_path(&setting.value, folder));
                 self.paths.add(&included, InventoryRole::GitSettings, entrance);
-                self.settings_to(depth, &included, entrance, settings);
+                self.settings_to(depth, &included, entrance, settings, known);
             }
             settings.push(setting);
         }
+        let worktree = settings.iter().skip(first).rev().find(|setting| setting.is_worktree());
+        known.insert(real, ReadSettings { depth, worktree: worktree.cloned() });
     }
 
     /// Returns the path that a setting names, with `~/` expanded as git does.
@@ -107,23 +135,42 @@ impl InventoryWalk<'_> {
         entrance: Option<&Path>,
     ) {
         let user = std::mem::take(&mut self.user_settings);
-        for setting in user.iter().chain(settings).filter(|setting| !setting.is_harmless()) {
-            if self.add_hooks(setting, worktree, entrance) {
-                continue;
-            }
-            if setting.is_git_alias() {
-                // `-c core.pager=tools/x` and `--exec tools/x`: in a git command, no word without a slash
-                // is a program.
-                let words = command_words(&setting.value).into_iter();
-                for word in words.filter(|word| word.contains('/')) {
-                    self.program(&self.expanded_path(&word, worktree), entrance);
-                }
-            } else if !setting.is_include() && !setting.names_data() {
-                self.programs_of_line(&setting.value, worktree, entrance);
-                self.programs_of_script(&setting.value, worktree, entrance);
-            }
+        for setting in &user {
+            self.programs_of_setting(setting, worktree, entrance);
         }
         self.user_settings = user;
+        for setting in settings.iter().filter(|setting| !setting.is_harmless()) {
+            if self.text_room.take(setting.value.len()) {
+                self.programs_of_setting(setting, worktree, entrance);
+            } else if !self.add_hooks(setting, worktree, entrance) {
+                self.all_programs(worktree, entrance);
+            }
+        }
+    }
+
+    fn programs_of_setting(
+        &mut self,
+        setting: &GitSetting,
+        worktree: &Path,
+        entrance: Option<&Path>,
+    ) {
+        if setting.is_harmless() || self.add_hooks(setting, worktree, entrance) {
+            return;
+        }
+        if setting.is_git_alias() {
+            // `-c core.pager=tools/x` and `--exec tools/x`: in a git command, no word without a slash
+            // is a program.
+            let words = command_words(&setting.value);
+            if words.is_cut() {
+                self.all_programs(worktree, entrance);
+            }
+            for word in words.iter().filter(|word| word.contains('/')) {
+                self.program(&self.expanded_path(word, worktree), entrance);
+            }
+        } else if !setting.is_include() && !setting.names_data() {
+            self.programs_of_line(&setting.value, worktree, entrance);
+            self.programs_of_script(&setting.value, worktree, entrance);
+        }
     }
 
     /// Adds the hooks of a setting that names a directory of hooks. Returns false for any other setting.
@@ -152,6 +199,9 @@ impl InventoryWalk<'_> {
     /// directories.
     fn programs_of_line(&mut self, line: &str, worktree: &Path, entrance: Option<&Path>) {
         let words = command_words(line);
+        if words.iter().nth(MOST_LINE_WORDS).is_some() {
+            return self.all_programs(worktree, entrance);
+        }
         // `cd tools && ./x.sh`, and from there once more. Iterates by index, since the list grows
         // meanwhile.
         let mut folders = vec![worktree.to_owned()];
@@ -159,7 +209,7 @@ impl InventoryWalk<'_> {
         while let Some(folder) = folders.get(at).cloned() {
             for word in &words {
                 let path = self.expanded_path(word, &folder);
-                if let Some(inner) = self.folder_of_workspace(&path) {
+                if let Some(inner) = self.paths.folder_of_workspace(&path) {
                     if folders.len() < MOST_FOLDERS && !folders.contains(&inner) {
                         folders.push(inner);
                     }
@@ -181,7 +231,8 @@ impl InventoryWalk<'_> {
     ) {
         let words = script_words(text);
         let mut folders = Vec::new();
-        if words.is_cut {
+        let mut modules = 0;
+        if words.all.is_cut() {
             self.all_programs(worktree, entrance);
         }
         // 1) Words as paths below the working tree.
@@ -197,7 +248,7 @@ impl InventoryWalk<'_> {
                 continue;
             }
             let is_run = words.run.contains(word);
-            if let Some(folder) = self.folder_of_workspace(&path) {
+            if let Some(folder) = self.paths.folder_of_workspace(&path) {
                 if folder != worktree && !folders.contains(&folder) {
                     if is_run {
                         self.directory_entries(&folder, entrance);
@@ -212,7 +263,17 @@ impl InventoryWalk<'_> {
                     && self.paths.view.is_there(&path)
             {
                 self.program(&path, entrance);
-            } else if is_run && word.contains('/') && !self.paths.view.is_there(&path) {
+            } else if is_run
+                && word.contains('/')
+                && !self.paths.view.is_there(&path)
+                // What is in a missing directory is missing too.
+                && path.parent().is_some_and(|above| self.paths.view.is_there(above))
+            {
+                modules += 1;
+                if modules > MOST_MODULES {
+                    self.all_programs(worktree, entrance);
+                    continue;
+                }
                 // Interpreters add the extension of a module.
                 for extension in MODULE_EXTENSIONS {
                     let module = path.with_added_extension(extension);
@@ -226,7 +287,7 @@ impl InventoryWalk<'_> {
         for folder in folders {
             for name in self.paths.view.names_in(&folder).iter() {
                 let name = Path::new(name.as_os_str());
-                let is_among = |words: &BTreeSet<String>| {
+                let is_among = |words: &BoundedWords| {
                     [Some(name.as_os_str()), name.file_stem()]
                         .into_iter()
                         .flatten()
@@ -239,15 +300,6 @@ impl InventoryWalk<'_> {
                 }
             }
         }
-    }
-
-    /// Returns the directory at a path, with links resolved, if commands can change its contents.
-    fn folder_of_workspace(&self, path: &Path) -> Option<PathBuf> {
-        // Most words are not files.
-        self.paths.view.metadata(path).ok()?;
-        let real = self.paths.view.resolve(path)?;
-        let is_folder = self.paths.view.metadata(&real).is_ok_and(|found| found.is_directory());
-        (is_folder && self.paths.scope.is_writable(&real)).then_some(real)
     }
 
     pub(super) fn program(&mut self, path: &Path, entrance: Option<&Path>) {
@@ -280,6 +332,9 @@ impl InventoryWalk<'_> {
     /// Adds all existing files of a working tree that look like programs: a script that is too long to be read may
     /// start any of them.
     pub(super) fn all_programs(&mut self, worktree: &Path, entrance: Option<&Path>) {
+        if !self.searched.insert(worktree.to_owned()) {
+            return;
+        }
         let mut folders = VecDeque::from([worktree.to_owned()]);
         let mut searched = 0;
         while let Some(folder) = folders.pop_front() {
@@ -322,14 +377,18 @@ impl InventoryWalk<'_> {
         let mut addresses: Vec<String> =
             all().filter(is_address).map(|setting| setting.value.clone()).collect();
         addresses.extend(self.old_remotes(common_dir));
-        let rewritten = all()
-            .filter(|setting| setting.section == "url")
-            .flat_map(|setting| {
-                let short = setting.value.as_str();
-                let rest = addresses.iter().filter_map(move |address| address.strip_prefix(short));
-                rest.map(|rest| format!("{}{rest}", setting.subsection)).collect::<Vec<_>>()
-            })
-            .collect::<Vec<_>>();
+        let mut rewrites: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for setting in all().filter(|setting| setting.section == "url") {
+            rewrites.entry(&setting.value).or_default().push(&setting.subsection);
+        }
+        let rewritten: Vec<String> = addresses
+            .iter()
+            .flat_map(|address| beginnings(address))
+            .filter_map(|(short, rest)| Some((rewrites.get(short)?, rest)))
+            .flat_map(|(longs, rest)| longs.iter().map(move |long| format!("{long}{rest}")))
+            .take(MOST_REWRITTEN + 1)
+            .collect();
+        self.paths.inventory.is_cut |= rewritten.len() > MOST_REWRITTEN;
         self.user_settings = user;
         for address in addresses.into_iter().chain(rewritten) {
             self.remote(address.strip_prefix("file://").unwrap_or(&address), worktree);
@@ -391,9 +450,31 @@ impl InventoryWalk<'_> {
     }
 }
 
+impl InventoryBuilder<'_> {
+    /// Returns the directory at a path, with links resolved, if commands can change its contents.
+    fn folder_of_workspace(&self, path: &Path) -> Option<PathBuf> {
+        // Most words are not files.
+        self.view.metadata(path).ok()?;
+        let real = self.view.resolve(path)?;
+        let is_folder = self.view.metadata(&real).is_ok_and(|found| found.is_directory());
+        (is_folder && self.scope.is_writable(&real)).then_some(real)
+    }
+}
+
+/// Returns the beginnings of an address, each with the rest. A longer one is no address of a repository of the project.
+fn beginnings(address: &str) -> impl Iterator<Item = (&str, &str)> {
+    let ends = address.char_indices().map(|(at, _)| at).chain([address.len()]);
+    ends.take_while(|at| *at <= LONGEST_ADDRESS).map(|at| address.split_at(at))
+}
+
 /// Returns true if a path lies in a directory of packages, which installations rewrite.
 pub(super) fn is_of_packages(path: &Path) -> bool {
-    path.components().any(|part| PACKAGE_FOLDERS.iter().any(|folder| part.as_os_str() == *folder))
+    let has = |folder: &&str| path.to_str().is_none_or(|path| path.contains(folder));
+    // Most paths contain no such name at all, and a path may have thousands of parts.
+    PACKAGE_FOLDERS.iter().any(has)
+        && path
+            .components()
+            .any(|part| PACKAGE_FOLDERS.iter().any(|folder| part.as_os_str() == *folder))
 }
 
 /// Returns true if a path is an executable file or, for one that an interpreter may be given, has the extension of a

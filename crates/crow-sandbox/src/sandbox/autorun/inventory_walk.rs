@@ -19,14 +19,35 @@ use super::{
     protected_names::{first_name, has_protected_suffix, protected_beginning},
 };
 
+/// Maximum size of all scripts and settings of a project that are searched for programs, in bytes.
+const TEXT_BYTES: usize = 2 << 20;
+/// Number of bytes that each one counts at least.
+const LEAST_TEXT_BYTES: usize = 256;
+
 /// A walk through the workspace and its repositories, which adds the paths that it finds to an inventory. Resolves
 /// repositories as git does.
 pub(super) struct InventoryWalk<'a> {
     pub(super) paths: InventoryBuilder<'a>,
     /// Entrances of the repositories that were already examined.
     pub(super) repositories: BTreeSet<PathBuf>,
+    /// Room for scripts and settings of the project that are searched for programs.
+    pub(super) text_room: TextRoom,
+    /// Folders of which all programs were added.
+    pub(super) searched: BTreeSet<PathBuf>,
     /// The user's own git settings.
     pub(super) user_settings: Vec<GitSetting>,
+}
+
+/// Number of bytes of scripts and settings that are still searched for programs.
+pub(super) struct TextRoom(usize);
+
+impl TextRoom {
+    /// Takes the room of a text. Returns false if there is none left.
+    pub(super) fn take(&mut self, length: usize) -> bool {
+        let rest = self.0.checked_sub(length.max(LEAST_TEXT_BYTES));
+        self.0 = rest.unwrap_or_default();
+        rest.is_some()
+    }
 }
 
 impl Inventory {
@@ -58,7 +79,13 @@ impl Inventory {
 
 impl<'a> InventoryWalk<'a> {
     fn new(paths: InventoryBuilder<'a>) -> Self {
-        Self { paths, repositories: BTreeSet::new(), user_settings: Vec::new() }
+        Self {
+            paths,
+            repositories: BTreeSet::new(),
+            text_room: TextRoom(TEXT_BYTES),
+            searched: BTreeSet::new(),
+            user_settings: Vec::new(),
+        }
     }
 
     fn run(mut self) -> InventoryBuilder<'a> {

@@ -9,14 +9,14 @@
 //! would protect all sources.
 
 use std::{
-    collections::BTreeSet,
+    collections::HashSet,
     path::{Path, PathBuf},
 };
 
 use crow_core::workspace::path_from_above;
 
 use super::{
-    command_words::{is_python, module_files},
+    command_words::{BoundedWords, MOST_WORDS, is_python, module_files},
     entry_state::EntryState,
     git_settings::is_of_packages,
     inventory::{InventoryRole, InventoryScope},
@@ -65,8 +65,6 @@ const DATA_EXTENSIONS: &[&str] = &[".json", ".lock", ".md", ".toml", ".txt", ".y
 /// Programs that run the code that they read from their standard input.
 const SHELLS: &[&str] =
     &["sh", "bash", "dash", "zsh", "ksh", "fish", "node", "python3", "perl", "ruby"];
-/// Maximum number of words per script.
-const MOST_WORDS: usize = 20_000;
 /// Programs that run the file given as their first argument.
 const RUNNERS: &[&str] = &[
     ".",
@@ -116,7 +114,7 @@ impl InventoryWalk<'_> {
             let worktree = entrance.as_deref().and_then(Path::parent).map(Path::to_owned);
             let root = self.paths.scope.roots.iter().find(|root| path.starts_with(root)).cloned();
             let worktree = worktree.or(root);
-            let Some(bytes) = state.bytes() else {
+            let Some(bytes) = state.bytes().filter(|bytes| self.text_room.take(bytes.len())) else {
                 // A script that is too long to be read may start anything.
                 if let (EntryState::File { .. }, Some(worktree)) = (&state, &worktree) {
                     self.all_programs(worktree, entrance.as_deref());
@@ -126,6 +124,9 @@ impl InventoryWalk<'_> {
             let text = String::from_utf8_lossy(bytes).into_owned();
             let words = started_words(&text);
             if let Some(worktree) = &worktree {
+                if words.is_cut() {
+                    self.all_programs(worktree, entrance.as_deref());
+                }
                 self.programs_of_script(&text, worktree, entrance.as_deref());
             }
             if let Some(worktree) = &worktree {
@@ -158,19 +159,34 @@ fn is_script(scope: &InventoryScope, path: &Path) -> bool {
 }
 
 /// Returns the words of a script in positions where files are started, as relative paths.
-fn started_words(text: &str) -> BTreeSet<String> {
-    let mut started = BTreeSet::new();
-    let mut folders = BTreeSet::new();
+pub(super) fn started_words(text: &str) -> BoundedWords {
+    let mut started = BoundedWords::default();
+    let mut folders = BoundedWords::default();
+    let mut known = HashSet::new();
     // The interpreter of the script may be a file of the project itself.
     let first_line = text.lines().next().and_then(|line| line.strip_prefix("#!"));
-    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     let ends = ['|', '(', ')', '`', '{', '}', '[', ']'];
     let commands = first_line
         .into_iter()
         .chain(lines)
         .flat_map(|line| line.split([';', '&']))
-        .flat_map(|part| part.split(ends).map(move |command| (command, runs_output(part))));
+        .filter(|part| !part.is_empty())
+        .flat_map(|part| {
+            let runs_output = runs_output(part);
+            part.split(ends).map(move |command| (command, runs_output))
+        });
     for (command, runs_output) in commands {
+        if command.trim().is_empty() || !known.insert((command, runs_output)) {
+            continue;
+        }
+        if known.len() > MOST_WORDS {
+            started.cut();
+        }
+        if started.is_cut() {
+            return started;
+        }
         let words: Vec<&str> = command
             .split_whitespace()
             .map(|word| word.trim_matches(['"', '\'', ',']))
@@ -205,7 +221,7 @@ fn started_words(text: &str) -> BTreeSet<String> {
             // It is run whatever its name ends in.
             if let Some(path) = file.and_then(path_without_expansion) {
                 started.extend(files_of(name, &path));
-                started.insert(path);
+                started.extend([path]);
             }
         } else if name == "cat" && runs_output {
             started.extend(rest.filter_map(path_without_expansion));
@@ -221,12 +237,19 @@ fn started_words(text: &str) -> BTreeSet<String> {
         started.extend(literals(text).filter(|word| word.contains('/')).filter_map(path_of));
     }
     // After changing into a folder, a script starts files there.
-    let inner = folders.iter().flat_map(|folder| {
-        started.iter().map(move |word| format!("{}/{word}", folder.trim_end_matches('/')))
-    });
-    let inner: Vec<String> = inner.collect();
-    started.extend(inner);
-    started.into_iter().take(MOST_WORDS).collect()
+    let names: Vec<String> = started.iter().cloned().collect();
+    for folder in &folders {
+        let folder = folder.trim_end_matches('/');
+        started.extend(names.iter().map(|name| format!("{folder}/{name}")));
+        if started.is_cut() {
+            break;
+        }
+    }
+    // Without all folders the words are not all either.
+    if folders.is_cut() {
+        started.merge(&folders);
+    }
+    started
 }
 
 /// Returns true if a pipeline runs what its commands print: `cat x | sh`, `eval "$(cat x)"`.
@@ -325,9 +348,9 @@ mod tests {
             ("yarn-path \"tools/y.js\"", &["tools/y.js"]),
         ] {
             let words = started_words(text);
-            let missing: Vec<_> = expected.iter().filter(|word| !words.contains(**word)).collect();
+            let missing: Vec<_> = expected.iter().filter(|word| !words.contains(word)).collect();
             assert!(missing.is_empty(), "{text}: {words:?}");
-            assert!(!expected.is_empty() || words.is_empty(), "{text}: {words:?}");
+            assert!(!expected.is_empty() || words.iter().next().is_none(), "{text}: {words:?}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod commondirs;
 mod guard;
+mod long_texts;
 mod moved_roots;
 mod nested;
 mod pass_record;
