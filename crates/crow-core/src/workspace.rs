@@ -98,8 +98,8 @@ fn normalize(path: &Path) -> PathBuf {
     clean
 }
 
-/// Returns the path below `root` that a relative path means in a folder above the root: for `/home/me/project`, the path
-/// `me/project/tools/x.sh` in `/home` means `tools/x.sh`. Returns `None` if it leads nowhere below the root from any folder above.
+/// Returns the path below `root` that a relative path means in a folder above the root: for `/users/me/project`, the path
+/// `me/project/tools/x.sh` in `/users` means `tools/x.sh`. Returns `None` if it leads nowhere below the root from any folder above.
 ///
 /// A script may change to such a folder before it starts a file of the project.
 pub fn path_from_above<'a>(root: &Path, path: &'a str) -> Option<&'a str> {
@@ -124,12 +124,12 @@ mod tests {
 
     #[test]
     fn a_path_from_a_folder_above_the_root_leads_below_it() {
-        let root = Path::new("/home/me/project");
+        let root = Path::new("/users/me/project");
         for (path, expected) in [
             ("project/tools/x.sh", Some("tools/x.sh")),
             ("me/project/tools/x.sh", Some("tools/x.sh")),
-            ("home//me/project//x", Some("x")),
-            ("/home/me/project/x", Some("x")),
+            ("users//me/project//x", Some("x")),
+            ("/users/me/project/x", Some("x")),
             ("../project/x", Some("x")),
             ("./../../me/project/x", Some("x")),
             ("project", None),
