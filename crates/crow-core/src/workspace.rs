@@ -109,7 +109,7 @@ pub fn path_from_above<'a>(root: &Path, path: &'a str) -> Option<&'a str> {
     }
     root.ancestors().filter_map(Path::parent).find_map(|above| {
         let mut rest = path;
-        for name in root.strip_prefix(above).ok()?.iter() {
+        for name in root.strip_prefix(above).ok()? {
             rest = rest.strip_prefix(name.to_str()?)?.strip_prefix('/')?.trim_start_matches('/');
         }
         (!rest.is_empty()).then_some(rest)
