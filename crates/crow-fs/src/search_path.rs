@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 /// Search path of programs if a process has none.
 const DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
+/// Folders of the system: their programs are not those of a project, even if a root of it contains the whole system.
+const SYSTEM_FOLDERS: [&str; 9] =
+    ["/Library", "/System", "/bin", "/gnu", "/nix", "/run", "/sbin", "/snap", "/usr"];
 
 /// Folders in which programs are looked for by their names, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +65,12 @@ impl SearchPath {
 /// Returns true if a folder is below a root, as written or with its links resolved.
 fn is_inside(path: &Path, roots: &[PathBuf]) -> bool {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    roots.iter().any(|root| path.starts_with(root) || real.starts_with(root))
+    roots.iter().any(|root| {
+        let mut systems =
+            SYSTEM_FOLDERS.iter().filter(|system| Path::new(system).starts_with(root));
+        (path.starts_with(root) || real.starts_with(root))
+            && !systems.any(|system| real.starts_with(system))
+    })
 }
 
 /// Returns true for a file that may be executed.
@@ -115,6 +123,11 @@ mod tests {
             assert_eq!(path.value_outside(), system, "{value}");
             let outside = (name != "none").then(|| usr.join(name));
             assert_eq!(path.find_outside(name), outside, "{value}: {name}");
+        }
+        // A project around the whole system.
+        for (root, is_of_project) in [("/", false), ("/usr", false), ("/usr/bin", true)] {
+            let path = SearchPath::new(Some("/usr/bin"), &[PathBuf::from(root)]);
+            assert_eq!(path.has_folder_of_project(), is_of_project, "{root}");
         }
         // An empty element is the working folder.
         let path = SearchPath::new(Some(&format!(":{system}")), &roots);
