@@ -1,6 +1,9 @@
 //! Repairs differences from the baseline until none can start a program any more.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
 
 use crow_core::capability::{OriginalState, QuarantinedFile};
 use crow_fs::EntryKind;
@@ -25,6 +28,8 @@ pub(super) fn repair(
     judge: &Judge<'_>,
 ) -> Vec<QuarantinedFile> {
     let mut results: Vec<QuarantinedFile> = Vec::new();
+    // A command may leave tens of thousands of files.
+    let mut positions: HashMap<PathBuf, usize> = HashMap::new();
     for _ in 0..ROUNDS {
         reopen_roots(baseline);
         let mut now = Inventory::collect(scope, reader, sealed);
@@ -73,11 +78,14 @@ pub(super) fn repair(
                     }
                 }
             };
-            match results.iter_mut().find(|earlier| earlier.path == outcome.path) {
+            match positions.get(&outcome.path).map(|position| &mut results[*position]) {
                 // An earlier attempt failed because of something else in the way.
                 Some(earlier) if earlier.moved_to.is_none() => *earlier = outcome,
                 Some(_) => {}
-                None => results.push(outcome),
+                None => {
+                    positions.insert(outcome.path.clone(), results.len());
+                    results.push(outcome);
+                }
             }
         }
     }
