@@ -97,7 +97,7 @@ pub(super) type ClaudeRecord = TreeRecord<ClaudeContent>;
 #[derive(Debug)]
 pub(super) struct ClaudeContent {
     time: Option<Timestamp>,
-    /// What it adds to the conversation: several results, or nothing for most kinds of records.
+    /// Entries of the conversation that the record adds: several results, or none for most kinds of records.
     pub(super) contents: Vec<EntryContent>,
     /// The messages that a compaction keeps, if it is one that keeps some.
     pub(super) kept: Option<KeptMessages>,

@@ -101,7 +101,7 @@ struct LinkedCompaction {
     last: usize,
 }
 
-/// What the links of kept messages mean for the conversation.
+/// Positions in the conversation to which the links of kept messages lead.
 #[derive(Debug, Default)]
 pub(super) struct CompactionLinks {
     /// The position of the first message that a summary keeps, by the id of the summary.
@@ -168,7 +168,7 @@ fn link_chain(
         records[compaction].parent = before;
         return KeptPlace::AfterSummary;
     }
-    // What an earlier summary replaced still belongs to the log.
+    // Messages that an earlier summary replaced stay in the log.
     let is_summary = |content: &EntryContent| matches!(content, EntryContent::Summary { .. });
     records[compaction].parent =
         before.filter(|_| records[first].content.contents.iter().any(is_summary));

@@ -211,7 +211,7 @@ pub(super) fn read_object(path: &Path) -> Result<Map<String, Value>, String> {
 }
 
 /// Passes each object of a file to `read`, which returns false when it has read enough. Lines that are no objects are counted.
-/// What is written to the file meanwhile is not read.
+/// Lines that are appended to the file meanwhile are not read.
 ///
 /// # Errors
 /// Fails if the file is too large or cannot be read.

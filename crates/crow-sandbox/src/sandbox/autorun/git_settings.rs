@@ -266,7 +266,7 @@ impl InventoryWalk<'_> {
             } else if is_run
                 && word.contains('/')
                 && !self.paths.view.is_there(&path)
-                // What is in a missing directory is missing too.
+                // A missing directory contains no files.
                 && path.parent().is_some_and(|above| self.paths.view.is_there(above))
             {
                 modules += 1;

@@ -60,7 +60,7 @@ fn numbered(piece: &str, length: usize) -> String {
 /// beside them is moved aside.
 fn assert_fast(name: &str, files: &[(String, String)]) {
     let project = Project::new();
-    // What git takes for a repository.
+    // The least that git accepts as a repository.
     for (path, text) in [("HEAD", "ref: refs/heads/main\n"), ("objects/x", ""), ("refs/x", "")] {
         project.write(&format!("sub/.git/{path}"), text);
     }
