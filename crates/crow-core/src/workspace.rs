@@ -107,10 +107,14 @@ pub fn path_from_above<'a>(root: &Path, path: &'a str) -> Option<&'a str> {
     while let Some(rest) = path.strip_prefix("./").or_else(|| path.strip_prefix("../")) {
         path = rest.trim_start_matches('/');
     }
-    root.ancestors().filter_map(Path::parent).find_map(|above| {
+    // The first name that differs ends a comparison: a root may have 2,000 names, and a script thousands of words.
+    let root = root.as_os_str().as_encoded_bytes();
+    let starts = root.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/');
+    starts.map(|(slash, _)| &root[slash + 1..]).find_map(|names| {
         let mut rest = path;
-        for name in root.strip_prefix(above).ok()? {
-            rest = rest.strip_prefix(name.to_str()?)?.strip_prefix('/')?.trim_start_matches('/');
+        for name in names.split(|byte| *byte == b'/') {
+            let name = std::str::from_utf8(name).ok()?;
+            rest = rest.strip_prefix(name)?.strip_prefix('/')?.trim_start_matches('/');
         }
         (!rest.is_empty()).then_some(rest)
     })

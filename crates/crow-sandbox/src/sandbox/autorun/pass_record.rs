@@ -21,7 +21,9 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    ffi::OsStr,
     io,
+    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     sync::Arc,
     thread,
@@ -239,14 +241,24 @@ fn hold_directories(present: &mut [PresentEntry]) {
             directory.identity().is_ok_and(|identity| identity == entry.metadata.identity);
         is_same.then(|| (entry.path.clone(), Arc::new(directory)))
     });
-    let held: HashMap<PathBuf, Arc<Directory>> = held.collect();
+    let mut held = held.collect::<Vec<_>>().into_iter().peekable();
+    // Directories come before their contents: those around an entry are a stack.
+    let mut around: Vec<(PathBuf, Arc<Directory>)> = Vec::new();
     for entry in present {
-        let nearest = entry.path.ancestors().skip(1).find_map(|above| held.get_key_value(above));
-        entry.held = nearest.and_then(|(above, directory)| {
-            let below = entry.path.strip_prefix(above).ok()?;
-            Some((Arc::clone(directory), below.to_owned()))
+        while around.pop_if(|(above, _)| path_below(&entry.path, above).is_none()).is_some() {}
+        entry.held = around.last().and_then(|(above, directory)| {
+            Some((Arc::clone(directory), path_below(&entry.path, above)?.to_owned()))
         });
+        around.extend(held.next_if(|(path, _)| *path == entry.path));
     }
+}
+
+/// Returns the part of a path below a directory that is written the same way. Compares bytes: a path may have 2,000
+/// components, and is compared with every directory around it.
+fn path_below<'a>(path: &'a Path, directory: &Path) -> Option<&'a Path> {
+    let below = path.as_os_str().as_bytes().strip_prefix(directory.as_os_str().as_bytes())?;
+    let below = below.strip_prefix(b"/")?;
+    (!below.starts_with(b"/")).then(|| Path::new(OsStr::from_bytes(below)))
 }
 
 impl PassRecord {
