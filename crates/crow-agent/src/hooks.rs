@@ -129,7 +129,7 @@ impl TerminationCondition for ToolSucceeded {
         let succeeded = progress
             .calls
             .iter()
-            .any(|call| call.tool == self.0 && call.status == ToolStatus::Success);
+            .any(|call| *call.tool == *self.0 && call.status == ToolStatus::Success);
         succeeded.then(|| format!("{} was called", self.0))
     }
 }

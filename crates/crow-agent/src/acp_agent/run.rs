@@ -253,7 +253,7 @@ impl Run<'_> {
         let facts = TurnFacts {
             end: turn.end.clone(),
             text: turn.text.clone().unwrap_or_default(),
-            calls: turn.tool_calls.iter().map(|call| call.line.clone()).collect(),
+            calls: turn.tool_calls.iter().map(|call| call.line.to_string()).collect(),
             changed: !turn.files_changed.is_empty(),
         };
         self.add_changed_files(&turn.files_changed);

@@ -201,13 +201,13 @@ const QUESTIONS: usize = 6;
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnCall {
     /// The tool, or the name that the model used.
-    pub tool: String,
+    pub tool: Box<str>,
     /// How the call ended.
     pub status: ToolStatus,
     /// The call in one line.
-    pub line: String,
+    pub line: Box<str>,
     /// Command that it ran and its exit code or error, in one line, if it ran one.
-    pub command: Option<String>,
+    pub command: Option<Box<str>>,
     /// Changes of files that it reports.
     pub diff: Option<Patch>,
 }
@@ -215,9 +215,9 @@ pub struct TurnCall {
 impl TurnCall {
     /// Summarises a call.
     pub(crate) fn from_call(call: ExecutedCall) -> Self {
-        let (line, command) = (call_line(&call), call_command(&call));
+        let (line, command) = (call_line(&call).into(), call_command(&call).map(Into::into));
         let status = call.result.status;
-        Self { tool: call.name, status, line, command, diff: call.result.metadata.diff }
+        Self { tool: call.name.into(), status, line, command, diff: call.result.metadata.diff }
     }
 }
 

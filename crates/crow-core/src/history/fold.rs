@@ -70,13 +70,23 @@ pub struct History {
     has_released: bool,
 }
 
+/// An entry of the history. Most are replies; larger ones, of which there are few, are boxed.
 #[derive(Debug)]
 enum HistoryItem {
     User { at: Timestamp, message: Arc<Message> },
     Reply(ReplyItem),
-    Handoff { at: Timestamp, from: String, to: String, prompt: String },
-    Compaction(CompactionItem),
+    Handoff(Box<HandoffItem>),
+    Compaction(Box<CompactionItem>),
     System { at: Timestamp, event: SystemEvent },
+}
+
+/// A task that an agent gave to another.
+#[derive(Debug)]
+struct HandoffItem {
+    at: Timestamp,
+    from: String,
+    to: String,
+    prompt: String,
 }
 
 /// Instructions of a file, and where the conversation got them.
@@ -252,7 +262,7 @@ impl History {
             AgentEvent::Compaction { .. } => {
                 if let Some(compaction) = self.compaction_item(&envelope.event, at) {
                     self.messages = self.compacted(&compaction)?;
-                    self.items.push(HistoryItem::Compaction(compaction));
+                    self.items.push(HistoryItem::Compaction(Box::new(compaction)));
                 }
             }
             AgentEvent::Usage { usage, prefix, .. } => {
@@ -264,12 +274,9 @@ impl History {
             }
             AgentEvent::TurnStart { turn } => self.turns = self.turns.max(*turn),
             AgentEvent::Handoff { from, to, prompt } => {
-                self.items.push(HistoryItem::Handoff {
-                    at,
-                    from: from.clone(),
-                    to: to.clone(),
-                    prompt: prompt.clone(),
-                });
+                let (from, to, prompt) = (from.clone(), to.clone(), prompt.clone());
+                let handoff = HandoffItem { at, from, to, prompt };
+                self.items.push(HistoryItem::Handoff(Box::new(handoff)));
             }
             other => {
                 if let Some(event) = system_event(other) {
@@ -363,7 +370,7 @@ impl History {
                 reply.messages().any(|message| sent.contains(&Arc::as_ptr(message)))
             }
             HistoryItem::User { .. }
-            | HistoryItem::Handoff { .. }
+            | HistoryItem::Handoff(_)
             | HistoryItem::Compaction(_)
             | HistoryItem::System { .. } => false,
         };
@@ -476,7 +483,7 @@ impl History {
         let replies = self.items.iter().filter_map(|item| match item {
             HistoryItem::Reply(reply) => Some(reply),
             HistoryItem::User { .. }
-            | HistoryItem::Handoff { .. }
+            | HistoryItem::Handoff(_)
             | HistoryItem::Compaction(_)
             | HistoryItem::System { .. } => None,
         });
@@ -492,12 +499,12 @@ impl History {
                     entries.push(HistoryEntry::User { content: text_of(message), timestamp: *at });
                 }
                 HistoryItem::Reply(reply) => push_reply_entries(reply, &mut entries),
-                HistoryItem::Handoff { at, from, to, prompt } => {
+                HistoryItem::Handoff(handoff) => {
                     entries.push(HistoryEntry::Handoff {
-                        from_agent: from.clone(),
-                        to_agent: to.clone(),
-                        prompt: prompt.clone(),
-                        timestamp: *at,
+                        from_agent: handoff.from.clone(),
+                        to_agent: handoff.to.clone(),
+                        prompt: handoff.prompt.clone(),
+                        timestamp: handoff.at,
                     });
                 }
                 HistoryItem::Compaction(compaction) => {
@@ -553,7 +560,7 @@ impl History {
                         .apply(&self.messages)
                         .expect("invariant: what a compaction keeps comes before it, and a rewind removes the compaction first");
                 }
-                HistoryItem::Handoff { .. } | HistoryItem::System { .. } => {}
+                HistoryItem::Handoff(_) | HistoryItem::System { .. } => {}
             }
         }
         Ok(())

@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct ReplyItem {
     pub(super) at: Timestamp,
-    pub(super) answers: Vec<Option<CallAnswer>>,
+    pub(super) answers: Box<[Option<CallAnswer>]>,
     messages: ReplyMessages,
 }
 
@@ -42,11 +42,11 @@ pub(super) struct ReplyContents {
 #[derive(Debug)]
 pub(super) struct CallAnswer {
     pub(super) at: Timestamp,
-    pub(super) tool: String,
+    pub(super) tool: Box<str>,
     pub(super) status: ToolStatus,
     pub(super) metadata: StoredMetadata,
     /// The content for the model, until it moves into the message of the results: long outputs are stored once.
-    content: Vec<Block>,
+    content: Box<[Block]>,
 }
 
 /// Metadata of a result. It is seldom read and mostly a few numbers, so it is stored as JSON, which takes a tenth of
@@ -89,7 +89,7 @@ impl CallAnswer {
         let images = result.images.iter().cloned().map(Block::Image);
         Self {
             at,
-            tool: tool.to_owned(),
+            tool: tool.into(),
             status: result.status,
             metadata: StoredMetadata::new(&result.metadata),
             content: std::iter::once(Block::text(result.output.clone())).chain(images).collect(),
@@ -123,7 +123,7 @@ impl ReplyItem {
         let all = reply.calls().zip(answers).map(|(call, answer)| ResultMessage {
             call_id: call.id.clone(),
             tool: call.name.clone(),
-            content: std::mem::take(&mut answer.content),
+            content: std::mem::take(&mut answer.content).into_vec(),
             is_error: answer.status != ToolStatus::Success,
         });
         let all = all.collect();
@@ -171,13 +171,13 @@ impl ReplyItem {
         let content = match &self.messages {
             ReplyMessages::Whole { results: Some(results), .. } => match results.as_ref() {
                 Message::Results(message) => {
-                    message.results.get(position).map(|result| &result.content)
+                    message.results.get(position).map(|result| result.content.as_slice())
                 }
                 Message::User(_) | Message::Assistant(_) => None,
             },
             ReplyMessages::Whole { results: None, .. } => {
                 let answer = self.answers.get(position).and_then(Option::as_ref);
-                answer.map(|answer| &answer.content)
+                answer.map(|answer| answer.content.as_ref())
             }
             ReplyMessages::Released(_) => None,
         };

@@ -144,7 +144,7 @@ pub(super) fn push_reply_entries(reply: &ReplyItem, entries: &mut Vec<HistoryEnt
                 if let Some((position, Some(answer))) = answers.next() {
                     entries.push(HistoryEntry::ToolResult {
                         call_id: call.id,
-                        tool: answer.tool.clone(),
+                        tool: answer.tool.to_string(),
                         status: answer.status,
                         output: reply.output(position).to_owned(),
                         metadata: Box::new(answer.metadata.read()),

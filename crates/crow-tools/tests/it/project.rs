@@ -7,7 +7,7 @@ use std::{
 
 use crow_core::{
     ids::{CallId, SessionId},
-    permission::{CallFacts, Decision, PermissionPolicy},
+    permission::{CallFacts, Decision, PermissionMode, PermissionPolicy, PermissionRule, RuleSet},
     tool::{CallPlan, CommandLine, Effects, Subject, ToolCategory},
     workspace::Workspace,
 };
@@ -67,6 +67,11 @@ const FILES: [&str; 50] = [
     "web/src/App.tsx",
 ];
 
+/// Returns the policy of full-auto with rules.
+pub(crate) fn full_auto_with(rules: impl IntoIterator<Item = PermissionRule>) -> PermissionPolicy {
+    PermissionPolicy::new(PermissionMode::FullAuto).with_rules(RuleSet::new(rules).unwrap())
+}
+
 /// A project in a temporary folder. The folder `../other` beside it is not part of the workspace.
 pub(crate) struct Project {
     _folder: tempfile::TempDir,
@@ -115,6 +120,17 @@ impl Project {
             plan: &plan,
         };
         policy.decide(facts, &self.workspace)
+    }
+
+    /// Returns those of `lines` that a policy allows.
+    pub(crate) fn allowed_lines<'t>(
+        &self,
+        policy: &PermissionPolicy,
+        lines: &[&'t str],
+    ) -> Vec<&'t str> {
+        let is_allowed =
+            |text: &&str| matches!(self.decide(policy, &self.line(text)), Decision::Allow(_));
+        lines.iter().copied().filter(is_allowed).collect()
     }
 
     /// Creates a symbolic link in the project.

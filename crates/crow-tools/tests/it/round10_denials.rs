@@ -1,11 +1,8 @@
 //! Review 10, denials of writes by path: programs that make files where their words say.
 
-use crow_core::{
-    permission::{Decision, PermissionMode, PermissionPolicy, PermissionRule, RuleSet},
-    tool::Access,
-};
+use crow_core::{permission::PermissionRule, tool::Access};
 
-use crate::project::Project;
+use crate::project::{Project, full_auto_with};
 
 /// Lines that may change `certs/server.key`, or make files beside it.
 const WRITES: &[&str] = &[
@@ -42,24 +39,20 @@ const FREE: &[&str] = &[
     "split a.txt src/part",
 ];
 
-fn passing<'t>(project: &Project, lines: &[&'t str]) -> Vec<&'t str> {
-    let rules = [PermissionRule::deny_path(Access::Write, "certs")];
-    let policy =
-        PermissionPolicy::new(PermissionMode::FullAuto).with_rules(RuleSet::new(rules).unwrap());
-    let passes =
-        |text: &&str| matches!(project.decide(&policy, &project.line(text)), Decision::Allow(_));
-    lines.iter().copied().filter(passes).collect()
+fn allowed<'t>(lines: &[&'t str]) -> Vec<&'t str> {
+    let policy = full_auto_with([PermissionRule::deny_path(Access::Write, "certs")]);
+    Project::new().allowed_lines(&policy, lines)
 }
 
 #[test]
 fn a_program_that_makes_files_in_a_folder_whose_change_is_denied_is_asked_about() {
-    let passed = passing(&Project::new(), WRITES);
+    let passed = allowed(WRITES);
     assert!(passed.is_empty(), "{passed:#?}");
 }
 
 #[test]
 fn lines_that_only_read_a_path_whose_change_is_denied_are_allowed() {
-    let passed = passing(&Project::new(), FREE);
+    let passed = allowed(FREE);
     let refused: Vec<_> = FREE.iter().filter(|text| !passed.contains(text)).collect();
     assert!(refused.is_empty(), "{refused:#?}");
 }

@@ -1,26 +1,18 @@
 //! Security review 3, denials. Written from the documentation, without looking at the code.
 
 use crow_core::{
-    permission::{Decision, PermissionMode, PermissionPolicy, PermissionRule, RuleSet},
+    permission::{Decision, PermissionPolicy, PermissionRule},
     tool::Access,
 };
 
-use crate::project::Project;
+use crate::project::{Project, full_auto_with};
 
-fn policy(rules: impl IntoIterator<Item = PermissionRule>) -> PermissionPolicy {
-    PermissionPolicy::new(PermissionMode::FullAuto).with_rules(RuleSet::new(rules).unwrap())
-}
-
-fn passing<'t>(policy: &PermissionPolicy, lines: &[&'t str]) -> Vec<&'t str> {
+fn allowed<'t>(policy: &PermissionPolicy, lines: &[&'t str]) -> Vec<&'t str> {
     let project = Project::new();
     project.link("way", "certs");
     project.link("harmless.txt", "certs/server.key");
     project.link("other.txt", "a.txt");
-    lines
-        .iter()
-        .copied()
-        .filter(|text| matches!(project.decide(policy, &project.line(text)), Decision::Allow(_)))
-        .collect()
+    project.allowed_lines(policy, lines)
 }
 
 /// Lines that may start `git push` or `shred`.
@@ -938,30 +930,32 @@ const BENIGN: &[&str] = &[
 
 #[test]
 fn a_denied_command_does_not_pass_in_any_disguise() {
-    let policy = policy([
+    let policy = full_auto_with([
         PermissionRule::deny_bash_prefix(["git", "push"]),
         PermissionRule::deny_bash_prefix(["shred"]),
     ]);
-    let passed = passing(&policy, COMMANDS);
+    let passed = allowed(&policy, COMMANDS);
     assert!(passed.is_empty(), "{passed:#?}");
 }
 
 #[test]
 fn a_path_that_may_not_be_read_is_not_read_in_any_disguise() {
-    let passed = passing(&policy([PermissionRule::deny_path(Access::Read, "certs")]), READS);
+    let passed =
+        allowed(&full_auto_with([PermissionRule::deny_path(Access::Read, "certs")]), READS);
     assert!(passed.is_empty(), "{passed:#?}");
 }
 
 #[test]
 fn a_path_that_may_not_be_changed_is_not_changed_in_any_disguise() {
-    let passed = passing(&policy([PermissionRule::deny_path(Access::Write, "a.txt")]), WRITES);
+    let passed =
+        allowed(&full_auto_with([PermissionRule::deny_path(Access::Write, "a.txt")]), WRITES);
     assert!(passed.is_empty(), "{passed:#?}");
 }
 
 #[test]
 fn ordinary_lines_pass_beside_denied_commands() {
     let project = Project::new();
-    let policy = policy([
+    let policy = full_auto_with([
         PermissionRule::deny_bash_prefix(["git", "push"]),
         PermissionRule::deny_bash_prefix(["shred"]),
     ]);

@@ -2,12 +2,9 @@
 
 use std::fs;
 
-use crow_core::{
-    permission::{Decision, PermissionMode, PermissionPolicy, PermissionRule, RuleSet},
-    tool::Access,
-};
+use crow_core::{permission::PermissionRule, tool::Access};
 
-use crate::project::Project;
+use crate::project::{Project, full_auto_with};
 
 /// Lines that may start `git push`.
 const COMMANDS: &[&str] = &[
@@ -115,24 +112,14 @@ const READS: &[&str] = &[
     "cd src < nosuch; cat certs/server.key",
 ];
 
-fn policy(rule: PermissionRule) -> PermissionPolicy {
-    PermissionPolicy::new(PermissionMode::FullAuto).with_rules(RuleSet::new([rule]).unwrap())
-}
-
-fn passing<'t>(project: &Project, policy: &PermissionPolicy, lines: &[&'t str]) -> Vec<&'t str> {
-    let passes =
-        |text: &&str| matches!(project.decide(policy, &project.line(text)), Decision::Allow(_));
-    lines.iter().copied().filter(passes).collect()
-}
-
 #[test]
 fn a_denied_command_does_not_pass_through_the_input_of_another_or_under_another_name() {
     let project = Project::new();
     project.link("lgit", "/usr/bin/git");
-    let policy = policy(PermissionRule::deny_bash_prefix(["git", "push"]));
-    let passed = passing(&project, &policy, COMMANDS);
+    let policy = full_auto_with([PermissionRule::deny_bash_prefix(["git", "push"])]);
+    let passed = project.allowed_lines(&policy, COMMANDS);
     assert!(passed.is_empty(), "{passed:#?}");
-    let free = passing(&project, &policy, FREE);
+    let free = project.allowed_lines(&policy, FREE);
     let asked: Vec<_> = FREE.iter().filter(|text| !free.contains(text)).collect();
     assert!(asked.is_empty(), "{asked:#?}");
 }
@@ -140,7 +127,7 @@ fn a_denied_command_does_not_pass_through_the_input_of_another_or_under_another_
 #[test]
 fn a_denied_program_of_one_word_does_not_pass_under_another_name() {
     let project = Project::new();
-    let policy = policy(PermissionRule::deny_bash_prefix(["shred"]));
+    let policy = full_auto_with([PermissionRule::deny_bash_prefix(["shred"])]);
     let lines = [
         "ln -s /usr/bin/shred z; ./z a.txt",
         "cp /usr/bin/shred z && ./z a.txt",
@@ -148,7 +135,7 @@ fn a_denied_program_of_one_word_does_not_pass_under_another_name() {
         "sed 's/.*/shred a.txt/e' b.txt",
         "fd -x shred",
     ];
-    let passed = passing(&project, &policy, &lines);
+    let passed = project.allowed_lines(&policy, &lines);
     assert!(passed.is_empty(), "{passed:#?}");
 }
 
@@ -158,8 +145,8 @@ fn a_read_denied_folder_is_not_read_by_commands_that_do_not_name_it() {
     // Nothing is ignored by git.
     fs::write(project.root.join(".gitignore"), "").unwrap();
     for path in ["certs", "certs/**"] {
-        let policy = policy(PermissionRule::deny_path(Access::Read, path));
-        let passed = passing(&project, &policy, READS);
+        let policy = full_auto_with([PermissionRule::deny_path(Access::Read, path)]);
+        let passed = project.allowed_lines(&policy, READS);
         assert!(passed.is_empty(), "{path}: {passed:#?}");
     }
     let free = [
@@ -169,18 +156,18 @@ fn a_read_denied_folder_is_not_read_by_commands_that_do_not_name_it() {
         "go build ./cmd/server",
         "vim -c 'r a.txt' b.txt",
     ];
-    let policy = policy(PermissionRule::deny_path(Access::Read, "certs"));
-    assert_eq!(passing(&project, &policy, &free), free);
+    let policy = full_auto_with([PermissionRule::deny_path(Access::Read, "certs")]);
+    assert_eq!(project.allowed_lines(&policy, &free), free);
     // Files that git ignores are not added.
     fs::write(project.root.join(".gitignore"), "/certs/\n").unwrap();
-    assert_eq!(passing(&project, &policy, &["git add -A"]), ["git add -A"]);
+    assert_eq!(project.allowed_lines(&policy, &["git add -A"]), ["git add -A"]);
 }
 
 #[test]
 fn a_file_that_may_not_be_changed_is_not_changed_by_a_patch() {
     let project = Project::new();
-    let policy = policy(PermissionRule::deny_path(Access::Write, "certs"));
+    let policy = full_auto_with([PermissionRule::deny_path(Access::Write, "certs")]);
     let lines = ["patch -p0 < p", "patch -p1 -i p", "patch < certs.diff"];
-    let passed = passing(&project, &policy, &lines);
+    let passed = project.allowed_lines(&policy, &lines);
     assert!(passed.is_empty(), "{passed:#?}");
 }

@@ -1,11 +1,8 @@
 //! Review 9, denials by path: programs that pack, compress or rename folders, and commands of git that show objects.
 
-use crow_core::{
-    permission::{Decision, PermissionMode, PermissionPolicy, PermissionRule, RuleSet},
-    tool::Access,
-};
+use crow_core::{permission::PermissionRule, tool::Access};
 
-use crate::project::Project;
+use crate::project::{Project, full_auto_with};
 
 /// Lines that may show the content of `certs/server.key`, or let a later line show it.
 const READS: &[&str] = &[
@@ -134,24 +131,20 @@ const FREE: &[&str] = &[
     "git status",
 ];
 
-fn passing<'t>(project: &Project, lines: &[&'t str]) -> Vec<&'t str> {
-    let rules = [PermissionRule::deny_path(Access::Read, "certs/server.key")];
-    let policy =
-        PermissionPolicy::new(PermissionMode::FullAuto).with_rules(RuleSet::new(rules).unwrap());
-    let passes =
-        |text: &&str| matches!(project.decide(&policy, &project.line(text)), Decision::Allow(_));
-    lines.iter().copied().filter(passes).collect()
+fn allowed<'t>(lines: &[&'t str]) -> Vec<&'t str> {
+    let policy = full_auto_with([PermissionRule::deny_path(Access::Read, "certs/server.key")]);
+    Project::new().allowed_lines(&policy, lines)
 }
 
 #[test]
 fn a_denied_file_is_not_read_by_packing_or_renaming_its_folder_or_by_its_hash() {
-    let passed = passing(&Project::new(), READS);
+    let passed = allowed(READS);
     assert!(passed.is_empty(), "{passed:#?}");
 }
 
 #[test]
 fn packing_and_git_commands_that_reach_no_denied_file_are_allowed() {
-    let passed = passing(&Project::new(), FREE);
+    let passed = allowed(FREE);
     let refused: Vec<_> = FREE.iter().filter(|text| !passed.contains(text)).collect();
     assert!(refused.is_empty(), "{refused:#?}");
 }
