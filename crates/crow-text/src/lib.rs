@@ -9,11 +9,13 @@ mod diff;
 mod exact_text;
 mod lookalike;
 mod neutralise;
+mod shell_spellings;
 mod shorten;
 mod unseen_characters;
 
 pub use diff::{diff, diff_within};
 pub use exact_text::{approval_line, approval_text};
 pub use neutralise::{Neutraliser, neutralise, one_line};
+pub use shell_spellings::shell_spellings;
 pub use shorten::shorten;
 pub use unseen_characters::is_unseen;

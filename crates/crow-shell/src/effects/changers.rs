@@ -116,6 +116,22 @@ const CHANGED_BY_GIT: [&str; 17] = [
 ];
 /// Subcommands of git that create folders that they name.
 const MADE_BY_GIT: [&str; 4] = ["clone", "init", "submodule", "worktree"];
+/// Subcommands of git that make files in the current folder, or where an option says.
+const MAKING_FOR_GIT: [&str; 9] = [
+    "bugreport",
+    "clone",
+    "commit-graph",
+    "diagnose",
+    "format-patch",
+    "index-pack",
+    "init",
+    "multi-pack-index",
+    "worktree",
+];
+/// Options that say where.
+const OUTPUTS_OF_GIT: [&str; 5] =
+    ["--object-dir", "--output", "--output-directory", "--separate-git-dir", "-o"];
+
 /// Adds the files that a program changes to the touches of its words. Returns `None` if they are unknown.
 pub(super) fn add_changes(
     name: &str,
@@ -351,6 +367,12 @@ fn git(
     if MADE_BY_GIT.contains(command) {
         let made = operands.clone().filter(is_local);
         changed.extend(made.map(|word| (from_folder(word), Access::Write, TouchDepth::Itself)));
+    }
+    if MAKING_FOR_GIT.contains(command) {
+        let outputs = values_of(rest, &OUTPUTS_OF_GIT).map(from_folder);
+        // Without `-C` these are the root's own files, which a rule for a folder below does not concern.
+        let here = (folder != ".").then(|| folder.to_owned());
+        changed.extend(outputs.chain(here).map(|name| (name, Access::Write, TouchDepth::Itself)));
     }
     let is_folder =
         |word: &str| context.resolve_single(&from_folder(word)).is_some_and(|path| path.is_dir());

@@ -270,7 +270,7 @@ pub(super) fn program_effects(
         match options_of(program, words, context) {
             OptionsOf::Unknown => CommandEffects {
                 extent: SideEffects::Hidden,
-                ..unknown_programs::unknown_program_effects(name, arguments, context)
+                ..unknown_programs::unknown_program_effects(name, arguments, words, context)
             },
             // The files of a reader are unknown if one of its arguments is.
             OptionsOf::Harmless(_) | OptionsOf::Unlisted(_)
@@ -279,7 +279,8 @@ pub(super) fn program_effects(
                 CommandEffects::hidden()
             }
             OptionsOf::Harmless(options) => {
-                let mut known = unknown_programs::unknown_program_effects(name, arguments, context);
+                let mut known =
+                    unknown_programs::unknown_program_effects(name, arguments, words, context);
                 known.touches.extend(options.touches);
                 known.unlisted = options.unlisted;
                 known
@@ -288,7 +289,7 @@ pub(super) fn program_effects(
             OptionsOf::Unlisted(_) if is_reader => CommandEffects::hidden(),
             OptionsOf::Unlisted(unlisted) => CommandEffects {
                 unlisted,
-                ..unknown_programs::unknown_program_effects(name, arguments, context)
+                ..unknown_programs::unknown_program_effects(name, arguments, words, context)
             },
         }
     });

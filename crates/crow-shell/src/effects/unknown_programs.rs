@@ -1,6 +1,6 @@
 //! Unknown programs: words that lead out of the workspace, and operands that start another program.
 
-use crow_core::tool::{Access, PathTouch, TouchDepth};
+use crow_core::tool::{Access, CommandWord, PathTouch, TouchDepth};
 
 use super::{
     arguments::Argument,
@@ -152,8 +152,11 @@ fn makes_files(program: &str, words: &[&str]) -> bool {
 pub(super) fn unknown_program_effects(
     name: &str,
     arguments: &[Argument],
+    words: &[CommandWord],
     context: &CommandContext<'_>,
 ) -> CommandEffects {
+    let likely_words = words.iter().filter_map(likely_path).map(Argument::Known);
+    let arguments = &arguments.iter().cloned().chain(likely_words).collect::<Vec<_>>();
     if starts_another(name, arguments) || may_follow_link_outside(name, arguments, context) {
         return CommandEffects::hidden();
     }
@@ -227,6 +230,25 @@ pub(super) fn unknown_program_effects(
     }
     let may_change_read = makes_files(program, program_words);
     CommandEffects { may_change_read, ..CommandEffects::changes(touches) }
+}
+
+/// Returns the text of a word that is known only when the line runs, if it names the working folder or the home of the user and
+/// nothing else is unknown in it: `$PWD/a.txt`, `file://$(pwd)/a.txt`, `~/a.txt`.
+fn likely_path(word: &CommandWord) -> Option<String> {
+    let CommandWord::Computed(text) = word else { return None };
+    let mut text = text.replace(['"', '\''], "");
+    for here in ["${PWD}", "$PWD", "$(pwd)", "`pwd`", "~+"] {
+        text = text.replace(here, ".");
+    }
+    if text.contains('~') || text.contains("HOME") {
+        let home = std::env::home_dir()?;
+        let home = home.to_str()?;
+        text = text.replace("${HOME}", home).replace("$HOME", home);
+        if let Some(below) = text.strip_prefix('~').filter(|below| below.starts_with('/')) {
+            text = format!("{home}{below}");
+        }
+    }
+    (!text.contains(['$', '`', '\\'])).then_some(text)
 }
 
 /// Returns the pieces of command texts for a program with a language of its own: `vim -c 'r file'`, `sqlite3 x '.read
@@ -358,8 +380,9 @@ fn parts_of(text: &str) -> impl Iterator<Item = &str> {
     let of_file = is_file.then(|| address.strip_prefix("//").unwrap_or(address));
     let in_revision = text.rsplit_once(':').map(|(_, path)| path);
     let sent = text.rsplit_once('@').map(|(_, path)| path.split(';').next().unwrap_or(path));
-    let value = text.split_once('=').map(|(_, value)| value);
-    let value = value.map(|value| {
+    // Values may be nested: `-o=go-template-file=x`.
+    let values = [text.split_once('='), text.rsplit_once('=')].into_iter().flatten();
+    let values = values.map(|(_, value)| {
         let schemes = ["file://", "fileb://"];
         schemes.iter().find_map(|scheme| value.strip_prefix(scheme)).unwrap_or(value)
     });
@@ -367,17 +390,21 @@ fn parts_of(text: &str) -> impl Iterator<Item = &str> {
         let at = rest.char_indices().nth(1).map(|(at, _)| at)?;
         rest.get(at..).filter(|_| !rest.starts_with('-'))
     });
-    let is_path = |part: &&str| {
-        !part.contains(['\n', ' ']) && !part.contains("://") && !part.starts_with("//")
+    let is_address = text.contains("://");
+    let is_path = move |part: &&str| {
+        !part.contains(['\n', ' '])
+            && !part.contains("://")
+            && !(is_address && part.starts_with("//"))
     };
     // `-v folder:/there`, `type=bind,src=folder,dst=/there`
     let inside = text.split([',', ':']).map(|piece| piece.split_once('=').map_or(piece, |it| it.1));
     let inside = inside.filter(|piece| !piece.starts_with('/') && piece.len() < text.len());
     let of_address = [of_file, in_revision.filter(|_| !is_file), sent];
-    [Some(text), value, attached]
+    [Some(text), attached]
         .into_iter()
         .chain(of_address)
         .flatten()
+        .chain(values)
         .chain(inside)
         .filter(is_path)
 }

@@ -13,10 +13,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    iter,
     path::{Path, PathBuf},
 };
 
 use crow_core::workspace::path_from_above;
+use crow_text::shell_spellings;
 use serde_json::Value;
 
 use super::{
@@ -107,6 +109,9 @@ impl ProjectPrograms {
         };
         for server in servers {
             finder.server(server);
+            for spelling in server.in_other_spellings() {
+                finder.server(&spelling);
+            }
         }
         finder.finish()
     }
@@ -207,8 +212,7 @@ impl ProgramFinder<'_> {
         for base in bases.iter().chain(&folders) {
             let root = self.root;
             let scripts = script_words(&server.argv).into_iter();
-            for word in
-                scripts.flat_map(|word| std::iter::once(word).chain(path_from_above(root, word)))
+            for word in scripts.flat_map(|word| iter::once(word).chain(path_from_above(root, word)))
             {
                 let followed = follow(self.root, base, Path::new(word));
                 let Some((target, metadata)) = followed.end else { continue };
@@ -393,7 +397,10 @@ impl ProgramFinder<'_> {
             let runs = |name: &str| words.contains(&name);
             if runs(name) || base_name.is_some_and(runs) {
                 let script = script.as_str().unwrap_or_default();
-                self.line(&pieces(script), vec![folder.to_path_buf()], origin);
+                let spellings = shell_spellings(script);
+                for script in iter::once(script).chain(spellings.iter().map(String::as_str)) {
+                    self.line(&pieces(script), vec![folder.to_path_buf()], origin);
+                }
             }
         }
     }
@@ -492,7 +499,9 @@ impl ProgramFinder<'_> {
 
     /// Records the files of code that a text names.
     fn named_in(&mut self, text: &str, folder: &Path, origin: FileOrigin) {
-        for piece in pieces(text) {
+        let others = shell_spellings(text);
+        let texts = iter::once(text).chain(others.iter().map(String::as_str));
+        for piece in texts.flat_map(pieces) {
             let is_relative = piece.starts_with("./") || piece.starts_with("../");
             if !piece.contains('/') && name_kind(piece) != NameKind::Code {
                 continue;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use crow_core::mcp::McpTransport;
+use crow_text::shell_spellings;
 
 use crate::{
     config::{ProjectAdditions, ServerTable, configured_servers},
@@ -30,6 +31,17 @@ impl StartedServer {
     /// Creates the program of a server that is started in a folder.
     pub(crate) fn new(argv: Vec<String>, env: BTreeMap<String, String>, folder: PathBuf) -> Self {
         Self { argv, env, folders: vec![folder], search_path: None }
+    }
+
+    /// Returns the program with other spellings of its words, if a shell may read them in others.
+    pub(super) fn in_other_spellings(&self) -> Vec<Self> {
+        let spellings: Vec<_> = self.argv.iter().map(|word| shell_spellings(word)).collect();
+        let most = spellings.iter().map(Vec::len).max().unwrap_or_default();
+        let argv = |at: usize| {
+            let words = self.argv.iter().zip(&spellings);
+            words.map(|(word, others)| others.get(at).unwrap_or(word).clone()).collect()
+        };
+        (0..most).map(|at| Self { argv: argv(at), ..self.clone() }).collect()
     }
 
     /// Sets the `PATH` with which servers are started.

@@ -15,6 +15,8 @@ use std::{
     ops::ControlFlow,
 };
 
+use crow_text::shell_spellings;
+
 /// Maximum number of different words, and of different commands, of a command line or a script.
 pub(super) const MOST_WORDS: usize = 20_000;
 /// Maximum length of all different words together, in bytes.
@@ -296,10 +298,16 @@ fn words_of(line: &str, room: usize) -> BoundedWords {
     // Other names of the working directory.
     let line = line.replace("~+/", "./").replace("/proc/self/cwd/", "./");
     let mut words = BoundedWords::with_room(room);
-    add_without_quotes(&line, &mut words);
+    let mut texts = shell_spellings(&line);
+    texts.push(line);
+    for text in &texts {
+        add_without_quotes(text, &mut words);
+    }
     // In nested quotes, characters are escaped once more.
-    let unescaped = line.replace('\\', "");
-    let texts = if unescaped == line { vec![line] } else { vec![line, unescaped] };
+    let unescaped: Vec<_> = texts.iter().map(|text| text.replace('\\', "")).collect();
+    texts.extend(unescaped);
+    texts.sort_unstable();
+    texts.dedup();
     for text in &texts {
         words.extend(text.split(|char| is_end(char) || is_quote(char)));
         words.extend(text.split(|char| is_end(char) || is_quote(char) || is_joiner(char)));
@@ -484,6 +492,14 @@ mod tests {
             ("require(\"../../tools/x\")", "tools/x"),
             ("require(__dirname + \"/../../tools/x\")", "tools/x"),
             ("~+/tools/run", "tools/run"),
+            ("exec \"${CHECK:-tools/a.sh}\"", "tools/a.sh"),
+            ("[ -x ${CHECK-tools/a.sh} ]", "tools/a.sh"),
+            ("x=${Y:+tools/a.sh}; $x", "tools/a.sh"),
+            ("sh -c 'exec tools/${X:-a.sh}'", "tools/a.sh"),
+            ("\"${D:-$PWD}/tools/a.sh\"", "tools/a.sh"),
+            ("$'\\x74ools/a.sh'", "tools/a.sh"),
+            ("bash -c \"$'tools\\x2fa.sh'\"", "tools/a.sh"),
+            ("sh to\\\nols/a.sh", "tools/a.sh"),
             ("/usr/bin/python3.11 -c 'import a, tools.y; a.b()'", "tools/y.py"),
         ] {
             let words = command_words(line);
