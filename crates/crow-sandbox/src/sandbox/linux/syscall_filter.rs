@@ -13,6 +13,10 @@ use super::{
     plan_codec::{PlanReader, PlanWriter},
 };
 
+/// Commands of `fcntl` that set the hint how long written data of a file, or of one opening of it, will live.
+const F_SET_RW_HINT: libc::c_int = 1036;
+const F_SET_FILE_RW_HINT: libc::c_int = 1038;
+
 /// Calls that affect the kernel or other processes. Ordinary programs do not need them.
 const FORBIDDEN: &[libc::c_long] = &[
     // Other processes.
@@ -150,6 +154,8 @@ impl SyscallFilter {
             AttributeChanges::Refused | AttributeChanges::Supervised => &ATTRIBUTE_IOCTLS,
         };
         let ioctls = [libc::TIOCSTI, libc::TIOCLINUX].iter().chain(attribute_ioctls);
+        let fcntls = [libc::F_SETLEASE, F_SET_RW_HINT, F_SET_FILE_RW_HINT].into_iter();
+        let fcntls = fcntls.map(|command| SeccompRule::new(vec![equal_int(1, command)?]).ok());
         let ioctls = ioctls.map(|request| SeccompRule::new(vec![equal(1, *request)?]).ok());
         let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::from([
             (libc::SYS_socket, socket_rules(sockets)?),
@@ -157,7 +163,8 @@ impl SyscallFilter {
             (libc::SYS_ioctl, ioctls.collect::<Option<_>>()?),
             // `F_SETLEASE`: it could block other programs that open such a file for up to a minute,
             // wherever it is.
-            (libc::SYS_fcntl, vec![SeccompRule::new(vec![equal_int(1, libc::F_SETLEASE)?]).ok()?]),
+            // The hint about writes to a file is kept for all who open it, and can be set by readers.
+            (libc::SYS_fcntl, fcntls.collect::<Option<_>>()?),
         ]);
         if sockets == AllowedSockets::Pairs {
             rules.insert(libc::SYS_socketpair, pair_rules()?);
@@ -358,6 +365,8 @@ mod tests {
             (libc::SYS_ioctl, [0, 0x5413, 0, 0, 0, 0], allowed),
             (libc::SYS_fcntl, [3, 1024, 0, 0, 0, 0], refused),
             (libc::SYS_fcntl, [3, 1025, 0, 0, 0, 0], allowed),
+            (libc::SYS_fcntl, [3, 1036, 0, 0, 0, 0], refused),
+            (libc::SYS_fcntl, [3, 1038, 0, 0, 0, 0], refused),
             (libc::SYS_chmod, [0, 0o4755, 0, 0, 0, 0], refused),
             (libc::SYS_chmod, [0, 0o2775, 0, 0, 0, 0], allowed),
             (libc::SYS_fchmod, [0, 0o6000, 0, 0, 0, 0], refused),

@@ -458,6 +458,11 @@ fn existing_programs_that_a_script_names_in_any_spelling_are_put_back() {
         ("npx eslint --rulesdir scripts/x.js src", "scripts/x.js"),
         ("jest --config=scripts/x.js", "scripts/x.js"),
         ("rubocop -r ./scripts/x.rb", "scripts/x.rb"),
+        ("exec \"${CHECK:-scripts/run}\"", "scripts/run"),
+        ("[ -x ${CHECK-scripts/run} ] && . ${CHECK-scripts/run}", "scripts/run"),
+        ("RUN=${RUN:=scripts/run}\n$RUN", "scripts/run"),
+        ("sh scripts/${NAME:-run}", "scripts/run"),
+        ("exec $'\\x73cripts\\x2frun'", "scripts/run"),
         ("lint-staged --config scripts/x.mjs", "scripts/x.mjs"),
     ] {
         let project = Project::with_repository();
