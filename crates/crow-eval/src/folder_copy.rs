@@ -1,22 +1,25 @@
 //! Listing files of a folder, writing them elsewhere, and copying whole trees.
 //!
-//! Trees are written through crow-fs, by descriptor: a program under test may have put links into its working folder,
-//! and the files of a check are written there afterwards.
+//! Files are listed, read and written through crow-fs, by descriptor: a program under test may have put links into its
+//! working folder, and the files of a check are written there afterwards.
 
 use std::{
     collections::BTreeMap,
     ffi::OsString,
-    fs, io,
-    os::unix::{ffi::OsStrExt as _, fs::PermissionsExt as _},
+    fs::{self, File},
+    io::{self, Read as _},
+    os::unix::ffi::OsStrExt as _,
     path::{Component, Path, PathBuf},
 };
 
-use crow_fs::{Directory, EntryKind, EntryName, NewFile, RenameMode, remove_tree};
+use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName, NewFile, RenameMode, remove_tree};
 
 /// Maximum number of entries of a tree.
 const MOST_ENTRIES: usize = 200_000;
 /// Maximum depth of a tree.
 const DEEPEST: usize = 100;
+/// Maximum length of all files of a set together, in bytes.
+const LARGEST_SET: u64 = 1024 * 1024 * 1024;
 
 /// Permission bits of text files.
 const TEXT_MODE: u32 = 0o644;
@@ -28,7 +31,7 @@ pub(crate) struct FileSet(BTreeMap<PathBuf, TaskFileContent>);
 /// Content of a file of a [`FileSet`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TaskFileContent {
-    /// A copy of another file with its mode.
+    /// A copy of the regular file at this path, in which there are no links, with its mode.
     CopyOf(PathBuf),
     /// Bytes.
     Bytes {
@@ -42,33 +45,36 @@ pub(crate) enum TaskFileContent {
 }
 
 impl FileSet {
-    /// Lists the files of a folder, except those that `is_left_out` names by their relative path. Blocks.
+    /// Lists the files of a folder, except those that `is_left_out` names by their relative path. Links in it become
+    /// links of the set. Blocks.
     ///
     /// # Errors
-    /// Fails if the folder cannot be read, is too large, or contains something other than files, folders and links.
+    /// Fails if the path is not absolute or has a link, or if the folder cannot be read, is too large, or contains
+    /// something other than files, folders and links.
     pub(crate) fn of_folder(
         folder: &Path,
         is_left_out: impl Fn(&Path) -> bool,
     ) -> io::Result<Self> {
         let mut set = Self::default();
+        let root = Directory::open(folder)?;
         let mut pending = vec![PathBuf::new()];
         while let Some(below) = pending.pop() {
-            for entry in fs::read_dir(folder.join(&below))? {
-                let entry = entry?;
-                let path = below.join(entry.file_name());
+            let directory = root.open_beneath(&Path::new(".").join(&below))?;
+            for (name, kind) in directory.entries(usize::MAX)? {
+                let path = below.join(name.as_os_str());
                 if is_left_out(&path) {
                     continue;
                 }
-                let kind = entry.file_type()?;
-                let content = if kind.is_dir() {
-                    pending.push(path);
-                    continue;
-                } else if kind.is_symlink() {
-                    TaskFileContent::LinkTo(fs::read_link(entry.path())?.into_os_string())
-                } else if kind.is_file() {
-                    TaskFileContent::CopyOf(entry.path())
-                } else {
-                    return Err(special_file(&entry.path()));
+                let content = match kind {
+                    EntryKind::Directory => {
+                        pending.push(path);
+                        continue;
+                    }
+                    EntryKind::Symlink => {
+                        TaskFileContent::LinkTo(directory.read_link(&name)?.into_os_string())
+                    }
+                    EntryKind::File => TaskFileContent::CopyOf(folder.join(&path)),
+                    EntryKind::Special => return Err(special_file(&folder.join(&path))),
                 };
                 set.0.insert(path, content);
                 if set.0.len() > MOST_ENTRIES {
@@ -120,21 +126,30 @@ impl FileSet {
     /// Adds the paths and contents to a hash. Blocks.
     ///
     /// # Errors
-    /// Fails if a file cannot be read.
+    /// Fails if a file cannot be read, or the files are too large.
     pub(crate) fn hash(&self, hasher: &mut blake3::Hasher) -> io::Result<()> {
+        let kind_of = |mode: u32| if mode & 0o100 == 0 { "file" } else { "program" };
+        let mut left = LARGEST_SET;
         for (path, content) in &self.0 {
-            let (kind, bytes) = match content {
+            let mut add_head = |kind: &str| {
+                add_part(hasher, kind.as_bytes());
+                add_part(hasher, path.as_os_str().as_bytes());
+            };
+            match content {
                 TaskFileContent::CopyOf(file) => {
-                    let is_program = fs::metadata(file)?.permissions().mode() & 0o100 != 0;
-                    (if is_program { "program" } else { "file" }, fs::read(file)?)
+                    let source = CopySource::open(file, &mut left)?;
+                    add_head(kind_of(source.mode));
+                    hasher.update(&source.length.to_le_bytes());
+                    source.copy_to(hasher)?;
                 }
                 TaskFileContent::Bytes { bytes, mode } => {
-                    (if mode & 0o100 == 0 { "file" } else { "program" }, bytes.clone())
+                    add_head(kind_of(*mode));
+                    add_part(hasher, bytes);
                 }
-                TaskFileContent::LinkTo(target) => ("link", target.as_bytes().to_vec()),
-            };
-            for part in [kind.as_bytes(), path.as_os_str().as_bytes(), &bytes] {
-                add_part(hasher, part);
+                TaskFileContent::LinkTo(target) => {
+                    add_head("link");
+                    add_part(hasher, target.as_bytes());
+                }
             }
         }
         Ok(())
@@ -143,18 +158,20 @@ impl FileSet {
     /// Writes the files into a folder, in place of what is there. Links in the folder are replaced, not followed. Blocks.
     ///
     /// # Errors
-    /// Any error of the file system.
+    /// Fails if the files are too large, and with any error of the file system.
     pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
         let root = Directory::open(folder)?;
+        let mut left = LARGEST_SET;
         for (path, content) in &self.0 {
             let (parent, name) = real_parent(&root, path)?;
             match content {
                 TaskFileContent::CopyOf(file) => {
-                    let mode = fs::metadata(file)?.permissions().mode() & 0o777;
-                    write_file(&parent, &name, &fs::read(file)?, mode | 0o200)?;
+                    let source = CopySource::open(file, &mut left)?;
+                    let mode = source.mode;
+                    write_file(&parent, &name, mode, |new| source.copy_to(&mut new.file()))?;
                 }
                 TaskFileContent::Bytes { bytes, mode } => {
-                    write_file(&parent, &name, bytes, mode & 0o777 | 0o200)?;
+                    write_file(&parent, &name, *mode, |new| new.write(bytes))?;
                 }
                 TaskFileContent::LinkTo(target) => {
                     remove_tree(&parent, &name)?;
@@ -163,6 +180,42 @@ impl FileSet {
             }
         }
         Ok(())
+    }
+}
+
+/// A regular file that is copied piece by piece, since it may be large.
+struct CopySource<'a> {
+    path: &'a Path,
+    file: File,
+    mode: u32,
+    length: u64,
+}
+
+impl<'a> CopySource<'a> {
+    /// Opens a file of at most `left` bytes, from which its length is taken.
+    fn open(path: &'a Path, left: &mut u64) -> io::Result<Self> {
+        let file = crow_fs::open_file(path)?;
+        let found = EntryMetadata::of_file(&file)?;
+        if !found.is_file() {
+            return Err(special_file(path));
+        }
+        *left = left.checked_sub(found.size).ok_or_else(|| {
+            let text = format!(
+                "with {} the files take more than 1 GiB: make or fetch large files in `setup`",
+                path.display()
+            );
+            io::Error::new(io::ErrorKind::FileTooLarge, text)
+        })?;
+        Ok(Self { path, file, mode: found.mode, length: found.size })
+    }
+
+    /// Copies the content. Fails if the file is shorter than when it was opened.
+    fn copy_to(self, target: &mut impl io::Write) -> io::Result<()> {
+        if io::copy(&mut self.file.take(self.length), target)? == self.length {
+            return Ok(());
+        }
+        let text = format!("{} changed while it was read", self.path.display());
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, text))
     }
 }
 
@@ -206,10 +259,16 @@ fn real_parent(root: &Directory, path: &Path) -> io::Result<(Directory, EntryNam
     Ok((directory, name))
 }
 
-fn write_file(parent: &Directory, name: &EntryName, bytes: &[u8], mode: u32) -> io::Result<()> {
+/// Writes a file that its owner can change, whatever the mode says.
+fn write_file(
+    parent: &Directory,
+    name: &EntryName,
+    mode: u32,
+    write: impl FnOnce(&mut NewFile<'_>) -> io::Result<()>,
+) -> io::Result<()> {
     let mut file = NewFile::create(parent, 0o600)?;
-    file.write(bytes)?;
-    file.set_mode(mode)?;
+    write(&mut file)?;
+    file.set_mode(mode & 0o777 | 0o200)?;
     match parent.metadata(name) {
         Ok(found) if found.kind == EntryKind::Directory => remove_tree(parent, name)?,
         Ok(_) => {}
@@ -261,9 +320,14 @@ fn too_large(folder: &Path) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
+
+    /// Lists a temporary folder, whose path may have a link on some systems.
+    fn listed(folder: &Path, is_left_out: impl Fn(&Path) -> bool) -> FileSet {
+        FileSet::of_folder(&folder.canonicalize().unwrap(), is_left_out).unwrap()
+    }
 
     fn tree() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
@@ -279,9 +343,9 @@ mod tests {
     #[test]
     fn a_written_set_equals_the_listed_folder() {
         let (from, to) = (tree(), tempfile::tempdir().unwrap());
-        let set = FileSet::of_folder(from.path(), |path| path == Path::new("top")).unwrap();
+        let set = listed(from.path(), |path| path == Path::new("top"));
         set.write(&to.path().canonicalize().unwrap()).unwrap();
-        let found = FileSet::of_folder(to.path(), |_| false).unwrap();
+        let found = listed(to.path(), |_| false);
         assert_eq!(found.0.keys().collect::<Vec<_>>(), set.0.keys().collect::<Vec<_>>());
         let mode = fs::metadata(to.path().join("a/b/run.sh")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o755);
@@ -322,6 +386,28 @@ mod tests {
             set.add_text(path, "x");
             assert!(set.write(&folder.path().canonicalize().unwrap()).is_err(), "{path}");
         }
+    }
+
+    #[test]
+    fn a_file_that_became_a_link_after_it_was_listed_is_refused() {
+        let (from, to) = (tree(), tempfile::tempdir().unwrap());
+        let set = listed(from.path(), |_| false);
+        fs::remove_file(from.path().join("top")).unwrap();
+        symlink("a/b/run.sh", from.path().join("top")).unwrap();
+        assert!(set.hash(&mut blake3::Hasher::new()).is_err());
+        assert!(set.write(&to.path().canonicalize().unwrap()).is_err());
+    }
+
+    #[test]
+    fn files_that_take_too_much_together_are_refused_before_they_are_read() {
+        let (from, to) = (tree(), tempfile::tempdir().unwrap());
+        // The script that comes before it leaves too little room.
+        File::create(from.path().join("one")).unwrap().set_len(LARGEST_SET).unwrap();
+        let set = listed(from.path(), |_| false);
+        let hashed = set.hash(&mut blake3::Hasher::new()).unwrap_err().to_string();
+        let written = set.write(&to.path().canonicalize().unwrap()).unwrap_err().to_string();
+        assert!(hashed.contains("one the files take more than 1 GiB"), "{hashed}");
+        assert_eq!(hashed, written);
     }
 
     #[test]

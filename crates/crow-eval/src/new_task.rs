@@ -90,7 +90,8 @@ impl NewTask<'_> {
         };
         let root = self.journal.root();
         let is_git = |path: &Path| path.file_name().is_some_and(|name| name == ".git");
-        let mut files = FileSet::of_folder(root, is_git).map_err(error(root))?;
+        let listed = root.canonicalize().and_then(|real| FileSet::of_folder(&real, is_git));
+        let mut files = listed.map_err(error(root))?;
         self.leave_out_ignored(&mut files);
         let unknown = self.take_back(&mut files)?;
         // 1) The folder, which must be new

@@ -2,12 +2,13 @@
 
 use std::{
     fs,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
 };
 
 use crow_testkit::{
-    Fault, ModelServer, RecordedRequest, Script, ScriptStep, ScriptedReply, StreamGate,
+    Fault, ModelServer, NamedPipe, RecordedRequest, Script, ScriptStep, ScriptedReply, StreamGate,
     WireDialect, wait_until,
 };
 use serde_json::{Value, json};
@@ -549,6 +550,39 @@ async fn exercises_and_json_lines_are_tasks() {
             assert_eq!(found[0], "false_done", "{}", ran.out);
         }
     }
+}
+
+#[tokio::test]
+async fn links_out_of_a_task_and_what_is_no_regular_file_are_refused() {
+    let fixture = Fixture::new();
+    let (keys, sparse) = (fixture.home(".ssh"), fixture.project("sparse"));
+    fs::create_dir_all(keys.join("sub")).unwrap();
+    for key in ["id_rsa", "sub/id_rsa"] {
+        fs::write(keys.join(key), "the secret key").unwrap();
+    }
+    fs::File::create(&sparse).unwrap().set_len(2 << 30).unwrap();
+    for (line, link, expected) in [
+        ("prompt_file = 'keylink'", "keylink", "a link leads out of "),
+        ("prompt_file = 'd/id_rsa'", "d", "a link leads out of "),
+        ("prompt = 'x'", "files", "a link leads out of "),
+        ("prompt = 'x'", "check_files", "a link leads out of "),
+        ("prompt = 'x'\nfiles = 'd/sub'", "d", "a link leads out of "),
+        ("prompt_file = 'pipe'", "pipe", "is not a regular file"),
+        ("prompt_file = 'sparse'", "sparse", "it is larger than 1 MiB"),
+    ] {
+        let task = add_task(&fixture, "bad", &format!("{line}\ncheck = 'false'\n"));
+        match link {
+            "pipe" => NamedPipe::make(&task.join(link)),
+            "sparse" => fs::rename(&sparse, task.join(link)).unwrap(),
+            "keylink" => symlink(keys.join("id_rsa"), task.join(link)).unwrap(),
+            _ => symlink(&keys, task.join(link)).unwrap(),
+        }
+        let ran = fixture.run(&["eval", "tasks", "--program=cat"]).await;
+        let error = &ran.exited(2).err;
+        assert!(error.contains(expected) && error.contains("bad/task.toml:"), "{line}: {error}");
+        fs::remove_dir_all(task).unwrap();
+    }
+    assert!(!any_file_contains(&fixture.project("."), "the secret key"));
 }
 
 #[tokio::test]

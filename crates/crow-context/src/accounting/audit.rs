@@ -11,9 +11,11 @@ use crow_core::{
     usage::TokenUsage,
 };
 use jiff::Timestamp;
-use serde_json::json;
 
-use super::shares::{ContextUsage, LastRequest};
+use super::{
+    sent_messages::{PrefixDifference, SentMessages, is_same},
+    shares::{ContextUsage, LastRequest},
+};
 use crate::TokenCounter;
 
 /// An account of the requests of one agent's session, folded from its log.
@@ -25,7 +27,7 @@ pub struct ContextAudit {
     requests: Vec<RequestRecord>,
     compactions: Vec<CompactionRecord>,
     /// The messages of the last request.
-    sent: Vec<Arc<Message>>,
+    sent: SentMessages,
     /// A reply whose usage is not known yet.
     reply: Option<AnsweredRequest>,
     last: Option<LastReply>,
@@ -134,11 +136,7 @@ impl ContextAudit {
             }
             // The messages before a reply are those of its request.
             AgentEvent::Reply { reply_id, origin, .. } => {
-                let messages = messages_of(&self.history);
-                let difference = first_difference(&self.sent, messages);
-                let same = if difference.is_some() { 0 } else { self.sent.len() };
-                self.sent.truncate(same);
-                self.sent.extend_from_slice(&messages[same..]);
+                let difference = self.sent.replace(messages_of(&self.history), is_same);
                 let pause = self.last.as_ref().map_or(Duration::ZERO, |last| {
                     line.time.duration_since(last.time).unsigned_abs()
                 });
@@ -154,7 +152,10 @@ impl ContextAudit {
                 });
             }
             AgentEvent::Compaction { .. } => self.record_compaction(line),
-            AgentEvent::Rewind { .. } => self.change = Some(CacheMissCause::Rewind),
+            AgentEvent::Rewind { .. } => {
+                self.change = Some(CacheMissCause::Rewind);
+                self.sent.expect_changes();
+            }
             _ => {}
         }
         self.history.apply(line)?;
@@ -168,7 +169,7 @@ impl ContextAudit {
     pub fn usage(&self, counter: &dyn TokenCounter) -> ContextUsage {
         let last = self.last.as_ref().map_or(LastRequest::default(), |last| LastRequest {
             // After a compaction or rewind, the part that the provider counted is another one.
-            messages: if self.change.is_some() { 0 } else { self.sent.len() },
+            messages: if self.change.is_some() { 0 } else { self.sent.messages().len() },
             input_tokens: if self.change.is_some() { 0 } else { last.usage.input_tokens },
             cached: if self.reports_cache && self.change.is_none() {
                 last.usage.input_tokens
@@ -178,7 +179,7 @@ impl ContextAudit {
             bytes: None,
         });
         // While calls are open, those before them are the whole of what was sent.
-        let messages = self.history.messages().unwrap_or(&self.sent);
+        let messages = self.history.messages().unwrap_or(self.sent.messages());
         let prefix = self.history.request_prefix();
         ContextUsage::new(prefix, messages, &self.prefaced, counter, last)
     }
@@ -205,13 +206,13 @@ impl ContextAudit {
     pub fn last_request(&self, counter: &dyn TokenCounter) -> Option<ContextUsage> {
         let last = self.last.as_ref()?;
         let request = LastRequest {
-            messages: self.sent.len(),
+            messages: self.sent.messages().len(),
             input_tokens: last.usage.input_tokens,
             cached: last.usage.cache_read_tokens,
             bytes: last.bytes,
         };
         let prefix = last.prefix.as_ref();
-        Some(ContextUsage::new(prefix, &self.sent, &self.prefaced, counter, request))
+        Some(ContextUsage::new(prefix, self.sent.messages(), &self.prefaced, counter, request))
     }
 
     /// Returns all model calls, in order.
@@ -263,7 +264,7 @@ impl ContextAudit {
             time: reply.time,
             kind: RequestKind::Reply,
             model: Some(reply.model),
-            messages: self.sent.len(),
+            messages: self.sent.messages().len(),
             usage,
             estimated,
             bytes,
@@ -311,6 +312,7 @@ impl ContextAudit {
             return;
         };
         self.change = Some(CacheMissCause::Compaction);
+        self.sent.expect_changes();
         let before =
             messages_of(&self.history).iter().position(|message| message.id() == first_kept);
         let before = before.expect("invariant: the history accepts the compaction");
@@ -336,8 +338,6 @@ const ROUNDING: u64 = 1_024;
 const ROUNDING_PART: u64 = 100;
 /// Time after which the usual caches have expired.
 const CACHE_LIFETIME: Duration = Duration::from_mins(5);
-/// Characters of a text around the first difference.
-const EXCERPT: usize = 40;
 
 /// Cache hit or miss of the prefix that a request shares with the one before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -396,62 +396,7 @@ impl fmt::Display for CacheMissCause {
     }
 }
 
-/// The first difference between the messages of two requests in a row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PrefixDifference {
-    /// Index of the first message that differs.
-    pub message: usize,
-    /// The first byte that differs in it.
-    pub byte: usize,
-    /// The text from there in the request before. Empty if it had no more.
-    pub before: String,
-    /// The text from there in this request.
-    pub after: String,
-}
-
 /// Returns true if a request lost more of the prefix before than rounding explains.
 fn is_miss(lost: u64, before: u64) -> bool {
     lost > ROUNDING.max(before / ROUNDING_PART)
-}
-
-/// Compares the messages of two requests. Returns `None` if those before are a prefix of those after.
-fn first_difference(before: &[Arc<Message>], after: &[Arc<Message>]) -> Option<PrefixDifference> {
-    let is_same = |one: &Arc<Message>, other: &Arc<Message>| {
-        Arc::ptr_eq(one, other) || has_same_content(one, other)
-    };
-    let message = before.iter().enumerate().position(|(index, message)| {
-        after.get(index).is_none_or(|other| !is_same(message, other))
-    })?;
-    let before = sent_text(&before[message]);
-    let after = after.get(message).map_or(String::new(), |message| sent_text(message));
-    let byte = before.bytes().zip(after.bytes()).take_while(|(one, other)| one == other).count();
-    let byte = before.floor_char_boundary(byte);
-    let excerpt = |text: &str| text[byte.min(text.len())..].chars().take(EXCERPT).collect();
-    Some(PrefixDifference { message, byte, before: excerpt(&before), after: excerpt(&after) })
-}
-
-/// Returns true if the provider is sent the same for both messages, whatever their ids are.
-fn has_same_content(one: &Message, other: &Message) -> bool {
-    match (one, other) {
-        (Message::User(one), Message::User(other)) => one.content == other.content,
-        (Message::Assistant(one), Message::Assistant(other)) => one.blocks == other.blocks,
-        (Message::Results(one), Message::Results(other)) => one.results == other.results,
-        (Message::User(_) | Message::Assistant(_) | Message::Results(_), _) => false,
-    }
-}
-
-/// Returns the content of a message as JSON, the same for equal messages. Providers get it in their own forms.
-fn sent_text(message: &Message) -> String {
-    let value = match message {
-        Message::User(user) => json!({ "user": user.content }),
-        Message::Assistant(reply) => json!({ "assistant": reply.blocks }),
-        Message::Results(results) => {
-            let results = results
-                .results
-                .iter()
-                .map(|result| json!({ "call": result.call_id, "content": result.content }));
-            json!({ "results": results.collect::<Vec<_>>() })
-        }
-    };
-    value.to_string()
 }

@@ -5,12 +5,13 @@
 //! [`ContextAudit::compactions`] has what was left out of the conversation.
 
 mod audit;
+mod sent_messages;
 mod shares;
 #[cfg(test)]
 mod tests;
 
 pub use audit::{
-    CacheMissCause, CacheOutcome, CompactionRecord, ContextAudit, PrefixDifference, RequestKind,
-    RequestRecord,
+    CacheMissCause, CacheOutcome, CompactionRecord, ContextAudit, RequestKind, RequestRecord,
 };
+pub use sent_messages::PrefixDifference;
 pub use shares::{ContextOwner, ContextShare, ContextUsage, LargeOutput};

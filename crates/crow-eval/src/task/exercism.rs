@@ -2,15 +2,13 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
 };
 
 use crow_core::config::{ConfigError, SourceText};
 use serde::Deserialize;
 
-use super::{EvalTask, TaskError, TaskHash, TaskLimits};
-use crate::folder_copy::FileSet;
+use super::{EvalTask, TaskError, TaskHash, TaskLimits, task_folder::TaskFolder};
 
 /// File that makes a folder an exercise.
 pub(super) const CONFIG: &str = ".meta/config.json";
@@ -44,9 +42,9 @@ struct RawExerciseFiles {
 }
 
 /// Reads the exercise in a folder. Blocks.
-pub(super) fn read(folder: &Path, name: String) -> Result<EvalTask, TaskError> {
-    let path = folder.join(CONFIG);
-    let text = fs::read_to_string(&path).map_err(TaskError::read(&path))?;
+pub(super) fn read(folder: &TaskFolder, name: String) -> Result<EvalTask, TaskError> {
+    let path = folder.path().join(CONFIG);
+    let text = read_text(folder, CONFIG)?;
     let source = SourceText { path: &path, text: &text };
     let raw: RawExercise = serde_json::from_str(&text).map_err(|error| {
         let line_start =
@@ -69,7 +67,7 @@ pub(super) fn read(folder: &Path, name: String) -> Result<EvalTask, TaskError> {
     let is_left_out = |path: &Path| {
         LEFT_OUT.iter().any(|name| path.starts_with(name)) || path.starts_with("target")
     };
-    let files = FileSet::of_folder(folder, is_left_out).map_err(TaskError::read(folder))?;
+    let files = folder.files(".", is_left_out).map_err(TaskError::read(folder.path()))?;
     let check_files = files.below(&test);
     if check_files.is_empty() {
         return Err(ConfigError::of_file(&path, "the files in files.test do not exist").into());
@@ -79,25 +77,28 @@ pub(super) fn read(folder: &Path, name: String) -> Result<EvalTask, TaskError> {
         prompt: prompt(folder, &solution)?,
         tags: extension.into_iter().map(str::to_owned).collect(),
         limits: TaskLimits::default(),
-        origin: folder.display().to_string(),
+        origin: folder.path().display().to_string(),
         files,
         setup: None,
         check_files,
         check: (*check).to_owned(),
         variables: BTreeMap::new(),
-        folder: folder.to_owned(),
-        hidden: folder.to_owned(),
+        folder: folder.path().to_owned(),
+        hidden: folder.path().to_owned(),
         hash: TaskHash::unset(),
     };
-    task.with_hash(&[]).map_err(TaskError::read(folder))
+    task.with_hash(&[]).map_err(TaskError::read(folder.path()))
 }
 
-fn prompt(folder: &Path, solution: &[PathBuf]) -> Result<String, TaskError> {
-    let path = folder.join(INSTRUCTIONS);
-    let mut text = fs::read_to_string(&path).map_err(TaskError::read(&path))?;
-    if let Ok(more) = fs::read_to_string(folder.join(APPENDIX)) {
+fn read_text(folder: &TaskFolder, path: &str) -> Result<String, TaskError> {
+    folder.read_text(path).map_err(TaskError::read(folder.path().join(path)))
+}
+
+fn prompt(folder: &TaskFolder, solution: &[PathBuf]) -> Result<String, TaskError> {
+    let mut text = read_text(folder, INSTRUCTIONS)?;
+    if folder.contains(APPENDIX) {
         text.push_str("\n\n");
-        text.push_str(&more);
+        text.push_str(&read_text(folder, APPENDIX)?);
     }
     let files = solution.iter().map(|path| format!("`{}`", path.display())).collect::<Vec<_>>();
     let (files, are) = match files.as_slice() {
@@ -112,17 +113,34 @@ fn prompt(folder: &Path, solution: &[PathBuf]) -> Result<String, TaskError> {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
     use super::*;
+    use crate::folder_copy::FileSet;
 
     fn exercise(config: &str, files: &[(&str, &str)]) -> Result<EvalTask, String> {
+        exercise_with_link(config, files, None)
+    }
+
+    /// Reads an exercise that may have a link, given as its path and its target.
+    fn exercise_with_link(
+        config: &str,
+        files: &[(&str, &str)],
+        link: Option<(&str, &Path)>,
+    ) -> Result<EvalTask, String> {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files.iter().chain(&[(CONFIG, config)]) {
             let path = folder.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        read(folder.path(), "leap".to_owned()).map_err(|error| {
-            error.to_string().replace(&format!("{}/", folder.path().display()), "")
+        if let Some((path, target)) = link {
+            drop(fs::remove_file(folder.path().join(path)));
+            symlink(target, folder.path().join(path)).unwrap();
+        }
+        let opened = TaskFolder::open(folder.path()).unwrap();
+        read(&opened, "leap".to_owned()).map_err(|error| {
+            error.to_string().replace(&format!("{}/", opened.path().display()), "")
         })
     }
 
@@ -145,6 +163,27 @@ mod tests {
         assert_eq!(listed(&task.check_files), [false, true, false, false]);
         assert!(task.prompt.starts_with("# Leap") && task.prompt.contains("the file `leap.py`"));
         assert!(task.check.contains("pytest"));
+    }
+
+    #[test]
+    fn links_out_of_an_exercise_are_refused() {
+        let keys = tempfile::tempdir().unwrap();
+        let config = r#"{"files": {"solution": ["leap.py"], "test": ["leap_test.py"]}}"#;
+        for (name, text) in [("instructions.md", "secret"), ("config.json", config)] {
+            fs::write(keys.path().join(name), text).unwrap();
+        }
+        let instructions = keys.path().join("instructions.md");
+        for (path, target) in [
+            (INSTRUCTIONS, instructions.clone()),
+            (APPENDIX, instructions),
+            (CONFIG, keys.path().join("config.json")),
+        ] {
+            let error = exercise_with_link(config, FILES, Some((path, &target))).unwrap_err();
+            let expected = format!("cannot read {path}: a link leads out of ");
+            assert!(error.starts_with(&expected), "{error}");
+        }
+        let error = exercise_with_link(config, &FILES[1..], Some((".docs", keys.path())));
+        assert!(error.unwrap_err().contains(": a link leads out of "));
     }
 
     #[test]

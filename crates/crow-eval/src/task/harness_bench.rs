@@ -5,7 +5,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -17,7 +16,7 @@ use crow_core::{
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::{EvalTask, TaskError, TaskHash, TaskLimits, TaskSelection};
+use super::{EvalTask, TaskError, TaskHash, TaskLimits, TaskSelection, task_folder::TaskFolder};
 use crate::folder_copy::FileSet;
 
 /// Name of the package, which is the name of its folder.
@@ -40,11 +39,18 @@ struct RawHarnessTask {
     tags: Vec<String>,
 }
 
-/// Returns the folder of the package if the path is it, or contains it.
-pub(super) fn package_at(path: &Path) -> Option<PathBuf> {
-    let inner = path.join(HARNESS_BENCH);
+/// Returns the folder of the package if the path, in which there are no links, is it or contains it.
+pub(super) fn package_at(path: &Path) -> Result<Option<PathBuf>, TaskError> {
     let is_package = |path: &Path| path.join("tasks.py").is_file() && path.ends_with(HARNESS_BENCH);
-    [path.to_owned(), inner].into_iter().find(|path| is_package(path))
+    if is_package(path) {
+        return Ok(Some(path.to_owned()));
+    }
+    let inner = path.join(HARNESS_BENCH);
+    if !is_package(&inner) {
+        return Ok(None);
+    }
+    let found = TaskFolder::open(path).and_then(|folder| folder.resolve(HARNESS_BENCH));
+    found.map(Some).map_err(TaskError::read(inner))
 }
 
 /// Reads the chosen tasks of the package.
@@ -115,9 +121,4 @@ pub(super) async fn read(
         tasks.push(task.with_hash(&others).map_err(TaskError::read(package))?);
     }
     Ok(tasks)
-}
-
-/// Returns true if the path is a folder whose name could be a task's.
-pub(super) fn is_folder(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_dir())
 }

@@ -2,14 +2,13 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
 };
 
 use crow_core::config::{ConfigError, TextPosition};
 use serde::Deserialize;
 
-use super::{EvalTask, TaskError, TaskHash, TaskLimits};
+use super::{EvalTask, TaskError, TaskHash, TaskLimits, task_folder::read_text};
 use crate::folder_copy::FileSet;
 
 /// File that the program completes.
@@ -18,6 +17,9 @@ const SOLUTION: &str = "solution.py";
 const CHECK: &str = "check_solution.py";
 /// Last line of a check that ran to its end: a solution that ends the process early does not print it.
 const PASSED: &str = "every assertion holds";
+
+/// Maximum length of a file in bytes.
+const LARGEST: u64 = 64 * 1024 * 1024;
 
 /// A line. Other keys, such as the canonical solution, are ignored.
 #[derive(Debug, Deserialize)]
@@ -28,9 +30,10 @@ struct RawProblem {
     test: String,
 }
 
-/// Reads the tasks of a file. Blocks.
+/// Reads the tasks of a file by its path without links. Blocks.
 pub(super) fn read(path: &Path) -> Result<Vec<EvalTask>, TaskError> {
-    let text = fs::read_to_string(path).map_err(TaskError::read(path))?;
+    let opened = crow_fs::open_file(path);
+    let text = opened.and_then(|file| read_text(file, LARGEST)).map_err(TaskError::read(path))?;
     let mut tasks = Vec::new();
     for (index, line) in text.lines().enumerate() {
         if line.trim().is_empty() {
@@ -95,15 +98,16 @@ fn task(problem: RawProblem, origin: String, path: &Path) -> std::io::Result<Eva
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn tasks(text: &str) -> Result<Vec<EvalTask>, String> {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("p.jsonl");
+        let root = folder.path().canonicalize().unwrap();
+        let path = root.join("p.jsonl");
         fs::write(&path, text).unwrap();
-        read(&path).map_err(|error| {
-            error.to_string().replace(&format!("{}/", folder.path().display()), "")
-        })
+        read(&path).map_err(|error| error.to_string().replace(&format!("{}/", root.display()), ""))
     }
 
     #[test]

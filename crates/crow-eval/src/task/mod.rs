@@ -7,6 +7,7 @@ mod harness_bench;
 mod human_eval;
 mod selection;
 mod task_file;
+mod task_folder;
 mod task_set;
 
 pub use error::TaskError;

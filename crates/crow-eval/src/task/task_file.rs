@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
     path::{Component, Path, PathBuf},
     time::Duration,
 };
@@ -11,7 +10,7 @@ use crow_core::config::{ConfigError, SourceText};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{EvalTask, TaskError, TaskHash, TaskLimits};
+use super::{EvalTask, TaskError, TaskHash, TaskLimits, task_folder::TaskFolder};
 use crate::folder_copy::FileSet;
 
 /// Name of the file that makes a folder a task.
@@ -39,9 +38,9 @@ struct RawTask {
 }
 
 /// Reads the task in a folder. Blocks.
-pub(super) fn read(folder: &Path, name: String) -> Result<EvalTask, TaskError> {
-    let path = folder.join(TASK_FILE);
-    let text = fs::read_to_string(&path).map_err(TaskError::read(&path))?;
+pub(super) fn read(folder: &TaskFolder, name: String) -> Result<EvalTask, TaskError> {
+    let path = folder.path().join(TASK_FILE);
+    let text = folder.read_text(TASK_FILE).map_err(TaskError::read(&path))?;
     let source = SourceText { path: &path, text: &text };
     let raw: RawTask = toml::from_str(&text)
         .map_err(|error| source.syntax_error(error.span(), error.message()))?;
@@ -56,27 +55,29 @@ pub(super) fn read(folder: &Path, name: String) -> Result<EvalTask, TaskError> {
         check_files: listed(raw.check_files.as_ref(), folder, "check_files", source)?,
         check: check(&raw, source)?,
         variables: BTreeMap::new(),
-        folder: folder.to_owned(),
-        hidden: folder.to_owned(),
+        folder: folder.path().to_owned(),
+        hidden: folder.path().to_owned(),
         hash: TaskHash::unset(),
     };
     // A set-up line may use further files of the folder; the folder of a task is small.
-    let others = FileSet::of_folder(folder, |path| path.starts_with(TASK_FILE))
+    let others = folder
+        .files(".", |path| path.starts_with(TASK_FILE))
         .and_then(|set| {
             let mut hasher = blake3::Hasher::new();
             set.hash(&mut hasher)?;
             Ok(*hasher.finalize().as_bytes())
         })
-        .map_err(TaskError::read(folder))?;
-    task.with_hash(&others).map_err(TaskError::read(folder))
+        .map_err(TaskError::read(folder.path()))?;
+    task.with_hash(&others).map_err(TaskError::read(folder.path()))
 }
 
-fn prompt(raw: &RawTask, folder: &Path, source: SourceText<'_>) -> Result<String, TaskError> {
+fn prompt(raw: &RawTask, folder: &TaskFolder, source: SourceText<'_>) -> Result<String, TaskError> {
     let (text, span) = match (&raw.prompt, &raw.prompt_file) {
         (Some(prompt), None) => (prompt.get_ref().clone(), prompt.span()),
         (None, Some(file)) => {
-            let path = inside(file, folder, source)?;
-            let text = fs::read_to_string(&path).map_err(|error| {
+            let path = inside(file, source)?;
+            let text = folder.read_text(path).map_err(|error| {
+                let path = folder.path().join(path);
                 source.error(&file.span(), format!("cannot read {}: {error}", path.display()))
             })?;
             (text, file.span())
@@ -131,52 +132,58 @@ fn limits(raw: &RawTask, source: SourceText<'_>) -> Result<TaskLimits, TaskError
 /// Lists the files of a folder of the task: the named one, or the default one if it exists.
 fn listed(
     given: Option<&Spanned<PathBuf>>,
-    task: &Path,
+    task: &TaskFolder,
     default: &str,
     source: SourceText<'_>,
 ) -> Result<FileSet, TaskError> {
-    let (folder, span) = match given {
-        Some(given) => (inside(given, task, source)?, given.span()),
-        None => (task.join(default), 0..0),
+    let (path, span) = match given {
+        Some(given) => (inside(given, source)?, given.span()),
+        None if task.contains(default) => (Path::new(default), 0..0),
+        None => return Ok(FileSet::default()),
     };
-    match FileSet::of_folder(&folder, |_| false) {
-        Ok(set) => Ok(set),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && given.is_none() => {
-            Ok(FileSet::default())
-        }
-        Err(error) => {
-            let message = format!("cannot read {}: {error}", folder.display());
-            Err(source.error(&span, message).into())
-        }
-    }
+    let listed = task.files(path, |_| false).map_err(|error| {
+        let path = task.path().join(path);
+        source.error(&span, format!("cannot read {}: {error}", path.display()))
+    });
+    Ok(listed?)
 }
 
 /// Returns a path of the task, which must be relative and lie inside its folder.
-fn inside(
-    path: &Spanned<PathBuf>,
-    folder: &Path,
-    source: SourceText<'_>,
-) -> Result<PathBuf, ConfigError> {
+fn inside<'a>(path: &'a Spanned<PathBuf>, source: SourceText<'_>) -> Result<&'a Path, ConfigError> {
     let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     if !path.get_ref().components().all(is_inside) || path.get_ref().as_os_str().is_empty() {
         return Err(source.error(&path.span(), "the path must lie in the folder of the task"));
     }
-    Ok(folder.join(path.get_ref()))
+    Ok(path.get_ref())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
     use super::*;
 
     fn task(files: &[(&str, &str)]) -> Result<EvalTask, String> {
+        task_with_link(files, None)
+    }
+
+    /// Reads a task that may have a link, given as its path and its target.
+    fn task_with_link(
+        files: &[(&str, &str)],
+        link: Option<(&str, &Path)>,
+    ) -> Result<EvalTask, String> {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = folder.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        read(folder.path(), "t".to_owned()).map_err(|error| {
-            error.to_string().replace(&format!("{}/", folder.path().display()), "")
+        if let Some((path, target)) = link {
+            symlink(target, folder.path().join(path)).unwrap();
+        }
+        let opened = TaskFolder::open(folder.path()).unwrap();
+        read(&opened, "t".to_owned()).map_err(|error| {
+            error.to_string().replace(&format!("{}/", opened.path().display()), "")
         })
     }
 
@@ -241,5 +248,66 @@ mod tests {
             let error = task(&[(TASK_FILE, text)]).unwrap_err();
             assert!(error.starts_with(expected), "{text:?}: {error}");
         }
+    }
+    #[test]
+    fn links_to_hidden_files_are_refused_wherever_a_task_has_them() {
+        let keys = tempfile::tempdir().unwrap();
+        fs::write(keys.path().join("id_rsa"), "prompt = 'x'\ncheck = 'x'\n").unwrap();
+        fs::create_dir(keys.path().join("sub")).unwrap();
+        let (key, sub) = (keys.path().join("id_rsa"), keys.path().join("sub"));
+        let in_text = "prompt = 'x'\ncheck = 'x'\n";
+        for (text, link, target, expected) in [
+            ("prompt_file = 'k'\ncheck = 'x'\n", "k", &*key, "task.toml:1:15: cannot read k: "),
+            (
+                "prompt_file = 'd/id_rsa'\ncheck = 'x'\n",
+                "d",
+                keys.path(),
+                "task.toml:1:15: cannot read d/id_rsa: ",
+            ),
+            (in_text, "files", keys.path(), "task.toml:1:1: cannot read files: "),
+            (in_text, "check_files", keys.path(), "task.toml:1:1: cannot read check_files: "),
+            (
+                "prompt = 'x'\ncheck = 'x'\nfiles = 'd'\n",
+                "d",
+                &*sub,
+                "task.toml:3:9: cannot read d: ",
+            ),
+            (
+                "prompt = 'x'\ncheck = 'x'\nfiles = 'd/sub'\n",
+                "d",
+                keys.path(),
+                "task.toml:3:9: cannot read d/sub: ",
+            ),
+            (
+                "prompt = 'x'\ncheck = 'x'\ncheck_files = 'd/sub'\n",
+                "d",
+                keys.path(),
+                "task.toml:3:15: cannot read d/sub: ",
+            ),
+        ] {
+            let error = task_with_link(&[(TASK_FILE, text)], Some((link, target))).unwrap_err();
+            let expected = format!("{expected}a link leads out of ");
+            assert!(error.starts_with(&expected), "{text:?}: {error}");
+        }
+        let error = task_with_link(&[], Some((TASK_FILE, &key))).unwrap_err();
+        assert!(error.starts_with("cannot read task.toml: a link leads out of "), "{error}");
+    }
+
+    #[test]
+    fn links_to_other_files_of_the_task_are_followed() {
+        let text = "prompt_file = 'p'\ncheck = 'c'\n";
+        let files = [(TASK_FILE, text), ("texts/p.md", "do it"), ("texts/q", "")];
+        let read = task_with_link(&files, Some(("p", Path::new("texts/p.md")))).unwrap();
+        assert_eq!(read.prompt, "do it");
+        let files = [(TASK_FILE, "prompt = 'x'\ncheck = 'c'\n"), files[1], files[2]];
+        let read = task_with_link(&files, Some(("files", Path::new("texts")))).unwrap();
+        assert_eq!(read.files.paths().collect::<Vec<_>>(), ["p.md", "q"].map(Path::new));
+    }
+
+    #[test]
+    fn a_default_folder_that_leads_nowhere_is_not_taken_for_a_missing_one() {
+        let files = [(TASK_FILE, "prompt = 'x'\ncheck = 'c'\n")];
+        let error = task_with_link(&files, Some(("files", Path::new("nowhere")))).unwrap_err();
+        assert!(error.starts_with("task.toml:1:1: cannot read files: No such file"), "{error}");
     }
 }

@@ -69,7 +69,8 @@ impl TrialHost {
             None => environment.config_dir().map_err(app_error)?,
         };
         let is_left_out = |path: &Path| path.extension().is_some_and(|kind| kind == "lock");
-        let config = match FileSet::of_folder(&folder, is_left_out) {
+        let listed = folder.canonicalize().and_then(|real| FileSet::of_folder(&real, is_left_out));
+        let config = match listed {
             Ok(files) => files,
             // A user without settings has no folder; a folder that was named must exist.
             Err(error) if error.kind() == io::ErrorKind::NotFound && config.is_none() => {
