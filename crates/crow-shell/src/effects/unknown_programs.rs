@@ -392,9 +392,8 @@ fn parts_of(text: &str) -> impl Iterator<Item = &str> {
     });
     let is_address = text.contains("://");
     let is_path = move |part: &&str| {
-        !part.contains(['\n', ' '])
-            && !part.contains("://")
-            && !(is_address && part.starts_with("//"))
+        let is_address = is_address && part.starts_with("//");
+        !(part.contains(['\n', ' ']) || part.contains("://") || is_address)
     };
     // `-v folder:/there`, `type=bind,src=folder,dst=/there`
     let inside = text.split([',', ':']).map(|piece| piece.split_once('=').map_or(piece, |it| it.1));
