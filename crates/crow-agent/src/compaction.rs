@@ -20,7 +20,7 @@ use crow_core::{
     event::{AgentEvent, CompactionReport, CompactionTrigger},
     ids::MessageId,
     message::{Block, Message, ReplyContent, UserMessage},
-    model::{ModelReply, ToolChoice},
+    model::{ModelReply, StopReason, ToolChoice},
 };
 use crow_runtime::{AgentError, AgentInternals, ModelCall};
 use tokio_util::sync::CancellationToken;
@@ -229,7 +229,13 @@ impl CompactionInput<'_> {
         } else {
             self.messages.iter().cloned().chain([instruction_message(instruction)]).collect()
         };
-        let call = ModelCall { tool_choice: ToolChoice::None, ..self.call };
+        // A small model may go on without end. What is longer is not used; thinking before it is not known in advance.
+        let mut config = self.call.config.clone();
+        if !self.call.model.info.abilities.thinking {
+            let most = self.limits.summary * 2;
+            config.max_tokens = Some(config.max_tokens.map_or(most, |given| given.min(most)));
+        }
+        let call = ModelCall { tool_choice: ToolChoice::None, config: &config, ..self.call };
         let reply = match agent.ask_model(call, &messages, cancel).await {
             Ok(reply) => reply,
             Err(AgentError::Provider(error)) => {
@@ -238,6 +244,10 @@ impl CompactionInput<'_> {
             }
             Err(error) => return Err(error),
         };
+        if reply.stop == StopReason::MaxTokens {
+            tracing::debug!("the summary of the model is cut, and not used");
+            return Ok(None);
+        }
         let replaced: u64 =
             self.messages[..plan.cut].iter().map(|message| self.estimator.message(message)).sum();
         match check_summary(&text_of(&reply), &self.estimator, &self.limits, replaced) {
