@@ -1,4 +1,4 @@
-//! Safe display of text from other sources, and differences of texts.
+//! Safe display of text from other sources, differences of texts, and other spellings of shell texts.
 //!
 //! Text from a model, a tool, a file or a server may hold characters that a terminal obeys, that are invisible or
 //! that look like others. One table of them, and one set of functions, serves the terminal and editors alike.
