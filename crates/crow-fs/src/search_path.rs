@@ -8,57 +8,59 @@ const DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
 const SYSTEM_FOLDERS: [&str; 9] =
     ["/Library", "/System", "/bin", "/gnu", "/nix", "/run", "/sbin", "/snap", "/usr"];
 
-/// Folders in which programs are looked for by their names, in this order.
+/// Folders in which programs are looked for by their names, in this order. The file system is looked at only as far as
+/// a question needs it: to resolve each folder at once would be most of the system calls of a short command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchPath {
-    folders: Vec<SearchFolder>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct SearchFolder {
-    path: PathBuf,
-    /// True if it is relative or in a root: the project decides which programs are there.
-    is_of_project: bool,
+    folders: Vec<PathBuf>,
+    /// Folders of the project.
+    roots: Vec<PathBuf>,
 }
 
 impl SearchPath {
-    /// Parses the value of `PATH`. `roots` are the folders of the project. Looks at the file system.
+    /// Parses the value of `PATH`. `roots` are the folders of the project.
     pub fn new(value: Option<&str>, roots: &[PathBuf]) -> Self {
-        let folders = std::env::split_paths(value.unwrap_or(DEFAULT)).map(|path| {
-            let is_of_project = path.is_relative() || is_inside(&path, roots);
-            SearchFolder { path, is_of_project }
-        });
-        Self { folders: folders.collect() }
+        let mut folders: Vec<PathBuf> = Vec::new();
+        for folder in std::env::split_paths(value.unwrap_or(DEFAULT)) {
+            if !folders.contains(&folder) {
+                folders.push(folder);
+            }
+        }
+        Self { folders, roots: roots.to_vec() }
     }
 
     /// Returns true if the project decides what some names mean.
     pub fn has_folder_of_project(&self) -> bool {
-        self.folders.iter().any(|folder| folder.is_of_project)
+        self.folders.iter().any(|folder| self.is_of_project(folder))
     }
 
     /// Returns the program that a name means outside the project.
     pub fn find_outside(&self, name: &str) -> Option<PathBuf> {
-        let folders = self.folders.iter().filter(|folder| !folder.is_of_project);
-        folders.map(|folder| folder.path.join(name)).find(|path| is_program(path))
+        let mut folders = self.folders.iter();
+        let folder =
+            folders.find(|folder| is_program(&folder.join(name)) && !self.is_of_project(folder))?;
+        Some(folder.join(name))
     }
 
     /// Returns true if a process that starts in one of these folders would find a program of the project by a name.
     pub fn finds_in_project(&self, name: &str, folders: &[PathBuf]) -> bool {
-        for folder in &self.folders {
-            let mut candidates = folders.iter().map(|cwd| cwd.join(&folder.path).join(name));
-            if candidates.any(|path| is_program(&path)) {
-                return folder.is_of_project;
-            }
-        }
-        false
+        let mut candidates = self.folders.iter();
+        let found = candidates
+            .find(|folder| folders.iter().any(|cwd| is_program(&cwd.join(folder).join(name))));
+        found.is_some_and(|folder| self.is_of_project(folder))
     }
 
     /// Returns the value of `PATH` without the folders of the project.
     pub fn value_outside(&self) -> String {
-        let folders = self.folders.iter().filter(|folder| !folder.is_of_project);
-        let folders: Vec<_> = folders.map(|folder| folder.path.to_string_lossy()).collect();
+        let folders = self.folders.iter().filter(|folder| !self.is_of_project(folder));
+        let folders: Vec<_> = folders.map(|folder| folder.to_string_lossy()).collect();
         // To shells, an empty value is the working folder.
         if folders.is_empty() { DEFAULT.to_owned() } else { folders.join(":") }
+    }
+
+    /// Returns true if a folder is relative or in a root: the project decides which programs are there.
+    fn is_of_project(&self, folder: &Path) -> bool {
+        folder.is_relative() || is_inside(folder, &self.roots)
     }
 }
 

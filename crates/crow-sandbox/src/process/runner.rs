@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
     process::Stdio,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -51,6 +51,9 @@ pub struct ProcessRunner {
     pub(super) sandbox: Option<Arc<Sandbox>>,
     /// Folders of the project.
     roots: Arc<[PathBuf]>,
+    /// Variables of processes that only read. The folders of `PATH` are resolved once: what a link among them leads to
+    /// is changed by the user alone.
+    reading_env: Arc<OnceLock<Arc<BTreeMap<String, String>>>>,
     /// True if processes must not change files of the workspace.
     is_read_only: Arc<AtomicBool>,
 }
@@ -58,14 +61,20 @@ pub struct ProcessRunner {
 impl ProcessRunner {
     /// Creates a runner whose processes see `env` and the variables that each call adds.
     pub fn new(env: impl Into<ChildEnvironment>) -> Self {
-        Self { env: env.into(), sandbox: None, roots: Arc::default(), is_read_only: Arc::default() }
+        Self {
+            env: env.into(),
+            sandbox: None,
+            roots: Arc::default(),
+            reading_env: Arc::default(),
+            is_read_only: Arc::default(),
+        }
     }
 
     /// Sets the folders of the project: no shell is started from them, and processes that only read find no programs
     /// there by `PATH`.
     #[must_use]
     pub fn with_project_roots(self, roots: &[PathBuf]) -> Self {
-        Self { roots: roots.into(), ..self }
+        Self { roots: roots.into(), reading_env: Arc::default(), ..self }
     }
 
     /// Runs the processes in a sandbox.
@@ -98,7 +107,8 @@ impl ProcessRunner {
         let prepare = async {
             let mut env = self.env.variables().await;
             if only_reads {
-                env = without_programs_of_project(env, &self.roots);
+                let outside = || without_programs_of_project(env, &self.roots);
+                env = Arc::clone(self.reading_env.get_or_init(outside));
             }
             let confined = match &self.sandbox {
                 Some(sandbox) => {

@@ -171,12 +171,12 @@ fn finds_program_of_project(
     folders: Option<&[PathBuf]>,
     search_path: &SearchPath,
 ) -> bool {
-    if !search_path.has_folder_of_project() {
-        return false;
-    }
     let words = command.wrappers.iter().chain(command.words.first());
     let mut names = words.filter_map(CommandWord::as_literal).filter(|word| !word.contains('/'));
-    names.any(|name| folders.is_none_or(|folders| search_path.finds_in_project(name, folders)))
+    names.any(|name| match folders {
+        Some(folders) => search_path.finds_in_project(name, folders),
+        None => search_path.has_folder_of_project(),
+    })
 }
 
 /// Returns the name of the program file that the command's path resolves to, if a link gives it another name.
