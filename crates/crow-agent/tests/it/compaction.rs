@@ -6,7 +6,7 @@ use crow_agent::AgentConfig;
 use crow_core::{
     event::{AgentEvent, CompactionTrigger, Envelope, FailureKind, RunOutcome},
     message::{Block, Message},
-    model::{ProviderError, ProviderErrorKind},
+    model::{ProviderError, ProviderErrorKind, StopReason},
     tool::ToolCategory::Read,
     turn::TurnLimits,
 };
@@ -108,6 +108,34 @@ async fn the_request_for_a_summary_continues_the_conversation_and_permits_no_cal
 }
 
 #[tokio::test]
+async fn a_summary_has_a_limit_of_tokens_unless_the_model_thinks_before_it() {
+    for thinks in [false, true] {
+        let plays = steps(60).into_iter().chain([reply([text("done")])]);
+        let model = ScriptedModel::new(plays)
+            .with_window(Some(WINDOW))
+            .with_summary(reply([text("## Goal\nlook around")]));
+        let model = if thinks { model } else { model.without_thinking() };
+        let mut harness = AgentHarness::start(model, options());
+        harness.run("look at all of it").await;
+        let requests = harness.model.requests();
+        let limits: Vec<_> = requests
+            .iter()
+            .filter(|request| request.asks_for_summary())
+            .map(|request| request.max_tokens)
+            .collect();
+        let is_limited = |limit: &Option<u64>| limit.is_some_and(|limit| limit <= WINDOW / 4);
+        assert!(!limits.is_empty());
+        assert!(limits.iter().all(|limit| is_limited(limit) != thinks), "{thinks}: {limits:?}");
+        assert!(
+            requests
+                .iter()
+                .filter(|request| !request.asks_for_summary())
+                .all(|request| { request.max_tokens == requests[0].max_tokens })
+        );
+    }
+}
+
+#[tokio::test]
 async fn outputs_become_placeholders_before_anything_is_summarized() {
     let plays = steps(20).into_iter().chain([reply([text("done")])]);
     let model = ScriptedModel::new(plays).with_window(Some(WINDOW));
@@ -128,6 +156,7 @@ async fn a_summary_that_cannot_be_used_is_replaced_by_one_without_a_model() {
         reply([text("  ")]),
         Play::Fail(ProviderError::new(ProviderErrorKind::Overloaded, "busy")),
         reply([call("x", "look", json!({}))]),
+        reply([text("## Goal\nlook around, and then")]).stopping(StopReason::MaxTokens),
     ] {
         let plays = steps(60).into_iter().chain([reply([text("done")])]);
         let model = ScriptedModel::new(plays).with_window(Some(WINDOW)).with_summary(play);

@@ -75,7 +75,13 @@ pub enum ClosingKind {
 impl ClosingText<'_> {
     /// Tells what the text is.
     pub fn kind(&self) -> ClosingKind {
-        let text = self.text.trim();
+        let (request, text) = (self.request.to_lowercase(), self.text.trim().to_lowercase());
+        ClosingText { request: &request, text: &text, ..*self }.kind_in_lower_case()
+    }
+
+    /// The same for texts in lower case, as the phrases are.
+    fn kind_in_lower_case(&self) -> ClosingKind {
+        let text = self.text;
         if self.is_unread_call(text) {
             return ClosingKind::Promise;
         }
@@ -131,8 +137,7 @@ impl ClosingText<'_> {
             return false;
         }
         let asks_about_calls = ["tool", "call", "json", "schema", "function", "format"];
-        let request = self.request.to_lowercase();
-        if asks_about_calls.iter().any(|word| request.contains(word)) {
+        if asks_about_calls.iter().any(|word| self.request.contains(word)) {
             return false;
         }
         let around = match (text.find(['{', '<']), text.rfind(['}', '>'])) {
@@ -440,7 +445,7 @@ fn is_mainly_list(text: &str) -> bool {
     items >= 3 && items * 2 >= lines
 }
 
-/// Replaces blocks between fences.
+/// Returns a text in lower case, as the phrases are, and with replacements for blocks between fences.
 fn without_code(text: &str, replacement: &str) -> String {
     let mut parts = text.split("```");
     let mut result = parts.next().unwrap_or_default().to_owned();
@@ -449,7 +454,7 @@ fn without_code(text: &str, replacement: &str) -> String {
         result.push_str(replacement);
         result.push_str(parts.next().unwrap_or_default());
     }
-    result
+    result.to_lowercase()
 }
 
 /// Leaves out speech between quotation marks that spans sentences: it is not the agent's own.

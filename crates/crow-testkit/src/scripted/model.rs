@@ -40,6 +40,7 @@ struct ScriptedModelState {
     accepts_views: AtomicBool,
     /// The answer to each request for a summary, which takes none of the script.
     summary: Mutex<Option<Play>>,
+    thinks: AtomicBool,
     window: Mutex<Option<u64>>,
     /// The window that the server tells when it is asked.
     told_window: Mutex<Option<u64>>,
@@ -55,6 +56,7 @@ impl ScriptedModel {
             may_rewind: AtomicBool::new(false),
             accepts_views: AtomicBool::new(false),
             summary: Mutex::new(None),
+            thinks: AtomicBool::new(true),
             window: Mutex::new(Some(100_000)),
             told_window: Mutex::new(None),
         };
@@ -102,10 +104,18 @@ impl ScriptedModel {
         self
     }
 
+    /// Makes it a model that cannot think before it answers.
+    #[must_use]
+    pub fn without_thinking(self) -> Self {
+        self.shared.thinks.store(false, Ordering::Relaxed);
+        self
+    }
+
     /// Returns the model with its provider, as model resolution does.
     pub fn resolved(&self) -> ResolvedModel {
         let reference = ModelRef { provider: "scripted".to_owned(), model: "model".to_owned() };
-        let abilities = Abilities { tools: true, vision: true, thinking: true };
+        let thinking = self.shared.thinks.load(Ordering::Relaxed);
+        let abilities = Abilities { tools: true, vision: true, thinking };
         let info = ModelInfo {
             reference,
             context_window: *self.shared.window.lock().unwrap(),

@@ -51,6 +51,8 @@ pub struct SeenRequest {
     pub tool_choice: SeenToolChoice,
     /// Thinking setting; `None` if the model's default applies.
     pub thinking: Option<Thinking>,
+    /// The most tokens of the reply; `None` if the model's default applies.
+    pub max_tokens: Option<u64>,
 }
 
 impl SeenRequest {
@@ -62,6 +64,7 @@ impl SeenRequest {
             messages: request.messages.to_vec(),
             tool_choice: request.tool_choice.into(),
             thinking: request.config.thinking,
+            max_tokens: request.config.max_tokens,
         }
     }
 
