@@ -284,7 +284,7 @@ fn repair_since(
         rebases: Rebases::HaveEnded,
     };
     let mut reader = StateReader::default();
-    reader.look_for_repositories(scope, Moment::Between);
+    reader.look_for_repositories(scope, Moment::Recovery);
     let repaired =
         repair(scope, &mut reader, &NothingSealed, &mut baseline, quarantine, &judge(alive_until));
     // What differs still changed later.

@@ -8,9 +8,13 @@
 //!
 //! A directory counts as ignored only if both the present rules and those from before the commands ignore
 //! it: a command can write rules as well.
+//!
+//! Git enters a directory that cannot be listed: it only looks names up. So a directory that a command has closed to
+//! its owner is opened again after the command, and then searched like all others.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
+    io,
     path::{Path, PathBuf},
     time::{Duration, Instant, SystemTime},
 };
@@ -22,7 +26,7 @@ use crow_fs::{
 };
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::inventory::InventoryScope;
+use super::{inventory::InventoryScope, repair::open_way};
 
 const GIT: &str = ".git";
 const RULES: &str = ".gitignore";
@@ -38,6 +42,8 @@ const REST: u32 = 50;
 pub(super) enum Moment {
     /// No command runs, so the ignore rules are the user's.
     Between,
+    /// The same after a session was killed: what its commands left is searched for.
+    Recovery,
     /// A command has ended.
     After,
     /// Commands run.
@@ -51,6 +57,8 @@ pub(super) struct NestedRepositories {
     rules: HashMap<PathBuf, Rules>,
     /// Ignore rules from before the commands.
     rules_before: HashMap<PathBuf, Gitignore>,
+    /// Directories that could not be listed before the commands.
+    closed_before: HashMap<PathBuf, EntryMetadata>,
     /// The `.git` path of each repository found.
     found: BTreeSet<PathBuf>,
     ended: Option<(Instant, Duration)>,
@@ -97,6 +105,9 @@ impl NestedRepositories {
         let mut before = std::mem::take(&mut self.known);
         let mut old_rules = std::mem::take(&mut self.rules);
         self.found.clear();
+        if moment == Moment::Between {
+            self.closed_before.clear();
+        }
         // Breadth first, so that the limit cuts off the deepest directories.
         let mut waiting: VecDeque<PathBuf> = scope
             .roots
@@ -122,10 +133,16 @@ impl NestedRepositories {
             let is_unchanged = |known: &KnownDirectory| {
                 known.is_settled && metadata.as_ref().is_ok_and(|now| *now == known.metadata)
             };
-            let unchanged = before.remove(&path).filter(is_unchanged);
-            let Some(known) = unchanged.or_else(|| KnownDirectory::list(&path, now)) else {
-                continue;
+            let listed = match before.remove(&path) {
+                Some(former) if is_unchanged(&former) => Ok(former),
+                former => KnownDirectory::list(&path, now).or_else(|error| {
+                    if error.kind() != io::ErrorKind::PermissionDenied {
+                        return Err(error);
+                    }
+                    self.list_closed(&path, former, metadata?, scope, moment)
+                }),
             };
+            let Ok(known) = listed else { continue };
             // 2) Rules come before the subdirectories to which they apply.
             if known.has_rules {
                 let old = old_rules.remove(&path);
@@ -148,6 +165,37 @@ impl NestedRepositories {
             self.rules_before =
                 rules.map(|(path, rules)| (path.clone(), rules.parsed.clone())).collect();
         }
+    }
+
+    /// Returns what can be known of a directory that its owner cannot list. If a command may have closed it, it is
+    /// opened.
+    fn list_closed(
+        &mut self,
+        path: &Path,
+        former: Option<KnownDirectory>,
+        metadata: EntryMetadata,
+        scope: &InventoryScope,
+        moment: Moment,
+    ) -> io::Result<KnownDirectory> {
+        let is_of_user = self.closed_before.get(path) == Some(&metadata);
+        match moment {
+            Moment::Between => {
+                self.closed_before.insert(path.to_owned(), metadata);
+            }
+            Moment::After | Moment::Recovery if !is_of_user && open_way(scope, path) => {
+                return KnownDirectory::list(path, since_1970(SystemTime::now()));
+            }
+            // While a command runs it may need the directory as it is, for example to test an error.
+            Moment::After | Moment::Recovery | Moment::During => {}
+        }
+        let has = |name: &str| metadata_through_links(&path.join(name)).is_ok();
+        Ok(KnownDirectory {
+            metadata,
+            is_settled: false,
+            folders: former.map(|former| former.folders).unwrap_or_default(),
+            has_git: has(GIT),
+            has_rules: has(RULES),
+        })
     }
 
     fn read_rules(&mut self, folder: &Path, old: Option<Rules>, now: i64) {
@@ -175,17 +223,18 @@ impl NestedRepositories {
         let now = |folder: &Path| self.rules.get(folder).map(|rules| &rules.parsed);
         let before = |folder: &Path| self.rules_before.get(folder);
         is_ignored(path, scope, now)
-            && (moment == Moment::Between || is_ignored(path, scope, before))
+            && (matches!(moment, Moment::Between | Moment::Recovery)
+                || is_ignored(path, scope, before))
     }
 }
 
 impl KnownDirectory {
-    fn list(path: &Path, now: i64) -> Option<Self> {
-        let directory = Directory::open(path).ok()?;
-        let metadata = directory.own_metadata().ok()?;
+    fn list(path: &Path, now: i64) -> io::Result<Self> {
+        let directory = Directory::open(path)?;
+        let metadata = directory.own_metadata()?;
         let mut folders = Vec::new();
         let (mut has_git, mut has_rules) = (false, false);
-        for (name, kind) in directory.entries(usize::MAX).ok()? {
+        for (name, kind) in directory.entries(usize::MAX)? {
             if name.as_os_str() == GIT {
                 has_git = true;
             } else if kind == EntryKind::Directory {
@@ -195,7 +244,7 @@ impl KnownDirectory {
             }
         }
         let is_settled = is_settled(nanoseconds(metadata.changed), now);
-        Some(Self { metadata, is_settled, folders, has_git, has_rules })
+        Ok(Self { metadata, is_settled, folders, has_git, has_rules })
     }
 }
 

@@ -39,33 +39,26 @@ pub(super) const MODE_CALLS: &[(libc::c_long, u8)] = &[
     (libc::SYS_fchmodat, 2),
     (SYS_FCHMODAT2, 2),
 ];
-/// `ioctl` requests that change attributes and need only a descriptor open for reading: those for any file,
-/// and those of single filesystems that create, flag or remove subvolumes.
-pub(super) const ATTRIBUTE_IOCTLS: [libc::c_ulong; 15] = [
-    // FS_IOC_SETFLAGS, for words of both sizes.
-    0x4008_6602,
-    0x4004_6602,
+/// `ioctl` requests that change attributes and need only a descriptor open for reading.
+pub(super) const ATTRIBUTE_IOCTLS: [libc::c_ulong; 4] = [
     // FS_IOC_SETVERSION, for words of both sizes.
     0x4008_7602,
     0x4004_7602,
     // FS_IOC_FSSETXATTR
     0x401c_5820,
-    // FS_IOC_SET_ENCRYPTION_POLICY
-    0x800c_6613,
-    // FS_IOC_ENABLE_VERITY
-    0x4080_6685,
     // FAT_IOCTL_SET_ATTRIBUTES
     0x4004_7211,
-    // BTRFS_IOC_SNAP_CREATE, SUBVOL_CREATE, SNAP_DESTROY
-    0x5000_9401,
-    0x5000_940e,
-    0x5000_940f,
-    // BTRFS_IOC_SNAP_CREATE_V2, SUBVOL_CREATE_V2, SNAP_DESTROY_V2
-    0x5000_9417,
-    0x5000_9418,
-    0x5000_943f,
-    // BTRFS_IOC_SUBVOL_SETFLAGS
-    0x4008_941a,
+];
+/// Groups of `ioctl` requests, each of which has requests that change a file, its attributes or subvolumes by a
+/// descriptor open for reading: the second byte of their numbers, and the requests of the group that are allowed.
+/// New requests of these groups are refused.
+pub(super) const IOCTL_GROUPS: [(u8, &[libc::c_ulong]); 3] = [
+    // All file systems, and ext4: FS_IOC_GETFLAGS for words of both sizes, FS_IOC_FIEMAP, FS_IOC_MEASURE_VERITY.
+    (b'f', &[0x8008_6601, 0x8004_6601, 0xc020_660b, 0xc004_6686]),
+    // btrfs, and of all file systems FICLONE, FICLONERANGE, FIDEDUPERANGE, which change files open for writing.
+    (0x94, &[0x4004_9409, 0x4020_940d, 0xc018_9436]),
+    // f2fs
+    (0xf5, &[]),
 ];
 
 // These numbers are the same on all architectures, and libc defines them only for some.

@@ -1,6 +1,6 @@
 //! Seccomp filter: the system calls that a command may make.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, iter};
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -8,7 +8,9 @@ use seccompiler::{
 };
 
 use super::{
-    attribute_calls::{ATTRIBUTE_CALLS, ATTRIBUTE_IOCTLS, MODE_CALLS, NEW_ATTRIBUTE_CALLS},
+    attribute_calls::{
+        ATTRIBUTE_CALLS, ATTRIBUTE_IOCTLS, IOCTL_GROUPS, MODE_CALLS, NEW_ATTRIBUTE_CALLS,
+    },
     bpf_instructions::{SyscallDecision, search},
     plan_codec::{PlanReader, PlanWriter},
 };
@@ -149,18 +151,25 @@ impl SyscallFilter {
             .map(|bit| 1 << bit)
             .filter(|flag| NEW_NAMESPACES & flag != 0)
             .map(|flag| SeccompRule::new(vec![masked(0, flag)?]).ok());
-        let attribute_ioctls = match attributes {
-            AttributeChanges::Allowed => &[][..],
-            AttributeChanges::Refused | AttributeChanges::Supervised => &ATTRIBUTE_IOCTLS,
+        let (attribute_ioctls, groups) = match attributes {
+            AttributeChanges::Allowed => (&[][..], &[][..]),
+            AttributeChanges::Refused | AttributeChanges::Supervised => {
+                (&ATTRIBUTE_IOCTLS[..], &IOCTL_GROUPS[..])
+            }
         };
         let ioctls = [libc::TIOCSTI, libc::TIOCLINUX].iter().chain(attribute_ioctls);
         let fcntls = [libc::F_SETLEASE, F_SET_RW_HINT, F_SET_FILE_RW_HINT].into_iter();
         let fcntls = fcntls.map(|command| SeccompRule::new(vec![equal_int(1, command)?]).ok());
         let ioctls = ioctls.map(|request| SeccompRule::new(vec![equal(1, *request)?]).ok());
+        let groups = groups.iter().map(|(group, allowed)| {
+            let others = allowed.iter().map(|request| condition(1, SeccompCmpOp::Ne, *request));
+            let conditions = iter::once(group_of(1, *group)).chain(others);
+            SeccompRule::new(conditions.collect::<Option<_>>()?).ok()
+        });
         let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::from([
             (libc::SYS_socket, socket_rules(sockets)?),
             (libc::SYS_clone, new_namespaces.collect::<Option<_>>()?),
-            (libc::SYS_ioctl, ioctls.collect::<Option<_>>()?),
+            (libc::SYS_ioctl, ioctls.chain(groups).collect::<Option<_>>()?),
             // `F_SETLEASE`: it could block other programs that open such a file for up to a minute,
             // wherever it is.
             // The hint about writes to a file is kept for all who open it, and can be set by readers.
@@ -322,6 +331,11 @@ fn masked(argument: u8, flag: libc::c_int) -> Option<SeccompCondition> {
     condition(argument, SeccompCmpOp::MaskedEq(flag), flag)
 }
 
+/// Requires that an `ioctl` request belongs to a group.
+fn group_of(argument: u8, group: u8) -> Option<SeccompCondition> {
+    condition(argument, SeccompCmpOp::MaskedEq(0xff00), u64::from(group) << 8)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{super::bpf_instructions::run, *};
@@ -422,10 +436,36 @@ mod tests {
             {
                 assert_eq!(fate(*call, [0; 6]), expected, "{call}");
             }
-            for request in ATTRIBUTE_IOCTLS {
+            // Flags, version, policy of encryption, verity, those of ext4 and f2fs, and subvolumes of btrfs.
+            let of_groups = [
+                0x4008_6602,
+                0x4004_6602,
+                0x4008_6604,
+                0x660c,
+                0x6609,
+                0x800c_6613,
+                0x4080_6685,
+                0xf501,
+                0x5000_9401,
+                0x5000_940e,
+                0x5000_940f,
+                0x5000_9417,
+                0x5000_943f,
+                0x4008_941a,
+            ];
+            for request in ATTRIBUTE_IOCTLS.into_iter().chain(of_groups) {
                 assert_eq!(
                     fate(libc::SYS_ioctl, [0, request, 0, 0, 0, 0]),
                     refused,
+                    "{request:#x}"
+                );
+            }
+            let of_terminals = [libc::TCGETS, libc::TIOCGWINSZ, libc::FIOCLEX, libc::FIONREAD];
+            let reading = IOCTL_GROUPS.iter().flat_map(|(_, allowed)| *allowed).copied();
+            for request in of_terminals.into_iter().chain(reading) {
+                assert_eq!(
+                    fate(libc::SYS_ioctl, [0, request, 0, 0, 0, 0]),
+                    0x7fff_0000,
                     "{request:#x}"
                 );
             }

@@ -64,7 +64,7 @@ trials = {
     'utimensat by fd': lambda: syscall(280, fd, None, times, 0) if os.uname().machine == 'x86_64' else syscall(88, fd, None, times, 0),
     'setxattrat': lambda: syscall(463, -100, c, 0, b'user.z', attribute, 16), 'removexattrat': lambda: syscall(466, -100, c, 0, b'user.there'),
     'file_setattr': lambda: syscall(469, -100, c, bytes(24), 24, 0),
-    'set flags': lambda: fcntl.ioctl(fd, 0x40086602, struct.pack('q', 0x80)), 'set extended flags': lambda: fcntl.ioctl(fd, 0x401c5820, bytes(28)),
+    'set flags': lambda: fcntl.ioctl(fd, 0x40086602, struct.pack('q', 0x80)), 'set the version on ext4': lambda: fcntl.ioctl(fd, 0x40086604, struct.pack('q', 7)), 'set extended flags': lambda: fcntl.ioctl(fd, 0x401c5820, bytes(28)),
     'chmod by directory': lambda: os.chmod(name, 0o777, dir_fd=directory), 'utime by directory': lambda: os.utime(name, (5, 5), dir_fd=directory),
     'chown by directory': lambda: os.chown(name, os.getuid(), os.getgid(), dir_fd=directory),
     'fchmod': lambda: os.fchmod(fd, 0o777), 'fchown': lambda: os.fchown(fd, os.getuid(), os.getgid()), 'futime': lambda: os.utime(fd, (5, 5)),

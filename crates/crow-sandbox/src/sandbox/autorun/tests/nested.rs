@@ -43,6 +43,64 @@ fn a_planted_nested_repository_starts_nothing_when_added() {
     }
 }
 
+/// Runs something like an ordinary user, who needs permissions to read what is theirs. Programs that it starts get the
+/// capabilities of root again.
+#[cfg(target_os = "linux")]
+fn without_capabilities_for_files(act: impl FnOnce() + Send) {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut sets = capabilities(None).unwrap();
+            sets.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+            set_capabilities(None, sets).unwrap();
+            act();
+        });
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_closed_directory_hides_no_nested_repository() {
+    for (before, plant, moved) in [
+        ("NESTED", "EVIL; chmod 111 vend", ["vend/.git/config"].as_slice()),
+        ("", "NESTED; EVIL; chmod 111 vend", ["vend/.git"].as_slice()),
+        ("mkdir lib", "NESTED; EVIL; mv vend lib; chmod 111 lib", ["lib/vend/.git"].as_slice()),
+        (
+            "mkdir lib",
+            "NESTED; EVIL; mv vend lib; chmod 311 lib; chmod 111 lib/vend",
+            ["lib/vend/.git"].as_slice(),
+        ),
+        ("mkdir lib; chmod 111 lib", "NESTED; EVIL; mv vend lib", ["lib/vend/.git"].as_slice()),
+        ("NESTED", "EVIL; chmod 111 vend/.git vend", ["vend/.git", "vend/.git/config"].as_slice()),
+    ] {
+        without_capabilities_for_files(|| {
+            let project = Project::with_repository();
+            let fill =
+                |line: &str| make(&line.replace("NESTED", NESTED).replace("EVIL", EVIL), "vend");
+            project.shell(&fill(before));
+            let found = project.run(|project| drop(project.shell(&fill(plant))));
+            let found: Vec<_> = found.iter().map(|(path, _)| path.as_str()).collect();
+            assert_eq!(found, moved, "{before} → {plant}");
+            project.shell("cd lib/vend || cd vend && git status");
+            assert!(!project.base.join("home/canary").exists(), "{before} → {plant}");
+        });
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_directory_that_the_user_has_closed_stays_closed() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    without_capabilities_for_files(|| {
+        let project = Project::with_repository();
+        project.shell("mkdir lib; chmod 111 lib");
+        assert_eq!(project.run(|project| drop(project.shell("touch file"))), []);
+        let mode = std::fs::metadata(project.root.join("lib")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o111);
+    });
+}
+
 #[test]
 fn a_nested_repository_starts_programs_without_the_guard() {
     let project = Project::with_repository();
