@@ -14,7 +14,7 @@ use crow_core::{
 use super::{
     arguments::Argument,
     command_context::{CommandContext, FollowLinks},
-    git_options, git_worktree,
+    git_options, git_outside, git_worktree,
     line_effects::CommandEffects,
     options::option_name,
     permitted_options::{git_options_of, git_subcommand},
@@ -115,6 +115,10 @@ pub(super) fn git(
     if !touches.iter().all(stays) {
         return None;
     }
+    let outside: Vec<Vec<PathTouch>> = touches
+        .iter()
+        .map(|touch| git_outside::outside_places(&touch.path, command, rest, context))
+        .collect::<Option<_>>()?;
     if *command == "diff" {
         touches.extend(compared_files(folder, rest, context)?);
     }
@@ -129,6 +133,8 @@ pub(super) fn git(
         }
         _ => {}
     }
+    // After the searches, which go through the folders among the touches.
+    touches.extend(outside.into_iter().flatten());
     // 3) Arguments that may do more than read.
     let is_more = |word: &&str| {
         let name = option_name(word);

@@ -210,6 +210,112 @@ fn touched_paths_are_resolved() {
     }
 }
 
+/// Makes a complete repository without commits.
+fn repository(git: &std::path::Path) {
+    fs::create_dir_all(git.join("objects/info")).unwrap();
+    fs::create_dir_all(git.join("objects/pack")).unwrap();
+    fs::create_dir_all(git.join("refs/heads")).unwrap();
+    fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+}
+
+#[test]
+fn a_reading_git_command_reads_the_repository_that_git_uses() {
+    let write = |tree: &TestTree, path: &str, text: &str| {
+        let path = tree.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text.replace("TOP", tree.root.parent().unwrap().to_str().unwrap()))
+            .unwrap();
+    };
+    let cases: [(&str, &[(&str, &str)], &str); 9] = [
+        ("nothing", &[], ""),
+        ("a file", &[("w/.git", "gitdir: TOP/out/.git\n")], ", r+ ../out/.git"),
+        ("a relative file", &[("w/.git", "gitdir: ../../out/.git\n")], ", r+ ../out/.git"),
+        (
+            "a common folder",
+            &[("w/.git/HEAD", "ref: refs/heads/main\n"), ("w/.git/commondir", "TOP/out/.git\n")],
+            ", r+ ../out/.git",
+        ),
+        (
+            "alternates",
+            &[(".git/objects/info/alternates", "# x\nTOP/out/.git/objects\n")],
+            ", r+ ../out/.git/objects",
+        ),
+        (
+            "alternates of alternates",
+            &[
+                (".git/objects/info/alternates", "../../w/o\n"),
+                ("w/o/info/alternates", "../../../out/.git/objects\n"),
+            ],
+            ", r+ ../out/.git/objects",
+        ),
+        ("alternates in the workspace", &[(".git/objects/info/alternates", "../../w/o\n")], ""),
+        (
+            "an incomplete repository before one that borrows",
+            &[("w/.git/x", ""), (".git/objects/info/alternates", "TOP/out/.git/objects\n")],
+            ", r+ ../out/.git/objects",
+        ),
+        (
+            "ignored revisions",
+            &[(".git/config", "[blame]\n\tignoreRevsFile = ../out/secret\n")],
+            ", r+ ../out/secret",
+        ),
+    ];
+    for (name, files, wanted) in cases {
+        let tree = test_tree();
+        repository(&tree.root.join(".git"));
+        repository(&tree.root.join("../out/.git"));
+        fs::create_dir_all(tree.root.join("w")).unwrap();
+        for (path, text) in files {
+            write(&tree, path, text);
+        }
+        assert_eq!(effects(&tree, "git -C w show x"), format!("r+ w{wanted}, held"), "{name}");
+    }
+}
+
+#[test]
+fn links_in_a_repository_count_as_what_they_lead_to() {
+    for (link, target, wanted) in [
+        (".git/objects", "../../out/.git/objects", ", r+ ../out/.git/objects, held"),
+        (".git/objects/pack", "../../../out/.git", ", r+ ../out/.git, held"),
+        (".git/packed-refs", "../../out/secret", ", r+ ../out/secret, held"),
+        (".git/packed-refs", "../.env", ", r+ .env, anything"),
+        (".git/packed-refs", "../a.txt", ", held"),
+        (".git/hooks", "../../out", ", held"),
+        (".git/info", "../../out", ", r+ ../out, held"),
+        (".git-blame-ignore-revs", ".env", ", r+ .env, anything"),
+    ] {
+        let tree = test_tree();
+        repository(&tree.root.join(".git"));
+        repository(&tree.root.join("../out/.git"));
+        fs::write(tree.root.join(".env"), "").unwrap();
+        let path = tree.root.join(link);
+        if path.exists() {
+            fs::remove_dir_all(&path).unwrap();
+        }
+        symlink(target, path).unwrap();
+        assert_eq!(effects(&tree, "git blame a.txt"), format!("r+ .{wanted}"), "{link} {target}");
+    }
+}
+
+#[test]
+fn the_repository_of_a_root_that_is_a_linked_working_tree_counts_as_inside() {
+    let tree = test_tree();
+    let main = tree.root.join("../out/.git");
+    repository(&main);
+    let own = main.join("worktrees/p");
+    fs::create_dir_all(&own).unwrap();
+    fs::write(own.join("HEAD"), "ref: refs/heads/p\n").unwrap();
+    fs::write(own.join("commondir"), "../..\n").unwrap();
+    fs::write(tree.root.join(".git"), "gitdir: ../out/.git/worktrees/p\n").unwrap();
+    for line in ["git show", "git -C sub log -p"] {
+        assert!(!effects(&tree, line).contains("../out"), "{line}");
+    }
+    fs::create_dir(tree.root.join("../more")).unwrap();
+    fs::write(main.join("objects/info/alternates"), "../../../more\n").unwrap();
+    assert_eq!(effects(&tree, "git show"), "r+ ., r+ ../more, held");
+    assert_eq!(effects(&tree, "git status"), "r ., held");
+}
+
 #[test]
 fn a_command_is_seen_from_every_folder_that_it_may_run_in() {
     let place = test_tree();
