@@ -164,6 +164,25 @@ pub(super) fn git(
     })
 }
 
+/// Returns the settings from which commands that are no known reads show the addresses of remotes, which may contain a
+/// token: `git ls-remote --get-url`, `git remote show`.
+pub(super) fn shown_addresses(
+    arguments: &[Argument],
+    context: &CommandContext<'_>,
+) -> Vec<PathTouch> {
+    let words: Vec<&str> = arguments.iter().filter_map(Argument::as_known).collect();
+    let shows = words.contains(&"ls-remote") && words.contains(&"--get-url")
+        || words.contains(&"remote") && words.contains(&"show");
+    if !shows {
+        return Vec::new();
+    }
+    let here = context.touch(".", Access::Read, TouchDepth::Itself, FollowLinks::Yes);
+    let mut touches = here.unwrap_or_default();
+    let folders = touches.len();
+    secret_search::add_settings_of_git("remote", &words, &mut touches, context.workspace);
+    touches.split_off(folders)
+}
+
 /// Returns the files among the words of `git diff`: outside of a repository it compares any two, also over links. A
 /// word that is no existing file is a revision or an option.
 fn compared_files(

@@ -161,7 +161,6 @@ fn touched_paths_are_resolved() {
         ("cat -- *", "hidden"),
         ("cat ./*.txt", "r a.txt"),
         ("cat $X", "hidden"),
-        ("cat ~/x", "hidden"),
         ("ls", "r ."),
         ("grep -r x sub", "r+ sub"),
         ("grep -r x", "r+ ."),
@@ -269,6 +268,40 @@ fn a_reading_git_command_reads_the_repository_that_git_uses() {
             write(&tree, path, text);
         }
         assert_eq!(effects(&tree, "git -C w show x"), format!("r+ w{wanted}, held"), "{name}");
+    }
+}
+
+#[test]
+fn a_file_of_the_home_is_touched_and_its_reader_may_read_others() {
+    let home = std::env::home_dir().unwrap();
+    let wanted = format!("r {}, hidden", home.join("x").display());
+    assert_eq!(effects(&test_tree(), "cat ~/x"), wanted);
+}
+
+#[test]
+fn files_that_the_words_of_an_unclear_read_name_are_touched() {
+    let tree = test_tree();
+    fs::write(tree.root.join(".env"), "").unwrap();
+    repository(&tree.root.join(".git"));
+    fs::write(tree.root.join(".git/config"), "[remote \"o\"]\n\turl = https://a:b@c/d\n").unwrap();
+    for line in [
+        "cat $PWD/.env",
+        "cat ~+/.env",
+        "cat \"$(pwd)/.env\"",
+        "cat /proc/self/cwd/.env",
+        "cat .env $X",
+        "jq --rawfile a .env -n '$a'",
+        "sed 'r .env' a.txt",
+        "grep -R x .",
+        "grep -R x",
+    ] {
+        let found = effects(&tree, line);
+        assert!(found.split(", ").any(|touch| touch == "r .env"), "{line}: {found}");
+        assert!(!found.ends_with("held") && found.contains("hidden"), "{line}: {found}");
+    }
+    for line in ["git ls-remote --get-url o", "git remote show -n o"] {
+        let found = effects(&tree, line);
+        assert!(found.contains("r .git/config"), "{line}: {found}");
     }
 }
 
@@ -581,9 +614,9 @@ fn a_reader_of_found_files_reads_below_the_folders_of_the_search() {
         ("find src | xargs xxd", "r+ src, hidden"),
         ("find src -name none | xargs grep -r K", "r+ src, r+ src, r+ ., r glob/.env, anything"),
         ("diff src sub/deep", "r+ src, r+ sub/deep"),
-        ("diff glob src", "hidden"),
+        ("diff glob src", "r glob, r src, hidden"),
         // A name of a file that decides what the command does.
-        ("cd src && find s -type f -exec sed {} a.rs \\;", "r src, r+ src/s, hidden"),
+        ("cd src && find s -type f -exec sed {} a.rs \\;", "r src, r+ src/s, r src/a.rs, hidden"),
         ("find src -exec grep {} a.txt \\;", "r+ src, r a.txt, hidden"),
         ("find src -type f -exec sed -i s/a/b/ {} +", "r+ src, hidden"),
         ("find src | xargs rm", "r+ src, hidden"),
