@@ -67,6 +67,7 @@ pub const PROTECTED: &[&str] = &[
     ".crush.json",
     "crush.json",
     ".aider.conf.yml",
+    "gptme.toml",
     // Editors: tasks, language servers, code that is read when a directory or a file is opened.
     ".vscode",
     ".idea",
@@ -154,6 +155,7 @@ pub const PROTECTED: &[&str] = &[
     ".pryrc",
     ".byebugrc",
     ".octaverc",
+    "startup.m",
     ".rvmrc",
     ".jvmopts",
     ".sbtrc",
@@ -331,6 +333,15 @@ pub const PROTECTED: &[&str] = &[
     ".gocd.yml",
     ".packit.yaml",
     ".packit.yml",
+    "packit.yaml",
+    "packit.yml",
+    ".copr/Makefile",
+    ".obs/workflows.yml",
+    ".crow",
+    ".crow.yaml",
+    ".crow.yml",
+    ".prow",
+    ".prow.yaml",
     "Jenkinsfile",
 ];
 

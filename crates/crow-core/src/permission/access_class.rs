@@ -7,15 +7,18 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    CallFacts, PermissionMode, RuleDecision, command::only_reads, evaluate::DecisionContext,
-    is_secret_file, is_secret_file_in, paths::Region,
+    CallFacts, PermissionMode, RuleDecision,
+    command::{base_name, only_reads},
+    evaluate::DecisionContext,
+    is_secret_file, is_secret_file_in,
+    paths::Region,
 };
 use crate::{
     network::HostAddress,
     protected::{ProtectedKind, protected_kind},
     tool_types::{
-        Access, CommandLine, CommandMeaning, Effects, PathTouch, Redirect, Subject, ToolCategory,
-        TouchDepth,
+        Access, CommandLine, CommandMeaning, CommandWord, Effects, PathTouch, Redirect, Subject,
+        ToolCategory, TouchDepth,
     },
 };
 
@@ -294,6 +297,8 @@ fn of_reach(
         {
             if names_secret(&facts.plan.subject) {
                 ask(NAMED_LIKE_KEYS)
+            } else if reads_outside(&facts.plan.subject, setting) {
+                ask(RUNS_A_COMMAND)
             } else {
                 allow("the sandbox lets it change nothing")
             }
@@ -361,6 +366,34 @@ fn names_secret(subject: &Subject) -> bool {
         let redirects = command.redirects.iter().filter_map(|redirect| redirect.path.as_ref());
         let touches = command.touches.iter().map(|touch| &touch.path);
         touches.chain(redirects).any(|path| is_secret_file(path))
+    })
+}
+
+/// Returns true if a command is known to read something outside the workspace. The file of its program is executed, not
+/// read. Hidden places do not count: commands do not see them, and have a `/tmp` of their own.
+fn reads_outside(subject: &Subject, setting: &DecisionContext<'_>) -> bool {
+    let Subject::Command(CommandLine { meaning: CommandMeaning::Commands(commands), .. }) = subject
+    else {
+        return false;
+    };
+    let is_outside = |path: &Path, access: Access| {
+        AccessClass::of_redirect(path, access, setting) == AccessClass::ReadOutside
+    };
+    commands.iter().any(|command| {
+        let program = command.words.first().and_then(CommandWord::as_literal);
+        let program = program.filter(|program| program.contains('/')).map(base_name);
+        let is_program = |path: &Path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some() && (name == program || name == command.linked_program.as_deref())
+        };
+        let redirects = command.redirects.iter().filter(|redirect| !redirect.is_device());
+        command
+            .touches
+            .iter()
+            .any(|touch| is_outside(&touch.path, touch.access) && !is_program(&touch.path))
+            || redirects
+                .filter_map(|redirect| Some((redirect.path.as_ref()?, redirect.access)))
+                .any(|(path, access)| is_outside(path, access))
     })
 }
 

@@ -224,7 +224,12 @@ impl<'a, 'r> Evaluation<'a, 'r> {
 
     /// Returns the reason for the mode's decision, with a warning about the first part that reaches too far.
     fn reason_of_mode(&self, decision: RuleDecision, reason: &str) -> String {
-        let mut open = self.parts.iter().filter(|element| !element.is_allowed());
+        // In a mode in which unknown commands run, that one is unknown is no reason to ask.
+        let is_reason = |part: &CallPart<'_>| {
+            self.context.mode != PermissionMode::ReadOnly || !matches!(part, CallPart::Command(_))
+        };
+        let mut open =
+            self.parts.iter().filter(|element| !element.is_allowed() && is_reason(&element.part));
         let warning = open.find_map(|element| element.part.warning());
         match (decision, warning) {
             (RuleDecision::AskUser, Some(warning)) if reason == RUNS_A_COMMAND => warning,

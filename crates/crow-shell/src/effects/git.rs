@@ -14,7 +14,7 @@ use crow_core::{
 use super::{
     arguments::Argument,
     command_context::{CommandContext, FollowLinks},
-    git_options, git_worktree,
+    git_options, git_outside, git_worktree,
     line_effects::CommandEffects,
     options::option_name,
     permitted_options::{git_options_of, git_subcommand},
@@ -115,6 +115,10 @@ pub(super) fn git(
     if !touches.iter().all(stays) {
         return None;
     }
+    let outside: Vec<Vec<PathTouch>> = touches
+        .iter()
+        .map(|touch| git_outside::outside_places(&touch.path, command, rest, context))
+        .collect::<Option<_>>()?;
     if *command == "diff" {
         touches.extend(compared_files(folder, rest, context)?);
     }
@@ -129,6 +133,8 @@ pub(super) fn git(
         }
         _ => {}
     }
+    // After the searches, which go through the folders among the touches.
+    touches.extend(outside.into_iter().flatten());
     // 3) Arguments that may do more than read.
     let is_more = |word: &&str| {
         let name = option_name(word);
@@ -156,6 +162,25 @@ pub(super) fn git(
         unlisted: Vec::new(),
         may_change_read: false,
     })
+}
+
+/// Returns the settings from which commands that are no known reads show the addresses of remotes, which may contain a
+/// token: `git ls-remote --get-url`, `git remote show`.
+pub(super) fn shown_addresses(
+    arguments: &[Argument],
+    context: &CommandContext<'_>,
+) -> Vec<PathTouch> {
+    let words: Vec<&str> = arguments.iter().filter_map(Argument::as_known).collect();
+    let shows = words.contains(&"ls-remote") && words.contains(&"--get-url")
+        || words.contains(&"remote") && words.contains(&"show");
+    if !shows {
+        return Vec::new();
+    }
+    let here = context.touch(".", Access::Read, TouchDepth::Itself, FollowLinks::Yes);
+    let mut touches = here.unwrap_or_default();
+    let folders = touches.len();
+    secret_search::add_settings_of_git("remote", &words, &mut touches, context.workspace);
+    touches.split_off(folders)
 }
 
 /// Returns the files among the words of `git diff`: outside of a repository it compares any two, also over links. A

@@ -13,61 +13,30 @@ use std::{
 
 use crow_core::workspace::Workspace;
 
+use super::git_repository::{LARGEST_SETTINGS, RepositoryFolders, read, repositories};
+
 /// Maximum size in bytes of an index that is read.
 const LARGEST_INDEX: u64 = 128 << 20;
-/// Maximum size in bytes of settings that are read.
-const LARGEST_SETTINGS: u64 = 1 << 20;
 /// Size in bytes of an entry before its flags and name, with hashes of 20 and of 32 bytes.
 const FIXED: [usize; 2] = [60, 72];
 const HEAD: usize = 12;
 /// Position of the type and permission bits in an entry.
 const MODE: usize = 24;
-/// The bits of the type, and two types. Others are repositories and folders.
+/// The bits of the type, and three types. Others are folders.
 const FILE_TYPE: u32 = 0o170_000;
 const REGULAR_FILE: u32 = 0o100_000;
 const SYMBOLIC_LINK: u32 = 0o120_000;
+const REPOSITORY: u32 = 0o160_000;
 
 /// Returns false if the repository that git finds from a folder may name files outside of the workspace. Blocks.
 pub(super) fn stays_in_workspace(folder: &Path, workspace: &Workspace) -> bool {
-    let Some((repository, common)) = repository(folder) else { return true };
-    let settings = [common.join("config"), repository.join("config.worktree")];
-    settings.iter().all(|file| has_own_worktree(file, &repository, workspace)) && {
-        let fixed = fixed_sizes(&common.join("config"));
-        indexes(&repository).iter().all(|index| names_stay_inside(index, fixed))
-    }
-}
-
-/// Returns the directory of the repository, and the one that it shares with other worktrees.
-fn repository(folder: &Path) -> Option<(PathBuf, PathBuf)> {
-    let own = folder.ancestors().find_map(|above| {
-        let entry = above.join(".git");
-        match crow_fs::metadata_through_links(&entry) {
-            Ok(found) if found.is_directory() => Some(entry),
-            Ok(_) => pointed_to(&entry, "gitdir:", above),
-            // A bare repository.
-            Err(_) => {
-                let parts = ["HEAD", "objects", "refs"];
-                parts.iter().all(|name| above.join(name).exists()).then(|| above.to_owned())
-            }
+    repositories(folder).iter().all(|RepositoryFolders { own, common, .. }| {
+        let settings = [common.join("config"), own.join("config.worktree")];
+        settings.iter().all(|file| has_own_worktree(file, own, workspace)) && {
+            let fixed = fixed_sizes(&common.join("config"));
+            indexes(own).iter().all(|index| names_stay_inside(index, fixed))
         }
-    })?;
-    let common = pointed_to(&own.join("commondir"), "", &own).unwrap_or_else(|| own.clone());
-    Some((own, common))
-}
-
-/// Returns the path in a file of git, which may be relative to `base`.
-fn pointed_to(file: &Path, prefix: &str, base: &Path) -> Option<PathBuf> {
-    let bytes = read(file, LARGEST_SETTINGS)??;
-    let path = bytes.strip_prefix(prefix.as_bytes())?.trim_ascii();
-    Some(base.join(OsStr::from_bytes(path)))
-}
-
-/// Returns the bytes of a file, the inner `None` if it is too large or cannot be read, and the outer one if there is none.
-#[expect(clippy::option_option, reason = "a missing file differs from one that is too large")]
-fn read(file: &Path, largest: u64) -> Option<Option<Vec<u8>>> {
-    // Git follows links here, and refuses anything that is not a file.
-    let file = crow_fs::canonicalize(file).ok()?;
-    Some(crow_fs::read_bounded(&file, largest).ok())
+    })
 }
 
 /// Returns true if settings name no directory of files, or one in the workspace.
@@ -182,7 +151,8 @@ fn for_each_entry(
 /// repository. Blocks.
 pub(super) fn tracked_files(folder: &Path) -> Option<Vec<PathBuf>> {
     let root = folder.ancestors().find(|above| crow_fs::metadata(&above.join(".git")).is_ok())?;
-    let (repository, common) = repository(folder)?;
+    let RepositoryFolders { own: repository, common, .. } =
+        repositories(folder).into_iter().next()?;
     // Git looks further up if this is no repository, and a bare one has no files beside it.
     if folder.starts_with(&repository) || crow_fs::metadata(&repository.join("HEAD")).is_err() {
         return None;
@@ -209,6 +179,24 @@ pub(super) fn tracked_files(folder: &Path) -> Option<Vec<PathBuf>> {
         (is_plain && is_inside(entry.name)).then_some(())
     })?;
     Some(files)
+}
+
+/// Returns the folders of the repositories that the index of a repository has as entries: its submodules.
+pub(super) fn nested_repositories(repository: &RepositoryFolders) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    for index in indexes(&repository.own) {
+        let Some(Some(bytes)) = read(&index, LARGEST_INDEX) else { continue };
+        for fixed in fixed_sizes(&repository.common.join("config")) {
+            // Git does not read what follows an invalid entry.
+            let _ = for_each_entry(&bytes, *fixed, |entry| {
+                if entry.mode & FILE_TYPE == REPOSITORY && is_inside(entry.name) {
+                    folders.push(repository.worktree.join(OsStr::from_bytes(entry.name)));
+                }
+                Some(())
+            });
+        }
+    }
+    folders
 }
 
 /// Decodes a number of version 4. Returns it and its length in bytes.

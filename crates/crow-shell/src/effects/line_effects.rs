@@ -264,19 +264,21 @@ pub(super) fn program_effects(
     let mut known = known.unwrap_or_else(|| {
         let words = &command.words[1..];
         let is_reader = readers::is_reader(name);
+        // It may read further files than those that its words name.
+        let hidden = || CommandEffects {
+            extent: SideEffects::Hidden,
+            ..unknown_programs::unknown_program_effects(name, arguments, words, context)
+        };
         if readers::has_wider_filter(name, arguments) {
-            return CommandEffects::hidden();
+            return hidden();
         }
         match options_of(program, words, context) {
-            OptionsOf::Unknown => CommandEffects {
-                extent: SideEffects::Hidden,
-                ..unknown_programs::unknown_program_effects(name, arguments, words, context)
-            },
+            OptionsOf::Unknown => hidden(),
             // The files of a reader are unknown if one of its arguments is.
             OptionsOf::Harmless(_) | OptionsOf::Unlisted(_)
                 if is_reader && arguments.contains(&Argument::Unknown) =>
             {
-                CommandEffects::hidden()
+                hidden()
             }
             OptionsOf::Harmless(options) => {
                 let mut known =
@@ -286,7 +288,7 @@ pub(super) fn program_effects(
                 known
             }
             // A reader with an unknown option may write or start something.
-            OptionsOf::Unlisted(_) if is_reader => CommandEffects::hidden(),
+            OptionsOf::Unlisted(_) if is_reader => hidden(),
             OptionsOf::Unlisted(unlisted) => CommandEffects {
                 unlisted,
                 ..unknown_programs::unknown_program_effects(name, arguments, words, context)
@@ -298,6 +300,9 @@ pub(super) fn program_effects(
             Some(here) => known.touches.extend(here),
             None => return CommandEffects::hidden(),
         }
+    }
+    if name == "git" {
+        known.touches.extend(git::shown_addresses(arguments, context));
     }
     // A program given as a path is read itself, and is never trusted to only read.
     if program.contains('/') {

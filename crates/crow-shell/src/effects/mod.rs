@@ -15,6 +15,8 @@ mod found_files;
 mod git;
 mod git_objects;
 mod git_options;
+mod git_outside;
+mod git_repository;
 mod git_worktree;
 mod globs;
 mod installed_programs;

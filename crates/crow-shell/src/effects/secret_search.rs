@@ -108,6 +108,21 @@ pub(super) fn add_secret(
     Some(())
 }
 
+/// Adds the first secret file below each folder to the touches, for a search of which nothing else is known. Up to the
+/// limit of a search.
+pub(super) fn add_secret_below(touches: &mut Vec<PathTouch>) {
+    let below = touches.iter().filter(|touch| touch.depth == TouchDepth::Below);
+    let entries = below.flat_map(|touch| whole_walk(&touch.path).build()).take(MOST_ENTRIES);
+    let found = entries.flatten().find(|entry| {
+        entry.file_type().is_some_and(|kind| kind.is_file()) && holds_secret(entry.path())
+    });
+    touches.extend(found.map(|entry| PathTouch {
+        access: Access::Read,
+        path: entry.into_path(),
+        depth: TouchDepth::Itself,
+    }));
+}
+
 /// Adds the first secret file that `git grep` would read to the touches. Returns `None` if the folders are too large
 /// to tell. It reads tracked files, and others only with options. Where the index does not tell which files are tracked,
 /// a file that is not ignored counts.

@@ -161,7 +161,6 @@ fn touched_paths_are_resolved() {
         ("cat -- *", "hidden"),
         ("cat ./*.txt", "r a.txt"),
         ("cat $X", "hidden"),
-        ("cat ~/x", "hidden"),
         ("ls", "r ."),
         ("grep -r x sub", "r+ sub"),
         ("grep -r x", "r+ ."),
@@ -208,6 +207,146 @@ fn touched_paths_are_resolved() {
     ] {
         assert_eq!(effects(&place, line), wanted, "{line}");
     }
+}
+
+/// Makes a complete repository without commits.
+fn repository(git: &std::path::Path) {
+    fs::create_dir_all(git.join("objects/info")).unwrap();
+    fs::create_dir_all(git.join("objects/pack")).unwrap();
+    fs::create_dir_all(git.join("refs/heads")).unwrap();
+    fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+}
+
+#[test]
+fn a_reading_git_command_reads_the_repository_that_git_uses() {
+    let write = |tree: &TestTree, path: &str, text: &str| {
+        let path = tree.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text.replace("TOP", tree.root.parent().unwrap().to_str().unwrap()))
+            .unwrap();
+    };
+    let cases: [(&str, &[(&str, &str)], &str); 9] = [
+        ("nothing", &[], ""),
+        ("a file", &[("w/.git", "gitdir: TOP/out/.git\n")], ", r+ ../out/.git"),
+        ("a relative file", &[("w/.git", "gitdir: ../../out/.git\n")], ", r+ ../out/.git"),
+        (
+            "a common folder",
+            &[("w/.git/HEAD", "ref: refs/heads/main\n"), ("w/.git/commondir", "TOP/out/.git\n")],
+            ", r+ ../out/.git",
+        ),
+        (
+            "alternates",
+            &[(".git/objects/info/alternates", "# x\nTOP/out/.git/objects\n")],
+            ", r+ ../out/.git/objects",
+        ),
+        (
+            "alternates of alternates",
+            &[
+                (".git/objects/info/alternates", "../../w/o\n"),
+                ("w/o/info/alternates", "../../../out/.git/objects\n"),
+            ],
+            ", r+ ../out/.git/objects",
+        ),
+        ("alternates in the workspace", &[(".git/objects/info/alternates", "../../w/o\n")], ""),
+        (
+            "an incomplete repository before one that borrows",
+            &[("w/.git/x", ""), (".git/objects/info/alternates", "TOP/out/.git/objects\n")],
+            ", r+ ../out/.git/objects",
+        ),
+        (
+            "ignored revisions",
+            &[(".git/config", "[blame]\n\tignoreRevsFile = ../out/secret\n")],
+            ", r+ ../out/secret",
+        ),
+    ];
+    for (name, files, wanted) in cases {
+        let tree = test_tree();
+        repository(&tree.root.join(".git"));
+        repository(&tree.root.join("../out/.git"));
+        fs::create_dir_all(tree.root.join("w")).unwrap();
+        for (path, text) in files {
+            write(&tree, path, text);
+        }
+        assert_eq!(effects(&tree, "git -C w show x"), format!("r+ w{wanted}, held"), "{name}");
+    }
+}
+
+#[test]
+fn a_file_of_the_home_is_touched_and_its_reader_may_read_others() {
+    let home = std::env::home_dir().unwrap();
+    let wanted = format!("r {}, hidden", home.join("x").display());
+    assert_eq!(effects(&test_tree(), "cat ~/x"), wanted);
+}
+
+#[test]
+fn files_that_the_words_of_an_unclear_read_name_are_touched() {
+    let tree = test_tree();
+    fs::write(tree.root.join(".env"), "").unwrap();
+    repository(&tree.root.join(".git"));
+    fs::write(tree.root.join(".git/config"), "[remote \"o\"]\n\turl = https://a:b@c/d\n").unwrap();
+    for line in [
+        "cat $PWD/.env",
+        "cat ~+/.env",
+        "cat \"$(pwd)/.env\"",
+        "cat /proc/self/cwd/.env",
+        "cat .env $X",
+        "jq --rawfile a .env -n '$a'",
+        "sed 'r .env' a.txt",
+        "grep -R x .",
+        "grep -R x",
+    ] {
+        let found = effects(&tree, line);
+        assert!(found.split(", ").any(|touch| touch == "r .env"), "{line}: {found}");
+        assert!(!found.ends_with("held") && found.contains("hidden"), "{line}: {found}");
+    }
+    for line in ["git ls-remote --get-url o", "git remote show -n o"] {
+        let found = effects(&tree, line);
+        assert!(found.contains("r .git/config"), "{line}: {found}");
+    }
+}
+
+#[test]
+fn links_in_a_repository_count_as_what_they_lead_to() {
+    for (link, target, wanted) in [
+        (".git/objects", "../../out/.git/objects", ", r+ ../out/.git/objects, held"),
+        (".git/objects/pack", "../../../out/.git", ", r+ ../out/.git, held"),
+        (".git/packed-refs", "../../out/secret", ", r+ ../out/secret, held"),
+        (".git/packed-refs", "../.env", ", r+ .env, anything"),
+        (".git/packed-refs", "../a.txt", ", held"),
+        (".git/hooks", "../../out", ", held"),
+        (".git/info", "../../out", ", r+ ../out, held"),
+        (".git-blame-ignore-revs", ".env", ", r+ .env, anything"),
+    ] {
+        let tree = test_tree();
+        repository(&tree.root.join(".git"));
+        repository(&tree.root.join("../out/.git"));
+        fs::write(tree.root.join(".env"), "").unwrap();
+        let path = tree.root.join(link);
+        if path.exists() {
+            fs::remove_dir_all(&path).unwrap();
+        }
+        symlink(target, path).unwrap();
+        assert_eq!(effects(&tree, "git blame a.txt"), format!("r+ .{wanted}"), "{link} {target}");
+    }
+}
+
+#[test]
+fn the_repository_of_a_root_that_is_a_linked_working_tree_counts_as_inside() {
+    let tree = test_tree();
+    let main = tree.root.join("../out/.git");
+    repository(&main);
+    let own = main.join("worktrees/p");
+    fs::create_dir_all(&own).unwrap();
+    fs::write(own.join("HEAD"), "ref: refs/heads/p\n").unwrap();
+    fs::write(own.join("commondir"), "../..\n").unwrap();
+    fs::write(tree.root.join(".git"), "gitdir: ../out/.git/worktrees/p\n").unwrap();
+    for line in ["git show", "git -C sub log -p"] {
+        assert!(!effects(&tree, line).contains("../out"), "{line}");
+    }
+    fs::create_dir(tree.root.join("../more")).unwrap();
+    fs::write(main.join("objects/info/alternates"), "../../../more\n").unwrap();
+    assert_eq!(effects(&tree, "git show"), "r+ ., r+ ../more, held");
+    assert_eq!(effects(&tree, "git status"), "r ., held");
 }
 
 #[test]
@@ -475,9 +614,9 @@ fn a_reader_of_found_files_reads_below_the_folders_of_the_search() {
         ("find src | xargs xxd", "r+ src, hidden"),
         ("find src -name none | xargs grep -r K", "r+ src, r+ src, r+ ., r glob/.env, anything"),
         ("diff src sub/deep", "r+ src, r+ sub/deep"),
-        ("diff glob src", "hidden"),
+        ("diff glob src", "r glob, r src, hidden"),
         // A name of a file that decides what the command does.
-        ("cd src && find s -type f -exec sed {} a.rs \\;", "r src, r+ src/s, hidden"),
+        ("cd src && find s -type f -exec sed {} a.rs \\;", "r src, r+ src/s, r src/a.rs, hidden"),
         ("find src -exec grep {} a.txt \\;", "r+ src, r a.txt, hidden"),
         ("find src -type f -exec sed -i s/a/b/ {} +", "r+ src, hidden"),
         ("find src | xargs rm", "r+ src, hidden"),

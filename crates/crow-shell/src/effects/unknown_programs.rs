@@ -1,12 +1,13 @@
 //! Unknown programs: words that lead out of the workspace, and operands that start another program.
 
-use crow_core::tool::{Access, CommandWord, PathTouch, TouchDepth};
+use crow_core::tool::{Access, CommandWord, PathTouch, SideEffects, TouchDepth};
 
 use super::{
     arguments::Argument,
     changers,
     command_context::{CommandContext, FollowLinks},
     line_effects::CommandEffects,
+    secret_search,
 };
 
 /// Programs whose operands may be text that looks like a path.
@@ -157,7 +158,13 @@ pub(super) fn unknown_program_effects(
 ) -> CommandEffects {
     let likely_words = words.iter().filter_map(likely_path).map(Argument::Known);
     let arguments = &arguments.iter().cloned().chain(likely_words).collect::<Vec<_>>();
-    if starts_another(name, arguments) || may_follow_link_outside(name, arguments, context) {
+    if starts_another(name, arguments) {
+        return CommandEffects::hidden();
+    }
+    // It may also touch files that are not found below.
+    let mut is_hidden = may_follow_link_outside(name, arguments, context);
+    let is_grep = matches!(name, "egrep" | "fgrep" | "grep");
+    if is_hidden && !is_grep {
         return CommandEffects::hidden();
     }
     let words: Vec<&str> = arguments.iter().filter_map(Argument::as_known).collect();
@@ -197,9 +204,7 @@ pub(super) fn unknown_program_effects(
                 is_outside && may_lead_out || touch.path.exists() || is_in_folder
             };
             let Some(named) = named else {
-                if may_lead_out {
-                    return CommandEffects::hidden();
-                }
+                is_hidden |= may_lead_out;
                 continue;
             };
             for touch in named.into_iter().filter(is_meant) {
@@ -224,18 +229,27 @@ pub(super) fn unknown_program_effects(
         let here = context.touch(".", Access::Read, TouchDepth::Below, FollowLinks::Yes);
         touches.extend(here.unwrap_or_default());
     }
+    if is_grep && searches_folders(name, arguments) {
+        secret_search::add_secret_below(&mut touches);
+    }
     // 4) Files that the program is known to change.
     if changers::add_changes(name, &words, context, &mut touches).is_none() {
         return CommandEffects::hidden();
     }
     let may_change_read = makes_files(program, program_words);
-    CommandEffects { may_change_read, ..CommandEffects::changes(touches) }
+    let extent = if is_hidden { SideEffects::Hidden } else { SideEffects::Anything };
+    CommandEffects { may_change_read, extent, ..CommandEffects::changes(touches) }
 }
 
 /// Returns the text of a word that is known only when the line runs, if it names the working folder or the home of the user and
-/// nothing else is unknown in it: `$PWD/a.txt`, `file://$(pwd)/a.txt`, `~/a.txt`.
+/// nothing else is unknown in it: `$PWD/a.txt`, `file://$(pwd)/a.txt`, `~/a.txt`, `/proc/self/cwd/a.txt`.
 fn likely_path(word: &CommandWord) -> Option<String> {
-    let CommandWord::Computed(text) = word else { return None };
+    let text = match word {
+        CommandWord::Computed(text) => text,
+        CommandWord::Literal(text) => {
+            return text.strip_prefix("/proc/self/cwd/").map(|path| format!("./{path}"));
+        }
+    };
     let mut text = text.replace(['"', '\''], "");
     for here in ["${PWD}", "$PWD", "$(pwd)", "`pwd`", "~+"] {
         text = text.replace(here, ".");
@@ -254,9 +268,9 @@ fn likely_path(word: &CommandWord) -> Option<String> {
 /// Returns the pieces of command texts for a program with a language of its own: `vim -c 'r file'`, `sqlite3 x '.read
 /// file'`.
 fn named_in_commands<'a>(name: &str, arguments: &'a [Argument]) -> Vec<&'a str> {
-    const PROGRAMS: [&str; 12] = [
-        "ed", "ex", "gdb", "gnuplot", "m4", "mariadb", "mysql", "nvim", "psql", "sqlite3", "vi",
-        "vim",
+    const PROGRAMS: [&str; 13] = [
+        "ed", "ex", "gdb", "gnuplot", "m4", "mariadb", "mysql", "nvim", "psql", "sed", "sqlite3",
+        "vi", "vim",
     ];
     if !PROGRAMS.contains(&name) {
         return Vec::new();

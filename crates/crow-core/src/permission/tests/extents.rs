@@ -98,6 +98,29 @@ fn a_command_that_obeys_project_settings_is_a_read_only_in_a_sandbox() {
 }
 
 #[test]
+fn a_command_known_to_read_outside_is_asked_about_also_where_it_can_change_nothing() {
+    let mut policy = policy_in(PermissionMode::ReadOnly, []);
+    policy.set_read_only_sandbox(true);
+    for (words, extent, touch, wanted) in [
+        ("cargo test", SideEffects::Anything, reads("/p"), Allow),
+        ("cat /q/a", SideEffects::Reads, reads("/q/a"), AskUser),
+        ("git show", SideEffects::SandboxedReads, reads("/q/.git"), AskUser),
+        ("grep -R x .", SideEffects::Hidden, reads("/q/a"), AskUser),
+        ("cat $X", SideEffects::Hidden, reads("/p/.env"), AskUser),
+        ("tool x", SideEffects::Anything, writes("/q/x"), Allow),
+        // The file of a program is executed.
+        ("/q/bin/tool a", SideEffects::Anything, reads("/q/bin/tool"), Allow),
+        ("tool a", SideEffects::Anything, reads("/q/bin/tool"), AskUser),
+    ] {
+        let call = call_with(words, extent, &[touch]);
+        assert_eq!(call.outcome(&policy), wanted, "{words}");
+        let reason = call.explain(&policy).reason;
+        let names_place = reason.starts_with("it reads `/q/") || words == "cat $X";
+        assert_eq!(names_place, wanted == AskUser, "{words}: {reason}");
+    }
+}
+
+#[test]
 fn a_rule_for_a_command_allows_no_guarded_place() {
     let rules = || {
         [PermissionRule::allow_bash_prefix(["touch"]), PermissionRule::allow_bash_prefix(["rm"])]

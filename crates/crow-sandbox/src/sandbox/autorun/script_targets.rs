@@ -71,6 +71,8 @@ const RUNNERS: &[&str] = &[
     "source",
     "source_env",
     "source_env_if_exists",
+    "dotenv",
+    "dotenv_if_exists",
     "expand_path",
     "find_up",
     "sh",
@@ -135,6 +137,9 @@ impl InventoryWalk<'_> {
                     self.program(&worktree.join(below), entrance.as_deref());
                 }
             }
+            if path.file_name().is_some_and(|name| name == ".envrc") && uses_nix(&text) {
+                self.environments_of_nix(&path.with_file_name(".direnv"), entrance.as_deref());
+            }
             let folders = worktree.into_iter().chain(path.parent().map(Path::to_owned));
             for folder in folders {
                 for word in &words {
@@ -143,6 +148,32 @@ impl InventoryWalk<'_> {
             }
         }
     }
+}
+
+impl InventoryWalk<'_> {
+    /// Adds the scripts in which nix-direnv keeps environments: it sources them while their sources are older.
+    fn environments_of_nix(&mut self, folder: &Path, entrance: Option<&Path>) {
+        let is_environment = |path: &PathBuf| path.extension().is_some_and(|end| end == "rc");
+        let names = self.paths.view.names_in(folder);
+        let existing = names.iter().map(|name| folder.join(name.as_os_str()));
+        let planned = self.paths.planned_writes().iter().filter(|path| path.starts_with(folder));
+        let found: Vec<PathBuf> = existing.chain(planned.cloned()).filter(is_environment).collect();
+        for path in found.into_iter().chain([folder.join("bin/nix-direnv-reload")]) {
+            self.program(&path, entrance);
+        }
+    }
+}
+
+/// Returns true if an `.envrc` loads an environment of Nix.
+fn uses_nix(text: &str) -> bool {
+    text.lines().any(|line| {
+        let mut words = line.split([' ', '\t', ';', '&']).filter(|word| !word.is_empty());
+        match words.next() {
+            Some("use") => matches!(words.next(), Some("flake" | "nix")),
+            Some(word) => matches!(word, "use_flake" | "use_nix"),
+            None => false,
+        }
+    })
 }
 
 /// Returns true if a file of the workspace holds command lines by its name.
@@ -218,6 +249,12 @@ pub(super) fn started_words(text: &str) -> BoundedWords {
                 .into_iter()
                 .map(|word| word.trim_start_matches('<'))
                 .find(|word| !word.is_empty() && !word.starts_with('-'));
+            // Without a name, direnv loads the `.env` beside the script. Programs of that name have options.
+            let is_dotenv = name.starts_with("dotenv");
+            if is_dotenv && words.iter().any(|word| word.starts_with('-')) {
+                continue;
+            }
+            let file = file.or_else(|| is_dotenv.then_some(".env"));
             // It is run whatever its name ends in.
             if let Some(path) = file.and_then(path_without_expansion) {
                 started.extend(files_of(name, &path));
@@ -273,8 +310,12 @@ fn files_of(interpreter: &str, path: &str) -> Vec<String> {
             &[".js", ".cjs", ".mjs", ".ts", ".json", "/index.js", "/index.ts", "/package.json"]
         }
         _ if is_python(interpreter) => &["/__main__.py"],
+        // Functions of direnv.
+        "source_env" | "source_env_if_exists" => &["/.envrc"],
+        "dotenv" | "dotenv_if_exists" => &["/.env"],
         _ => &[],
     };
+    let path = path.trim_end_matches('/');
     endings.iter().map(|ending| format!("{path}{ending}")).collect()
 }
 

@@ -393,6 +393,48 @@ fn changed_files_that_protected_scripts_start_are_put_back() {
 }
 
 #[test]
+fn files_that_an_envrc_loads_without_naming_them_are_put_back_or_moved_aside() {
+    for (script, path) in [
+        ("source_env conf", "conf/.envrc"),
+        ("source_env_if_exists ./conf/", "conf/.envrc"),
+        ("dotenv", ".env"),
+        ("dotenv_if_exists", ".env"),
+        ("dotenv conf", "conf/.env"),
+        ("dotenv conf/dev.env", "conf/dev.env"),
+        ("dotenv_if_exists .env.local", ".env.local"),
+        ("use flake", ".direnv/flake-profile-a5d5.rc"),
+        ("watch_file x\n  use nix", ".direnv/nix-profile-x.rc"),
+        ("use_flake . --impure", ".direnv/bin/nix-direnv-reload"),
+    ] {
+        let project = Project::new();
+        project.write(".envrc", &format!("{script}\n"));
+        fs::create_dir_all(project.root.join(path).parent().unwrap()).unwrap();
+        let found = project.run(|project| project.write(path, "evil\n"));
+        assert_eq!(found, [(path.to_owned(), OriginalState::Absent)], "{script}");
+        project.write(path, "good\n");
+        let found = project.run(|project| project.write(path, "evil\n"));
+        assert_eq!(found, [(path.to_owned(), OriginalState::Restored)], "{script}");
+        assert_eq!(project.read(path), "good\n", "{script}");
+    }
+}
+
+#[test]
+fn files_beside_an_envrc_that_does_not_load_them_may_change() {
+    for (script, path) in [
+        ("use node", ".direnv/x.rc"),
+        ("layout python", ".direnv/python-3.11/bin/python"),
+        ("source_env conf", "conf/.env"),
+        ("npx dotenv -e .env -- node", ".env"),
+        ("use flake", ".direnv/CACHEDIR.TAG"),
+    ] {
+        let project = Project::new();
+        project.write(".envrc", &format!("{script}\n"));
+        project.write(path, "old\n");
+        assert_eq!(project.run(|project| project.write(path, "new\n")), [], "{script}");
+    }
+}
+
+#[test]
 fn programs_that_a_script_names_from_a_folder_above_the_project_are_put_back() {
     for script in [
         "cd {above} && {name}/scripts/run",

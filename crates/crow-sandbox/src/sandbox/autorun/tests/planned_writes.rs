@@ -100,3 +100,16 @@ fn missing_settings_of_a_repository_elsewhere_in_the_project_are_asked_about() {
         assert_eq!(asked_about(&project, &[written, "src/a.rs"]), [written], "{before}");
     }
 }
+
+#[test]
+fn missing_files_that_an_envrc_loads_without_naming_them_are_asked_about() {
+    for (script, written) in [
+        ("source_env conf", "conf/.envrc"),
+        ("dotenv", ".env"),
+        ("use flake", ".direnv/flake-profile-a5d5.rc"),
+    ] {
+        let project = Project::new();
+        project.write(".envrc", &format!("{script}\n"));
+        assert_eq!(asked_about(&project, &[written, "src/a.rs"]), [written], "{script}");
+    }
+}
