@@ -385,6 +385,12 @@ impl<'a> OptionReader<'a> {
                 ProgramWord::Operand | ProgramWord::OneWord | ProgramWord::Pipe => None,
             },
         };
+        let restricted = || self.table.only_with.split(' ').filter_map(|pair| pair.split_once('='));
+        if restricted().any(|(name, _)| name == option) {
+            return restricted()
+                .any(|pair| value.is_some_and(|value| pair == (option, value)))
+                .then_some(());
+        }
         // A target of cargo that is a JSON file names programs that build and run it.
         if option == "--target" && value.is_some_and(is_json) {
             return None;
