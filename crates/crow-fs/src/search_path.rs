@@ -42,6 +42,15 @@ impl SearchPath {
         Some(folder.join(name))
     }
 
+    /// Returns true if a process that starts in one of these folders would find a program by a name.
+    pub fn finds(&self, name: &str, folders: &[PathBuf]) -> bool {
+        self.folders.iter().any(|folder| {
+            folder.is_absolute() && is_program(&folder.join(name))
+                || folder.is_relative()
+                    && folders.iter().any(|cwd| is_program(&cwd.join(folder).join(name)))
+        })
+    }
+
     /// Returns true if a process that starts in one of these folders would find a program of the project by a name.
     pub fn finds_in_project(&self, name: &str, folders: &[PathBuf]) -> bool {
         let mut candidates = self.folders.iter();

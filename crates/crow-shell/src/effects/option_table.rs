@@ -39,6 +39,8 @@ pub(super) enum OperandRule {
     NoAddress,
     /// One web address.
     WebAddress,
+    /// Targets of make and its like, and settings without an effect on what is started.
+    Target,
     /// At most this many. Further ones are a value to set, a script or a command.
     Most(usize),
 }
@@ -168,6 +170,7 @@ const MAKE: OptionTable = OptionTable {
     long: "--always-make --debug --dry-run --help --ignore-errors --jobs --just-print --keep-going --load-average \
 --no-builtin-rules --no-keep-going --no-print-directory --output-sync --print-data-base --print-directory --question \
 --quiet --recon --silent --touch --trace --version --warn-undefined-variables",
+    operands: OperandRule::Target,
     ..NONE
 };
 
@@ -216,7 +219,7 @@ const RG: OptionTable = OptionTable {
     ..NONE
 };
 
-pub(super) const TABLES: [OptionTable; 47] = [
+pub(super) const TABLES: [OptionTable; 48] = [
     GREP,
     RG,
     OptionTable {
@@ -255,6 +258,8 @@ pub(super) const TABLES: [OptionTable; 47] = [
     OptionTable { subcommands: &["build"], makes_files: true, ..GO },
     GO,
     MAKE,
+    // The make of the BSDs: most of its options have another meaning.
+    OptionTable { names: &["bmake", "pmake"], flags: "Bikjnqrstw0123456789", long: "", ..MAKE },
     COMPILER,
     TAR,
     OptionTable {
@@ -438,12 +443,14 @@ pub(super) const TABLES: [OptionTable; 47] = [
         names: &["just"],
         flags: "lnqv",
         long: "--dry-run --evaluate --list --quiet --summary --verbose --version --yes",
+        operands: OperandRule::Target,
         ..NONE
     },
     OptionTable {
         names: &["rake"],
         flags: "mnqstvPTA",
         long: "--all --dry-run --prereqs --quiet --silent --tasks --trace --verbose --version",
+        operands: OperandRule::Target,
         ..NONE
     },
     OptionTable {
