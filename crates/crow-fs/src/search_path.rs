@@ -143,6 +143,11 @@ mod tests {
         // An empty element is the working folder.
         let path = SearchPath::new(Some(&format!(":{system}")), &roots);
         assert!(path.finds_in_project("cat", &[root.join("sub/tools")]));
+        assert!(path.finds("cat", &[root.join("sub/tools")]) && path.finds("cat", &here));
+        assert!(
+            !path.finds("none", &here) && !SearchPath::new(Some("bin"), &roots).finds("ls", &[])
+        );
+        assert!(SearchPath::new(Some("bin"), &roots).finds("ls", &here));
         assert!(!path.finds_in_project("cat", &here));
         assert!(!SearchPath::new(Some(&system), &roots).has_folder_of_project());
         assert!(!SearchPath::new(None, &roots).has_folder_of_project());

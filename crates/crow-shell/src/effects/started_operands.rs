@@ -102,7 +102,7 @@ const RUNNING_SUBCOMMANDS: [(&str, &[&str]); 39] = [
     ("mix", &["cmd", "eval", "run"]),
     ("nerdctl", &["exec", "run"]),
     ("nix", &["develop", "run", "shell"]),
-    ("npm", &["exec", "x"]),
+    ("npm", &["exec", "explore", "x"]),
     ("nx", &["exec"]),
     ("oc", &["debug", "exec", "rsh", "run"]),
     ("pdm", &["run"]),
@@ -149,6 +149,56 @@ const SHELL_WORDS: [&str; 15] = [
     "!", ".", "builtin", "case", "command", "do", "eval", "exec", "for", "if", "source", "then",
     "until", "while", "{",
 ];
+
+/// Subcommands of cargo itself, and others whose words are names of tests or crates.
+const CARGO_SUBCOMMANDS: [&str; 42] = [
+    "add",
+    "b",
+    "bench",
+    "build",
+    "c",
+    "check",
+    "clean",
+    "clippy",
+    "d",
+    "doc",
+    "expand",
+    "fetch",
+    "fix",
+    "fmt",
+    "generate-lockfile",
+    "help",
+    "info",
+    "init",
+    "insta",
+    "install",
+    "llvm-cov",
+    "locate-project",
+    "metadata",
+    "miri",
+    "new",
+    "nextest",
+    "package",
+    "pkgid",
+    "publish",
+    "r",
+    "remove",
+    "rm",
+    "run",
+    "rustc",
+    "rustdoc",
+    "search",
+    "t",
+    "test",
+    "tree",
+    "uninstall",
+    "update",
+    "vendor",
+];
+
+/// Modules of Python whose operands are scripts or code. Sorted.
+const SCRIPT_MODULES: [&str; 7] =
+    ["cProfile", "code", "pdb", "profile", "runpy", "timeit", "trace"];
 
 /// Schemes of addresses that some programs take as a command to start: `lynxexec:touch`, `EXEC:touch`. Sorted.
 const COMMAND_SCHEMES: [&str; 10] = [
@@ -230,6 +280,8 @@ pub(super) fn command_positions(
     // 2) Operands of the innermost program.
     let found = if INTERPRETERS.contains(&name) && !is_known {
         opened_by_interpreter(name, words)
+    } else if name == "cargo" {
+        started_by_cargo(words, context)
     } else if is_known || is_known_runner(name) {
         script_command(name, words, context).into_iter().collect()
     } else if TEXTS.contains(&name) || PARSED.contains(&name) || name == "git" {
@@ -286,9 +338,7 @@ fn running_subcommand(name: &str, words: &[CommandWord], is_known: bool) -> Opti
         None if is_known || starts_nothing_by_name(name) => return None,
         None => &USUAL_RUNNING_SUBCOMMANDS,
     };
-    let operands = words.iter().enumerate().filter_map(|(at, word)| Some((at, word.as_literal()?)));
-    for (at, word) in operands.filter(|(_, word)| !word.starts_with('-')).take(MOST_BEFORE_COMMAND)
-    {
+    for (at, word) in operands(words).take(MOST_BEFORE_COMMAND) {
         if subcommands.contains(&word) {
             return Some(at);
         }
@@ -297,6 +347,23 @@ fn running_subcommand(name: &str, words: &[CommandWord], is_known: bool) -> Opti
         }
     }
     None
+}
+
+/// Returns the literal words that are no options, with their indices.
+fn operands(words: &[CommandWord]) -> impl Iterator<Item = (usize, &str)> {
+    let literal = words.iter().enumerate().filter_map(|(at, word)| Some((at, word.as_literal()?)));
+    literal.filter(|(_, word)| !word.starts_with('-'))
+}
+
+/// Returns the indices of words that a subcommand of cargo may start: any program with a name `cargo-…` is one.
+fn started_by_cargo(words: &[CommandWord], context: &CommandContext<'_>) -> Vec<usize> {
+    let mut operands = operands(words).filter(|(_, word)| !word.starts_with('+'));
+    let Some((at, subcommand)) = operands.next() else { return Vec::new() };
+    if CARGO_SUBCOMMANDS.contains(&subcommand) {
+        return Vec::new();
+    }
+    let rest = words.get(at + 1..).unwrap_or_default();
+    started_operands(subcommand, rest, context).into_iter().map(|index| at + 1 + index).collect()
 }
 
 /// Returns whether the subcommands of a program are known, so that no other word starts a command.
@@ -324,11 +391,15 @@ fn script_command(
     if !matches!(name, "bun" | "pnpm") {
         return None;
     }
-    let is_run = words.first().and_then(CommandWord::as_literal) == Some("run");
-    let at = usize::from(is_run);
-    let script = words.get(at)?.as_literal()?;
-    let is_own = script.starts_with('-') || SCRIPT_SUBCOMMANDS.contains(&script);
-    (!is_own && is_installed(script, context)).then_some(at)
+    for (at, word) in operands(words).take(MOST_BEFORE_COMMAND).filter(|(_, word)| *word != "run") {
+        if SCRIPT_SUBCOMMANDS.contains(&word) {
+            return None;
+        }
+        if is_installed(word, context) {
+            return Some(at);
+        }
+    }
+    None
 }
 
 /// Returns the indices of words that an interpreter of a script may open as commands: perl and ruby open the files of
@@ -356,6 +427,7 @@ fn opened_by_interpreter(name: &str, words: &[CommandWord]) -> Vec<usize> {
 
 /// Returns the indices of operands that a program without a table may start.
 fn started_operands(name: &str, words: &[CommandWord], context: &CommandContext<'_>) -> Vec<usize> {
+    let is_code = SCRIPT_MODULES.contains(&name);
     let mut started = Vec::new();
     // A command usually begins at the first operand, and after an option or a subcommand that starts one.
     let mut may_begin = true;
@@ -367,9 +439,9 @@ fn started_operands(name: &str, words: &[CommandWord], context: &CommandContext<
                 let is_setting = is_setting(text) && !is_harmless_setting(text);
                 let is_option = text.starts_with('-');
                 let is_named = || !is_naming(name) && is_command(text, may_begin, context);
-                !is_option && (is_command_text(text) || is_setting || is_named())
+                !is_option && (is_code || is_command_text(text) || is_setting || is_named())
             }
-            Argument::Unknown => may_begin && !is_naming(name),
+            Argument::Unknown => is_code || may_begin && !is_naming(name),
             Argument::Pipe => false,
         });
         if is_started {
@@ -471,6 +543,8 @@ mod tests {
             &NAMING_SUBCOMMANDS,
             &SCRIPT_SUBCOMMANDS,
             &READERS,
+            &CARGO_SUBCOMMANDS,
+            &SCRIPT_MODULES,
             &COMMAND_SCHEMES,
         ] {
             assert!(list.is_sorted_by(|one, next| one < next), "{list:?}");
