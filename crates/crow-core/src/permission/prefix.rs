@@ -35,6 +35,9 @@ const GROUPS: [(&str, &[&str]); 12] = [
     ("pdm", &["run"]),
 ];
 
+/// The most words of a started command that an offer looks at: each operand of a long line may be one.
+const LONGEST_PREFIX: usize = 16;
+
 /// Subcommands after which a command usually begins. An offer reaches that command. Sorted.
 const RUNNING_SUBCOMMANDS: [&str; 13] = [
     "cmd", "develop", "dlx", "eval", "exec", "execute", "launch", "record", "rsh", "run", "shell",
@@ -116,7 +119,7 @@ fn end_of_unlisted(command: &SimpleCommand, position: usize) -> Option<usize> {
         | PrefixShape::Except(_)
         | PrefixShape::Targets
         | PrefixShape::Script => {
-            let words = command.words.get(position..)?.to_vec();
+            let words = command.words.iter().skip(position).take(LONGEST_PREFIX).cloned().collect();
             let started = SimpleCommand { words, ..SimpleCommand::default() };
             Some(position + narrow_prefix(&started)?.len())
         }

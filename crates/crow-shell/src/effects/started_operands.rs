@@ -201,13 +201,14 @@ const SCRIPT_MODULES: [&str; 7] =
     ["cProfile", "code", "pdb", "profile", "runpy", "timeit", "trace"];
 
 /// Schemes of addresses that some programs take as a command to start: `lynxexec:touch`, `EXEC:touch`. Sorted.
-const COMMAND_SCHEMES: [&str; 10] = [
+const COMMAND_SCHEMES: [&str; 11] = [
     "ephemeral",
     "exec",
     "ext",
     "lynxcgi",
     "lynxexec",
     "lynxprog",
+    "macro",
     "msl",
     "popen",
     "shell",

@@ -141,6 +141,7 @@ const WIDER: &[(&str, &[&str])] = &[
     ("duckdb", &["duckdb x.db '.shell touch x'"]),
     ("duckdb x.db", &["duckdb x.db '.shell touch x'"]),
     ("sqlite3", &["sqlite3 x.db '.shell touch x'"]),
+    ("soffice", &["soffice 'macro:///Standard.Module1.Main'"]),
     ("sbt", &["sbt '!touch x'"]),
     ("dvips", &["dvips '`touch x'"]),
     ("lynx", &["lynx lynxexec:touch"]),
