@@ -42,6 +42,15 @@ impl SearchPath {
         Some(folder.join(name))
     }
 
+    /// Returns true if a process that starts in one of these folders would find a program by a name.
+    pub fn finds(&self, name: &str, folders: &[PathBuf]) -> bool {
+        self.folders.iter().any(|folder| {
+            folder.is_absolute() && is_program(&folder.join(name))
+                || folder.is_relative()
+                    && folders.iter().any(|cwd| is_program(&cwd.join(folder).join(name)))
+        })
+    }
+
     /// Returns true if a process that starts in one of these folders would find a program of the project by a name.
     pub fn finds_in_project(&self, name: &str, folders: &[PathBuf]) -> bool {
         let mut candidates = self.folders.iter();
@@ -134,6 +143,11 @@ mod tests {
         // An empty element is the working folder.
         let path = SearchPath::new(Some(&format!(":{system}")), &roots);
         assert!(path.finds_in_project("cat", &[root.join("sub/tools")]));
+        assert!(path.finds("cat", &[root.join("sub/tools")]) && path.finds("cat", &here));
+        assert!(
+            !path.finds("none", &here) && !SearchPath::new(Some("bin"), &roots).finds("ls", &[])
+        );
+        assert!(SearchPath::new(Some("bin"), &roots).finds("ls", &here));
         assert!(!path.finds_in_project("cat", &here));
         assert!(!SearchPath::new(Some(&system), &roots).has_folder_of_project());
         assert!(!SearchPath::new(None, &roots).has_folder_of_project());

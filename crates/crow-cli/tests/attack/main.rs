@@ -27,6 +27,7 @@ mod permitted_paths;
 mod planted;
 mod protected;
 mod round10_path;
+mod round12_grants;
 mod round12_reads;
 mod round2_denials;
 mod round2_everyday;

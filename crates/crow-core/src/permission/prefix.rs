@@ -35,13 +35,24 @@ const GROUPS: [(&str, &[&str]); 12] = [
     ("pdm", &["run"]),
 ];
 
+/// The most words of a started command that an offer looks at: each operand of a long line may be one.
+const LONGEST_PREFIX: usize = 16;
+
+/// Subcommands after which a command usually begins. An offer reaches that command. Sorted.
+const RUNNING_SUBCOMMANDS: [&str; 13] = [
+    "cmd", "develop", "dlx", "eval", "exec", "execute", "launch", "record", "rsh", "run", "shell",
+    "spawn", "x",
+];
+
 /// Returns the narrowest prefix of a command that still fits likely later calls, if it is safe to allow it.
 pub(super) fn narrow_prefix(command: &SimpleCommand) -> Option<Vec<String>> {
     let program = command.words.first()?.as_literal()?;
     let word = |index: usize| command.words.get(index).and_then(CommandWord::as_literal);
     let take = |count: usize| -> Option<Vec<String>> {
         // A prefix without the unlisted words would not cover the command.
-        let count = command.unlisted.iter().map(|position| position + 1).fold(count, usize::max);
+        let count = command.unlisted.iter().try_fold(count, |count, position| {
+            Some(count.max(end_of_unlisted(command, *position)?))
+        })?;
         let words = command.words.get(..count)?;
         words.iter().map(|word| word.as_literal().map(str::to_owned)).collect()
     };
@@ -82,6 +93,35 @@ pub(super) fn narrow_prefix(command: &SimpleCommand) -> Option<Vec<String>> {
             } else {
                 (fits(subcommand) || asks_only(command)).then(|| take(2)).flatten()
             }
+        }
+    }
+}
+
+/// Returns the number of words of the narrowest prefix that covers an unlisted word. One that may be a program ends
+/// where an offer for that program alone would; `None` if there is none.
+fn end_of_unlisted(command: &SimpleCommand, position: usize) -> Option<usize> {
+    // An interpreter without a script has no word to cover at all.
+    let end = position + 1;
+    let Some(word) = command.words.get(position).and_then(CommandWord::as_literal) else {
+        return Some(end);
+    };
+    if RUNNING_SUBCOMMANDS.binary_search(&word).is_ok() {
+        let is_operand =
+            |word: &CommandWord| word.as_literal().is_none_or(|word| !word.starts_with('-'));
+        let next = command.words.iter().skip(end).position(is_operand);
+        return Some(next.map_or(end, |next| end + next + 1));
+    }
+    match shape(base_name(word)) {
+        _ if !is_name(word) || position == 0 => Some(end),
+        PrefixShape::Program => Some(end),
+        PrefixShape::Never => None,
+        PrefixShape::Only(_)
+        | PrefixShape::Except(_)
+        | PrefixShape::Targets
+        | PrefixShape::Script => {
+            let words = command.words.iter().skip(position).take(LONGEST_PREFIX).cloned().collect();
+            let started = SimpleCommand { words, ..SimpleCommand::default() };
+            Some(position + narrow_prefix(&started)?.len())
         }
     }
 }
@@ -162,8 +202,8 @@ fn shape(program: &str) -> PrefixShape {
         | "dart" | "brew" | "apt" | "apt-get" | "zig" | "bazel" | "turbo" | "nx" => {
             PrefixShape::Except(&["config", "exec", "publish"])
         }
-        "make" | "gmake" | "just" | "rake" | "mvn" | "mvnw" | "gradle" | "gradlew" | "task"
-        | "mage" => PrefixShape::Targets,
+        "make" | "gmake" | "bmake" | "pmake" | "just" | "rake" | "mvn" | "mvnw" | "gradle"
+        | "gradlew" | "task" | "mage" => PrefixShape::Targets,
         "sh" | "bash" | "zsh" | "dash" | "ksh" | "fish" | "python" | "python2" | "python3"
         | "node" | "ruby" | "perl" | "php" | "lua" | "Rscript" | "tsx" | "ts-node" | "java"
         | "julia" | "groovy" | "scala" | "elixir" | "iex" | "irb" | "ghci" | "R" | "erl"

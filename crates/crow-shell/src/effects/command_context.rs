@@ -12,6 +12,8 @@ use crow_core::{
     workspace::Workspace,
 };
 
+use crow_fs::SearchPath;
+
 use crate::parse::LineFacts;
 
 /// The most links that are followed; a path with more leads nowhere.
@@ -36,6 +38,8 @@ pub(super) struct CommandContext<'a> {
     pub folders: Option<&'a [PathBuf]>,
     pub workspace: &'a Workspace,
     pub facts: &'a LineFacts,
+    /// The folders in which programs are found by their names.
+    pub search_path: &'a SearchPath,
     pub budget: &'a LookupBudget,
 }
 

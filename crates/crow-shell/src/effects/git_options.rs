@@ -42,7 +42,7 @@ const fn command(
     OptionTable { names, flags, valued, long, ..NONE }
 }
 
-static TABLES: [OptionTable; 38] = [
+static TABLES: [OptionTable; 39] = [
     command(
         &["diff", "diff-tree", "diff-index", "diff-files", "range-diff"],
         DIFF_FLAGS,
@@ -194,7 +194,7 @@ static TABLES: [OptionTable; 38] = [
             &["push"],
             "uqvn46",
             "",
-            "--atomic --dry-run --follow-tags --ipv4 --ipv6 --no-progress --porcelain --progress --quiet --set-upstream --verbose",
+            "--atomic --dry-run --follow-tags --ipv4 --ipv6 --no-progress --porcelain --progress --quiet --set-upstream --tags --verbose",
         )
     },
     OptionTable {
@@ -206,6 +206,11 @@ static TABLES: [OptionTable; 38] = [
             "--all --autostash --dry-run --ff --ff-only --ipv4 --ipv6 --no-autostash --no-commit --no-edit --no-ff --no-rebase \
 --no-stat --no-tags --progress --prune --quiet --rebase --squash --stat --tags --verbose",
         )
+    },
+    // Without `--force` it removes nothing.
+    OptionTable {
+        only_named: "-f --force",
+        ..command(&["clean"], "ndfqxX", "e", "--dry-run --exclude --force --quiet")
     },
     command(
         &["checkout", "switch", "restore"],

@@ -26,7 +26,7 @@ pub(super) fn is_executed(program: &str, file: &Path, context: &CommandContext<'
         && crow_fs::metadata(file).is_ok_and(is_executable)
 }
 
-fn is_executable(found: EntryMetadata) -> bool {
+pub(super) fn is_executable(found: EntryMetadata) -> bool {
     found.is_file() && found.mode & EXECUTABLE != 0
 }
 

@@ -100,8 +100,13 @@ fn locate(
         let finder = found.and_then(|found| commands.get(found.finder)).cloned();
         let command = &mut commands[at];
         let here = folders.known();
-        let context =
-            CommandContext { folders: here.as_deref(), workspace, facts: notes, budget: &budget };
+        let context = CommandContext {
+            folders: here.as_deref(),
+            workspace,
+            facts: notes,
+            search_path,
+            budget: &budget,
+        };
         // 1) Redirections.
         for redirect in &mut command.redirects {
             redirect.path =

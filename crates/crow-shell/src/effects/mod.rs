@@ -30,6 +30,7 @@ mod readers;
 mod scripts;
 mod secret_search;
 mod service_options;
+mod started_operands;
 mod unknown_programs;
 mod unlisted_words;
 mod version_queries;

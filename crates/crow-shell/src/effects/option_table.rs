@@ -39,6 +39,8 @@ pub(super) enum OperandRule {
     NoAddress,
     /// One web address.
     WebAddress,
+    /// Targets of make and its like, and settings without an effect on what is started.
+    Target,
     /// At most this many. Further ones are a value to set, a script or a command.
     Most(usize),
 }
@@ -71,6 +73,9 @@ pub(super) struct OptionTable {
     pub inputs: &'static str,
     /// Words accepted only as a whole.
     pub words: &'static str,
+    /// Options with their dashes that are harmless only with one of these values, as `option=value`: the file or
+    /// folder that the program takes anyway, or a value of its own. They are also listed as options with a value.
+    pub only_with: &'static str,
     pub operands: OperandRule,
     pub after_dashes: AfterDashes,
 }
@@ -88,6 +93,7 @@ pub(super) const NONE: OptionTable = OptionTable {
     only_named: "",
     inputs: "",
     words: "",
+    only_with: "",
     operands: OperandRule::Any,
     after_dashes: AfterDashes::Operands,
 };
@@ -125,7 +131,7 @@ const NPM: OptionTable = OptionTable {
     long_valued: "--depth --filter --include --loglevel --omit --testNamePattern --workspace",
     only_named: "--fix",
     after_dashes: AfterDashes::Options(
-        "--bail --ci --color --coverage --fix --host --no-coverage --noEmit --passWithNoTests --port --run --runInBand \
+        "--bail --ci --color --coverage --fix --host --mode --no-coverage --noEmit --passWithNoTests --port --run --runInBand \
 --silent --update --updateSnapshot --verbose --watch --watchAll -i -t -u -w",
     ),
     ..NONE
@@ -138,7 +144,8 @@ const PYTEST: OptionTable = OptionTable {
     long: "--co --collect-only --cov --exitfirst --failed-first --ff --help --last-failed --lf --new-first --nf --no-cov \
 --no-header --no-summary --pdb --quiet --setup-plan --setup-show --showlocals --stepwise --strict-config --strict-markers \
 --sw --verbose --version",
-    long_valued: "--capture --color --deselect --durations --ignore --maxfail --tb --timeout --verbosity",
+    long_valued: "--capture --color --deselect --dist --durations --ignore --maxfail --numprocesses --tb --timeout \
+--verbosity",
     words: "--cov-report=term --cov-report=term-missing",
     ..NONE
 };
@@ -163,6 +170,7 @@ const MAKE: OptionTable = OptionTable {
     long: "--always-make --debug --dry-run --help --ignore-errors --jobs --just-print --keep-going --load-average \
 --no-builtin-rules --no-keep-going --no-print-directory --output-sync --print-data-base --print-directory --question \
 --quiet --recon --silent --touch --trace --version --warn-undefined-variables",
+    operands: OperandRule::Target,
     ..NONE
 };
 
@@ -211,7 +219,7 @@ const RG: OptionTable = OptionTable {
     ..NONE
 };
 
-pub(super) const TABLES: [OptionTable; 46] = [
+pub(super) const TABLES: [OptionTable; 48] = [
     GREP,
     RG,
     OptionTable {
@@ -250,13 +258,28 @@ pub(super) const TABLES: [OptionTable; 46] = [
     OptionTable { subcommands: &["build"], makes_files: true, ..GO },
     GO,
     MAKE,
+    // The make of the BSDs: most of its options have another meaning.
+    OptionTable { names: &["bmake", "pmake"], flags: "Bikjnqrstw0123456789", long: "", ..MAKE },
     COMPILER,
     TAR,
     OptionTable {
         names: &["ninja"],
         flags: "vnh",
-        valued: "jkl",
+        valued: "jklC",
+        // Where cmake and meson put their build files.
+        only_with: "-C=build -C=builddir",
         long: "--verbose --quiet --version",
+        ..NONE
+    },
+    // Without scripts (`-S`, `-D`).
+    OptionTable {
+        names: &["ctest"],
+        flags: "VQN",
+        valued: "jRELIC",
+        long: "--output-on-failure --parallel --progress --quiet --rerun-failed --schedule-random --show-only --stop-on-failure \
+--verbose --version",
+        long_valued: "--exclude-regex --label-exclude --label-regex --parallel --repeat --test-dir --tests-regex --timeout",
+        only_with: "--test-dir=build --test-dir=builddir",
         ..NONE
     },
     OptionTable {
@@ -317,9 +340,11 @@ pub(super) const TABLES: [OptionTable; 46] = [
     OptionTable {
         names: &["tsc"],
         flags: "bwvh",
+        valued: "p",
+        only_with: "-p=. -p=tsconfig.json --project=. --project=tsconfig.json",
         long: "--allowJs --build --clean --dry --force --incremental --listFiles --noEmit --noEmitOnError --preserveWatchOutput \
 --pretty --skipLibCheck --strict --verbose --version --watch",
-        long_valued: "--declarationDir --jsx --module --moduleResolution --outDir --target",
+        long_valued: "--declarationDir --jsx --module --moduleResolution --outDir --project --target",
         outputs: "--declarationDir --outDir",
         makes_files: true,
         ..NONE
@@ -402,6 +427,7 @@ pub(super) const TABLES: [OptionTable; 46] = [
         style: OptionStyle::SingleDash,
         long: "B DskipTests Dmaven.test.skip=true U V X am amd e ff fae fn ntp no-transfer-progress o q v version",
         long_valued: "Dtest P T pl rf",
+        words: "-DfailIfNoTests=false -Dsurefire.failIfNoSpecifiedTests=false -DskipTests=true -DskipITs",
         ..NONE
     },
     OptionTable {
@@ -417,12 +443,14 @@ pub(super) const TABLES: [OptionTable; 46] = [
         names: &["just"],
         flags: "lnqv",
         long: "--dry-run --evaluate --list --quiet --summary --verbose --version --yes",
+        operands: OperandRule::Target,
         ..NONE
     },
     OptionTable {
         names: &["rake"],
         flags: "mnqstvPTA",
         long: "--all --dry-run --prereqs --quiet --silent --tasks --trace --verbose --version",
+        operands: OperandRule::Target,
         ..NONE
     },
     OptionTable {
@@ -431,7 +459,10 @@ pub(super) const TABLES: [OptionTable; 46] = [
         valued: "et",
         long: "--autocorrect --autocorrect-all --backtrace --color --dry-run --fail-fast --no-color --only-failures --profile \
 --next-failure --version",
-        long_valued: "--example --only --order --seed --tag",
+        long_valued: "--example --format --only --order --seed --tag",
+        // Any other formatter is a class that may be loaded from a file.
+        only_with: "--format=documentation --format=progress --format=failures --format=json --format=simple \
+--format=offenses",
         only_named: "--autocorrect --autocorrect-all -a -A",
         ..NONE
     },

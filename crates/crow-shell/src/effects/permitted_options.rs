@@ -15,7 +15,7 @@ use super::{
     git, git_options,
     option_table::{AfterDashes, OperandRule, OptionStyle, OptionTable, TABLES},
     options::option_name,
-    service_options, unlisted_words,
+    service_options, started_operands, unlisted_words,
 };
 use crate::parse::is_set_by_the_shell;
 
@@ -60,14 +60,23 @@ pub(super) fn options_of(
     words: &[CommandWord],
     context: &CommandContext<'_>,
 ) -> OptionsOf {
-    let Some((table, rest)) = tables_of(program, words) else {
-        return OptionsOf::Unlisted(unlisted_words::unlisted_positions(program, words, context));
+    let found = tables_of(program, words);
+    let commands = started_operands::command_positions(program, words, found.is_some(), context);
+    let Some((table, rest)) = found else {
+        let mut positions = unlisted_words::unlisted_positions(program, words, context);
+        positions.extend(commands);
+        return OptionsOf::Unlisted(positions);
     };
     if program.rsplit('/').next() == Some("git") && formats_signatures(words) {
         return OptionsOf::Unknown;
     }
-    known_options(&table, words.len() - rest.len() + 1, rest, context)
-        .map_or(OptionsOf::Unknown, OptionsOf::Harmless)
+    match known_options(&table, words.len() - rest.len() + 1, rest, context) {
+        Some(mut known) => {
+            known.unlisted.extend(commands);
+            OptionsOf::Harmless(known)
+        }
+        None => OptionsOf::Unknown,
+    }
 }
 
 /// Reads the options and operands of a subcommand of git. Returns `None` if an option is unknown.
@@ -137,8 +146,13 @@ fn tables_of<'words>(
     TABLES.iter().chain(&service_options::TABLES).find(fits).map(|table| (*table, words))
 }
 
+/// Returns whether there is a table for a program.
+pub(super) fn has_table(name: &str) -> bool {
+    TABLES.iter().chain(&service_options::TABLES).any(|table| table.names.contains(&name))
+}
+
 /// Returns the index of the program that a runner starts, among the runner's arguments.
-fn inner_program(name: &str, words: &[CommandWord]) -> Option<usize> {
+pub(super) fn inner_program(name: &str, words: &[CommandWord]) -> Option<usize> {
     let first = words.first().and_then(CommandWord::as_literal)?;
     match (name, first) {
         ("npx" | "bunx" | "uvx", first) if !first.starts_with('-') => Some(0),
@@ -289,9 +303,12 @@ impl<'a> OptionReader<'a> {
             OperandRule::WebAddress => {
                 self.operands == 1 && text.is_some_and(unlisted_words::is_web_address)
             }
+            OperandRule::Target => text.is_none_or(started_operands::is_plain_target),
             OperandRule::Most(most) => self.operands <= most,
         };
-        if !is_covered {
+        let opens_command = text.is_some_and(started_operands::opens_command)
+            && !started_operands::takes_text(self.table.names);
+        if !is_covered || opens_command {
             self.read.operands.push(self.position);
         }
     }
@@ -385,6 +402,12 @@ impl<'a> OptionReader<'a> {
                 ProgramWord::Operand | ProgramWord::OneWord | ProgramWord::Pipe => None,
             },
         };
+        let restricted = || self.table.only_with.split(' ').filter_map(|pair| pair.split_once('='));
+        if restricted().any(|(name, _)| name == option) {
+            return restricted()
+                .any(|pair| value.is_some_and(|value| pair == (option, value)))
+                .then_some(());
+        }
         // A target of cargo that is a JSON file names programs that build and run it.
         if option == "--target" && value.is_some_and(is_json) {
             return None;
@@ -464,6 +487,20 @@ impl<'a> OptionReader<'a> {
         is_known.then_some(())
     }
 
+    /// Records the words after `--` that may be commands.
+    fn operands_behind(&mut self) {
+        let is_target = self.table.operands == OperandRule::Target;
+        let is_text = started_operands::takes_text(self.table.names);
+        let commands = self.rest.iter().filter(|(_, given)| match given {
+            ProgramWord::Known(text) => {
+                is_target && !started_operands::is_plain_target(text)
+                    || !is_text && started_operands::opens_command(text)
+            }
+            ProgramWord::Operand | ProgramWord::OneWord | ProgramWord::Pipe => false,
+        });
+        self.read.operands.extend(commands.map(|(at, _)| *at));
+    }
+
     /// Reads the words after `--`, and returns whether they are harmless.
     fn is_harmless_behind(&mut self) -> bool {
         let named = self.table.only_named;
@@ -471,9 +508,12 @@ impl<'a> OptionReader<'a> {
             |given: &ProgramWord| matches!(given, ProgramWord::Known(text) if is_in(text, named));
         let positions = self.rest.iter().filter(|(_, given)| is_named(given)).map(|(at, _)| *at);
         self.read.operands.extend(positions);
+        if self.table.after_dashes != AfterDashes::Anything {
+            self.operands_behind();
+        }
         match self.table.after_dashes {
             AfterDashes::Operands => match self.table.operands {
-                OperandRule::Any => true,
+                OperandRule::Any | OperandRule::Target => true,
                 OperandRule::NoAddress | OperandRule::WebAddress | OperandRule::Most(_) => {
                     self.rest.is_empty()
                 }

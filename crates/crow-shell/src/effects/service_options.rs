@@ -55,7 +55,7 @@ pub(super) const TABLES: [OptionTable; 19] = [
         ..NONE
     },
     OptionTable {
-        names: &["sqlite3"],
+        names: &["duckdb", "sqlite3"],
         style: OptionStyle::SingleDash,
         long: "batch box column csv header json line list markdown noheader readonly table version",
         operands: OperandRule::Most(1),

@@ -657,3 +657,46 @@ fn a_program_that_the_project_puts_before_the_systems_does_not_only_read() {
         assert_eq!(only_reads(path, line), is_read, "{path}: {line}");
     }
 }
+
+/// Returns the positions of the words of the first command that a permission must name, with this `PATH`.
+fn unlisted(place: &TestTree, text: &str, search_path: &str) -> Vec<usize> {
+    let line = plan_command_line(text, &place.root, &place.workspace, Some(search_path));
+    let CommandMeaning::Commands(commands) = line.meaning else { panic!("{text} is unclear") };
+    let mut positions = commands.first().unwrap().unlisted.clone();
+    positions.sort_unstable();
+    positions.dedup();
+    positions
+}
+
+#[test]
+fn a_permission_must_name_operands_that_name_an_installed_program() {
+    let place = test_tree();
+    let programs = place.root.parent().unwrap().join("programs");
+    let of_project = place.root.join("node_modules/.bin");
+    for path in [programs.join("starter"), of_project.join("bundler"), place.root.join("run.sh")] {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = programs.display().to_string();
+    for (text, wanted) in [
+        ("unknown starter x", &[1][..]),
+        ("unknown a starter x", &[2]),
+        ("unknown a -- starter", &[3]),
+        ("unknown run starter", &[1, 2]),
+        ("unknown bundler", &[1]),
+        ("unknown ./run.sh", &[1]),
+        ("unknown 'A=1 starter x'", &[1]),
+        ("unknown 'x; starter'", &[1]),
+        ("npx unknown starter", &[2]),
+        ("unknown sub/starter starters a.txt", &[]),
+        ("unknown test", &[]),
+        ("man starter", &[]),
+        ("./run.sh starter", &[]),
+        ("docker exec c starter", &[1]),
+        ("uv run starter", &[1]),
+    ] {
+        assert_eq!(unlisted(&place, text, &path), wanted, "{text}");
+    }
+    assert_eq!(unlisted(&place, "unknown starter", "/none"), [0; 0]);
+}

@@ -392,6 +392,7 @@ fn parts_of(text: &str) -> impl Iterator<Item = &str> {
     let (before, address) = text.split_once(':').unwrap_or((text, text));
     let is_file = ["file", "fileb"].iter().any(|scheme| before.eq_ignore_ascii_case(scheme));
     let of_file = is_file.then(|| address.strip_prefix("//").unwrap_or(address));
+    let in_text = file_addresses(text);
     let in_revision = text.rsplit_once(':').map(|(_, path)| path);
     let sent = text.rsplit_once('@').map(|(_, path)| path.split(';').next().unwrap_or(path));
     // Values may be nested: `-o=go-template-file=x`.
@@ -417,9 +418,31 @@ fn parts_of(text: &str) -> impl Iterator<Item = &str> {
         .into_iter()
         .chain(of_address)
         .flatten()
+        .chain(in_text)
         .chain(values)
         .chain(inside)
         .filter(is_path)
+}
+
+/// Returns the paths of addresses of files in a text: `git+file:///folder`, `name @ file:///folder`.
+fn file_addresses(text: &str) -> impl Iterator<Item = &str> {
+    const SCHEME: &str = "file:";
+    let starts = text.char_indices().filter_map(|(at, _)| {
+        let scheme = text.get(at..at + SCHEME.len())?;
+        let is_whole = !text[..at].ends_with(|char: char| char.is_alphanumeric());
+        (scheme.eq_ignore_ascii_case(SCHEME) && is_whole).then_some(at + SCHEME.len())
+    });
+    starts.filter_map(|start| {
+        let address = text[start..].split([' ', '#', ';']).next()?;
+        let path = match address.strip_prefix("//") {
+            // An address may name the host.
+            Some(rest) => rest.get(rest.find('/')?..)?,
+            None => address,
+        };
+        // More slashes are as one.
+        let rest = path.trim_start_matches('/');
+        path.get((path.len() - rest.len()).saturating_sub(1)..).filter(|path| !path.is_empty())
+    })
 }
 
 /// Returns the folders that options name as working directories: `-C folder`.
@@ -443,6 +466,24 @@ fn leads_out(part: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_of_files_are_found_in_the_names_of_packages() {
+        for (text, wanted) in [
+            ("file:///etc/x", &["/etc/x"][..]),
+            ("git+file:///etc/x", &["/etc/x"]),
+            ("GIT+FILE:///etc/x#egg=x", &["/etc/x"]),
+            ("x @ file:///etc/x", &["/etc/x"]),
+            ("x @ git+file:////etc/x ; y", &["/etc/x"]),
+            ("file://localhost/etc/x", &["/etc/x"]),
+            ("x@file:../x", &["../x"]),
+            ("profile:/etc/x", &[]),
+            ("file://", &[]),
+            ("éfile:/x ü", &[]),
+        ] {
+            assert_eq!(file_addresses(text).collect::<Vec<_>>(), wanted, "{text}");
+        }
+    }
 
     #[test]
     fn the_lists_are_sorted_and_hold_nothing_twice() {

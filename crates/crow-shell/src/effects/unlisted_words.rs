@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Programs that run the script that is their first operand; words after it belong to the script.
-const INTERPRETERS: [&str; 21] = [
+pub(super) const INTERPRETERS: [&str; 21] = [
     "Rscript", "bash", "bun", "dash", "elixir", "julia", "ksh", "lua", "node", "perl", "php",
     "python", "python2", "python3", "ruby", "sh", "tclsh", "ts-node", "tsx", "uvx", "zsh",
 ];
@@ -69,7 +69,7 @@ pub(super) fn unlisted_positions(
 }
 
 /// Returns whether the next word is code, by a cluster of letters that ends in the option for it: `-ne`.
-fn takes_code(word: &CommandWord) -> bool {
+pub(super) fn takes_code(word: &CommandWord) -> bool {
     word.as_literal().and_then(|text| text.strip_prefix('-')).is_some_and(|letters| {
         letters.chars().all(|letter| letter.is_ascii_alphanumeric())
             && letters.ends_with(['c', 'e', 'E', 'p', 'r'])
@@ -106,7 +106,7 @@ fn is_input(word: &CommandWord) -> bool {
 
 /// Returns whether a program belongs to the project, so that its options are part of what the project does:
 /// `./configure --with-x`. Programs installed by a package manager do not.
-fn is_own_program(program: &str, context: &CommandContext<'_>) -> bool {
+pub(super) fn is_own_program(program: &str, context: &CommandContext<'_>) -> bool {
     let is_installed = |name: &str| matches!(name, "node_modules" | ".venv" | "venv" | "vendor");
     let path = Path::new(program);
     program.contains('/')

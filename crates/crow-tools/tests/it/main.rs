@@ -32,6 +32,7 @@ mod race;
 mod read_file;
 mod round10_denials;
 mod round11_denials;
+mod round12_grants;
 mod round3_denials;
 mod round3_final_check;
 mod round3_followup;
