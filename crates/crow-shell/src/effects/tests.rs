@@ -217,6 +217,9 @@ fn repository(git: &std::path::Path) {
     fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
 }
 
+/// Name, files with their text, and the touches beside the folder.
+type RepositoryCase = (&'static str, &'static [(&'static str, &'static str)], &'static str);
+
 #[test]
 fn a_reading_git_command_reads_the_repository_that_git_uses() {
     let write = |tree: &TestTree, path: &str, text: &str| {
@@ -225,7 +228,7 @@ fn a_reading_git_command_reads_the_repository_that_git_uses() {
         fs::write(path, text.replace("TOP", tree.root.parent().unwrap().to_str().unwrap()))
             .unwrap();
     };
-    let cases: [(&str, &[(&str, &str)], &str); 9] = [
+    let cases: [RepositoryCase; 9] = [
         ("nothing", &[], ""),
         ("a file", &[("w/.git", "gitdir: TOP/out/.git\n")], ", r+ ../out/.git"),
         ("a relative file", &[("w/.git", "gitdir: ../../out/.git\n")], ", r+ ../out/.git"),

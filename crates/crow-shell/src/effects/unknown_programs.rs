@@ -238,7 +238,7 @@ pub(super) fn unknown_program_effects(
     }
     let may_change_read = makes_files(program, program_words);
     let extent = if is_hidden { SideEffects::Hidden } else { SideEffects::Anything };
-    CommandEffects { may_change_read, extent, ..CommandEffects::changes(touches) }
+    CommandEffects { extent, may_change_read, ..CommandEffects::changes(touches) }
 }
 
 /// Returns the text of a word that is known only when the line runs, if it names the working folder or the home of the user and
