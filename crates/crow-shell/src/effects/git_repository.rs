@@ -29,7 +29,7 @@ impl RepositoryFolders {
 
     /// Returns whether git takes this for a repository and looks no further.
     fn is_complete(&self) -> bool {
-        self.own.join("HEAD").symlink_metadata().is_ok()
+        crow_fs::metadata_through_links(&self.own.join("HEAD")).is_ok()
             && ["objects", "refs"].iter().all(|name| self.common.join(name).is_dir())
     }
 }

@@ -19,7 +19,7 @@ use super::{
     command_words::{BoundedWords, MOST_WORDS, is_python, module_files},
     entry_state::EntryState,
     git_settings::is_of_packages,
-    inventory::{InventoryRole, InventoryScope},
+    inventory::{InventoryBuilder, InventoryRole, InventoryScope},
     inventory_walk::InventoryWalk,
 };
 
@@ -138,7 +138,9 @@ impl InventoryWalk<'_> {
                 }
             }
             if path.file_name().is_some_and(|name| name == ".envrc") && uses_nix(&text) {
-                self.environments_of_nix(&path.with_file_name(".direnv"), entrance.as_deref());
+                for script in nix_environments(&self.paths, &path.with_file_name(".direnv")) {
+                    self.program(&script, entrance.as_deref());
+                }
             }
             let folders = worktree.into_iter().chain(path.parent().map(Path::to_owned));
             for folder in folders {
@@ -150,18 +152,14 @@ impl InventoryWalk<'_> {
     }
 }
 
-impl InventoryWalk<'_> {
-    /// Adds the scripts in which nix-direnv keeps environments: it sources them while their sources are older.
-    fn environments_of_nix(&mut self, folder: &Path, entrance: Option<&Path>) {
-        let is_environment = |path: &PathBuf| path.extension().is_some_and(|end| end == "rc");
-        let names = self.paths.view.names_in(folder);
-        let existing = names.iter().map(|name| folder.join(name.as_os_str()));
-        let planned = self.paths.planned_writes().iter().filter(|path| path.starts_with(folder));
-        let found: Vec<PathBuf> = existing.chain(planned.cloned()).filter(is_environment).collect();
-        for path in found.into_iter().chain([folder.join("bin/nix-direnv-reload")]) {
-            self.program(&path, entrance);
-        }
-    }
+/// Returns the scripts in which nix-direnv keeps environments: it sources them while their sources are older.
+fn nix_environments(paths: &InventoryBuilder<'_>, folder: &Path) -> Vec<PathBuf> {
+    let is_environment = |path: &PathBuf| path.extension().is_some_and(|end| end == "rc");
+    let names = paths.view.names_in(folder);
+    let existing = names.iter().map(|name| folder.join(name.as_os_str()));
+    let planned = paths.planned_writes().iter().filter(|path| path.starts_with(folder));
+    let environments = existing.chain(planned.cloned()).filter(is_environment);
+    environments.chain([folder.join("bin/nix-direnv-reload")]).collect()
 }
 
 /// Returns true if an `.envrc` loads an environment of Nix.
