@@ -1,4 +1,4 @@
-//! What the last text of a run is: an answer, or something with which work cannot end.
+//! Classification of the last text of a run: an answer, or a promise, plan, question or unfounded claim.
 //!
 //! Models end runs with promises ("Let me update the tests."), plans, and questions, and some say that they changed
 //! files that nobody changed. Which of these a text is follows from its last sentences, from whether the request asked
@@ -57,7 +57,7 @@ pub struct ClosingText<'a> {
     pub has_only_looked: bool,
 }
 
-/// What a closing text is.
+/// Kind of a closing text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClosingKind {
     /// An answer or a report.
@@ -203,7 +203,7 @@ impl ClosingText<'_> {
     }
 }
 
-/// What was found in a text.
+/// Findings in a text.
 #[expect(clippy::struct_excessive_bools, reason = "independent findings, named one by one")]
 struct TextFindings {
     /// Its last sentence, offers left out, announces what comes next.

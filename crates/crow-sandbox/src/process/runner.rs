@@ -201,7 +201,7 @@ fn command_line(argv: &[String]) -> String {
     crow_text::shorten(&crow_text::one_line(&line), LINE)
 }
 
-/// What a process is prepared for.
+/// Properties of a process for which its start is prepared.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WantedProcess<'a> {
     pub argv: &'a [String],

@@ -1,4 +1,4 @@
-//! What git reads of a repository outside of the workspace.
+//! Places outside of the workspace that reading git commands show: other repositories, and files named by settings.
 //!
 //! A `.git` file, a `commondir`, a link or `objects/info/alternates` make git show the contents of another repository,
 //! and git prints lines of some files that it cannot parse. So these places count among the files that a reading
